@@ -1,0 +1,83 @@
+package farsync
+
+import (
+	"context"
+	"time"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// A Lease is one hold on a lock. It ends when it is released, when it can no longer be proved to be held, and when
+// its Store is closed, whichever is first, and never begins again. All methods may be called by any goroutine at any
+// time.
+//
+// A lease that is lost ends before the service gives the lock to somebody else: by an exact timer, which counts from
+// when the last acknowledged renewal was sent. What it cannot do is stop the code that relies on it. A process that is
+// suspended at the wrong moment goes on where it was, with a lease that ended long ago; so does a write that has left
+// the process. Where that matters, give Token to whatever is written to, and have it refuse older ones.
+type Lease struct {
+	hold  *recipe.Hold
+	path  string
+	token Token
+}
+
+// newLease makes a lease of a hold, which it releases if it cannot.
+func newLease(path string, hold *recipe.Hold) (*Lease, error) {
+	if hold.Revision() > maxRevision {
+		_ = hold.Release()
+		return nil, errToken
+	}
+	return &Lease{hold, path, makeToken(hold.Revision(), hold.Turn())}, nil
+}
+
+// Token is the lease's fencing token.
+func (l *Lease) Token() Token { return l.token }
+
+// Deadline is when the lease ends unless it is renewed before, as it is all the time while the service can be reached.
+// It is never the end of a lease that is well.
+func (l *Lease) Deadline() time.Time { return l.hold.Deadline() }
+
+// Done is closed when the lease has ended, by release or by loss.
+func (l *Lease) Done() <-chan struct{} { return l.hold.Done() }
+
+// Err is nil while the lease is held. Then it is ErrReleased; or it wraps ErrLost and the cause; or it is ErrClosed.
+// It looks at the clock, and so may know of a loss a moment before Done is closed.
+func (l *Lease) Err() error { return l.hold.Err() }
+
+// Context returns a context that is done when parent is, or the lease, with Err as its cause. Its Err looks at the
+// clock as Lease.Err does. The caller must call cancel when the work is over.
+func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	bound, end := context.WithCancelCause(parent)
+	stop := l.hold.AfterEnd(func() { end(l.Err()) })
+	return &leaseContext{bound, l, end}, func() { stop(); end(context.Canceled) }
+}
+
+// Release gives the lease back. It ends at once; then Release waits for the service to confirm, for no longer than a
+// third of the TTL or what was left of the lease. It takes no context, because a lock must not stay taken when the
+// caller's context is done.
+//
+// Nil: it was held until now. ErrLost: it was not. ErrClosed: the Store was closed before. ErrReleased: it was released
+// before. Any other error: it was held until now, but nobody confirmed that the lock is free; the removal goes on
+// behind, and ends at the latest with the session, one TTL later.
+func (l *Lease) Release() error { return wrap("release", l.path, l.hold.Release()) }
+
+// Entries returns what stands for the lease in the store, for the Guard of the store's package: a transaction with
+// that guard commits only while the lease is held. It returns none once the lease has ended.
+func (l *Lease) Entries() []recipe.Entry { return l.hold.Entries() }
+
+// leaseContext is a context that looks at the lease's clock when it is asked.
+type leaseContext struct {
+	context.Context
+	lease *Lease
+	end   context.CancelCauseFunc
+}
+
+// Err ends the context before it tells of a loss, so that Done and Cause agree with it.
+func (c *leaseContext) Err() error {
+	if c.Context.Err() == nil {
+		if err := c.lease.Err(); err != nil {
+			c.end(err)
+		}
+	}
+	return c.Context.Err()
+}

@@ -1,0 +1,76 @@
+package farsync
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// A Locker tries again after lockerFirst, then twice as long each time, up to lockerMost.
+	lockerFirst = 10 * time.Millisecond
+	lockerMost  = time.Second
+)
+
+// locker is a sync.Locker over something that is locked with a context.
+type locker struct {
+	ctx     context.Context // the locker's whole life, given for it: sync.Locker has no place for one per call
+	path    string
+	lock    func(context.Context) (*Lease, error)
+	onError func(error)
+
+	local chan struct{} // holds a value from Lock to Unlock; a channel, for the wait may be long
+	lease *Lease        // guarded by local
+}
+
+func newLocker(
+	ctx context.Context, path string, lock func(context.Context) (*Lease, error), onError func(error),
+) sync.Locker {
+	return &locker{ctx: ctx, path: path, lock: lock, onError: onError, local: make(chan struct{}, 1)}
+}
+
+func (l *locker) Lock() {
+	select {
+	case l.local <- struct{}{}:
+	case <-l.ctx.Done():
+		panic(wrap("lock", l.path, l.ctx.Err()))
+	}
+	for delay := lockerFirst; ; delay = min(2*delay, lockerMost) {
+		lease, err := l.lock(l.ctx)
+		if err == nil {
+			l.lease = lease
+			return
+		}
+		if l.ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrName) {
+			<-l.local
+			panic(err)
+		}
+		if l.onError != nil {
+			l.onError(err)
+		}
+		again := time.NewTimer(delay)
+		select {
+		case <-again.C:
+		case <-l.ctx.Done():
+			again.Stop()
+		}
+	}
+}
+
+func (l *locker) Unlock() {
+	lease := l.lease
+	if lease == nil {
+		panic("farsync: Unlock of unlocked Locker")
+	}
+	l.lease = nil
+	err := lease.Release()
+	<-l.local
+	switch {
+	case err == nil:
+	case l.onError != nil:
+		l.onError(err)
+	case errors.Is(err, ErrLost) || errors.Is(err, ErrClosed):
+		panic(err)
+	}
+}

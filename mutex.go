@@ -1,0 +1,169 @@
+package farsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// A Mutex is a mutual exclusion lock across processes: whoever locks the same path of the same service, from whatever
+// process, waits for one another. Curator calls it InterProcessSemaphoreMutex; it is not reentrant.
+//
+// It is fair: the lock goes to those who wait in the order in which they came, but for this. Goroutines that share one
+// Mutex value take turns on a lock that their process holds, without traffic: at most 16 more, none started later
+// than 50 ms after the lock was won, by goroutines that have waited for no longer than that. So share one value
+// between the goroutines of a process; two values of one path are strangers to each other.
+//
+// All methods may be called by many goroutines at once.
+type Mutex struct {
+	store recipe.Store
+	path  string
+	gate  *recipe.Gate
+}
+
+// NewMutex returns a mutex on path, a slash and then segments of [A-Za-z0-9._-] joined by slashes. It does no I/O. It
+// panics if store is nil or path is empty; any other path that is not of that form makes every call fail with ErrName.
+func NewMutex(store recipe.Store, path string) *Mutex {
+	if store == nil {
+		panic("farsync: NewMutex: nil store")
+	}
+	if path == "" {
+		panic("farsync: NewMutex: empty path")
+	}
+	return &Mutex{store, path, recipe.NewGate(store, recipe.Request{
+		Queue: path, Kind: recipe.Exclusive, Units: 1, Rule: recipe.ExclusiveRule(),
+	})}
+}
+
+// Lock waits until the mutex is held, and returns the lease on it. It waits through lost connections and lost sessions
+// alike, until ctx is done.
+//
+// On error nothing is held, and nothing stays in the queue: if the service cannot be reached, the removal goes on behind.
+// The error wraps ctx.Err() if ctx was done first, ErrClosed if the Store was closed, ErrName, or what the service
+// said when it refused.
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
+	return m.lease("lock", func() (*recipe.Hold, error) { return m.gate.Acquire(ctx) })
+}
+
+// TryLock is Lock without waiting for others: if anybody holds the mutex or waits for it, the error wraps ErrLocked,
+// and the service was read but not written to.
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
+	return m.lease("try lock", func() (*recipe.Hold, error) { return m.gate.TryAcquire(ctx) })
+}
+
+func (m *Mutex) lease(op string, acquire func() (*recipe.Hold, error)) (*Lease, error) {
+	hold, err := acquire()
+	if err != nil {
+		return nil, wrap(op, m.path, err)
+	}
+	lease, err := newLease(m.path, hold)
+	return lease, wrap(op, m.path, err)
+}
+
+// Do locks, runs fn, and releases. The context that fn gets is done when ctx is, or when the lease is lost; fn must
+// then stop, and it is waited for. The token is the lease's.
+//
+// The error is that of Lock if fn was not run. Else it is fn's, joined with ErrLost if the lease was lost before fn
+// returned: also when fn succeeded, for then somebody else may have been at it at the same time.
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, token Token) error) error {
+	return m.DoAtLeast(ctx, 0, fn)
+}
+
+// DoAtLeast is Do, but holds the mutex for at least as long as atLeast, counted from when it was held: when fn returns
+// earlier, DoAtLeast waits for the rest of the time. It is for jobs that every replica starts on the same schedule and
+// one of them is to run: a job that is shorter than the replicas' clocks are apart would else run once on each. Give
+// ctx a deadline shorter than atLeast, and those who come second give up instead of running the job again.
+//
+// If ctx is done while it waits for the rest, it releases at once.
+func (m *Mutex) DoAtLeast(ctx context.Context, atLeast time.Duration, fn func(ctx context.Context, token Token) error) (err error) {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	held := time.NewTimer(atLeast)
+	defer held.Stop()
+	defer func() {
+		// A failed fn keeps its error. That nobody confirmed the release is no failure of fn: the store goes on with it.
+		if released := lease.Release(); errors.Is(released, ErrLost) || errors.Is(released, ErrClosed) {
+			err = errors.Join(err, released)
+		}
+	}()
+	under, cancel := lease.Context(ctx)
+	defer cancel()
+	err = fn(under, lease.Token())
+	if atLeast > 0 {
+		select {
+		case <-held.C:
+		case <-under.Done():
+		}
+	}
+	return err
+}
+
+// Locker returns the mutex as a sync.Locker, for code that was written for one. Its Lock has no way to fail: it tries
+// again, a moment later each time, until it holds. It panics when ctx is done or the Store is closed.
+//
+// Unlock panics like sync.Mutex if it is not locked. If the lease was lost before Unlock, what happened under it may
+// have happened beside somebody else's: Unlock then calls onError with an error that wraps ErrLost, or panics with it
+// if onError is nil. The errors of attempts to lock go to onError too, if it is not nil.
+//
+// ctx is for all of the Locker's life. Different Lockers of one Mutex exclude one another, as does Lock.
+func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
+	return newLocker(ctx, m.path, m.Lock, onError)
+}
+
+// A Participant is one who holds a lock or waits for it.
+type Participant struct {
+	// Holder is what it says of itself: the Holder option of its Store.
+	Holder string
+	// Held tells whether it holds. The others wait, in the order given.
+	Held bool
+	// Kind is what it asks for.
+	Kind recipe.Kind
+	// Since is when it joined the queue. Zero where a foreign client does not tell.
+	Since time.Time
+	// Token is the token of its lease. A turn that was handed on within its process is not to be seen from here: the
+	// token then is that of the first.
+	Token Token
+}
+
+// String is one line for people.
+func (p Participant) String() string {
+	verb := "waits"
+	if p.Held {
+		verb = "holds"
+	}
+	return fmt.Sprintf("%s %s (%s, token %d, since %s)", p.Holder, verb, p.Kind, p.Token, p.Since.Format(time.RFC3339))
+}
+
+// Participants returns who holds the mutex and who waits, the holder first, the others in order. It is what the service
+// said when it was asked; by the time it returns others may hold. Never decide by it that a lock is held or free.
+func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
+	list, err := participants(ctx, m.store, m.path)
+	return list, wrap("participants", m.path, err)
+}
+
+func participants(ctx context.Context, store recipe.Store, path string) ([]Participant, error) {
+	if err := recipe.CheckPath(path); err != nil {
+		return nil, err
+	}
+	entries, err := store.Entries(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Participant, len(entries))
+	for i, e := range entries {
+		list[i] = Participant{
+			Holder: string(e.Value),
+			Held:   len(recipe.ExclusiveRule().Blockers(e, entries[:i])) == 0,
+			Kind:   e.Kind,
+			Since:  e.Since,
+			Token:  makeToken(e.Revision, 0),
+		}
+	}
+	return list, nil
+}

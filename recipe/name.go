@@ -1,0 +1,56 @@
+package recipe
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	maxPath    = 1024
+	maxSegment = 128
+)
+
+// CheckPath reports whether path names a queue, by one grammar for all stores: exactly one leading slash, then
+// segments of 1 to 128 characters of [A-Za-z0-9._-] joined by single slashes, 1024 bytes at most. The segments "."
+// and "..", the tree /zookeeper, and segments that begin with _c_ (the prefix of Curator's protected nodes) are
+// refused. The error wraps ErrName.
+func CheckPath(path string) error {
+	bad := func(why string) error {
+		shown := path
+		if len(shown) > 64 {
+			shown = shown[:64] + "…"
+		}
+		return fmt.Errorf("%w %q: %s", ErrName, shown, why)
+	}
+	if len(path) > maxPath {
+		return bad(fmt.Sprintf("longer than %d bytes", maxPath))
+	}
+	if !strings.HasPrefix(path, "/") {
+		return bad("no leading slash")
+	}
+	for segment := range strings.SplitSeq(path[1:], "/") {
+		switch {
+		case segment == "":
+			return bad("empty segment")
+		case len(segment) > maxSegment:
+			return bad(fmt.Sprintf("segment longer than %d bytes", maxSegment))
+		case segment == "." || segment == "..":
+			return bad("relative segment")
+		case strings.HasPrefix(segment, "_c_"):
+			return bad("segment begins with the reserved _c_")
+		}
+		for _, c := range []byte(segment) {
+			if !nameByte(c) {
+				return bad(fmt.Sprintf("character %q; allowed are A-Z a-z 0-9 . _ -", rune(c)))
+			}
+		}
+	}
+	if path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") {
+		return bad("/zookeeper is reserved")
+	}
+	return nil
+}
+
+func nameByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
+}

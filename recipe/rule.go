@@ -1,0 +1,64 @@
+package recipe
+
+import "slices"
+
+// A Rule decides which of the entries ahead of an entry keep it waiting. Rules are pure: the same queue gives the same
+// answer in every process, which is what makes the queue a lock.
+//
+// Every rule keeps two properties, on which the argument in the package documentation rests. While all the blockers
+// it names live unchanged, the entry may not be granted. And entries behind never matter.
+type Rule struct {
+	shared bool
+	size   int64
+}
+
+// ExclusiveRule is the rule of mutexes, writers and candidates: any entry ahead blocks, and the nearest stands for all.
+func ExclusiveRule() Rule { return Rule{} }
+
+// SharedRule is the rule of readers: only what is exclusive blocks, and the nearest such entry stands for all.
+func SharedRule() Rule { return Rule{shared: true} }
+
+// UnitsRule is the rule of a semaphore of the given size: an entry is granted once the units of all entries ahead
+// leave room for its own. It waits for as many of the nearest as keep it from fitting.
+//
+// To watch only the entry size places ahead, as Curator's LockInternals does for its maxLeases, strands a waiter when
+// holders release out of order: the one it watches goes on holding while room appears elsewhere.
+func UnitsRule(size int64) Rule { return Rule{size: size} }
+
+// Nearest reports whether the nearest entry ahead alone decides. A Store may then read just that one; otherwise the
+// rule must be shown all entries ahead.
+func (r Rule) Nearest() bool { return !r.shared && r.size == 0 }
+
+// Blockers returns those of ahead, oldest first, that e has to wait for, nearest first. None means that e is granted.
+func (r Rule) Blockers(e Entry, ahead []Entry) []Entry {
+	switch {
+	case r.size > 0:
+		return r.crowd(e, ahead)
+	case r.shared:
+		for _, other := range slices.Backward(ahead) {
+			if other.Kind != Read {
+				return []Entry{other}
+			}
+		}
+		return nil
+	case len(ahead) == 0:
+		return nil
+	default:
+		return ahead[len(ahead)-1:]
+	}
+}
+
+// crowd returns the fewest of the nearest entries ahead whose units leave no room for e. While all of them live, the
+// units ahead are at least theirs, so e cannot fit.
+func (r Rule) crowd(e Entry, ahead []Entry) []Entry {
+	var taken int64
+	var near []Entry
+	for _, other := range slices.Backward(ahead) {
+		near = append(near, other)
+		taken += other.Units
+		if taken > r.size-e.Units {
+			return near
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package recipe
+
+import "context"
+
+// A Request is what Join asks for.
+type Request struct {
+	// Queue is a path that CheckPath accepts.
+	Queue string
+	// Kind and Units are those of the entry to make. Units is 1 for all kinds but Permit.
+	Kind  Kind
+	Units int64
+	// Value is what others read. Nil means the Store's own words for who holds.
+	Value []byte
+	// Rule decides what the entry waits for.
+	Rule Rule
+}
+
+// A Store keeps queues of entries in a coordination service. It outlives its sessions: when one is lost it opens
+// another by itself, and every method stays usable. An entry lives and dies with the session it was made in.
+//
+// Every method may be called by many goroutines at once, returns as soon as ctx ends whatever the servers do, and
+// tries again what is worth trying again for as long as ctx lives. So an error is final: it is GaveUp's (ctx has
+// ended), ErrClosed, ErrGone where said, or the service's definite refusal, as it came. Errors are not wrapped with
+// operation and path; the root package does that.
+type Store interface {
+	// Peek returns the entries that would block an entry of the request if it joined now, some of them at least; none
+	// means that it would be granted. It writes nothing and costs one bounded read where r.Rule.Nearest.
+	Peek(ctx context.Context, r Request) ([]Entry, error)
+
+	// Join appends an entry and returns it with the entries that block it, as the rule says. The entry belongs to a
+	// session that was alive when the call was made. A Join that fails leaves no entry that outlives its session:
+	// whether or not the service has made the entry, its removal has begun when Join returns.
+	Join(ctx context.Context, r Request) (e Entry, blockers []Entry, err error)
+
+	// Blockers returns the entries that block e now. An answer without an error proves that e existed when the service
+	// was asked, at or after the call. ErrGone: it did not, or its session is over.
+	Blockers(ctx context.Context, e Entry, r Rule) ([]Entry, error)
+
+	// Wait returns nil once one of the entries is gone or may have changed. It may return early for no reason, never
+	// late: an entry that was gone when Wait was called, or goes at any moment after, ends it. An entry that no session
+	// will ever end is refused with an error that names it.
+	Wait(ctx context.Context, anyOf ...Entry) error
+
+	// Leave removes an entry that Join returned. Nil: it was removed. ErrGone: the first definite answer was that it
+	// had gone before, and no attempt of this call can have removed it. When ctx ends first, GaveUp's error: the
+	// removal goes on behind until the entry is gone or its session is over. So with a ctx that has ended, Leave
+	// begins the removal and returns at once.
+	Leave(ctx context.Context, e Entry) error
+
+	// Entries returns all entries of the queue, oldest first, with their values.
+	Entries(ctx context.Context, queue string) ([]Entry, error)
+}
+
+// A State is how a Store stands with its service.
+type State uint8
+
+// The states of a Store.
+const (
+	// Connected: the last renewal of the session was acknowledged.
+	Connected State = iota + 1
+	// Suspended: a renewal is overdue. Leases are still held, until their deadline.
+	Suspended
+	// Lost: the session is over, and with it every lease under it. Connected follows once there is a new one.
+	Lost
+)
+
+// String returns the state's name in lower case.
+func (s State) String() string {
+	switch s {
+	case Connected:
+		return "connected"
+	case Suspended:
+		return "suspended"
+	case Lost:
+		return "lost"
+	default:
+		return "unknown"
+	}
+}
