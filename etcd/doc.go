@@ -1,0 +1,35 @@
+// Package etcd keeps farsync's queues in etcd, with a client that the program has already.
+//
+//	store, err := etcd.Open(ctx, client, nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer store.Close()
+//	mu := farsync.NewMutex(store, "/locks/billing")
+//
+// # What it writes
+//
+// An entry of the queue /locks/billing is one key, /locks/billing/m-<id>, attached to the Store's one etcd lease; the
+// order is that of the create revisions. etcdctl lock, concurrency.Mutex of etcd's client, and the server's lock
+// service queue in the same way under the same prefix, so all of them exclude one another on one path. Keys that
+// do not look like farsync's count as exclusive. Keys with a further slash after the path belong to other queues and
+// are ignored; the others named do not ignore them, so do not nest the path of a lock that is shared with them.
+//
+// A key without a lease under the path would block everybody behind it for ever. Lock then fails with an error that
+// names the key.
+//
+// The value of a key is who holds or waits, and since when, on a line each.
+//
+// # What it needs
+//
+// With authentication on, the client's user needs READWRITE on the prefix of the paths, which must end in a slash.
+//
+// Give the client a DialKeepAliveTime and a DialKeepAliveTimeout: without, a connection whose other end went away
+// silently is noticed late. No lease is kept too long by that, but a waiter may be told late that its turn has come.
+//
+// # How long a lock stays with a client that died
+//
+// For the TTL, counted from its last renewal; longer if the cluster changes its leader meanwhile, for a new leader
+// renews all leases once. Servers before 3.4.31 and 3.5.13 can let an old leader revoke live leases; Open warns of
+// them.
+package etcd

@@ -1,0 +1,28 @@
+package etcd
+
+import (
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// Guard returns comparisons for the If of a transaction of the caller's own, in the same etcd: it then commits only
+// while h, a lease of a lock on this store, is held. There is no moment between the check and the write, so what the
+// transaction protects is safe even from a holder that was suspended past its TTL.
+//
+//	resp, err := client.Txn(ctx).If(etcd.Guard(lease)...).Then(clientv3.OpPut("/balance", "100")).Commit()
+//	// resp.Succeeded is false if the lease was lost
+//
+// For a lease that has ended already, it returns a comparison that is never true.
+func Guard(h recipe.Held) []clientv3.Cmp {
+	entries := h.Entries()
+	if len(entries) == 0 {
+		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision("farsync"), "<", 0)}
+	}
+	guard := make([]clientv3.Cmp, len(entries))
+	for i, e := range entries {
+		// A key is made once, so the one that has this revision is the lease's own, whatever value it has now.
+		guard[i] = clientv3.Compare(clientv3.CreateRevision(e.ID), "=", e.Revision)
+	}
+	return guard
+}

@@ -1,0 +1,136 @@
+package etcd_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/recipe"
+)
+
+func TestMain(m *testing.M) { embedtest.Main(m) }
+
+// newClient returns a client of the endpoint that says nothing, closed by t.
+func newClient(t testing.TB, endpoint string, options ...grpc.DialOption) *clientv3.Client {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{endpoint}, DialOptions: options, Logger: zap.NewNop(),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// newStore returns a Store on a client of its own, closed by t.
+func newStore(t testing.TB, endpoint string, options *etcd.Options, dial ...grpc.DialOption) *etcd.Store {
+	store, err := etcd.Open(t.Context(), newClient(t, endpoint, dial...), options)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// noLeaks fails the test if goroutines are left when everything it has opened is closed. Call it first.
+func noLeaks(t testing.TB) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
+
+// within returns a context for what a server should have done long before.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A counter counts what a client sends and receives.
+type counter struct {
+	mu    sync.Mutex
+	calls map[string]int
+
+	keepaliveStreams, watchStreams atomic.Int64
+	watches, events                atomic.Int64
+}
+
+func (c *counter) dial() []grpc.DialOption {
+	c.calls = map[string]int{}
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream)}
+}
+
+func (c *counter) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+) error {
+	c.mu.Lock()
+	c.calls[method[len("/etcdserverpb."):]]++
+	c.mu.Unlock()
+	return invoke(ctx, method, req, reply, cc, options...)
+}
+
+func (c *counter) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	open grpc.Streamer, options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	switch method {
+	case "/etcdserverpb.Watch/Watch":
+		c.watchStreams.Add(1)
+	case "/etcdserverpb.Lease/LeaseKeepAlive":
+		c.keepaliveStreams.Add(1)
+	}
+	stream, err := open(ctx, desc, cc, method, options...)
+	return &countedStream{stream, c}, err
+}
+
+// since returns the unary calls since the last call of since.
+func (c *counter) since() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := c.calls
+	c.calls = map[string]int{}
+	return calls
+}
+
+// sinceWhen is since, once there were n calls of the method. It polls: nothing tells when a client has sent.
+func (c *counter) sinceWhen(t testing.TB, method string, n int) map[string]int {
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.calls[method] >= n
+	}, 30*time.Second, time.Millisecond)
+	return c.since()
+}
+
+// awaitQueue waits until n are in the queue.
+func awaitQueue(t testing.TB, store recipe.Store, path string, n int) {
+	require.Eventually(t, func() bool {
+		entries, err := store.Entries(t.Context(), path)
+		return err == nil && len(entries) == n
+	}, 30*time.Second, time.Millisecond)
+}
+
+type countedStream struct {
+	grpc.ClientStream
+	*counter
+}
+
+func (s *countedStream) SendMsg(m any) error {
+	if r, ok := m.(*pb.WatchRequest); ok && r.GetCreateRequest() != nil {
+		s.watches.Add(1)
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+func (s *countedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if r, ok := m.(*pb.WatchResponse); ok && err == nil && len(r.Events) > 0 {
+		s.events.Add(1)
+	}
+	return err
+}

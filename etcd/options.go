@@ -1,0 +1,67 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+	"unicode"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+const (
+	defaultTTL = 10 * time.Second
+	maxHolder  = 1024
+)
+
+// Options change how a Store behaves. The zero value of each field is a good choice.
+type Options struct {
+	// TTL is how long the service keeps what this Store holds when it hears no more from it. It is rounded up to whole
+	// seconds, and the server may raise it; what the server grants counts. 10 seconds if zero.
+	//
+	// A short TTL frees the locks of a dead process sooner. A long one survives longer interruptions.
+	TTL time.Duration
+	// Holder is what others see of this Store: 1024 bytes of printable text at most. Host name, process id and program
+	// name if empty. It is not a place for secrets.
+	Holder string
+	// Logger gets what happens to the session and to clean-up. Nothing is logged if it is nil.
+	Logger *slog.Logger
+	// OnState is told how the Store stands with the service, from one goroutine, in order. It must return: Close waits
+	// for it.
+	OnState func(recipe.State)
+}
+
+// resolve returns the options with their defaults.
+func (o *Options) resolve() (Options, error) {
+	var r Options
+	if o != nil {
+		r = *o
+	}
+	if r.TTL < 0 {
+		return r, fmt.Errorf("TTL %v is negative", r.TTL)
+	}
+	if r.TTL == 0 {
+		r.TTL = defaultTTL
+	}
+	if r.Holder == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		r.Holder = fmt.Sprintf("%s pid %d", host, os.Getpid())
+	}
+	if len(r.Holder) > maxHolder {
+		return r, fmt.Errorf("Holder has %d bytes, %d are allowed", len(r.Holder), maxHolder)
+	}
+	for _, c := range r.Holder {
+		if !unicode.IsPrint(c) {
+			return r, errors.New("Holder has a character that is not printable")
+		}
+	}
+	if r.Logger == nil {
+		r.Logger = slog.New(slog.DiscardHandler)
+	}
+	return r, nil
+}
