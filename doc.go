@@ -1,1 +1,45 @@
+// Package farsync is sync for goroutines of different processes: a [Mutex] that holds across machines, on the etcd or
+// ZooKeeper that a team already runs.
+//
+// Open a Store with package etcd, make a Mutex on it, and share both between the goroutines of the process:
+//
+//	store, err := etcd.Open(ctx, client, nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer store.Close()
+//	mu := farsync.NewMutex(store, "/locks/billing")
+//
+//	lease, err := mu.Lock(ctx) // waits until held, or ctx is done
+//	if err != nil {
+//		return err
+//	}
+//	defer lease.Release()
+//	ctx, cancel := lease.Context(ctx) // done the moment the lease is lost
+//	defer cancel()
+//	return db.Write(ctx, row, lease.Token()) // the database refuses older tokens
+//
+// # What a lease promises
+//
+// Lock returns a [Lease]. While Lease.Err is nil, no other lease on the same lock has an Err of nil, in whatever process:
+// the service keeps the lock for a session of this Store's, and the lease ends by the clock here before the service can
+// end that session there. If the connection fails, the lease goes on until that moment and not longer; then Done is
+// closed, the contexts made from the lease end, and Err wraps ErrLost.
+//
+// Every lease has a [Token] that is higher than that of every lease on the same lock before it.
+//
+// # What nothing can promise
+//
+// That the code which holds a lease stops when the lease does. A process may be suspended, by the scheduler, a
+// debugger, the host of its virtual machine, a long garbage collection, for longer than the TTL of its session; another
+// gets the lock; then the first goes on, and what it was about to write is written. The same goes for a request that
+// is under way in the network. No lock service can prevent that, and no client can see it from within.
+//
+// So where two at once would do harm rather than double work, let the resource decide: give Token with every write, and
+// have the resource refuse a token that is lower than the highest it has seen. If the resource is the store itself,
+// use the Guard of its package: the write is then made only while the lease is held. A lock alone is enough where a
+// rare overlap is a waste and nothing worse.
+//
+// Clocks need not agree. The only assumption about time is that the clocks of client and server run at about the same
+// rate: within a twentieth of it, which is the margin kept.
 package farsync

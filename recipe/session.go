@@ -32,6 +32,9 @@ var errDeadline = errors.New("no renewal was acknowledged in time")
 func NewSession(ttl time.Duration, deadline time.Time) *Session {
 	s := &Session{ttl: ttl, deadline: deadline}
 	s.life, s.end = context.WithCancelCause(context.Background())
+	// Under mu, for if deadline has passed the timer's goroutine is there before we are back.
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(time.Until(deadline), s.expire)
 	return s
 }
