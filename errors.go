@@ -31,7 +31,11 @@ type opError struct {
 }
 
 func (e *opError) Error() string {
-	return "farsync: " + e.op + " " + e.path + ": " + strings.ReplaceAll(e.err.Error(), "farsync: ", "")
+	what := e.op
+	if !errors.Is(e.err, ErrName) { // which shows the path in a form that is safe to print
+		what += " " + e.path
+	}
+	return "farsync: " + what + ": " + strings.ReplaceAll(e.err.Error(), "farsync: ", "")
 }
 
 func (e *opError) Unwrap() error { return e.err }

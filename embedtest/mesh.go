@@ -1,0 +1,61 @@
+//go:build unix
+
+package embedtest
+
+import "fmt"
+
+// A mesh is the network among the members of an ensemble: proxies for each ordered pair of them, the first of which
+// dials the second.
+type mesh struct {
+	proxies [][][]*Proxy // from, to
+}
+
+func newMesh(n int) *mesh {
+	m := &mesh{proxies: make([][][]*Proxy, n)}
+	for i := range m.proxies {
+		m.proxies[i] = make([][]*Proxy, n)
+	}
+	return m
+}
+
+// connect gives every pair the proxies that link makes for it. What link returns along with an error is kept too, for
+// close.
+func (m *mesh) connect(link func(from, to int) ([]*Proxy, error)) error {
+	for from, row := range m.proxies {
+		for to := range row {
+			if from == to {
+				continue
+			}
+			var err error
+			if row[to], err = link(from, to); err != nil {
+				return fmt.Errorf("embedtest: connect member %d to member %d: %w", from, to, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (m *mesh) isolate(i int) {
+	for j := range m.proxies {
+		for _, p := range m.proxies[i][j] {
+			p.Cut()
+		}
+		for _, p := range m.proxies[j][i] {
+			p.Cut()
+		}
+	}
+}
+
+func (m *mesh) heal() { m.each((*Proxy).Heal) }
+
+func (m *mesh) close() { m.each(func(p *Proxy) { _ = p.Close() }) }
+
+func (m *mesh) each(do func(*Proxy)) {
+	for _, row := range m.proxies {
+		for _, pair := range row {
+			for _, p := range pair {
+				do(p)
+			}
+		}
+	}
+}

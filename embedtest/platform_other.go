@@ -1,0 +1,31 @@
+//go:build unix && !linux
+
+package embedtest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+)
+
+func dieWithParent() *syscall.SysProcAttr { return nil }
+
+// awaitStopped cannot wait here; the child stops a moment later.
+func awaitStopped(*os.Process) {}
+
+// A port is a TCP port of 127.0.0.1 that was free a moment ago.
+type port struct{ number int }
+
+func reservePort() (port, error) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return port{}, fmt.Errorf("embedtest: find a free port: %w", err)
+	}
+	defer listener.Close()
+	return port{number: listener.Addr().(*net.TCPAddr).Port}, nil
+}
+
+func (p port) addr() string { return fmt.Sprintf("127.0.0.1:%d", p.number) }
+
+func (p port) release() {}

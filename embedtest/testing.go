@@ -1,0 +1,86 @@
+//go:build unix
+
+package embedtest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// startTimeout bounds the start of servers for a test. It is met only when something is wrong.
+const startTimeout = time.Minute
+
+// Etcd starts an etcd server for the test and waits until it is ready. When the test ends, the server is gone and all
+// goroutines are joined; if the test has failed, the end of the server's log is printed.
+func Etcd(t testing.TB, options ...EtcdOption) *EtcdServer {
+	t.Helper()
+	return EtcdCluster(t, 1, options...).Member(0)
+}
+
+// EtcdCluster is like [Etcd] for a cluster of n members.
+func EtcdCluster(t testing.TB, n int, options ...EtcdOption) *EtcdEnsemble {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	e, err := StartEtcd(ctx, t.TempDir(), n, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { finish(t, e.servers, e.Close) })
+	return e
+}
+
+// ZooKeeper starts a ZooKeeper server for the test and waits until it is ready. When the test ends, the server is gone
+// and all goroutines are joined; if the test has failed, the end of the server's log is printed. Where no server is
+// found the test is skipped, or fails if FARSYNC_REQUIRE_SERVERS is 1.
+func ZooKeeper(t testing.TB) *ZooKeeperServer {
+	t.Helper()
+	return ZooKeeperEnsemble(t, 1).Member(0)
+}
+
+// ZooKeeperEnsemble is like [ZooKeeper] for an ensemble of n servers.
+func ZooKeeperEnsemble(t testing.TB, n int) *ZooKeeperServers {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	e, err := StartZooKeeper(ctx, t.TempDir(), n)
+	if errors.Is(err, ErrNoZooKeeper) && os.Getenv("FARSYNC_REQUIRE_SERVERS") != "1" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { finish(t, e.servers, e.Close) })
+	return e
+}
+
+// NewProxy starts a proxy to the target, host:port or an http URL, for the test, and closes it when the test ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	p, err := StartProxy(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// finish closes the servers and prints, for a test that failed, what they have had to say.
+func finish(t testing.TB, servers []*server, closeAll func() error) {
+	err := closeAll()
+	if t.Failed() {
+		for _, s := range servers {
+			t.Log(s.name + s.tail())
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

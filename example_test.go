@@ -1,0 +1,204 @@
+package farsync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/storetest"
+)
+
+// The examples run on a store in memory, so that they need no server. In a program, open one of etcd or ZooKeeper:
+// etcd.Open(ctx, client, nil).
+func ExampleMutex() {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	mu := farsync.NewMutex(store, "/locks/billing")
+
+	ctx := context.Background()
+	lease, err := mu.Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("held:", lease.Err() == nil)
+	fmt.Println("released:", lease.Release())
+	fmt.Println("afterwards:", lease.Err())
+	// Output:
+	// held: true
+	// released: <nil>
+	// afterwards: farsync: released
+}
+
+func ExampleMutex_TryLock() {
+	service := storetest.NewMem()
+	here, there := service.Open(nil), service.Open(nil)
+	defer here.Close()
+	defer there.Close()
+
+	ctx := context.Background()
+	lease, err := farsync.NewMutex(here, "/locks/report").TryLock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release()
+
+	_, err = farsync.NewMutex(there, "/locks/report").TryLock(ctx)
+	fmt.Println(err)
+	fmt.Println("somebody else is at it:", errors.Is(err, farsync.ErrLocked))
+	// Output:
+	// farsync: try lock /locks/report: locked
+	// somebody else is at it: true
+}
+
+// Lock waits for as long as its context allows.
+func ExampleMutex_Lock_timeout() {
+	service := storetest.NewMem()
+	here, there := service.Open(nil), service.Open(nil)
+	defer here.Close()
+	defer there.Close()
+
+	lease, err := farsync.NewMutex(here, "/locks/report").Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err = farsync.NewMutex(there, "/locks/report").Lock(ctx)
+	fmt.Println("gave up:", errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// gave up: true
+}
+
+func ExampleMutex_Do() {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	mu := farsync.NewMutex(store, "/locks/counter")
+
+	counter := 0
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			err := mu.Do(context.Background(), func(ctx context.Context, token farsync.Token) error {
+				counter++ // nobody else is here, in this process or in another
+				return nil
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Println(counter)
+	// Output:
+	// 10
+}
+
+// A lease that is lost ends the contexts made from it, and says why.
+func ExampleLease_Context() {
+	service := storetest.NewMem()
+	store := service.Open(&storetest.MemOptions{TTL: time.Second})
+	defer store.Close()
+
+	lease, err := farsync.NewMutex(store, "/locks/billing").Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := lease.Context(context.Background())
+	defer cancel()
+
+	service.Partition(store, true) // the network fails
+	<-ctx.Done()                   // within the TTL
+	fmt.Println("lost:", errors.Is(context.Cause(ctx), farsync.ErrLost))
+	fmt.Println("release says so too:", errors.Is(lease.Release(), farsync.ErrLost))
+	service.Partition(store, false)
+	// Output:
+	// lost: true
+	// release says so too: true
+}
+
+// A table that remembers the highest token it has seen, as a database can in a column of its own.
+type table struct {
+	mu   sync.Mutex
+	mark farsync.Token
+	row  string
+}
+
+func (t *table) write(row string, token farsync.Token) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if token < t.mark {
+		return errors.New("stale token: refused")
+	}
+	t.mark, t.row = token, row
+	return nil
+}
+
+// A resource that checks tokens is safe even from a holder that slept through the loss of its lease.
+func ExampleToken() {
+	service := storetest.NewMem()
+	sleeper, other := service.Open(nil), service.Open(nil)
+	defer sleeper.Close()
+	defer other.Close()
+	ctx := context.Background()
+	var balance table
+
+	first, err := farsync.NewMutex(sleeper, "/locks/balance").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// The process of the first holder is suspended here, for longer than its session lasts. Another gets the lock.
+	service.Expire(sleeper)
+	second, err := farsync.NewMutex(other, "/locks/balance").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer second.Release()
+	fmt.Println("second writes:", balance.write("second", second.Token()))
+
+	// Now the first wakes up, and does what it was about to do.
+	fmt.Println("first writes:", balance.write("first", first.Token()))
+	fmt.Println(balance.row)
+	// Output:
+	// second writes: <nil>
+	// first writes: stale token: refused
+	// second
+}
+
+// A Locker goes wherever a sync.Locker does: here, into a condition variable.
+func ExampleMutex_Locker() {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	mu := farsync.NewMutex(store, "/locks/queue")
+
+	ctx, cancel := context.WithCancel(context.Background()) // for as long as the Locker is used
+	defer cancel()
+	l := mu.Locker(ctx, func(err error) { fmt.Println("trouble:", err) })
+
+	ready := false
+	cond := sync.NewCond(l)
+	go func() {
+		l.Lock()
+		defer l.Unlock()
+		ready = true
+		cond.Signal()
+	}()
+	l.Lock()
+	for !ready {
+		cond.Wait()
+	}
+	l.Unlock()
+	fmt.Println("ready:", ready)
+	// Output:
+	// ready: true
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package main
+
+import "syscall"
+
+// dieWithParent can do nothing here: workers leave when their stdin ends, or one that is stopped, when it goes on.
+func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,103 @@
+package farsync_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/storetest"
+)
+
+func TestLockersExcludeInAndAcrossProcesses(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *storetest.MemStore) {
+		a := farsync.NewMutex(one, "/a").Locker(t.Context(), nil)
+		b := farsync.NewMutex(two, "/a").Locker(t.Context(), nil)
+		inside, most, runs := 0, 0, 0
+		done := make(chan struct{})
+		for _, l := range []interface {
+			Lock()
+			Unlock()
+		}{a, a, b, b} {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				for range 20 {
+					l.Lock()
+					inside++
+					runs++
+					most = max(most, inside)
+					time.Sleep(time.Millisecond)
+					inside--
+					l.Unlock()
+				}
+			}()
+		}
+		for range 4 {
+			<-done
+		}
+		require.Equal(t, 1, most)
+		require.Equal(t, 80, runs)
+	})
+}
+
+func TestLockerTriesThroughErrors(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *storetest.MemStore) {
+		failures := 5
+		failing := storetest.Inject(one, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) error {
+			if op.Kind == storetest.Join && !op.After && failures > 0 {
+				failures--
+				return errWork
+			}
+			return nil
+		}))
+		var told []error
+		l := farsync.NewMutex(failing, "/a").Locker(t.Context(), func(err error) { told = append(told, err) })
+		l.Lock()
+		l.Unlock()
+		require.Len(t, told, 5)
+		require.ErrorIs(t, told[0], errWork)
+	})
+}
+
+func TestLossUnderALockerIsNeverSilent(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *storetest.MemStore) {
+		lose := func(l interface {
+			Lock()
+			Unlock()
+		}) { l.Lock(); service.Expire(one); time.Sleep(10 * time.Second); // the client learns of it when it renews
+		l.Unlock() }
+		var told error
+		lose(farsync.NewMutex(one, "/a").Locker(t.Context(), func(err error) { told = err }))
+		require.ErrorIs(t, told, farsync.ErrLost)
+		silent := farsync.NewMutex(one, "/a").Locker(t.Context(), nil)
+		require.Panics(t, func() { lose(silent) })
+		silent.Lock() // usable afterwards
+		silent.Unlock()
+	})
+}
+
+func TestLockerPanicsWhenItsContextEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *storetest.MemStore) {
+		lease := lock(t, farsync.NewMutex(two, "/a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		l := farsync.NewMutex(one, "/a").Locker(ctx, nil)
+		panicked := make(chan any)
+		for range 2 { // one waits for the lock, one for the other
+			go func() {
+				defer func() { panicked <- recover() }()
+				l.Lock()
+			}()
+		}
+		synctest.Wait()
+		cancel()
+		for range 2 {
+			err, ok := (<-panicked).(error)
+			require.True(t, ok)
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		require.NoError(t, lease.Release())
+	})
+}

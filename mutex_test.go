@@ -1,0 +1,298 @@
+package farsync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
+)
+
+var errWork = errors.New("work failed")
+
+// bubble runs f in a bubble with a service and two of its clients.
+func bubble(t *testing.T, f func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore)) {
+	synctest.Test(t, func(t *testing.T) {
+		service := storetest.NewMem()
+		one, two := service.Open(nil), service.Open(nil)
+		defer one.Close() // for when f fails: a bubble waits for all of its goroutines
+		defer two.Close()
+		f(t, service, one, two)
+		require.NoError(t, one.Close())
+		require.NoError(t, two.Close())
+		entries, sessions, watches := service.Left()
+		require.Zero(t, entries+sessions+watches, "left at the service")
+	})
+}
+
+func lock(t *testing.T, mu *farsync.Mutex) *farsync.Lease {
+	lease, err := mu.Lock(t.Context())
+	require.NoError(t, err)
+	return lease
+}
+
+func TestBadNamesAreRefusedBeforeAnyRequest(t *testing.T) {
+	for _, row := range []struct{ path, why string }{
+		{"a//b", "no leading slash"},
+		{"/", "an empty segment"},
+		{"//a", "an empty segment"},
+		{"/a//b", "an empty segment"},
+		{"/a/", "a trailing slash is an empty segment"},
+		{"/a/../b", "what it names depends on who reads it"},
+		{"..", "what it names depends on who reads it"},
+		{"/.", "go-zookeeper lets it pass and the server does not"},
+		{"/a\x00b", "ends the name for programs in C"},
+		{"/a b", "not in the grammar"},
+		{"/a\u202eb", "shows as something else than it is"},
+		{"/é", "two encodings look alike"},
+		{"/" + strings.Repeat("x", 129), "segments are 128 bytes at most"},
+		{strings.Repeat("/abcdefg", 256), "2 KiB; a path is 1 KiB at most"},
+		{"/zookeeper", "ZooKeeper's own tree"},
+		{"/zookeeper/locks", "ZooKeeper's own tree"},
+		{"/a/_c_b", "Curator looks for its nodes by this prefix"},
+	} {
+		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *storetest.MemStore) {
+			service.ResetCount()
+			mu := farsync.NewMutex(one, row.path)
+			_, err := mu.Lock(t.Context())
+			require.ErrorIs(t, err, farsync.ErrName, row.why)
+			_, err = mu.TryLock(t.Context())
+			require.ErrorIs(t, err, farsync.ErrName, row.why)
+			_, err = mu.Participants(t.Context())
+			require.ErrorIs(t, err, farsync.ErrName, row.why)
+			require.Less(t, len(err.Error()), 300)
+			require.Zero(t, service.Count(storetest.Create, storetest.Delete, storetest.Read, storetest.Watch))
+		})
+	}
+	require.NoError(t, recipe.CheckPath("/locks/billing.2026-11_A"))
+	require.NoError(t, recipe.CheckPath("/"+strings.Repeat("x", 128)))
+}
+
+func TestMistakesInTheProgramPanic(t *testing.T) {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	require.PanicsWithValue(t, "farsync: NewMutex: empty path", func() { farsync.NewMutex(store, "") })
+	require.PanicsWithValue(t, "farsync: NewMutex: nil store", func() { farsync.NewMutex(nil, "/a") })
+	locker := farsync.NewMutex(store, "/a").Locker(t.Context(), nil)
+	require.PanicsWithValue(t, "farsync: Unlock of unlocked Locker", locker.Unlock)
+}
+
+func TestReleaseTwiceTellsTheSecond(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *storetest.MemStore) {
+		lease := lock(t, farsync.NewMutex(one, "/a"))
+		require.NoError(t, lease.Release())
+		require.ErrorIs(t, lease.Release(), farsync.ErrReleased)
+		require.ErrorIs(t, lease.Err(), farsync.ErrReleased)
+		<-lease.Done()
+	})
+}
+
+func TestTokensRiseOverHandOversTurnsAndSessions(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+		a, b := farsync.NewMutex(one, "/a"), farsync.NewMutex(two, "/a")
+		last := farsync.Token(0)
+		next := func(lease *farsync.Lease) {
+			require.Greater(t, lease.Token(), last)
+			last = lease.Token()
+		}
+		first := lock(t, a)
+		next(first)
+		turn := make(chan *farsync.Lease)
+		go func() { turn <- lock(t, a) }()
+		synctest.Wait()
+		require.NoError(t, first.Release())
+		second := <-turn
+		next(second)
+		require.Equal(t, first.Token().Revision(), second.Token().Revision(), "a turn of the same grant")
+		require.NoError(t, second.Release())
+		third := lock(t, b)
+		next(third)
+		service.Expire(two)
+		next(lock(t, a))
+	})
+}
+
+func TestLeaseContextTellsWhoEndedIt(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *storetest.MemStore) {
+		mu := farsync.NewMutex(one, "/a")
+		lease := lock(t, mu)
+		parent, cancelParent := context.WithCancelCause(t.Context())
+		byParent, cancel1 := lease.Context(parent)
+		defer cancel1()
+		byCancel, cancel2 := lease.Context(t.Context())
+		byRelease, cancel3 := lease.Context(t.Context())
+		defer cancel3()
+
+		cancelParent(errWork)
+		<-byParent.Done()
+		require.ErrorIs(t, context.Cause(byParent), errWork)
+		require.NoError(t, byCancel.Err())
+		cancel2()
+		require.ErrorIs(t, byCancel.Err(), context.Canceled)
+		require.NoError(t, byRelease.Err())
+		require.NoError(t, lease.Release())
+		require.ErrorIs(t, byRelease.Err(), context.Canceled)
+		require.ErrorIs(t, context.Cause(byRelease), farsync.ErrReleased)
+
+		lost := lock(t, mu)
+		byLoss, cancel4 := lost.Context(t.Context())
+		defer cancel4()
+		service.Expire(one)
+		<-byLoss.Done()
+		require.ErrorIs(t, context.Cause(byLoss), farsync.ErrLost)
+	})
+}
+
+func TestLeaseEndsAtItsDeadlineToTheInstant(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+		lease := lock(t, farsync.NewMutex(one, "/a"))
+		service.Partition(one, true)
+		deadline := lease.Deadline()
+		next := make(chan time.Time)
+		go func() {
+			lock(t, farsync.NewMutex(two, "/a"))
+			next <- time.Now()
+		}()
+		<-lease.Done()
+		require.Equal(t, deadline, time.Now())
+		require.ErrorIs(t, lease.Err(), farsync.ErrLost)
+		require.Greater(t, (<-next).Sub(deadline), recipe.Margin(10*time.Second)-1)
+		service.Partition(one, false)
+	})
+}
+
+func TestDoReturnsWhatFnReturned(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *storetest.MemStore) {
+		mu := farsync.NewMutex(one, "/a")
+		var token farsync.Token
+		require.ErrorIs(t, mu.Do(t.Context(), func(ctx context.Context, got farsync.Token) error {
+			token = got
+			require.NoError(t, ctx.Err())
+			return errWork
+		}), errWork)
+		require.NotZero(t, token)
+		lease, err := mu.TryLock(t.Context())
+		require.NoError(t, err, "released")
+		require.NoError(t, lease.Release())
+	})
+}
+
+func TestDoReleasesWhenFnPanics(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *storetest.MemStore) {
+		mu := farsync.NewMutex(one, "/a")
+		require.Panics(t, func() {
+			_ = mu.Do(t.Context(), func(context.Context, farsync.Token) error { panic("in fn") })
+		})
+		lease, err := mu.TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release())
+	})
+}
+
+func TestSuccessUnderALostLeaseIsErrLost(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *storetest.MemStore) {
+		mu := farsync.NewMutex(one, "/a")
+		work := func(result error) error {
+			return mu.Do(t.Context(), func(ctx context.Context, _ farsync.Token) error {
+				service.Expire(one)
+				<-ctx.Done()
+				return result
+			})
+		}
+		require.ErrorIs(t, work(nil), farsync.ErrLost)
+		err := work(errWork)
+		require.ErrorIs(t, err, farsync.ErrLost)
+		require.ErrorIs(t, err, errWork)
+	})
+}
+
+func TestDoAtLeastHoldsForTheRest(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *storetest.MemStore) {
+		const atLeast = time.Minute
+		ran := 0
+		job := func(context.Context, farsync.Token) error { ran++; return nil }
+		begun := time.Now()
+		done := make(chan error)
+		go func() { done <- farsync.NewMutex(one, "/cron").DoAtLeast(t.Context(), atLeast, job) }()
+		synctest.Wait()
+		// A replica with a clock that is 3 s late gives up instead of running the job again.
+		time.Sleep(3 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), atLeast/2)
+		defer cancel()
+		err := farsync.NewMutex(two, "/cron").DoAtLeast(ctx, atLeast, job)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, <-done)
+		require.Equal(t, atLeast, time.Since(begun))
+		require.Equal(t, 1, ran)
+	})
+}
+
+func TestDoAtLeastEndsEarlyWithItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *storetest.MemStore) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		mu := farsync.NewMutex(one, "/cron")
+		require.NoError(t, mu.DoAtLeast(ctx, time.Hour, func(context.Context, farsync.Token) error { return nil }))
+		require.Equal(t, time.Second, time.Since(begun))
+	})
+}
+
+func TestParticipantsAreListedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := storetest.NewMem()
+		var leases []chan *farsync.Lease
+		for i := range 3 {
+			store := service.Open(&storetest.MemOptions{Holder: fmt.Sprint("worker ", i)})
+			defer store.Close()
+			got := make(chan *farsync.Lease, 1)
+			go func() { got <- lock(t, farsync.NewMutex(store, "/a")) }()
+			synctest.Wait()
+			leases = append(leases, got)
+			time.Sleep(time.Second)
+		}
+		looker := service.Open(nil)
+		defer looker.Close()
+		list, err := farsync.NewMutex(looker, "/a").Participants(t.Context())
+		require.NoError(t, err)
+		require.Len(t, list, 3)
+		for i, p := range list {
+			require.Equal(t, fmt.Sprint("worker ", i), p.Holder)
+			require.Equal(t, i == 0, p.Held)
+			require.Equal(t, time.Duration(3-i)*time.Second, time.Since(p.Since))
+		}
+		for i := range 3 {
+			lease := <-leases[i]
+			require.Equal(t, list[i].Token, lease.Token())
+			require.NoError(t, lease.Release())
+		}
+	})
+}
+
+func TestCloseEndsLeasesAndWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *storetest.MemStore) {
+		lease := lock(t, farsync.NewMutex(one, "/a"))
+		waiting := make(chan error)
+		go func() {
+			_, err := farsync.NewMutex(two, "/a").Lock(t.Context())
+			waiting <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, two.Close())
+		require.ErrorIs(t, <-waiting, farsync.ErrClosed)
+		require.NoError(t, one.Close())
+		<-lease.Done()
+		require.ErrorIs(t, lease.Err(), farsync.ErrClosed)
+		require.ErrorIs(t, lease.Release(), farsync.ErrClosed)
+		_, err := farsync.NewMutex(one, "/a").Lock(t.Context())
+		require.ErrorIs(t, err, farsync.ErrClosed)
+	})
+}

@@ -1,0 +1,514 @@
+package recipe_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
+)
+
+const (
+	maxTurns  = 16
+	handOnFor = 50 * time.Millisecond
+)
+
+func newGate(s recipe.Store) *recipe.Gate { return recipe.NewGate(s, exclusive) }
+
+// token is what a resource compares.
+func token(h *recipe.Hold) int64 { return h.Revision()<<8 | int64(h.Turn()) }
+
+func (w *world) release(t *try) {
+	w.Helper()
+	require.NoError(w, t.hold.Release())
+	w.settle()
+}
+
+func TestHandOnIsFIFOAndBounded(t *testing.T) {
+	inBubble(t, func(w *world) {
+		near, far := w.open(), w.open()
+		g := newGate(near)
+		tries := []*try{w.startGate(g)}
+		remote := w.startGate(newGate(far))
+		for range 2 * maxTurns {
+			tries = append(tries, w.startGate(g))
+		}
+		var last int64
+		for i, try := range tries[:maxTurns+1] {
+			w.granted(try)
+			require.Equal(w, i, try.hold.Turn())
+			require.Greater(w, token(try.hold), last)
+			last = token(try.hold)
+			require.False(w, remote.returned())
+			w.ResetCount()
+			w.release(try)
+			if i < maxTurns {
+				require.Zero(w, w.Count(), "a turn costs no request")
+			}
+		}
+		w.granted(remote)
+		require.Zero(w, remote.hold.Turn())
+		require.Greater(w, token(remote.hold), last)
+		last = token(remote.hold)
+		w.release(remote)
+		for _, try := range tries[maxTurns+1:] {
+			w.finally(try)
+			require.Greater(w, token(try.hold), last)
+			last = token(try.hold)
+			w.release(try)
+		}
+	})
+}
+
+func TestNoTurnStartsLate(t *testing.T) {
+	for _, held := range []time.Duration{handOnFor - time.Millisecond, handOnFor, handOnFor + time.Millisecond} {
+		inBubble(t, func(w *world) {
+			near, far := w.open(), w.open()
+			g := newGate(near)
+			first := w.granted(w.startGate(g))
+			remote := w.startGate(newGate(far))
+			second := w.startGate(g)
+			time.Sleep(held)
+			w.release(first)
+			if held < handOnFor {
+				require.Equal(w, 1, w.granted(second).hold.Turn())
+				w.release(second)
+				w.release(w.granted(remote))
+				return
+			}
+			w.release(w.granted(remote))
+			require.Zero(w, w.granted(second).hold.Turn(), "it joined the queue by itself")
+			w.release(second)
+		})
+	}
+}
+
+// However busy the gate, whoever waits elsewhere comes next after the bound.
+func TestRemoteContenderIsNotStarved(t *testing.T) {
+	inBubble(t, func(w *world) {
+		near, far := w.open(), w.open()
+		g := newGate(near)
+		var mu sync.Mutex
+		var order []int64 // revisions, in order of the grants
+		ctx, cancel := context.WithCancel(w.Context())
+		var busy sync.WaitGroup
+		for range 8 {
+			busy.Go(func() {
+				for {
+					h, err := g.Acquire(ctx)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					order = append(order, h.Revision())
+					mu.Unlock()
+					time.Sleep(rand.N(10 * time.Millisecond))
+					_ = h.Release()
+				}
+			})
+		}
+		for range 20 {
+			time.Sleep(rand.N(100 * time.Millisecond))
+			remote := w.startGate(newGate(far))
+			from := len(w.Entries(queue)) // those ahead of it, and itself
+			mu.Lock()
+			before := len(order)
+			mu.Unlock()
+			w.finally(remote)
+			mu.Lock()
+			passed := slices.Compact(slices.Clone(order[before:]))
+			require.True(w, slices.IsSorted(order))
+			mu.Unlock()
+			for _, revision := range passed {
+				require.Less(w, revision, remote.hold.Revision(), "passed over by who came later")
+			}
+			require.LessOrEqual(w, len(passed), from)
+			require.NoError(w, remote.hold.Release())
+		}
+		cancel()
+		busy.Wait()
+	})
+}
+
+func TestCancelledInTheLine(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.open()
+		g := newGate(s)
+		first, second, third := w.startGate(g), w.startGate(g), w.startGate(g)
+		w.ResetCount()
+		second.cancel()
+		w.settle()
+		require.ErrorIs(w, second.err, context.Canceled)
+		require.Zero(w, w.Count(), "who never joined the queue has nothing to remove")
+		w.release(w.granted(first))
+		require.Equal(w, 1, w.granted(third).hold.Turn())
+		w.release(third)
+	})
+}
+
+// The ctx ends at the moment at which the turn comes: it must not be lost.
+func TestCancelledWithTheHandOnItsWay(t *testing.T) {
+	for range 100 {
+		inBubble(t, func(w *world) {
+			s := w.open()
+			g := newGate(s)
+			first, second, third := w.startGate(g), w.startGate(g), w.startGate(g)
+			go second.cancel()
+			w.release(w.granted(first))
+			if second.err == nil {
+				w.release(w.granted(second))
+			}
+			w.release(w.granted(third))
+		})
+	}
+}
+
+// The one of the gate that is in the queue gives up: those in the line must not wait for it.
+func TestLineGoesOnWhenTheQueuedOneGivesUp(t *testing.T) {
+	inBubble(t, func(w *world) {
+		near, far := w.open(), w.open()
+		remote := w.granted(w.startGate(newGate(far)))
+		g := newGate(near)
+		first, second, third := w.startGate(g), w.startGate(g), w.startGate(g)
+		require.Len(w, w.Entries(queue), 2)
+		first.cancel()
+		w.settle()
+		require.Error(w, first.err)
+		require.Len(w, w.Entries(queue), 2, "the second has joined in its place")
+		w.release(remote)
+		w.release(w.granted(second))
+		w.release(w.granted(third))
+	})
+}
+
+func TestLineJoinsWhenNoTurnCanCome(t *testing.T) {
+	inBubble(t, func(w *world) {
+		near, far := w.open(), w.open()
+		remote := w.granted(w.startGate(newGate(far)))
+		g := newGate(near)
+		first, second := w.startGate(g), w.startGate(g)
+		require.Len(w, w.Entries(queue), 2)
+		time.Sleep(handOnFor)
+		w.settle()
+		require.Len(w, w.Entries(queue), 3)
+		w.release(remote)
+		w.release(w.granted(first))
+		w.release(w.granted(second))
+	})
+}
+
+func TestEndedContextAtTheGate(t *testing.T) {
+	inBubble(t, func(w *world) {
+		g := newGate(w.open())
+		w.ResetCount()
+		ctx, cancel := context.WithCancel(w.Context())
+		cancel()
+		_, err := g.Acquire(ctx)
+		require.ErrorIs(w, err, context.Canceled)
+		_, err = g.TryAcquire(ctx)
+		require.ErrorIs(w, err, context.Canceled)
+		require.Zero(w, w.Count())
+	})
+}
+
+func TestBadNameAtTheGate(t *testing.T) {
+	inBubble(t, func(w *world) {
+		r := exclusive
+		r.Queue = "no-slash"
+		g := recipe.NewGate(w.open(), r)
+		w.ResetCount()
+		_, err := g.Acquire(w.Context())
+		require.ErrorIs(w, err, recipe.ErrName)
+		_, err = g.TryAcquire(w.Context())
+		require.ErrorIs(w, err, recipe.ErrName)
+		require.Zero(w, w.Count())
+	})
+}
+
+func TestTryAcquireAtTheGate(t *testing.T) {
+	inBubble(t, func(w *world) {
+		near, far := w.open(), w.open()
+		g := newGate(near)
+		h, err := g.TryAcquire(w.Context())
+		require.NoError(w, err)
+		w.ResetCount()
+		_, err = g.TryAcquire(w.Context())
+		require.Equal(w, recipe.ErrLocked, err)
+		require.Zero(w, w.Count(), "one's own process is known to hold it")
+		_, err = newGate(far).TryAcquire(w.Context())
+		require.Equal(w, recipe.ErrLocked, err)
+		require.Equal(w, 1, w.Count())
+		require.Equal(w, 1, w.Count(storetest.Read))
+		require.NoError(w, h.Release())
+		h, err = newGate(far).TryAcquire(w.Context())
+		require.NoError(w, err)
+		_, err = g.TryAcquire(w.Context())
+		require.Equal(w, recipe.ErrLocked, err)
+		require.NoError(w, h.Release())
+		h, err = g.TryAcquire(w.Context())
+		require.NoError(w, err, "one that failed leaves the gate as it was")
+		require.NoError(w, h.Release())
+	})
+}
+
+func TestReleaseEndsTheHold(t *testing.T) {
+	inBubble(t, func(w *world) {
+		h := w.granted(w.startGate(newGate(w.open()))).hold
+		require.NoError(w, h.Err())
+		require.Equal(w, w.Entries(queue)[0].ID, h.Entries()[0].ID)
+		require.True(w, h.Deadline().After(time.Now()))
+		require.NoError(w, h.Release())
+		<-h.Done()
+		require.Equal(w, recipe.ErrReleased, h.Err())
+		require.Empty(w, h.Entries())
+		require.Equal(w, recipe.ErrReleased, h.Release())
+	})
+}
+
+// The second Release of a hold must not end the turn of somebody else.
+func TestReleaseTwiceAfterAHandOn(t *testing.T) {
+	inBubble(t, func(w *world) {
+		g := newGate(w.open())
+		first, second := w.startGate(g), w.startGate(g)
+		w.release(w.granted(first))
+		w.granted(second)
+		require.Equal(w, recipe.ErrReleased, first.hold.Release())
+		require.NoError(w, second.hold.Err())
+		require.Len(w, w.Entries(queue), 1)
+		w.release(second)
+	})
+}
+
+func TestReleaseOfADeletedEntry(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.open()
+		g := newGate(s)
+		first := w.granted(w.startGate(g))
+		w.Delete(w.Entries(queue)[0].ID)
+		require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)
+		w.release(w.granted(w.startGate(g)))
+	})
+}
+
+// C2, the delete was carried out.
+func TestReplyOfReleaseIsLost(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.open(), w.open()
+		g := newGate(a)
+		first, second := w.granted(w.startGate(g)), w.startGate(newGate(b))
+		w.SetFault(faults(storetest.Delete, 1, storetest.LoseReply))
+		require.NoError(w, first.hold.Release())
+		w.release(w.granted(second))
+		w.release(w.granted(w.startGate(g)))
+	})
+}
+
+// C2, it was not, and nobody answers: Release says so in time, and the removal goes on behind.
+func TestReleaseIsNotConfirmed(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.open(), w.open()
+		g := newGate(a)
+		first, second := w.granted(w.startGate(g)), w.startGate(newGate(b))
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Delete {
+				return storetest.LoseRequest
+			}
+			return storetest.None
+		})
+		began := time.Now()
+		err := first.hold.Release()
+		require.ErrorIs(w, err, context.DeadlineExceeded)
+		require.NotErrorIs(w, err, recipe.ErrLost)
+		require.LessOrEqual(w, time.Since(began), ttl/3)
+		third := w.startGate(g)
+		require.False(w, second.returned())
+		w.SetFault(nil)
+		w.finally(second)
+		require.False(w, third.returned())
+		require.NoError(w, second.hold.Release())
+		w.finally(third)
+		require.NoError(w, third.hold.Release())
+	})
+}
+
+func TestReleaseWhileCutOff(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.open(), w.open()
+		first, second := w.granted(w.startGate(newGate(a))), w.startGate(newGate(b))
+		time.Sleep(ttl / 2)
+		w.Partition(a, true)
+		began := time.Now()
+		err := first.hold.Release()
+		require.ErrorIs(w, err, context.DeadlineExceeded)
+		require.NotErrorIs(w, err, recipe.ErrLost, "it was held when it was released")
+		require.LessOrEqual(w, time.Since(began), ttl/3)
+		w.finally(second)
+		require.LessOrEqual(w, second.at.Sub(began), ttl, "the session ran out")
+		w.release(second)
+	})
+}
+
+// C4, C6: whenever the cut comes, the lease ends before the next one begins.
+func TestHoldEndsBeforeTheNextBegins(t *testing.T) {
+	for i := range 100 {
+		inBubble(t, func(w *world) {
+			w.SetLatency(time.Duration(i%10) * 10 * time.Millisecond)
+			a, b := w.open(), w.open()
+			first := w.startGate(newGate(a))
+			w.finally(first)
+			second := w.startGate(newGate(b))
+			time.Sleep(rand.N(2 * ttl))
+			require.NoError(w, first.hold.Err())
+			w.Partition(a, true)
+			var over time.Time
+			first.hold.AfterEnd(func() { over = time.Now() })
+			w.finally(second)
+			require.ErrorIs(w, first.hold.Err(), recipe.ErrLost)
+			require.NoError(w, second.hold.Err())
+			require.True(w, over.Before(second.at), "%v, not before %v", over, second.at)
+			require.GreaterOrEqual(w, second.at.Sub(over), recipe.Margin(ttl), "time to stop in")
+			require.Greater(w, token(second.hold), token(first.hold))
+			require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)
+			require.NoError(w, second.hold.Release())
+		})
+	}
+}
+
+// A hold outlives any number of renewals, and a cut that is shorter than what is left of it.
+func TestHoldSurvivesAShortCut(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.open()
+		first := w.granted(w.startGate(newGate(s)))
+		for range 20 {
+			time.Sleep(rand.N(ttl))
+			w.Partition(s, true)
+			time.Sleep(ttl / 3)
+			w.Partition(s, false)
+		}
+		time.Sleep(ttl)
+		require.NoError(w, first.hold.Err())
+		w.release(first)
+	})
+}
+
+func TestGateAfterALostSession(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.open()
+		g := newGate(s)
+		first, second := w.granted(w.startGate(g)), w.startGate(g)
+		w.Expire(s)
+		w.finally(second)
+		require.ErrorIs(w, first.hold.Err(), recipe.ErrLost)
+		require.Zero(w, second.hold.Turn())
+		third := w.startGate(g)
+		require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)
+		require.NoError(w, second.hold.Err(), "the late release is not for it")
+		w.release(second)
+		w.release(w.finally(third))
+	})
+}
+
+func TestGateOfAClosedStore(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.open()
+		g := newGate(s)
+		first, second := w.granted(w.startGate(g)), w.startGate(g)
+		time.Sleep(handOnFor)
+		third := w.startGate(g)
+		require.NoError(w, s.Close())
+		w.settle()
+		require.Equal(w, recipe.ErrClosed, first.hold.Err())
+		require.Equal(w, recipe.ErrClosed, second.err)
+		require.Equal(w, recipe.ErrClosed, first.hold.Release())
+		w.settle()
+		require.Equal(w, recipe.ErrClosed, third.err)
+		_, err := g.Acquire(w.Context())
+		require.Equal(w, recipe.ErrClosed, err)
+	})
+}
+
+// Many goroutines of several processes, some of which give up, and none of which is lost.
+func TestGateUnderLoad(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.SetLatency(time.Millisecond)
+		r := resource{w: w, exact: true}
+		var all sync.WaitGroup
+		for range 4 {
+			g := newGate(w.open())
+			for range 8 {
+				all.Go(func() {
+					for range 20 {
+						time.Sleep(rand.N(20 * time.Millisecond))
+						ctx, cancel := w.Context(), context.CancelFunc(func() {})
+						if rand.N(3) == 0 {
+							ctx, cancel = context.WithTimeout(ctx, rand.N(60*time.Millisecond))
+						}
+						h, err := g.Acquire(ctx)
+						if err != nil {
+							if ctx.Err() == nil {
+								w.Error(err)
+							}
+							cancel()
+							continue
+						}
+						r.use(h, rand.N(5*time.Millisecond))
+						cancel()
+						if err := h.Release(); err != nil {
+							w.Error(err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		require.Positive(w, r.accepted)
+		require.Zero(w, r.refused)
+	})
+}
+
+// A resource is what the lock protects. It checks tokens.
+type resource struct {
+	w *world
+	// exact: two holds may never overlap, not even to the eye of one who does not check tokens.
+	exact bool
+
+	mu                sync.Mutex
+	highest           int64
+	inside            *recipe.Hold
+	accepted, refused int
+}
+
+// use works on the resource for a while, under h.
+func (r *resource) use(h *recipe.Hold, work time.Duration) {
+	r.mu.Lock()
+	if r.exact && r.inside != nil && r.inside.Err() == nil && h.Err() == nil {
+		r.w.Error(fmt.Sprintf("two hold: %d and %d", token(r.inside), token(h)))
+	}
+	r.inside = h
+	r.mu.Unlock()
+	for last := false; ; {
+		r.mu.Lock()
+		switch {
+		case token(h) >= r.highest:
+			r.highest = token(h)
+			r.accepted++
+		case h.Err() == nil && r.exact:
+			r.w.Error("a holder was refused")
+		default:
+			r.refused++
+		}
+		r.mu.Unlock()
+		if last {
+			return
+		}
+		last = true
+		time.Sleep(work)
+	}
+}
