@@ -14,8 +14,9 @@ import (
 )
 
 // TestWallTimeHandOversBeatConcurrencyMutex shows that no contender of ours waits for the loop by which etcd serves
-// late watches every 100 ms, as those of concurrency.Mutex do: two contenders hand the lock over at least 40 times as
-// often, measured in one run.
+// late watches every 100 ms, as those of concurrency.Mutex do. Where the machine has nothing else to do, two contenders
+// hand the lock over more than 40 times as often; a third of that is asserted. With the race detector it is less:
+// their rate is bound by a clock, ours by the processor.
 func TestWallTimeHandOversBeatConcurrencyMutex(t *testing.T) {
 	server := embedtest.Etcd(t)
 	var ours, theirs []locker
@@ -29,7 +30,11 @@ func TestWallTimeHandOversBeatConcurrencyMutex(t *testing.T) {
 	const a, b = 2000, 40
 	ourRate, theirRate := rate(t, ours, a), rate(t, theirs, b)
 	t.Logf("hand-overs a second: farsync %.0f, concurrency.Mutex %.0f: %.0f times", ourRate, theirRate, ourRate/theirRate)
-	require.GreaterOrEqual(t, ourRate/theirRate, 40.0)
+	least := 40.0 / 3
+	if raceDetector {
+		least = 2
+	}
+	require.GreaterOrEqual(t, ourRate/theirRate, least)
 }
 
 // rate returns how many times a second the contenders have the lock, over n times.
@@ -52,7 +57,9 @@ func rate(t *testing.T, contenders []locker, n int) float64 {
 }
 
 // A locker locks and unlocks.
-type locker interface{ once(ctx context.Context) error }
+type locker interface {
+	once(ctx context.Context) error
+}
 
 type farsyncLocker struct{ *farsync.Mutex }
 

@@ -15,13 +15,13 @@ const lookAgainFor = 15 * time.Second
 // Leave deletes the entry's key. The key is no other entry's, so it needs no comparison.
 func (s *Store) Leave(ctx context.Context, e recipe.Entry) error {
 	if err := e.Session.Err(); err != nil {
-		return s.verdict(ctx, fmt.Errorf("%w: %w", recipe.ErrGone, err))
+		return s.keeper.Verdict(ctx, fmt.Errorf("%w: %w", recipe.ErrGone, err))
 	}
 	if ctx.Err() != nil {
 		s.removeBehind(e, false)
-		return s.verdict(ctx, nil)
+		return s.keeper.Verdict(ctx, nil)
 	}
-	in, leave := s.enter(ctx)
+	in, leave := s.keeper.Enter(ctx)
 	defer leave()
 	var deleted int64
 	attempts, err := s.retry(in, func(ctx context.Context) error {
@@ -33,7 +33,7 @@ func (s *Store) Leave(ctx context.Context, e recipe.Entry) error {
 	})
 	if err != nil {
 		s.removeBehind(e, false)
-		return s.verdict(ctx, err)
+		return s.keeper.Verdict(ctx, err)
 	}
 	if _, suspect := s.suspects.LoadAndDelete(e.ID); suspect {
 		s.removeBehind(e, true)
@@ -51,8 +51,8 @@ func (s *Store) removeBehind(e recipe.Entry, again bool) {
 		again = true
 	}
 	begun := time.Now()
-	s.behind(func() {
-		ctx, cancel := e.Session.Bind(s.life)
+	s.keeper.Behind(func(ctx context.Context) {
+		ctx, cancel := e.Session.Bind(ctx)
 		defer cancel()
 		for delay := retryFirst; ; delay = min(2*delay, retryMost) {
 			_, err := s.retry(ctx, func(ctx context.Context) error {
@@ -66,7 +66,7 @@ func (s *Store) removeBehind(e recipe.Entry, again bool) {
 				s.options.Logger.Error("entry not removed: it stays until the session ends", "key", e.ID, "error", err)
 				return
 			}
-			if !again || time.Since(begun) > lookAgainFor || s.pause(ctx, delay) != nil {
+			if !again || time.Since(begun) > lookAgainFor || recipe.Pause(ctx, delay) != nil {
 				return
 			}
 		}

@@ -9,23 +9,32 @@ import (
 
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/recipe"
 )
 
+// soon is for what has to happen at all. No test is to get near it.
+const soon = 30 * time.Second
+
 func TestMain(m *testing.M) { embedtest.Main(m) }
 
 // newClient returns a client of the endpoint that says nothing, closed by t.
 func newClient(t testing.TB, endpoint string, options ...grpc.DialOption) *clientv3.Client {
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{endpoint}, DialOptions: options, Logger: zap.NewNop(),
-	})
+	return clientOf(t, clientv3.Config{Endpoints: []string{endpoint}, DialOptions: options})
+}
+
+// clientOf is newClient for other settings.
+func clientOf(t testing.TB, config clientv3.Config) *clientv3.Client {
+	config.Logger = zap.NewNop()
+	client, err := clientv3.New(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
@@ -33,7 +42,12 @@ func newClient(t testing.TB, endpoint string, options ...grpc.DialOption) *clien
 
 // newStore returns a Store on a client of its own, closed by t.
 func newStore(t testing.TB, endpoint string, options *etcd.Options, dial ...grpc.DialOption) *etcd.Store {
-	store, err := etcd.Open(t.Context(), newClient(t, endpoint, dial...), options)
+	return storeOn(t, newClient(t, endpoint, dial...), options)
+}
+
+// storeOn returns a Store on the client, closed by t.
+func storeOn(t testing.TB, client *clientv3.Client, options *etcd.Options) *etcd.Store {
+	store, err := etcd.Open(t.Context(), client, options)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
@@ -113,6 +127,53 @@ func awaitQueue(t testing.TB, store recipe.Store, path string, n int) {
 		entries, err := store.Entries(t.Context(), path)
 		return err == nil && len(entries) == n
 	}, 30*time.Second, time.Millisecond)
+}
+
+// keysOf returns the keys under the path, oldest first.
+func keysOf(t testing.TB, client *clientv3.Client, path string) []*mvccpb.KeyValue {
+	resp, err := client.Get(within(t, soon), path+"/", clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	require.NoError(t, err)
+	return resp.Kvs
+}
+
+// awaitKeys waits until there are n keys under the path, and returns them. It polls, so that it sees what anybody else
+// would see who came by.
+func awaitKeys(t testing.TB, client *clientv3.Client, path string, n int) (keys []*mvccpb.KeyValue) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		keys = keysOf(t, client, path)
+		return len(keys) == n
+	}, soon, 5*time.Millisecond)
+	return keys
+}
+
+// revokeLeaseOf ends the session to which a key belongs, as the server would that heard no more of it.
+func revokeLeaseOf(t testing.TB, client *clientv3.Client, key *mvccpb.KeyValue) {
+	_, err := client.Revoke(within(t, soon), clientv3.LeaseID(key.Lease))
+	require.NoError(t, err)
+}
+
+// got returns the lease that lockBehind got.
+func got(t testing.TB, leases chan *farsync.Lease) *farsync.Lease {
+	t.Helper()
+	select {
+	case lease := <-leases:
+		return lease
+	case <-time.After(soon):
+		require.FailNow(t, "not granted")
+		return nil
+	}
+}
+
+// ended waits until the lease has.
+func ended(t testing.TB, lease *farsync.Lease) {
+	t.Helper()
+	select {
+	case <-lease.Done():
+	case <-time.After(soon):
+		require.FailNow(t, "the lease has not ended")
+	}
 }
 
 type countedStream struct {

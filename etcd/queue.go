@@ -19,24 +19,25 @@ import (
 const pageSize = 16
 
 // Join makes the entry's key in one transaction, which also shows the beginning of the queue in key order. If that is
-// all there is, no further read is needed to know what is ahead.
+// all there is, no further read is needed to know what is ahead. If the session ends meanwhile, Join begins again in
+// the next: what it made went with the session.
 func (s *Store) Join(ctx context.Context, r recipe.Request) (recipe.Entry, []recipe.Entry, error) {
-	in, leave := s.enter(ctx)
+	in, leave := s.keeper.Enter(ctx)
 	defer leave()
-	current, err := s.sessions.get(in)
-	if err != nil {
-		return recipe.Entry{}, nil, s.verdict(ctx, err)
-	}
-	in, unbind := current.Bind(in)
-	defer unbind()
-	e, blockers, err := s.join(in, r, current)
-	switch {
-	case err == nil:
-		return e, blockers, nil
-	case ctx.Err() == nil && s.life.Err() == nil && current.Err() != nil:
-		return recipe.Entry{}, nil, fmt.Errorf("%w: %w", recipe.ErrGone, current.Err())
-	default:
-		return recipe.Entry{}, nil, s.verdict(ctx, err)
+	for {
+		current, err := s.keeper.Session(in)
+		if err != nil {
+			return recipe.Entry{}, nil, s.keeper.Verdict(ctx, err)
+		}
+		bound, unbind := current.Bind(in)
+		e, blockers, err := s.join(bound, r, current)
+		unbind()
+		switch {
+		case err == nil:
+			return e, blockers, nil
+		case in.Err() != nil || current.Err() == nil:
+			return recipe.Entry{}, nil, s.keeper.Verdict(ctx, err)
+		}
 	}
 }
 
@@ -127,10 +128,10 @@ func sortByRevision(list []recipe.Entry) {
 // Blockers reads what is ahead of e and e itself in one request, outside of any transaction: the server sorts for it,
 // which must not hold up its writes.
 func (s *Store) Blockers(ctx context.Context, e recipe.Entry, r recipe.Rule) ([]recipe.Entry, error) {
-	in, leave := s.enter(ctx)
+	in, leave := s.keeper.Enter(ctx)
 	defer leave()
 	if err := e.Session.Err(); err != nil {
-		return nil, s.verdict(ctx, fmt.Errorf("%w: %w", recipe.ErrGone, err))
+		return nil, s.keeper.Verdict(ctx, fmt.Errorf("%w: %w", recipe.ErrGone, err))
 	}
 	in, unbind := e.Session.Bind(in)
 	defer unbind()
@@ -139,7 +140,7 @@ func (s *Store) Blockers(ctx context.Context, e recipe.Entry, r recipe.Rule) ([]
 		err = fmt.Errorf("%w: %w", recipe.ErrGone, over)
 	}
 	if err != nil {
-		return nil, s.verdict(ctx, err)
+		return nil, s.keeper.Verdict(ctx, err)
 	}
 	return list, nil
 }
@@ -190,7 +191,7 @@ func (s *Store) get(ctx context.Context, key string, options ...clientv3.OpOptio
 
 // Peek reads one key of the queue, which is all there is to know for a rule that any entry blocks.
 func (s *Store) Peek(ctx context.Context, r recipe.Request) ([]recipe.Entry, error) {
-	in, leave := s.enter(ctx)
+	in, leave := s.keeper.Enter(ctx)
 	defer leave()
 	list, more, err := s.list(in, r.Queue, clientv3.WithLimit(1))
 	if err == nil && more && (len(list) == 0 || !r.Rule.Nearest()) {
@@ -198,18 +199,18 @@ func (s *Store) Peek(ctx context.Context, r recipe.Request) ([]recipe.Entry, err
 		list, _, err = s.list(in, r.Queue)
 	}
 	if err != nil {
-		return nil, s.verdict(ctx, err)
+		return nil, s.keeper.Verdict(ctx, err)
 	}
 	return r.Rule.Blockers(recipe.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}, list), nil
 }
 
 // Entries reads the queue whole, with values.
 func (s *Store) Entries(ctx context.Context, queue string) ([]recipe.Entry, error) {
-	in, leave := s.enter(ctx)
+	in, leave := s.keeper.Enter(ctx)
 	defer leave()
 	list, _, err := s.list(in, queue)
 	if err != nil {
-		return nil, s.verdict(ctx, err)
+		return nil, s.keeper.Verdict(ctx, err)
 	}
 	return list, nil
 }

@@ -19,23 +19,13 @@ import (
 // keepalive stream and one watch stream, however many locks are made on it. When its lease is lost, everything held
 // under it is lost, and the Store goes on with a new one by itself.
 type Store struct {
-	client    *clientv3.Client
-	leases    pb.LeaseClient
-	options   Options
-	sessions  sessions
-	announcer *recipe.Announcer
+	client  *clientv3.Client
+	leases  pb.LeaseClient
+	options Options
+	keeper  recipe.Keeper[*session]
 
 	// suspects are keys of ours that a request of unknown outcome may make once more after they were deleted.
 	suspects sync.Map
-
-	life context.Context // the Store's own: done when it is closed, with the cause
-	shut context.CancelCauseFunc
-
-	mu     sync.Mutex
-	closed bool
-	tasks  sync.WaitGroup // keepSessions and what runs behind; added to under mu while not closed
-
-	unrevoked error // why the last session could not be revoked; set by tasks
 }
 
 const (
@@ -66,27 +56,22 @@ func open(ctx context.Context, client *clientv3.Client, options *Options) (*Stor
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, leases: clientv3.RetryLeaseClient(client), options: resolved}
-	s.sessions.changed = make(chan struct{})
-	first, err := s.openSession(ctx)
-	switch {
-	case client.Ctx().Err() != nil:
+	if client.Ctx().Err() != nil {
 		return nil, errClientClosed
-	case err != nil && ctx.Err() != nil:
-		return nil, recipe.GaveUp(ctx, err)
-	case err != nil:
+	}
+	s := &Store{client: client, leases: clientv3.RetryLeaseClient(client), options: resolved}
+	s.keeper.Open, s.keeper.Keep, s.keeper.Finish = s.openSession, s.keepAlive, s.revoke
+	s.keeper.Log, s.keeper.OnState = resolved.Logger, resolved.OnState
+	if err := s.keeper.Start(ctx); err != nil {
 		return nil, err
 	}
 	s.warnOfOldServer(ctx)
-	s.life, s.shut = context.WithCancelCause(context.Background())
-	s.announcer = recipe.NewAnnouncer(resolved.OnState)
-	s.tasks.Go(func() { s.keepSessions(first) })
 	// A client that is closed first takes the Store with it: nothing would ever answer again.
-	s.tasks.Go(func() {
+	s.keeper.Behind(func(life context.Context) {
 		select {
 		case <-client.Ctx().Done():
-			s.end(errClientClosed)
-		case <-s.life.Done():
+			s.keeper.End(errClientClosed)
+		case <-life.Done():
 		}
 	})
 	return s, nil
@@ -131,54 +116,10 @@ func revokesLive(version string) bool {
 //
 // A second Close does nothing.
 func (s *Store) Close() error {
-	first := s.end(recipe.ErrClosed)
-	s.tasks.Wait()
-	s.announcer.Stop()
-	if first && s.unrevoked != nil {
-		return fmt.Errorf("farsync: close etcd: %w", s.unrevoked)
+	if err := s.keeper.Close(); err != nil {
+		return fmt.Errorf("farsync: close etcd: %w", err)
 	}
 	return nil
-}
-
-// end begins the end of everything on the Store, and reports whether it was the first to do so.
-func (s *Store) end(cause error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.closed = true
-	s.shut(cause)
-	return true
-}
-
-// behind runs f in a goroutine that Close joins. Once the Store is closed it does nothing: then the session goes, and
-// what f was to remove with it.
-func (s *Store) behind(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.tasks.Go(f)
-	}
-}
-
-// enter returns a context that ends with ctx or with the Store.
-func (s *Store) enter(ctx context.Context) (bound context.Context, leave func()) {
-	bound, end := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { end(context.Cause(s.life)) })
-	return bound, func() { stop(); end(nil) }
-}
-
-// verdict is what a call returns that failed with err under a context of enter: why its context ended, if it did.
-func (s *Store) verdict(ctx context.Context, err error) error {
-	switch {
-	case s.life.Err() != nil:
-		return context.Cause(s.life)
-	case ctx.Err() != nil:
-		return recipe.GaveUp(ctx, err)
-	default:
-		return err
-	}
 }
 
 // retry makes the call until it is answered, refused or ctx ends, and returns the last error that tells something.
@@ -196,7 +137,7 @@ func (s *Store) retry(ctx context.Context, call func(context.Context) error) (at
 		if err == nil || ctx.Err() == nil {
 			err = last
 		}
-		if s.pause(ctx, delay/2+rand.N(delay/2)) != nil {
+		if recipe.Pause(ctx, delay/2+rand.N(delay/2)) != nil {
 			return attempts, err
 		}
 	}

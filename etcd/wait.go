@@ -16,7 +16,7 @@ var errChanged = errors.New("changed")
 
 // Wait watches the keys of the entries.
 func (s *Store) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
-	in, leave := s.enter(ctx)
+	in, leave := s.keeper.Enter(ctx)
 	defer leave()
 	var err error
 	if len(anyOf) == 1 {
@@ -36,7 +36,7 @@ func (s *Store) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
 		}
 	}
 	if err != nil {
-		return s.verdict(ctx, err)
+		return s.keeper.Verdict(ctx, err)
 	}
 	return nil
 }
@@ -45,7 +45,7 @@ func (s *Store) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
 func (s *Store) wait(ctx context.Context, e recipe.Entry) error {
 	for delay := retryFirst; ; delay = min(2*delay, retryMost) {
 		err := s.watch(ctx, e)
-		if err == nil || refused(err) || s.pause(ctx, delay) != nil {
+		if err == nil || refused(err) || recipe.Pause(ctx, delay) != nil {
 			return err
 		}
 	}

@@ -367,9 +367,10 @@ func TestHoldEndsBeforeTheNextBegins(t *testing.T) {
 			time.Sleep(rand.N(2 * ttl))
 			require.NoError(w, first.hold.Err())
 			w.Partition(a, true)
-			var over time.Time
-			first.hold.AfterEnd(func() { over = time.Now() })
+			ended := make(chan time.Time, 1)
+			first.hold.AfterEnd(func() { ended <- time.Now() })
 			w.finally(second)
+			over := <-ended
 			require.ErrorIs(w, first.hold.Err(), recipe.ErrLost)
 			require.NoError(w, second.hold.Err())
 			require.True(w, over.Before(second.at), "%v, not before %v", over, second.at)
@@ -387,7 +388,7 @@ func TestHoldSurvivesAShortCut(t *testing.T) {
 		s := w.open()
 		first := w.granted(w.startGate(newGate(s)))
 		for range 20 {
-			time.Sleep(rand.N(ttl))
+			time.Sleep(100*time.Millisecond + rand.N(ttl))
 			w.Partition(s, true)
 			time.Sleep(ttl / 3)
 			w.Partition(s, false)

@@ -36,8 +36,8 @@ func Acquire(ctx context.Context, s Store, r Request) (Entry, error) {
 		if !errors.Is(err, ErrGone) {
 			return Entry{}, err
 		}
-		if err := pause(ctx, rand.N(delay)); err != nil {
-			return Entry{}, err
+		if Pause(ctx, rand.N(delay)) != nil {
+			return Entry{}, GaveUp(ctx, err)
 		}
 		delay = min(2*delay, rejoinMost)
 	}
@@ -132,16 +132,4 @@ func begin(s Store, e Entry) {
 	cancel()
 	// The answer is known: ctx has ended, and the Store goes on behind.
 	_ = s.Leave(ended, e)
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return GaveUp(ctx, nil)
-	case <-t.C:
-		return nil
-	}
 }
