@@ -3,7 +3,10 @@
 package embedtest_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,31 +14,52 @@ import (
 	"github.com/farsync/farsync/embedtest"
 )
 
-func BenchmarkEtcdStart(b *testing.B) {
-	for _, n := range []int{1, 3} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			for b.Loop() {
-				ensemble, err := embedtest.StartEtcd(b.Context(), b.TempDir(), n)
-				require.NoError(b, err)
-				b.StopTimer()
-				require.NoError(b, ensemble.Close())
-				b.StartTimer()
-			}
-		})
+func BenchmarkStart(b *testing.B) {
+	starts := []struct {
+		name  string
+		start func(context.Context, string, int) (io.Closer, error)
+	}{
+		{"etcd", func(ctx context.Context, dir string, n int) (io.Closer, error) {
+			return embedtest.StartEtcd(ctx, dir, n)
+		}},
+		{"zookeeper", func(ctx context.Context, dir string, n int) (io.Closer, error) {
+			return embedtest.StartZooKeeper(ctx, dir, n)
+		}},
+	}
+	for _, s := range starts {
+		for _, n := range []int{1, 3} {
+			b.Run(fmt.Sprint(s.name, "/", n), func(b *testing.B) {
+				for b.Loop() {
+					servers, err := s.start(b.Context(), b.TempDir(), n)
+					if errors.Is(err, embedtest.ErrNoZooKeeper) {
+						b.Skip(err)
+					}
+					require.NoError(b, err)
+					b.StopTimer()
+					require.NoError(b, servers.Close())
+					b.StartTimer()
+				}
+			})
+		}
 	}
 }
 
-// BenchmarkEtcdPut compares the server's own port with a proxy in between.
+// BenchmarkEtcdPut shows what stands in the way: a proxy before a server, and the links between members.
 func BenchmarkEtcdPut(b *testing.B) {
-	server := embedtest.Etcd(b)
-	proxy := embedtest.NewProxy(b, server.Endpoint())
-	for name, endpoint := range map[string]string{"direct": server.Endpoint(), "proxy": proxy.Addr()} {
-		b.Run(name, func(b *testing.B) {
-			client := dial(b, endpoint)
-			for b.Loop() {
-				_, err := client.Put(b.Context(), "key", "value")
-				require.NoError(b, err)
-			}
-		})
+	put := func(b *testing.B, endpoint string) {
+		client := dial(b, endpoint)
+		for b.Loop() {
+			_, err := client.Put(b.Context(), "key", "value")
+			require.NoError(b, err)
+		}
 	}
+	leader := func(b *testing.B, ensemble *embedtest.EtcdEnsemble) string {
+		i, err := ensemble.Leader(b.Context())
+		require.NoError(b, err)
+		return ensemble.Member(i).Endpoint()
+	}
+	b.Run("1/direct", func(b *testing.B) { put(b, embedtest.Etcd(b).Endpoint()) })
+	b.Run("1/proxy", func(b *testing.B) { put(b, embedtest.NewProxy(b, embedtest.Etcd(b).Endpoint()).Addr()) })
+	b.Run("3/direct", func(b *testing.B) { put(b, leader(b, embedtest.EtcdCluster(b, 3, embedtest.Bench()))) })
+	b.Run("3/links", func(b *testing.B) { put(b, leader(b, embedtest.EtcdCluster(b, 3))) })
 }

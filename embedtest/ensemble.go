@@ -14,7 +14,7 @@ import (
 // An ensemble is a number of servers and the network among them.
 type ensemble struct {
 	servers []*server
-	mesh    *mesh
+	mesh    *mesh // nil if there is nothing between the servers
 }
 
 // Endpoints returns the endpoints of all members, in order.
@@ -27,11 +27,20 @@ func (e *ensemble) Endpoints() []string {
 }
 
 // Isolate cuts member i off from all others, in both directions, while clients still reach it. Nothing passes between
-// them after Isolate has returned; connections stay open, and what was sent meanwhile arrives after Heal.
-func (e *ensemble) Isolate(i int) { e.mesh.isolate(i) }
+// them after Isolate has returned; connections stay open, and what was sent meanwhile arrives after Heal. It panics if the ensemble was started with [Bench].
+func (e *ensemble) Isolate(i int) {
+	if e.mesh == nil {
+		panic("embedtest: Isolate in an ensemble started with Bench")
+	}
+	e.mesh.isolate(i)
+}
 
 // Heal takes back every Isolate.
-func (e *ensemble) Heal() { e.mesh.heal() }
+func (e *ensemble) Heal() {
+	if e.mesh != nil {
+		e.mesh.heal()
+	}
+}
 
 // Restart kills all members and starts them again at the same time, as after a power cut, and waits until all are ready
 // or ctx is done.
@@ -49,7 +58,9 @@ func (e *ensemble) Close() error {
 	for _, s := range e.servers {
 		errs = append(errs, s.close())
 	}
-	e.mesh.close()
+	if e.mesh != nil {
+		e.mesh.close()
+	}
 	return errors.Join(errs...)
 }
 

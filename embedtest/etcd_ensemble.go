@@ -33,12 +33,12 @@ type EtcdEnsemble struct {
 // cluster lives until Close, also when ctx is done later; on failure nothing is left running.
 //
 // The program must call [Child] first in its main, or [Main] in its TestMain.
-func StartEtcd(ctx context.Context, dir string, n int, options ...EtcdOption) (*EtcdEnsemble, error) {
+func StartEtcd(ctx context.Context, dir string, n int, options ...Option) (*EtcdEnsemble, error) {
 	if n < 1 {
 		panic("embedtest: StartEtcd: n < 1")
 	}
-	e := &EtcdEnsemble{ensemble: ensemble{mesh: newMesh(n)}}
-	err := e.prepare(dir, n, options)
+	e := new(EtcdEnsemble)
+	err := e.prepare(dir, n, settingsOf(options))
 	if err == nil {
 		err = e.start(ctx)
 	}
@@ -62,7 +62,7 @@ func (e *EtcdEnsemble) Close() error {
 	return errors.Join(e.ensemble.Close(), os.RemoveAll(e.sockets))
 }
 
-func (e *EtcdEnsemble) prepare(dir string, n int, options []EtcdOption) error {
+func (e *EtcdEnsemble) prepare(dir string, n int, settings settings) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -78,15 +78,7 @@ func (e *EtcdEnsemble) prepare(dir string, n int, options []EtcdOption) error {
 			return err
 		}
 	}
-	err = e.mesh.connect(func(from, to int) ([]*Proxy, error) {
-		listener, err := net.Listen("unix", filepath.Join(e.socketsOf(from), peerSocket(to)))
-		if err != nil {
-			return nil, err
-		}
-		target := filepath.Join(e.socketsOf(to), peerSocket(to))
-		return []*Proxy{newProxy(listener, route{network: "unix", target: target})}, nil
-	})
-	if err != nil {
+	if err := e.connect(n, settings); err != nil {
 		return err
 	}
 	for i := range n {
@@ -94,15 +86,39 @@ func (e *EtcdEnsemble) prepare(dir string, n int, options []EtcdOption) error {
 			Name:    fmt.Sprintf("m%d", i),
 			Peer:    peerURL(i),
 			Cluster: strings.Join(cluster, ","),
-		}
-		for _, option := range options {
-			option(&child)
+			Fsync:   settings.fsync,
 		}
 		if err := e.add(filepath.Join(dir, child.Name), child); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// connect gives each member a socket for each of the others.
+func (e *EtcdEnsemble) connect(n int, settings settings) error {
+	socket := func(from, to int) string { return filepath.Join(e.socketsOf(from), peerSocket(to)) }
+	if settings.bench {
+		for from := range n {
+			for to := range n {
+				if from == to {
+					continue
+				}
+				if err := os.Symlink(socket(to, to), socket(from, to)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	e.mesh = newMesh(n)
+	return e.mesh.connect(func(from, to int) ([]*Proxy, error) {
+		listener, err := net.Listen("unix", socket(from, to))
+		if err != nil {
+			return nil, err
+		}
+		return []*Proxy{newProxy(listener, route{network: "unix", target: socket(to, to)})}, nil
+	})
 }
 
 // add adds the next member. It fills in what the child needs to know beyond its part in the cluster.

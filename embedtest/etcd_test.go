@@ -67,6 +67,13 @@ func TestEtcdWithFsyncServes(t *testing.T) {
 	put(t, dial(t, embedtest.Etcd(t, embedtest.Fsync()).Endpoint()), "key", "value")
 }
 
+func TestEtcdClusterForBenchmarksServesButCannotBeIsolated(t *testing.T) {
+	ensemble := embedtest.EtcdCluster(t, 3, embedtest.Bench())
+	put(t, dial(t, ensemble.Member(1).Endpoint()), "key", "value")
+	require.Panics(t, func() { ensemble.Isolate(0) })
+	ensemble.Heal()
+}
+
 func TestIsolatedLeaderIsReplacedAndRejoins(t *testing.T) {
 	ensemble := embedtest.EtcdCluster(t, 3)
 	require.Len(t, ensemble.Endpoints(), 3)

@@ -15,13 +15,13 @@ const startTimeout = time.Minute
 
 // Etcd starts an etcd server for the test and waits until it is ready. When the test ends, the server is gone and all
 // goroutines are joined; if the test has failed, the end of the server's log is printed.
-func Etcd(t testing.TB, options ...EtcdOption) *EtcdServer {
+func Etcd(t testing.TB, options ...Option) *EtcdServer {
 	t.Helper()
 	return EtcdCluster(t, 1, options...).Member(0)
 }
 
 // EtcdCluster is like [Etcd] for a cluster of n members.
-func EtcdCluster(t testing.TB, n int, options ...EtcdOption) *EtcdEnsemble {
+func EtcdCluster(t testing.TB, n int, options ...Option) *EtcdEnsemble {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
@@ -36,17 +36,17 @@ func EtcdCluster(t testing.TB, n int, options ...EtcdOption) *EtcdEnsemble {
 // ZooKeeper starts a ZooKeeper server for the test and waits until it is ready. When the test ends, the server is gone
 // and all goroutines are joined; if the test has failed, the end of the server's log is printed. Where no server is
 // found the test is skipped, or fails if FARSYNC_REQUIRE_SERVERS is 1.
-func ZooKeeper(t testing.TB) *ZooKeeperServer {
+func ZooKeeper(t testing.TB, options ...Option) *ZooKeeperServer {
 	t.Helper()
-	return ZooKeeperEnsemble(t, 1).Member(0)
+	return ZooKeeperEnsemble(t, 1, options...).Member(0)
 }
 
 // ZooKeeperEnsemble is like [ZooKeeper] for an ensemble of n servers.
-func ZooKeeperEnsemble(t testing.TB, n int) *ZooKeeperServers {
+func ZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	e, err := StartZooKeeper(ctx, t.TempDir(), n)
+	e, err := StartZooKeeper(ctx, t.TempDir(), n, options...)
 	if errors.Is(err, ErrNoZooKeeper) && os.Getenv("FARSYNC_REQUIRE_SERVERS") != "1" {
 		t.Skip(err)
 	}

@@ -35,7 +35,7 @@ func (m zooKeeperMember) write() error {
 		return err
 	}
 	files := map[string]string{
-		m.configuration():                         m.settings(),
+		m.configuration():                         m.configured(),
 		filepath.Join(m.data(), "myid"):           fmt.Sprintln(m.id),
 		filepath.Join(m.home, "logback.xml"):      logbackSettings,
 		filepath.Join(m.home, "log4j.properties"): log4jSettings,
@@ -48,7 +48,7 @@ func (m zooKeeperMember) write() error {
 	return nil
 }
 
-func (m zooKeeperMember) settings() string {
+func (m zooKeeperMember) configured() string {
 	lines := []string{
 		"dataDir=" + m.data(),
 		fmt.Sprintf("tickTime=%d", zooKeeperTick.Milliseconds()),
@@ -65,12 +65,10 @@ func (m zooKeeperMember) settings() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func (m zooKeeperMember) command(java string, jars []string) *exec.Cmd {
-	command := exec.Command(java,
-		"-Xmx256m", "-XX:+UseSerialGC", "-Xshare:auto",
-		"-XX:TieredStopAtLevel=1", // starts in less time; a test never runs long enough to earn the better code
+func (m zooKeeperMember) command(java string, jars []string, settings settings) *exec.Cmd {
+	arguments := []string{
+		"-Xmx256m", "-XX:+UseSerialGC",
 		"-Djava.net.preferIPv4Stack=true",
-		"-Dzookeeper.forceSync=no",
 		"-Dzookeeper.extendedTypesEnabled=true",
 		"-Dznode.container.checkIntervalMs=2000",
 		"-Dzookeeper.4lw.commands.whitelist=*",
@@ -80,8 +78,15 @@ func (m zooKeeperMember) command(java string, jars []string) *exec.Cmd {
 		"-Dzookeeper.fastleader.maxNotificationInterval=1000",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"-cp", strings.Join(append([]string{m.home}, jars...), string(filepath.ListSeparator)),
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", m.configuration(),
-	)
+	}
+	if !settings.fsync {
+		arguments = append(arguments, "-Dzookeeper.forceSync=no")
+	}
+	if !settings.bench {
+		arguments = append(arguments, "-XX:TieredStopAtLevel=1") // a test seldom runs so long that better code pays
+	}
+	arguments = append(arguments, "org.apache.zookeeper.server.quorum.QuorumPeerMain", m.configuration())
+	command := exec.Command(java, arguments...)
 	command.Dir = m.home
 	return command
 }

@@ -23,7 +23,7 @@ type ZooKeeperServers struct {
 // until all are ready or ctx is done. One server stands alone; more are an ensemble, which has use for an odd number.
 // Servers that find their data there go on with it, if n is the same. They live until Close, also when ctx is done later;
 // on failure nothing is left running. The error is [ErrNoZooKeeper] where there is nothing to run.
-func StartZooKeeper(ctx context.Context, dir string, n int) (*ZooKeeperServers, error) {
+func StartZooKeeper(ctx context.Context, dir string, n int, options ...Option) (*ZooKeeperServers, error) {
 	if n < 1 {
 		panic("embedtest: StartZooKeeper: n < 1")
 	}
@@ -31,8 +31,8 @@ func StartZooKeeper(ctx context.Context, dir string, n int) (*ZooKeeperServers, 
 	if err != nil {
 		return nil, err
 	}
-	e := &ZooKeeperServers{ensemble: ensemble{mesh: newMesh(n)}}
-	err = e.prepare(dir, n, java, jars)
+	e := new(ZooKeeperServers)
+	err = e.prepare(dir, n, java, jars, settingsOf(options))
 	if err == nil {
 		err = e.start(ctx)
 	}
@@ -52,7 +52,7 @@ func (e *ZooKeeperServers) Leader(ctx context.Context) (int, error) {
 	return e.awaitLeader(ctx, e.leading)
 }
 
-func (e *ZooKeeperServers) prepare(dir string, n int, java string, jars []string) error {
+func (e *ZooKeeperServers) prepare(dir string, n int, java string, jars []string, settings settings) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (e *ZooKeeperServers) prepare(dir string, n int, java string, jars []string
 		m.endpoint = m.ports[0].addr()
 		quorum[i], election[i] = m.ports[1], m.ports[2]
 	}
-	peers, err := e.connect(quorum, election)
+	peers, err := e.connect(quorum, election, settings)
 	if err != nil {
 		return err
 	}
@@ -85,14 +85,14 @@ func (e *ZooKeeperServers) prepare(dir string, n int, java string, jars []string
 		if err := member.write(); err != nil {
 			return err
 		}
-		m.command = func() (*exec.Cmd, error) { return member.command(java, jars), nil }
+		m.command = func() (*exec.Cmd, error) { return member.command(java, jars, settings), nil }
 	}
 	return nil
 }
 
 // connect returns what each member is to know of all: of itself where it listens, of the others where its links to them
 // begin. Members compare the versions of what they know and not the addresses.
-func (e *ZooKeeperServers) connect(quorum, election []port) ([][]string, error) {
+func (e *ZooKeeperServers) connect(quorum, election []port, settings settings) ([][]string, error) {
 	n := len(e.members)
 	peers := make([][]string, n)
 	if n == 1 {
@@ -100,8 +100,14 @@ func (e *ZooKeeperServers) connect(quorum, election []port) ([][]string, error) 
 	}
 	for i := range n {
 		peers[i] = make([]string, n)
-		peers[i][i] = fmt.Sprintf("127.0.0.1:%d:%d", quorum[i].number, election[i].number)
+		for j := range n {
+			peers[i][j] = fmt.Sprintf("127.0.0.1:%d:%d", quorum[j].number, election[j].number)
+		}
 	}
+	if settings.bench {
+		return peers, nil
+	}
+	e.mesh = newMesh(n)
 	link := func(route route) (*Proxy, error) {
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {

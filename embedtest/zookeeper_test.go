@@ -77,6 +77,12 @@ func TestKilledZooKeeperKeepsItsDataAndAddressOverRestart(t *testing.T) {
 	require.Equal(t, "value", value)
 }
 
+func TestZooKeeperEnsembleForBenchmarksServesButCannotBeIsolated(t *testing.T) {
+	ensemble := embedtest.ZooKeeperEnsemble(t, 3, embedtest.Bench(), embedtest.Fsync())
+	require.NoError(t, openSession(t, ensemble.Member(1).Endpoint()).create("/node", "value"))
+	require.Panics(t, func() { ensemble.Isolate(0) })
+}
+
 func TestIsolatedZooKeeperLeaderIsReplacedAndRejoins(t *testing.T) {
 	ensemble := embedtest.ZooKeeperEnsemble(t, 3)
 	require.Len(t, ensemble.Endpoints(), 3)

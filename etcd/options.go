@@ -1,20 +1,14 @@
 package etcd
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
-	"unicode"
 
 	"github.com/farsync/farsync/recipe"
 )
 
-const (
-	defaultTTL = 10 * time.Second
-	maxHolder  = 1024
-)
+const defaultTTL = 10 * time.Second
 
 // Options change how a Store behaves. The zero value of each field is a good choice.
 type Options struct {
@@ -45,21 +39,11 @@ func (o *Options) resolve() (Options, error) {
 	if r.TTL == 0 {
 		r.TTL = defaultTTL
 	}
-	if r.Holder == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unknown"
-		}
-		r.Holder = fmt.Sprintf("%s pid %d", host, os.Getpid())
+	holder, err := recipe.Holder(r.Holder)
+	if err != nil {
+		return r, err
 	}
-	if len(r.Holder) > maxHolder {
-		return r, fmt.Errorf("Holder has %d bytes, %d are allowed", len(r.Holder), maxHolder)
-	}
-	for _, c := range r.Holder {
-		if !unicode.IsPrint(c) {
-			return r, errors.New("Holder has a character that is not printable")
-		}
-	}
+	r.Holder = holder
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -22,6 +22,9 @@ const pageSize = 16
 // all there is, no further read is needed to know what is ahead. If the session ends meanwhile, Join begins again in
 // the next: what it made went with the session.
 func (s *Store) Join(ctx context.Context, r recipe.Request) (recipe.Entry, []recipe.Entry, error) {
+	if err := recipe.CheckValue(r.Value); err != nil {
+		return recipe.Entry{}, nil, err
+	}
 	in, leave := s.keeper.Enter(ctx)
 	defer leave()
 	for {

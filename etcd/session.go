@@ -29,6 +29,7 @@ func (s *Store) openSession(ctx context.Context) (*session, error) {
 	sent := time.Now()
 	resp, err := s.client.Grant(ctx, int64((s.options.TTL+time.Second-1)/time.Second))
 	if err != nil {
+		s.reconnect()
 		return nil, err
 	}
 	ttl := time.Duration(resp.TTL) * time.Second
@@ -56,19 +57,25 @@ func (s *Store) revoke(current *session) error {
 func (s *Store) keepAlive(ctx context.Context, current *session) {
 	ctx, cancel := current.Bind(ctx)
 	defer cancel()
-	for ctx.Err() == nil {
+	for {
 		err := s.renew(ctx, current)
-		if ctx.Err() != nil {
+		// The session first: ctx ends with it, but a moment later.
+		if current.Err() != nil || ctx.Err() != nil {
 			return
 		}
 		if s.keeper.Announce(recipe.Suspended) {
 			s.options.Logger.Warn("session suspended", "lease", current.id, "error", err)
 		}
+		s.reconnect()
 		if recipe.Pause(ctx, min(current.TTL()/20, time.Second)) != nil {
 			return
 		}
 	}
 }
+
+// reconnect has gRPC connect now where it is not connected. By itself it waits longer after each attempt that fails,
+// soon longer than what is left of the session when the server is back.
+func (s *Store) reconnect() { s.client.ActiveConnection().ResetConnectBackoff() }
 
 // renew renews the session over one stream until something fails.
 func (s *Store) renew(ctx context.Context, current *session) error {

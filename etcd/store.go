@@ -59,6 +59,9 @@ func open(ctx context.Context, client *clientv3.Client, options *Options) (*Stor
 	if client.Ctx().Err() != nil {
 		return nil, errClientClosed
 	}
+	if client.ActiveConnection() == nil {
+		return nil, errors.New("a client without a connection")
+	}
 	s := &Store{client: client, leases: clientv3.RetryLeaseClient(client), options: resolved}
 	s.keeper.Open, s.keeper.Keep, s.keeper.Finish = s.openSession, s.keepAlive, s.revoke
 	s.keeper.Log, s.keeper.OnState = resolved.Logger, resolved.OnState

@@ -37,8 +37,7 @@ type lossy struct {
 	other *etcd.Store
 }
 
-func newLossy(t *testing.T, options *etcd.Options) lossy {
-	server := embedtest.Etcd(t)
+func newLossy(t *testing.T, server *embedtest.EtcdServer, options *etcd.Options) lossy {
 	f := new(faults)
 	return lossy{
 		faults: f,
@@ -51,7 +50,7 @@ func newLossy(t *testing.T, options *etcd.Options) lossy {
 // TestLostJoinIsMadeOnce is C1 and E2: whatever is lost on the way, who goes on asking gets one entry, and the lock.
 func TestLostJoinIsMadeOnce(t *testing.T) {
 	noLeaks(t)
-	l := newLossy(t, &etcd.Options{TTL: 3 * time.Second})
+	server := embedtest.Etcd(t)
 	for _, row := range []struct {
 		name  string
 		fates []fate
@@ -68,6 +67,7 @@ func TestLostJoinIsMadeOnce(t *testing.T) {
 	} {
 		for _, by := range acquirers {
 			t.Run(row.name+"/"+by.name, func(t *testing.T) {
+				l := newLossy(t, server, &etcd.Options{TTL: 3 * time.Second})
 				mu := farsync.NewMutex(l.store, "/once")
 				before := l.calls(txn)
 				l.next(txn, row.fates...)
@@ -89,9 +89,7 @@ func TestLostJoinIsMadeOnce(t *testing.T) {
 // lives on.
 func TestLostJoinIsRemovedBehind(t *testing.T) {
 	noLeaks(t)
-	l := newLossy(t, &etcd.Options{TTL: 3 * time.Second})
-	anchor, err := farsync.NewMutex(l.store, "/anchor").Lock(t.Context())
-	require.NoError(t, err)
+	server := embedtest.Etcd(t)
 	for _, row := range []struct {
 		name    string
 		joins   func(giveUp context.CancelFunc) []fate
@@ -112,26 +110,29 @@ func TestLostJoinIsRemovedBehind(t *testing.T) {
 	} {
 		for _, by := range acquirers {
 			t.Run(row.name+"/"+by.name, func(t *testing.T) {
+				l := newLossy(t, server, &etcd.Options{TTL: 3 * time.Second})
+				anchor, err := farsync.NewMutex(l.store, "/anchor").Lock(t.Context())
+				require.NoError(t, err)
 				ctx, giveUp := context.WithCancel(t.Context())
 				l.next(txn, row.joins(giveUp)...)
 				l.next(deleteRange, row.deletes...)
-				_, err := by.lock(farsync.NewMutex(l.store, "/behind"), ctx)
+				_, err = by.lock(farsync.NewMutex(l.store, "/behind"), ctx)
 				require.ErrorIs(t, err, context.Canceled)
 				lease, err := farsync.NewMutex(l.other, "/behind").Lock(within(t, soon))
 				require.NoError(t, err)
 				require.NoError(t, lease.Release())
 				awaitKeys(t, l.admin, "/behind", 0)
+				require.NoError(t, anchor.Err(), "the session was not given up for it")
 			})
 		}
 	}
-	require.NoError(t, anchor.Err(), "the session was not given up for it")
 }
 
 // TestRefusedAfterLostReplyIsRemovedBehind is C1 where the service has carried out a request and refuses it when it is
 // sent again: the refusal says nothing about the first.
 func TestRefusedAfterLostReplyIsRemovedBehind(t *testing.T) {
 	noLeaks(t)
-	l := newLossy(t, nil)
+	l := newLossy(t, embedtest.Etcd(t), nil)
 	l.next(txn, loseReply, refuse(rpctypes.ErrGRPCPermissionDenied))
 	_, err := farsync.NewMutex(l.store, "/refused").Lock(within(t, soon))
 	require.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
@@ -141,7 +142,7 @@ func TestRefusedAfterLostReplyIsRemovedBehind(t *testing.T) {
 // TestLostReadAfterJoinIsRepeated: a Join in a long queue needs a read to know its place.
 func TestLostReadAfterJoinIsRepeated(t *testing.T) {
 	noLeaks(t)
-	l := newLossy(t, nil)
+	l := newLossy(t, embedtest.Etcd(t), nil)
 	for range 20 {
 		lockBehind(t, farsync.NewMutex(l.other, "/long"))
 	}
@@ -160,7 +161,7 @@ func TestLostReadAfterJoinIsRepeated(t *testing.T) {
 // doing.
 func TestLostDeleteIsNoLoss(t *testing.T) {
 	noLeaks(t)
-	l := newLossy(t, &etcd.Options{TTL: 3 * time.Second})
+	server := embedtest.Etcd(t)
 	for _, row := range []struct {
 		name  string
 		fates []fate
@@ -172,6 +173,7 @@ func TestLostDeleteIsNoLoss(t *testing.T) {
 		{"a reply, then a request", []fate{loseReply, loseRequest}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			l := newLossy(t, server, &etcd.Options{TTL: 3 * time.Second})
 			mu := farsync.NewMutex(l.store, "/delete")
 			lease, err := mu.Lock(within(t, soon))
 			require.NoError(t, err)
@@ -187,9 +189,10 @@ func TestLostDeleteIsNoLoss(t *testing.T) {
 // says that it is not sure, and the key goes all the same.
 func TestUnconfirmedReleaseGoesOnBehind(t *testing.T) {
 	noLeaks(t)
-	l := newLossy(t, &etcd.Options{TTL: 3 * time.Second})
+	server := embedtest.Etcd(t)
 	for name, f := range map[string]fate{"the reply": loseReply, "the request": loseRequest} {
 		t.Run(name, func(t *testing.T) {
+			l := newLossy(t, server, &etcd.Options{TTL: 3 * time.Second})
 			mu := farsync.NewMutex(l.store, "/unconfirmed")
 			lease, err := mu.Lock(within(t, soon))
 			require.NoError(t, err)
@@ -209,7 +212,7 @@ func TestUnconfirmedReleaseGoesOnBehind(t *testing.T) {
 // TestKeyThatIsTakenAwayIsALoss: if no reply was lost, the key was not gone by the holder's own doing.
 func TestKeyThatIsTakenAwayIsALoss(t *testing.T) {
 	noLeaks(t)
-	l := newLossy(t, nil)
+	l := newLossy(t, embedtest.Etcd(t), nil)
 	lease, err := farsync.NewMutex(l.store, "/taken").Lock(t.Context())
 	require.NoError(t, err)
 	_, err = l.admin.Delete(within(t, soon), "/taken/", clientv3.WithPrefix())
@@ -221,8 +224,8 @@ func TestKeyThatIsTakenAwayIsALoss(t *testing.T) {
 // that nobody waits for any more.
 func TestLateJoinIsRemovedBehind(t *testing.T) {
 	noLeaks(t)
-	l := newLossy(t, nil)
-	late := func(t *testing.T, land func(context.Context) (any, error)) {
+	server := embedtest.Etcd(t)
+	late := func(t *testing.T, l lossy, land func(context.Context) (any, error)) {
 		awaitKeys(t, l.admin, "/late", 0)
 		reply, err := land(t.Context())
 		require.NoError(t, err)
@@ -233,22 +236,25 @@ func TestLateJoinIsRemovedBehind(t *testing.T) {
 		awaitKeys(t, l.admin, "/late", 0)
 	}
 	t.Run("of a lock that was released", func(t *testing.T) {
+		l := newLossy(t, server, nil)
 		first, land := delay()
 		l.next(txn, first)
 		lease, err := farsync.NewMutex(l.store, "/late").Lock(within(t, soon))
 		require.NoError(t, err)
 		require.NoError(t, lease.Release())
-		late(t, land)
+		late(t, l, land)
 	})
 	t.Run("of a lock that was given up", func(t *testing.T) {
+		l := newLossy(t, server, nil)
 		ctx, giveUp := context.WithCancel(t.Context())
 		first, land := delay()
 		l.next(txn, before(giveUp, first))
 		_, err := farsync.NewMutex(l.store, "/late").Lock(ctx)
 		require.ErrorIs(t, err, context.Canceled)
-		late(t, land)
+		late(t, l, land)
 	})
 	t.Run("of a lock that was given up while waiting", func(t *testing.T) {
+		l := newLossy(t, server, nil)
 		holder, err := farsync.NewMutex(l.other, "/late").Lock(within(t, soon))
 		require.NoError(t, err)
 		ctx, giveUp := context.WithCancel(t.Context())
@@ -263,23 +269,24 @@ func TestLateJoinIsRemovedBehind(t *testing.T) {
 		giveUp()
 		require.ErrorIs(t, <-done, context.Canceled)
 		require.NoError(t, holder.Release())
-		late(t, land)
+		late(t, l, land)
 	})
 	t.Run("of a lock whose release was unconfirmed", func(t *testing.T) {
+		l := newLossy(t, server, nil)
 		first, land := delay()
 		l.next(txn, first)
 		lease, err := farsync.NewMutex(l.store, "/late").Lock(within(t, soon))
 		require.NoError(t, err)
 		l.next(deleteRange, loseReply)
 		require.NoError(t, lease.Release())
-		late(t, land)
+		late(t, l, land)
 	})
 }
 
 // TestLateJoinOfALiveLockChangesNothing is E3 while the lock is held.
 func TestLateJoinOfALiveLockChangesNothing(t *testing.T) {
 	noLeaks(t)
-	l := newLossy(t, nil)
+	l := newLossy(t, embedtest.Etcd(t), nil)
 	first, land := delay()
 	l.next(txn, first)
 	lease, err := farsync.NewMutex(l.store, "/live").Lock(within(t, soon))
@@ -297,7 +304,7 @@ func TestLateJoinOfALiveLockChangesNothing(t *testing.T) {
 // TestEveryErrorTellsWhy: who gave up, what the service said last, where.
 func TestEveryErrorTellsWhy(t *testing.T) {
 	noLeaks(t)
-	l := newLossy(t, nil)
+	l := newLossy(t, embedtest.Etcd(t), nil)
 	enough := errors.New("enough")
 	ctx, giveUp := context.WithCancelCause(t.Context())
 	l.next(txn, before(func() { giveUp(enough) }, loseRequest))

@@ -31,6 +31,18 @@ func (w *world) release(t *try) {
 	w.settle()
 }
 
+// idle requires that a gate that nobody uses lets the next in at once, and knows that nobody uses it.
+func (w *world) idle(g *recipe.Gate) {
+	w.Helper()
+	w.release(w.granted(w.startGate(g)))
+	h, err := g.TryAcquire(w.Context())
+	require.NoError(w, err)
+	second := w.startGate(g)
+	require.NoError(w, h.Release())
+	require.Equal(w, 1, w.granted(second).hold.Turn())
+	w.release(second)
+}
+
 func TestHandOnIsFIFOAndBounded(t *testing.T) {
 	inBubble(t, func(w *world) {
 		near, far := w.open(), w.open()
@@ -40,6 +52,7 @@ func TestHandOnIsFIFOAndBounded(t *testing.T) {
 		for range 2 * maxTurns {
 			tries = append(tries, w.startGate(g))
 		}
+		require.Len(w, w.Entries(queue), 2+maxTurns, "those for whom no turn is left do not wait for one")
 		var last int64
 		for i, try := range tries[:maxTurns+1] {
 			w.granted(try)
@@ -64,11 +77,13 @@ func TestHandOnIsFIFOAndBounded(t *testing.T) {
 			last = token(try.hold)
 			w.release(try)
 		}
+		w.idle(g)
 	})
 }
 
 func TestNoTurnStartsLate(t *testing.T) {
-	for _, held := range []time.Duration{handOnFor - time.Millisecond, handOnFor, handOnFor + time.Millisecond} {
+	for i := range 60 { // at the very moment it is for the scheduler to say who comes first
+		held := handOnFor + time.Duration(i%3-1)*time.Millisecond
 		inBubble(t, func(w *world) {
 			near, far := w.open(), w.open()
 			g := newGate(near)
@@ -150,22 +165,58 @@ func TestCancelledInTheLine(t *testing.T) {
 		w.release(w.granted(first))
 		require.Equal(w, 1, w.granted(third).hold.Turn())
 		w.release(third)
+		w.idle(g)
 	})
 }
 
-// The ctx ends at the moment at which the turn comes: it must not be lost.
-func TestCancelledWithTheHandOnItsWay(t *testing.T) {
-	for range 100 {
+// The ctx ends at the moment at which the turn comes: the turn must not be lost.
+func TestCancelledWithTheTurnOnItsWay(t *testing.T) {
+	for i := range 200 {
+		inBubble(t, func(w *world) {
+			g := newGate(w.open())
+			remote := newGate(w.open())
+			tries := []*try{w.startGate(g), w.startGate(g)}
+			if i%2 == 0 {
+				tries = append(tries, w.startGate(g))
+			}
+			tries = append(tries, w.startGate(remote))
+			w.granted(tries[0])
+			tries[1].cancel()
+			w.release(tries[0])
+			for _, try := range tries[1:] {
+				if w.settle(); try == tries[1] && try.err != nil {
+					continue
+				}
+				w.release(w.granted(try))
+			}
+			w.idle(g)
+		})
+	}
+}
+
+// The same for one who is told to join the queue, because the last of the gate that was in it goes.
+func TestCancelledWhenSentToTheQueue(t *testing.T) {
+	for range 200 {
 		inBubble(t, func(w *world) {
 			s := w.open()
-			g := newGate(s)
-			first, second, third := w.startGate(g), w.startGate(g), w.startGate(g)
-			go second.cancel()
-			w.release(w.granted(first))
-			if second.err == nil {
-				w.release(w.granted(second))
-			}
+			remote := w.granted(w.startGate(newGate(w.open())))
+			var g *recipe.Gate
+			var second, third *try
+			g = newGate(storetest.Inject(s, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) error {
+				if op.Kind == storetest.Peek && op.After && second == nil {
+					second, third = w.startGate(g), w.startGate(g)
+					second.cancel()
+				}
+				return nil
+			})))
+			_, err := g.TryAcquire(w.Context())
+			require.Equal(w, recipe.ErrLocked, err)
+			w.settle()
+			require.ErrorIs(w, second.err, context.Canceled)
+			require.Len(w, w.Entries(queue), 2, "the third has joined in its place")
+			w.release(remote)
 			w.release(w.granted(third))
+			w.idle(g)
 		})
 	}
 }
@@ -185,6 +236,7 @@ func TestLineGoesOnWhenTheQueuedOneGivesUp(t *testing.T) {
 		w.release(remote)
 		w.release(w.granted(second))
 		w.release(w.granted(third))
+		w.idle(g)
 	})
 }
 
@@ -201,6 +253,49 @@ func TestLineJoinsWhenNoTurnCanCome(t *testing.T) {
 		w.release(remote)
 		w.release(w.granted(first))
 		w.release(w.granted(second))
+		w.idle(g)
+	})
+}
+
+// Once a grant is given up, newcomers wait again for a turn of the next, for it comes soon.
+func TestLineForgetsAReleasedGrant(t *testing.T) {
+	inBubble(t, func(w *world) {
+		near, far := w.open(), w.open()
+		g := newGate(near)
+		first := w.granted(w.startGate(g))
+		remote := w.startGate(newGate(far))
+		time.Sleep(time.Second)
+		w.release(first)
+		second, third := w.startGate(g), w.startGate(g)
+		require.Len(w, w.Entries(queue), 2)
+		w.release(w.granted(remote))
+		w.release(w.granted(second))
+		require.Equal(w, 1, w.granted(third).hold.Turn())
+		w.release(third)
+		w.idle(g)
+	})
+}
+
+func TestNoTurnOnADeadSession(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.open()
+		g := newGate(s)
+		first, second := w.granted(w.startGate(g)), w.startGate(g)
+		w.Expire(s)
+		// A join elsewhere tells the client of it while the second still waits for a turn.
+		r := exclusive
+		r.Queue = "/other"
+		began := time.Now()
+		other := w.begin(func(ctx context.Context, t *try) { t.entry, t.err = recipe.Acquire(ctx, s, r) })
+		require.Equal(w, began, time.Now())
+		require.ErrorIs(w, first.hold.Err(), recipe.ErrLost)
+		require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)
+		w.finally(second)
+		require.NoError(w, second.hold.Err())
+		require.Zero(w, second.hold.Turn())
+		w.release(second)
+		w.leave(s, w.finally(other).entry)
+		w.idle(g)
 	})
 }
 
@@ -408,11 +503,14 @@ func TestGateAfterALostSession(t *testing.T) {
 		w.finally(second)
 		require.ErrorIs(w, first.hold.Err(), recipe.ErrLost)
 		require.Zero(w, second.hold.Turn())
-		third := w.startGate(g)
 		require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)
 		require.NoError(w, second.hold.Err(), "the late release is not for it")
+		time.Sleep(handOnFor)
+		third := w.startGate(g)
+		require.Len(w, w.Entries(queue), 2, "no turn can come any more, and the gate knows")
 		w.release(second)
-		w.release(w.finally(third))
+		w.release(w.granted(third))
+		w.idle(g)
 	})
 }
 

@@ -160,13 +160,14 @@ func (k *Keeper[S]) Verdict(ctx context.Context, err error) error {
 }
 
 // Behind runs f in a goroutine that Close joins. The context it gets ends with the Store. Once the Store is closed
-// nothing is run: then the session goes, and with it what f was to remove.
-func (k *Keeper[S]) Behind(f func(ctx context.Context)) {
+// nothing is run, and Behind returns false: then the session goes, and with it what f was to remove.
+func (k *Keeper[S]) Behind(f func(ctx context.Context)) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.closed {
 		k.tasks.Go(func() { f(k.life) })
 	}
+	return !k.closed
 }
 
 // End begins the end of the Store, and reports whether it was the first to do so. The cause must wrap ErrClosed.

@@ -10,6 +10,17 @@ const (
 	maxSegment = 128
 )
 
+// MaxValue is the most bytes that the value of an entry may have. It is well below what the services take.
+const MaxValue = 64 << 10
+
+// CheckValue reports whether a value may be that of an entry.
+func CheckValue(value []byte) error {
+	if len(value) > MaxValue {
+		return fmt.Errorf("farsync: value of %d bytes, %d are allowed", len(value), MaxValue)
+	}
+	return nil
+}
+
 // CheckPath reports whether path names a queue, by one grammar for all stores: exactly one leading slash, then
 // segments of 1 to 128 characters of [A-Za-z0-9._-] joined by single slashes, 1024 bytes at most. The segments "."
 // and "..", the tree /zookeeper, and segments that begin with _c_ (the prefix of Curator's protected nodes) are

@@ -254,6 +254,30 @@ func TestReplyOfJoinIsLostAndTheCallerGone(t *testing.T) {
 	})
 }
 
+// A service that throws everybody out at once does not want everybody back at once.
+func TestJoiningAgainIsLimited(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var record storetest.Record
+		hostile := storetest.Inject(record.Wrap(w.open(), ""), storetest.InjectorFunc(
+			func(_ context.Context, op storetest.Op) error {
+				if op.Kind == storetest.Join && op.After {
+					w.Delete(w.Entries(queue)[1].ID)
+					time.AfterFunc(time.Millisecond, func() { w.Touch(w.Entries(queue)[0].ID) })
+				}
+				require.Less(w, record.Count(storetest.Join), 200)
+				return nil
+			}))
+		first := w.AddForeign(queue, "first")
+		second := w.start(hostile)
+		time.Sleep(time.Minute)
+		second.cancel()
+		w.settle()
+		require.ErrorIs(w, second.err, context.Canceled)
+		require.Greater(w, record.Count(storetest.Join), 20)
+		w.Delete(first)
+	})
+}
+
 // C12
 func TestLostEventIsADelay(t *testing.T) {
 	inBubble(t, func(w *world) {

@@ -11,9 +11,8 @@ import (
 	"github.com/farsync/farsync/storetest"
 )
 
-// backend is Mem as a Backend.
-func backend() storetest.Backend {
-	m := storetest.NewMem()
+// backend is m as a Backend.
+func backend(m *storetest.Mem) storetest.Backend {
 	return storetest.Backend{
 		Open: func(*testing.T) storetest.Client {
 			return m.Open(&storetest.MemOptions{TTL: time.Second})
@@ -31,11 +30,17 @@ func backend() storetest.Backend {
 
 func TestMem(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	storetest.Run(t, backend())
+	storetest.Run(t, backend(storetest.NewMem()))
 }
 
 func TestMemInBubble(t *testing.T) {
-	b := backend()
-	b.Case = synctest.Test
-	storetest.Run(t, b)
+	for _, latency := range []time.Duration{0, time.Millisecond} {
+		t.Run(latency.String(), func(t *testing.T) {
+			m := storetest.NewMem()
+			m.SetLatency(latency)
+			b := backend(m)
+			b.Case = synctest.Test
+			storetest.Run(t, b)
+		})
+	}
 }

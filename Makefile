@@ -1,0 +1,68 @@
+# make, or make help, lists the targets.
+.DEFAULT_GOAL := help
+SHELL := bash
+
+# The modules of this repository, and those of them that have code of ours: tools/ only pins versions.
+MODULES := $(patsubst %/,%,$(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*'))))
+CODE := $(filter-out ./tools,$(MODULES))
+
+GOLANGCI := go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+
+# Passed to go test: make race TESTFLAGS='-run Mutex -count=100'.
+TESTFLAGS ?=
+PACKAGES ?= ./...
+BENCH ?= .
+FUZZTIME ?= 10s
+
+# Under make a missing server is a failure. A plain go test ./... skips, and says so.
+export FARSYNC_REQUIRE_SERVERS := 1
+
+# $(call each,modules,name of the step,command): the command in each of the modules, up to the first that fails.
+each = set -e; for module in $(1); do echo "==> $(2): $$module"; (cd $$module && $(3)); done
+
+# The tests share two cores with their servers as it is.
+.NOTPARALLEL:
+.PHONY: help test race check format vet lint tidy-check layers bench fuzz tidy servers
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: servers ## the tests of all modules, against real servers
+	@$(call each,$(CODE),test,go test $(TESTFLAGS) $(PACKAGES))
+
+race: servers ## the tests of the library with the race detector
+	@echo "==> race"
+	@go test -race $(TESTFLAGS) $(PACKAGES)
+
+check: format tidy-check vet layers lint race ## all that CI demands besides test
+
+bench: servers ## all benchmarks: BENCH=pattern, TESTFLAGS=-count=10
+	@$(call each,$(CODE),bench,go test -run '^$$' -bench '$(BENCH)' -benchmem $(TESTFLAGS) $(PACKAGES))
+
+fuzz: ## every fuzz target for a moment: FUZZTIME=10s
+	@scripts/fuzz.sh $(FUZZTIME)
+
+lint: ## golangci-lint, at the version that tools/go.mod pins
+	@$(call each,$(CODE),lint,$(GOLANGCI) run ./...)
+
+tidy: ## put the code and the go.mod files in order
+	@$(call each,$(CODE),format,$(GOLANGCI) fmt)
+	@$(call each,$(MODULES),go mod tidy,go mod tidy)
+
+# A missing ZooKeeper is installed once there are tests for it.
+servers:
+	@$(if $(wildcard zk embedtest/zookeeper*.go),scripts/servers.sh,:)
+
+format:
+	@echo "==> gofmt"
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted, run make tidy:"; echo "$$unformatted"; exit 1; }
+
+vet:
+	@$(call each,$(CODE),vet,go vet ./...)
+
+tidy-check:
+	@$(call each,$(MODULES),go mod tidy -diff,go mod tidy -diff)
+
+layers:
+	@echo "==> layers"
+	@go test -count=1 ./internal/layers

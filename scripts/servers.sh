@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Sees to it that the tests find their servers: a ZooKeeper that java can run (etcd comes with the module), and the
+# foreign clients that share a queue with ours in tests, Curator and kazoo. Where apt is there, it installs what is
+# missing. Exits non-zero if no ZooKeeper server can be run afterwards.
+set -euo pipefail
+
+say() { echo "servers: $*" >&2; }
+
+have_jdk() { command -v java >/dev/null && command -v javac >/dev/null; }
+
+have_java() { command -v java >/dev/null || [ -x "${JAVA_HOME:-/nonexistent}/bin/java" ]; }
+
+have_zookeeper() {
+	if [ -n "${ZOOKEEPER_HOME:-}" ]; then
+		compgen -G "$ZOOKEEPER_HOME/lib/zookeeper-*.jar" >/dev/null
+	else
+		[ -e /usr/share/java/zookeeper.jar ] && [ -e /usr/share/java/slf4j-simple.jar ]
+	fi
+}
+
+have_curator() { [ -e /usr/share/java/curator-recipes.jar ]; }
+
+# Debian's own python, for that is the one that the package is for.
+have_kazoo() { [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import kazoo' 2>/dev/null; }
+
+missing() {
+	have_jdk || echo default-jdk-headless
+	have_zookeeper || echo zookeeper
+	have_curator || echo libcurator-recipes-java
+	have_kazoo || echo python3-kazoo
+}
+
+apt() {
+	local run=()
+	if [ "$(id -u)" -ne 0 ]; then
+		command -v sudo >/dev/null || { say "not root, and no sudo"; return 1; }
+		run=(sudo)
+		[ -t 0 ] || run=(sudo -n)
+	fi
+	# The list of packages on a fresh machine is empty or old.
+	"${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@" >&2
+}
+
+if [ -n "${ZOOKEEPER_HOME:-}" ] && ! have_zookeeper; then
+	say "FAILED: ZOOKEEPER_HOME is set, but there is no zookeeper-*.jar in $ZOOKEEPER_HOME/lib."
+	exit 1
+fi
+packages=$(missing | xargs)
+if [ -z "$packages" ]; then
+	exit 0
+fi
+if command -v apt-get >/dev/null; then
+	say "installing $packages"
+	# What counts is what is there afterwards. The names are words on purpose.
+	# shellcheck disable=SC2086
+	{ apt update && apt install -y --no-install-recommends $packages; } || say "apt-get failed"
+fi
+
+if ! have_java; then
+	say "FAILED: no java found. Install a JDK, 17 or newer."
+	exit 1
+fi
+if ! have_zookeeper; then
+	say "FAILED: no ZooKeeper server found. Install Debian's zookeeper package, or set ZOOKEEPER_HOME to a release."
+	exit 1
+fi
+packages=$(missing | xargs)
+if [ -n "$packages" ]; then
+	say "still missing: $packages. Tests that need them will say so."
+fi

@@ -1,0 +1,29 @@
+package zk
+
+import (
+	client "github.com/go-zookeeper/zk"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// Guard returns checks for a Multi of the caller's own, in the same ZooKeeper: it then commits only while h, a lease of a
+// lock on this store, is held. There is no moment between the check and the write, so what the transaction protects is
+// safe even from a holder that was suspended past its TTL.
+//
+//	_, err := conn.Multi(append(zk.Guard(lease), &client.SetDataRequest{Path: "/balance", Data: data, Version: -1})...)
+//	// err is client.ErrNoNode if the lease was lost
+//
+// For a lease that has ended already, it returns a check that fails always.
+func Guard(h recipe.Held) []any {
+	entries := h.Entries()
+	if len(entries) == 0 {
+		return []any{&client.CheckVersionRequest{Path: "/zookeeper/farsync", Version: -1}}
+	}
+	guard := make([]any, len(entries))
+	for i, e := range entries {
+		// That the node exists is enough: its name is used once. Its version may change, when a Curator client asks for
+		// the lock back.
+		guard[i] = &client.CheckVersionRequest{Path: e.ID, Version: -1}
+	}
+	return guard
+}

@@ -1,0 +1,260 @@
+package zk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Numbers of ZooKeeper's protocol.
+const (
+	xidEvent = -1 // of a watch's event
+	xidPing  = -2
+
+	opCreate     = 1
+	opGetData    = 4
+	opSync       = 9
+	opMulti      = 14
+	opClose      = -11
+	opSetWatches = 101
+
+	eventDeleted = 2
+	eventChanged = 3
+
+	headerSize = 16 // of a reply: xid, zxid, error
+)
+
+const (
+	// maxFrame bounds what a peer can make us allocate. It holds the names of 100,000 nodes of a queue.
+	maxFrame = 16 << 20
+	// maxHandshake bounds the answer to a ConnectRequest, which is 37 bytes today.
+	maxHandshake = 1024
+)
+
+var (
+	errSecondSession = errors.New("the client's session is over: it must not open another")
+	errFrame         = errors.New("the server sent a frame that is none")
+)
+
+// A link is one connection of the client library to a server, seen through. The library hands over a whole request
+// with each Write, and reads replies through Read; the link looks at both, for what the library keeps to itself
+// (send times, the session's real timeout, the zxid of a reply) and for what it does not survive (frames that are
+// none, a server that never answers the handshake, a write that fails while nobody reads).
+type link struct {
+	net.Conn
+	wire *wire
+	gone chan struct{} // closed by Close
+	once sync.Once
+
+	mu       sync.Mutex
+	shook    bool              // the handshake is done
+	opened   time.Time         // when the ConnectRequest was sent
+	renewed  time.Time         // when the last acknowledged Sync was sent, or the ConnectRequest
+	requests map[int32]request // sent and not yet answered
+
+	frame []byte // what is left to be read of the last frame; only the reading goroutine uses it
+}
+
+// A request is what is remembered of one until its reply comes.
+type request struct {
+	op   int32
+	path string // of a create or a getData
+	sent time.Time
+}
+
+// SetReadDeadline bounds the wait for the answer to a ConnectRequest. The library would wait for 6.67 times the
+// session's timeout; a session that is to be taken to another server would be over by then.
+func (l *link) SetReadDeadline(t time.Time) error {
+	l.mu.Lock()
+	shook := l.shook
+	l.mu.Unlock()
+	if !shook {
+		t = time.Now().Add(l.wire.patience())
+	}
+	return l.Conn.SetReadDeadline(t)
+}
+
+// Close closes the connection. It may be called again.
+func (l *link) Close() (err error) {
+	l.once.Do(func() {
+		close(l.gone)
+		err = l.Conn.Close()
+	})
+	return err
+}
+
+// Write sends one request.
+func (l *link) Write(p []byte) (int, error) {
+	if err := l.sending(p); err != nil {
+		l.Close()
+		return 0, err
+	}
+	n, err := l.Conn.Write(p)
+	if err != nil {
+		// The library may be waiting for the reply to this very request, with nobody left to tell it that the
+		// connection failed. A closed connection fails its reader too.
+		l.Close()
+	}
+	return n, err
+}
+
+// sending takes note of a request before it is sent.
+func (l *link) sending(p []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.opened.IsZero() {
+		l.opened = time.Now()
+		l.renewed = l.opened
+		// Length, version, last zxid seen, timeout, session.
+		if len(p) < 28 {
+			return errFrame
+		}
+		return l.wire.connecting(l, int64(binary.BigEndian.Uint64(p[20:])))
+	}
+	if len(p) < 12 {
+		return errFrame
+	}
+	xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
+	if xid == xidPing {
+		return nil
+	}
+	r := request{op: op, sent: time.Now()}
+	switch op {
+	case opCreate:
+		r.path, _ = text(p[12:])
+		l.wire.creating(r.path)
+	case opGetData:
+		path, rest := text(p[12:])
+		if len(rest) > 0 && rest[0] != 0 {
+			r.path = path // it sets a watch
+		}
+	case opSetWatches:
+		l.wire.watchesSet(l)
+	}
+	l.requests[xid] = r
+	return nil
+}
+
+// Read returns what the server sent, a frame at a time, once the frame has been looked at.
+func (l *link) Read(p []byte) (int, error) {
+	if len(l.frame) == 0 {
+		frame, err := l.next()
+		if err != nil {
+			l.wire.failed(err)
+			l.Close()
+			return 0, err
+		}
+		l.frame = frame
+	}
+	n := copy(p, l.frame)
+	l.frame = l.frame[n:]
+	return n, nil
+}
+
+// next reads one frame, length included.
+func (l *link) next() ([]byte, error) {
+	var length [4]byte
+	if err := readFull(l.Conn, length[:]); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	shook := l.shook
+	l.mu.Unlock()
+	size, least, most := int64(binary.BigEndian.Uint32(length[:])), int64(headerSize), int64(maxFrame)
+	if !shook {
+		most = maxHandshake
+	}
+	if size < least || size > most {
+		return nil, fmt.Errorf("%w: of %d bytes", errFrame, size)
+	}
+	frame := make([]byte, 4+size)
+	copy(frame, length[:])
+	if err := readFull(l.Conn, frame[4:]); err != nil {
+		return nil, err
+	}
+	if !shook {
+		return frame, l.shaken(frame[4:])
+	}
+	l.received(frame[4:])
+	return frame, nil
+}
+
+// shaken takes note of the answer to the ConnectRequest: version, timeout, session, password.
+func (l *link) shaken(body []byte) error {
+	timeout := time.Duration(int32(binary.BigEndian.Uint32(body[4:]))) * time.Millisecond
+	session := int64(binary.BigEndian.Uint64(body[8:]))
+	l.mu.Lock()
+	l.shook = true
+	opened := l.opened
+	l.mu.Unlock()
+	return l.wire.connected(l, session, timeout, opened)
+}
+
+// received takes note of a reply or an event.
+func (l *link) received(body []byte) {
+	xid := int32(binary.BigEndian.Uint32(body))
+	zxid := int64(binary.BigEndian.Uint64(body[4:]))
+	failed := int32(binary.BigEndian.Uint32(body[12:]))
+	body = body[headerSize:]
+	if xid == xidEvent {
+		if len(body) >= 8 {
+			kind := int32(binary.BigEndian.Uint32(body))
+			path, _ := text(body[8:])
+			if kind == eventDeleted || kind == eventChanged {
+				l.wire.watched(path, false)
+			}
+		}
+		return
+	}
+	l.mu.Lock()
+	r, ok := l.requests[xid]
+	delete(l.requests, xid)
+	var until time.Time
+	if ok && r.op == opSync && failed == 0 {
+		// The one before this is known to have reached the leader: see session.
+		until = l.renewed
+		l.renewed = r.sent
+	}
+	l.mu.Unlock()
+	switch {
+	case !ok:
+	case r.op == opSync && failed == 0:
+		l.wire.renewed(until)
+	case r.op == opCreate && failed == 0:
+		l.wire.created(r.path, zxid)
+	case r.op == opGetData && r.path != "" && failed == 0:
+		l.wire.watched(r.path, true)
+	case r.op == opClose:
+		l.wire.closed()
+	}
+	if zxid > 0 {
+		l.wire.awaitWatches(l)
+	}
+}
+
+// text returns a string of the protocol, and what follows it. It returns nothing for what is none.
+func text(p []byte) (string, []byte) {
+	if len(p) < 4 {
+		return "", nil
+	}
+	n := int32(binary.BigEndian.Uint32(p))
+	if n < 0 || int64(n) > int64(len(p)-4) {
+		return "", nil
+	}
+	return string(p[4 : 4+n]), p[4+n:]
+}
+
+// readFull fills p.
+func readFull(c net.Conn, p []byte) error {
+	for len(p) > 0 {
+		n, err := c.Read(p)
+		p = p[n:]
+		if err != nil && len(p) > 0 {
+			return err
+		}
+	}
+	return nil
+}

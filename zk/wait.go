@@ -1,0 +1,115 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	client "github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// A strayError is that of a queue which is blocked by a node that no session will ever remove. It holds the path.
+type strayError string
+
+func (path strayError) Error() string {
+	return fmt.Sprintf("node %q is not ephemeral: it would block the queue for ever; delete it if nobody needs it", string(path))
+}
+
+// errChanged ends a group of waits when one of them is over.
+var errChanged = errors.New("changed")
+
+// Wait reads the entries' nodes and watches them, in one request each: no moment lies between.
+func (s *Store) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
+	in, leave := s.keeper.Enter(ctx)
+	defer leave()
+	group, first := errgroup.WithContext(in)
+	for _, e := range anyOf {
+		group.Go(func() error {
+			if err := s.wait(first, e); err != nil {
+				return err
+			}
+			return errChanged
+		})
+	}
+	if err := group.Wait(); !errors.Is(err, errChanged) {
+		return s.keeper.Verdict(ctx, err)
+	}
+	return nil
+}
+
+// wait returns nil when the node is gone or may have changed. What a session cannot tell any more, the next is
+// asked.
+func (s *Store) wait(ctx context.Context, e recipe.Entry) error {
+	for {
+		current, err := s.keeper.Session(ctx)
+		if err != nil {
+			return err
+		}
+		bound, unbind := current.Bind(ctx)
+		err = current.wait(bound, e.ID)
+		unbind()
+		if err == nil || ctx.Err() != nil || current.Err() == nil {
+			return err
+		}
+	}
+}
+
+func (s *session) wait(ctx context.Context, path string) error {
+	w, err := s.watch(ctx, path)
+	switch {
+	case errors.Is(err, client.ErrNoNode):
+		return nil
+	case err != nil:
+		return err
+	}
+	if w.stat.EphemeralOwner == 0 {
+		return strayError(path)
+	}
+	select {
+	case <-w.fired:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// watch returns the session's watch on the node. There is one for all who wait for it, and it is there until it fires,
+// also when everybody has gone: the library cannot take it back.
+func (s *session) watch(ctx context.Context, path string) (*watch, error) {
+	s.mu.Lock()
+	w := s.watches[path]
+	s.mu.Unlock()
+	if w != nil {
+		return w, nil
+	}
+	w, _, err := retry(ctx, s, func(c *client.Conn) (*watch, error) {
+		_, stat, events, err := c.GetW(path)
+		if err != nil {
+			return nil, err
+		}
+		return s.watching(path, *stat, events), nil
+	})
+	return w, err
+}
+
+// watching takes note of a watch that was set, also if whoever asked for it has gone, and waits for it to fire in a
+// goroutine that join waits for: the library ends all watches when it ends.
+func (s *session) watching(path string, stat client.Stat, events <-chan client.Event) *watch {
+	w := &watch{fired: make(chan struct{}), stat: stat}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches[path] = w
+	s.calls.Go(func() {
+		<-events
+		s.mu.Lock()
+		if s.watches[path] == w {
+			delete(s.watches, path)
+		}
+		s.mu.Unlock()
+		close(w.fired)
+	})
+	return w
+}
