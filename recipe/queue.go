@@ -46,30 +46,32 @@ func Acquire(ctx context.Context, s Store, r Request) (Entry, error) {
 // TryAcquire is Acquire for those who do not wait: ErrLocked if anything would block. A queue that is seen to be
 // busy costs one read and no write.
 func TryAcquire(ctx context.Context, s Store, r Request) (Entry, error) {
-	blockers, err := s.Peek(ctx, r)
-	if err != nil {
-		return Entry{}, err
-	}
-	if len(blockers) > 0 {
-		return Entry{}, ErrLocked
-	}
-	e, blockers, err := s.Join(ctx, r)
-	if err != nil {
-		return Entry{}, err
-	}
-	if len(blockers) > 0 {
-		// Somebody joined between the look and the join. We have been in the queue for a moment, so those who joined
-		// behind us wait for this removal: see it through while ctx lives.
-		if err := s.Leave(ctx, e); err != nil && !errors.Is(err, ErrGone) && ctx.Err() == nil {
+	for {
+		blockers, err := s.Peek(ctx, r)
+		if err != nil {
 			return Entry{}, err
 		}
-		return Entry{}, ErrLocked
-	}
-	if err := e.Session.Err(); err != nil {
+		if len(blockers) > 0 {
+			return Entry{}, ErrLocked
+		}
+		e, blockers, err := s.Join(ctx, r)
+		if err != nil {
+			return Entry{}, err
+		}
+		if len(blockers) > 0 {
+			// Somebody joined between the look and the join. We have been in the queue for a moment, so those who joined
+			// behind us wait for this removal: see it through while ctx lives.
+			if err := s.Leave(ctx, e); err != nil && !errors.Is(err, ErrGone) && ctx.Err() == nil {
+				return Entry{}, err
+			}
+			return Entry{}, ErrLocked
+		}
+		if e.Session.Err() == nil {
+			return e, nil
+		}
+		// The session ended while it was told of the entry. Nothing was held: look again.
 		begin(s, e)
-		return Entry{}, err
 	}
-	return e, nil
 }
 
 // waitTurn returns nil when nothing blocks e any more. ErrGone: e or its session went away.

@@ -9,7 +9,7 @@ type Request struct {
 	// Kind and Units are those of the entry to make. Units is 1 for all kinds but Permit.
 	Kind  Kind
 	Units int64
-	// Value is what others read. Nil means the Store's own words for who holds.
+	// Value is what others read, as CheckValue allows it. Nil means the Store's own words for who holds.
 	Value []byte
 	// Rule decides what the entry waits for.
 	Rule Rule
@@ -17,6 +17,9 @@ type Request struct {
 
 // A Store keeps queues of entries in a coordination service. It outlives its sessions: when one is lost it opens
 // another by itself, and every method stays usable. An entry lives and dies with the session it was made in.
+//
+// When the Store is closed, which is each backend's own method, every call in flight and to come returns ErrClosed, and
+// its sessions end with that cause.
 //
 // Every method may be called by many goroutines at once, returns as soon as ctx ends whatever the servers do, and
 // tries again what is worth trying again for as long as ctx lives. So an error is final: it is GaveUp's (ctx has
@@ -29,7 +32,8 @@ type Store interface {
 
 	// Join appends an entry and returns it with the entries that block it, as the rule says. The entry belongs to a
 	// session that was alive when the call was made. A Join that fails leaves no entry that outlives its session:
-	// whether or not the service has made the entry, its removal has begun when Join returns.
+	// whether or not the service has made the entry, its removal has begun when Join returns. If the session ends while
+	// the call is under way, Join goes on in the next.
 	Join(ctx context.Context, r Request) (e Entry, blockers []Entry, err error)
 
 	// Blockers returns the entries that block e now. An answer without an error proves that e existed when the service
@@ -41,13 +45,15 @@ type Store interface {
 	// will ever end is refused with an error that names it.
 	Wait(ctx context.Context, anyOf ...Entry) error
 
-	// Leave removes an entry that Join returned. Nil: it was removed. ErrGone: the first definite answer was that it
-	// had gone before, and no attempt of this call can have removed it. When ctx ends first, GaveUp's error: the
-	// removal goes on behind until the entry is gone or its session is over. So with a ctx that has ended, Leave
-	// begins the removal and returns at once.
+	// Leave removes an entry that Join returned. Nil: it was removed, or its session ended before that was known, and it
+	// goes with it. ErrGone: the first definite answer was that it had gone before, and no attempt of this call can have
+	// removed it; also if its session was over when Leave was called. When ctx ends first, GaveUp's error: the removal goes
+	// on behind until the entry is gone or its session is over. So with a ctx that has ended, Leave begins the removal and
+	// returns at once.
 	Leave(ctx context.Context, e Entry) error
 
-	// Entries returns all entries of the queue, oldest first, with their values.
+	// Entries returns all entries of the queue, oldest first, with their values. It may be answered by a server that is
+	// behind the others by a moment.
 	Entries(ctx context.Context, queue string) ([]Entry, error)
 }
 

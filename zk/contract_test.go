@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 	"github.com/farsync/farsync/zk"
@@ -21,9 +22,19 @@ type tapped struct {
 
 func TestContract(t *testing.T) {
 	noLeaks(t)
+	storetest.Run(t, newBackend(t))
+}
+
+func TestPrimitives(t *testing.T) {
+	noLeaks(t)
+	locktest.Run(t, newBackend(t))
+}
+
+// newBackend returns a server as the suites need it.
+func newBackend(t *testing.T) storetest.Backend {
 	server := embedtest.ZooKeeper(t)
 	conn := newConn(t, server.Endpoint())
-	storetest.Run(t, storetest.Backend{
+	return storetest.Backend{
 		Open: func(t *testing.T) storetest.Client {
 			p := newTap(t, server.Endpoint())
 			return tapped{newStore(t, p.addr(), &zk.Options{TTL: 2 * time.Second}), p}
@@ -36,7 +47,7 @@ func TestContract(t *testing.T) {
 		Stray: func(t *testing.T, queue string) recipe.Entry {
 			return foreign(t, conn, queue, client.FlagSequence)
 		},
-	})
+	}
 }
 
 // foreign appends a node with a name that sorts ahead of every recipe's.

@@ -3,7 +3,6 @@ package zk
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	client "github.com/go-zookeeper/zk"
@@ -28,8 +27,8 @@ func (s *Store) Leave(ctx context.Context, e recipe.Entry) error {
 	defer unbind()
 	_, unknown, err := retry(in, current, deletion(e.ID))
 	switch over := current.Err(); {
-	case err != nil && over != nil:
-		return s.keeper.Verdict(ctx, fmt.Errorf("%w: %w", recipe.ErrGone, over))
+	case err != nil && over != nil && !errors.Is(err, client.ErrNoNode):
+		return s.keeper.Verdict(ctx, nil) // gone with its session
 	case errors.Is(err, client.ErrNoNode) && unknown:
 		return nil // by an earlier attempt
 	case errors.Is(err, client.ErrNoNode):

@@ -1,0 +1,141 @@
+// Package locktest says what farsync's primitives do, the same on every store. A backend's tests run it with the
+// storetest.Backend they have for the contract of its Store.
+package locktest
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
+)
+
+// soon is for what has to happen at all, a session running out included. No row is to get near it.
+const soon = time.Minute
+
+// A row is one thing that a primitive does.
+type row struct {
+	name string
+	// why it matters, for whoever sees it fail
+	why string
+	run func(*scene)
+}
+
+// Run runs every row on the backend.
+func Run(t *testing.T, b storetest.Backend) {
+	if b.Case == nil {
+		b.Case = func(t *testing.T, run func(t *testing.T)) { run(t) }
+	}
+	for _, r := range slices.Concat(mutexRows) {
+		t.Run(r.name, func(t *testing.T) {
+			b.Case(t, func(t *testing.T) {
+				t.Cleanup(func() {
+					if t.Failed() {
+						t.Log("why it matters: " + r.why)
+					}
+				})
+				r.run(&scene{T: t, Backend: b, path: "/locktest/" + rand.Text()})
+			})
+		})
+	}
+}
+
+// A scene is what a row plays in.
+type scene struct {
+	*testing.T
+	storetest.Backend
+	path string
+}
+
+// client returns another client, closed with the scene.
+func (s *scene) client() storetest.Client {
+	s.Helper()
+	c := s.Open(s.T)
+	s.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// ctx returns a context that ends if what has to happen does not.
+func (s *scene) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	s.Cleanup(cancel)
+	return ctx
+}
+
+// mutex returns a mutex on the scene's path.
+func (s *scene) mutex(store recipe.Store) *farsync.Mutex { return farsync.NewMutex(store, s.path) }
+
+// lock locks, which must succeed.
+func (s *scene) lock(mu *farsync.Mutex) *farsync.Lease {
+	s.Helper()
+	lease, err := mu.Lock(s.ctx())
+	require.NoError(s, err)
+	return lease
+}
+
+func (s *scene) release(lease *farsync.Lease) {
+	s.Helper()
+	require.NoError(s, lease.Release())
+}
+
+// A locking is a Lock that is under way.
+type locking struct {
+	*scene
+	cancel context.CancelFunc
+	done   chan struct{}
+	lease  *farsync.Lease
+	err    error
+}
+
+// locking locks in a goroutine, which the scene joins.
+func (s *scene) locking(lock func(context.Context) (*farsync.Lease, error)) *locking {
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	l := &locking{scene: s, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		l.lease, l.err = lock(ctx)
+	}()
+	s.Cleanup(func() {
+		cancel()
+		<-l.done
+	})
+	return l
+}
+
+// got waits for the lease.
+func (l *locking) got() *farsync.Lease {
+	l.Helper()
+	<-l.done
+	require.NoError(l, l.err)
+	return l.lease
+}
+
+// waits makes sure that the lock has not been given yet.
+func (l *locking) waits() {
+	l.Helper()
+	select {
+	case <-l.done:
+		require.FailNow(l, "did not wait", "lease %v, error %v", l.lease, l.err)
+	default:
+	}
+}
+
+// until polls until there are n in the queue, as anybody sees it who comes by.
+func (s *scene) until(store recipe.Store, n int) []recipe.Entry {
+	s.Helper()
+	ctx := s.ctx()
+	for {
+		list, err := store.Entries(ctx, s.path)
+		require.NoError(s, err)
+		if len(list) == n {
+			return list
+		}
+		require.NoError(s, recipe.Pause(ctx, 5*time.Millisecond), "%d in the queue instead of %d", len(list), n)
+	}
+}
