@@ -111,7 +111,7 @@ func childrenOf(t *testing.T, pid int) []int {
 		if err != nil {
 			continue // the thread has ended
 		}
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			child, err := strconv.Atoi(field)
 			require.NoError(t, err)
 			children = append(children, child)

@@ -4,7 +4,6 @@ package embedtest_test
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -212,7 +211,7 @@ func (c *client) silent() {
 func (c *client) failure() error {
 	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(soon)))
 	_, err := c.reader.ReadByte()
-	require.False(c.t, errors.Is(err, os.ErrDeadlineExceeded), "the connection is still open")
+	require.NotErrorIs(c.t, err, os.ErrDeadlineExceeded, "the connection is still open")
 	return err
 }
 

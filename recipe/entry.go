@@ -19,6 +19,8 @@ const (
 	Permit
 	// Candidate stands for election.
 	Candidate
+	// Size is no entry: it stands for the size of a queue of permits among what a permit waits for.
+	Size
 )
 
 // String returns the kind's name in lower case.
@@ -34,6 +36,8 @@ func (k Kind) String() string {
 		return "permit"
 	case Candidate:
 		return "candidate"
+	case Size:
+		return "size"
 	default:
 		return "foreign"
 	}

@@ -18,6 +18,12 @@ var (
 	ErrClosed = errors.New("farsync: store closed")
 	// ErrName: the path does not follow the grammar of CheckPath.
 	ErrName = errors.New("farsync: bad name")
+	// ErrSize: the semaphore was declared with another size by somebody else.
+	ErrSize = errors.New("farsync: semaphore sizes differ")
+	// ErrTooLarge: more units are asked for than the semaphore has.
+	ErrTooLarge = errors.New("farsync: more units than the semaphore has")
+	// ErrUnknown: nobody answered, so the change may have been made, or be made later.
+	ErrUnknown = errors.New("farsync: outcome unknown")
 	// ErrGone: the entry is not in its queue any more, or its session is over.
 	ErrGone = errors.New("farsync: entry gone")
 )

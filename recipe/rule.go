@@ -23,7 +23,17 @@ func SharedRule() Rule { return Rule{shared: true} }
 //
 // To watch only the entry size places ahead, as Curator's LockInternals does for its maxLeases, strands a waiter when
 // holders release out of order: the one it watches goes on holding while room appears elsewhere.
-func UnitsRule(size int64) Rule { return Rule{size: size} }
+//
+// It panics if size is less than 1.
+func UnitsRule(size int64) Rule {
+	if size < 1 {
+		panic("farsync: UnitsRule: size below 1")
+	}
+	return Rule{size: size}
+}
+
+// Units reports whether the rule is a semaphore's.
+func (r Rule) Units() bool { return r.size > 0 }
 
 // Nearest reports whether the nearest entry ahead alone decides. A Store may then read just that one; otherwise the
 // rule must be shown all entries ahead.

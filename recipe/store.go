@@ -9,6 +9,8 @@ type Request struct {
 	// Kind and Units are those of the entry to make. Units is 1 for all kinds but Permit.
 	Kind  Kind
 	Units int64
+	// Size is how many units a queue of permits is declared to have; 0 for all other kinds.
+	Size int64
 	// Value is what others read, as CheckValue allows it. Nil means the Store's own words for who holds.
 	Value []byte
 	// Rule decides what the entry waits for.
@@ -20,6 +22,13 @@ type Request struct {
 //
 // When the Store is closed, which is each backend's own method, every call in flight and to come returns ErrClosed, and
 // its sessions end with that cause.
+//
+// A queue of permits has a size, which the service keeps with the queue, as two numbers. The declared one is what all who
+// use the queue must agree on: the first to join declares it, and it may be declared anew while nobody is in the queue.
+// The current one is the declared one until Resize changes it, and it is what counts: a Store applies the rule of a
+// permit with the current size in place of the rule's own. A Request with other than the declared size fails with
+// ErrSize and both sizes in its text; one for more units than the current size with ErrTooLarge. What blocks a permit
+// includes the queue's size, as an entry of kind Size: it changes when Resize does.
 //
 // Every method may be called by many goroutines at once, returns as soon as ctx ends whatever the servers do, and
 // tries again what is worth trying again for as long as ctx lives. So an error is final: it is GaveUp's (ctx has
