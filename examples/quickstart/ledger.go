@@ -4,6 +4,8 @@ package main
 
 import (
 	"maps"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +46,7 @@ func (l *ledger) add(a access) {
 func (l *ledger) all() []access {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.accesses[:len(l.accesses):len(l.accesses)]
+	return slices.Clip(l.accesses)
 }
 
 // adds counts the accepted writes of each worker.
@@ -52,6 +54,15 @@ func (l *ledger) adds() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.added)
+}
+
+// quietFor is how long ago the last access was.
+func (l *ledger) quietFor() time.Duration {
+	all := l.all()
+	if len(all) == 0 {
+		return time.Duration(math.MaxInt64)
+	}
+	return time.Since(all[len(all)-1].at)
 }
 
 // next returns the first accepted access with a token above the given one: by whoever held the lock next.

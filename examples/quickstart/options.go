@@ -21,7 +21,7 @@ usage: go run ./examples/quickstart [flags]
 
   -adds n        how often each process adds, 10 at least (default 250)
   -ttl d         how long the lock stays with a process that is not heard of any
-                 more, 1s at least (default 2s)
+                 more, in whole seconds, 1s at least (default 2s)
   -endpoints e   use the etcd at host:port,host:port,... and leave nothing in it;
                  without, one is started for the run and removed
   -no-lock       leave the lock out, to see what it is for (nobody is killed or
@@ -37,10 +37,8 @@ exit status:
   130  interrupted
 `
 
-const (
-	minAdds = 10 // with fewer, the others may have finished before the second act
-	minTTL  = time.Second
-)
+// minAdds: with fewer, the others may have finished when a worker is stopped.
+const minAdds = 10
 
 // options are what the user asked for.
 type options struct {
@@ -72,8 +70,8 @@ func parseOptions(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case o.adds < minAdds:
 		return o, fmt.Errorf("-adds %d: at least %d", o.adds, minAdds)
-	case o.ttl < minTTL:
-		return o, fmt.Errorf("-ttl %v: at least %v", o.ttl, minTTL)
+	case o.ttl < time.Second || o.ttl%time.Second != 0:
+		return o, fmt.Errorf("-ttl %v: whole seconds, at least 1s", o.ttl)
 	case o.noLock && o.noFence:
 		return o, errors.New("-no-lock and -no-fence: one at a time; without a lock there are no tokens to check")
 	case o.noLock && endpoints != "":

@@ -31,6 +31,7 @@ type process struct {
 	token   farsync.Token // of the lease under which it is holding
 	read    int           // the number it has read by then
 	late    int           // refused requests
+	lost    bool          // what its lease said at the last of them
 	over    bool
 	word    string // its fate, in a word
 }

@@ -19,8 +19,10 @@ type screen struct {
 	last     time.Time // when progress was printed, if it is not a terminal
 }
 
-// textWidth is the width of a line without the time before it.
-const textWidth = 84
+const (
+	lineWidth = 80
+	indent    = "         " // as wide as the time before a text
+)
 
 func newScreen(out *os.File) *screen {
 	info, err := out.Stat()
@@ -29,13 +31,16 @@ func newScreen(out *os.File) *screen {
 	return &screen{out: out, terminal: terminal, begun: now, last: now}
 }
 
+// fact prints something that is so for the whole show.
+func (s *screen) fact(name, value string) { fmt.Fprintf(s.out, "%s%-8s%s\n", indent, name, value) }
+
 // say prints what happens, broken into lines.
 func (s *screen) say(format string, args ...any) {
 	s.clear()
-	stamp := fmt.Sprintf("%6.2fs", time.Since(s.begun).Seconds())
-	for _, line := range wrapped(fmt.Sprintf(format, args...), textWidth) {
-		fmt.Fprintf(s.out, "%7s  %s\n", stamp, line)
-		stamp = ""
+	before := fmt.Sprintf("%6.2fs  ", time.Since(s.begun).Seconds())
+	for _, line := range wrapped(fmt.Sprintf(format, args...), lineWidth-len(indent)) {
+		fmt.Fprintln(s.out, before+line)
+		before = indent
 	}
 }
 
@@ -43,13 +48,15 @@ func (s *screen) say(format string, args ...any) {
 func (s *screen) progress(done, all int, words string) {
 	switch {
 	case s.terminal:
-		const width = 20
+		const width = 10
 		bar := strings.Repeat("#", width*done/max(all, 1))
-		fmt.Fprintf(s.out, "\r\033[K         [%-*s] %d of %d  %s", width, bar, done, all, words)
+		line := fmt.Sprintf("%s[%-*s] %d of %d: %s", indent, width, bar, done, all, words)
+		// A line that wraps could not be redrawn in place.
+		fmt.Fprint(s.out, "\r\033[K", line[:min(len(line), lineWidth-1)])
 		s.drawn = true
 	case time.Since(s.last) >= time.Second:
 		s.last = time.Now()
-		s.say("%d of %d adds  %s", done, all, words)
+		s.say("%d of %d adds, by worker: %s", done, all, words)
 	}
 }
 
@@ -65,7 +72,7 @@ func (s *screen) clear() {
 func wrapped(text string, width int) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		switch {
 		case line == "":
 			line = word

@@ -56,8 +56,8 @@ func (w *worker) repeat(ctx context.Context, adds int) error {
 		case err == nil:
 			done++
 		case errors.Is(err, errLate):
-			// We came too late: the lock was lost to somebody else before the request arrived. The server changed nothing, so
-			// the add is still to be done.
+			// The lock was somebody else's before the request arrived. The server changed nothing, so the add is
+			// still to be done.
 			w.stage.reportLate(err)
 		default:
 			return err
