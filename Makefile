@@ -49,9 +49,8 @@ tidy: ## put the code and the go.mod files in order
 	@$(call each,$(CODE),format,$(GOLANGCI) fmt)
 	@$(call each,$(MODULES),go mod tidy,go mod tidy)
 
-# A missing ZooKeeper is installed once there are tests for it.
 servers:
-	@$(if $(wildcard zk embedtest/zookeeper*.go),scripts/servers.sh,:)
+	@scripts/servers.sh
 
 format:
 	@echo "==> gofmt"

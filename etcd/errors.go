@@ -13,6 +13,7 @@ import (
 
 var (
 	errClientClosed = fmt.Errorf("%w: the etcd client was closed", recipe.ErrClosed)
+	errUndeclared   = errors.New("the queue has no size")
 	errExpired      = errors.New("the server does not know the session's lease: it expired or was revoked")
 )
 
@@ -49,4 +50,11 @@ type leaselessError string
 
 func (key leaselessError) Error() string {
 	return fmt.Sprintf("key %q has no lease: it would block the queue for ever; delete it if nobody needs it", string(key))
+}
+
+// A notSizeError is that of a key in the place of a queue's size. It holds the key.
+type notSizeError string
+
+func (key notSizeError) Error() string {
+	return fmt.Sprintf("key %q is in the place of a semaphore's size, and is none", string(key))
 }

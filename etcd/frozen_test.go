@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
@@ -119,4 +121,53 @@ func TestWallTimeOpenReturnsWhenTheServerIsFrozen(t *testing.T) {
 	_, err := etcd.Open(ctx, client, nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Less(t, time.Since(begun), time.Second+prompt)
+}
+
+// TestWallTimeWaitersReturnBehindAFullWatchStream is C13 for those who wait on a stream that takes no more requests, as
+// that of a frozen server does some 10,000 requests later: the client of etcd then keeps to itself that a watch is over.
+func TestWallTimeWaitersReturnBehindAFullWatchStream(t *testing.T) {
+	noLeaks(t)
+	server := embedtest.Etcd(t)
+	var sent counter
+	store := newStore(t, server.Endpoint(), nil, append(sent.dial(), grpc.WithChainStreamInterceptor(fullOfCancels))...)
+	_, err := farsync.NewMutex(store, "/full").Lock(t.Context())
+	require.NoError(t, err)
+	holder, err := store.Entries(t.Context(), "/full")
+	require.NoError(t, err)
+	const waiters = 10
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	done := make(chan error, waiters)
+	sent.since()
+	for range waiters {
+		go func() { done <- store.Wait(ctx, holder...) }()
+	}
+	sent.sinceWhen(t, "KV/Range", waiters) // the read that follows when the watch is on
+	begun := time.Now()
+	giveUp()
+	for range waiters {
+		select {
+		case err := <-done:
+			require.ErrorIs(t, err, context.Canceled)
+		case <-time.After(time.Until(begun.Add(prompt))):
+			require.FailNow(t, "a waiter is not back")
+		}
+	}
+}
+
+// fullOfCancels makes streams that are full when a watch is to be cancelled.
+func fullOfCancels(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	open grpc.Streamer, options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	stream, err := open(ctx, desc, cc, method, options...)
+	return fullStream{stream}, err
+}
+
+type fullStream struct{ grpc.ClientStream }
+
+func (s fullStream) SendMsg(m any) error {
+	if r, ok := m.(*pb.WatchRequest); ok && r.GetCancelRequest() != nil {
+		<-s.Context().Done()
+	}
+	return s.ClientStream.SendMsg(m)
 }

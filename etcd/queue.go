@@ -54,19 +54,10 @@ func (s *Store) join(ctx context.Context, r recipe.Request, in *session) (recipe
 		Queue: r.Queue, ID: newKey(r.Queue, r.Kind, r.Units), Kind: r.Kind, Units: r.Units,
 		Value: value, Since: now, Session: in.Session,
 	}
-	page := clientv3.OpGet(prefix(r.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize))
-	txn := func(ctx context.Context) (resp *clientv3.TxnResponse, err error) {
-		// The comparison makes it safe to send again: whichever attempt arrives first makes the key, and the others,
-		// finding it, tell that it is there.
-		return s.client.Txn(ctx).
-			If(clientv3.Compare(clientv3.CreateRevision(e.ID), "=", 0)).
-			Then(clientv3.OpPut(e.ID, makeValue(r.Kind, value, now), clientv3.WithLease(in.id)), page).
-			Else(clientv3.OpGet(e.ID, clientv3.WithKeysOnly())).
-			Commit()
-	}
+	txn := joinTxn(e, r, makeValue(r.Kind, value, now), in.id)
 	var resp *clientv3.TxnResponse
 	attempts, err := s.retry(ctx, func(ctx context.Context) (err error) {
-		resp, err = txn(ctx)
+		resp, err = s.client.Txn(ctx).If(txn.compare...).Then(txn.make...).Else(txn.look...).Commit()
 		return err
 	})
 	if err != nil {
@@ -81,16 +72,30 @@ func (s *Store) join(ctx context.Context, r recipe.Request, in *session) (recipe
 	if attempts > 1 {
 		s.suspects.Store(e.ID, time.Now())
 	}
-	var blockers []recipe.Entry
-	if resp.Succeeded {
+	var size []*mvccpb.KeyValue // of a queue of permits
+	if r.Kind == recipe.Permit {
+		size = resp.Responses[len(resp.Responses)-1].GetResponseRange().Kvs
+	}
+	shown := resp.Responses[0].GetResponseRange() // if the key was there, itself
+	switch {
+	case resp.Succeeded:
 		e.Revision = resp.Header.Revision
-		rest := resp.Responses[1].GetResponseRange()
-		if !rest.More {
-			return e, r.Rule.Blockers(e, ahead(e, rest.Kvs)), nil
+		shown = resp.Responses[1].GetResponseRange()
+	case len(shown.Kvs) > 0:
+		e.Revision = shown.Kvs[0].CreateRevision
+	default:
+		return s.joinAnew(ctx, r, in) // the queue has no size yet, so nothing was made
+	}
+	if r.Kind == recipe.Permit {
+		if declared, _, err := parseSize(size); err != nil || declared != r.Size {
+			s.removeNow(ctx, e)
+			return s.joinAnew(ctx, r, in)
 		}
-		blockers, err = s.blockers(ctx, e, r.Rule)
+	}
+	var blockers []recipe.Entry
+	if resp.Succeeded && !shown.More {
+		blockers, err = apply(e, r.Rule, ahead(e, shown.Kvs), size)
 	} else {
-		e.Revision = resp.Responses[0].GetResponseRange().Kvs[0].CreateRevision
 		blockers, err = s.blockers(ctx, e, r.Rule)
 	}
 	if err != nil {
@@ -98,6 +103,54 @@ func (s *Store) join(ctx context.Context, r recipe.Request, in *session) (recipe
 		return recipe.Entry{}, nil, err
 	}
 	return e, blockers, nil
+}
+
+// A txn is what a transaction consists of.
+type txn struct {
+	compare    []clientv3.Cmp
+	make, look []clientv3.Op
+}
+
+// joinTxn makes e's key, and shows the beginning of the queue and the size of one of permits. The comparison makes it
+// safe to send again: whichever attempt arrives first makes the key, and the others, finding it, tell that it is
+// there.
+func joinTxn(e recipe.Entry, r recipe.Request, value string, lease clientv3.LeaseID) txn {
+	t := txn{
+		compare: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.ID), "=", 0)},
+		make: []clientv3.Op{
+			clientv3.OpPut(e.ID, value, clientv3.WithLease(lease)),
+			clientv3.OpGet(prefix(r.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
+		},
+		look: []clientv3.Op{clientv3.OpGet(e.ID, clientv3.WithKeysOnly())},
+	}
+	if r.Kind == recipe.Permit {
+		t.compare = append(t.compare, clientv3.Compare(clientv3.CreateRevision(r.Queue), ">", 0))
+		t.make = append(t.make, clientv3.OpGet(r.Queue))
+		t.look = append(t.look, clientv3.OpGet(r.Queue))
+	}
+	return t
+}
+
+// joinAnew declares the size of the queue and joins again.
+func (s *Store) joinAnew(ctx context.Context, r recipe.Request, in *session) (recipe.Entry, []recipe.Entry, error) {
+	if err := s.declare(ctx, r.Queue, r.Size); err != nil {
+		return recipe.Entry{}, nil, err
+	}
+	return s.join(ctx, r, in)
+}
+
+// apply applies the rule: that of permits with the size of their queue.
+func apply(e recipe.Entry, r recipe.Rule, list []recipe.Entry, size []*mvccpb.KeyValue) ([]recipe.Entry, error) {
+	if e.Kind != recipe.Permit {
+		return r.Blockers(e, list), nil
+	}
+	_, current, err := parseSize(size)
+	if err != nil {
+		return nil, err
+	}
+	return recipe.Sized(e, list, recipe.Entry{
+		Queue: e.Queue, ID: e.Queue, Kind: recipe.Size, Units: current, Revision: size[0].ModRevision,
+	})
 }
 
 // ahead returns the entries among the keys that were made before e, oldest first.
@@ -160,22 +213,38 @@ func (s *Store) blockers(ctx context.Context, e recipe.Entry, r recipe.Rule) ([]
 		}
 		list := ahead(e, resp.Kvs)
 		if len(resp.Kvs) < 2 || len(list) > 0 {
-			return decide(e, r, resp.Kvs, list)
+			return decide(e, r, resp.Kvs, list, nil)
 		}
 		// The nearest key is not an entry of this queue. The nearest that is may be anywhere.
 	}
-	resp, err := s.get(ctx, prefix(e.Queue), options...)
+	if e.Kind != recipe.Permit {
+		resp, err := s.get(ctx, prefix(e.Queue), options...)
+		if err != nil {
+			return nil, err
+		}
+		return decide(e, r, resp.Kvs, ahead(e, resp.Kvs), nil)
+	}
+	var resp *clientv3.TxnResponse
+	_, err := s.retry(ctx, func(ctx context.Context) (err error) {
+		// One that only reads is not written to the log.
+		resp, err = s.client.Txn(ctx).
+			Then(clientv3.OpGet(prefix(e.Queue), options...), clientv3.OpGet(e.Queue)).Commit()
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return decide(e, r, resp.Kvs, ahead(e, resp.Kvs))
+	kvs := resp.Responses[0].GetResponseRange().Kvs
+	return decide(e, r, kvs, ahead(e, kvs), resp.Responses[1].GetResponseRange().Kvs)
 }
 
 // decide applies the rule if e itself is among the keys that were read.
-func decide(e recipe.Entry, r recipe.Rule, kvs []*mvccpb.KeyValue, list []recipe.Entry) ([]recipe.Entry, error) {
+func decide(
+	e recipe.Entry, r recipe.Rule, kvs []*mvccpb.KeyValue, list []recipe.Entry, size []*mvccpb.KeyValue,
+) ([]recipe.Entry, error) {
 	for _, kv := range kvs {
 		if string(kv.Key) == e.ID && kv.CreateRevision == e.Revision {
-			return r.Blockers(e, list), nil
+			return apply(e, r, list, size)
 		}
 	}
 	return nil, recipe.ErrGone
@@ -204,7 +273,18 @@ func (s *Store) Peek(ctx context.Context, r recipe.Request) ([]recipe.Entry, err
 	if err != nil {
 		return nil, s.keeper.Verdict(ctx, err)
 	}
-	return r.Rule.Blockers(recipe.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}, list), nil
+	e := recipe.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
+	if r.Kind != recipe.Permit {
+		return r.Rule.Blockers(e, list), nil
+	}
+	size, err := s.get(in, r.Queue)
+	if err != nil {
+		return nil, s.keeper.Verdict(ctx, err)
+	}
+	if declared, _, err := parseSize(size.Kvs); err != nil || declared != r.Size {
+		return nil, nil // Join sees to it
+	}
+	return apply(e, r.Rule, list, size.Kvs)
 }
 
 // Entries reads the queue whole, with values.

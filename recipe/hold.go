@@ -2,52 +2,42 @@ package recipe
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 )
-
-// A grant is one entry at the head of its queue. Its holds follow one another, a turn each.
-type grant struct {
-	entry Entry
-	since time.Time
-	turns int // handed on so far
-}
-
-// mayHandOn reports whether another turn may start on the grant now.
-func (g *grant) mayHandOn(now time.Time) bool {
-	return g.turns < maxTurns && now.Sub(g.since) < handOnFor && g.entry.Session.Err() == nil
-}
 
 // A Hold is one local hold on a grant: what a lease of the root package stands on. It ends when it is released, and
 // when the session of its entry is over. All methods may be called at any time by any goroutine.
 type Hold struct {
 	gate  *Gate
-	grant *grant
-	turn  int
-	taken atomic.Bool // released, by the first caller of Release
+	share share
+	taken atomic.Bool   // released, by the first caller of Release
+	alone chan struct{} // has a value while Downgrade or Release is under way: either may wait for the service
 
 	life context.Context // the hold's own, not a caller's: done when it has ended, with the cause
 	end  context.CancelCauseFunc
 }
 
-func newHold(gate *Gate, g *grant) *Hold {
-	h := &Hold{gate: gate, grant: g, turn: g.turns}
+func newHold(gate *Gate, s share) *Hold {
+	h := &Hold{gate: gate, share: s, alone: make(chan struct{}, 1)}
 	// As a child of the session's life the hold ends in the same step, without a goroutine of its own.
-	h.life, h.end = context.WithCancelCause(g.entry.Session.life)
+	h.life, h.end = context.WithCancelCause(s.grant.session().life)
 	return h
 }
 
-// Turn is 0 for the hold that a queue granted, and one more for each time the grant was handed on since.
-func (h *Hold) Turn() int { return h.turn }
+// Turn is 0 for the hold that a queue granted, and higher for each turn that was begun on the grant since.
+func (h *Hold) Turn() int { return h.share.turn }
 
 // Since is when the hold's grant was won from the queue.
-func (h *Hold) Since() time.Time { return h.grant.since }
+func (h *Hold) Since() time.Time { return h.share.grant.since }
 
-// Revision is the creation revision of the hold's entry.
-func (h *Hold) Revision() int64 { return h.grant.entry.Revision }
+// Revision is the revision at which the hold's entry was created.
+func (h *Hold) Revision() int64 { return h.share.grant.entry.Load().Revision }
 
 // Deadline is when the hold ends unless its session is renewed before.
-func (h *Hold) Deadline() time.Time { return h.grant.entry.Session.Deadline() }
+func (h *Hold) Deadline() time.Time { return h.share.grant.session().Deadline() }
 
 // Done is closed when the hold has ended.
 func (h *Hold) Done() <-chan struct{} { return h.life.Done() }
@@ -57,7 +47,7 @@ func (h *Hold) Done() <-chan struct{} { return h.life.Done() }
 func (h *Hold) Err() error {
 	if h.life.Err() == nil {
 		// Looking ends a session whose deadline has passed, and with it this hold.
-		_ = h.grant.entry.Session.Err()
+		_ = h.share.grant.session().Err()
 	}
 	return context.Cause(h.life)
 }
@@ -70,11 +60,67 @@ func (h *Hold) Entries() []Entry {
 	if h.Err() != nil {
 		return nil
 	}
-	return []Entry{h.grant.entry}
+	return []Entry{*h.share.grant.entry.Load()}
 }
 
-// Release ends the hold at once, and hands its grant on or removes its entry. Removal waits for the service, for no
-// longer than a third of the TTL or what is left of the session, whichever is less; then it goes on behind.
+// Again returns another hold on the same turn, for an owner who enters once more. The turn is over when all of them
+// are released. It fails with Err if the hold has ended.
+func (h *Hold) Again() (*Hold, error) {
+	l := &h.gate.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h.taken.Load() {
+		return nil, ErrReleased
+	}
+	if err := h.Err(); err != nil {
+		return nil, err
+	}
+	h.share.grant.holds++
+	return newHold(h.gate, h.share), nil
+}
+
+// Downgrade turns a writer's entry into a reader's, in its place in the queue: nobody comes in between, and the readers
+// behind it come in at once. The hold goes on, with the turn and the revision that it had when it was granted.
+//
+// On error the hold is as it was, and Downgrade may be called again, but for this: if nobody has answered when ctx
+// ends, readers may be in or not, so that the hold is neither; then it is lost, and the error wraps ErrUnknown.
+func (h *Hold) Downgrade(ctx context.Context) error {
+	select {
+	case h.alone <- struct{}{}:
+		defer func() { <-h.alone }()
+	case <-ctx.Done():
+		return GaveUp(ctx, nil)
+	}
+	if err := h.Err(); err != nil {
+		return err
+	}
+	g := h.share.grant
+	e := *g.entry.Load()
+	if e.Kind == Read {
+		return nil
+	}
+	l := &h.gate.line
+	l.mu.Lock()
+	g.fixed = true // whoever takes the next turn would take it for a writer's
+	l.mu.Unlock()
+	bound, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer h.AfterEnd(func() { cancel(context.Cause(h.life)) })()
+	changed, err := h.gate.store.Change(bound, e, Read, nil)
+	switch {
+	case err == nil:
+		changed.Revision = e.Revision // the token's
+		g.entry.Store(&changed)
+		return nil
+	case errors.Is(err, ErrUnknown), errors.Is(err, ErrGone):
+		h.end(fmt.Errorf("%w: %w", ErrLost, err))
+	}
+	return err
+}
+
+// Release ends the hold at once. If it is the last on its turn, it hands the grant on or removes its entry. Removal
+// waits for the service, for no longer than a third of the TTL or what is left of the session, whichever is less; then
+// it goes on behind.
 //
 // Nil: it was held to the end. ErrLost: it was not; ErrClosed: the Store was closed before. Another error: it was held,
 // but nobody confirmed that the entry is gone. ErrReleased: called before.
@@ -84,7 +130,9 @@ func (h *Hold) Release() error {
 	}
 	lost := h.Err()
 	h.end(ErrReleased)
-	err := h.gate.release(h.grant)
+	h.alone <- struct{}{} // a Downgrade that is under way ends with the hold
+	defer func() { <-h.alone }()
+	err := h.gate.release(h.share.grant)
 	if lost != nil {
 		return lost
 	}

@@ -126,7 +126,7 @@ func TestPermitsReleasedOutOfOrder(t *testing.T) {
 			permit := func(units int64) *try {
 				return w.begin(func(ctx context.Context, t *try) {
 					t.entry, t.err = recipe.Acquire(ctx, s, recipe.Request{
-						Queue: queue, Kind: recipe.Permit, Units: units, Rule: recipe.UnitsRule(3),
+						Queue: queue, Kind: recipe.Permit, Units: units, Size: 3, Rule: recipe.UnitsRule(3),
 					})
 				})
 			}

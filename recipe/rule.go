@@ -1,6 +1,9 @@
 package recipe
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Rule decides which of the entries ahead of an entry keep it waiting. Rules are pure: the same queue gives the same
 // answer in every process, which is what makes the queue a lock.
@@ -71,4 +74,22 @@ func (r Rule) crowd(e Entry, ahead []Entry) []Entry {
 		}
 	}
 	return nil
+}
+
+// Sized returns what blocks a permit in a queue of that size, an entry of kind Size whose Units are the current one: what
+// UnitsRule names, and the size itself, for when it changes the permit may fit. ErrTooLarge: it never will.
+func Sized(e Entry, ahead []Entry, size Entry) ([]Entry, error) {
+	if e.Units > size.Units {
+		return nil, fmt.Errorf("%w: %d of %d", ErrTooLarge, e.Units, size.Units)
+	}
+	blockers := UnitsRule(size.Units).Blockers(e, ahead)
+	if len(blockers) > 0 {
+		blockers = append(blockers, size)
+	}
+	return blockers, nil
+}
+
+// SizeError is ErrSize, with both sizes.
+func SizeError(declared, asked int64) error {
+	return fmt.Errorf("%w: declared as %d by who uses it, as %d here", ErrSize, declared, asked)
 }

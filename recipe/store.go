@@ -49,8 +49,8 @@ type Store interface {
 	// was asked, at or after the call. ErrGone: it did not, or its session is over.
 	Blockers(ctx context.Context, e Entry, r Rule) ([]Entry, error)
 
-	// Wait returns nil once one of the entries is gone or may have changed. It may return early for no reason, never
-	// late: an entry that was gone when Wait was called, or goes at any moment after, ends it. An entry that no session
+	// Wait returns nil once one of the entries is gone or may have changed since it was read. It may return early for no
+	// reason, never late: an entry that was gone or changed when Wait was called, or is at any moment after, ends it. An entry that no session
 	// will ever end is refused with an error that names it.
 	Wait(ctx context.Context, anyOf ...Entry) error
 
@@ -60,6 +60,15 @@ type Store interface {
 	// on behind until the entry is gone or its session is over. So with a ctx that has ended, Leave begins the removal and
 	// returns at once.
 	Leave(ctx context.Context, e Entry) error
+
+	// Change gives an entry that Join returned another kind, another value, or both, in its place in the queue, and
+	// returns it as it is then: its ID and Revision may be new. A nil value leaves the value. Of kinds, only Write can
+	// be changed, to Read; who waits for the entry is woken. ErrGone: e was gone before, and nothing was changed.
+	// When ctx ends first, nobody knows whether the change was made, or will be: ErrUnknown, wrapped with GaveUp's error.
+	Change(ctx context.Context, e Entry, k Kind, value []byte) (Entry, error)
+
+	// Resize sets the current size of a queue of permits, and declares it if nobody has. ErrSize as with Join.
+	Resize(ctx context.Context, queue string, declared, size int64) error
 
 	// Entries returns all entries of the queue, oldest first, with their values. It may be answered by a server that is
 	// behind the others by a moment.

@@ -72,6 +72,18 @@ func (s *injected) Leave(ctx context.Context, e recipe.Entry) error {
 	return s.around(ctx, Leave, e.Queue, func() error { return s.store.Leave(ctx, e) })
 }
 
+func (s *injected) Change(ctx context.Context, e recipe.Entry, k recipe.Kind, value []byte) (to recipe.Entry, err error) {
+	err = s.around(ctx, Change, e.Queue, func() error {
+		to, err = s.store.Change(ctx, e, k, value)
+		return err
+	})
+	return to, err
+}
+
+func (s *injected) Resize(ctx context.Context, queue string, declared, size int64) error {
+	return s.around(ctx, Resize, queue, func() error { return s.store.Resize(ctx, queue, declared, size) })
+}
+
 func (s *injected) Entries(ctx context.Context, queue string) (list []recipe.Entry, err error) {
 	err = s.around(ctx, Entries, queue, func() error {
 		list, err = s.store.Entries(ctx, queue)

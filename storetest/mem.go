@@ -22,6 +22,7 @@ type Mem struct {
 	names    int64      // given to entries and sessions so far
 	queues   map[string][]*node
 	nodes    map[string]*node
+	sizes    map[string]*size
 	sessions map[int64]*served
 	watches  map[*watch]struct{}
 	counts   map[OpKind]int
@@ -60,6 +61,7 @@ func NewMem() *Mem {
 	return &Mem{
 		queues:   map[string][]*node{},
 		nodes:    map[string]*node{},
+		sizes:    map[string]*size{},
 		sessions: map[int64]*served{},
 		watches:  map[*watch]struct{}{},
 		counts:   map[OpKind]int{},

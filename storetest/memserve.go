@@ -50,16 +50,23 @@ func entryID(queue string, k recipe.Kind, name int64) string {
 }
 
 // create appends an entry to its queue, and returns it with those that block it.
-func (m *Mem) create(session int64, e recipe.Entry, r recipe.Rule) (recipe.Entry, []recipe.Entry, error) {
+func (m *Mem) create(session int64, e recipe.Entry, r recipe.Request) (recipe.Entry, []recipe.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	held := m.sessions[session]
 	if held == nil {
 		return recipe.Entry{}, nil, errNoSession
 	}
+	if err := m.declare(r); err != nil {
+		return recipe.Entry{}, nil, err
+	}
 	n := m.append(e, session)
 	held.nodes[n] = struct{}{}
-	return n.entry, m.blockers(n, r), nil
+	blockers, err := m.blockers(n, r.Rule)
+	if err != nil {
+		m.remove(n)
+	}
+	return n.entry, blockers, err
 }
 
 func (m *Mem) append(e recipe.Entry, session int64) *node {
@@ -72,35 +79,45 @@ func (m *Mem) append(e recipe.Entry, session int64) *node {
 }
 
 // look returns an entry with those that block it, if it exists.
-func (m *Mem) look(id string, r recipe.Rule) (e recipe.Entry, blockers []recipe.Entry, exists bool) {
+func (m *Mem) look(id string, r recipe.Rule) (e recipe.Entry, blockers []recipe.Entry, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := m.nodes[id]
 	if n == nil {
-		return recipe.Entry{}, nil, false
+		return recipe.Entry{}, nil, recipe.ErrGone
 	}
-	return n.entry, m.blockers(n, r), true
+	blockers, err = m.blockers(n, r)
+	return n.entry, blockers, err
 }
 
 // peek returns what would block an entry of the request.
-func (m *Mem) peek(r recipe.Request) []recipe.Entry {
+func (m *Mem) peek(r recipe.Request) ([]recipe.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := recipe.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
 	ahead := m.queues[r.Queue]
+	if r.Kind == recipe.Permit {
+		if err := m.declare(r); err != nil {
+			return nil, err
+		}
+		return recipe.Sized(e, entriesOf(ahead), m.sizes[r.Queue].entry)
+	}
 	if r.Rule.Nearest() {
 		ahead = ahead[max(0, len(ahead)-1):]
 	}
-	return r.Rule.Blockers(e, entriesOf(ahead))
+	return r.Rule.Blockers(e, entriesOf(ahead)), nil
 }
 
-func (m *Mem) blockers(n *node, r recipe.Rule) []recipe.Entry {
+func (m *Mem) blockers(n *node, r recipe.Rule) ([]recipe.Entry, error) {
 	ahead := m.queues[n.entry.Queue]
 	ahead = ahead[:place(ahead, n)]
+	if n.entry.Kind == recipe.Permit {
+		return recipe.Sized(n.entry, entriesOf(ahead), m.sizes[n.entry.Queue].entry)
+	}
 	if r.Nearest() {
 		ahead = ahead[max(0, len(ahead)-1):]
 	}
-	return r.Blockers(n.entry, entriesOf(ahead))
+	return r.Blockers(n.entry, entriesOf(ahead)), nil
 }
 
 func place(queue []*node, n *node) int {
@@ -119,20 +136,23 @@ func entriesOf(nodes []*node) []recipe.Entry {
 	return list
 }
 
-// watch returns a watch on all of ids, one that has fired if any of them is gone. An id that no session ends is
-// refused.
-func (m *Mem) watch(ids []string) (*watch, error) {
+// watch returns a watch on all of the entries, one that has fired if any of them is gone or has changed. One that no
+// session ends is refused.
+func (m *Mem) watch(entries []recipe.Entry) (*watch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := &watch{fired: make(chan struct{})}
-	for _, id := range ids {
-		n := m.nodes[id]
+	for _, e := range entries {
+		n := m.nodes[e.ID]
+		if e.Kind == recipe.Size {
+			n = &m.sizes[e.Queue].node
+		}
 		switch {
-		case n == nil:
+		case n == nil || n.entry.Kind != e.Kind || n.entry.Revision != e.Revision:
 			close(w.fired)
 			return w, nil
 		case n.session == noSession:
-			return nil, fmt.Errorf("entry %q belongs to no session: it has to be removed by hand", id)
+			return nil, fmt.Errorf("entry %q belongs to no session: it has to be removed by hand", e.ID)
 		}
 		w.nodes = append(w.nodes, n)
 	}

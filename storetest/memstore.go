@@ -11,9 +11,6 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// maxValue is the most that Mem keeps for an entry.
-const maxValue = 1 << 20
-
 // MemOptions are those of a client of Mem. The zero value is good.
 type MemOptions struct {
 	// TTL is the timeout of the client's sessions; 10 s if zero. At least a second.
@@ -79,18 +76,19 @@ func (s *MemStore) Close() error { return s.close() }
 func (s *MemStore) Peek(ctx context.Context, r recipe.Request) (blockers []recipe.Entry, err error) {
 	bound, cancel := s.bind(ctx)
 	defer cancel()
-	if _, err := s.link.ask(bound, Read, r.Queue, func() { blockers = s.mem.peek(r) }); err != nil {
+	var refused error
+	if _, err := s.link.ask(bound, Read, r.Queue, func() { blockers, refused = s.mem.peek(r) }); err != nil {
 		return nil, s.gaveUp(ctx, err)
 	}
-	return blockers, nil
+	return blockers, refused
 }
 
-// Join implements recipe.Store. A value above 1 MiB is refused.
+// Join implements recipe.Store.
 func (s *MemStore) Join(ctx context.Context, r recipe.Request) (recipe.Entry, []recipe.Entry, error) {
 	bound, cancel := s.bind(ctx)
 	defer cancel()
-	if len(r.Value) > maxValue {
-		return recipe.Entry{}, nil, fmt.Errorf("value of %d bytes, more than %d", len(r.Value), maxValue)
+	if err := recipe.CheckValue(r.Value); err != nil {
+		return recipe.Entry{}, nil, err
 	}
 	for {
 		held, err := s.live(bound)
@@ -98,8 +96,8 @@ func (s *MemStore) Join(ctx context.Context, r recipe.Request) (recipe.Entry, []
 			return recipe.Entry{}, nil, s.gaveUp(ctx, err)
 		}
 		e, blockers, err := s.create(bound, held, r)
-		if err == nil {
-			return e, blockers, nil
+		if err == nil || errors.Is(err, recipe.ErrSize) || errors.Is(err, recipe.ErrTooLarge) {
+			return e, blockers, err
 		}
 		if bound.Err() != nil {
 			return recipe.Entry{}, nil, s.gaveUp(ctx, err)
@@ -114,17 +112,15 @@ func (s *MemStore) Blockers(ctx context.Context, e recipe.Entry, r recipe.Rule) 
 	defer cancel()
 	under, cancel := e.Session.Bind(bound)
 	defer cancel()
-	exists := false
-	_, err = s.link.ask(under, Read, e.Queue, func() { _, blockers, exists = s.mem.look(e.ID, r) })
+	var refused error
+	_, err = s.link.ask(under, Read, e.Queue, func() { _, blockers, refused = s.mem.look(e.ID, r) })
 	switch over := e.Session.Err(); {
 	case bound.Err() != nil && err != nil:
 		return nil, s.gaveUp(ctx, err)
 	case over != nil:
 		return nil, gone(over)
-	case !exists:
-		return nil, recipe.ErrGone
 	default:
-		return blockers, nil
+		return blockers, refused
 	}
 }
 
@@ -135,17 +131,13 @@ func (s *MemStore) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
 	}
 	bound, cancel := s.bind(ctx)
 	defer cancel()
-	ids := make([]string, len(anyOf))
-	for i, e := range anyOf {
-		ids[i] = e.ID
-	}
 	var w *watch
 	var refused error
 	if _, err := s.link.ask(bound, Watch, anyOf[0].Queue, func() {
 		if w != nil {
 			s.mem.unwatch(w) // the reply that told of it was lost
 		}
-		w, refused = s.mem.watch(ids)
+		w, refused = s.mem.watch(anyOf)
 	}); err != nil || refused != nil {
 		if w != nil {
 			s.mem.unwatch(w)
@@ -192,6 +184,41 @@ func (s *MemStore) Leave(ctx context.Context, e recipe.Entry) error {
 	}
 }
 
+// Change implements recipe.Store.
+func (s *MemStore) Change(ctx context.Context, e recipe.Entry, k recipe.Kind, value []byte) (recipe.Entry, error) {
+	bound, cancel := s.bind(ctx)
+	defer cancel()
+	if over := e.Session.Err(); over != nil {
+		return recipe.Entry{}, gone(over)
+	}
+	under, cancel := e.Session.Bind(bound)
+	defer cancel()
+	var to recipe.Entry
+	var refused error
+	_, err := s.link.ask(under, Write, e.Queue, func() { to, refused = s.mem.change(e.ID, k, value) })
+	switch {
+	case err != nil && bound.Err() == nil:
+		return recipe.Entry{}, gone(e.Session.Err())
+	case err != nil && s.life.Err() != nil:
+		return recipe.Entry{}, recipe.ErrClosed
+	case err != nil:
+		return recipe.Entry{}, fmt.Errorf("%w: %w", recipe.ErrUnknown, s.gaveUp(ctx, err))
+	}
+	to.Session = e.Session
+	return to, refused
+}
+
+// Resize implements recipe.Store.
+func (s *MemStore) Resize(ctx context.Context, queue string, declared, size int64) error {
+	bound, cancel := s.bind(ctx)
+	defer cancel()
+	var refused error
+	if _, err := s.link.ask(bound, Write, queue, func() { refused = s.mem.resize(queue, declared, size) }); err != nil {
+		return s.gaveUp(ctx, err)
+	}
+	return refused
+}
+
 // Entries implements recipe.Store.
 func (s *MemStore) Entries(ctx context.Context, queue string) (list []recipe.Entry, err error) {
 	bound, cancel := s.bind(ctx)
@@ -219,26 +246,28 @@ func (s *MemStore) create(ctx context.Context, held *memSession, r recipe.Reques
 		err := s.link.call(ctx, Create, r.Queue, func() {
 			e, blockers, refused = s.mem.create(held.id, recipe.Entry{
 				Queue: r.Queue, ID: id, Kind: r.Kind, Units: r.Units, Value: slices.Clone(value),
-			}, r.Rule)
+			}, r)
 		})
-		exists := true
 		if err != nil {
 			// It was made or not. Its name is its own, so look for that.
-			_, err = s.link.ask(ctx, Read, r.Queue, func() { e, blockers, exists = s.mem.look(id, r.Rule) })
-			refused = nil
+			_, err = s.link.ask(ctx, Read, r.Queue, func() { e, blockers, refused = s.mem.look(id, r.Rule) })
 		}
 		switch {
 		case err != nil:
 			s.removeBehind(held.Session, r.Queue, id)
 			return recipe.Entry{}, nil, err
-		case refused != nil:
+		case errors.Is(refused, errNoSession):
 			held.End(errExpired)
 			return recipe.Entry{}, nil, refused
-		case exists:
+		case errors.Is(refused, recipe.ErrGone):
+			// It was not made, or somebody has removed it. Under a new name, for nothing may ever share one.
+		case refused != nil:
+			s.removeBehind(held.Session, r.Queue, id)
+			return recipe.Entry{}, nil, refused
+		default:
 			e.Session = held.Session
 			return e, blockers, nil
 		}
-		// It was not made, or somebody has removed it. Under a new name, for nothing may ever share one.
 	}
 }
 

@@ -11,6 +11,8 @@ const (
 	Blockers OpKind = "Blockers"
 	Wait     OpKind = "Wait"
 	Leave    OpKind = "Leave"
+	Change   OpKind = "Change"
+	Resize   OpKind = "Resize"
 	Entries  OpKind = "Entries"
 )
 
@@ -23,6 +25,7 @@ const (
 	// Create and Delete are the writes.
 	Create OpKind = "create"
 	Delete OpKind = "delete"
+	Write  OpKind = "write"
 	// Read is any read of a queue: what is ahead, all of it, or whether an entry exists.
 	Read OpKind = "read"
 	// Watch is the start of a watch. It reads, too.

@@ -121,6 +121,18 @@ func (s *recorded) Leave(ctx context.Context, e recipe.Entry) error {
 	return err
 }
 
+func (s *recorded) Change(ctx context.Context, e recipe.Entry, k recipe.Kind, value []byte) (recipe.Entry, error) {
+	to, err := s.store.Change(ctx, e, k, value)
+	s.record.add(Call{Kind: Change, Client: s.client, Queue: e.Queue, Entry: e.ID, Err: err}, nil)
+	return to, err
+}
+
+func (s *recorded) Resize(ctx context.Context, queue string, declared, size int64) error {
+	err := s.store.Resize(ctx, queue, declared, size)
+	s.record.add(Call{Kind: Resize, Client: s.client, Queue: queue, Err: err}, nil)
+	return err
+}
+
 func (s *recorded) Entries(ctx context.Context, queue string) ([]recipe.Entry, error) {
 	list, err := s.store.Entries(ctx, queue)
 	s.record.add(Call{Kind: Entries, Client: s.client, Queue: queue, Err: err}, nil)

@@ -194,10 +194,13 @@ func ended() context.Context {
 	return ctx
 }
 
+// ids returns those of the entries. The size of a queue, which is among what a permit waits for, is none.
 func ids(list []recipe.Entry) []string {
-	ids := make([]string, len(list))
-	for i, e := range list {
-		ids[i] = e.ID
+	ids := []string{}
+	for _, e := range list {
+		if e.Kind != recipe.Size {
+			ids = append(ids, e.ID)
+		}
 	}
 	return ids
 }

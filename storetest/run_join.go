@@ -44,7 +44,7 @@ var joinCases = []conformance{
 			{Kind: recipe.Exclusive, Units: 1, Rule: recipe.ExclusiveRule()},
 			{Kind: recipe.Write, Units: 1, Rule: recipe.ExclusiveRule()},
 			{Kind: recipe.Read, Units: 1, Rule: recipe.SharedRule()},
-			{Kind: recipe.Permit, Units: 12, Rule: recipe.UnitsRule(20)},
+			{Kind: recipe.Permit, Units: 12, Size: 20, Rule: recipe.UnitsRule(20)},
 			{Kind: recipe.Candidate, Units: 1, Rule: recipe.ExclusiveRule()},
 		} {
 			r.Queue, r.Value = s.queue+"-"+r.Kind.String(), []byte("who \x00 é /"+r.Kind.String())
@@ -140,7 +140,7 @@ var joinCases = []conformance{
 		a, b := s.open(), s.open()
 		permit := func(c Client, units int64) (recipe.Entry, []string) {
 			e, blockers := s.join(c, recipe.Request{
-				Queue: s.queue, Kind: recipe.Permit, Units: units, Rule: recipe.UnitsRule(5),
+				Queue: s.queue, Kind: recipe.Permit, Units: units, Size: 5, Rule: recipe.UnitsRule(5),
 			})
 			require.Equal(s, units, e.Units)
 			require.Equal(s, ids(blockers), ids(s.blockers(c, e, recipe.UnitsRule(5))))

@@ -53,7 +53,13 @@ func (s *Store) join(ctx context.Context, r recipe.Request, in *session) (recipe
 	if err != nil {
 		return recipe.Entry{}, nil, err
 	}
-	blockers, err := decide(e, r.Rule, names)
+	var blockers []recipe.Entry
+	if r.Kind == recipe.Permit {
+		err = s.declare(ctx, in, r.Queue, r.Size, 0, names, 1)
+	}
+	if err == nil {
+		blockers, err = s.decide(ctx, in, e, r.Rule, names)
+	}
 	if err != nil {
 		s.removeBehind(in, e.ID)
 		return recipe.Entry{}, nil, err
@@ -208,14 +214,24 @@ func childrenOf(queue string) func(*client.Conn) ([]string, error) {
 }
 
 // decide applies the rule to what is ahead of e, if e is in the queue.
-func decide(e recipe.Entry, r recipe.Rule, names []string) ([]recipe.Entry, error) {
+func (s *Store) decide(
+	ctx context.Context, in *session, e recipe.Entry, r recipe.Rule, names []string,
+) ([]recipe.Entry, error) {
 	nodes := arrange(names, e.Kind)
 	own := nameOf(e.ID)
 	i := slices.IndexFunc(nodes, func(n node) bool { return n.name == own })
 	if i < 0 {
 		return nil, recipe.ErrGone
 	}
-	return r.Blockers(e, entries(e.Queue, parentOf(e.ID), nodes[:i])), nil
+	ahead := entries(e.Queue, parentOf(e.ID), nodes[:i])
+	if e.Kind != recipe.Permit {
+		return r.Blockers(e, ahead), nil
+	}
+	size, err := s.size(ctx, in, e.Queue)
+	if err != nil {
+		return nil, err
+	}
+	return recipe.Sized(e, ahead, size)
 }
 
 // entries returns nodes as entries. Their revisions are not known.
@@ -243,7 +259,7 @@ func (s *Store) Blockers(ctx context.Context, e recipe.Entry, r recipe.Rule) ([]
 	names, err := s.children(in, current, s.path(e.Queue))
 	switch {
 	case err == nil:
-		blockers, err = decide(e, r, names)
+		blockers, err = s.decide(in, current, e, r, names)
 	case errors.Is(err, client.ErrNoNode):
 		err = recipe.ErrGone
 	}
@@ -270,14 +286,30 @@ func (s *Store) sessionOf(ctx context.Context, e recipe.Entry) (*session, error)
 
 // Peek reads the names in the queue.
 func (s *Store) Peek(ctx context.Context, r recipe.Request) ([]recipe.Entry, error) {
-	names, _, err := s.look(ctx, r.Queue)
+	names, current, err := s.look(ctx, r.Queue)
 	if err != nil {
 		return nil, err
 	}
 	// A foreign child that sorts behind any sequence is ahead of nobody: the node of another queue, most likely.
 	nodes := slices.DeleteFunc(arrange(names, r.Kind), func(n node) bool { return n.order > lastSequence })
 	queued := entries(r.Queue, s.path(r.Queue), nodes)
-	return r.Rule.Blockers(recipe.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}, queued), nil
+	e := recipe.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
+	if r.Kind != recipe.Permit {
+		return r.Rule.Blockers(e, queued), nil
+	}
+	if len(queued) == 0 {
+		return nil, nil // Join sees to the size
+	}
+	in, leave := s.keeper.Enter(ctx)
+	defer leave()
+	if err = s.declare(in, current, r.Queue, r.Size, 0, names, 0); err != nil {
+		return nil, s.keeper.Verdict(ctx, err)
+	}
+	size, err := s.size(in, current, r.Queue)
+	if err != nil {
+		return nil, s.keeper.Verdict(ctx, err)
+	}
+	return recipe.Sized(e, queued, size)
 }
 
 // Entries reads the queue and every node in it. Those that go meanwhile are left out, and so are the nodes of queues

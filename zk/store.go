@@ -88,9 +88,10 @@ func (s *Store) path(queue string) string { return s.options.Namespace + queue }
 
 // refused reports whether err is the service's definite no.
 func refused(err error) bool {
-	var stray strayError
-	var open openError
-	if errors.As(err, &stray) || errors.As(err, &open) {
+	if _, ok := errors.AsType[strayError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[openError](err); ok {
 		return true
 	}
 	for _, no := range []error{

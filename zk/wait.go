@@ -49,7 +49,7 @@ func (s *Store) wait(ctx context.Context, e recipe.Entry) error {
 			return err
 		}
 		bound, unbind := current.Bind(ctx)
-		err = current.wait(bound, e.ID)
+		err = current.wait(bound, e)
 		unbind()
 		if err == nil || ctx.Err() != nil || current.Err() == nil {
 			return err
@@ -57,16 +57,21 @@ func (s *Store) wait(ctx context.Context, e recipe.Entry) error {
 	}
 }
 
-func (s *session) wait(ctx context.Context, path string) error {
-	w, err := s.watch(ctx, path)
+func (s *session) wait(ctx context.Context, e recipe.Entry) error {
+	w, err := s.watch(ctx, e.ID)
 	switch {
 	case errors.Is(err, client.ErrNoNode):
 		return nil
 	case err != nil:
 		return err
 	}
-	if w.stat.EphemeralOwner == 0 {
-		return strayError(path)
+	switch {
+	case e.Kind == recipe.Size:
+		if w.stat.Mzxid != e.Revision {
+			return nil // it has changed since it was read
+		}
+	case w.stat.EphemeralOwner == 0:
+		return strayError(e.ID)
 	}
 	select {
 	case <-w.fired:

@@ -1,0 +1,255 @@
+// Package layers holds the packages of this module to the arrows between them: which may import which, and what a
+// program must not have to build because it imports one.
+package layers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	module = "github.com/farsync/farsync"
+	// root is the module's directory, seen from here.
+	root = "../.."
+	// farsync is the root package, in a rule.
+	farsync = "."
+)
+
+// thirdParty in a rule stands for every package that is neither of the standard library nor ours.
+const thirdParty = "…"
+
+// A rule says what a package and those below it may import, directly or through others.
+type rule struct {
+	of    string   // the package, relative to the module
+	ours  []string // of our packages: these, those below them, and those below itself
+	never []string // of all packages: none of these, and none below them
+	why   string
+}
+
+// A package has one rule. The rule may come before the package.
+var rules = []rule{
+	{
+		of:    "recipe",
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "the waist decides by pure functions and knows no backend and no primitive; all else stands on it",
+	},
+	{
+		of:    farsync,
+		ours:  []string{"recipe"},
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "the primitives run on any Store, so a program builds the one backend that it imports itself",
+	},
+	{
+		of:    "etcd",
+		ours:  []string{"recipe"},
+		never: slices.Concat(etcdServer, commandLine, testOnly),
+		why:   "a backend knows no primitive, and costs a program etcd's client, nothing of a server or a tool",
+	},
+	{
+		of:    "zk",
+		ours:  []string{"recipe"},
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org"}, etcdServer, commandLine, testOnly),
+		why:   "a backend knows no primitive, and those who run ZooKeeper build neither etcd nor gRPC",
+	},
+	{
+		of:    "storetest",
+		ours:  []string{"recipe"},
+		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
+		why:   "the root's own tests use it, so it cannot import the root; it fits any backend, so it knows none",
+	},
+	{
+		of:  "embedtest",
+		why: "it is for the tests of any client of these servers, and our backends' own tests use it",
+	},
+	{
+		of:    "internal/locktest",
+		ours:  []string{farsync, "recipe", "storetest"},
+		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
+		why:   "it says how the primitives behave over every Store, so it is handed one and knows none",
+	},
+	{
+		of:  "internal/layers",
+		why: "it looks at the others from outside",
+	},
+	{
+		of:   "cmd",
+		ours: []string{farsync, "recipe", "etcd", "zk", "embedtest"},
+		why:  "the tool does what any program could do with the packages that everybody can import",
+	},
+	{
+		of:   "examples",
+		ours: []string{farsync, "recipe", "etcd", "zk", "embedtest"},
+		why:  "an example shows what its reader can do too",
+	},
+}
+
+var (
+	testOnly = []string{
+		"testing", "github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid",
+		"github.com/anishathalye/porcupine",
+	}
+	etcdServer = []string{
+		"go.etcd.io/etcd/server", "go.etcd.io/raft", "go.etcd.io/bbolt",
+		"github.com/prometheus", "go.opentelemetry.io",
+	}
+	commandLine = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/urfave/cli"}
+)
+
+func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
+	packages := load(t)
+	for _, p := range packages {
+		if !p.ours() {
+			continue
+		}
+		r, ok := ruleOf(p.ImportPath)
+		if !ok {
+			t.Errorf("%s has no rule: add one, with its reason", p.ImportPath)
+			continue
+		}
+		for _, chain := range r.refused(packages, p) {
+			t.Errorf("%s\nis refused: %s", strings.Join(chain, "\n\t→ "), r.why)
+		}
+	}
+}
+
+// A rule that holds nothing back would go unnoticed.
+func TestRulesRefuse(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		standard bool
+	}{
+		{from: module, to: module + "/etcd"},
+		{from: module, to: module + "/storetest"},
+		{from: module, to: "golang.org/x/sync/errgroup"},
+		{from: module + "/recipe", to: module},
+		{from: module + "/recipe", to: "testing/synctest", standard: true},
+		{from: module + "/etcd", to: module},
+		{from: module + "/etcd", to: "go.etcd.io/etcd/server/v3/embed"},
+		{from: module + "/etcd/below", to: "go.opentelemetry.io/otel"},
+		{from: module + "/zk", to: "google.golang.org/grpc"},
+		{from: module + "/storetest", to: module},
+		{from: module + "/embedtest", to: module + "/recipe"},
+		{from: module + "/examples/quickstart", to: module + "/storetest"},
+	} {
+		r, ok := ruleOf(c.from)
+		require.True(t, ok, c.from)
+		require.False(t, r.allows(listed{ImportPath: c.to, Standard: c.standard}), "%s → %s", c.from, c.to)
+	}
+	_, ok := ruleOf(module + "/etcdother")
+	require.False(t, ok, "a package without a rule")
+}
+
+// ruleOf returns the rule of the package at an import path.
+func ruleOf(path string) (rule, bool) {
+	for _, r := range rules {
+		if within(path, r.of) {
+			return r, true
+		}
+	}
+	return rule{}, false
+}
+
+// refused returns a shortest chain of imports from p to each package that it must not import. What only a refused one
+// imports is not looked at.
+func (r rule) refused(packages map[string]listed, p listed) [][]string {
+	var found [][]string
+	seen := map[string]bool{p.ImportPath: true}
+	for next := [][]string{{p.ImportPath}}; len(next) > 0; next = next[1:] {
+		chain := next[0]
+		for _, path := range packages[chain[len(chain)-1]].Imports {
+			if seen[path] {
+				continue
+			}
+			seen[path] = true
+			longer := append(slices.Clone(chain), path)
+			if r.allows(packages[path]) {
+				next = append(next, longer)
+			} else {
+				found = append(found, longer)
+			}
+		}
+	}
+	return found
+}
+
+func (r rule) allows(p listed) bool {
+	if p.ours() {
+		return slices.ContainsFunc(append(r.ours, r.of), func(of string) bool { return within(p.ImportPath, of) })
+	}
+	return !slices.ContainsFunc(r.never, func(path string) bool {
+		return below(p.ImportPath, path) || path == thirdParty && !p.Standard
+	})
+}
+
+// within reports whether the package at an import path is that of a rule, or below it. Only the root is by itself.
+func within(path, of string) bool {
+	if of == farsync {
+		return path == module
+	}
+	return below(path, module+"/"+of)
+}
+
+func below(path, top string) bool {
+	return path == top || strings.HasPrefix(path, top+"/")
+}
+
+// listed is what go list tells of a package.
+type listed struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+}
+
+func (p listed) ours() bool { return below(p.ImportPath, module) }
+
+// load lists the packages of the module and all that they import, without their tests.
+func load(t *testing.T) map[string]listed {
+	t.Helper()
+	lookAtSources(t)
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Standard,Imports", "./...")
+	list.Dir = root
+	var out, complaints bytes.Buffer
+	list.Stdout, list.Stderr = &out, &complaints
+	require.NoError(t, list.Run(), complaints.String())
+	packages := map[string]listed{}
+	for decoder := json.NewDecoder(&out); ; {
+		var p listed
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		packages[p.ImportPath] = p
+	}
+	require.Contains(t, packages, module, "go list told nothing of the root package")
+	return packages
+}
+
+// lookAtSources makes go test see that this test depends on the module's sources. Else it would print the result of an
+// earlier run from its cache, for it cannot know what go list reads.
+func lookAtSources(t *testing.T) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("walk %s: %w", path, err)
+		case d.IsDir() && d.Name() == ".git":
+			return filepath.SkipDir
+		case strings.HasSuffix(path, ".go") || d.Name() == "go.mod":
+			_, err = os.Stat(path)
+		}
+		return err
+	}))
+}
