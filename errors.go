@@ -18,6 +18,13 @@ var (
 	ErrReleased = recipe.ErrReleased
 	// ErrClosed: the Store was closed, which ends all its leases and all waiting.
 	ErrClosed = recipe.ErrClosed
+	// ErrUpgrade: the write lock was asked for with a context that stands for a read lease on the same lock. It would wait
+	// for itself.
+	ErrUpgrade = errors.New("farsync: a reader cannot become a writer")
+	// ErrTooLarge: more units were asked for than the semaphore has.
+	ErrTooLarge = recipe.ErrTooLarge
+	// ErrSize: the semaphore was declared with another size by others who use it.
+	ErrSize = recipe.ErrSize
 	// ErrName: the path is not an absolute path of plain segments; see recipe.CheckPath.
 	ErrName = recipe.ErrName
 )

@@ -2,6 +2,7 @@ package farsync
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/farsync/farsync/recipe"
@@ -17,17 +18,21 @@ import (
 // the process. Where that matters, give Token to whatever is written to, and have it refuse older ones.
 type Lease struct {
 	hold  *recipe.Hold
+	store recipe.Store
 	path  string
 	token Token
+	reads bool   // it is a reader's
+	leave func() // called once, when it is about to be released; may be nil
+	left  sync.Once
 }
 
 // newLease makes a lease of a hold, which it releases if it cannot.
-func newLease(path string, hold *recipe.Hold) (*Lease, error) {
+func newLease(store recipe.Store, path string, hold *recipe.Hold) (*Lease, error) {
 	if hold.Revision() > maxRevision {
 		_ = hold.Release()
 		return nil, errToken
 	}
-	return &Lease{hold, path, makeToken(hold.Revision(), hold.Turn())}, nil
+	return &Lease{hold: hold, store: store, path: path, token: makeToken(hold.Revision(), hold.Turn())}, nil
 }
 
 // Token is the lease's fencing token.
@@ -59,7 +64,12 @@ func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel con
 // Nil: it was held until now. ErrLost: it was not. ErrClosed: the Store was closed before. ErrReleased: it was released
 // before. Any other error: it was held until now, but nobody confirmed that the lock is free; the removal goes on
 // behind, and ends at the latest with the session, one TTL later.
-func (l *Lease) Release() error { return wrap("release", l.path, l.hold.Release()) }
+func (l *Lease) Release() error {
+	if l.leave != nil {
+		l.left.Do(l.leave)
+	}
+	return wrap("release", l.path, l.hold.Release())
+}
 
 // Entries returns what stands for the lease in the store, for the Guard of the store's package: a transaction with
 // that guard commits only while the lease is held. It returns none once the lease has ended.
@@ -70,6 +80,20 @@ type leaseContext struct {
 	context.Context
 	lease *Lease
 	end   context.CancelCauseFunc
+}
+
+// A readKey is the key under which a context holds a reader's lease.
+type readKey struct {
+	store recipe.Store
+	path  string
+}
+
+// Value shows a reader's lease to a writer of the same lock who was given this context.
+func (c *leaseContext) Value(key any) any {
+	if c.lease.reads && key == (readKey{c.lease.store, c.lease.path}) {
+		return c.lease
+	}
+	return c.Context.Value(key)
 }
 
 // Err ends the context before it tells of a loss, so that Done and Cause agree with it.

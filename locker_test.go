@@ -67,8 +67,12 @@ func TestLossUnderALockerIsNeverSilent(t *testing.T) {
 		lose := func(l interface {
 			Lock()
 			Unlock()
-		}) { l.Lock(); service.Expire(one); time.Sleep(10 * time.Second); // the client learns of it when it renews
-		l.Unlock() }
+		}) {
+			l.Lock()
+			service.Expire(one)
+			time.Sleep(10 * time.Second) // the client learns of it when it renews
+			l.Unlock()
+		}
 		var told error
 		lose(farsync.NewMutex(one, "/a").Locker(t.Context(), func(err error) { told = err }))
 		require.ErrorIs(t, told, farsync.ErrLost)

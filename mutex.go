@@ -3,7 +3,6 @@ package farsync
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -28,15 +27,22 @@ type Mutex struct {
 // NewMutex returns a mutex on path, a slash and then segments of [A-Za-z0-9._-] joined by slashes. It does no I/O. It
 // panics if store is nil or path is empty; any other path that is not of that form makes every call fail with ErrName.
 func NewMutex(store recipe.Store, path string) *Mutex {
+	check("NewMutex", store, path)
+	return &Mutex{store, path, recipe.NewGate(store, exclusive(path))}
+}
+
+// check panics over a programmer's mistake.
+func check(constructor string, store recipe.Store, path string) {
 	if store == nil {
-		panic("farsync: NewMutex: nil store")
+		panic("farsync: " + constructor + ": nil store")
 	}
 	if path == "" {
-		panic("farsync: NewMutex: empty path")
+		panic("farsync: " + constructor + ": empty path")
 	}
-	return &Mutex{store, path, recipe.NewGate(store, recipe.Request{
-		Queue: path, Kind: recipe.Exclusive, Units: 1, Rule: recipe.ExclusiveRule(),
-	})}
+}
+
+func exclusive(path string) recipe.Request {
+	return recipe.Request{Queue: path, Kind: recipe.Exclusive, Units: 1, Rule: recipe.ExclusiveRule()}
 }
 
 // Lock waits until the mutex is held, and returns the lease on it. It waits through lost connections and lost sessions
@@ -46,22 +52,25 @@ func NewMutex(store recipe.Store, path string) *Mutex {
 // The error wraps ctx.Err() if ctx was done first, ErrClosed if the Store was closed, ErrName, or what the service
 // said when it refused.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.lease("lock", func() (*recipe.Hold, error) { return m.gate.Acquire(ctx) })
+	return acquire(ctx, "lock", m.store, m.path, m.gate.Acquire)
 }
 
 // TryLock is Lock without waiting for others: if anybody holds the mutex or waits for it, the error wraps ErrLocked,
 // and the service was read but not written to.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.lease("try lock", func() (*recipe.Hold, error) { return m.gate.TryAcquire(ctx) })
+	return acquire(ctx, "try lock", m.store, m.path, m.gate.TryAcquire)
 }
 
-func (m *Mutex) lease(op string, acquire func() (*recipe.Hold, error)) (*Lease, error) {
-	hold, err := acquire()
+// acquire makes a lease of what get gets.
+func acquire(
+	ctx context.Context, op string, store recipe.Store, path string, get func(context.Context) (*recipe.Hold, error),
+) (*Lease, error) {
+	hold, err := get(ctx)
 	if err != nil {
-		return nil, wrap(op, m.path, err)
+		return nil, wrap(op, path, err)
 	}
-	lease, err := newLease(m.path, hold)
-	return lease, wrap(op, m.path, err)
+	lease, err := newLease(store, path, hold)
+	return lease, wrap(op, path, err)
 }
 
 // Do locks, runs fn, and releases. The context that fn gets is done when ctx is, or when the lease is lost; fn must
@@ -116,54 +125,9 @@ func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
 	return newLocker(ctx, m.path, m.Lock, onError)
 }
 
-// A Participant is one who holds a lock or waits for it.
-type Participant struct {
-	// Holder is what it says of itself: the Holder option of its Store.
-	Holder string
-	// Held tells whether it holds. The others wait, in the order given.
-	Held bool
-	// Kind is what it asks for.
-	Kind recipe.Kind
-	// Since is when it joined the queue. Zero where a foreign client does not tell.
-	Since time.Time
-	// Token is the token of its lease. A turn that was handed on within its process is not to be seen from here: the
-	// token then is that of the first.
-	Token Token
-}
-
-// String is one line for people.
-func (p Participant) String() string {
-	verb := "waits"
-	if p.Held {
-		verb = "holds"
-	}
-	return fmt.Sprintf("%s %s (%s, token %d, since %s)", p.Holder, verb, p.Kind, p.Token, p.Since.Format(time.RFC3339))
-}
-
 // Participants returns who holds the mutex and who waits, the holder first, the others in order. It is what the service
 // said when it was asked; by the time it returns others may hold. Never decide by it that a lock is held or free.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, m.store, m.path)
 	return list, wrap("participants", m.path, err)
-}
-
-func participants(ctx context.Context, store recipe.Store, path string) ([]Participant, error) {
-	if err := recipe.CheckPath(path); err != nil {
-		return nil, err
-	}
-	entries, err := store.Entries(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Participant, len(entries))
-	for i, e := range entries {
-		list[i] = Participant{
-			Holder: string(e.Value),
-			Held:   len(recipe.ExclusiveRule().Blockers(e, entries[:i])) == 0,
-			Kind:   e.Kind,
-			Since:  e.Since,
-			Token:  makeToken(e.Revision, 0),
-		}
-	}
-	return list, nil
 }

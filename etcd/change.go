@@ -87,6 +87,23 @@ func (s *Store) Resize(ctx context.Context, queue string, declared, size int64) 
 	return nil
 }
 
+// Size reads the key that holds the size.
+func (s *Store) Size(ctx context.Context, queue string) (declared, current int64, err error) {
+	in, leave := s.keeper.Enter(ctx)
+	defer leave()
+	resp, err := s.get(in, queue)
+	if err == nil {
+		declared, current, err = parseSize(resp.Kvs)
+	}
+	if errors.Is(err, errUndeclared) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, s.keeper.Verdict(ctx, err)
+	}
+	return declared, current, nil
+}
+
 // setSize declares the size, and sets the current one unless it is 0.
 func (s *Store) setSize(ctx context.Context, queue string, declared, current int64) error {
 	for {

@@ -64,18 +64,20 @@ func (h *Hold) Entries() []Entry {
 }
 
 // Again returns another hold on the same turn, for an owner who enters once more. The turn is over when all of them
-// are released. It fails with Err if the hold has ended.
+// are released, in whatever order; then it fails with ErrReleased. If the session is over it fails with the cause.
 func (h *Hold) Again() (*Hold, error) {
 	l := &h.gate.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h.taken.Load() {
-		return nil, ErrReleased
-	}
-	if err := h.Err(); err != nil {
+	g := h.share.grant
+	if err := g.session().Err(); err != nil {
 		return nil, err
 	}
-	h.share.grant.holds++
+	// The turns of a grant follow one another, so while this is the last that began, its holds are the grant's.
+	if g.holds == 0 || g.turns != h.share.turn {
+		return nil, ErrReleased
+	}
+	g.holds++
 	return newHold(h.gate, h.share), nil
 }
 

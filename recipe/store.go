@@ -70,6 +70,9 @@ type Store interface {
 	// Resize sets the current size of a queue of permits, and declares it if nobody has. ErrSize as with Join.
 	Resize(ctx context.Context, queue string, declared, size int64) error
 
+	// Size returns the sizes of a queue of permits, 0 and 0 if nobody has declared one.
+	Size(ctx context.Context, queue string) (declared, current int64, err error)
+
 	// Entries returns all entries of the queue, oldest first, with their values. It may be answered by a server that is
 	// behind the others by a moment.
 	Entries(ctx context.Context, queue string) ([]Entry, error)

@@ -84,6 +84,14 @@ func (s *injected) Resize(ctx context.Context, queue string, declared, size int6
 	return s.around(ctx, Resize, queue, func() error { return s.store.Resize(ctx, queue, declared, size) })
 }
 
+func (s *injected) Size(ctx context.Context, queue string) (declared, current int64, err error) {
+	err = s.around(ctx, SizeOf, queue, func() error {
+		declared, current, err = s.store.Size(ctx, queue)
+		return err
+	})
+	return declared, current, err
+}
+
 func (s *injected) Entries(ctx context.Context, queue string) (list []recipe.Entry, err error) {
 	err = s.around(ctx, Entries, queue, func() error {
 		list, err = s.store.Entries(ctx, queue)

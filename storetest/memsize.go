@@ -26,6 +26,16 @@ func (m *Mem) declare(r recipe.Request) error {
 	return nil
 }
 
+// sizesOf returns the declared and the current size of a queue.
+func (m *Mem) sizesOf(queue string) (declared, current int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.sizes[queue]; s != nil {
+		return s.declared, s.entry.Units
+	}
+	return 0, 0
+}
+
 // resize sets the current size, and wakes those who wait for it.
 func (m *Mem) resize(queue string, declared, current int64) error {
 	m.mu.Lock()

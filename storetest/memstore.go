@@ -219,6 +219,16 @@ func (s *MemStore) Resize(ctx context.Context, queue string, declared, size int6
 	return refused
 }
 
+// Size implements recipe.Store.
+func (s *MemStore) Size(ctx context.Context, queue string) (declared, current int64, err error) {
+	bound, cancel := s.bind(ctx)
+	defer cancel()
+	if _, err := s.link.ask(bound, Read, queue, func() { declared, current = s.mem.sizesOf(queue) }); err != nil {
+		return 0, 0, s.gaveUp(ctx, err)
+	}
+	return declared, current, nil
+}
+
 // Entries implements recipe.Store.
 func (s *MemStore) Entries(ctx context.Context, queue string) (list []recipe.Entry, err error) {
 	bound, cancel := s.bind(ctx)

@@ -13,6 +13,7 @@ const (
 	Leave    OpKind = "Leave"
 	Change   OpKind = "Change"
 	Resize   OpKind = "Resize"
+	SizeOf   OpKind = "Size"
 	Entries  OpKind = "Entries"
 )
 

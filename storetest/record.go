@@ -133,6 +133,12 @@ func (s *recorded) Resize(ctx context.Context, queue string, declared, size int6
 	return err
 }
 
+func (s *recorded) Size(ctx context.Context, queue string) (declared, current int64, err error) {
+	declared, current, err = s.store.Size(ctx, queue)
+	s.record.add(Call{Kind: SizeOf, Client: s.client, Queue: queue, Err: err}, nil)
+	return declared, current, err
+}
+
 func (s *recorded) Entries(ctx context.Context, queue string) ([]recipe.Entry, error) {
 	list, err := s.store.Entries(ctx, queue)
 	s.record.add(Call{Kind: Entries, Client: s.client, Queue: queue, Err: err}, nil)

@@ -109,6 +109,30 @@ func (s *Store) Resize(ctx context.Context, queue string, declared, size int64) 
 	return nil
 }
 
+// Size reads the data of the queue's node.
+func (s *Store) Size(ctx context.Context, queue string) (declared, current int64, err error) {
+	in, leave := s.keeper.Enter(ctx)
+	defer leave()
+	now, err := s.keeper.Session(in)
+	if err != nil {
+		return 0, 0, s.keeper.Verdict(ctx, err)
+	}
+	bound, unbind := now.Bind(in)
+	defer unbind()
+	d, err := s.sizeData(bound, now, queue)
+	switch {
+	case errors.Is(err, client.ErrNoNode):
+		return 0, 0, nil
+	case err != nil:
+		return 0, 0, s.keeper.Verdict(ctx, err)
+	}
+	declared, current, ok := parseSize(d.data)
+	if !ok && len(d.data) > 0 {
+		return 0, 0, notSizeError(s.path(queue))
+	}
+	return declared, current, nil
+}
+
 // A notSizeError is that of a queue of permits whose node holds something else than its size. It holds the path.
 type notSizeError string
 

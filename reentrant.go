@@ -1,0 +1,177 @@
+package farsync
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// A ReentrantMutex is a Mutex that its owner may lock again while it holds, as often as it likes: Curator's
+// InterProcessMutex, in one queue with it. Each Lock gives a lease; the lock is free when the last of them is released.
+//
+// The owner is the goroutine that calls Lock, or whoever the context names: see WithOwner. Which goroutine it is, is
+// asked in Lock and TryLock only. A lease may be released by any goroutine, and counts down for the owner that got it.
+// Leases may be released in any order.
+//
+// Only through one ReentrantMutex value does an owner enter again; a second value on the path is a stranger to the
+// first. Ownership does not travel through Lease.Context: a goroutine that was started with it waits like any other.
+type ReentrantMutex struct {
+	store recipe.Store
+	path  string
+	gate  *recipe.Gate
+
+	mu     sync.Mutex
+	owners map[owner]*ownership
+}
+
+// An owner is a goroutine's number, or the value that WithOwner has made.
+type owner any
+
+// An ownership is what an owner holds, or is about to. There is one as long as a lease of his is not released.
+type ownership struct {
+	hold   *recipe.Hold  // nil while it is being acquired
+	known  chan struct{} // closed when it is known what became of that
+	leases int
+}
+
+// NewReentrantMutex returns a reentrant mutex on path, with the same rules for the arguments as NewMutex.
+func NewReentrantMutex(store recipe.Store, path string) *ReentrantMutex {
+	check("NewReentrantMutex", store, path)
+	return &ReentrantMutex{
+		store: store, path: path, gate: recipe.NewGate(store, exclusive(path)), owners: map[owner]*ownership{},
+	}
+}
+
+// Lock waits until the caller's owner holds the mutex, and returns a lease on it. If the owner holds it already, that
+// costs no traffic. If what the owner holds is lost, the error wraps ErrLost, until the owner has released all leases
+// on it. All else is as with Mutex.Lock.
+func (m *ReentrantMutex) Lock(ctx context.Context) (*Lease, error) {
+	lease, err := m.lease(ctx, m.gate.Acquire, true)
+	return lease, wrap("lock", m.path, err)
+}
+
+// TryLock is Lock without waiting for others, as with Mutex.TryLock.
+func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) {
+	lease, err := m.lease(ctx, m.gate.TryAcquire, false)
+	return lease, wrap("try lock", m.path, err)
+}
+
+// lease enters again for an owner who holds, and acquires for one who does not. Of several goroutines that are one owner,
+// the first acquires for all: two of them in the queue would wait for each other.
+func (m *ReentrantMutex) lease(
+	ctx context.Context, acquire func(context.Context) (*recipe.Hold, error), wait bool,
+) (*Lease, error) {
+	who := ownerOf(ctx)
+	for {
+		m.mu.Lock()
+		o := m.owners[who]
+		switch {
+		case o == nil:
+			o = &ownership{known: make(chan struct{})}
+			m.owners[who] = o
+			m.mu.Unlock()
+			return m.first(ctx, who, o, acquire)
+		case o.hold != nil:
+			hold, err := o.hold.Again()
+			if err == nil {
+				o.leases++
+			}
+			m.mu.Unlock()
+			if err != nil {
+				return nil, err
+			}
+			return m.made(who, o, hold)
+		}
+		m.mu.Unlock()
+		if !wait {
+			return nil, ErrLocked
+		}
+		select {
+		case <-o.known:
+		case <-ctx.Done():
+			return nil, recipe.GaveUp(ctx, nil)
+		}
+	}
+}
+
+// first acquires for an owner who holds nothing.
+func (m *ReentrantMutex) first(
+	ctx context.Context, who owner, o *ownership, acquire func(context.Context) (*recipe.Hold, error),
+) (*Lease, error) {
+	hold, err := acquire(ctx)
+	m.mu.Lock()
+	if err != nil {
+		delete(m.owners, who)
+	} else {
+		o.hold, o.leases = hold, 1
+	}
+	close(o.known)
+	m.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return m.made(who, o, hold)
+}
+
+func (m *ReentrantMutex) made(who owner, o *ownership, hold *recipe.Hold) (*Lease, error) {
+	lease, err := newLease(m.store, m.path, hold)
+	if err != nil {
+		m.leave(who, o)
+		return nil, err
+	}
+	lease.leave = func() { m.leave(who, o) }
+	return lease, nil
+}
+
+// leave counts a lease out, before it is released: an owner who locks again after the last waits for that release like
+// anybody else. While any is left, o.hold can be entered again, also if it was released itself: what it stands for is
+// the turn.
+func (m *ReentrantMutex) leave(who owner, o *ownership) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o.leases--; o.leases == 0 {
+		delete(m.owners, who)
+	}
+}
+
+// Participants is as with Mutex.
+func (m *ReentrantMutex) Participants(ctx context.Context) ([]Participant, error) {
+	list, err := participants(ctx, m.store, m.path)
+	return list, wrap("participants", m.path, err)
+}
+
+// ownerKey is the key of a context's owner.
+type ownerKey struct{}
+
+// WithOwner returns a context that stands for an owner of its own: whoever locks a ReentrantMutex with it, or with a
+// context made from it, in whatever goroutine, is that owner. It is for work that spreads over goroutines and is one
+// thing all the same; these must not disturb one another, for among them the mutex excludes nobody.
+func WithOwner(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownerKey{}, new(byte))
+}
+
+// ownerOf returns the context's owner, or the calling goroutine.
+func ownerOf(ctx context.Context) owner {
+	if who := ctx.Value(ownerKey{}); who != nil {
+		return who
+	}
+	return goroutine()
+}
+
+// goroutine returns the number of the calling goroutine, from the first line of its stack: "goroutine 7 [running]:". The
+// runtime never uses a number twice. That line is what the runtime has printed since the first release, and is asked
+// about once per Lock, beside which its microsecond is little.
+func goroutine() uint64 {
+	var line [64]byte
+	fields := bytes.Fields(line[:runtime.Stack(line[:], false)])
+	if len(fields) > 1 {
+		if n, err := strconv.ParseUint(string(fields[1]), 10, 64); err == nil {
+			return n
+		}
+	}
+	panic("farsync: the runtime does not tell the goroutine's number; use WithOwner")
+}

@@ -1,0 +1,115 @@
+package farsync
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// An RWMutex is a reader/writer mutual exclusion lock across processes: it is held by any number of readers or by one
+// writer. Curator calls it InterProcessReadWriteLock, and takes part in the same queue.
+//
+// It is fair to both sides: a reader waits for the writers that came before it, a writer for all that came before it.
+// Goroutines that share one RWMutex value read on one place in the queue: after the first, up to 255 more within 50 ms,
+// also past a writer that came in between. Writers take turns as with Mutex.
+//
+// A reader cannot become a writer: it would wait for itself, and two of them for each other. A writer can become a
+// reader: see Downgrade.
+//
+// All methods may be called by many goroutines at once.
+type RWMutex struct {
+	store   recipe.Store
+	path    string
+	writers *recipe.Gate
+	readers *recipe.Gate
+}
+
+// NewRWMutex returns a reader/writer mutex on path, with the same rules for the arguments as NewMutex.
+func NewRWMutex(store recipe.Store, path string) *RWMutex {
+	check("NewRWMutex", store, path)
+	return &RWMutex{
+		store: store, path: path,
+		writers: recipe.NewGate(store, recipe.Request{
+			Queue: path, Kind: recipe.Write, Units: 1, Rule: recipe.ExclusiveRule(),
+		}),
+		readers: recipe.NewSharedGate(store, recipe.Request{
+			Queue: path, Kind: recipe.Read, Units: 1, Rule: recipe.SharedRule(),
+		}),
+	}
+}
+
+// Lock waits until the lock is held for writing, as Mutex.Lock does. ErrUpgrade, at once: ctx was made by the Context
+// of a lease for reading on this lock that is still held.
+func (rw *RWMutex) Lock(ctx context.Context) (*Lease, error) {
+	if err := rw.upgrade(ctx); err != nil {
+		return nil, wrap("lock", rw.path, err)
+	}
+	return acquire(ctx, "lock", rw.store, rw.path, rw.writers.Acquire)
+}
+
+// TryLock is Lock without waiting for others, as Mutex.TryLock is.
+func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
+	if err := rw.upgrade(ctx); err != nil {
+		return nil, wrap("try lock", rw.path, err)
+	}
+	return acquire(ctx, "try lock", rw.store, rw.path, rw.writers.TryAcquire)
+}
+
+// RLock waits until the lock is held for reading. The errors, and the state after one, are those of Mutex.Lock.
+func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
+	return reading(acquire(ctx, "read lock", rw.store, rw.path, rw.readers.Acquire))
+}
+
+// TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits.
+func (rw *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
+	return reading(acquire(ctx, "try read lock", rw.store, rw.path, rw.readers.TryAcquire))
+}
+
+func reading(lease *Lease, err error) (*Lease, error) {
+	if err == nil {
+		lease.reads = true
+	}
+	return lease, err
+}
+
+func (rw *RWMutex) upgrade(ctx context.Context) error {
+	if lease, ok := ctx.Value(readKey{rw.store, rw.path}).(*Lease); ok && lease.Err() == nil {
+		return ErrUpgrade
+	}
+	return nil
+}
+
+var errNotWriter = errors.New("farsync: not a lease of this lock")
+
+// Downgrade turns a lease for writing into one for reading, without a moment in between in which somebody else could
+// write: it keeps the lease's place in the queue, and its token. Readers that wait right behind it come in at once.
+//
+// On error the lease is as it was, and Downgrade may be called again. There is one exception: when ctx ends, or the
+// lease does, before anybody has answered, readers may be in or not. Then the lease is lost. A lease that is for
+// reading already stays so.
+func (rw *RWMutex) Downgrade(ctx context.Context, lease *Lease) error {
+	if lease.store != rw.store || lease.path != rw.path {
+		return wrap("downgrade", rw.path, errNotWriter)
+	}
+	return wrap("downgrade", rw.path, lease.hold.Downgrade(ctx))
+}
+
+// Locker returns the lock for writing as a sync.Locker, as Mutex.Locker does.
+func (rw *RWMutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
+	return newLocker(ctx, rw.path, rw.Lock, onError)
+}
+
+// RLocker returns the lock for reading as a sync.Locker. Like every Locker it is one hold at a time: each of the
+// readers of a process needs one of its own.
+func (rw *RWMutex) RLocker(ctx context.Context, onError func(error)) sync.Locker {
+	return newLocker(ctx, rw.path, rw.RLock, onError)
+}
+
+// Participants returns who holds the lock and who waits, in the order of the queue, as Mutex.Participants does. Kind
+// tells readers from writers. Readers that share a place in the queue are one participant.
+func (rw *RWMutex) Participants(ctx context.Context) ([]Participant, error) {
+	list, err := participants(ctx, rw.store, rw.path)
+	return list, wrap("participants", rw.path, err)
+}

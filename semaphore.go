@@ -1,0 +1,93 @@
+package farsync
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// A Semaphore is a number of units that processes share: each acquires as many as it needs, and those that find too
+// few left wait. Curator calls it InterProcessSemaphoreV2, and its units leases; golang.org/x/sync/semaphore is the
+// same within one process. It does not share a queue with Curator, which counts those who wait as holders.
+//
+// It is fair: who comes first is served first, so a large request is not passed over for ever by small ones. A request
+// gets all its units or none.
+//
+// The size is kept in the service with the queue. Whoever uses the semaphore declares the same size, and is refused with
+// ErrSize otherwise; while nobody is in the queue it may be declared anew. Resize changes the size that counts.
+//
+// What a release wakes: a waiter watches the nearest entries ahead that leave it no room. When units are released in
+// the order in which they were acquired, that is one waiter a release, whatever the size. A release out of order, by the
+// k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes.
+type Semaphore struct {
+	store recipe.Store
+	path  string
+	size  int64
+}
+
+// NewSemaphore returns a semaphore of maxLeases units on path, with the same rules for store and path as NewMutex. It
+// panics if maxLeases is less than 1.
+func NewSemaphore(store recipe.Store, path string, maxLeases int64) *Semaphore {
+	check("NewSemaphore", store, path)
+	if maxLeases < 1 {
+		panic("farsync: NewSemaphore: maxLeases below 1")
+	}
+	return &Semaphore{store, path, maxLeases}
+}
+
+// Acquire waits until n units are held, and returns one lease on all of them. ErrTooLarge, at once: the semaphore does
+// not have n units; also while it waits, if it is made smaller. ErrSize: others declared another size. All else is as
+// with Mutex.Lock. It panics if n is less than 1.
+func (s *Semaphore) Acquire(ctx context.Context, n int64) (*Lease, error) {
+	return acquire(ctx, "acquire", s.store, s.path, s.gate(n).Acquire)
+}
+
+// TryAcquire is Acquire without waiting for others: ErrLocked if there is no room for n units now, or somebody waits.
+func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*Lease, error) {
+	return acquire(ctx, "try acquire", s.store, s.path, s.gate(n).TryAcquire)
+}
+
+// gate returns a gate for one acquisition: units are not handed on within the process.
+func (s *Semaphore) gate(n int64) *recipe.Gate {
+	if n < 1 {
+		panic(fmt.Sprintf("farsync: Semaphore: %d units", n))
+	}
+	return recipe.NewGate(s.store, recipe.Request{
+		Queue: s.path, Kind: recipe.Permit, Units: n, Size: s.size, Rule: recipe.UnitsRule(s.size),
+	})
+}
+
+// Resize sets the size that counts, for all who use the semaphore, until it is set again. Made larger, it wakes those
+// who wait; made smaller, it takes nothing from those who hold: units come free until fewer are held. The size that
+// everybody declares stays what it was. It panics if n is less than 1.
+//
+// On ZooKeeper the size lasts as long as the node of the queue, which the server removes when nobody has been in the
+// queue for a while; after that the declared size counts again.
+func (s *Semaphore) Resize(ctx context.Context, n int64) error {
+	if n < 1 {
+		panic("farsync: Semaphore.Resize: size below 1")
+	}
+	if err := recipe.CheckPath(s.path); err != nil {
+		return wrap("resize", s.path, err)
+	}
+	return wrap("resize", s.path, s.store.Resize(ctx, s.path, s.size, n))
+}
+
+// Participants returns who holds units and who waits for some, in the order of the queue, as Mutex.Participants does.
+// Those hold who fit into the size: after the semaphore was made smaller, also some that are said to wait.
+func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
+	list, err := participants(ctx, s.store, s.path)
+	if err != nil {
+		return nil, wrap("participants", s.path, err)
+	}
+	_, size, err := s.store.Size(ctx, s.path)
+	if err != nil {
+		return nil, wrap("participants", s.path, err)
+	}
+	for i := range list {
+		size -= list[i].Units
+		list[i].Held = size >= 0
+	}
+	return list, nil
+}
