@@ -24,6 +24,10 @@ type Lease struct {
 	reads bool   // it is a reader's
 	leave func() // called once, when it is about to be released; may be nil
 	left  sync.Once
+
+	listen sync.Once
+	asked  chan struct{}  // closed when somebody has asked for the lock back
+	ears   sync.WaitGroup // the goroutine that listens for that
 }
 
 // newLease makes a lease of a hold, which it releases if it cannot.
@@ -32,7 +36,9 @@ func newLease(store recipe.Store, path string, hold *recipe.Hold) (*Lease, error
 		_ = hold.Release()
 		return nil, errToken
 	}
-	return &Lease{hold: hold, store: store, path: path, token: makeToken(hold.Revision(), hold.Turn())}, nil
+	return &Lease{
+		hold: hold, store: store, path: path, token: makeToken(hold.Revision(), hold.Turn()), asked: make(chan struct{}),
+	}, nil
 }
 
 // Token is the lease's fencing token.
@@ -52,9 +58,11 @@ func (l *Lease) Err() error { return l.hold.Err() }
 // Context returns a context that is done when parent is, or the lease, with Err as its cause. Its Err looks at the
 // clock as Lease.Err does. The caller must call cancel when the work is over.
 func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
-	bound, end := context.WithCancelCause(parent)
-	stop := l.hold.AfterEnd(func() { end(l.Err()) })
-	return &leaseContext{bound, l, end}, func() { stop(); end(context.Canceled) }
+	ctx, cancel = bind(parent, l, l.hold.AfterEnd)
+	if l.reads {
+		ctx = context.WithValue(ctx, readKey{l.store, l.path}, l)
+	}
+	return ctx, cancel
 }
 
 // Release gives the lease back. It ends at once; then Release waits for the service to confirm, for no longer than a
@@ -68,32 +76,58 @@ func (l *Lease) Release() error {
 	if l.leave != nil {
 		l.left.Do(l.leave)
 	}
-	return wrap("release", l.path, l.hold.Release())
+	err := l.hold.Release()
+	l.ears.Wait()
+	return wrap("release", l.path, err)
+}
+
+// Asked is closed once somebody has asked for the lock back, with Ask or as a Curator client with its Revoker. Nobody is
+// forced: the lease goes on until it is released. Listening begins with the first call, and costs one watch. The channel
+// stays open when the lease ends, and where the store cannot carry such requests.
+func (l *Lease) Asked() <-chan struct{} {
+	l.listen.Do(func() {
+		asker, ok := l.store.(recipe.Asker)
+		entries := l.Entries()
+		if !ok || len(entries) == 0 {
+			return
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		stop := l.hold.AfterEnd(cancel)
+		l.ears.Go(func() { // ends with the lease; Release joins it
+			defer cancel()
+			defer stop()
+			if asker.Asked(ctx, entries[0]) == nil {
+				close(l.asked)
+			}
+		})
+	})
+	return l.asked
 }
 
 // Entries returns what stands for the lease in the store, for the Guard of the store's package: a transaction with
 // that guard commits only while the lease is held. It returns none once the lease has ended.
 func (l *Lease) Entries() []recipe.Entry { return l.hold.Entries() }
 
-// leaseContext is a context that looks at the lease's clock when it is asked.
-type leaseContext struct {
-	context.Context
-	lease *Lease
-	end   context.CancelCauseFunc
-}
-
-// A readKey is the key under which a context holds a reader's lease.
+// A readKey is the key under which a context holds a reader's lease, for a writer of the same lock who is given it.
 type readKey struct {
 	store recipe.Store
 	path  string
 }
 
-// Value shows a reader's lease to a writer of the same lock who was given this context.
-func (c *leaseContext) Value(key any) any {
-	if c.lease.reads && key == (readKey{c.lease.store, c.lease.path}) {
-		return c.lease
-	}
-	return c.Context.Value(key)
+// bind returns a context that ends with parent or with the lease, with the cause.
+func bind(
+	parent context.Context, lease interface{ Err() error }, afterEnd func(func()) func() bool,
+) (context.Context, context.CancelFunc) {
+	bound, end := context.WithCancelCause(parent)
+	stop := afterEnd(func() { end(lease.Err()) })
+	return &leaseContext{bound, lease, end}, func() { stop(); end(context.Canceled) }
+}
+
+// leaseContext is a context that looks at the lease's clock when it is asked.
+type leaseContext struct {
+	context.Context
+	lease interface{ Err() error }
+	end   context.CancelCauseFunc
 }
 
 // Err ends the context before it tells of a loss, so that Done and Cause agree with it.

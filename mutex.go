@@ -131,3 +131,9 @@ func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, m.store, m.path)
 	return list, wrap("participants", m.path, err)
 }
+
+// Ask asks whoever holds the mutex to give it back: the channel of its Lease.Asked is closed. Nobody is forced, and who
+// does not listen is not told. Curator calls it attemptRevoke; on ZooKeeper a Curator holder that is revocable is reached.
+func (m *Mutex) Ask(ctx context.Context) error {
+	return wrap("ask", m.path, ask(ctx, m.store, m.path))
+}

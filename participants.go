@@ -2,6 +2,7 @@ package farsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -44,13 +45,9 @@ func participants(ctx context.Context, store recipe.Store, path string) ([]Parti
 	}
 	list := make([]Participant, len(entries))
 	for i, e := range entries {
-		rule := recipe.ExclusiveRule()
-		if e.Kind == recipe.Read {
-			rule = recipe.SharedRule()
-		}
 		list[i] = Participant{
 			Holder: string(e.Value),
-			Held:   len(rule.Blockers(e, entries[:i])) == 0,
+			Held:   len(ruleOf(e).Blockers(e, entries[:i])) == 0,
 			Kind:   e.Kind,
 			Units:  e.Units,
 			Since:  e.Since,
@@ -58,4 +55,38 @@ func participants(ctx context.Context, store recipe.Store, path string) ([]Parti
 		}
 	}
 	return list, nil
+}
+
+var errCannotAsk = errors.New("the store cannot carry requests to a holder")
+
+// ask asks whoever holds to give the lock back. That there is nobody is no error: then it is free.
+func ask(ctx context.Context, store recipe.Store, path string) error {
+	asker, ok := store.(recipe.Asker)
+	if !ok {
+		return errCannotAsk
+	}
+	if err := recipe.CheckPath(path); err != nil {
+		return err
+	}
+	entries, err := store.Entries(ctx, path)
+	if err != nil {
+		return err
+	}
+	for i, e := range entries {
+		if len(ruleOf(e).Blockers(e, entries[:i])) > 0 {
+			break
+		}
+		if err := asker.Ask(ctx, e); err != nil && !errors.Is(err, recipe.ErrGone) {
+			return err
+		}
+	}
+	return nil
+}
+
+// ruleOf returns the rule of an entry's kind. Permits have none without their queue's size.
+func ruleOf(e recipe.Entry) recipe.Rule {
+	if e.Kind == recipe.Read {
+		return recipe.SharedRule()
+	}
+	return recipe.ExclusiveRule()
 }

@@ -175,3 +175,8 @@ func goroutine() uint64 {
 	}
 	panic("farsync: the runtime does not tell the goroutine's number; use WithOwner")
 }
+
+// Ask is as with Mutex.
+func (m *ReentrantMutex) Ask(ctx context.Context) error {
+	return wrap("ask", m.path, ask(ctx, m.store, m.path))
+}

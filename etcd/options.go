@@ -3,6 +3,7 @@ package etcd
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/farsync/farsync/recipe"
@@ -20,6 +21,8 @@ type Options struct {
 	// Holder is what others see of this Store: 1024 bytes of printable text at most. Host name, process id and program
 	// name if empty. It is not a place for secrets.
 	Holder string
+	// Name is needed where a MultiMutex has members on several stores: then each has one, the same in all processes.
+	Name string
 	// Logger gets what happens to the session and to clean-up. Nothing is logged if it is nil.
 	Logger *slog.Logger
 	// OnState is told how the Store stands with the service, from one goroutine, in order. It must return: Close waits
@@ -38,6 +41,10 @@ func (o *Options) resolve() (Options, error) {
 	}
 	if r.TTL == 0 {
 		r.TTL = defaultTTL
+	}
+	// Up to whole seconds, but for one that is too long for that: the server refuses it.
+	if over := r.TTL % time.Second; over > 0 && r.TTL <= math.MaxInt64-time.Second {
+		r.TTL += time.Second - over
 	}
 	holder, err := recipe.Holder(r.Holder)
 	if err != nil {

@@ -84,7 +84,11 @@ func (s *Store) join(ctx context.Context, r recipe.Request, in *session) (recipe
 	case len(shown.Kvs) > 0:
 		e.Revision = shown.Kvs[0].CreateRevision
 	default:
-		return s.joinAnew(ctx, r, in) // the queue has no size yet, so nothing was made
+		// The queue has no size yet, so nothing was made; but an earlier attempt may find it with one, later.
+		if attempts > 1 {
+			s.removeBehind(e, true)
+		}
+		return s.joinAnew(ctx, r, in)
 	}
 	if r.Kind == recipe.Permit {
 		if declared, _, err := parseSize(size); err != nil || declared != r.Size {
@@ -312,6 +316,7 @@ func (s *Store) list(ctx context.Context, queue string, options ...clientv3.OpOp
 		if kv.Lease == 0 {
 			return nil, false, leaselessError(e.ID)
 		}
+		e.Version = kv.ModRevision
 		list = append(list, e)
 	}
 	sortByRevision(list)

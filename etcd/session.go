@@ -27,7 +27,7 @@ func (s *Store) openSession(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, openFor)
 	defer cancel()
 	sent := time.Now()
-	resp, err := s.client.Grant(ctx, int64((s.options.TTL+time.Second-1)/time.Second))
+	resp, err := s.client.Grant(ctx, int64(s.options.TTL/time.Second))
 	if err != nil {
 		s.reconnect()
 		return nil, err
@@ -41,9 +41,9 @@ func deadline(sent time.Time, ttl time.Duration) time.Time {
 	return sent.Add(ttl - recipe.Margin(ttl))
 }
 
-// revoke ends the session at the server, after it has ended here.
+// revoke ends the session at the server, after it has ended here. It does not try for long on a client that is closed.
 func (s *Store) revoke(current *session) error {
-	ctx, cancel := context.WithTimeout(context.Background(), current.TTL()/3)
+	ctx, cancel := context.WithTimeout(s.client.Ctx(), current.TTL()/3)
 	defer cancel()
 	_, err := s.client.Revoke(ctx, current.id)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {

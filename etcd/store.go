@@ -34,7 +34,11 @@ const (
 	retryMost  = time.Second
 )
 
-var _ recipe.Store = (*Store)(nil)
+var _ interface {
+	recipe.Store
+	recipe.Named
+	recipe.Asker
+} = (*Store)(nil)
 
 // Open opens a session with the etcd that client is connected to, and returns the Store in it. The client remains the
 // caller's: close the Store first, then the client. ctx is for Open alone.
@@ -112,6 +116,9 @@ func revokesLive(version string) bool {
 		return minor < 4
 	}
 }
+
+// Name returns the Name option.
+func (s *Store) Name() string { return s.options.Name }
 
 // Close ends all leases and all waiting on this Store with ErrClosed, and returns when everything that it started has
 // ended. Then it revokes the session, which frees what was held and takes what waited out of the queues. If etcd does

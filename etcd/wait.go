@@ -43,14 +43,17 @@ func (s *Store) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
 type watching struct {
 	key     string
 	options []clientv3.OpOption
-	entries map[string]recipe.Entry // by key
+	entries map[string]recipe.Entry // by key; none if it is for a key that is not there yet
+	exact   bool                    // key is a whole key also where there are no entries
 }
 
 // single is the watch for one entry.
 func single(e recipe.Entry) watching {
 	w := watching{key: e.ID, entries: map[string]recipe.Entry{e.ID: e}}
-	if e.Kind != recipe.Write && e.Kind != recipe.Candidate && e.Kind != recipe.Size {
-		// Only a writer's entry is changed in a way that matters to others, to a reader's, and a candidate's value.
+	switch {
+	case e.Kind == recipe.Vacant:
+		return watching{key: prefix(e.Queue), options: []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}}
+	case e.Kind != recipe.Write && e.Kind != recipe.Size && e.Version == 0:
 		w.options = append(w.options, clientv3.WithFilterPut())
 	}
 	return w
@@ -62,7 +65,7 @@ func watches(anyOf []recipe.Entry) []watching {
 	byQueue := map[string]watching{}
 	var list []watching
 	for _, e := range anyOf {
-		if e.Kind == recipe.Size {
+		if e.Kind == recipe.Size || e.Kind == recipe.Vacant {
 			list = append(list, single(e))
 			continue
 		}
@@ -139,6 +142,9 @@ var errWatchEnded = errors.New("the watch ended")
 
 // touched reports whether one of the events is about one of the entries.
 func (w watching) touched(events []*clientv3.Event) bool {
+	if len(w.entries) == 0 {
+		return len(events) > 0 // somebody has joined an empty queue
+	}
 	for _, event := range events {
 		if _, ok := w.entries[string(event.Kv.Key)]; ok {
 			return true
@@ -150,13 +156,16 @@ func (w watching) touched(events []*clientv3.Event) bool {
 // gone reports whether one of the entries' keys is gone, was made again, or has changed. The read is a full one: only
 // that shows the keys' leases.
 func (s *Store) gone(ctx context.Context, w watching) (bool, error) {
-	options := w.options
-	if len(w.entries) == 1 {
-		options = nil
+	var options []clientv3.OpOption
+	if len(w.entries) != 1 && !w.exact {
+		options = append(options, clientv3.WithPrefix())
 	}
 	resp, err := s.get(ctx, w.key, options...)
 	if err != nil {
 		return false, err
+	}
+	if len(w.entries) == 0 {
+		return len(resp.Kvs) > 0, nil
 	}
 	there := 0
 	for _, kv := range resp.Kvs {
@@ -168,7 +177,7 @@ func (s *Store) gone(ctx context.Context, w watching) (bool, error) {
 			if kv.ModRevision != e.Revision {
 				return true, nil
 			}
-		case kv.CreateRevision != e.Revision:
+		case kv.CreateRevision != e.Revision, e.Version != 0 && kv.ModRevision != e.Version:
 			return true, nil
 		case kv.Lease == 0:
 			return false, leaselessError(e.ID)

@@ -21,6 +21,8 @@ const (
 	Candidate
 	// Size is no entry: it stands for the size of a queue of permits among what a permit waits for.
 	Size
+	// Vacant is no entry: it stands for the emptiness of a queue, and changes when somebody joins.
+	Vacant
 )
 
 // String returns the kind's name in lower case.
@@ -38,6 +40,8 @@ func (k Kind) String() string {
 		return "candidate"
 	case Size:
 		return "size"
+	case Vacant:
+		return "vacant"
 	default:
 		return "foreign"
 	}
@@ -56,6 +60,9 @@ type Entry struct {
 	// Revision orders the entries of the store by creation, for good: it never goes back, also over restarts.
 	// etcd: create revision. ZooKeeper: czxid.
 	Revision int64
+	// Version changes when the entry is changed in its place. 0 where the read that showed the entry does not tell: to
+	// wait for such an entry is not to care for changes, but for that of a writer into a reader.
+	Version int64
 	// Value is who holds or waits, in words, or an election's value. Nil where the read that showed the entry does
 	// not carry values.
 	Value []byte

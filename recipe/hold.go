@@ -87,6 +87,16 @@ func (h *Hold) Again() (*Hold, error) {
 // On error the hold is as it was, and Downgrade may be called again, but for this: if nobody has answered when ctx
 // ends, readers may be in or not, so that the hold is neither; then it is lost, and the error wraps ErrUnknown.
 func (h *Hold) Downgrade(ctx context.Context) error {
+	return h.change(ctx, Read, nil)
+}
+
+// Proclaim changes the value of the hold's entry. If ctx ends before anybody has answered, nobody knows whether it has:
+// the error then wraps ErrUnknown.
+func (h *Hold) Proclaim(ctx context.Context, value []byte) error {
+	return h.change(ctx, h.share.grant.entry.Load().Kind, value)
+}
+
+func (h *Hold) change(ctx context.Context, k Kind, value []byte) error {
 	select {
 	case h.alone <- struct{}{}:
 		defer func() { <-h.alone }()
@@ -98,24 +108,28 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	}
 	g := h.share.grant
 	e := *g.entry.Load()
-	if e.Kind == Read {
+	downgrade := k != e.Kind
+	if k == Read && !downgrade {
 		return nil
 	}
-	l := &h.gate.line
-	l.mu.Lock()
-	g.fixed = true // whoever takes the next turn would take it for a writer's
-	l.mu.Unlock()
+	if downgrade {
+		l := &h.gate.line
+		l.mu.Lock()
+		g.fixed = true // whoever takes the next turn would take it for a writer's
+		l.mu.Unlock()
+	}
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer h.AfterEnd(func() { cancel(context.Cause(h.life)) })()
-	changed, err := h.gate.store.Change(bound, e, Read, nil)
+	changed, err := h.gate.store.Change(bound, e, k, value)
 	switch {
 	case err == nil:
 		changed.Revision = e.Revision // the token's
 		g.entry.Store(&changed)
 		return nil
-	case errors.Is(err, ErrUnknown), errors.Is(err, ErrGone):
-		h.end(fmt.Errorf("%w: %w", ErrLost, err))
+	case errors.Is(err, ErrGone), downgrade && errors.Is(err, ErrUnknown):
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+		h.end(err)
 	}
 	return err
 }

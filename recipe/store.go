@@ -78,6 +78,17 @@ type Store interface {
 	Entries(ctx context.Context, queue string) ([]Entry, error)
 }
 
+// Named is what a Store is beside that has a name: the same in all processes that use the service.
+type Named interface{ Name() string }
+
+// An Asker is what a Store is beside that can carry a request to give a lock back from one client to another.
+type Asker interface {
+	// Ask asks for an entry back that Entries returned. ErrGone: there is nobody to ask any more.
+	Ask(ctx context.Context, e Entry) error
+	// Asked returns nil once somebody has asked for an entry of ours, also if that was before the call.
+	Asked(ctx context.Context, e Entry) error
+}
+
 // A State is how a Store stands with its service.
 type State uint8
 

@@ -23,6 +23,8 @@ type Mem struct {
 	queues   map[string][]*node
 	nodes    map[string]*node
 	sizes    map[string]*size
+	vacant   map[string]*node    // those that stand for the emptiness of a queue, where somebody waits for its end
+	asked    map[string]struct{} // entries that were asked for
 	sessions map[int64]*served
 	watches  map[*watch]struct{}
 	counts   map[OpKind]int
@@ -62,6 +64,8 @@ func NewMem() *Mem {
 		queues:   map[string][]*node{},
 		nodes:    map[string]*node{},
 		sizes:    map[string]*size{},
+		vacant:   map[string]*node{},
+		asked:    map[string]struct{}{},
 		sessions: map[int64]*served{},
 		watches:  map[*watch]struct{}{},
 		counts:   map[OpKind]int{},

@@ -71,10 +71,14 @@ func (m *Mem) create(session int64, e recipe.Entry, r recipe.Request) (recipe.En
 
 func (m *Mem) append(e recipe.Entry, session int64) *node {
 	m.revision++
-	e.Revision, e.Since = m.revision, time.Now()
+	e.Revision, e.Version, e.Since = m.revision, m.revision, time.Now()
 	n := &node{entry: e, session: session, watches: map[*watch]struct{}{}}
 	m.queues[e.Queue] = append(m.queues[e.Queue], n)
 	m.nodes[e.ID] = n
+	if v := m.vacant[e.Queue]; v != nil {
+		delete(m.vacant, e.Queue)
+		m.wake(v)
+	}
 	return n
 }
 
@@ -144,11 +148,15 @@ func (m *Mem) watch(entries []recipe.Entry) (*watch, error) {
 	w := &watch{fired: make(chan struct{})}
 	for _, e := range entries {
 		n := m.nodes[e.ID]
-		if e.Kind == recipe.Size {
+		switch e.Kind {
+		case recipe.Size:
 			n = &m.sizes[e.Queue].node
+		case recipe.Vacant:
+			n = m.vacancy(e)
 		}
 		switch {
-		case n == nil || n.entry.Kind != e.Kind || n.entry.Revision != e.Revision:
+		case n == nil || n.entry.Kind != e.Kind || n.entry.Revision != e.Revision ||
+			e.Version != 0 && n.entry.Version != e.Version:
 			close(w.fired)
 			return w, nil
 		case n.session == noSession:
@@ -161,6 +169,17 @@ func (m *Mem) watch(entries []recipe.Entry) (*watch, error) {
 		n.watches[w] = struct{}{}
 	}
 	return w, nil
+}
+
+// vacancy returns what stands for the emptiness of e's queue, or nil if it is not empty.
+func (m *Mem) vacancy(e recipe.Entry) *node {
+	if len(m.queues[e.Queue]) > 0 {
+		return nil
+	}
+	if m.vacant[e.Queue] == nil {
+		m.vacant[e.Queue] = &node{entry: e, session: otherSession, watches: map[*watch]struct{}{}}
+	}
+	return m.vacant[e.Queue]
 }
 
 // unwatch drops a watch, fired or not.
@@ -194,6 +213,7 @@ func (m *Mem) remove(n *node) {
 		m.queues[n.entry.Queue] = queue
 	}
 	delete(m.nodes, n.entry.ID)
+	delete(m.asked, n.entry.ID)
 	if held := m.sessions[n.session]; held != nil {
 		delete(held.nodes, n)
 	}

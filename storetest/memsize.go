@@ -70,10 +70,35 @@ func (m *Mem) change(id string, k recipe.Kind, value []byte) (recipe.Entry, erro
 		return recipe.Entry{}, recipe.ErrGone
 	}
 	m.revision++
-	n.entry.Kind = k
+	n.entry.Kind, n.entry.Version = k, m.revision
 	if value != nil {
 		n.entry.Value = slices.Clone(value)
 	}
 	m.wake(n)
 	return n.entry, nil
+}
+
+// ask takes note that an entry was asked for, and wakes those who watch it. It reports whether the entry was there.
+func (m *Mem) ask(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.nodes[id]
+	if n == nil {
+		return false
+	}
+	m.asked[id] = struct{}{}
+	m.wake(n)
+	return true
+}
+
+// wasAsked returns whether an entry was asked for, and the entry, or false if it is gone.
+func (m *Mem) wasAsked(id string) (e recipe.Entry, asked, exists bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.nodes[id]
+	if n == nil {
+		return e, false, false
+	}
+	_, asked = m.asked[id]
+	return n.entry, asked, true
 }

@@ -17,6 +17,8 @@ type MemOptions struct {
 	TTL time.Duration
 	// Holder is the value of entries that ask for none, and names the client to Mem's faults; "mem-<n>" if empty.
 	Holder string
+	// Name is what MultiMutex orders stores by.
+	Name string
 	// OnState is called when the state changes, by one goroutine.
 	OnState func(recipe.State)
 }
@@ -30,6 +32,7 @@ type MemStore struct {
 	link   *link
 	ttl    time.Duration
 	holder string
+	name   string
 	states *recipe.Announcer
 
 	life  context.Context // the client's own, not a caller's: done once it is closed
@@ -48,7 +51,7 @@ func (m *Mem) Open(opts *MemOptions) *MemStore {
 	if opts == nil {
 		opts = &MemOptions{}
 	}
-	s := &MemStore{mem: m, ttl: opts.TTL, holder: opts.Holder, news: make(chan struct{})}
+	s := &MemStore{mem: m, ttl: opts.TTL, holder: opts.Holder, name: opts.Name, news: make(chan struct{})}
 	if s.ttl == 0 {
 		s.ttl = 10 * time.Second
 	}
@@ -344,4 +347,59 @@ func (s *MemStore) shut() error {
 		return recipe.GaveUp(ctx, err)
 	}
 	return nil
+}
+
+// Name returns the Name option.
+func (s *MemStore) Name() string { return s.name }
+
+// Ask implements recipe.Asker.
+func (s *MemStore) Ask(ctx context.Context, e recipe.Entry) error {
+	bound, cancel := s.bind(ctx)
+	defer cancel()
+	there := false
+	if _, err := s.link.ask(bound, Write, e.Queue, func() { there = s.mem.ask(e.ID) }); err != nil {
+		return s.gaveUp(ctx, err)
+	}
+	if !there {
+		return recipe.ErrGone
+	}
+	return nil
+}
+
+// Asked implements recipe.Asker.
+func (s *MemStore) Asked(ctx context.Context, e recipe.Entry) error {
+	bound, cancel := s.bind(ctx)
+	defer cancel()
+	for {
+		// The watch comes before the look, so that nothing is missed between the two.
+		var w *watch
+		var now recipe.Entry
+		asked, exists := false, false
+		_, err := s.link.ask(bound, Watch, e.Queue, func() {
+			if w != nil {
+				s.mem.unwatch(w) // the reply that told of it was lost
+			}
+			if now, asked, exists = s.mem.wasAsked(e.ID); exists {
+				w, _ = s.mem.watch([]recipe.Entry{now})
+			}
+		})
+		switch {
+		case err != nil:
+			if w != nil {
+				s.mem.unwatch(w)
+			}
+			return s.gaveUp(ctx, err)
+		case !exists:
+			return recipe.ErrGone
+		case asked:
+			s.mem.unwatch(w)
+			return nil
+		}
+		select {
+		case <-w.fired:
+		case <-bound.Done():
+			s.mem.unwatch(w)
+			return s.gaveUp(ctx, nil)
+		}
+	}
 }

@@ -14,15 +14,20 @@ const (
 	xidEvent = -1 // of a watch's event
 	xidPing  = -2
 
-	opCreate     = 1
-	opGetData    = 4
-	opSync       = 9
-	opMulti      = 14
-	opClose      = -11
-	opSetWatches = 101
+	opCreate      = 1
+	opExists      = 3
+	opGetData     = 4
+	opSync        = 9
+	opGetChildren = 12
+	opClose       = -11
+	opSetWatches  = 101
 
-	eventDeleted = 2
-	eventChanged = 3
+	eventCreated  = 1
+	eventDeleted  = 2
+	eventChanged  = 3
+	eventChildren = 4
+
+	errNoNode = -101
 
 	headerSize = 16 // of a reply: xid, zxid, error
 )
@@ -61,7 +66,7 @@ type link struct {
 // A request is what is remembered of one until its reply comes.
 type request struct {
 	op   int32
-	path string // of a create or a getData
+	path string // of a create, or of a request that sets a watch
 	sent time.Time
 }
 
@@ -126,7 +131,7 @@ func (l *link) sending(p []byte) error {
 	case opCreate:
 		r.path, _ = text(p[12:])
 		l.wire.creating(r.path)
-	case opGetData:
+	case opGetData, opGetChildren, opExists:
 		path, rest := text(p[12:])
 		if len(rest) > 0 && rest[0] != 0 {
 			r.path = path // it sets a watch
@@ -203,9 +208,7 @@ func (l *link) received(body []byte) {
 		if len(body) >= 8 {
 			kind := int32(binary.BigEndian.Uint32(body))
 			path, _ := text(body[8:])
-			if kind == eventDeleted || kind == eventChanged {
-				l.wire.watched(path, false)
-			}
+			l.wire.fired(path, kind)
 		}
 		return
 	}
@@ -225,10 +228,10 @@ func (l *link) received(body []byte) {
 		l.wire.renewed(until)
 	case r.op == opCreate && failed == 0:
 		l.wire.created(r.path, zxid)
-	case r.op == opGetData && r.path != "" && failed == 0:
-		l.wire.watched(r.path, true)
 	case r.op == opClose:
 		l.wire.closed()
+	case r.path != "":
+		l.wire.watched(r.op, r.path, failed)
 	}
 	if zxid > 0 {
 		l.wire.awaitWatches(l)

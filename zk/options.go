@@ -28,6 +28,8 @@ type Options struct {
 	// Holder is what others see of this Store: 1024 bytes of printable text at most. Host name and process id if empty.
 	// It is not a place for secrets.
 	Holder string
+	// Name is needed where a MultiMutex has members on several stores: then each has one, the same in all processes.
+	Name string
 	// Logger gets what happens to the session and to clean-up. Nothing is logged if it is nil.
 	Logger *slog.Logger
 	// OnState is told how the Store stands with the service, from one goroutine, in order. It must return: Close waits

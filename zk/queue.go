@@ -385,6 +385,7 @@ func (s *Store) fill(ctx context.Context, in *session, e *recipe.Entry) (ephemer
 		return false, err
 	}
 	e.Value, e.Revision, e.Since = got.value, got.stat.Czxid, time.UnixMilli(got.stat.Ctime)
+	e.Version = got.stat.Mzxid
 	return got.stat.EphemeralOwner != 0, nil
 }
 

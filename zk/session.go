@@ -29,13 +29,14 @@ type session struct {
 
 	mu      sync.Mutex
 	ending  bool              // no new calls
-	watches map[string]*watch // by node, one for all who wait
+	watches map[string]*watch // by what they are for, one for all who wait
 }
 
 // A watch is a watch of the library's on a node. Nobody can take it back: it stays until it fires.
 type watch struct {
 	fired chan struct{} // closed when it has
 	stat  client.Stat   // of the node when it was set
+	data  []byte        // likewise
 }
 
 // openSession connects to one of the servers, and returns the session in it.

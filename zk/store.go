@@ -23,7 +23,11 @@ type Store struct {
 	keeper  recipe.Keeper[*session]
 }
 
-var _ recipe.Store = (*Store)(nil)
+var _ interface {
+	recipe.Store
+	recipe.Named
+	recipe.Asker
+} = (*Store)(nil)
 
 const (
 	// A call that may be made again is, after a random part of a time that doubles from retryFirst to retryMost.
@@ -70,6 +74,9 @@ func open(ctx context.Context, servers []string, options *Options) (*Store, erro
 	}
 	return s, nil
 }
+
+// Name returns the Name option.
+func (s *Store) Name() string { return s.options.Name }
 
 // Close ends all leases and all waiting on this Store with ErrClosed, and returns when everything that it started has
 // ended. Before, it ends the session, which frees what was held and takes what waited out of the queues. If ZooKeeper

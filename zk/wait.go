@@ -49,7 +49,7 @@ func (s *Store) wait(ctx context.Context, e recipe.Entry) error {
 			return err
 		}
 		bound, unbind := current.Bind(ctx)
-		err = current.wait(bound, e)
+		err = current.wait(bound, s.path(e.Queue), e)
 		unbind()
 		if err == nil || ctx.Err() != nil || current.Err() == nil {
 			return err
@@ -57,22 +57,44 @@ func (s *Store) wait(ctx context.Context, e recipe.Entry) error {
 	}
 }
 
-func (s *session) wait(ctx context.Context, e recipe.Entry) error {
-	w, err := s.watch(ctx, e.ID)
+func (s *session) wait(ctx context.Context, queue string, e recipe.Entry) error {
+	if e.Kind == recipe.Vacant {
+		return s.waitVacant(ctx, queue)
+	}
+	w, err := s.watch(ctx, e.ID, getW(e.ID))
 	switch {
 	case errors.Is(err, client.ErrNoNode):
 		return nil
 	case err != nil:
 		return err
-	}
-	switch {
-	case e.Kind == recipe.Size:
-		if w.stat.Mzxid != e.Revision {
-			return nil // it has changed since it was read
-		}
-	case w.stat.EphemeralOwner == 0:
+	case e.Kind == recipe.Size && w.stat.Mzxid != e.Revision, e.Version != 0 && w.stat.Mzxid != e.Version:
+		return nil // it has changed since it was read
+	case e.Kind != recipe.Size && w.stat.EphemeralOwner == 0:
 		return strayError(e.ID)
 	}
+	return w.wait(ctx)
+}
+
+// waitVacant waits until the queue has a child.
+func (s *session) waitVacant(ctx context.Context, queue string) error {
+	for {
+		w, err := s.watch(ctx, queue+"/", childrenW(queue))
+		if errors.Is(err, client.ErrNoNode) {
+			w, err = s.watch(ctx, queue+"/?", existsW(queue))
+		}
+		if err != nil {
+			return err
+		}
+		if w.stat.NumChildren > 0 {
+			return nil
+		}
+		if err := w.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *watch) wait(ctx context.Context) error {
 	select {
 	case <-w.fired:
 		return nil
@@ -81,37 +103,57 @@ func (s *session) wait(ctx context.Context, e recipe.Entry) error {
 	}
 }
 
-// watch returns the session's watch on the node. There is one for all who wait for it, and it is there until it fires,
+// A setting is a request that sets a watch.
+type setting func(*client.Conn) (data []byte, stat *client.Stat, fired <-chan client.Event, err error)
+
+func getW(path string) setting {
+	return func(c *client.Conn) ([]byte, *client.Stat, <-chan client.Event, error) { return c.GetW(path) }
+}
+
+func childrenW(path string) setting {
+	return func(c *client.Conn) ([]byte, *client.Stat, <-chan client.Event, error) {
+		_, stat, events, err := c.ChildrenW(path)
+		return nil, stat, events, err
+	}
+}
+
+func existsW(path string) setting {
+	return func(c *client.Conn) ([]byte, *client.Stat, <-chan client.Event, error) {
+		_, stat, events, err := c.ExistsW(path)
+		return nil, stat, events, err
+	}
+}
+
+// watch returns the session's watch of that name. There is one for all who wait for it, and it is there until it fires,
 // also when everybody has gone: the library cannot take it back.
-func (s *session) watch(ctx context.Context, path string) (*watch, error) {
+func (s *session) watch(ctx context.Context, name string, set setting) (*watch, error) {
 	s.mu.Lock()
-	w := s.watches[path]
+	w := s.watches[name]
 	s.mu.Unlock()
 	if w != nil {
 		return w, nil
 	}
 	w, _, err := retry(ctx, s, func(c *client.Conn) (*watch, error) {
-		_, stat, events, err := c.GetW(path)
+		data, stat, events, err := set(c)
 		if err != nil {
 			return nil, err
 		}
-		return s.watching(path, *stat, events), nil
+		return s.watching(name, &watch{fired: make(chan struct{}), stat: *stat, data: data}, events), nil
 	})
 	return w, err
 }
 
 // watching takes note of a watch that was set, also if whoever asked for it has gone, and waits for it to fire in a
 // goroutine that join waits for: the library ends all watches when it ends.
-func (s *session) watching(path string, stat client.Stat, events <-chan client.Event) *watch {
-	w := &watch{fired: make(chan struct{}), stat: stat}
+func (s *session) watching(name string, w *watch, events <-chan client.Event) *watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watches[path] = w
+	s.watches[name] = w
 	s.calls.Go(func() {
 		<-events
 		s.mu.Lock()
-		if s.watches[path] == w {
-			delete(s.watches, path)
+		if s.watches[name] == w {
+			delete(s.watches, name)
 		}
 		s.mu.Unlock()
 		close(w.fired)

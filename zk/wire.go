@@ -29,7 +29,7 @@ type wire struct {
 	last      error              // why there was no connection last
 	links     int                // made so far
 	pending   map[string]*making // creates, by the path that was asked for
-	watches   map[string]bool    // the paths that the library has watches on
+	watches   map[spot]bool      // what the library has watches on
 	restoring *link              // a link on which the library has yet to set its watches again
 	restored  chan struct{}      // closed when it has
 }
@@ -45,7 +45,7 @@ func newWire(asked time.Duration, dialer func(context.Context, string, string) (
 	w := &wire{
 		dialer: dialer, asked: asked,
 		open: make(chan struct{}), ended: make(chan struct{}),
-		pending: map[string]*making{}, watches: map[string]bool{},
+		pending: map[string]*making{}, watches: map[spot]bool{},
 	}
 	w.life, w.end = context.WithCancelCause(context.Background())
 	return w
@@ -216,14 +216,42 @@ func (w *wire) created(path string, zxid int64) {
 	}
 }
 
-// watched is told that the library is about to learn of a watch on path, or of its end.
-func (w *wire) watched(path string, on bool) {
+// A spot is what a watch of the library's is on: a kind of watch, by the request that sets it, on a path.
+type spot struct {
+	op   int32
+	path string
+}
+
+// watched is told that the library is about to learn of a watch: of any on success, and of one on a node that is not
+// there yet.
+func (w *wire) watched(op int32, path string, failed int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if on {
-		w.watches[path] = true
-	} else {
-		delete(w.watches, path)
+	switch {
+	case failed == 0 && op == opExists:
+		w.watches[spot{opGetData, path}] = true // the library keeps the two together
+	case failed == 0, failed == errNoNode && op == opExists:
+		w.watches[spot{op, path}] = true
+	}
+}
+
+// fired is told that the library is about to learn of an event, after which it forgets the watches on it.
+func (w *wire) fired(path string, kind int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ops []int32
+	switch kind {
+	case eventCreated:
+		ops = []int32{opExists}
+	case eventChanged:
+		ops = []int32{opExists, opGetData}
+	case eventChildren:
+		ops = []int32{opGetChildren}
+	case eventDeleted:
+		ops = []int32{opExists, opGetData, opGetChildren}
+	}
+	for _, op := range ops {
+		delete(w.watches, spot{op, path})
 	}
 }
 

@@ -48,8 +48,9 @@ var rules = []rule{
 	{
 		of:    farsync,
 		ours:  []string{"recipe"},
-		never: append([]string{thirdParty}, testOnly...),
-		why:   "the primitives run on any Store, so a program builds the one backend that it imports itself",
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
+		why: "the primitives run on any Store, so a program builds the one backend that it imports itself; " +
+			"golang.org/x/sync is what a Pool is made of",
 	},
 	{
 		of:    "etcd",
@@ -132,7 +133,7 @@ func TestRulesRefuse(t *testing.T) {
 	}{
 		{from: module, to: module + "/etcd"},
 		{from: module, to: module + "/storetest"},
-		{from: module, to: "golang.org/x/sync/errgroup"},
+		{from: module, to: "github.com/petermattis/goid"},
 		{from: module + "/recipe", to: module},
 		{from: module + "/recipe", to: "testing/synctest", standard: true},
 		{from: module + "/etcd", to: module},

@@ -1,0 +1,180 @@
+package farsync
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// ErrNoLeader: nobody stands for the election.
+var ErrNoLeader = errors.New("farsync: no leader")
+
+// An Election makes one of many candidates the leader, until it resigns or is lost. Curator calls it LeaderLatch, and
+// takes part in the same election; so do etcdctl elect and concurrency.Election.
+//
+// Candidates lead in the order in which they came. Leadership is never handed on within a process.
+//
+// All methods may be called by many goroutines at once.
+type Election struct {
+	store recipe.Store
+	path  string
+}
+
+// NewElection returns an election on path, with the same rules for the arguments as NewMutex.
+func NewElection(store recipe.Store, path string) *Election {
+	check("NewElection", store, path)
+	return &Election{store, path}
+}
+
+// Campaign stands for election, waits until elected, and returns a lease on the leadership: its Release resigns. The
+// value is what observers see, 64 KiB at most; nil means the Holder of the store. The errors, and the state after one,
+// are those of Mutex.Lock.
+func (e *Election) Campaign(ctx context.Context, value []byte) (*Lease, error) {
+	// A gate for this campaign alone, so that nothing is handed on.
+	gate := recipe.NewGate(e.store, recipe.Request{
+		Queue: e.path, Kind: recipe.Candidate, Units: 1, Value: value, Rule: recipe.ExclusiveRule(),
+	})
+	return acquire(ctx, "campaign", e.store, e.path, gate.Acquire)
+}
+
+var errNotLeader = errors.New("farsync: not a lease of this election")
+
+// Proclaim changes the value that observers see, while lease leads. On error it was changed or not, if ctx ended before
+// anybody answered, and not otherwise; the lease is as it was, unless the error wraps ErrLost.
+func (e *Election) Proclaim(ctx context.Context, lease *Lease, value []byte) error {
+	if lease.store != e.store || lease.path != e.path {
+		return wrap("proclaim", e.path, errNotLeader)
+	}
+	if value == nil {
+		value = []byte{}
+	}
+	return wrap("proclaim", e.path, lease.hold.Proclaim(ctx, value))
+}
+
+// Lead campaigns, runs fn while it leads, waits for fn to return, and resigns. The context that fn gets is done when ctx
+// is, or when the leadership is lost; since the next leader is elected no sooner than Lead resigns, or the loss, fn must
+// then stop at once.
+//
+// If the leadership was lost while fn ran, Lead campaigns again once fn has returned, and runs it again. Otherwise it
+// returns what fn returned; or why it could not campaign, as Campaign does.
+func (e *Election) Lead(ctx context.Context, value []byte, fn func(ctx context.Context, token Token) error) error {
+	for {
+		lost, err := e.term(ctx, value, fn)
+		if !lost || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// term is one time of leadership.
+func (e *Election) term(
+	ctx context.Context, value []byte, fn func(ctx context.Context, token Token) error,
+) (lost bool, err error) {
+	lease, err := e.Campaign(ctx, value)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		released := lease.Release()
+		if errors.Is(released, ErrLost) || errors.Is(released, ErrClosed) {
+			lost = errors.Is(released, ErrLost)
+			err = errors.Join(err, released)
+		}
+	}()
+	under, cancel := lease.Context(ctx)
+	defer cancel()
+	return false, fn(under, lease.Token())
+}
+
+// A Leader is who leads.
+type Leader struct {
+	// Value is what the leader says of itself.
+	Value []byte
+	// Token is the fencing token of its lease.
+	Token Token
+}
+
+// Leader returns who leads. ErrNoLeader: nobody stands for the election. By the time it returns another may lead, so it
+// is for finding the leader, and never for deciding that one is.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	leader, _, err := e.leader(ctx)
+	return leader, wrap("leader", e.path, err)
+}
+
+// leader returns who leads, and the entry to wait for until that may have changed: if there is no leader, the one that
+// stands for the empty queue.
+func (e *Election) leader(ctx context.Context) (Leader, recipe.Entry, error) {
+	if err := recipe.CheckPath(e.path); err != nil {
+		return Leader{}, recipe.Entry{}, err
+	}
+	entries, err := e.store.Entries(ctx, e.path)
+	if err != nil {
+		return Leader{}, recipe.Entry{}, err
+	}
+	if len(entries) == 0 {
+		return Leader{}, recipe.Entry{Queue: e.path, Kind: recipe.Vacant}, ErrNoLeader
+	}
+	first := entries[0]
+	return Leader{Value: first.Value, Token: makeToken(first.Revision, 0)}, first, nil
+}
+
+const (
+	// An observer looks again after a random part of a time that doubles from observeFirst to observeMost, while the
+	// service does not answer.
+	observeFirst = 20 * time.Millisecond
+	observeMost  = 2 * time.Second
+	// observeAgain is after how long it looks although nothing was told, at least.
+	observeAgain = 30 * time.Second
+)
+
+// Observe yields who leads, first and whenever that changes or the leader proclaims another value. A vacancy is yielded
+// as ErrNoLeader, trouble with the service as its error; neither ends it. Of changes that come quickly one after
+// another some may be left out, never the last.
+//
+// It ends when the loop is left; when ctx is done, after a last yield of its error; and likewise when the Store is closed
+// or the path is not valid.
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		var last recipe.Entry
+		told := false
+		for delay := observeFirst; ; {
+			leader, now, err := e.leader(ctx)
+			known := err == nil || errors.Is(err, ErrNoLeader)
+			changed := !told || now.ID != last.ID || now.Version != last.Version
+			if !known || changed {
+				if !yield(leader, wrap("observe", e.path, err)) {
+					return
+				}
+			}
+			if ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrName) {
+				return
+			}
+			if !known {
+				told = false // what was told may be over
+				_ = recipe.Pause(ctx, rand.N(delay))
+				delay = min(2*delay, observeMost)
+				continue
+			}
+			last, told, delay = now, true, observeFirst
+			e.await(ctx, now)
+		}
+	}
+}
+
+// await waits until what was seen may have changed. Why it returns does not matter: the next look tells.
+func (e *Election) await(ctx context.Context, seen recipe.Entry) {
+	ctx, cancel := context.WithTimeout(ctx, observeAgain+rand.N(observeAgain/2))
+	defer cancel()
+	_ = e.store.Wait(ctx, seen)
+}
+
+// Candidates returns who leads and who stands for election, in order, as Mutex.Participants does. Holder is the value
+// that a candidate campaigned with.
+func (e *Election) Candidates(ctx context.Context) ([]Participant, error) {
+	list, err := participants(ctx, e.store, e.path)
+	return list, wrap("candidates", e.path, err)
+}
