@@ -77,7 +77,8 @@ func acquire(
 // then stop, and it is waited for. The token is the lease's.
 //
 // The error is that of Lock if fn was not run. Else it is fn's, joined with ErrLost if the lease was lost before fn
-// returned: also when fn succeeded, for then somebody else may have been at it at the same time.
+// returned: also when fn succeeded, for then somebody else may have been at it at the same time. ErrLost does not say that
+// what fn did had no effect: whether to do it again is for the resource to tell.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, token Token) error) error {
 	return m.DoAtLeast(ctx, 0, fn)
 }

@@ -4,7 +4,9 @@ package farsync
 // Over the exclusive holders of one path it strictly increases, also over restarts of everybody, over lost sessions,
 // and over turns that are handed on within a process.
 //
-// A resource that is to be protected remembers the highest token it has seen and refuses a request with a lower one.
+// A resource that is to be protected remembers the highest token it has seen and refuses a request with a lower one. A
+// read that a write depends on counts as a request: if it does not bring the token along, a late write may still be
+// let in between the two.
 // The tokens of readers and of permits identify, but do not fence those who hold at the same time from one another.
 //
 // Its layout is revision<<8 | turn. The revision is the one at which the store made the lease's entry (etcd: create

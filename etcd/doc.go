@@ -18,11 +18,16 @@
 // A key without a lease under the path would block everybody behind it for ever. Lock then fails with an error that
 // names the key.
 //
-// The value of a key is who holds or waits, and since when, on a line each.
+// The value of a key is who holds or waits, and since when, on a line each; that of a candidate in an election, begun
+// with c-, is its own, as etcdctl elect and concurrency.Election have it. Readers' keys begin with r-, writers' with w-: a
+// writer's key that was put a second time is a reader's. A semaphore's keys begin with s<units>-, and its size is in the
+// key that is the path itself: "<declared> <current>". A request to give a key back is the key <path>!ask/<name>.
 //
 // # What it needs
 //
 // With authentication on, the client's user needs READWRITE on the prefix of the paths, which must end in a slash.
+//
+// The client logs its retries to standard error unless it is given a Logger of its own.
 //
 // Give the client a DialKeepAliveTime and a DialKeepAliveTimeout: without, a connection whose other end went away
 // silently is noticed late. No lease is kept too long by that, but a waiter may be told late that its turn has come.
