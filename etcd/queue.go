@@ -14,9 +14,9 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// pageSize is how many keys the limited reads ask for: enough to show a short queue whole, little enough that it
-// costs the server the same however long the queue is.
-const pageSize = 16
+// pageSize is how many keys a join is shown: enough for the whole of most queues, so that no further read is needed to
+// know what is ahead, and few enough that a long queue does not hold up the server's writes.
+const pageSize = 128
 
 // Join makes the entry's key in one transaction, which also shows the beginning of the queue in key order. If that is
 // all there is, no further read is needed to know what is ahead. If the session ends meanwhile, Join begins again in

@@ -30,7 +30,7 @@ func TestContendedLockReadsTwiceAndWatchesOnce(t *testing.T) {
 	server := embedtest.Etcd(t)
 	// queue is how many wait already. In a short queue the join shows all; in a long one it takes a read to find
 	// the predecessor.
-	for _, row := range []struct{ queue, waiting int }{{1, 1}, {40, 2}} {
+	for _, row := range []struct{ queue, waiting int }{{1, 1}, {40, 1}, {140, 2}} {
 		t.Run(fmt.Sprint(row.queue, " ahead"), func(t *testing.T) {
 			path := fmt.Sprint("/contended", row.queue)
 			others := newStore(t, server.Endpoint(), nil)
@@ -103,9 +103,9 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 			granted <- lease
 		})
 	}
-	// The first 15 were shown the whole queue when they joined; the others had to look for their predecessor. Then each
+	// The first 127 were shown the whole queue when they joined; the others had to look for their predecessor. Then each
 	// closed the gap of its watch. After that, a read is a wake-up.
-	sent.sinceWhen(t, "KV/Range", 15+2*(waiters-15))
+	sent.sinceWhen(t, "KV/Range", 127+2*(waiters-127))
 	lease := holder
 	for range waiters {
 		sent.since()
