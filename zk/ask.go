@@ -14,23 +14,13 @@ const revoke = "__REVOKE__"
 
 // Ask writes Curator's word to the entry's node. A holder of Curator's that has made its lock revocable is told by it.
 func (s *Store) Ask(ctx context.Context, e recipe.Entry) error {
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	current, err := s.keeper.Session(in)
-	if err != nil {
-		return s.keeper.Verdict(ctx, err)
-	}
-	in, unbind := current.Bind(in)
-	defer unbind()
-	_, _, err = retry(in, current, func(c *client.Conn) (*client.Stat, error) { return c.Set(e.ID, []byte(revoke), -1) })
-	switch {
-	case errors.Is(err, client.ErrNoNode):
-		return recipe.ErrGone
-	case err != nil:
-		return s.keeper.Verdict(ctx, err)
-	default:
-		return nil
-	}
+	return s.inSession(ctx, func(ctx context.Context, in *session) error {
+		_, _, err := retry(ctx, in, func(c *client.Conn) (*client.Stat, error) { return c.Set(e.ID, []byte(revoke), -1) })
+		if errors.Is(err, client.ErrNoNode) {
+			return recipe.ErrGone
+		}
+		return err
+	})
 }
 
 // Asked waits until Curator's word is in the entry's node.
@@ -63,5 +53,5 @@ func (s *Store) asked(ctx context.Context, in *session, e recipe.Entry) (bool, e
 	if string(w.data) == revoke {
 		return true, nil
 	}
-	return false, w.wait(ctx)
+	return false, in.await(ctx, w)
 }

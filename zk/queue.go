@@ -55,7 +55,7 @@ func (s *Store) join(ctx context.Context, r recipe.Request, in *session) (recipe
 	}
 	var blockers []recipe.Entry
 	if r.Kind == recipe.Permit {
-		err = s.declare(ctx, in, r.Queue, r.Size, 0, names, 1)
+		err = s.declare(ctx, in, r.Queue, r.Size, 0, names, aheadOf(e, names))
 	}
 	if err == nil {
 		blockers, err = s.decide(ctx, in, e, r.Rule, names)
@@ -234,6 +234,12 @@ func (s *Store) decide(
 	return recipe.Sized(e, ahead, size)
 }
 
+// aheadOf returns how many are ahead of e.
+func aheadOf(e recipe.Entry, names []string) int {
+	own := nameOf(e.ID)
+	return max(0, slices.IndexFunc(arrange(names, e.Kind), func(n node) bool { return n.name == own }))
+}
+
 // entries returns nodes as entries. Their revisions are not known.
 func entries(queue, path string, nodes []node) []recipe.Entry {
 	list := make([]recipe.Entry, len(nodes))
@@ -284,15 +290,43 @@ func (s *Store) sessionOf(ctx context.Context, e recipe.Entry) (*session, error)
 	return current, err
 }
 
+// inSession calls f with a session that is alive, and a context that ends with it; if it ends meanwhile, again with the
+// next.
+func (s *Store) inSession(ctx context.Context, f func(ctx context.Context, in *session) error) error {
+	in, leave := s.keeper.Enter(ctx)
+	defer leave()
+	for {
+		current, err := s.keeper.Session(in)
+		if err != nil {
+			return s.keeper.Verdict(ctx, err)
+		}
+		bound, unbind := current.Bind(in)
+		err = f(bound, current)
+		unbind()
+		switch {
+		case err == nil:
+			return nil
+		case in.Err() != nil || current.Err() == nil:
+			return s.keeper.Verdict(ctx, err)
+		}
+	}
+}
+
 // Peek reads the names in the queue.
-func (s *Store) Peek(ctx context.Context, r recipe.Request) ([]recipe.Entry, error) {
-	names, current, err := s.look(ctx, r.Queue)
+func (s *Store) Peek(ctx context.Context, r recipe.Request) (blockers []recipe.Entry, err error) {
+	err = s.inSession(ctx, func(ctx context.Context, in *session) error {
+		blockers, err = s.peek(ctx, in, r)
+		return err
+	})
+	return blockers, err
+}
+
+func (s *Store) peek(ctx context.Context, in *session, r recipe.Request) ([]recipe.Entry, error) {
+	names, err := s.look(ctx, in, r.Queue)
 	if err != nil {
 		return nil, err
 	}
-	// A foreign child that sorts behind any sequence is ahead of nobody: the node of another queue, most likely.
-	nodes := slices.DeleteFunc(arrange(names, r.Kind), func(n node) bool { return n.order > lastSequence })
-	queued := entries(r.Queue, s.path(r.Queue), nodes)
+	queued := entries(r.Queue, s.path(r.Queue), queuedOf(names, r.Kind))
 	e := recipe.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
 	if r.Kind != recipe.Permit {
 		return r.Rule.Blockers(e, queued), nil
@@ -300,34 +334,44 @@ func (s *Store) Peek(ctx context.Context, r recipe.Request) ([]recipe.Entry, err
 	if len(queued) == 0 {
 		return nil, nil // Join sees to the size
 	}
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	if err = s.declare(in, current, r.Queue, r.Size, 0, names, 0); err != nil {
-		return nil, s.keeper.Verdict(ctx, err)
+	if err = s.declare(ctx, in, r.Queue, r.Size, 0, names, len(queued)); err != nil {
+		return nil, err
 	}
-	size, err := s.size(in, current, r.Queue)
+	size, err := s.size(ctx, in, r.Queue)
 	if err != nil {
-		return nil, s.keeper.Verdict(ctx, err)
+		return nil, err
 	}
 	return recipe.Sized(e, queued, size)
 }
 
+// queuedOf returns the children that an entry that joined now would have ahead of it. A foreign one that sorts behind any
+// sequence is ahead of nobody: the node of another queue, most likely.
+func queuedOf(names []string, family recipe.Kind) []node {
+	return slices.DeleteFunc(arrange(names, family), func(n node) bool { return n.order > lastSequence })
+}
+
 // Entries reads the queue and every node in it. Those that go meanwhile are left out, and so are the nodes of queues
 // further down.
-func (s *Store) Entries(ctx context.Context, queue string) ([]recipe.Entry, error) {
-	names, current, err := s.look(ctx, queue)
+func (s *Store) Entries(ctx context.Context, queue string) (list []recipe.Entry, err error) {
+	err = s.inSession(ctx, func(ctx context.Context, in *session) error {
+		list, err = s.entries(ctx, in, queue)
+		return err
+	})
+	return list, err
+}
+
+func (s *Store) entries(ctx context.Context, in *session, queue string) ([]recipe.Entry, error) {
+	names, err := s.look(ctx, in, queue)
 	if err != nil {
 		return nil, err
 	}
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
 	nodes := arrange(names, familyOf(names))
 	list := entries(queue, s.path(queue), nodes)
-	group, each := errgroup.WithContext(in)
+	group, each := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for i := range list {
 		group.Go(func() error {
-			ephemeral, err := s.fill(each, current, &list[i])
+			ephemeral, err := s.fill(each, in, &list[i])
 			if err == nil && !ephemeral && nodes[i].order <= lastSequence {
 				return strayError(list[i].ID)
 			}
@@ -338,33 +382,19 @@ func (s *Store) Entries(ctx context.Context, queue string) ([]recipe.Entry, erro
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, s.keeper.Verdict(ctx, err)
+		return nil, err
 	}
 	return slices.DeleteFunc(list, func(e recipe.Entry) bool { return e.Revision == 0 }), nil
 }
 
 // look reads the names in a queue. The server may be behind the leader by a moment, and show what has just gone. A queue
 // that was never used is empty.
-func (s *Store) look(ctx context.Context, queue string) ([]string, *session, error) {
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	for {
-		current, err := s.keeper.Session(in)
-		if err != nil {
-			return nil, nil, s.keeper.Verdict(ctx, err)
-		}
-		bound, unbind := current.Bind(in)
-		names, err := s.children(bound, current, s.path(queue))
-		unbind()
-		switch {
-		case err == nil:
-			return names, current, nil
-		case errors.Is(err, client.ErrNoNode):
-			return nil, current, nil
-		case in.Err() != nil || current.Err() == nil:
-			return nil, nil, s.keeper.Verdict(ctx, err)
-		}
+func (s *Store) look(ctx context.Context, in *session, queue string) ([]string, error) {
+	names, err := s.children(ctx, in, s.path(queue))
+	if errors.Is(err, client.ErrNoNode) {
+		return nil, nil
 	}
+	return names, err
 }
 
 // fill reads what an entry's name does not tell, and reports whether its node goes with its session. A node that has

@@ -34,9 +34,11 @@ type session struct {
 
 // A watch is a watch of the library's on a node. Nobody can take it back: it stays until it fires.
 type watch struct {
-	fired chan struct{} // closed when it has
-	stat  client.Stat   // of the node when it was set
-	data  []byte        // likewise
+	name   string
+	fired  <-chan client.Event // gets an event and is closed
+	stat   client.Stat         // of the node when it was set
+	data   []byte              // likewise
+	minded bool                // a goroutine waits for it; guarded by the session
 }
 
 // openSession connects to one of the servers, and returns the session in it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	client "github.com/go-zookeeper/zk"
 
@@ -52,16 +53,24 @@ func (s *Store) size(ctx context.Context, in *session, queue string) (recipe.Ent
 	}, nil
 }
 
+// lookAgain is how often, and lookAgainAfter after which time each, a size that differs is read again.
+const (
+	lookAgain      = 3
+	lookAgainAfter = 30 * time.Millisecond
+)
+
 // declare makes sure that the queue has the declared size, and the current one unless that is 0. A size that was
-// declared before is declared anew if nobody is in the queue but own entries of the caller's, of which there are so many
-// among names.
+// declared before is declared anew by whoever has nobody ahead in the queue. names are all the children.
+//
+// That somebody is ahead does not tell that the size is in use: it may have joined just now, and be about to declare the
+// size anew, or to find that it cannot and leave.
 func (s *Store) declare(
-	ctx context.Context, in *session, queue string, declared, current int64, names []string, own int,
+	ctx context.Context, in *session, queue string, declared, current int64, names []string, ahead int,
 ) error {
 	if slices.Contains(names, "leases") || slices.Contains(names, "locks") {
 		return curatorError(s.path(queue))
 	}
-	for {
+	for looks := 0; ; {
 		d, err := s.sizeData(ctx, in, queue)
 		if err != nil {
 			return err
@@ -71,8 +80,14 @@ func (s *Store) declare(
 		switch {
 		case ok && was == declared && (current == 0 || current == now):
 			return nil
-		case ok && was != declared && len(names) > own:
-			return recipe.SizeError(was, declared)
+		case ok && was != declared && ahead > 0:
+			if looks++; looks > lookAgain {
+				return recipe.SizeError(was, declared)
+			}
+			if err := recipe.Pause(ctx, lookAgainAfter); err != nil {
+				return err
+			}
+			continue
 		}
 		if current != 0 {
 			next = current
@@ -89,46 +104,41 @@ func (s *Store) declare(
 
 // Resize sets the data of the queue's node. Those who wait for it watch it.
 func (s *Store) Resize(ctx context.Context, queue string, declared, size int64) error {
-	names, current, err := s.look(ctx, queue)
-	if err != nil {
-		return err
-	}
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	in, unbind := current.Bind(in)
-	defer unbind()
-	err = s.declare(in, current, queue, declared, size, names, 0)
-	if errors.Is(err, client.ErrNoNode) {
-		if err = s.makeParents(in, current, s.path(queue)); err == nil {
-			err = s.declare(in, current, queue, declared, size, names, 0)
+	return s.inSession(ctx, func(ctx context.Context, in *session) error {
+		names, err := s.look(ctx, in, queue)
+		if err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return s.keeper.Verdict(ctx, err)
-	}
-	return nil
+		ahead := len(queuedOf(names, recipe.Permit))
+		err = s.declare(ctx, in, queue, declared, size, names, ahead)
+		if errors.Is(err, client.ErrNoNode) {
+			if err = s.makeParents(ctx, in, s.path(queue)); err == nil {
+				err = s.declare(ctx, in, queue, declared, size, names, ahead)
+			}
+		}
+		return err
+	})
 }
 
 // Size reads the data of the queue's node.
 func (s *Store) Size(ctx context.Context, queue string) (declared, current int64, err error) {
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	now, err := s.keeper.Session(in)
+	err = s.inSession(ctx, func(ctx context.Context, in *session) error {
+		d, err := s.sizeData(ctx, in, queue)
+		switch {
+		case errors.Is(err, client.ErrNoNode):
+			return nil
+		case err != nil:
+			return err
+		}
+		var ok bool
+		declared, current, ok = parseSize(d.data)
+		if !ok && len(d.data) > 0 {
+			return notSizeError(s.path(queue))
+		}
+		return nil
+	})
 	if err != nil {
-		return 0, 0, s.keeper.Verdict(ctx, err)
-	}
-	bound, unbind := now.Bind(in)
-	defer unbind()
-	d, err := s.sizeData(bound, now, queue)
-	switch {
-	case errors.Is(err, client.ErrNoNode):
-		return 0, 0, nil
-	case err != nil:
-		return 0, 0, s.keeper.Verdict(ctx, err)
-	}
-	declared, current, ok := parseSize(d.data)
-	if !ok && len(d.data) > 0 {
-		return 0, 0, notSizeError(s.path(queue))
+		return 0, 0, err
 	}
 	return declared, current, nil
 }

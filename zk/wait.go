@@ -25,6 +25,12 @@ var errChanged = errors.New("changed")
 func (s *Store) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
 	in, leave := s.keeper.Enter(ctx)
 	defer leave()
+	if len(anyOf) == 1 {
+		if err := s.wait(in, anyOf[0]); err != nil {
+			return s.keeper.Verdict(ctx, err)
+		}
+		return nil
+	}
 	group, first := errgroup.WithContext(in)
 	for _, e := range anyOf {
 		group.Go(func() error {
@@ -72,7 +78,7 @@ func (s *session) wait(ctx context.Context, queue string, e recipe.Entry) error 
 	case e.Kind != recipe.Size && w.stat.EphemeralOwner == 0:
 		return strayError(e.ID)
 	}
-	return w.wait(ctx)
+	return s.await(ctx, w)
 }
 
 // waitVacant waits until the queue has a child.
@@ -88,18 +94,42 @@ func (s *session) waitVacant(ctx context.Context, queue string) error {
 		if w.stat.NumChildren > 0 {
 			return nil
 		}
-		if err := w.wait(ctx); err != nil {
+		if err := s.await(ctx, w); err != nil {
 			return err
 		}
 	}
 }
 
-func (w *watch) wait(ctx context.Context) error {
+// await waits for the watch to fire. The library sends an event and closes the channel, so that all who wait are told.
+func (s *session) await(ctx context.Context, w *watch) error {
 	select {
 	case <-w.fired:
+		s.forget(w)
 		return nil
 	case <-ctx.Done():
+		s.mind(w)
 		return context.Cause(ctx)
+	}
+}
+
+// mind sees to it that a watch which nobody may be waiting for any more is forgotten when it fires.
+func (s *session) mind(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !w.minded && s.watches[w.name] == w && !s.ending {
+		w.minded = true
+		s.calls.Go(func() { // ends at the latest with the session, when the library ends all watches
+			<-w.fired
+			s.forget(w)
+		})
+	}
+}
+
+func (s *session) forget(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watches[w.name] == w {
+		delete(s.watches, w.name)
 	}
 }
 
@@ -131,32 +161,26 @@ func (s *session) watch(ctx context.Context, name string, set setting) (*watch, 
 	w := s.watches[name]
 	s.mu.Unlock()
 	if w != nil {
-		return w, nil
+		select {
+		case <-w.fired:
+			s.forget(w)
+		default:
+			return w, nil
+		}
 	}
 	w, _, err := retry(ctx, s, func(c *client.Conn) (*watch, error) {
 		data, stat, events, err := set(c)
 		if err != nil {
 			return nil, err
 		}
-		return s.watching(name, &watch{fired: make(chan struct{}), stat: *stat, data: data}, events), nil
+		w := &watch{name: name, fired: events, stat: *stat, data: data}
+		s.mu.Lock()
+		s.watches[name] = w
+		s.mu.Unlock()
+		if ctx.Err() != nil {
+			s.mind(w) // whoever asked for it has gone
+		}
+		return w, nil
 	})
 	return w, err
-}
-
-// watching takes note of a watch that was set, also if whoever asked for it has gone, and waits for it to fire in a
-// goroutine that join waits for: the library ends all watches when it ends.
-func (s *session) watching(name string, w *watch, events <-chan client.Event) *watch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watches[name] = w
-	s.calls.Go(func() {
-		<-events
-		s.mu.Lock()
-		if s.watches[name] == w {
-			delete(s.watches, name)
-		}
-		s.mu.Unlock()
-		close(w.fired)
-	})
-	return w
 }
