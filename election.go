@@ -10,7 +10,7 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// ErrNoLeader: nobody stands for the election.
+// ErrNoLeader is the error of an election in which nobody stands.
 var ErrNoLeader = errors.New("farsync: no leader")
 
 // An Election makes one of many candidates the leader, until it resigns or is lost. Curator calls it LeaderLatch, and
@@ -150,7 +150,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 					return
 				}
 			}
-			if ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrName) {
+			if !known && (ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrName)) {
 				return
 			}
 			if !known {

@@ -21,7 +21,7 @@ type Lease struct {
 	store recipe.Store
 	path  string
 	token Token
-	reads bool   // it is a reader's
+	rw    bool   // it is of an RWMutex
 	leave func() // called once, when it is about to be released; may be nil
 	left  sync.Once
 
@@ -59,8 +59,9 @@ func (l *Lease) Err() error { return l.hold.Err() }
 // clock as Lease.Err does. The caller must call cancel when the work is over.
 func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancel = bind(parent, l, l.hold.AfterEnd)
-	if l.reads {
-		ctx = context.WithValue(ctx, readKey{l.store, l.path}, l)
+	if l.rw {
+		outer, _ := parent.Value(underKey{l.store, l.path}).(*under)
+		ctx = context.WithValue(ctx, underKey{l.store, l.path}, &under{l, outer})
 	}
 	return ctx, cancel
 }
@@ -77,6 +78,7 @@ func (l *Lease) Release() error {
 		l.left.Do(l.leave)
 	}
 	err := l.hold.Release()
+	l.listen.Do(func() {}) // who has not begun to listen does not begin any more
 	l.ears.Wait()
 	return wrap("release", l.path, err)
 }
@@ -86,17 +88,8 @@ func (l *Lease) Release() error {
 // stays open when the lease ends, and where the store cannot carry such requests.
 func (l *Lease) Asked() <-chan struct{} {
 	l.listen.Do(func() {
-		asker, ok := l.store.(recipe.Asker)
-		entries := l.Entries()
-		if !ok || len(entries) == 0 {
-			return
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		stop := l.hold.AfterEnd(cancel)
 		l.ears.Go(func() { // ends with the lease; Release joins it
-			defer cancel()
-			defer stop()
-			if asker.Asked(ctx, entries[0]) == nil {
+			if l.hold.Asked(context.Background()) == nil {
 				close(l.asked)
 			}
 		})
@@ -108,10 +101,16 @@ func (l *Lease) Asked() <-chan struct{} {
 // that guard commits only while the lease is held. It returns none once the lease has ended.
 func (l *Lease) Entries() []recipe.Entry { return l.hold.Entries() }
 
-// A readKey is the key under which a context holds a reader's lease, for a writer of the same lock who is given it.
-type readKey struct {
+// An underKey is the key under which a context holds what it is under, for a writer of the same lock who is given it.
+type underKey struct {
 	store recipe.Store
 	path  string
+}
+
+// An under is a lease of an RWMutex whose Context made the context, and what that one's parent was under.
+type under struct {
+	lease *Lease
+	outer *under
 }
 
 // bind returns a context that ends with parent or with the lease, with the cause.

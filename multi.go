@@ -75,6 +75,10 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	for n, i := range m.order {
 		lease, err := m.members[i].Lock(under)
 		if err != nil {
+			if ctx.Err() == nil && under.Err() != nil {
+				// It was not the caller who gave up.
+				err = wrap("lock", m.members[i].path, context.Cause(under))
+			}
 			return nil, errors.Join(err, l.release(n))
 		}
 		l.leases[i] = lease

@@ -1,3 +1,4 @@
+//nolint:forbidigo // time is that of a bubble
 package farsync_test
 
 import (
@@ -34,9 +35,23 @@ func bubble(t *testing.T, f func(t *testing.T, service *storetest.Mem, one, two 
 }
 
 func lock(t *testing.T, mu *farsync.Mutex) *farsync.Lease {
+	t.Helper()
 	lease, err := mu.Lock(t.Context())
 	require.NoError(t, err)
 	return lease
+}
+
+// locking locks in a goroutine, and sends the lease.
+func locking(t *testing.T, mu *farsync.Mutex) <-chan *farsync.Lease {
+	got := make(chan *farsync.Lease, 1)
+	go func() {
+		lease, err := mu.Lock(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		got <- lease
+	}()
+	return got
 }
 
 func TestBadNamesAreRefusedBeforeAnyRequest(t *testing.T) {
@@ -105,8 +120,7 @@ func TestTokensRiseOverHandOversTurnsAndSessions(t *testing.T) {
 		}
 		first := lock(t, a)
 		next(first)
-		turn := make(chan *farsync.Lease)
-		go func() { turn <- lock(t, a) }()
+		turn := locking(t, a)
 		synctest.Wait()
 		require.NoError(t, first.Release())
 		second := <-turn
@@ -157,8 +171,9 @@ func TestLeaseEndsAtItsDeadlineToTheInstant(t *testing.T) {
 		service.Partition(one, true)
 		deadline := lease.Deadline()
 		next := make(chan time.Time)
+		second := locking(t, farsync.NewMutex(two, "/a"))
 		go func() {
-			lock(t, farsync.NewMutex(two, "/a"))
+			<-second
 			next <- time.Now()
 		}()
 		<-lease.Done()
@@ -249,14 +264,12 @@ func TestDoAtLeastEndsEarlyWithItsContext(t *testing.T) {
 func TestParticipantsAreListedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := storetest.NewMem()
-		var leases []chan *farsync.Lease
+		var leases []<-chan *farsync.Lease
 		for i := range 3 {
 			store := service.Open(&storetest.MemOptions{Holder: fmt.Sprint("worker ", i)})
 			defer store.Close()
-			got := make(chan *farsync.Lease, 1)
-			go func() { got <- lock(t, farsync.NewMutex(store, "/a")) }()
+			leases = append(leases, locking(t, farsync.NewMutex(store, "/a")))
 			synctest.Wait()
-			leases = append(leases, got)
 			time.Sleep(time.Second)
 		}
 		looker := service.Open(nil)

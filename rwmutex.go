@@ -46,7 +46,7 @@ func (rw *RWMutex) Lock(ctx context.Context) (*Lease, error) {
 	if err := rw.upgrade(ctx); err != nil {
 		return nil, wrap("lock", rw.path, err)
 	}
-	return acquire(ctx, "lock", rw.store, rw.path, rw.writers.Acquire)
+	return rw.acquire(ctx, "lock", rw.writers.Acquire)
 }
 
 // TryLock is Lock without waiting for others, as Mutex.TryLock is.
@@ -54,29 +54,36 @@ func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	if err := rw.upgrade(ctx); err != nil {
 		return nil, wrap("try lock", rw.path, err)
 	}
-	return acquire(ctx, "try lock", rw.store, rw.path, rw.writers.TryAcquire)
+	return rw.acquire(ctx, "try lock", rw.writers.TryAcquire)
 }
 
 // RLock waits until the lock is held for reading. The errors, and the state after one, are those of Mutex.Lock.
 func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	return reading(acquire(ctx, "read lock", rw.store, rw.path, rw.readers.Acquire))
+	return rw.acquire(ctx, "read lock", rw.readers.Acquire)
 }
 
 // TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits.
 func (rw *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
-	return reading(acquire(ctx, "try read lock", rw.store, rw.path, rw.readers.TryAcquire))
+	return rw.acquire(ctx, "try read lock", rw.readers.TryAcquire)
 }
 
-func reading(lease *Lease, err error) (*Lease, error) {
+func (rw *RWMutex) acquire(
+	ctx context.Context, op string, get func(context.Context) (*recipe.Hold, error),
+) (*Lease, error) {
+	lease, err := acquire(ctx, op, rw.store, rw.path, get)
 	if err == nil {
-		lease.reads = true
+		lease.rw = true
 	}
 	return lease, err
 }
 
+// upgrade returns ErrUpgrade if ctx stands for a lease that reads, be it since it was downgraded.
 func (rw *RWMutex) upgrade(ctx context.Context) error {
-	if lease, ok := ctx.Value(readKey{rw.store, rw.path}).(*Lease); ok && lease.Err() == nil {
-		return ErrUpgrade
+	over, _ := ctx.Value(underKey{rw.store, rw.path}).(*under)
+	for ; over != nil; over = over.outer {
+		if entries := over.lease.Entries(); len(entries) > 0 && entries[0].Kind == recipe.Read {
+			return ErrUpgrade
+		}
 	}
 	return nil
 }
@@ -90,7 +97,7 @@ var errNotWriter = errors.New("farsync: not a lease of this lock")
 // lease does, before anybody has answered, readers may be in or not. Then the lease is lost. A lease that is for
 // reading already stays so.
 func (rw *RWMutex) Downgrade(ctx context.Context, lease *Lease) error {
-	if lease.store != rw.store || lease.path != rw.path {
+	if lease.store != rw.store || lease.path != rw.path || !lease.rw {
 		return wrap("downgrade", rw.path, errNotWriter)
 	}
 	return wrap("downgrade", rw.path, lease.hold.Downgrade(ctx))

@@ -86,8 +86,11 @@ func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
 		return nil, wrap("participants", s.path, err)
 	}
 	for i := range list {
+		list[i].Held = list[i].Units <= size
+		if !list[i].Held {
+			break // and so do all behind it
+		}
 		size -= list[i].Units
-		list[i].Held = size >= 0
 	}
 	return list, nil
 }

@@ -71,6 +71,15 @@ func parseSize(kvs []*mvccpb.KeyValue) (declared, current int64, err error) {
 
 func makeSize(declared, current int64) string { return fmt.Sprintf("%d %d", declared, current) }
 
+// declaredIs is true if that size is declared. The server orders values as bytes: between the declared size with a blank
+// behind it and the same with the next higher byte lie the values that begin with it.
+func declaredIs(queue string, size int64) []clientv3.Cmp {
+	return []clientv3.Cmp{
+		clientv3.Compare(clientv3.Value(queue), ">", fmt.Sprintf("%d ", size)),
+		clientv3.Compare(clientv3.Value(queue), "<", fmt.Sprintf("%d!", size)),
+	}
+}
+
 // declare makes sure that the queue has the declared size. One that was declared before is declared anew if nobody is in
 // the queue.
 func (s *Store) declare(ctx context.Context, queue string, declared int64) error {
@@ -113,13 +122,13 @@ func (s *Store) setSize(ctx context.Context, queue string, declared, current int
 		}
 		var compare []clientv3.Cmp
 		next := declared
-		was, now, err := parseSize(resp.Kvs)
+		was, is, err := parseSize(resp.Kvs)
 		switch {
 		case errors.Is(err, errUndeclared):
 			compare = append(compare, clientv3.Compare(clientv3.CreateRevision(queue), "=", 0))
 		case err != nil:
 			return err
-		case was == declared && (current == 0 || current == now):
+		case was == declared && (current == 0 || current == is):
 			return nil
 		case was == declared:
 			compare = append(compare, clientv3.Compare(clientv3.ModRevision(queue), "=", resp.Kvs[0].ModRevision))
@@ -132,21 +141,19 @@ func (s *Store) setSize(ctx context.Context, queue string, declared, current int
 		if current != 0 {
 			next = current
 		}
-		done := false
-		attempts, err := s.retry(ctx, func(ctx context.Context) error {
-			resp, err := s.client.Txn(ctx).If(compare...).Then(clientv3.OpPut(queue, makeSize(declared, next))).Commit()
-			if err == nil {
-				done = resp.Succeeded
-			}
+		var answer *clientv3.TxnResponse
+		_, err = s.retry(ctx, func(ctx context.Context) (err error) {
+			answer, err = s.client.Txn(ctx).If(compare...).
+				Then(clientv3.OpPut(queue, makeSize(declared, next))).
+				Else(clientv3.OpGet(queue, clientv3.WithKeysOnly())).Commit()
 			return err
 		})
-		switch {
-		case err != nil:
+		if err != nil || answer.Succeeded {
 			return err
-		case done:
-			return nil
-		case len(compare) > 1 && attempts == 1:
-			return recipe.SizeError(was, declared)
+		}
+		now := answer.Responses[0].GetResponseRange().Kvs
+		if len(compare) > 1 && len(now) > 0 && now[0].ModRevision == resp.Kvs[0].ModRevision {
+			return recipe.SizeError(was, declared) // it is the queue that is not empty
 		}
 		// Somebody else was quicker, or an attempt of ours was. Look again.
 	}

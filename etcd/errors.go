@@ -20,8 +20,7 @@ var (
 // refused reports whether err is the service's definite no: the request was not carried out, and would not be if it
 // were sent again. Of all other errors nobody knows whether it was.
 func refused(err error) bool {
-	var leaseless leaselessError
-	if errors.As(err, &leaseless) {
+	if _, ok := errors.AsType[leaselessError](err); ok {
 		return true
 	}
 	if errors.Is(err, rpctypes.ErrTooManyRequests) ||
@@ -38,8 +37,7 @@ func refused(err error) bool {
 }
 
 func code(err error) codes.Code {
-	var typed rpctypes.EtcdError
-	if errors.As(err, &typed) {
+	if typed, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		return typed.Code()
 	}
 	return status.Code(err)

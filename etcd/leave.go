@@ -44,13 +44,6 @@ func (s *Store) Leave(ctx context.Context, e recipe.Entry) error {
 	return nil
 }
 
-// removeNow deletes the entry's key and waits for it, for those who are about to look whether the queue is empty.
-func (s *Store) removeNow(ctx context.Context, e recipe.Entry) {
-	if err := s.Leave(ctx, e); err != nil {
-		s.options.Logger.Debug("entry not removed yet", "key", e.ID, "error", err)
-	}
-}
-
 // removeBehind deletes the entry's key in the background, until that is confirmed or its session is over: the key goes
 // with it. With again it goes on looking for a while, for the request that was to make the key may still be under way.
 func (s *Store) removeBehind(e recipe.Entry, again bool) {

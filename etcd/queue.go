@@ -84,17 +84,11 @@ func (s *Store) join(ctx context.Context, r recipe.Request, in *session) (recipe
 	case len(shown.Kvs) > 0:
 		e.Revision = shown.Kvs[0].CreateRevision
 	default:
-		// The queue has no size yet, so nothing was made; but an earlier attempt may find it with one, later.
+		// The queue has no size yet or another, so nothing was made; but an earlier attempt may find it with ours, later.
 		if attempts > 1 {
 			s.removeBehind(e, true)
 		}
 		return s.joinAnew(ctx, r, in)
-	}
-	if r.Kind == recipe.Permit {
-		if declared, _, err := parseSize(size); err != nil || declared != r.Size {
-			s.removeNow(ctx, e)
-			return s.joinAnew(ctx, r, in)
-		}
 	}
 	var blockers []recipe.Entry
 	if resp.Succeeded && !shown.More {
@@ -128,7 +122,7 @@ func joinTxn(e recipe.Entry, r recipe.Request, value string, lease clientv3.Leas
 		look: []clientv3.Op{clientv3.OpGet(e.ID, clientv3.WithKeysOnly())},
 	}
 	if r.Kind == recipe.Permit {
-		t.compare = append(t.compare, clientv3.Compare(clientv3.CreateRevision(r.Queue), ">", 0))
+		t.compare = append(t.compare, declaredIs(r.Queue, r.Size)...)
 		t.make = append(t.make, clientv3.OpGet(r.Queue))
 		t.look = append(t.look, clientv3.OpGet(r.Queue))
 	}

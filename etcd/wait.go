@@ -3,7 +3,9 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
@@ -44,15 +46,18 @@ type watching struct {
 	key     string
 	options []clientv3.OpOption
 	entries map[string]recipe.Entry // by key; none if it is for a key that is not there yet
-	exact   bool                    // key is a whole key also where there are no entries
+	queue   string                  // if key is the beginning of this queue's keys
 }
 
-// single is the watch for one entry.
+// single is the watch for one entry. It is a whole queue's for its emptiness.
 func single(e recipe.Entry) watching {
 	w := watching{key: e.ID, entries: map[string]recipe.Entry{e.ID: e}}
 	switch {
 	case e.Kind == recipe.Vacant:
-		return watching{key: prefix(e.Queue), options: []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}}
+		return watching{
+			key: prefix(e.Queue), queue: e.Queue,
+			options: []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()},
+		}
 	case e.Kind != recipe.Write && e.Kind != recipe.Size && e.Version == 0:
 		w.options = append(w.options, clientv3.WithFilterPut())
 	}
@@ -62,22 +67,28 @@ func single(e recipe.Entry) watching {
 // watches are those for several entries: one for all the entries of a queue, which does not wake for others, and one
 // for its size.
 func watches(anyOf []recipe.Entry) []watching {
-	byQueue := map[string]watching{}
+	queues := map[string][]recipe.Entry{}
 	var list []watching
 	for _, e := range anyOf {
 		if e.Kind == recipe.Size || e.Kind == recipe.Vacant {
 			list = append(list, single(e))
 			continue
 		}
-		w, ok := byQueue[e.Queue]
-		if !ok {
-			w = watching{
-				key: prefix(e.Queue), options: []clientv3.OpOption{clientv3.WithPrefix()}, entries: map[string]recipe.Entry{},
-			}
-			byQueue[e.Queue] = w
-			list = append(list, w)
+		queues[e.Queue] = append(queues[e.Queue], e)
+	}
+	for queue, entries := range queues {
+		if len(entries) == 1 {
+			list = append(list, single(entries[0]))
+			continue
 		}
-		w.entries[e.ID] = e
+		w := watching{
+			key: prefix(queue), queue: queue, options: []clientv3.OpOption{clientv3.WithPrefix()},
+			entries: map[string]recipe.Entry{},
+		}
+		for _, e := range entries {
+			w.entries[e.ID] = e
+		}
+		list = append(list, w)
 	}
 	return list
 }
@@ -142,22 +153,27 @@ var errWatchEnded = errors.New("the watch ended")
 
 // touched reports whether one of the events is about one of the entries.
 func (w watching) touched(events []*clientv3.Event) bool {
-	if len(w.entries) == 0 {
-		return len(events) > 0 // somebody has joined an empty queue
+	return slices.ContainsFunc(events, func(event *clientv3.Event) bool { return w.about(event.Kv) })
+}
+
+// about reports whether a key is one of the entries', or if there are none, one whose making was waited for.
+func (w watching) about(kv *mvccpb.KeyValue) bool {
+	if len(w.entries) > 0 {
+		_, ok := w.entries[string(kv.Key)]
+		return ok
 	}
-	for _, event := range events {
-		if _, ok := w.entries[string(event.Kv.Key)]; ok {
-			return true
-		}
+	if w.queue == "" {
+		return true
 	}
-	return false
+	_, ok := parseEntry(w.queue, kv) // else it belongs to another queue, further down
+	return ok
 }
 
 // gone reports whether one of the entries' keys is gone, was made again, or has changed. The read is a full one: only
 // that shows the keys' leases.
 func (s *Store) gone(ctx context.Context, w watching) (bool, error) {
 	var options []clientv3.OpOption
-	if len(w.entries) != 1 && !w.exact {
+	if w.queue != "" {
 		options = append(options, clientv3.WithPrefix())
 	}
 	resp, err := s.get(ctx, w.key, options...)
@@ -165,7 +181,7 @@ func (s *Store) gone(ctx context.Context, w watching) (bool, error) {
 		return false, err
 	}
 	if len(w.entries) == 0 {
-		return len(resp.Kvs) > 0, nil
+		return slices.ContainsFunc(resp.Kvs, w.about), nil
 	}
 	there := 0
 	for _, kv := range resp.Kvs {

@@ -28,6 +28,8 @@ var (
 	ErrGone = errors.New("farsync: entry gone")
 )
 
+var errCannotAsk = errors.New("the store cannot carry requests to a holder")
+
 // GaveUp is the error of a call whose ctx has ended: ctx.Err(), the cause if ctx was given one, and last, the
 // trouble that kept the call from succeeding earlier, if there was any.
 func GaveUp(ctx context.Context, last error) error {

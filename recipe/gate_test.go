@@ -1,3 +1,4 @@
+//nolint:forbidigo // time is that of a bubble
 package recipe_test
 
 import (
@@ -588,7 +589,7 @@ type resource struct {
 func (r *resource) use(h *recipe.Hold, work time.Duration) {
 	r.mu.Lock()
 	if r.exact && r.inside != nil && r.inside.Err() == nil && h.Err() == nil {
-		r.w.Error(fmt.Sprintf("two hold: %d and %d", token(r.inside), token(h)))
+		r.w.Errorf("two hold: %d and %d", token(r.inside), token(h))
 	}
 	r.inside = h
 	r.mu.Unlock()

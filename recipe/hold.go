@@ -97,6 +97,9 @@ func (h *Hold) Proclaim(ctx context.Context, value []byte) error {
 }
 
 func (h *Hold) change(ctx context.Context, k Kind, value []byte) error {
+	if ctx.Err() != nil {
+		return GaveUp(ctx, nil) // before anything was asked for, the outcome of which nobody would know
+	}
 	select {
 	case h.alone <- struct{}{}:
 		defer func() { <-h.alone }()
@@ -113,10 +116,7 @@ func (h *Hold) change(ctx context.Context, k Kind, value []byte) error {
 		return nil
 	}
 	if downgrade {
-		l := &h.gate.line
-		l.mu.Lock()
-		g.fixed = true // whoever takes the next turn would take it for a writer's
-		l.mu.Unlock()
+		h.fix() // whoever takes the next turn would take it for a writer's
 	}
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -128,10 +128,47 @@ func (h *Hold) change(ctx context.Context, k Kind, value []byte) error {
 		g.entry.Store(&changed)
 		return nil
 	case errors.Is(err, ErrGone), downgrade && errors.Is(err, ErrUnknown):
+		h.fix()
 		err = fmt.Errorf("%w: %w", ErrLost, err)
 		h.end(err)
 	}
 	return err
+}
+
+// fix ends the turns on the hold's grant with the present one.
+func (h *Hold) fix() {
+	h.gate.line.mu.Lock()
+	defer h.gate.line.mu.Unlock()
+	h.share.grant.fixed = true
+}
+
+// Asked returns nil once somebody has asked for the hold's entry, also if that was before the call. Else it returns why
+// nobody will: the end of ctx or of the hold, or that the Store cannot carry such requests.
+func (h *Hold) Asked(ctx context.Context) error {
+	asker, ok := h.gate.store.(Asker)
+	if !ok {
+		return errCannotAsk
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer h.AfterEnd(func() { cancel(context.Cause(h.life)) })()
+	for {
+		e := h.share.grant.entry.Load()
+		err := asker.Asked(ctx, *e)
+		if !errors.Is(err, ErrGone) {
+			return err
+		}
+		// It may be gone because another has taken its place. Who has put it there is about to say so.
+		select {
+		case h.alone <- struct{}{}:
+			<-h.alone
+		case <-ctx.Done():
+			return GaveUp(ctx, err)
+		}
+		if h.share.grant.entry.Load() == e {
+			return err
+		}
+	}
 }
 
 // Release ends the hold at once. If it is the last on its turn, it hands the grant on or removes its entry. Removal

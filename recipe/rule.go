@@ -64,14 +64,15 @@ func (r Rule) Blockers(e Entry, ahead []Entry) []Entry {
 // crowd returns the fewest of the nearest entries ahead whose units leave no room for e. While all of them live, the
 // units ahead are at least theirs, so e cannot fit.
 func (r Rule) crowd(e Entry, ahead []Entry) []Entry {
-	var taken int64
+	room := r.size - e.Units
 	var near []Entry
 	for _, other := range slices.Backward(ahead) {
 		near = append(near, other)
-		taken += other.Units
-		if taken > r.size-e.Units {
+		// Not as a sum: somebody may have asked for more units than a sum can hold.
+		if other.Units > room {
 			return near
 		}
+		room -= other.Units
 	}
 	return nil
 }

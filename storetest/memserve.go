@@ -101,10 +101,14 @@ func (m *Mem) peek(r recipe.Request) ([]recipe.Entry, error) {
 	e := recipe.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
 	ahead := m.queues[r.Queue]
 	if r.Kind == recipe.Permit {
-		if err := m.declare(r); err != nil {
-			return nil, err
+		size := m.sizes[r.Queue]
+		switch {
+		case len(ahead) == 0 || size == nil:
+			return nil, nil // Join sees to the size
+		case size.declared != r.Size:
+			return nil, recipe.SizeError(size.declared, r.Size)
 		}
-		return recipe.Sized(e, entriesOf(ahead), m.sizes[r.Queue].entry)
+		return recipe.Sized(e, entriesOf(ahead), size.entry)
 	}
 	if r.Rule.Nearest() {
 		ahead = ahead[max(0, len(ahead)-1):]
@@ -150,7 +154,9 @@ func (m *Mem) watch(entries []recipe.Entry) (*watch, error) {
 		n := m.nodes[e.ID]
 		switch e.Kind {
 		case recipe.Size:
-			n = &m.sizes[e.Queue].node
+			if size := m.sizes[e.Queue]; size != nil {
+				n = &size.node
+			}
 		case recipe.Vacant:
 			n = m.vacancy(e)
 		}

@@ -191,6 +191,9 @@ func (s *MemStore) Leave(ctx context.Context, e recipe.Entry) error {
 func (s *MemStore) Change(ctx context.Context, e recipe.Entry, k recipe.Kind, value []byte) (recipe.Entry, error) {
 	bound, cancel := s.bind(ctx)
 	defer cancel()
+	if err := recipe.CheckValue(value); err != nil {
+		return recipe.Entry{}, err
+	}
 	if over := e.Session.Err(); over != nil {
 		return recipe.Entry{}, gone(over)
 	}
@@ -397,6 +400,9 @@ func (s *MemStore) Asked(ctx context.Context, e recipe.Entry) error {
 		}
 		select {
 		case <-w.fired:
+			if err := s.link.travel(bound); err != nil {
+				return s.gaveUp(ctx, err)
+			}
 		case <-bound.Done():
 			s.mem.unwatch(w)
 			return s.gaveUp(ctx, nil)

@@ -48,10 +48,10 @@ type Op struct {
 type Fault uint8
 
 const (
-	// None: the request is carried out and answered.
+	// None has the request carried out and answered.
 	None Fault = iota
-	// LoseRequest: it is not carried out. The client cannot tell that from LoseReply.
+	// LoseRequest has it not carried out. The client cannot tell that from LoseReply.
 	LoseRequest
-	// LoseReply: it is carried out, and the client is told that the connection broke.
+	// LoseReply has it carried out, and the client is told that the connection broke.
 	LoseReply
 )

@@ -86,7 +86,7 @@ func (o *Options) resolve() (Options, error) {
 	r.Holder = holder
 	if r.Namespace != "" {
 		if err := recipe.CheckPath(r.Namespace); err != nil {
-			return r, fmt.Errorf("Namespace: %w", err)
+			return r, fmt.Errorf("option Namespace: %w", err)
 		}
 	}
 	if r.Digest != nil {
