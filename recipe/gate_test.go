@@ -3,7 +3,6 @@ package recipe_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"

@@ -51,6 +51,7 @@ func (s *Store) asked(ctx context.Context, in *session, e recipe.Entry) (bool, e
 		return false, err
 	}
 	if string(w.data) == revoke {
+		in.mind(w)
 		return true, nil
 	}
 	return false, in.await(ctx, w)

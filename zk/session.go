@@ -38,6 +38,7 @@ type watch struct {
 	fired  <-chan client.Event // gets an event and is closed
 	stat   client.Stat         // of the node when it was set
 	data   []byte              // likewise
+	names  []string            // of its children, likewise
 	minded bool                // a goroutine waits for it; guarded by the session
 }
 

@@ -74,30 +74,57 @@ func (s *session) wait(ctx context.Context, queue string, e recipe.Entry) error 
 	case err != nil:
 		return err
 	case e.Kind == recipe.Size && w.stat.Mzxid != e.Revision, e.Version != 0 && w.stat.Mzxid != e.Version:
+		s.mind(w)
 		return nil // it has changed since it was read
 	case e.Kind != recipe.Size && w.stat.EphemeralOwner == 0:
+		s.mind(w)
 		return strayError(e.ID)
 	}
 	return s.await(ctx, w)
 }
 
-// waitVacant waits until the queue has a child.
+// waitVacant waits until the queue has an entry. Children that are the nodes of other queues are none.
 func (s *session) waitVacant(ctx context.Context, queue string) error {
 	for {
 		w, err := s.watch(ctx, queue+"/", childrenW(queue))
 		if errors.Is(err, client.ErrNoNode) {
 			w, err = s.watch(ctx, queue+"/?", existsW(queue))
+			if err == nil && w.stat.Czxid != 0 {
+				s.mind(w)
+				continue // made meanwhile, and this watch does not tell of its children
+			}
 		}
 		if err != nil {
 			return err
 		}
-		if w.stat.NumChildren > 0 {
-			return nil
+		if vacant, err := s.vacant(ctx, queue, w.names); !vacant || err != nil {
+			s.mind(w)
+			return err
 		}
 		if err := s.await(ctx, w); err != nil {
 			return err
 		}
 	}
+}
+
+// vacant reports whether none of the queue's children is an entry, as Entries tells them.
+func (s *session) vacant(ctx context.Context, queue string, names []string) (bool, error) {
+	for _, n := range arrange(names, familyOf(names)) {
+		if n.order <= lastSequence {
+			return false, nil
+		}
+		stat, _, err := retry(ctx, s, func(c *client.Conn) (*client.Stat, error) {
+			_, stat, err := c.Exists(queue + "/" + n.name)
+			return stat, err
+		})
+		if err != nil {
+			return false, err
+		}
+		if stat.EphemeralOwner != 0 {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // await waits for the watch to fire. The library sends an event and closes the channel, so that all who wait are told.
@@ -134,23 +161,32 @@ func (s *session) forget(w *watch) {
 }
 
 // A setting is a request that sets a watch.
-type setting func(*client.Conn) (data []byte, stat *client.Stat, fired <-chan client.Event, err error)
+type setting func(*client.Conn) (*watch, error)
 
 func getW(path string) setting {
-	return func(c *client.Conn) ([]byte, *client.Stat, <-chan client.Event, error) { return c.GetW(path) }
+	return func(c *client.Conn) (*watch, error) {
+		data, stat, events, err := c.GetW(path)
+		if err != nil {
+			return nil, err
+		}
+		return &watch{fired: events, stat: *stat, data: data}, nil
+	}
 }
 
 func childrenW(path string) setting {
-	return func(c *client.Conn) ([]byte, *client.Stat, <-chan client.Event, error) {
-		_, stat, events, err := c.ChildrenW(path)
-		return nil, stat, events, err
+	return func(c *client.Conn) (*watch, error) {
+		names, _, events, err := c.ChildrenW(path)
+		return &watch{fired: events, names: names}, err
 	}
 }
 
 func existsW(path string) setting {
-	return func(c *client.Conn) ([]byte, *client.Stat, <-chan client.Event, error) {
+	return func(c *client.Conn) (*watch, error) {
 		_, stat, events, err := c.ExistsW(path)
-		return nil, stat, events, err
+		if err != nil {
+			return nil, err
+		}
+		return &watch{fired: events, stat: *stat}, nil
 	}
 }
 
@@ -169,11 +205,11 @@ func (s *session) watch(ctx context.Context, name string, set setting) (*watch, 
 		}
 	}
 	w, _, err := retry(ctx, s, func(c *client.Conn) (*watch, error) {
-		data, stat, events, err := set(c)
+		w, err := set(c)
 		if err != nil {
 			return nil, err
 		}
-		w := &watch{name: name, fired: events, stat: *stat, data: data}
+		w.name = name
 		s.mu.Lock()
 		s.watches[name] = w
 		s.mu.Unlock()
