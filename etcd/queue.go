@@ -25,23 +25,13 @@ func (s *Store) Join(ctx context.Context, r recipe.Request) (recipe.Entry, []rec
 	if err := recipe.CheckValue(r.Value); err != nil {
 		return recipe.Entry{}, nil, err
 	}
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	for {
-		current, err := s.keeper.Session(in)
-		if err != nil {
-			return recipe.Entry{}, nil, s.keeper.Verdict(ctx, err)
-		}
-		bound, unbind := current.Bind(in)
-		e, blockers, err := s.join(bound, r, current)
-		unbind()
-		switch {
-		case err == nil:
-			return e, blockers, nil
-		case in.Err() != nil || current.Err() == nil:
-			return recipe.Entry{}, nil, s.keeper.Verdict(ctx, err)
-		}
-	}
+	var e recipe.Entry
+	var blockers []recipe.Entry
+	err := s.keeper.InSession(ctx, func(ctx context.Context, in *session) (err error) {
+		e, blockers, err = s.join(ctx, r, in)
+		return err
+	})
+	return e, blockers, err
 }
 
 func (s *Store) join(ctx context.Context, r recipe.Request, in *session) (recipe.Entry, []recipe.Entry, error) {

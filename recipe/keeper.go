@@ -20,6 +20,7 @@ const (
 type KeptSession interface {
 	Err() error
 	End(cause error)
+	Bind(ctx context.Context) (bound context.Context, cancel context.CancelFunc)
 }
 
 // A Keeper is the part of a Store that is the same for every backend whose sessions are renewed from here: it keeps
@@ -144,6 +145,29 @@ func (k *Keeper[S]) Enter(ctx context.Context) (bound context.Context, leave fun
 	bound, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(k.life, func() { end(context.Cause(k.life)) })
 	return bound, func() { stop(); end(nil) }
+}
+
+// InSession makes a call in a session that is alive, under a context that ends with it, and again in the next one if the
+// session ends before the call has succeeded. It is for calls that leave nothing behind but what goes with their session.
+// The error is Verdict's.
+func (k *Keeper[S]) InSession(ctx context.Context, call func(ctx context.Context, s S) error) error {
+	in, leave := k.Enter(ctx)
+	defer leave()
+	for {
+		current, err := k.Session(in)
+		if err != nil {
+			return k.Verdict(ctx, err)
+		}
+		bound, unbind := current.Bind(in)
+		err = call(bound, current)
+		unbind()
+		switch {
+		case err == nil:
+			return nil
+		case in.Err() != nil || current.Err() == nil:
+			return k.Verdict(ctx, err)
+		}
+	}
 }
 
 // Verdict is what a call returns that failed with err: ErrClosed if the Store was closed, GaveUp's error if ctx, the

@@ -14,7 +14,7 @@ const revoke = "__REVOKE__"
 
 // Ask writes Curator's word to the entry's node. A holder of Curator's that has made its lock revocable is told by it.
 func (s *Store) Ask(ctx context.Context, e recipe.Entry) error {
-	return s.inSession(ctx, func(ctx context.Context, in *session) error {
+	return s.keeper.InSession(ctx, func(ctx context.Context, in *session) error {
 		_, _, err := retry(ctx, in, func(c *client.Conn) (*client.Stat, error) { return c.Set(e.ID, []byte(revoke), -1) })
 		if errors.Is(err, client.ErrNoNode) {
 			return recipe.ErrGone

@@ -22,24 +22,13 @@ func (s *Store) Join(ctx context.Context, r recipe.Request) (recipe.Entry, []rec
 	if err := recipe.CheckValue(r.Value); err != nil {
 		return recipe.Entry{}, nil, err
 	}
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	for {
-		current, err := s.keeper.Session(in)
-		if err != nil {
-			return recipe.Entry{}, nil, s.keeper.Verdict(ctx, err)
-		}
-		bound, unbind := current.Bind(in)
-		e, blockers, err := s.join(bound, r, current)
-		unbind()
-		switch {
-		case err == nil:
-			return e, blockers, nil
-		case in.Err() != nil || current.Err() == nil:
-			return recipe.Entry{}, nil, s.keeper.Verdict(ctx, err)
-		}
-		// The session ended meanwhile, and with it what was made. Begin again in the next.
-	}
+	var e recipe.Entry
+	var blockers []recipe.Entry
+	err := s.keeper.InSession(ctx, func(ctx context.Context, in *session) (err error) {
+		e, blockers, err = s.join(ctx, r, in)
+		return err
+	})
+	return e, blockers, err
 }
 
 func (s *Store) join(ctx context.Context, r recipe.Request, in *session) (recipe.Entry, []recipe.Entry, error) {
@@ -290,31 +279,9 @@ func (s *Store) sessionOf(ctx context.Context, e recipe.Entry) (*session, error)
 	return current, err
 }
 
-// inSession calls f with a session that is alive, and a context that ends with it; if it ends meanwhile, again with the
-// next.
-func (s *Store) inSession(ctx context.Context, f func(ctx context.Context, in *session) error) error {
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	for {
-		current, err := s.keeper.Session(in)
-		if err != nil {
-			return s.keeper.Verdict(ctx, err)
-		}
-		bound, unbind := current.Bind(in)
-		err = f(bound, current)
-		unbind()
-		switch {
-		case err == nil:
-			return nil
-		case in.Err() != nil || current.Err() == nil:
-			return s.keeper.Verdict(ctx, err)
-		}
-	}
-}
-
 // Peek reads the names in the queue.
 func (s *Store) Peek(ctx context.Context, r recipe.Request) (blockers []recipe.Entry, err error) {
-	err = s.inSession(ctx, func(ctx context.Context, in *session) error {
+	err = s.keeper.InSession(ctx, func(ctx context.Context, in *session) error {
 		blockers, err = s.peek(ctx, in, r)
 		return err
 	})
@@ -353,7 +320,7 @@ func queuedOf(names []string, family recipe.Kind) []node {
 // Entries reads the queue and every node in it. Those that go meanwhile are left out, and so are the nodes of queues
 // further down.
 func (s *Store) Entries(ctx context.Context, queue string) (list []recipe.Entry, err error) {
-	err = s.inSession(ctx, func(ctx context.Context, in *session) error {
+	err = s.keeper.InSession(ctx, func(ctx context.Context, in *session) error {
 		list, err = s.entries(ctx, in, queue)
 		return err
 	})

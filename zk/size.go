@@ -104,7 +104,7 @@ func (s *Store) declare(
 
 // Resize sets the data of the queue's node. Those who wait for it watch it.
 func (s *Store) Resize(ctx context.Context, queue string, declared, size int64) error {
-	return s.inSession(ctx, func(ctx context.Context, in *session) error {
+	return s.keeper.InSession(ctx, func(ctx context.Context, in *session) error {
 		names, err := s.look(ctx, in, queue)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (s *Store) Resize(ctx context.Context, queue string, declared, size int64) 
 
 // Size reads the data of the queue's node.
 func (s *Store) Size(ctx context.Context, queue string) (declared, current int64, err error) {
-	err = s.inSession(ctx, func(ctx context.Context, in *session) error {
+	err = s.keeper.InSession(ctx, func(ctx context.Context, in *session) error {
 		d, err := s.sizeData(ctx, in, queue)
 		switch {
 		case errors.Is(err, client.ErrNoNode):

@@ -23,15 +23,10 @@ var errChanged = errors.New("changed")
 
 // Wait reads the entries' nodes and watches them, in one request each: no moment lies between.
 func (s *Store) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
 	if len(anyOf) == 1 {
-		if err := s.wait(in, anyOf[0]); err != nil {
-			return s.keeper.Verdict(ctx, err)
-		}
-		return nil
+		return s.wait(ctx, anyOf[0])
 	}
-	group, first := errgroup.WithContext(in)
+	group, first := errgroup.WithContext(ctx)
 	for _, e := range anyOf {
 		group.Go(func() error {
 			if err := s.wait(first, e); err != nil {
@@ -49,18 +44,9 @@ func (s *Store) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
 // wait returns nil when the node is gone or may have changed. What a session cannot tell any more, the next is
 // asked.
 func (s *Store) wait(ctx context.Context, e recipe.Entry) error {
-	for {
-		current, err := s.keeper.Session(ctx)
-		if err != nil {
-			return err
-		}
-		bound, unbind := current.Bind(ctx)
-		err = current.wait(bound, s.path(e.Queue), e)
-		unbind()
-		if err == nil || ctx.Err() != nil || current.Err() == nil {
-			return err
-		}
-	}
+	return s.keeper.InSession(ctx, func(ctx context.Context, in *session) error {
+		return in.wait(ctx, s.path(e.Queue), e)
+	})
 }
 
 func (s *session) wait(ctx context.Context, queue string, e recipe.Entry) error {
