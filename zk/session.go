@@ -67,8 +67,8 @@ func (s *Store) openSession(ctx context.Context) (*session, error) {
 	}
 	if err != nil {
 		w.cut(err)
-		// Not waited for: ctx may have ended, and the library takes up to three seconds to close. It is bounded by that.
-		go opened.join()
+		// Behind, for ctx may have ended, and the library takes up to three seconds to close.
+		s.behind(opened.join)
 		return nil, err
 	}
 	return opened, nil
@@ -111,8 +111,14 @@ func (s *Store) keepAlive(ctx context.Context, current *session) {
 func (s *Store) drop(lost *session) {
 	lost.wire.cut(lost.Err())
 	// Behind, for the library takes a second or more to close, and others wait for the next session.
-	if !s.keeper.Behind(func(context.Context) { lost.join() }) {
-		lost.join()
+	s.behind(lost.join)
+}
+
+// behind runs f in a goroutine that Close joins; while the Store is being closed, right here. Only of a Store that never
+// came to be, because Open failed, nobody waits for it.
+func (s *Store) behind(f func()) {
+	if !s.keeper.Behind(func(context.Context) { f() }) {
+		f()
 	}
 }
 

@@ -63,7 +63,8 @@ func (s *session) wait(ctx context.Context, queue string, e recipe.Entry) error 
 		s.mind(w)
 		return nil // it has changed since it was read
 	case e.Kind != recipe.Size && w.stat.EphemeralOwner == 0:
-		s.mind(w)
+		// Forgotten, so that whoever waits next reads the node anew: it may be gone by then, and this watch not tell so yet.
+		s.forget(w)
 		return strayError(e.ID)
 	}
 	return s.await(ctx, w)
