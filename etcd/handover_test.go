@@ -27,7 +27,7 @@ func TestWallTimeHandOversBeatConcurrencyMutex(t *testing.T) {
 		defer session.Close()
 		theirs = append(theirs, etcdLocker{concurrency.NewMutex(session, "/theirs")})
 	}
-	const a, b = 2000, 40
+	const a, b = 1000, 30
 	ourRate, theirRate := rate(t, ours, a), rate(t, theirs, b)
 	t.Logf("hand-overs a second: farsync %.0f, concurrency.Mutex %.0f: %.0f times", ourRate, theirRate, ourRate/theirRate)
 	least := 40.0 / 3
