@@ -10,6 +10,7 @@ import (
 
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
@@ -17,6 +18,16 @@ import (
 // TestStoreKeepsTheContract runs the cases that every backend must pass.
 func TestStoreKeepsTheContract(t *testing.T) {
 	noLeaks(t)
+	storetest.Run(t, newBackend(t))
+}
+
+func TestPrimitives(t *testing.T) {
+	noLeaks(t)
+	locktest.Run(t, newBackend(t))
+}
+
+// newBackend returns a server as the suites need it.
+func newBackend(t *testing.T) storetest.Backend {
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
 	foreign := func(t *testing.T, queue string, options ...clientv3.OpOption) recipe.Entry {
@@ -25,7 +36,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 		require.NoError(t, err)
 		return recipe.Entry{Queue: queue, ID: key}
 	}
-	storetest.Run(t, storetest.Backend{
+	return storetest.Backend{
 		Open: func(t *testing.T) storetest.Client {
 			return newStore(t, server.Endpoint(), &etcd.Options{TTL: 2 * time.Second})
 		},
@@ -50,5 +61,5 @@ func TestStoreKeepsTheContract(t *testing.T) {
 		Stray: func(t *testing.T, queue string) recipe.Entry {
 			return foreign(t, queue)
 		},
-	})
+	}
 }

@@ -24,7 +24,7 @@ func TestWallTimeCallsReturnWhenTheServerIsFrozen(t *testing.T) {
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
-	const ttl = 3 * time.Second
+	const ttl = 2 * time.Second
 	holders := newStore(t, server.Endpoint(), &etcd.Options{TTL: ttl})
 	lock := func(store *etcd.Store, path string) *farsync.Lease {
 		lease, err := farsync.NewMutex(store, path).Lock(t.Context())

@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"context"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -145,57 +144,52 @@ func TestPeerThatDiesLetsUsIn(t *testing.T) {
 // TestPeersAddUpTogether: nothing but the lock keeps the additions apart. The number is atomic only so that the race
 // detector has nothing to say where the lock is at fault: the additions are not.
 func TestPeersAddUpTogether(t *testing.T) {
+	t.Parallel() // the peers are slow, because they wait
 	noLeaks(t)
 	server := embedtest.Etcd(t)
-	for name, open := range peers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // the peers are slow, because they wait
-			path := "/sum/" + strings.ReplaceAll(name, " ", "-")
-			const each, rounds = 3, 50
-			var number, token atomic.Int64
-			add := func() {
-				old := number.Load()
-				runtime.Gosched() // somebody else may come in between, if he can
-				number.Store(old + 1)
+	ctx := within(t, 2*soon)
+	var number, token atomic.Int64
+	add := func() {
+		old := number.Load()
+		runtime.Gosched() // somebody else may come in between, if he can
+		number.Store(old + 1)
+	}
+	var all sync.WaitGroup
+	contend := func(rounds int, once func() error) {
+		all.Go(func() {
+			for range rounds {
+				if err := once(); err != nil {
+					t.Error(err)
+					return
+				}
 			}
-			ctx := within(t, 2*soon)
-			var all sync.WaitGroup
-			for range each {
-				theirs := open(t, newClient(t, server.Endpoint()), path)
-				ours := farsync.NewMutex(newStore(t, server.Endpoint(), nil), path)
-				all.Go(func() {
-					for range rounds {
-						if err := theirs.lock(ctx); err != nil {
-							t.Error(err)
-							return
-						}
-						add()
-						if err := theirs.unlock(ctx); err != nil {
-							t.Error(err)
-							return
-						}
-					}
-				})
-				all.Go(func() {
-					for range rounds {
-						lease, err := ours.Lock(ctx)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						add()
-						if last := token.Swap(int64(lease.Token())); int64(lease.Token()) <= last {
-							t.Errorf("token %d after %d", lease.Token(), last)
-						}
-						if err := lease.Release(); err != nil {
-							t.Error(err)
-							return
-						}
-					}
-				})
-			}
-			all.Wait()
-			require.EqualValues(t, 2*each*rounds, number.Load())
 		})
 	}
+	rounds := map[string]int{"concurrency.Mutex": 50, "lock service": 10}
+	for range 3 {
+		for name, open := range peers {
+			theirs := open(t, newClient(t, server.Endpoint()), "/sum")
+			contend(rounds[name], func() error {
+				if err := theirs.lock(ctx); err != nil {
+					return err
+				}
+				add()
+				return theirs.unlock(ctx)
+			})
+		}
+		ours := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/sum")
+		contend(50, func() error {
+			lease, err := ours.Lock(ctx)
+			if err != nil {
+				return err
+			}
+			add()
+			if last := token.Swap(int64(lease.Token())); int64(lease.Token()) <= last {
+				t.Errorf("token %d after %d", lease.Token(), last)
+			}
+			return lease.Release()
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 3*(50+10+50), number.Load())
 }

@@ -19,6 +19,7 @@ import (
 //
 // Half of the holders are cut off from the server's replies only: it goes on hearing from them, for a while.
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	const holders = 50
 	server := embedtest.Etcd(t)

@@ -53,10 +53,30 @@ func storeOn(t testing.TB, client *clientv3.Client, options *etcd.Options) *etcd
 	return store
 }
 
-// noLeaks fails the test if goroutines are left when everything it has opened is closed. Call it first.
+// noLeaks fails the test if goroutines are left when everything it has opened is closed. Call it first, but for
+// t.Parallel. Of tests that run at the same time the last to end answers for all.
 func noLeaks(t testing.TB) {
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	if running.tests == 0 {
+		running.before = goleak.IgnoreCurrent()
+	}
+	running.tests++
+	t.Cleanup(func() {
+		running.mu.Lock()
+		defer running.mu.Unlock()
+		running.tests--
+		if running.tests == 0 {
+			goleak.VerifyNone(t, running.before)
+		}
+	})
+}
+
+// running is about the tests that have called noLeaks.
+var running struct {
+	mu     sync.Mutex
+	tests  int
+	before goleak.Option // from when there were none
 }
 
 // within returns a context for what a server should have done long before.
@@ -72,7 +92,8 @@ type counter struct {
 	calls map[string]int
 
 	keepaliveStreams, watchStreams atomic.Int64
-	watches, events                atomic.Int64
+	watches, events, compactions   atomic.Int64
+	answers                        atomic.Int64
 }
 
 func (c *counter) dial() []grpc.DialOption {
@@ -86,7 +107,11 @@ func (c *counter) unary(ctx context.Context, method string, req, reply any, cc *
 	c.mu.Lock()
 	c.calls[method[len("/etcdserverpb."):]]++
 	c.mu.Unlock()
-	return invoke(ctx, method, req, reply, cc, options...)
+	err := invoke(ctx, method, req, reply, cc, options...)
+	if err == nil {
+		c.answers.Add(1)
+	}
+	return err
 }
 
 func (c *counter) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
@@ -190,8 +215,13 @@ func (s *countedStream) SendMsg(m any) error {
 
 func (s *countedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if r, ok := m.(*pb.WatchResponse); ok && err == nil && len(r.Events) > 0 {
-		s.events.Add(1)
+	if r, ok := m.(*pb.WatchResponse); ok && err == nil {
+		if len(r.Events) > 0 {
+			s.events.Add(1)
+		}
+		if r.CompactRevision > 0 {
+			s.compactions.Add(1)
+		}
 	}
 	return err
 }

@@ -99,6 +99,7 @@ func TestOpenRefusesBadOptionsWithoutTraffic(t *testing.T) {
 
 // TestAnyTTLIsServed is E8: the server has its own idea of the shortest, and the longest is refused by it.
 func TestAnyTTLIsServed(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	client := newClient(t, embedtest.Etcd(t).Endpoint())
 	for _, ttl := range []time.Duration{1, time.Millisecond, time.Second, 1500 * time.Millisecond, 24 * time.Hour} {
@@ -175,6 +176,7 @@ func TestWallTimeOpenWithoutServerFails(t *testing.T) {
 
 // TestKeyWithoutLeaseIsRefusedByName is E10: it would block everybody behind it for ever, and nobody would know why.
 func TestKeyWithoutLeaseIsRefusedByName(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -202,6 +204,7 @@ func TestKeyWithoutLeaseIsRefusedByName(t *testing.T) {
 
 // TestKeyWithoutLeaseHurtsOnlyThoseBehind is E10: who was there before it has the lock, or gets it.
 func TestKeyWithoutLeaseHurtsOnlyThoseBehind(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -221,6 +224,7 @@ func TestKeyWithoutLeaseHurtsOnlyThoseBehind(t *testing.T) {
 
 // TestKeysOfOtherQueuesAreIgnored is E10: not those further down, however many, nor those of a path that begins alike.
 func TestKeysOfOtherQueuesAreIgnored(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -257,6 +261,7 @@ func TestKeysOfOtherQueuesAreIgnored(t *testing.T) {
 
 // TestBigForeignKeyBlocksLikeAnyOther: 1 MiB is about as much as the server takes.
 func TestBigForeignKeyBlocksLikeAnyOther(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -292,6 +297,7 @@ func TestBigForeignKeyBlocksLikeAnyOther(t *testing.T) {
 
 // TestPermissions: with authentication on, READWRITE on a prefix is enough, and less is refused at once.
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())

@@ -2,7 +2,6 @@ package etcd_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -48,6 +47,7 @@ func (s *states) await(t testing.TB, want ...recipe.State) {
 // TestWaiterIsNeverGrantedOnARevokedLease is C3: the waiter's session ends, and at the same moment the holder leaves,
 // so that the waiter finds nobody ahead.
 func TestWaiterIsNeverGrantedOnARevokedLease(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -90,6 +90,7 @@ func TestWaiterIsNeverGrantedOnARevokedLease(t *testing.T) {
 
 // TestRevokedWaiterJoinsAgain is C3 while the holder holds on.
 func TestRevokedWaiterJoinsAgain(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -113,6 +114,7 @@ func TestRevokedWaiterJoinsAgain(t *testing.T) {
 
 // TestWaiterWhoseKeyIsTakenAwayJoinsAgain: its session lives.
 func TestWaiterWhoseKeyIsTakenAwayJoinsAgain(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -132,6 +134,7 @@ func TestWaiterWhoseKeyIsTakenAwayJoinsAgain(t *testing.T) {
 
 // TestRevokedHolderIsTold is C4.
 func TestRevokedHolderIsTold(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -165,6 +168,7 @@ func TestRevokedHolderIsTold(t *testing.T) {
 
 // TestLockOnARevokedLeaseWaitsForTheNext is C3 where the client does not know yet: the server refuses the entry.
 func TestLockOnARevokedLeaseWaitsForTheNext(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -185,6 +189,7 @@ func TestLockOnARevokedLeaseWaitsForTheNext(t *testing.T) {
 
 // TestReleaseOnARevokedLeaseIsALoss is C4 where the client does not know yet.
 func TestReleaseOnARevokedLeaseIsALoss(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -197,6 +202,7 @@ func TestReleaseOnARevokedLeaseIsALoss(t *testing.T) {
 
 // TestHolderAndWaiterOutliveARestart is scenario 5 of a port of Curator, with an outage that is shorter than the TTL.
 func TestHolderAndWaiterOutliveARestart(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	var told states
@@ -229,6 +235,7 @@ func TestHolderAndWaiterOutliveARestart(t *testing.T) {
 // TestStoreOutlivesAnOutageLongerThanItsTTL: holder and waiter lose their sessions, and get new ones when the server
 // is back. The waiter is served in a queue that begins anew.
 func TestStoreOutlivesAnOutageLongerThanItsTTL(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
@@ -279,7 +286,7 @@ func TestClosedStoreEndsItsLeasesAndWaiters(t *testing.T) {
 	ended(t, holder)
 	require.ErrorIs(t, holder.Err(), farsync.ErrClosed)
 	require.ErrorIs(t, holder.Release(), farsync.ErrClosed)
-	require.False(t, errors.Is(holder.Err(), farsync.ErrLost))
+	require.NotErrorIs(t, holder.Err(), farsync.ErrLost)
 	require.Empty(t, keysOf(t, admin, "/closed"), "the session is revoked when Close returns")
 	leases, err := admin.Leases(t.Context())
 	require.NoError(t, err)

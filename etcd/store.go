@@ -137,7 +137,8 @@ func (s *Store) Close() error {
 // attempts is how many calls have been made: after more than one, an earlier one may have been carried out too.
 func (s *Store) retry(ctx context.Context, call func(context.Context) error) (attempts int, err error) {
 	for delay := retryFirst; ; delay = min(2*delay, retryMost) {
-		attempt, cancel := context.WithTimeout(ctx, s.options.TTL/3)
+		// A member that has lost its leader says so at once, and the next attempt goes to another.
+		attempt, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), s.options.TTL/3)
 		last := call(attempt)
 		cancel()
 		attempts++

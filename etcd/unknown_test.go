@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"testing"
 	"time"
@@ -49,6 +50,7 @@ func newLossy(t *testing.T, server *embedtest.EtcdServer, options *etcd.Options)
 
 // TestLostJoinIsMadeOnce is C1 and E2: whatever is lost on the way, who goes on asking gets one entry, and the lock.
 func TestLostJoinIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	for _, row := range []struct {
@@ -67,19 +69,21 @@ func TestLostJoinIsMadeOnce(t *testing.T) {
 	} {
 		for _, by := range acquirers {
 			t.Run(row.name+"/"+by.name, func(t *testing.T) {
+				t.Parallel()
+				path := "/once/" + rand.Text()
 				l := newLossy(t, server, &etcd.Options{TTL: 3 * time.Second})
-				mu := farsync.NewMutex(l.store, "/once")
+				mu := farsync.NewMutex(l.store, path)
 				before := l.calls(txn)
 				l.next(txn, row.fates...)
 				lease, err := by.lock(mu, within(t, soon))
 				require.NoError(t, err)
 				require.Equal(t, len(row.fates)+1, l.calls(txn)-before)
-				keys := keysOf(t, l.admin, "/once")
+				keys := keysOf(t, l.admin, path)
 				require.Len(t, keys, 1)
 				require.Equal(t, keys[0].CreateRevision, lease.Token().Revision())
 				require.NoError(t, lease.Err())
 				require.NoError(t, lease.Release())
-				require.Empty(t, keysOf(t, l.admin, "/once"))
+				require.Empty(t, keysOf(t, l.admin, path))
 			})
 		}
 	}
@@ -88,6 +92,7 @@ func TestLostJoinIsMadeOnce(t *testing.T) {
 // TestLostJoinIsRemovedBehind is C1 for a caller who gives up: nothing stays in the way of others, although the session
 // lives on.
 func TestLostJoinIsRemovedBehind(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	for _, row := range []struct {
@@ -131,6 +136,7 @@ func TestLostJoinIsRemovedBehind(t *testing.T) {
 // TestRefusedAfterLostReplyIsRemovedBehind is C1 where the service has carried out a request and refuses it when it is
 // sent again: the refusal says nothing about the first.
 func TestRefusedAfterLostReplyIsRemovedBehind(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	l := newLossy(t, embedtest.Etcd(t), nil)
 	l.next(txn, loseReply, refuse(rpctypes.ErrGRPCPermissionDenied))
@@ -141,25 +147,28 @@ func TestRefusedAfterLostReplyIsRemovedBehind(t *testing.T) {
 
 // TestLostReadAfterJoinIsRepeated: a Join in a long queue needs a read to know its place.
 func TestLostReadAfterJoinIsRepeated(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	l := newLossy(t, embedtest.Etcd(t), nil)
-	for range 20 {
+	const long = 150 // more than a join is shown
+	for range long {
 		lockBehind(t, farsync.NewMutex(l.other, "/long"))
 	}
-	awaitKeys(t, l.admin, "/long", 20)
+	awaitKeys(t, l.admin, "/long", long)
 	ctx, giveUp := context.WithCancel(t.Context())
 	l.next(getRange, loseRequest, loseReply, before(giveUp, loseReply))
 	_, err := farsync.NewMutex(l.store, "/long").Lock(ctx)
 	require.ErrorIs(t, err, context.Canceled)
-	awaitKeys(t, l.admin, "/long", 20)
+	awaitKeys(t, l.admin, "/long", long)
 	l.next(getRange, loseRequest, loseReply)
 	lockBehind(t, farsync.NewMutex(l.store, "/long"))
-	awaitKeys(t, l.admin, "/long", 21)
+	awaitKeys(t, l.admin, "/long", long+1)
 }
 
 // TestLostDeleteIsNoLoss is C2: Release is told that the key is gone already, and knows that it may have been its own
 // doing.
 func TestLostDeleteIsNoLoss(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	for _, row := range []struct {
@@ -188,6 +197,7 @@ func TestLostDeleteIsNoLoss(t *testing.T) {
 // TestUnconfirmedReleaseGoesOnBehind is C2 where the service does not confirm in time: the lease has ended, Release
 // says that it is not sure, and the key goes all the same.
 func TestUnconfirmedReleaseGoesOnBehind(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	for name, f := range map[string]fate{"the reply": loseReply, "the request": loseRequest} {
@@ -223,6 +233,7 @@ func TestKeyThatIsTakenAwayIsALoss(t *testing.T) {
 // TestLateJoinIsRemovedBehind is E3: a request that the client had given up lands after all was over, and makes a key
 // that nobody waits for any more.
 func TestLateJoinIsRemovedBehind(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	late := func(t *testing.T, l lossy, land func(context.Context) (any, error)) {
@@ -281,10 +292,20 @@ func TestLateJoinIsRemovedBehind(t *testing.T) {
 		require.NoError(t, lease.Release())
 		late(t, l, land)
 	})
+	t.Run("of a permit that came before the size", func(t *testing.T) {
+		l := newLossy(t, server, nil)
+		first, land := delay()
+		l.next(txn, first)
+		lease, err := farsync.NewSemaphore(l.store, "/late", 2).Acquire(within(t, soon), 1)
+		require.NoError(t, err)
+		require.NoError(t, lease.Release())
+		late(t, l, land)
+	})
 }
 
 // TestLateJoinOfALiveLockChangesNothing is E3 while the lock is held.
 func TestLateJoinOfALiveLockChangesNothing(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	l := newLossy(t, embedtest.Etcd(t), nil)
 	first, land := delay()

@@ -170,11 +170,15 @@ func (m *Mem) watch(entries []recipe.Entry) (*watch, error) {
 		}
 		w.nodes = append(w.nodes, n)
 	}
+	m.set(w)
+	return w, nil
+}
+
+func (m *Mem) set(w *watch) {
 	m.watches[w] = struct{}{}
 	for _, n := range w.nodes {
 		n.watches[w] = struct{}{}
 	}
-	return w, nil
 }
 
 // vacancy returns what stands for the emptiness of e's queue, or nil if it is not empty.

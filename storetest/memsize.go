@@ -91,14 +91,19 @@ func (m *Mem) ask(id string) bool {
 	return true
 }
 
-// wasAsked returns whether an entry was asked for, and the entry, or false if it is gone.
-func (m *Mem) wasAsked(id string) (e recipe.Entry, asked, exists bool) {
+// listen reports whether an entry exists and was asked for. If it exists and was not, the watch fires when that may
+// have changed.
+func (m *Mem) listen(id string) (w *watch, asked, exists bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := m.nodes[id]
 	if n == nil {
-		return e, false, false
+		return nil, false, false
 	}
-	_, asked = m.asked[id]
-	return n.entry, asked, true
+	if _, asked = m.asked[id]; asked {
+		return nil, true, true
+	}
+	w = &watch{nodes: []*node{n}, fired: make(chan struct{})}
+	m.set(w)
+	return w, false, true
 }

@@ -374,17 +374,13 @@ func (s *MemStore) Asked(ctx context.Context, e recipe.Entry) error {
 	bound, cancel := s.bind(ctx)
 	defer cancel()
 	for {
-		// The watch comes before the look, so that nothing is missed between the two.
 		var w *watch
-		var now recipe.Entry
 		asked, exists := false, false
 		_, err := s.link.ask(bound, Watch, e.Queue, func() {
 			if w != nil {
 				s.mem.unwatch(w) // the reply that told of it was lost
 			}
-			if now, asked, exists = s.mem.wasAsked(e.ID); exists {
-				w, _ = s.mem.watch([]recipe.Entry{now})
-			}
+			w, asked, exists = s.mem.listen(e.ID)
 		})
 		switch {
 		case err != nil:
@@ -395,7 +391,6 @@ func (s *MemStore) Asked(ctx context.Context, e recipe.Entry) error {
 		case !exists:
 			return recipe.ErrGone
 		case asked:
-			s.mem.unwatch(w)
 			return nil
 		}
 		select {

@@ -38,7 +38,9 @@ func Run(t *testing.T, b Backend) {
 	if b.Case == nil {
 		b.Case = func(t *testing.T, run func(t *testing.T)) { run(t) }
 	}
-	for _, c := range slices.Concat(joinCases, waitCases, leaveCases, sessionCases, closeCases) {
+	for _, c := range slices.Concat(
+		joinCases, waitCases, leaveCases, sessionCases, closeCases, changeCases, sizeCases, vacantCases, askCases,
+	) {
 		t.Run(c.name, func(t *testing.T) {
 			b.Case(t, func(t *testing.T) {
 				t.Cleanup(func() {

@@ -1,9 +1,13 @@
 package zk_test
 
 import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,11 +30,46 @@ const (
 type electionClient struct {
 	*zk.Store
 	*embedtest.Proxy
-	tap *tap
+	tap       *tap
+	passwords *sync.Map // of sessions
+	admin     *client.Conn
 }
 
-func (c electionClient) Close() error        { return c.Store.Close() }
-func (c electionClient) Expire(t testing.TB) { c.tap.expire(t) }
+func (c electionClient) Close() error { return c.Store.Close() }
+
+// Expire ends the session that a node shows to be the client's: the tap itself knows only of the last handshake, which
+// may be one with a session that is over. It holds the client back meanwhile: if that came back first, the server would
+// hang up on the tap instead.
+func (c electionClient) Expire(t testing.TB) {
+	e, _, err := c.Join(within(t, soon), recipe.Request{
+		Queue: "/expire/" + rand.Text(), Kind: recipe.Exclusive, Units: 1, Rule: recipe.ExclusiveRule(),
+	})
+	require.NoError(t, err)
+	c.Cut()
+	defer c.Heal()
+	_, err = c.admin.Sync(e.ID)
+	require.NoError(t, err)
+	_, stat, err := c.admin.Exists(e.ID)
+	require.NoError(t, err)
+	password, ok := c.passwords.Load(stat.EphemeralOwner)
+	require.True(t, ok)
+	c.tap.mu.Lock()
+	c.tap.session, c.tap.password = stat.EphemeralOwner, password.([]byte)
+	c.tap.mu.Unlock()
+	c.tap.expire(t)
+}
+
+// keepPasswords has the tap note the passwords of all sessions that go through it.
+func keepPasswords(p *tap) *sync.Map {
+	var passwords sync.Map
+	p.onReply(func(op int32, frame []byte) verdict {
+		if op == opConnect {
+			passwords.Store(int64(binary.BigEndian.Uint64(frame[12:])), bytes.Clone(frame[24:40]))
+		}
+		return pass
+	})
+	return &passwords
+}
 
 func TestElectionsOnAnEnsemble(t *testing.T) {
 	noLeaks(t)
@@ -41,8 +80,9 @@ func TestElectionsOnAnEnsemble(t *testing.T) {
 		TTL: electionTTL,
 		Open: func(t testing.TB) electiontest.Client {
 			p := newTap(t, ensemble.Endpoints()[opened.Add(1)%3])
-			proxy := embedtest.NewProxy(t, p.addr())
-			return electionClient{newStore(t, proxy.Addr(), &zk.Options{TTL: electionTTL}), proxy, p}
+			passwords, proxy := keepPasswords(p), embedtest.NewProxy(t, p.addr())
+			store := newStore(t, proxy.Addr(), &zk.Options{TTL: electionTTL})
+			return electionClient{store, proxy, p, passwords, admin}
 		},
 		Delete: func(t testing.TB, e recipe.Entry) {
 			if err := admin.Delete(e.ID, -1); err != nil {

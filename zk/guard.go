@@ -1,6 +1,8 @@
 package zk
 
 import (
+	"crypto/rand"
+
 	client "github.com/go-zookeeper/zk"
 
 	"github.com/farsync/farsync/recipe"
@@ -17,7 +19,8 @@ import (
 func Guard(h recipe.Held) []any {
 	entries := h.Entries()
 	if len(entries) == 0 {
-		return []any{&client.CheckVersionRequest{Path: "/zookeeper/farsync", Version: -1}}
+		// Nobody has made a node of this name.
+		return []any{&client.CheckVersionRequest{Path: "/zookeeper/" + rand.Text(), Version: -1}}
 	}
 	guard := make([]any, len(entries))
 	for i, e := range entries {

@@ -57,7 +57,8 @@ type link struct {
 	mu       sync.Mutex
 	shook    bool              // the handshake is done
 	opened   time.Time         // when the ConnectRequest was sent
-	renewed  time.Time         // when the last acknowledged Sync was sent, or the ConnectRequest
+	proved   time.Time         // what was sent then has reached the leader, by now
+	renewed  time.Time         // when the Sync was sent that the next proves, or the ConnectRequest
 	requests map[int32]request // sent and not yet answered
 
 	frame []byte // what is left to be read of the last frame; only the reading goroutine uses it
@@ -91,19 +92,19 @@ func (l *link) Close() (err error) {
 	return err
 }
 
-// Write sends one request.
+// Write sends one request. If it cannot, it closes the connection and says nothing: the reader then fails. The library
+// would answer the request twice, once for the failed write and once for the connection, and a SetAuth that it repeats
+// has room for one answer and nobody who takes it: the library would stand still for good.
 func (l *link) Write(p []byte) (int, error) {
-	if err := l.sending(p); err != nil {
-		l.Close()
-		return 0, err
+	err := l.sending(p)
+	if err == nil {
+		_, err = l.Conn.Write(p)
 	}
-	n, err := l.Conn.Write(p)
 	if err != nil {
-		// The library may be waiting for the reply to this very request, with nobody left to tell it that the
-		// connection failed. A closed connection fails its reader too.
+		l.wire.failed(err)
 		l.Close()
 	}
-	return n, err
+	return len(p), nil
 }
 
 // sending takes note of a request before it is sent.
@@ -112,7 +113,7 @@ func (l *link) sending(p []byte) error {
 	defer l.mu.Unlock()
 	if l.opened.IsZero() {
 		l.opened = time.Now()
-		l.renewed = l.opened
+		l.proved, l.renewed = l.opened, l.opened
 		// Length, version, last zxid seen, timeout, session.
 		if len(p) < 28 {
 			return errFrame
@@ -148,7 +149,9 @@ func (l *link) Read(p []byte) (int, error) {
 	if len(l.frame) == 0 {
 		frame, err := l.next()
 		if err != nil {
-			l.wire.failed(err)
+			if !errors.Is(err, net.ErrClosed) { // by us, for a better reason
+				l.wire.failed(err)
+			}
 			l.Close()
 			return 0, err
 		}
@@ -215,17 +218,17 @@ func (l *link) received(body []byte) {
 	l.mu.Lock()
 	r, ok := l.requests[xid]
 	delete(l.requests, xid)
-	var until time.Time
-	if ok && r.op == opSync && failed == 0 {
-		// The one before this is known to have reached the leader: see session.
-		until = l.renewed
-		l.renewed = r.sent
+	if ok && r.op == opSync && failed == 0 && r.sent.Sub(l.renewed) >= l.wire.beat() {
+		// The one before this is known to have reached the leader: see session. Of Syncs that follow one another more
+		// closely, as those that look for a lost create do, that cannot be said.
+		l.proved, l.renewed = l.renewed, r.sent
 	}
+	proved := l.proved
 	l.mu.Unlock()
 	switch {
 	case !ok:
 	case r.op == opSync && failed == 0:
-		l.wire.renewed(until)
+		l.wire.renewed(proved)
 	case r.op == opCreate && failed == 0:
 		l.wire.created(r.path, zxid)
 	case r.op == opClose:

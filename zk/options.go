@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -58,11 +59,14 @@ type Digest struct {
 // String returns the user's name.
 func (d Digest) String() string { return "digest user " + d.User }
 
-// GoString returns the user's name.
-func (d Digest) GoString() string { return d.String() }
+// Format writes the user's name, whatever the verb.
+func (d Digest) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, d.String()) }
 
 // LogValue returns the user's name.
 func (d Digest) LogValue() slog.Value { return slog.StringValue(d.String()) }
+
+// MarshalText returns the user's name.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // resolve returns the options with their defaults.
 func (o *Options) resolve() (Options, error) {

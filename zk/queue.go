@@ -17,6 +17,9 @@ import (
 // errSequence refuses a queue whose order cannot be told any more. See sequence.
 var errSequence = errors.New("the queue's sequence has run over 2^31 creates: delete its parent node while nobody uses it")
 
+// errLate is the error of an attempt that was not over when ctx ended. What becomes of it is seen to behind.
+var errLate = errors.New("the create is still under way")
+
 // Join creates the entry's node and reads the queue behind it.
 func (s *Store) Join(ctx context.Context, r recipe.Request) (recipe.Entry, []recipe.Entry, error) {
 	if err := recipe.CheckValue(r.Value); err != nil {
@@ -71,10 +74,11 @@ func (s *Store) create(ctx context.Context, e *recipe.Entry, in *session) ([]str
 		path, zxid, names, err := s.createOnce(ctx, in, queue+"/"+name, e.Value)
 		switch {
 		case err == nil:
-		case ctx.Err() != nil:
-			return nil, err // createOnce has seen to it
+		case errors.Is(err, errLate):
+			return nil, err
 		case errors.Is(err, client.ErrNoNode):
-			if err := s.makeParents(ctx, in, queue); err != nil {
+			// A parent may be collected while what is below it is made.
+			if err := s.makeParents(ctx, in, queue); err != nil && !errors.Is(err, client.ErrNoNode) {
 				return nil, err
 			}
 			continue
@@ -108,7 +112,7 @@ func (s *Store) create(ctx context.Context, e *recipe.Entry, in *session) ([]str
 
 // createOnce makes one attempt. As soon as the create is on its way, the read of the queue follows it: the server
 // carries out the requests of a session in order, so the answer shows the node, and one round trip serves for both.
-// Names are nil if the read failed. If ctx ends first, what becomes of the create is seen to behind.
+// Names are nil if the read failed. If ctx ends before the outcome is known, the error is errLate.
 func (s *Store) createOnce(ctx context.Context, in *session, path string, value []byte) (
 	made string, zxid int64, names []string, err error,
 ) {
@@ -121,9 +125,8 @@ func (s *Store) createOnce(ctx context.Context, in *session, path string, value 
 		if names, err = call(ctx, in, childrenOf(parentOf(path))); err != nil {
 			names = nil
 		}
-	case a := <-creating: // it failed before it was sent
-		in.wire.made(path)
-		return a.value, 0, nil, a.err
+	case a := <-creating: // it failed before it was sent, or was very quick
+		return a.value, in.wire.made(path), nil, a.err
 	case <-ctx.Done():
 	}
 	select {
@@ -131,7 +134,7 @@ func (s *Store) createOnce(ctx context.Context, in *session, path string, value 
 		return a.value, in.wire.made(path), names, a.err
 	case <-ctx.Done():
 		s.removeLate(in, path, creating)
-		return "", 0, nil, context.Cause(ctx)
+		return "", 0, nil, fmt.Errorf("%w: %w", errLate, context.Cause(ctx))
 	}
 }
 
@@ -383,7 +386,7 @@ func (s *Store) fill(ctx context.Context, in *session, e *recipe.Entry) (ephemer
 	}
 	e.Value, e.Revision, e.Since = got.value, got.stat.Czxid, time.UnixMilli(got.stat.Ctime)
 	e.Version = got.stat.Mzxid
-	return got.stat.EphemeralOwner != 0, nil
+	return isEphemeral(got.stat), nil
 }
 
 func nameOf(path string) string   { return path[strings.LastIndexByte(path, '/')+1:] }

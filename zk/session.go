@@ -60,7 +60,10 @@ func (s *Store) openSession(ctx context.Context) (*session, error) {
 	case <-w.life.Done():
 		err = context.Cause(w.life)
 	case <-ctx.Done():
-		err = fmt.Errorf("no answer from any of %v: %w", s.servers, w.trouble())
+		err = fmt.Errorf("no answer from any of %v", s.servers)
+		if why := w.trouble(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
 	}
 	if err == nil {
 		err = s.authorize(ctx, opened)

@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 
 	client "github.com/go-zookeeper/zk"
@@ -54,11 +57,8 @@ func open(ctx context.Context, servers []string, options *Options) (*Store, erro
 	}
 	named := make([]string, len(servers))
 	for i, server := range servers {
-		named[i] = server
-		if _, _, err := net.SplitHostPort(server); err != nil {
-			named[i] = net.JoinHostPort(server, "2181")
-		}
-		if host, port, err := net.SplitHostPort(named[i]); err != nil || host == "" || port == "" {
+		var ok bool
+		if named[i], ok = address(server); !ok {
 			return nil, fmt.Errorf("server %q is not host:port", server)
 		}
 	}
@@ -73,6 +73,22 @@ func open(ctx context.Context, servers []string, options *Options) (*Store, erro
 		return nil, err
 	}
 	return s, nil
+}
+
+// address returns what to dial for a server, host:port or a host alone.
+func address(server string) (dial string, ok bool) {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		host, port = server, "2181"
+		if strings.HasPrefix(server, "[") && strings.HasSuffix(server, "]") {
+			host = server[1 : len(server)-1]
+		}
+	}
+	if _, err := netip.ParseAddr(host); err != nil && (host == "" || strings.ContainsAny(host, ":/[]@, ")) {
+		return "", false
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	return net.JoinHostPort(host, port), err == nil && number > 0
 }
 
 // Name returns the Name option.

@@ -46,7 +46,9 @@ type tap struct {
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
 	closed   bool
+	down     bool          // nobody gets through
 	counts   map[int32]int // requests by operation
+	events   int           // what the server has sent unasked
 	session  int64         // of the last handshake
 	password []byte
 	request  func(op int32, frame []byte) verdict
@@ -98,6 +100,44 @@ func (p *tap) since() map[int32]int {
 	return counts
 }
 
+// await waits until there were n requests of an operation since the last call of since.
+func (p *tap) await(t testing.TB, op int32, n int) {
+	t.Helper()
+	await(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.counts[op] >= n
+	})
+}
+
+// fired returns how many events there were.
+func (p *tap) fired() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.events
+}
+
+// sessionID returns the session of the last handshake.
+func (p *tap) sessionID() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.session
+}
+
+// outage closes all connections, and those to come, until heal.
+func (p *tap) outage() {
+	p.setDown(true)
+	p.sever()
+}
+
+func (p *tap) heal() { p.setDown(false) }
+
+func (p *tap) setDown(down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = down
+}
+
 // sever closes all connections.
 func (p *tap) sever() {
 	p.mu.Lock()
@@ -120,7 +160,7 @@ func (p *tap) accept() {
 		}
 		p.mu.Lock()
 		p.conns[c], p.conns[s] = true, true
-		closed := p.closed
+		closed := p.closed || p.down
 		p.mu.Unlock()
 		if closed {
 			c.Close()
@@ -176,8 +216,10 @@ func (p *tap) judge(frame []byte, ops *pending, first, requests bool) verdict {
 		op = opConnect
 		if !requests {
 			p.mu.Lock()
-			p.session = int64(binary.BigEndian.Uint64(frame[12:]))
-			p.password = append([]byte(nil), frame[24:40]...)
+			if session := int64(binary.BigEndian.Uint64(frame[12:])); session != 0 {
+				p.session = session
+				p.password = append([]byte(nil), frame[24:40]...)
+			}
 			p.mu.Unlock()
 		}
 	case requests:
@@ -199,6 +241,8 @@ func (p *tap) judge(frame []byte, ops *pending, first, requests bool) verdict {
 	if requests {
 		p.counts[op]++
 		decide = p.request
+	} else if op == opEvent {
+		p.events++
 	}
 	p.mu.Unlock()
 	if decide == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	client "github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
@@ -16,6 +17,12 @@ type strayError string
 
 func (path strayError) Error() string {
 	return fmt.Sprintf("node %q is not ephemeral: it would block the queue for ever; delete it if nobody needs it", string(path))
+}
+
+// isEphemeral reports whether a node goes with a session. What else there is in that field stands for a container: the
+// queue of a lock further down, say, whose name is a number.
+func isEphemeral(stat *client.Stat) bool {
+	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != math.MinInt64
 }
 
 // errChanged ends a group of waits when one of them is over.
@@ -44,6 +51,9 @@ func (s *Store) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
 // wait returns nil when the node is gone or may have changed. What a session cannot tell any more, the next is
 // asked.
 func (s *Store) wait(ctx context.Context, e recipe.Entry) error {
+	if e.Kind == recipe.Foreign {
+		s.options.Logger.Warn("waiting behind a node that is no entry", "node", e.ID)
+	}
 	return s.keeper.InSession(ctx, func(ctx context.Context, in *session) error {
 		return in.wait(ctx, s.path(e.Queue), e)
 	})
@@ -62,7 +72,7 @@ func (s *session) wait(ctx context.Context, queue string, e recipe.Entry) error 
 	case e.Kind == recipe.Size && w.stat.Mzxid != e.Revision, e.Version != 0 && w.stat.Mzxid != e.Version:
 		s.mind(w)
 		return nil // it has changed since it was read
-	case e.Kind != recipe.Size && w.stat.EphemeralOwner == 0:
+	case e.Kind != recipe.Size && !isEphemeral(&w.stat):
 		// Forgotten, so that whoever waits next reads the node anew: it may be gone by then, and this watch not tell so yet.
 		s.forget(w)
 		return strayError(e.ID)

@@ -51,6 +51,13 @@ func newWire(asked time.Duration, dialer func(context.Context, string, string) (
 	return w
 }
 
+// beat is the least time between two Syncs of which the later proves the earlier.
+func (w *wire) beat() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.timeout / 4
+}
+
 // patience is how long a server may take to accept a connection or to answer a handshake: short enough that another
 // can be tried while the session lives.
 func (w *wire) patience() time.Duration {
@@ -161,6 +168,10 @@ func (w *wire) connected(l *link, id int64, timeout time.Duration, sent time.Tim
 	}
 	if w.id != 0 && w.id != id {
 		return errSecondSession
+	}
+	if w.id != 0 && timeout < w.timeout {
+		// A server with other bounds than the one before. The deadline counts on more time than there is now.
+		w.session.End(errShortened)
 	}
 	w.timeout = timeout
 	if w.id == 0 {
@@ -291,7 +302,10 @@ func (w *wire) closed() {
 	}
 }
 
-var errExpired = errors.New("the server says that the session has expired")
+var (
+	errExpired   = errors.New("the server says that the session has expired")
+	errShortened = errors.New("another server keeps the session for less time than the one that opened it")
+)
 
 // sessionID returns what the server calls the session.
 func (w *wire) sessionID() int64 {

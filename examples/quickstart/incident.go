@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/farsync/farsync/examples/internal/program"
 )
 
 // An incident is a worker that came to grief while it held the lock.
@@ -22,14 +24,14 @@ func (s *show) killOne(ctx context.Context) error {
 		return err
 	}
 	p.word = "killed"
-	p.kill()
+	p.Kill()
 	s.killed = incident{process: p, at: time.Now()}
-	s.screen.say("%s holds the lock, has read %d and not yet written: it is killed (SIGKILL). "+
-		"Nobody releases its lock, so all wait for the TTL to pass.", p.name, p.read)
+	s.screen.Say("%s holds the lock, has read %d and not yet written: it is killed (SIGKILL). "+
+		"Nobody releases its lock, so all wait for the TTL to pass.", p.Name, p.read)
 	if err := s.awaitFree(ctx, &s.killed); err != nil {
 		return err
 	}
-	left := s.options.adds - s.ledger.adds()[p.name]
+	left := s.options.adds - s.ledger.adds()[p.Name]
 	if err := s.start(left, 0); err != nil {
 		return err
 	}
@@ -37,8 +39,8 @@ func (s *show) killOne(ctx context.Context) error {
 	if err := s.until(ctx, func() bool { return heir.ready }); err != nil {
 		return err
 	}
-	s.screen.say("%s begins: it does the %d adds that %s has left undone.", heir.name, left, p.name)
-	heir.cue()
+	s.screen.Say("%s begins: it does the %d adds that %s has left undone.", heir.Name, left, p.Name)
+	heir.Cue()
 	return nil
 }
 
@@ -49,9 +51,9 @@ func (s *show) stopOne(ctx context.Context) error {
 		return err
 	}
 	p.word = "stopped"
-	p.pause()
+	p.Pause()
 	s.stopped = incident{process: p, at: time.Now()}
-	s.screen.say("%s holds the lock, has read %d and not yet written: it is stopped (SIGSTOP).", p.name, p.read)
+	s.screen.Say("%s holds the lock, has read %d and not yet written: it is stopped (SIGSTOP).", p.Name, p.read)
 	if err := s.awaitFree(ctx, &s.stopped); err != nil {
 		return err
 	}
@@ -60,10 +62,10 @@ func (s *show) stopOne(ctx context.Context) error {
 		return err
 	}
 	refusals := p.late
-	s.screen.say("%s goes on (SIGCONT) after %s. To it no time has passed: it sends its write.",
-		p.name, seconds(time.Since(s.stopped.at)))
-	p.cue()
-	p.resume()
+	s.screen.Say("%s goes on (SIGCONT) after %s. To it no time has passed: it sends its write.",
+		p.Name, program.Seconds(time.Since(s.stopped.at)))
+	p.Cue()
+	p.Resume()
 	p.word = ""
 	err := s.until(ctx, func() bool {
 		write, _, sent := s.ledger.writeWith(p.token)
@@ -76,11 +78,11 @@ func (s *show) stopOne(ctx context.Context) error {
 	sent := fmt.Sprintf("Its write of %d, with token %d,", write.value, write.token)
 	switch {
 	case !write.refused:
-		s.screen.say("%s was ACCEPTED, although token %d had been there: what others added meanwhile is lost.", sent, mark)
+		s.screen.Say("%s was ACCEPTED, although token %d had been there: what others added meanwhile is lost.", sent, mark)
 	case p.lost:
-		s.screen.say("%s was refused: the mark was %d. Its lease says that it is lost. It does that add again.", sent, mark)
+		s.screen.Say("%s was refused: the mark was %d. Its lease says that it is lost. It does that add again.", sent, mark)
 	default:
-		s.screen.say("%s was refused: the mark was %d. But its lease does NOT say that it is lost.", sent, mark)
+		s.screen.Say("%s was refused: the mark was %d. But its lease does NOT say that it is lost.", sent, mark)
 	}
 	return nil
 }
@@ -96,8 +98,6 @@ func (s *show) awaitFree(ctx context.Context, i *incident) error {
 	}
 	next, _ := s.ledger.next(i.process.token)
 	i.free = next.at.Sub(i.at)
-	s.screen.say("The lock is free again after %s: %s has it, and has read %d.", seconds(i.free), next.who, next.value)
+	s.screen.Say("The lock is free again after %s: %s has it, and has read %d.", program.Seconds(i.free), next.who, next.value)
 	return nil
 }
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

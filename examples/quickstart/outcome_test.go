@@ -26,7 +26,7 @@ func TestProblemsAreFound(t *testing.T) {
 		{"1 of 2 adds are lost", func(o *outcome) { o.found = 1 }},
 		{"1 more than was added", func(o *outcome) { o.found = 3 }},
 		{"while the lease still counted as held: 1", func(o *outcome) { o.show.unaware = 1 }},
-		{"entries left in etcd: 4", func(o *outcome) { o.left = 4 }},
+		{"entries left in the queue: 4", func(o *outcome) { o.left = 4 }},
 		{"no late request was refused", func(o *outcome) { o.show.ledger.accesses = sound[4:] }},
 		{"not higher than the one before", func(o *outcome) { o.show.ledger.add(access{who: "c", token: 3}) }},
 		{"were accepted: 1", func(o *outcome) { o.show.ledger.add(access{who: "b", token: 2, write: true}) }},
@@ -39,12 +39,12 @@ func TestProblemsAreFound(t *testing.T) {
 			}
 			test.spoil(o)
 			if test.problem == "" {
-				require.Empty(t, o.problems())
-				require.Contains(t, o.table(), "Nothing was lost.")
+				require.Empty(t, o.Problems())
+				require.Contains(t, o.Table(), "Nothing was lost.")
 				return
 			}
-			require.Contains(t, o.table(), "WRONG")
-			require.Contains(t, strings.Join(o.problems(), "\n"), test.problem)
+			require.Contains(t, o.Table(), "WRONG")
+			require.Contains(t, strings.Join(o.Problems(), "\n"), test.problem)
 		})
 	}
 }

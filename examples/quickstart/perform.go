@@ -6,74 +6,66 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
+
+	"github.com/farsync/farsync/examples/internal/program"
 )
 
-// perform sets up what the show needs, runs it, and clears everything away again: the files, the number's server, etcd.
-func perform(ctx context.Context, o options, sc *screen) (result *outcome, err error) {
+// parse returns the show that the arguments ask for.
+func parse(args []string) (func(context.Context, *program.Screen) (program.Outcome, error), error) {
+	o, err := parseOptions(args)
+	return func(ctx context.Context, screen *program.Screen) (program.Outcome, error) {
+		return perform(ctx, o, screen)
+	}, err
+}
+
+// perform sets up what the show needs, runs it, and clears everything away again: the files, the number's server, the
+// service.
+func perform(ctx context.Context, o options, screen *program.Screen) (result *outcome, err error) {
 	dir, err := os.MkdirTemp("", "farsync-quickstart-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := &show{options: o, screen: sc, ledger: newLedger(), reports: make(chan report)}
-	s.config.TTL = o.ttl
+	s := &show{options: o, screen: screen, ledger: newLedger(), reports: make(chan program.Report[report])}
 
-	file := filepath.Join(dir, "number")
-	number, err := newResource(file, !o.noFence, s.ledger)
+	number, err := newResource(filepath.Join(dir, "number"), !o.noFence, s.ledger)
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	url, closed, err := program.Serve(number)
 	if err != nil {
 		return nil, err
 	}
-	server, served := &http.Server{Handler: number}, make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(listener) // until it is closed
-	}()
-	defer func() {
-		_ = server.Close()
-		<-served
-	}()
-	s.config.Number = "http://" + listener.Addr().String() + "/number"
-	sc.fact("number", s.config.Number+", kept in a file")
+	defer closed()
+	s.config.Number = url + "/number"
+	screen.Fact("number", s.config.Number+", kept in a file")
 
-	var lock *service
+	var service *program.Running
 	if o.noLock {
-		sc.fact("lock", "none (-no-lock)")
+		screen.Fact("lock", "none (-no-lock)")
 	} else {
-		if lock, err = openService(ctx, o.endpoints, filepath.Join(dir, "etcd")); err != nil {
+		if service, err = o.service.Run(ctx, "quickstart", dir, screen); err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, lock.close()) }()
-		s.config.Endpoints, s.config.Path = lock.endpoints, lock.path
-		whose := "started for this run"
-		if len(o.endpoints) > 0 {
-			whose = "yours"
-		}
-		sc.fact("etcd", strings.Join(lock.endpoints, ",")+", "+whose)
-		sc.fact("lock", fmt.Sprintf("%s, TTL %v", lock.path, o.ttl))
+		defer func() { err = errors.Join(err, service.Close()) }()
+		s.config.Service, s.config.Primitive = service.Service, o.primitive
+		screen.Fact("lock", fmt.Sprintf("%s at %s, TTL %v", o.primitive, service.Path, service.TTL))
 	}
 	if o.noFence {
-		sc.fact("tokens", "not checked (-no-fence)")
+		screen.Fact("tokens", "not checked (-no-fence)")
 	}
 
 	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
-	result = &outcome{show: s, expected: workers * o.adds, took: time.Since(sc.begun)}
+	result = &outcome{show: s, expected: workers * o.adds, took: screen.Took()}
 	if result.found, err = number.load(); err != nil {
 		return nil, err
 	}
-	if lock != nil {
-		if result.left, err = lock.left(ctx, 2*o.ttl); err != nil {
+	if service != nil {
+		if result.left, err = service.Left(ctx); err != nil {
 			return nil, err
 		}
 	}

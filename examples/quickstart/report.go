@@ -11,7 +11,6 @@ const (
 	ready   event = "ready"   // it has a store and waits for the start
 	holding event = "holding" // it holds, has read, and waits between read and write for what happens to it
 	late    event = "late"    // a request of its was refused, by its token
-	ended   event = "ended"   // its process has ended; told by the process's keeper
 )
 
 // A report is one line of JSON from a worker to the show.
@@ -20,7 +19,4 @@ type report struct {
 	Token farsync.Token // holding
 	Read  int           // holding: the number that was read
 	Lost  bool          // late: the lease said that it was lost, as it must
-
-	from *process
-	err  error // ended
 }

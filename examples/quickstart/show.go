@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/farsync/farsync/examples/internal/program"
 )
 
 const workers = 4
@@ -17,11 +18,11 @@ const workers = 4
 // is done by one goroutine.
 type show struct {
 	options options
-	screen  *screen
+	screen  *program.Screen
 	ledger  *ledger
 	config  workerConfig // what is the same for all workers
 
-	reports   chan report
+	reports   chan program.Report[report]
 	processes []*process
 	killed    incident
 	stopped   incident
@@ -63,9 +64,9 @@ func (s *show) open(ctx context.Context) error {
 	if err := s.until(ctx, s.every(func(p *process) bool { return p.ready })); err != nil {
 		return err
 	}
-	s.screen.say("%d processes begin: each reads the number, adds 1, writes it, %d times.", workers, s.options.adds)
+	s.screen.Say("%d processes begin: each reads the number, adds 1, writes it, %d times.", workers, s.options.adds)
 	for _, p := range s.processes {
-		p.cue()
+		p.Cue()
 	}
 	return nil
 }
@@ -74,7 +75,7 @@ func (s *show) open(ctx context.Context) error {
 func (s *show) finish(ctx context.Context) error {
 	err := s.until(ctx, s.every(func(p *process) bool { return p.over }))
 	if err == nil {
-		s.screen.say("All workers are done.")
+		s.screen.Say("All workers are done.")
 	}
 	return err
 }
@@ -92,9 +93,9 @@ func (s *show) until(ctx context.Context, so func() bool) error {
 				return err
 			}
 		case <-tick.C:
-			s.screen.progress(s.total(), workers*s.options.adds, s.standing())
+			s.screen.Progress(s.total(), workers*s.options.adds, "adds, by worker", s.standing())
 			still := min(time.Since(begun), s.ledger.quietFor())
-			if still > 10*time.Second+10*s.options.ttl {
+			if still > 10*time.Second+10*s.options.service.TTL {
 				return fmt.Errorf("nothing has moved for %v", still.Round(time.Second))
 			}
 		}
@@ -109,23 +110,26 @@ func (s *show) every(so func(*process) bool) func() bool {
 	}
 }
 
-func (s *show) take(r report) error {
-	p := r.from
-	switch r.Event {
+func (s *show) take(r program.Report[report]) error {
+	i := slices.IndexFunc(s.processes, func(p *process) bool { return p.Process == r.From })
+	p, told := s.processes[i], r.Told
+	if r.Over {
+		p.over = true
+		if p != s.killed.process {
+			return r.Err
+		}
+		return nil
+	}
+	switch told.Event {
 	case ready:
 		p.ready = true
 	case holding:
-		p.holding, p.token, p.read = true, r.Token, r.Read
+		p.holding, p.token, p.read = true, told.Token, told.Read
 	case late:
 		p.late++
-		p.lost = r.Lost
-		if !r.Lost {
+		p.lost = told.Lost
+		if !told.Lost {
 			s.unaware++
-		}
-	case ended:
-		p.over = true
-		if r.err != nil && p != s.killed.process {
-			return r.err
 		}
 	}
 	return nil
@@ -135,19 +139,19 @@ func (s *show) take(r report) error {
 func (s *show) start(adds, stopAt int) error {
 	c := s.config
 	c.Name, c.Adds, c.StopAt = fmt.Sprintf("worker %d", len(s.processes)+1), adds, stopAt
-	p, err := startProcess(c, s.reports)
+	p, err := program.Start(c.Name, c, s.reports)
 	if err == nil {
-		s.processes = append(s.processes, p)
+		s.processes = append(s.processes, &process{Process: p})
 	}
 	return err
 }
 
 func (s *show) stopAll() {
-	var all sync.WaitGroup
+	var all []*program.Process
 	for _, p := range s.processes {
-		all.Go(func() { p.stop(time.Second) })
+		all = append(all, p.Process)
 	}
-	all.Wait()
+	program.StopAll(all)
 }
 
 // total is how many adds the resource has accepted.
@@ -163,7 +167,7 @@ func (s *show) standing() string {
 	adds := s.ledger.adds()
 	parts := make([]string, len(s.processes))
 	for i, p := range s.processes {
-		parts[i] = fmt.Sprint(adds[p.name])
+		parts[i] = fmt.Sprint(adds[p.Name])
 		if p.word != "" {
 			parts[i] += " " + p.word
 		}

@@ -5,40 +5,29 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/recipe"
 )
 
 // A worker adds 1 to the number, again and again, each time under the lock.
 type worker struct {
-	mutex  *farsync.Mutex
+	lock   func(context.Context) (*farsync.Lease, error)
 	number *number
 	stage  *stage // where the show kills it or stops it; a program of yours has no such thing
 }
 
 // work opens a store, makes the mutex and does the work.
 func work(ctx context.Context, c workerConfig, s *stage) error {
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints:            c.Endpoints,
-		DialKeepAliveTime:    5 * time.Second,
-		DialKeepAliveTimeout: 5 * time.Second,
-	})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	store, err := etcd.Open(ctx, client, &etcd.Options{TTL: c.TTL, Holder: c.Name})
+	// etcd.Open with a client of etcd's, or zk.Open with the addresses of the servers.
+	store, err := c.Service.Open(ctx, c.Name)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 
 	w := &worker{
-		mutex:  farsync.NewMutex(store, c.Path),
+		lock:   lockOf(store, c),
 		number: &number{url: c.Number, who: c.Name},
 		stage:  s,
 	}
@@ -46,6 +35,19 @@ func work(ctx context.Context, c workerConfig, s *stage) error {
 		return err
 	}
 	return w.repeat(ctx, c.Adds)
+}
+
+// lockOf returns what the worker locks with. Three primitives can keep others out, and a lease is a lease.
+func lockOf(store recipe.Store, c workerConfig) func(context.Context) (*farsync.Lease, error) {
+	switch c.Primitive {
+	case writer:
+		return farsync.NewRWMutex(store, c.Service.Path).Lock
+	case permit:
+		all := farsync.NewSemaphore(store, c.Service.Path, 1)
+		return func(ctx context.Context) (*farsync.Lease, error) { return all.Acquire(ctx, 1) }
+	default:
+		return farsync.NewMutex(store, c.Service.Path).Lock
+	}
 }
 
 // repeat adds so many times, and does again what was refused.
@@ -71,7 +73,7 @@ func (w *worker) repeat(ctx context.Context, adds int) error {
 // What counts is what the server said. A write that it accepted is an add, even if the lease was lost a moment later;
 // so the result of Release is not asked for here.
 func (w *worker) add(ctx context.Context) error {
-	lease, err := w.mutex.Lock(ctx)
+	lease, err := w.lock(ctx)
 	if err != nil {
 		return err
 	}

@@ -4,40 +4,30 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-	"time"
+
+	"github.com/farsync/farsync/examples/internal/program"
 )
 
 // A workerConfig is a worker's part, given to its process as JSON.
 type workerConfig struct {
 	Name      string
-	Number    string   // URL
-	Endpoints []string // of etcd
-	Path      string   // of the mutex; empty: work without one
-	TTL       time.Duration
+	Number    string // URL
+	Service   program.Service
+	Primitive string // empty: work without a lock
 	Adds      int
 	StopAt    int // wait between the read and the write of this add, counted from 1; 0: of none
 }
 
 // workerMain is the main of a worker's process.
-func workerMain(args []string) int {
+func workerMain(part json.RawMessage) error {
 	var c workerConfig
-	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &c) != nil {
-		fmt.Fprintln(os.Stderr, "quickstart: workers are started by quickstart itself")
-		return misused
+	if err := json.Unmarshal(part, &c); err != nil {
+		return err
 	}
-	signal.Ignore(os.Interrupt, syscall.SIGTERM) // a Ctrl-C goes to all processes; the show ends its workers itself
-	s, ctx := newStage(os.Stdin, os.Stdout, c.StopAt)
-	play := work
-	if c.Path == "" {
-		play = workUnlocked
+	meets, ctx := program.NewStage()
+	s := &stage{Stage: meets, stopAt: c.StopAt}
+	if c.Primitive == "" {
+		return workUnlocked(ctx, c, s)
 	}
-	if err := play(ctx, c, s); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return failed
-	}
-	return allRight
+	return work(ctx, c, s)
 }

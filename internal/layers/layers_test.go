@@ -81,6 +81,18 @@ var rules = []rule{
 		why:   "it says how the primitives behave over every Store, so it is handed one and knows none",
 	},
 	{
+		of:    "internal/electiontest",
+		ours:  []string{farsync, "recipe", "storetest"},
+		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
+		why:   "it says how elections behave on every cluster, so it is handed one and knows none",
+	},
+	{
+		of:    "adapt",
+		ours:  []string{farsync, "recipe"},
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
+		why:   "it fits the interfaces of others by the standard library's types alone, so that nobody builds those others",
+	},
+	{
 		of:  "internal/layers",
 		why: "it looks at the others from outside",
 	},

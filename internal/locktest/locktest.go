@@ -32,7 +32,7 @@ func Run(t *testing.T, b storetest.Backend) {
 	if b.Case == nil {
 		b.Case = func(t *testing.T, run func(t *testing.T)) { run(t) }
 	}
-	for _, r := range slices.Concat(mutexRows) {
+	for _, r := range slices.Concat(mutexRows, reentrantRows, rwRows, semaphoreRows, multiRows, askRows, electionRows, mixRows) {
 		t.Run(r.name, func(t *testing.T) {
 			b.Case(t, func(t *testing.T) {
 				t.Cleanup(func() {
@@ -129,9 +129,15 @@ func (l *locking) waits() {
 // until polls until there are n in the queue, as anybody sees it who comes by.
 func (s *scene) until(store recipe.Store, n int) []recipe.Entry {
 	s.Helper()
+	return s.untilAt(store, s.path, n)
+}
+
+// untilAt is until for another queue than the scene's.
+func (s *scene) untilAt(store recipe.Store, path string, n int) []recipe.Entry {
+	s.Helper()
 	ctx := s.ctx()
 	for {
-		list, err := store.Entries(ctx, s.path)
+		list, err := store.Entries(ctx, path)
 		require.NoError(s, err)
 		if len(list) == n {
 			return list

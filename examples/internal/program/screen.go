@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package program
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A screen is what the show writes on: lines that stay, each with the time since the start, and one below them that
+// A Screen is what the show writes on: lines that stay, each with the time since the start, and one below them that
 // says how far things are. On a terminal that one is redrawn in place; elsewhere it is printed once a second.
-type screen struct {
+type Screen struct {
 	out      *os.File
 	terminal bool
 	begun    time.Time
@@ -24,18 +24,21 @@ const (
 	indent    = "         " // as wide as the time before a text
 )
 
-func newScreen(out *os.File) *screen {
+func newScreen(out *os.File) *Screen {
 	info, err := out.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 	now := time.Now()
-	return &screen{out: out, terminal: terminal, begun: now, last: now}
+	return &Screen{out: out, terminal: terminal, begun: now, last: now}
 }
 
-// fact prints something that is so for the whole show.
-func (s *screen) fact(name, value string) { fmt.Fprintf(s.out, "%s%-8s%s\n", indent, name, value) }
+// Took is how long the show has been going on.
+func (s *Screen) Took() time.Duration { return time.Since(s.begun) }
 
-// say prints what happens, broken into lines.
-func (s *screen) say(format string, args ...any) {
+// Fact prints something that is so for the whole show.
+func (s *Screen) Fact(name, value string) { fmt.Fprintf(s.out, "%s%-8s%s\n", indent, name, value) }
+
+// Say prints what happens, broken into lines.
+func (s *Screen) Say(format string, args ...any) {
 	s.clear()
 	before := fmt.Sprintf("%6.2fs  ", time.Since(s.begun).Seconds())
 	for _, line := range wrapped(fmt.Sprintf(format, args...), lineWidth-len(indent)) {
@@ -44,24 +47,24 @@ func (s *screen) say(format string, args ...any) {
 	}
 }
 
-// progress shows how many of all are done, and some words about it.
-func (s *screen) progress(done, all int, words string) {
+// Progress shows how many of all are done, of what, and some words about it.
+func (s *Screen) Progress(done, all int, of, words string) {
 	switch {
 	case s.terminal:
 		const width = 10
 		bar := strings.Repeat("#", width*done/max(all, 1))
-		line := fmt.Sprintf("%s[%-*s] %d of %d: %s", indent, width, bar, done, all, words)
+		line := fmt.Sprintf("%s[%-*s] %d of %d %s: %s", indent, width, bar, done, all, of, words)
 		// A line that wraps could not be redrawn in place.
 		fmt.Fprint(s.out, "\r\033[K", line[:min(len(line), lineWidth-1)])
 		s.drawn = true
 	case time.Since(s.last) >= time.Second:
 		s.last = time.Now()
-		s.say("%d of %d adds, by worker: %s", done, all, words)
+		s.Say("%d of %d %s: %s", done, all, of, words)
 	}
 }
 
 // clear takes the progress line off the terminal.
-func (s *screen) clear() {
+func (s *Screen) clear() {
 	if s.drawn {
 		fmt.Fprint(s.out, "\r\033[K")
 		s.drawn = false

@@ -1,0 +1,142 @@
+package etcd
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+var kinds = []recipe.Kind{recipe.Exclusive, recipe.Write, recipe.Read, recipe.Permit, recipe.Candidate}
+
+// made is a key as the server shows it when it was made.
+func made(key, value string) *mvccpb.KeyValue {
+	return &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), CreateRevision: 7, ModRevision: 7}
+}
+
+func TestKeysSayWhatTheyAre(t *testing.T) {
+	for _, kind := range kinds {
+		for _, units := range []int64{1, 2, 10, 12345, math.MaxInt64} {
+			if kind != recipe.Permit && units > 1 {
+				continue
+			}
+			key := newKey("/a/b", kind, units)
+			e, ok := parseEntry("/a/b", made(key, makeValue(kind, []byte("who"), time.Now())))
+			require.True(t, ok, key)
+			require.Equal(t, kind, e.Kind, key)
+			require.Equal(t, units, e.Units, key)
+			require.Equal(t, key, e.ID)
+			require.Equal(t, "/a/b", e.Queue)
+			require.EqualValues(t, 7, e.Revision)
+			require.Equal(t, "who", string(e.Value))
+		}
+	}
+}
+
+// TestNoTwoKeysAreAlike is C9: not even those of one process, one session, one call.
+func TestNoTwoKeysAreAlike(t *testing.T) {
+	seen := map[string]bool{}
+	for range 10_000 {
+		key := newKey("/a", recipe.Exclusive, 1)
+		require.False(t, seen[key])
+		seen[key] = true
+	}
+}
+
+// TestStrangersKeysAreForeign: what does not look exactly like ours counts as exclusive.
+func TestStrangersKeysAreForeign(t *testing.T) {
+	for _, name := range []string{
+		"", "694d9f8a3b1c5e07", "lock", "m", "m-", "-", "-x", "M-x", "mm-x", "x-m", "s-x", "s0-x", "s-1-x", "s+1-x", "s01-x",
+		"s1", "s1-", "s1.5-x", "s9223372036854775808-x", "r ead-x", "lock-0000000001", "\x00", "\xff-\xff",
+	} {
+		e, ok := parseEntry("/a", made("/a/"+name, "v"))
+		require.True(t, ok, "%q", name)
+		require.Equal(t, recipe.Foreign, e.Kind, "%q", name)
+		require.EqualValues(t, 1, e.Units, "%q", name)
+	}
+	for _, key := range []string{"/a", "/b/m-x", "/a/b/m-x", "/a/m-x/", "/a//m-x", "a/m-x", "/ab/m-x", ""} {
+		_, ok := parseEntry("/a", made(key, "v"))
+		require.False(t, ok, "%q is not of that queue", key)
+	}
+}
+
+// TestWriterThatWasPutAgainReads: the key says writer for ever.
+func TestWriterThatWasPutAgainReads(t *testing.T) {
+	kv := made(newKey("/a", recipe.Write, 1), "")
+	e, ok := parseEntry("/a", kv)
+	require.True(t, ok)
+	require.Equal(t, recipe.Write, e.Kind)
+	kv.ModRevision++
+	e, ok = parseEntry("/a", kv)
+	require.True(t, ok)
+	require.Equal(t, recipe.Read, e.Kind)
+}
+
+// TestEveryKeyOfAQueueIsInItsRange: a prefix that ends in a slash is nobody else's.
+func TestEveryKeyOfAQueueIsInItsRange(t *testing.T) {
+	require.True(t, strings.HasPrefix(newKey("/a", recipe.Read, 1), prefix("/a")))
+	require.False(t, strings.HasPrefix(newKey("/ab", recipe.Read, 1), prefix("/a")))
+}
+
+// FuzzKey: the keys under a path are anybody's.
+func FuzzKey(f *testing.F) {
+	for _, name := range []string{"m-X", "s12-X", "w-X", "r-X", "c-X", "a/b", "", "-", "s-9-X", "\x00", "s9223372036854775807-X"} {
+		f.Add(name, int64(3))
+	}
+	f.Fuzz(func(t *testing.T, name string, units int64) {
+		e, ok := parseEntry("/q", made("/q/"+name, ""))
+		require.Equal(t, !strings.Contains(name, "/"), ok)
+		if ok {
+			require.Positive(t, e.Units)
+			if e.Kind == recipe.Foreign {
+				require.EqualValues(t, 1, e.Units)
+			} else {
+				// There is one way to write it.
+				require.True(t, strings.HasPrefix(name, kindText(e.Kind, e.Units)+"-"), "%q", name)
+			}
+		}
+		if units > 0 {
+			key := newKey("/q", recipe.Permit, units)
+			e, ok := parseEntry("/q", made(key, ""))
+			require.True(t, ok)
+			require.Equal(t, recipe.Permit, e.Kind)
+			require.Equal(t, units, e.Units)
+		}
+	})
+}
+
+// FuzzValue: values too, and what we wrote comes back as it was.
+func FuzzValue(f *testing.F) {
+	for _, words := range []string{"", "host pid 1", "a\nb", "\n", "\x00", "x\n2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"} {
+		f.Add([]byte(words), int64(1_767_323_045), int64(6))
+	}
+	f.Fuzz(func(t *testing.T, words []byte, seconds, nanos int64) {
+		// As it came from a stranger.
+		for _, kind := range append(kinds, recipe.Foreign) {
+			e, ok := parseEntry("/q", made("/q/x", string(words)))
+			require.True(t, ok)
+			require.LessOrEqual(t, len(e.Value), len(words))
+			parsed, _ := parseValue(kind, words)
+			require.True(t, strings.HasPrefix(string(words), string(parsed)))
+		}
+		// As we wrote it.
+		now := time.Unix(seconds%(1<<37), nanos%1e9)
+		if year := now.UTC().Year(); year < 0 || year > 9999 {
+			return // the format has no word for it
+		}
+		for _, kind := range kinds {
+			parsed, since := parseValue(kind, []byte(makeValue(kind, words, now)))
+			require.Equal(t, string(words), string(parsed))
+			if kind == recipe.Candidate {
+				require.True(t, since.IsZero())
+			} else {
+				require.True(t, now.Equal(since), "%v, not %v", since, now)
+			}
+		}
+	})
+}

@@ -1,0 +1,197 @@
+//go:build unix
+
+package program
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/zk"
+)
+
+// The stores.
+const (
+	Etcd      = "etcd"
+	ZooKeeper = "zk"
+)
+
+// A Service says where the store of a show is. Workers are told as part of their part.
+type Service struct {
+	Kind      string   // Etcd or ZooKeeper
+	Endpoints []string // none: start one
+	Path      string   // of the lock or the election, new for each run
+	TTL       time.Duration
+}
+
+// Flags adds the flags that say which service to use.
+func (s *Service) Flags(flags *flag.FlagSet) {
+	flags.StringVar(&s.Kind, "store", Etcd, "")
+	flags.DurationVar(&s.TTL, "ttl", 2*time.Second, "")
+	flags.Func("endpoints", "", func(list string) error {
+		s.Endpoints = strings.Split(list, ",")
+		return nil
+	})
+}
+
+// Check says what is wrong with the flags.
+func (s *Service) Check() error {
+	switch {
+	case s.Kind != Etcd && s.Kind != ZooKeeper:
+		return fmt.Errorf("-store %q: %s or %s", s.Kind, Etcd, ZooKeeper)
+	case s.TTL < time.Second || s.TTL%time.Second != 0:
+		return fmt.Errorf("-ttl %v: whole seconds, at least 1s", s.TTL)
+	}
+	for _, e := range s.Endpoints {
+		if !strings.Contains(e, ":") {
+			return fmt.Errorf("-endpoints: %q is not host:port", e)
+		}
+	}
+	return nil
+}
+
+// product is the name of the service, for people.
+func (s *Service) product() string {
+	if s.Kind == ZooKeeper {
+		return "ZooKeeper"
+	}
+	return "etcd"
+}
+
+// A Running service is there for the show.
+type Running struct {
+	Service
+	// Store is the show's own, to look on.
+	Store Store
+	end   func() error // of the service, if it was started
+}
+
+// Run starts the service with its files in dir, or finds the one that the user has named, and says so on the screen.
+func (s *Service) Run(ctx context.Context, name, dir string, screen *Screen) (*Running, error) {
+	r := &Running{Service: *s, end: func() error { return nil }}
+	r.Path = "/farsync-" + name + "/" + strings.ToLower(rand.Text()[:8])
+	whose := "yours"
+	if len(r.Endpoints) == 0 {
+		whose = "started for this run"
+		if err := r.start(ctx, filepath.Join(dir, s.Kind)); err != nil {
+			return nil, err
+		}
+	} else if err := r.reachable(ctx); err != nil {
+		return nil, err
+	}
+	store, err := r.Open(ctx, name)
+	if err != nil {
+		return nil, errors.Join(err, r.end())
+	}
+	r.Store = store
+	screen.Fact(s.Kind, strings.Join(r.Endpoints, ",")+", "+whose)
+	return r, nil
+}
+
+func (r *Running) start(ctx context.Context, dir string) error {
+	if r.Kind == ZooKeeper {
+		servers, err := embedtest.StartZooKeeper(ctx, dir, 1)
+		if err != nil {
+			return err
+		}
+		r.Endpoints, r.end = servers.Endpoints(), servers.Close
+		return nil
+	}
+	servers, err := embedtest.StartEtcd(ctx, dir, 1)
+	if err != nil {
+		return err
+	}
+	r.Endpoints, r.end = servers.Endpoints(), servers.Close
+	return nil
+}
+
+// reachable returns nil if somebody listens at one of the endpoints.
+func (r *Running) reachable(ctx context.Context) error {
+	dialer := net.Dialer{Timeout: 2 * time.Second}
+	var errs []error
+	for _, e := range r.Endpoints {
+		_, address, hasScheme := strings.Cut(e, "://")
+		if !hasScheme {
+			address = e
+		}
+		connection, err := dialer.DialContext(ctx, "tcp", address)
+		if err == nil {
+			return connection.Close()
+		}
+		errs = append(errs, fmt.Errorf("no %s at %s: %w", r.product(), e, err))
+	}
+	return errors.Join(errs...)
+}
+
+// Left counts the entries in the queue. It waits until there are none, for as long as twice the TTL: what a process that
+// died has left stays for a TTL.
+func (r *Running) Left(ctx context.Context) (int, error) {
+	for begun := time.Now(); ; {
+		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+		list, err := r.Store.Entries(asking, r.Path)
+		cancel()
+		if err != nil {
+			return 0, fmt.Errorf("count what is left at %s: %w", r.Path, err)
+		}
+		if len(list) == 0 || time.Since(begun) > 2*r.TTL {
+			return len(list), nil
+		}
+		if err := recipe.Pause(ctx, 100*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Close ends the service if it was started.
+func (r *Running) Close() error {
+	_ = r.Store.Close()
+	return r.end()
+}
+
+// A Store is one of either kind.
+type Store interface {
+	recipe.Store
+	Close() error
+}
+
+// Open opens a Store on the service, with a client of its own.
+func (s *Service) Open(ctx context.Context, holder string) (Store, error) {
+	if s.Kind == ZooKeeper {
+		return zk.Open(ctx, s.Endpoints, &zk.Options{TTL: s.TTL, Holder: holder})
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            s.Endpoints,
+		DialKeepAliveTime:    5 * time.Second,
+		DialKeepAliveTimeout: 5 * time.Second,
+		Logger:               zap.NewNop(), // what matters is told by the Store
+	})
+	if err != nil {
+		return nil, err
+	}
+	store, err := etcd.Open(ctx, client, &etcd.Options{TTL: s.TTL, Holder: holder})
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return etcdStore{store, client}, nil
+}
+
+// An etcdStore closes its client too.
+type etcdStore struct {
+	*etcd.Store
+	client *clientv3.Client
+}
+
+func (s etcdStore) Close() error { return errors.Join(s.Store.Close(), s.client.Close()) }

@@ -1,0 +1,82 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/examples/internal/program"
+)
+
+// A candidate's part, given to its process as JSON.
+type part struct {
+	Name     string
+	Service  program.Service
+	Resource string // URL
+}
+
+// candidateMain is the main of a candidate's process. It stands for election until the show is over.
+func candidateMain(text json.RawMessage) error {
+	var p part
+	if err := json.Unmarshal(text, &p); err != nil {
+		return err
+	}
+	_, ctx := program.NewStage()
+	// etcd.Open with a client of etcd's, or zk.Open with the addresses of the servers.
+	store, err := p.Service.Open(ctx, p.Name)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	election := farsync.NewElection(store, p.Service.Path)
+	err = election.Lead(ctx, []byte(p.Name), func(ctx context.Context, token farsync.Token) error {
+		return p.lead(ctx, token)
+	})
+	if program.Over(err) {
+		return nil
+	}
+	return err
+}
+
+// lead is what a leader does: here, it writes every few milliseconds. It must return when ctx is done, for by then
+// another may be elected; and what it writes carries the token, for it may have been stopped after it looked at ctx.
+//
+// If the leadership was lost, Lead campaigns again, whatever lead returns.
+func (p part) lead(ctx context.Context, token farsync.Token) error {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if err := p.write(ctx, token); err != nil {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (p part) write(ctx context.Context, token farsync.Token) error {
+	form := url.Values{"name": {p.Name}, "token": {strconv.FormatInt(int64(token), 10)}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Resource+"?"+form.Encode(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the resource refuses token %d: %s", token, response.Status)
+	}
+	_ = response.Body.Close()
+	return err
+}

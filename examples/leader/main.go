@@ -1,0 +1,24 @@
+//go:build unix
+
+// Leader shows three processes of which one leads, and what becomes of the others when it dies.
+//
+//	go run ./examples/leader
+//
+// Three processes stand in one farsync.Election, on an etcd that is started for the run (or a ZooKeeper: -store zk).
+// Whoever leads writes to an HTTP server, again and again, with the fencing token of its leadership. Every few seconds
+// the leader is killed: nobody resigns for it, so the others wait until the TTL has passed, and then one of them leads. A
+// new process takes the place of the dead one. An observer, which is none of the three, prints who leads.
+//
+// The server refuses a token lower than one it has seen, and writes down what it was sent. From that alone it is judged
+// whether ever two led at the same time: as no process is stopped or slow here, a write that comes after one with a
+// higher token would be one.
+//
+// The file to imitate is candidate.go. The rest is the show, much of it shared with the other examples, in
+// examples/internal/program.
+package main
+
+import "github.com/farsync/farsync/examples/internal/program"
+
+func main() {
+	program.Program{Name: "leader", Usage: usage, Parse: parse, Work: candidateMain}.Main()
+}

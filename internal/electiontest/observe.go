@@ -1,0 +1,155 @@
+package electiontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+)
+
+// An observer keeps what Observe has told it last.
+type observer struct {
+	mu      sync.Mutex
+	told    int
+	last    string // what was told last, errors of the service aside
+	changed chan struct{}
+}
+
+const vacant = "(vacant)"
+
+// observe observes in a goroutine until the scene is over, which joins it.
+func (s *scene) observe(store recipe.Store, path string) *observer {
+	o := &observer{changed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(s.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for leader, err := range farsync.NewElection(store, path).Observe(ctx) {
+			switch {
+			case err == nil:
+				o.tell(fmt.Sprintf("%s, token %d", leader.Value, leader.Token))
+			case errors.Is(err, farsync.ErrNoLeader):
+				o.tell(vacant)
+			}
+		}
+	}()
+	s.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return o
+}
+
+func (o *observer) tell(what string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told++
+	o.last = what
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// sees waits until the last that was told is as asked for.
+func (o *observer) sees(ctx context.Context, so func(last string) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, soon/2) // less than after what time Observe looks by itself
+	defer cancel()
+	for {
+		o.mu.Lock()
+		last, changed := o.last, o.changed
+		o.mu.Unlock()
+		if so(last) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("Observe told last: %s: %w", last, context.Cause(ctx))
+		}
+	}
+}
+
+// seesLeader waits until the last that was told is who leads.
+func (o *observer) seesLeader(ctx context.Context, election *farsync.Election) error {
+	leader, err := election.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	want := fmt.Sprintf("%s, token %d", leader.Value, leader.Token)
+	if err := o.sees(ctx, func(last string) bool { return last == want }); err != nil {
+		return fmt.Errorf("%s leads, but %w", want, err)
+	}
+	return nil
+}
+
+func (o *observer) seesNobody(ctx context.Context) error {
+	return o.sees(ctx, func(last string) bool { return last == vacant })
+}
+
+// observeStorm: changes that come as quickly as the service takes them, and then none.
+func (s *scene) observeStorm() {
+	path := newPath()
+	var observers []*observer
+	for range 3 {
+		from := s.Open(s)
+		observers = append(observers, s.observe(from, path), s.observe(from, path))
+	}
+	clients := []Client{s.Open(s), s.Open(s)}
+	begun, changes := time.Now(), 0
+	for round := range s.rounds(20) {
+		for i, c := range clients {
+			lead := farsync.NewElection(c, path)
+			lease := s.lead(c, path, "new")
+			for n := range 5 {
+				require.NoError(s, lead.Proclaim(s.ctx, lease, fmt.Appendf(nil, "%d of %d in %d", n, i, round)))
+			}
+			for _, o := range observers {
+				if round%5 == 0 {
+					require.NoError(s, o.seesLeader(s.ctx, lead))
+				}
+			}
+			require.NoError(s, lease.Release())
+			changes += 7
+		}
+		for _, o := range observers {
+			if round%5 == 0 {
+				require.NoError(s, o.seesNobody(s.ctx))
+			}
+		}
+	}
+	for _, o := range observers {
+		require.NoError(s, o.seesNobody(s.ctx))
+	}
+	s.Logf("%d changes in %v, seen by %d observers", changes, time.Since(begun).Round(time.Millisecond), len(observers))
+}
+
+// observeOutage: the observer is cut off while the leader changes, loses its session by that, and comes back.
+func (s *scene) observeOutage() {
+	path := newPath()
+	from, first, second := s.Open(s), s.Open(s), s.Open(s)
+	o := s.observe(from, path)
+	lease := s.lead(first, path, "first")
+	elected := farsync.NewElection(first, path)
+	require.NoError(s, o.seesLeader(s.ctx, elected))
+
+	from.Cut()
+	require.NoError(s, lease.Release())
+	lease = s.lead(second, path, "second")
+	from.Heal()
+	require.NoError(s, o.seesLeader(s.ctx, elected))
+
+	from.Reset()
+	require.NoError(s, lease.Release())
+	require.NoError(s, o.seesNobody(s.ctx))
+
+	from.Expire(s)
+	lease = s.lead(first, path, "third")
+	require.NoError(s, o.seesLeader(s.ctx, elected))
+	require.NoError(s, lease.Release())
+	require.NoError(s, o.seesNobody(s.ctx))
+}

@@ -1,0 +1,204 @@
+package electiontest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+)
+
+// What a process of its own needs to know, in its environment.
+const (
+	pathVariable     = "FARSYNC_ELECTION_PATH"
+	nameVariable     = "FARSYNC_ELECTION_NAME"
+	resourceVariable = "FARSYNC_ELECTION_RESOURCE"
+)
+
+// IsProcess reports whether this process is to Play.
+func IsProcess() bool { return os.Getenv(pathVariable) != "" }
+
+// Play is what the process of a Cluster's Command does: it stands for election on a Store of its own and leads, until
+// its standard input ends.
+func Play(store recipe.Store) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { // ends with the process
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	name, resource := os.Getenv(nameVariable), os.Getenv(resourceVariable)
+	lead := farsync.NewElection(store, os.Getenv(pathVariable))
+	err := lead.Lead(ctx, []byte(name), func(term context.Context, token farsync.Token) error {
+		return work(ctx, term, func() (bool, error) {
+			query := url.Values{"name": {name}, "token": {strconv.FormatInt(int64(token), 10)}}
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, resource+"?"+query.Encode(), http.NoBody)
+			if err != nil {
+				return false, err
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return false, err
+			}
+			return response.StatusCode == http.StatusOK, response.Body.Close()
+		})
+	})
+	return ended(name, err)
+}
+
+// ServeHTTP is the resource for processes. What they believe of their leases is not known here.
+func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	token, err := strconv.ParseInt(request.FormValue("token"), 10, 64)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if !r.write(request.FormValue("name"), farsync.Token(token), func() bool { return false }) {
+		w.WriteHeader(http.StatusConflict)
+	}
+}
+
+// A process is a candidate that can be killed in earnest.
+type process struct {
+	name    string
+	command *exec.Cmd
+	stdin   io.Closer
+	output  bytes.Buffer
+	ended   chan error
+}
+
+// startProcess starts a candidate, ended by t.
+func (s *scene) startProcess(name, path, resource string) (*process, error) {
+	p := &process{name: name, command: s.Command(), ended: make(chan error, 1)}
+	p.command.Env = append(p.command.Environ(),
+		pathVariable+"="+path, nameVariable+"="+name, resourceVariable+"="+resource)
+	p.command.Stdout, p.command.Stderr = &p.output, &p.output
+	var err error
+	if p.stdin, err = p.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := p.command.Start(); err != nil {
+		return nil, err
+	}
+	over := make(chan struct{})
+	go func() { // joined by the cleanup
+		defer close(over)
+		p.ended <- p.command.Wait()
+	}()
+	s.Cleanup(func() {
+		_ = p.command.Process.Kill()
+		<-over
+	})
+	return p, nil
+}
+
+// finish ends the process in good order.
+func (p *process) finish() error {
+	_ = p.stdin.Close()
+	if err := <-p.ended; err != nil {
+		return fmt.Errorf("%s: %w: %s", p.name, err, p.output.Bytes())
+	}
+	return nil
+}
+
+// deadProcesses: the same as kills with real processes and a real SIGKILL; and in each election one leader is stopped
+// instead, until another leads, and then goes on where it was.
+func (s *scene) deadProcesses() {
+	const elections = 4
+	observers := s.Open(s)
+	tolls := make([]toll, elections)
+	var group errgroup.Group
+	for i := range elections {
+		group.Go(func() (err error) {
+			tolls[i], err = s.killProcesses(s.rounds(4), observers)
+			return err
+		})
+	}
+	require.NoError(s, group.Wait())
+	s.report(tolls)
+}
+
+func (s *scene) killProcesses(rounds int, from recipe.Store) (t toll, err error) {
+	path, r := newPath(), newResource()
+	server := httptest.NewServer(r)
+	defer server.Close()
+	observer := s.observe(from, path)
+	processes := map[string]*process{}
+	stand := func(number int) error {
+		p, err := s.startProcess(fmt.Sprintf("process %d", number), path, server.URL)
+		if err == nil {
+			processes[p.name] = p
+		}
+		return err
+	}
+	for i := range 3 {
+		if err := stand(i); err != nil {
+			return t, err
+		}
+	}
+	leader, err := r.after(s.ctx, 0)
+	if err != nil {
+		return t, err
+	}
+	for round := range rounds + 1 {
+		p, at, stop := processes[leader.name], time.Now(), round == rounds/2
+		if stop {
+			err = p.command.Process.Signal(syscall.SIGSTOP)
+		} else {
+			err = errors.Join(p.command.Process.Kill(), stand(3+round))
+			delete(processes, p.name)
+		}
+		if err != nil {
+			return t, err
+		}
+		next, err := r.after(s.ctx, leader.token)
+		if err != nil {
+			return t, err
+		}
+		t.losses++
+		t.vacancies = append(t.vacancies, next.first.Sub(at))
+		if stop {
+			if err := p.command.Process.Signal(syscall.SIGCONT); err != nil {
+				return t, err
+			}
+			if err := r.refusedSome(s.ctx); err != nil {
+				return t, err
+			}
+		}
+		leader = next
+	}
+	if err := observer.seesLeader(s.ctx, farsync.NewElection(from, path)); err != nil {
+		return t, err
+	}
+	for _, p := range processes {
+		if err := p.finish(); err != nil {
+			return t, err
+		}
+	}
+	t.verdict = r.verdict()
+	return t, observer.seesNobody(s.ctx)
+}
+
+// refusedSome waits until a late write has come and was refused. It polls: the stopped process may have been anywhere.
+func (r *resource) refusedSome(ctx context.Context) error {
+	for r.verdict().stale == 0 {
+		if err := recipe.Pause(ctx, writeEvery); err != nil {
+			return fmt.Errorf("nothing late has come: %w", err)
+		}
+	}
+	return nil
+}

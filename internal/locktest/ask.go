@@ -1,0 +1,113 @@
+package locktest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+)
+
+// asked waits until a lease was asked for.
+func (s *scene) asked(lease *farsync.Lease) {
+	s.Helper()
+	select {
+	case <-lease.Asked():
+	case <-s.ctx().Done():
+		require.FailNow(s, "was not asked")
+	}
+}
+
+func (s *scene) notAsked(lease *farsync.Lease) {
+	s.Helper()
+	select {
+	case <-lease.Asked():
+		require.FailNow(s, "was asked")
+	default:
+	}
+}
+
+var askRows = []row{
+	{"AskReachesTheHolder", "a maintenance job may be ready to give way, if only it knew", func(s *scene) {
+		one, two := s.client(), s.client()
+		lease := s.lock(s.mutex(one))
+		behind := s.locking(s.mutex(two).Lock)
+		s.until(one, 2)
+		s.notAsked(lease)
+		require.NoError(s, s.mutex(two).Ask(s.ctx()))
+		s.asked(lease)
+		require.NoError(s, lease.Err(), "nobody is forced")
+		behind.waits()
+		s.release(lease)
+		s.asked(lease)
+		next := behind.got()
+		s.notAsked(next)
+		s.release(next)
+		require.NoError(s, s.mutex(two).Ask(s.ctx()), "there is nobody to ask")
+	}},
+	{"AskBeforeAnybodyListens", "the question must not be lost", func(s *scene) {
+		one, two := s.client(), s.client()
+		mu := farsync.NewReentrantMutex(one, s.path)
+		first, second := s.take(mu.Lock), s.take(mu.Lock)
+		require.NoError(s, farsync.NewReentrantMutex(two, s.path).Ask(s.ctx()))
+		s.asked(second)
+		s.asked(first)
+		s.release(first)
+		s.release(second)
+		s.until(two, 0)
+	}},
+	{"AskReachesAllReaders", "a writer needs all of them to go", func(s *scene) {
+		one, two, three := s.client(), s.client(), s.client()
+		first, second := s.take(s.rw(one).RLock), s.take(s.rw(two).RLock)
+		writer := s.locking(s.rw(three).Lock)
+		s.until(one, 3)
+		behind := s.locking(s.rw(one).RLock) // shares the first's place, or waits
+		s.notAsked(first)
+		require.NoError(s, s.rw(three).Ask(s.ctx()))
+		s.asked(first)
+		s.asked(second)
+		s.release(first)
+		s.release(second)
+		s.drain(writer, behind)
+	}},
+	{"AskReachesADowngradedWriter", "its entry may be another by then", func(s *scene) {
+		one, two := s.client(), s.client()
+		rw := s.rw(one)
+		for range 5 {
+			lease := s.take(rw.Lock)
+			s.notAsked(lease) // it listens
+			require.NoError(s, rw.Downgrade(s.ctx(), lease))
+			s.notAsked(lease)
+			require.NoError(s, s.rw(two).Ask(s.ctx()))
+			s.asked(lease)
+			s.release(lease)
+		}
+	}},
+	{"AskedEndsWithTheLease", "a listener must not outlive what it listens for", func(s *scene) {
+		one := s.client()
+		for range 20 {
+			lease := s.lock(s.mutex(one))
+			listened := make(chan struct{})
+			go func() {
+				defer close(listened)
+				lease.Asked()
+			}()
+			s.release(lease)
+			<-listened
+			s.notAsked(lease)
+		}
+		lost := s.lock(s.mutex(one))
+		s.notAsked(lost)
+		s.Expire(s.T, one)
+		<-lost.Done()
+		require.ErrorIs(s, lost.Release(), farsync.ErrLost)
+		s.notAsked(lost)
+		require.ErrorIs(s, s.mutex(one).Ask(canceled()), context.Canceled)
+	}},
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

@@ -1,0 +1,137 @@
+package locktest
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+)
+
+// mixVariable says for how long the random mixes go on: longer than by default for nights.
+const mixVariable = "FARSYNC_MIX_FOR"
+
+func (s *scene) mixFor() time.Duration {
+	said := os.Getenv(mixVariable)
+	if said == "" {
+		return 2 * time.Second
+	}
+	d, err := time.ParseDuration(said)
+	require.NoError(s, err, mixVariable)
+	return d
+}
+
+// A ledger is written by those who hold a read/write lock, while they do, and finds what must not be.
+type ledger struct {
+	mu      sync.Mutex
+	readers int
+	writers int
+	token   farsync.Token // of the last writer
+	read    int64         // the highest revision of a reader's grant
+	reads   int
+	writes  int
+	turns   int // of them those that cost no place in the queue
+}
+
+// enter returns what is wrong with a lease that has just been got.
+func (l *ledger) enter(lease *farsync.Lease, write bool) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	token := lease.Token()
+	turn := int(token & 0xff)
+	if turn > 0 {
+		l.turns++
+	}
+	if write {
+		l.writers++
+		l.writes++
+		last := l.token
+		l.token = max(token, last)
+		switch {
+		case l.writers > 1 || l.readers > 0:
+			return "a writer is not alone"
+		case token <= last:
+			return "a writer's token went back"
+		case turn > 16:
+			return "too many turns"
+		case turn == 0 && token.Revision() < l.read:
+			return "a writer was passed over by a reader that came later"
+		}
+		return ""
+	}
+	l.readers++
+	l.reads++
+	// Those who share a grant may pass a writer, the first on it may not.
+	passed := turn == 0 && token.Revision() < l.token.Revision()
+	if turn == 0 {
+		l.read = max(l.read, token.Revision())
+	}
+	switch {
+	case l.writers > 0:
+		return "a reader beside a writer"
+	case passed:
+		return "a reader was passed over by a writer that came later"
+	}
+	return ""
+}
+
+func (l *ledger) leave(write bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if write {
+		l.writers--
+	} else {
+		l.readers--
+	}
+}
+
+var mixRows = []row{
+	{"RWMix", "what each rule keeps by itself they have to keep together, under a load", func(s *scene) {
+		const clients, contenders = 4, 64
+		var l ledger
+		var all sync.WaitGroup
+		ctx := s.ctx()
+		if d := s.mixFor(); d > soon/2 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.Background(), d+soon)
+			defer cancel()
+		}
+		until := time.Now().Add(s.mixFor())
+		for range clients {
+			rw := s.rw(s.client())
+			for range contenders / clients {
+				all.Go(func() {
+					for time.Now().Before(until) {
+						write := rand.N(10) == 0
+						lock := rw.RLock
+						if write {
+							lock = rw.Lock
+						}
+						lease, err := lock(ctx)
+						if err != nil {
+							s.Error(err)
+							return
+						}
+						if wrong := l.enter(lease, write); wrong != "" {
+							s.Errorf("%s: token %d", wrong, lease.Token())
+						}
+						_ = recipe.Pause(ctx, rand.N(time.Millisecond))
+						l.leave(write)
+						if err := lease.Release(); err != nil {
+							s.Error(err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		s.Logf("%d reads and %d writes, %d of them as further turns on a grant", l.reads, l.writes, l.turns)
+		require.NotZero(s, l.writes)
+		s.until(s.client(), 0)
+	}},
+}

@@ -1,0 +1,148 @@
+package locktest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+)
+
+// members returns mutexes on paths of the scene's, told apart by the names.
+func (s *scene) members(store recipe.Store, names ...string) []*farsync.Mutex {
+	var members []*farsync.Mutex
+	for _, name := range names {
+		members = append(members, farsync.NewMutex(store, s.path+"/"+name))
+	}
+	return members
+}
+
+var multiRows = []row{
+	{"MultiNeverDeadlocks", "two that take the same locks in turned order wait for each other for ever", func(s *scene) {
+		var held [3]atomic.Int32
+		var all sync.WaitGroup
+		ctx := s.ctx()
+		for range 3 {
+			store := s.client()
+			all.Go(func() {
+				for range 6 {
+					order := rand.Perm(3)[:2]
+					names := []string{"a", "b", "c"}
+					mu := farsync.NewMultiMutex(s.members(store, names[order[0]], names[order[1]])...)
+					lease, err := mu.Lock(ctx)
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					for _, i := range order {
+						if held[i].Add(1) != 1 {
+							s.Error("held twice")
+						}
+						held[i].Add(-1)
+					}
+					if err := lease.Release(); err != nil {
+						s.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}},
+	{"MultiGivesTokensInTheOrderOfItsMembers", "a token that guards the wrong resource guards none", func(s *scene) {
+		one := s.client()
+		members := s.members(one, "b", "c", "a")
+		multi := farsync.NewMultiMutex(members...)
+		lease, err := multi.Lock(s.ctx())
+		require.NoError(s, err)
+		require.NoError(s, lease.Err())
+		require.Len(s, lease.Entries(), 3)
+		for i, mu := range members {
+			list, err := mu.Participants(s.ctx())
+			require.NoError(s, err)
+			require.Equal(s, list[0].Token, lease.Tokens()[i])
+			require.False(s, lease.Deadline().IsZero())
+		}
+		require.NoError(s, lease.Release())
+		require.ErrorIs(s, lease.Err(), farsync.ErrReleased)
+		require.ErrorIs(s, lease.Release(), farsync.ErrReleased)
+		require.Empty(s, lease.Entries())
+		<-lease.Done()
+		for _, mu := range members {
+			s.release(s.lock(mu))
+		}
+	}},
+	{"MultiRollsBack", "locks that are left taken by one that failed are left for ever (Curator's are)", func(s *scene) {
+		one, two := s.client(), s.client()
+		members := s.members(one, "a", "b", "c")
+		theirs := s.lock(s.members(two, "b")[0])
+		ctx, cancel := context.WithCancel(s.ctx())
+		done := make(chan error)
+		go func() {
+			_, err := farsync.NewMultiMutex(members...).Lock(ctx)
+			done <- err
+		}()
+		s.untilAt(two, s.path+"/b", 2)
+		_, err := s.members(two, "a")[0].TryLock(s.ctx())
+		require.ErrorIs(s, err, farsync.ErrLocked)
+		s.release(s.lock(s.members(two, "c")[0]))
+		cancel()
+		require.ErrorIs(s, <-done, context.Canceled)
+		s.untilAt(two, s.path+"/a", 0)
+		s.untilAt(two, s.path+"/b", 1)
+		s.untilAt(two, s.path+"/c", 0)
+		s.release(theirs)
+	}},
+	{"MultiEndsWithTheFirstThatIsLost", "some of the locks are none", func(s *scene) {
+		one, two := s.client(), s.client()
+		a, b := s.members(one, "a")[0], s.members(two, "b")[0]
+		first := s.lock(a)
+		s.release(first)
+		lease, err := farsync.NewMultiMutex(s.members(one, "a", "b")...).Lock(s.ctx())
+		require.NoError(s, err)
+		under, cancel := lease.Context(s.ctx())
+		defer cancel()
+		behind := s.locking(b.Lock)
+		s.untilAt(two, s.path+"/b", 2)
+		s.Expire(s.T, one)
+		<-lease.Done()
+		<-under.Done()
+		require.ErrorIs(s, lease.Err(), farsync.ErrLost)
+		require.ErrorIs(s, context.Cause(under), farsync.ErrLost)
+		require.Empty(s, lease.Entries())
+		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
+		require.ErrorIs(s, lease.Release(), farsync.ErrReleased)
+		require.ErrorIs(s, lease.Err(), farsync.ErrLost, "the first cause stays")
+		s.release(behind.got())
+		s.untilAt(two, s.path+"/a", 0)
+	}},
+	{"MultiReleaseTellsOfARemovedEntry", "what is not confirmed of one must not hide behind the others", func(s *scene) {
+		one := s.client()
+		lease, err := farsync.NewMultiMutex(s.members(one, "a", "b")...).Lock(s.ctx())
+		require.NoError(s, err)
+		s.Delete(s.T, s.untilAt(one, s.path+"/a", 1)[0])
+		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
+		s.untilAt(one, s.path+"/b", 0)
+	}},
+	{"MultiGivesUpWhenAMemberIsLost", "waiting for the rest makes no sense, and it was not the caller who gave up", func(s *scene) {
+		one, two := s.client(), s.client()
+		theirs := s.lock(s.members(two, "b")[0])
+		done := make(chan error)
+		ctx := s.ctx()
+		go func() {
+			_, err := farsync.NewMultiMutex(s.members(one, "b", "a")...).Lock(ctx)
+			done <- err
+		}()
+		s.untilAt(two, s.path+"/b", 2)
+		s.Expire(s.T, one)
+		err := <-done
+		require.ErrorIs(s, err, farsync.ErrLost)
+		require.NotErrorIs(s, err, context.Canceled)
+		s.untilAt(two, s.path+"/a", 0)
+		s.untilAt(two, s.path+"/b", 1)
+		s.release(theirs)
+	}},
+}

@@ -1,0 +1,68 @@
+package zk
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	client "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/embedtest"
+)
+
+// TestFailedWriteOfCredentialsIsSurvived is Z5: the client library repeats them on every connection, and if it cannot
+// write them it answers a channel that has no more room, for good.
+func TestFailedWriteOfCredentialsIsSurvived(t *testing.T) {
+	server := embedtest.ZooKeeper(t)
+	const opSetAuth = 100
+	var broken atomic.Int32 // SetAuths that are not to be written
+	var current atomic.Pointer[flaky]
+	w := newWire(10*time.Second, func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		f := &flaky{conn, func(p []byte) bool {
+			return len(p) > 12 && binary.BigEndian.Uint32(p[8:]) == opSetAuth && broken.Add(-1) >= 0
+		}}
+		current.Store(f)
+		return f, nil
+	})
+	conn, events, err := client.Connect([]string{server.Endpoint()}, 10*time.Second, client.WithDialer(w.dial),
+		client.WithHostProvider(&hosts{wire: w}), client.WithLogInfo(false), client.WithLogger(logger{slog.New(slog.DiscardHandler)}))
+	require.NoError(t, err)
+	s := &session{wire: w, conn: conn, over: events}
+	t.Cleanup(func() {
+		w.cut(errors.New("over"))
+		s.join()
+	})
+	require.NoError(t, conn.AddAuth("digest", []byte("user:password")))
+	for range 3 {
+		broken.Store(1)
+		require.NoError(t, current.Load().Close())
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		_, _, err := retry(ctx, s, func(c *client.Conn) (string, error) { return c.Sync("/") })
+		cancel()
+		require.NoError(t, err)
+		require.Negative(t, broken.Load())
+	}
+}
+
+// flaky is a connection that fails to write what it is told to.
+type flaky struct {
+	net.Conn
+	fails func(p []byte) bool
+}
+
+func (f *flaky) Write(p []byte) (int, error) {
+	if f.fails(p) {
+		return 0, errors.New("broken pipe")
+	}
+	return f.Conn.Write(p)
+}

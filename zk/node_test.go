@@ -1,0 +1,208 @@
+package zk
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+const uuid = "0f7c9e2a-6f0b-4c55-9b59-0f3e6a1d2b3c"
+
+func TestNodesMeanWhatCuratorTakesThemFor(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		family recipe.Kind
+		order  string
+		kind   recipe.Kind
+		units  int64
+		why    string
+	}{
+		{"_c_" + uuid + "-lock-0000000007", recipe.Exclusive, "0000000007", recipe.Exclusive, 1, "Curator's and ours"},
+		{"_c_0f7c9e2a6f0b4c559b590f3e6a1d2b3c-lock-0000000007", recipe.Exclusive, "0000000007", recipe.Exclusive, 1,
+			"zk.Lock's"},
+		{"0f7c9e2a6f0b4c559b590f3e6a1d2b3c-lock-0000000007", recipe.Exclusive, "0000000007", recipe.Exclusive, 1,
+			"kazoo's, with the names told it"},
+		{"lock-0000000007", recipe.Exclusive, "0000000007", recipe.Exclusive, 1, "Curator's without protection"},
+		{"_c_lock-lock-0000000007", recipe.Exclusive, "0000000007", recipe.Exclusive, 1, "the last one counts"},
+		{"lock-", recipe.Exclusive, "", recipe.Exclusive, 1, "nothing sorts before everything, for Curator too"},
+		{"_c_x", recipe.Exclusive, "_c_x", recipe.Foreign, 1, "Z6: no uuid"},
+		{"_c_", recipe.Exclusive, "_c_", recipe.Foreign, 1, "Z6"},
+		{"", recipe.Exclusive, "", recipe.Foreign, 1, "there is none such"},
+		{"_c_" + uuid + "-latch-0000000001", recipe.Exclusive, "_c_" + uuid + "-latch-0000000001", recipe.Foreign, 1,
+			"of another recipe"},
+		{"_c_" + uuid + "-__WRIT__0000000003", recipe.Read, "0000000003", recipe.Write, 1, "a reader sees writers"},
+		{"_c_" + uuid + "-__READ__0000000003", recipe.Write, "0000000003", recipe.Read, 1, "a writer sees readers"},
+		{"_c_" + uuid + "-lock-0000000003", recipe.Write, "_c_" + uuid + "-lock-0000000003", recipe.Foreign, 1, "a mutex"},
+		{"_c_" + uuid + "-permit-12-0000000003", recipe.Permit, "0000000003", recipe.Permit, 12, "ours alone"},
+		{"_c_" + uuid + "-permit-012-0000000003", recipe.Permit, "_c_" + uuid + "-permit-012-0000000003", recipe.Foreign, 1,
+			"one number, one way to write it"},
+		{"_c_" + uuid + "-permit--1-0000000003", recipe.Permit, "_c_" + uuid + "-permit--1-0000000003", recipe.Foreign, 1,
+			"nobody holds less than nothing"},
+		{"_c_" + uuid + "-latch-0000000003", recipe.Candidate, "0000000003", recipe.Candidate, 1, "LeaderLatch's"},
+	} {
+		n := parseNode(row.name, row.family)
+		require.Equal(t, node{row.name, row.order, row.kind, row.units}, n, row.why)
+	}
+}
+
+func TestSequenceIsWhatTheServerWritesAndNotNegative(t *testing.T) {
+	for text, want := range map[string]bool{
+		"0000000000": true, "0000000007": true, lastSequence: true,
+		"2147483648": false, "9999999999": false, // no signed 32-bit numbers
+		"-000000001": false, "-2147483648": false, // after 2^31 creates
+		"+000000001": false, "000000001": false, "00000000001": false, "": false, "000000000x": false, "00000 0000": false,
+		"００００００": false,
+	} {
+		require.Equal(t, want, sequence(text), text)
+	}
+}
+
+// TestNegativeSequenceIsRefused is C8: the counter is a signed 32-bit number, and what comes after its last value sorts
+// before everything that is there.
+func TestNegativeSequenceIsRefused(t *testing.T) {
+	var s Store
+	for _, seq := range []int32{math.MinInt32, math.MinInt32 + 1, -1} {
+		for _, kind := range kinds {
+			e := recipe.Entry{ID: "/queue/" + named(kind, 3, seq), Kind: kind}
+			require.ErrorIs(t, s.confirm(t.Context(), nil, &e), errSequence, e.ID)
+		}
+	}
+	e := recipe.Entry{ID: "/queue/" + named(recipe.Exclusive, 1, math.MaxInt32), Kind: recipe.Exclusive, Revision: 1}
+	require.NoError(t, s.confirm(t.Context(), nil, &e))
+}
+
+func TestForeignSiblingsAreHarmless(t *testing.T) {
+	own := named(recipe.Exclusive, 1, 5)
+	for _, row := range []struct {
+		sibling string
+		ahead   bool
+	}{
+		{"_c_x", false}, // Z6
+		{"_c_", false},
+		{"leases", false},
+		{"locks", false},
+		{"write", false},
+		{"job", false},
+		{"!first", true},
+		{"0000000004", true},
+		{"0", true},
+		{"0000000006", false},
+		{"lock--000000001", true}, // a Curator client's, after the counter has run over
+		{"lock-", true},
+		{"é", false},
+		{"\U0001f512", false},
+	} {
+		nodes := arrange([]string{own, row.sibling}, recipe.Exclusive)
+		require.Equal(t, row.ahead, nodes[0].name == row.sibling, row.sibling)
+	}
+}
+
+func FuzzNodeNamesRoundTrip(f *testing.F) {
+	f.Add(uint8(0), int64(1), int32(0))
+	f.Add(uint8(3), int64(math.MaxInt64), int32(math.MaxInt32))
+	f.Add(uint8(1), int64(7), int32(-1))
+	f.Fuzz(func(t *testing.T, which uint8, units int64, seq int32) {
+		kind := kinds[int(which)%len(kinds)]
+		if kind != recipe.Permit {
+			units = 1
+		}
+		if units < 1 {
+			return
+		}
+		name := named(kind, units, seq)
+		require.NoError(t, checkName(name))
+		n := parseNode(name, kind)
+		if seq < 0 {
+			require.False(t, sequence(n.order))
+			return
+		}
+		require.Equal(t, node{name, fmt.Sprintf("%010d", seq), kind, units}, n)
+		require.True(t, sequence(n.order))
+	})
+}
+
+// FuzzOrderIsCurators holds the order against Curator's comparator: whoever has the lock has to be the same for both.
+func FuzzOrderIsCurators(f *testing.F) {
+	for _, name := range []string{"_c_x", "", "lock-", "lock--000000001", "!", "0", "x-lock-0000000003", "\xff", "\U0001f512",
+		"_c_" + uuid + "-__READ__0000000003", "_c_" + uuid + "-__READ____WRIT__0000000003"} {
+		f.Add(name, uint8(0), int32(3))
+		f.Add(name, uint8(1), int32(4))
+	}
+	f.Fuzz(func(t *testing.T, sibling string, which uint8, seq int32) {
+		if seq < 0 {
+			return
+		}
+		kind := kinds[int(which)%len(kinds)]
+		own := named(kind, 1, seq)
+		nodes := arrange([]string{sibling, own}, kind)
+		require.Len(t, nodes, 2)
+		familyOf([]string{sibling})
+		if kind == recipe.Permit {
+			return // not shared with Curator
+		}
+		mine, other := curatorOrder(own, kind), curatorOrder(sibling, kind)
+		if mine == other {
+			return // Curator leaves it to chance
+		}
+		require.Equal(t, compareAsJava(other, mine) < 0, nodes[0].name == sibling, "%q and %q", other, mine)
+	})
+}
+
+var kinds = []recipe.Kind{recipe.Exclusive, recipe.Write, recipe.Read, recipe.Permit, recipe.Candidate}
+
+// named is a node's name as the server makes it.
+func named(k recipe.Kind, units int64, seq int32) string {
+	return newName(k, units) + fmt.Sprintf("%010d", seq)
+}
+
+// checkName holds a name to the form of Curator's ProtectedMode.
+func checkName(name string) error {
+	rest, ok := strings.CutPrefix(name, "_c_")
+	if !ok || len(rest) < 37 || rest[36] != '-' {
+		return fmt.Errorf("%q has no protection", name)
+	}
+	for i, c := range rest[:36] {
+		switch hyphen := i == 8 || i == 13 || i == 18 || i == 23; {
+		case hyphen && c != '-', !hyphen && !strings.ContainsRune("0123456789abcdef", c):
+			return fmt.Errorf("%q has no uuid", name)
+		}
+	}
+	return nil
+}
+
+// curatorOrder is what StandardLockInternalsDriver.standardFixForSorting makes of a name, and the sorter of
+// InterProcessReadWriteLock.
+func curatorOrder(name string, kind recipe.Kind) string {
+	fix := func(name, lockName string) string {
+		i := strings.LastIndex(name, lockName)
+		if i < 0 {
+			return name
+		}
+		return name[i+len(lockName):]
+	}
+	switch kind {
+	case recipe.Write, recipe.Read:
+		return fix(fix(name, "__READ__"), "__WRIT__")
+	case recipe.Candidate:
+		return fix(name, "latch-")
+	default:
+		return fix(name, "lock-")
+	}
+}
+
+// compareAsJava is String.compareTo.
+func compareAsJava(a, b string) int {
+	x, y := utf16.Encode([]rune(a)), utf16.Encode([]rune(b))
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return int(x[i]) - int(y[i])
+		}
+	}
+	return len(x) - len(y)
+}

@@ -1,0 +1,287 @@
+package zk_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/zk"
+)
+
+// states records what a Store's hook is told.
+type states struct {
+	mu   sync.Mutex
+	told []recipe.State
+}
+
+func (s *states) hook(state recipe.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = append(s.told, state)
+}
+
+func (s *states) all() []recipe.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.told)
+}
+
+// await waits until the hook was told exactly that.
+func (s *states) await(t testing.TB, want ...recipe.State) {
+	t.Helper()
+	await(t, func() bool { return len(s.all()) >= len(want) })
+	require.Equal(t, want, s.all())
+}
+
+// TestWaiterIsNeverGrantedOnAnExpiredSession is C3, scenario 7: the waiter's session ends, and at the same moment the
+// holder leaves, so that the waiter finds nobody ahead. Its node went with its session, before it can be told of either.
+func TestWaiterIsNeverGrantedOnAnExpiredSession(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	conn := newConn(t, server.Endpoint())
+	holders := newStore(t, server.Endpoint(), nil)
+	var all sync.WaitGroup
+	for i := range 8 {
+		path := fmt.Sprint("/session/expired", i)
+		persistent(t, conn, path)
+		waiters := newTapped(t, &zk.Options{TTL: 2 * time.Second})
+		all.Go(func() {
+			for j := range 6 {
+				holder := lock(t, holders, path)
+				waiter := lockBehind(t, waiters.Store, path)
+				old, session := awaitNodes(t, conn, path, 2)[1], waiters.tap.sessionID()
+				if j%2 == 0 {
+					waiters.tap.expire(t)
+					require.NoError(t, holder.Release())
+				} else {
+					released := make(chan struct{})
+					waiters.tap.await(t, opGetData, 1)
+					waiters.tap.onReply(next(opEvent, 1, pass, func() { <-released }))
+					require.NoError(t, holder.Release())
+					waiters.tap.expire(t)
+					close(released)
+				}
+				lease := got(t, waiter)
+				require.NotEqual(t, old, nodeOf(t, lease))
+				stat := statOf(t, conn, nodeOf(t, lease))
+				require.NotEqual(t, session, stat.EphemeralOwner)
+				require.Equal(t, stat.Czxid, lease.Token().Revision())
+				require.NoError(t, lease.Release())
+				waiters.tap.since()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestExpiredWaiterJoinsAgain is C3 while the holder holds on.
+func TestExpiredWaiterJoinsAgain(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	conn := newConn(t, server.Endpoint())
+	holder := lock(t, newStore(t, server.Endpoint(), nil), "/session/again")
+	var told states
+	store := newTapped(t, &zk.Options{TTL: 2 * time.Second, OnState: told.hook})
+	waiter := lockBehind(t, store.Store, "/session/again")
+	old := awaitNodes(t, conn, "/session/again", 2)[1]
+	store.tap.expire(t)
+	var again string
+	await(t, func() bool {
+		list := nodes(t, conn, "/session/again")
+		again = list[len(list)-1]
+		return len(list) == 2 && again != old
+	})
+	require.Empty(t, waiter)
+	told.await(t, recipe.Connected, recipe.Lost, recipe.Connected)
+	require.NoError(t, holder.Release())
+	lease := got(t, waiter)
+	require.Equal(t, again, nodeOf(t, lease))
+	require.NoError(t, lease.Release())
+}
+
+// TestExpiredHolderIsTold is C4, scenario 6.
+func TestExpiredHolderIsTold(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	var told states
+	store := newTapped(t, &zk.Options{TTL: 2 * time.Second, OnState: told.hook})
+	lease, other := lock(t, store.Store, "/session/told"), lock(t, store.Store, "/session/other")
+	under, cancel := lease.Context(t.Context())
+	defer cancel()
+	waiter := lockBehind(t, newStore(t, server.Endpoint(), nil), "/session/told")
+	store.tap.expire(t)
+	ended(t, lease)
+	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
+	require.ErrorIs(t, context.Cause(under), farsync.ErrLost)
+	require.ErrorIs(t, other.Err(), farsync.ErrLost)
+	require.ErrorIs(t, lease.Release(), farsync.ErrLost)
+	next := got(t, waiter)
+	require.Greater(t, next.Token(), lease.Token())
+	require.NoError(t, next.Release())
+	told.await(t, recipe.Connected, recipe.Lost, recipe.Connected)
+	require.NoError(t, lock(t, store.Store, "/session/told").Release(), "the Store goes on")
+}
+
+// TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession is Z2.
+func TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	conn := newConn(t, server.Endpoint())
+	for _, stays := range []bool{true, false} {
+		t.Run(fmt.Sprint("the caller stays ", stays), func(t *testing.T) {
+			path := fmt.Sprint("/session/queued", stays)
+			persistent(t, conn, path)
+			store := newTapped(t, &zk.Options{TTL: 2 * time.Second})
+			first := store.tap.sessionID()
+			var creates atomic.Int64
+			store.tap.onRequest(func(op int32, frame []byte) verdict {
+				if op == opCreate && bytes.Contains(frame, []byte(path+"/_c_")) {
+					creates.Add(1)
+				}
+				return pass
+			})
+			store.tap.outage()
+			ctx, giveUp := context.WithCancel(t.Context())
+			defer giveUp()
+			locked := make(chan *farsync.Lease, 1)
+			go func() {
+				lease, err := farsync.NewMutex(store, path).Lock(ctx)
+				if stays && err != nil {
+					t.Error(err)
+				}
+				locked <- lease
+			}()
+			pause(t, 100*time.Millisecond)
+			if !stays {
+				giveUp()
+				require.Nil(t, <-locked)
+			}
+			store.tap.expire(t)
+			store.tap.heal()
+			if stays {
+				lease := got(t, locked)
+				require.Equal(t, []string{nodeOf(t, lease)}, nodes(t, conn, path))
+				require.Equal(t, store.tap.sessionID(), statOf(t, conn, nodeOf(t, lease)).EphemeralOwner)
+				require.NoError(t, lease.Release())
+			} else {
+				require.NoError(t, lock(t, store.Store, path+"/after").Release())
+				require.NotEqual(t, first, store.tap.sessionID())
+				require.Zero(t, creates.Load())
+			}
+		})
+	}
+}
+
+// TestDeadlineNeedsSyncsThatAreAQuarterOfTheTTLApart is C6. An answered Sync proves that the leader has heard of the one
+// before if a heartbeat of the follower lies between. Those that look for a lost create come at any time. Here one comes
+// right after one of the session's own, and that is the last that is heard of the server.
+func TestDeadlineNeedsSyncsThatAreAQuarterOfTheTTLApart(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	persistent(t, newConn(t, server.Endpoint()), "/session/apart")
+	const ttl = 2 * time.Second
+	store := newTapped(t, &zk.Options{TTL: ttl})
+	lease := lock(t, store.Store, "/session/deadline")
+	var mu sync.Mutex
+	var own []time.Time // when the session's own Syncs passed by
+	var search []byte   // the number of the other one
+	silent := false
+	store.tap.onRequest(func(op int32, frame []byte) verdict {
+		mu.Lock()
+		defer mu.Unlock()
+		if op == opSync && string(frame[16:]) == "/" {
+			own = append(own, time.Now())
+		} else if op == opSync {
+			search = bytes.Clone(frame[4:8])
+		}
+		return pass
+	})
+	store.tap.onReply(func(op int32, frame []byte) verdict {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case silent:
+			return drop
+		case op == opCreate:
+			// An error that says nothing of what was done.
+			copy(frame[16:], []byte{0xff, 0xff, 0xff, 0xfc})
+		case op == opSync && bytes.Equal(search, frame[4:8]):
+			silent = true
+		}
+		return pass
+	})
+	await(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(own) == 3
+	})
+	_, err := farsync.NewMutex(store, "/session/apart").Lock(within(t, ttl/8))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	mu.Lock()
+	defer mu.Unlock()
+	require.True(t, silent)
+	require.False(t, lease.Deadline().After(own[1].Add(ttl-recipe.Margin(ttl))),
+		"the third Sync proves the second, and the search's proves nothing")
+}
+
+// TestSessionThatAnotherServerShortensIsLost is C6: the deadline counts on the timeout that was granted first.
+func TestSessionThatAnotherServerShortensIsLost(t *testing.T) {
+	sharedServer(t)
+	noLeaks(t)
+	store := newTapped(t, &zk.Options{TTL: 3 * time.Second})
+	lease := lock(t, store.Store, "/session/shortened")
+	store.tap.onReply(func(op int32, frame []byte) verdict {
+		if op == opConnect {
+			binary.BigEndian.PutUint32(frame[8:], 2000)
+			store.tap.onReply(nil)
+		}
+		return pass
+	})
+	store.tap.sever()
+	ended(t, lease)
+	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
+	require.ErrorContains(t, lease.Err(), "less time")
+	require.NoError(t, lock(t, store.Store, "/session/shortened").Release())
+}
+
+// TestParticipantsSurviveTheLossOfTheSession: the question goes on in the next session.
+func TestParticipantsSurviveTheLossOfTheSession(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	holder := lock(t, newStore(t, server.Endpoint(), nil), "/session/participants")
+	store := newTapped(t, &zk.Options{TTL: 2 * time.Second})
+	store.tap.onRequest(next(opGetData, 1, drop, func() { store.tap.expire(t) }))
+	list, err := farsync.NewMutex(store, "/session/participants").Participants(within(t, soon))
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.NoError(t, holder.Release())
+}
+
+// TestCloseWaitsForAnOpenThatFails: the Store is between two sessions, and no goroutine of its is left behind.
+func TestCloseWaitsForAnOpenThatFails(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	p := newTap(t, server.Endpoint())
+	p.outage()
+	before := goleak.IgnoreCurrent()
+	p.heal()
+	var told states
+	store, err := zk.Open(within(t, soon), []string{p.addr()}, &zk.Options{TTL: time.Second, OnState: told.hook})
+	require.NoError(t, err)
+	p.outage()
+	told.await(t, recipe.Connected, recipe.Suspended, recipe.Lost)
+	pause(t, 300*time.Millisecond) // it tries, and then some
+	require.NoError(t, store.Close())
+	require.NoError(t, goleak.Find(before))
+}
