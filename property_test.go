@@ -4,6 +4,8 @@ package farsync_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,9 +38,13 @@ func drawSteps(t *rapid.T, what ...string) []step {
 			client: rapid.IntRange(0, playClients-1).Draw(t, "client"),
 			which:  rapid.IntRange(0, 9).Draw(t, "which"),
 			units:  rapid.Int64Range(1, playUnits).Draw(t, "units"),
-			pause:  rapid.SampledFrom([]time.Duration{0, time.Millisecond, playSettles, playSettles}).Draw(t, "pause"),
+			pause:  rapid.SampledFrom([]time.Duration{0, time.Millisecond, 30 * time.Millisecond, playSettles}).Draw(t, "pause"),
 		}
-	}), 1, 40).Draw(t, "steps")
+	}), 5, 60).Draw(t, "steps")
+}
+
+func drawLatency(t *rapid.T) time.Duration {
+	return rapid.SampledFrom([]time.Duration{0, time.Millisecond, 20 * time.Millisecond}).Draw(t, "latency")
 }
 
 const (
@@ -58,7 +64,6 @@ type attempt struct {
 	done   chan struct{}
 	lease  *farsync.Lease
 	err    error
-	dead   bool // the service has ended the session it was got in
 }
 
 func (a *attempt) returned() bool {
@@ -70,8 +75,6 @@ func (a *attempt) returned() bool {
 	}
 }
 
-func (a *attempt) holds() bool { return a.returned() && a.err == nil && !a.dead && a.lease.Err() == nil }
-
 // A play is clients of one lock in a bubble, and what was tried.
 type play struct {
 	service  *storetest.Mem
@@ -82,10 +85,11 @@ type play struct {
 // playSteps plays in a bubble: act does what a step says that is not common to all, and check looks for what must not
 // be; after a long pause everything has settled.
 func playSteps(
-	t *testing.T, steps []step, act func(*play, step), check func(p *play, settled bool) string,
+	t *testing.T, latency time.Duration, steps []step, act func(*play, step), check func(p *play, settled bool) string,
 ) (wrong string) {
 	synctest.Test(t, func(*testing.T) {
 		p := &play{service: storetest.NewMem()}
+		p.service.SetLatency(latency)
 		for range playClients {
 			p.stores = append(p.stores, p.service.Open(nil))
 		}
@@ -99,13 +103,12 @@ func playSteps(
 				if a := p.pick(s.which, func(a *attempt) bool { return !a.returned() }); a != nil {
 					a.cancel()
 				}
+			case "lose a request":
+				p.lose(storetest.LoseRequest)
+			case "lose a reply":
+				p.lose(storetest.LoseReply)
 			case "expire":
 				p.service.Expire(p.stores[s.client])
-				for _, a := range p.attempts {
-					if a.client == s.client && a.returned() {
-						a.dead = true
-					}
-				}
 			default:
 				act(p, s)
 			}
@@ -147,11 +150,23 @@ func playSteps(
 				wrong = err.Error()
 			}
 		}
+		time.Sleep(time.Minute) // for a session that was just being opened
 		if entries, sessions, watches := p.service.Left(); entries+sessions+watches > 0 && wrong == "" {
 			wrong = fmt.Sprintf("left are %d entries, %d sessions, %d watches", entries, sessions, watches)
 		}
 	})
 	return wrong
+}
+
+// lose has one of the next requests that are not for a session's upkeep go wrong.
+func (p *play) lose(fault storetest.Fault) {
+	var done atomic.Bool
+	p.service.SetFault(func(op storetest.Op) storetest.Fault {
+		if op.Path == "" || done.Swap(true) {
+			return storetest.None
+		}
+		return fault
+	})
 }
 
 // begin begins an attempt.
@@ -192,6 +207,22 @@ func (p *play) release(a *attempt) {
 	p.attempts = rest
 }
 
+// holding returns the attempts that hold. Not those whose entry has been taken away early with its session: nobody can
+// know of that before he is told, neither who holds nor who shares it.
+func (p *play) holding() []*attempt {
+	there := map[int64]bool{}
+	for _, e := range p.service.Entries(playPath) {
+		there[e.Revision] = true
+	}
+	var list []*attempt
+	for _, a := range p.attempts {
+		if a.returned() && a.err == nil && a.lease.Err() == nil && there[a.lease.Token().Revision()] {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
 // idle returns what is wrong if an entry that is granted is held by nobody here: all the others wait for it in vain.
 func (p *play) idle(granted func(e recipe.Entry, ahead []recipe.Entry) bool) string {
 	list := p.service.Entries(playPath)
@@ -212,9 +243,10 @@ func (p *play) idle(granted func(e recipe.Entry, ahead []recipe.Entry) bool) str
 
 func TestRWMutexKeepsItsRules(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		steps := drawSteps(rt, "lock", "lock", "read", "read", "try", "try read", "release", "release", "cancel", "downgrade", "expire")
+		steps := drawSteps(rt, "lock", "lock", "read", "read", "try", "try read", "release", "release", "cancel", "downgrade", "expire",
+			"lose a request", "lose a reply")
 		values := map[*play][]*farsync.RWMutex{}
-		wrong := playSteps(t, steps, func(p *play, s step) {
+		wrong := playSteps(t, drawLatency(rt), steps, func(p *play, s step) {
 			if values[p] == nil {
 				for _, store := range p.stores {
 					values[p] = append(values[p], farsync.NewRWMutex(store, playPath))
@@ -231,7 +263,8 @@ func TestRWMutexKeepsItsRules(t *testing.T) {
 			case "try read":
 				p.begin(s, recipe.Read, 1, rw.TryRLock)
 			case "downgrade":
-				a := p.pick(s.which, func(a *attempt) bool { return a.holds() && a.kind == recipe.Write })
+				holding := p.holding()
+				a := p.pick(s.which, func(a *attempt) bool { return a.kind == recipe.Write && slices.Contains(holding, a) })
 				if a == nil {
 					return
 				}
@@ -241,12 +274,10 @@ func TestRWMutexKeepsItsRules(t *testing.T) {
 			}
 		}, func(p *play, settled bool) string {
 			var readers, writers int
-			for _, a := range p.attempts {
-				switch {
-				case !a.holds():
-				case a.kind == recipe.Write:
+			for _, a := range p.holding() {
+				if a.kind == recipe.Write {
 					writers++
-				default:
+				} else {
 					readers++
 				}
 			}
@@ -274,9 +305,11 @@ func TestRWMutexKeepsItsRules(t *testing.T) {
 func TestSemaphoreKeepsItsRules(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const declared = 3
-		steps := drawSteps(rt, "acquire", "acquire", "acquire", "try", "release", "release", "cancel", "resize", "expire")
-		var size, before int64 = declared, 0
-		wrong := playSteps(t, steps, func(p *play, s step) {
+		steps := drawSteps(rt, "acquire", "acquire", "acquire", "try", "release", "release", "cancel", "resize", "expire",
+			"lose a request", "lose a reply")
+		// A grant by the size that was may still be on its way when the size is lowered.
+		var size, lately, before int64 = declared, declared, 0
+		wrong := playSteps(t, drawLatency(rt), steps, func(p *play, s step) {
 			sem := farsync.NewSemaphore(p.stores[s.client], playPath, declared)
 			switch s.what {
 			case "acquire":
@@ -289,23 +322,22 @@ func TestSemaphoreKeepsItsRules(t *testing.T) {
 				})
 			case "resize":
 				if sem.Resize(context.Background(), s.units) == nil {
-					size = s.units
+					size, lately = s.units, max(lately, s.units)
 				}
 			}
 		}, func(p *play, settled bool) string {
 			var held int64
-			for _, a := range p.attempts {
-				if a.holds() {
-					held += a.units
-				}
+			for _, a := range p.holding() {
+				held += a.units
 			}
 			defer func() { before = held }()
-			if held > max(size, before) { // what is held above a size that was lowered goes down only
+			if held > max(lately, before) { // what is held above a size that was lowered goes down only
 				return fmt.Sprintf("%d units of %d are held, %d were", held, size, before)
 			}
 			if !settled {
 				return ""
 			}
+			lately = size
 			for _, a := range p.attempts {
 				if !a.returned() && a.units > size {
 					return fmt.Sprintf("one waits for %d units of %d", a.units, size)

@@ -141,7 +141,8 @@ func apply(e recipe.Entry, r recipe.Rule, list []recipe.Entry, size []*mvccpb.Ke
 	})
 }
 
-// ahead returns the entries among the keys that were made before e, oldest first.
+// ahead returns the entries among the keys that were made before e, oldest first. If the keys are all those of the
+// queue, Ahead is what it says; if only the nearest, it is 0.
 func ahead(e recipe.Entry, kvs []*mvccpb.KeyValue) []recipe.Entry {
 	var list []recipe.Entry
 	for _, kv := range kvs {
@@ -153,6 +154,9 @@ func ahead(e recipe.Entry, kvs []*mvccpb.KeyValue) []recipe.Entry {
 		}
 	}
 	sortByRevision(list)
+	for i := range list {
+		list[i].Ahead = i
+	}
 	return list
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -47,6 +48,25 @@ type watching struct {
 	options []clientv3.OpOption
 	entries map[string]recipe.Entry // by key; none if it is for a key that is not there yet
 	queue   string                  // if key is the beginning of this queue's keys
+}
+
+const (
+	// The read that closes a watch's gap waits for lookLater where at least manyAhead are ahead of the entry.
+	lookLater = 100 * time.Millisecond
+	manyAhead = 3
+)
+
+// lookAfter returns how long after the watch is on its gap is closed.
+func (w watching) lookAfter() time.Duration {
+	for _, e := range w.entries {
+		if e.Ahead < manyAhead || len(w.entries) > 1 {
+			return 0
+		}
+	}
+	if len(w.entries) == 0 {
+		return 0
+	}
+	return lookLater
 }
 
 // single is the watch for one entry. It is a whole queue's for its emptiness.
@@ -110,16 +130,24 @@ func (s *Store) wait(ctx context.Context, w watching) error {
 // before. So once the server says that the watch is on, one read closes the gap: if a key is gone by then, or was
 // changed, there is nothing to wait for; if it goes later, the watch tells, also if it runs on another member than
 // the one that answered the read.
+//
+// The read waits a little where several are ahead of the entry: it can have gone in the gap only if it gave up, or if all
+// of these came and went. Mostly its event comes first, and the read is saved.
 func (s *Store) watch(ctx context.Context, w watching) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	watch := s.client.Watch(ctx, w.key,
 		append(w.options, clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())...)
-	looked := false
+	var look <-chan time.Time
 	for {
 		var resp clientv3.WatchResponse
 		var ok bool
 		select {
+		case <-look:
+			if gone, err := s.gone(ctx, w); gone || err != nil {
+				return err
+			}
+			continue
 		case resp, ok = <-watch:
 			if !ok {
 				return errWatchEnded
@@ -138,14 +166,15 @@ func (s *Store) watch(ctx context.Context, w watching) error {
 		if w.touched(resp.Events) {
 			return nil
 		}
-		if looked || !resp.Created {
-			continue
+		switch later := w.lookAfter(); {
+		case !resp.Created:
+		case later > 0:
+			look = time.After(later)
+		default:
+			if gone, err := s.gone(ctx, w); gone || err != nil {
+				return err
+			}
 		}
-		gone, err := s.gone(ctx, w)
-		if gone || err != nil {
-			return err
-		}
-		looked = true
 	}
 }
 

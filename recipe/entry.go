@@ -63,6 +63,9 @@ type Entry struct {
 	// Version changes when the entry is changed in its place. 0 where the read that showed the entry does not tell: to
 	// wait for such an entry is not to care for changes, but for that of a writer into a reader.
 	Version int64
+	// Ahead is how many entries were ahead of this one, where the read that showed it tells; else 0. It is a hint for Wait:
+	// an entry behind others is not expected to go soon.
+	Ahead int
 	// Value is who holds or waits, in words, or an election's value. Nil where the read that showed the entry does
 	// not carry values.
 	Value []byte

@@ -1,6 +1,7 @@
 package recipe_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -108,4 +109,38 @@ func TestNobodyIsStranded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Curator's LockInternals has the one at place n of a queue with room for size watch the one at place n-size. When holders
+// leave out of order, room appears elsewhere, and nobody tells.
+func TestPredecessorRuleStrandsAWaiter(t *testing.T) {
+	const size = 2
+	queue := []recipe.Entry{{Revision: 1, Units: 1}, {Revision: 2, Units: 1}, {Revision: 3, Units: 1}}
+	waiter, ahead := queue[2], queue[:2]
+	predecessor := func(ahead []recipe.Entry) []recipe.Entry {
+		if len(ahead) < size {
+			return nil
+		}
+		return ahead[len(ahead)-size:][:1]
+	}
+	watched := predecessor(ahead)
+	require.Equal(t, queue[:1], watched)
+	left := queue[:1] // the second has left, out of order
+	require.Empty(t, predecessor(left), "it may run")
+	require.Contains(t, left, watched[0], "but what it watches lives, unchanged: it sleeps on")
+
+	// Ours watches both.
+	rule := recipe.UnitsRule(size)
+	require.ElementsMatch(t, ahead, rule.Blockers(waiter, ahead))
+	require.Empty(t, rule.Blockers(waiter, left))
+}
+
+// A sum of units can run over, and must not make room.
+func TestUnitsDoNotRunOver(t *testing.T) {
+	rule := recipe.UnitsRule(3)
+	ahead := []recipe.Entry{
+		{Revision: 1, Units: 3}, {Revision: 2, Units: math.MaxInt64}, {Revision: 3, Units: 1},
+	}
+	require.NotEmpty(t, rule.Blockers(recipe.Entry{Revision: 4, Units: 1}, ahead))
+	require.NotEmpty(t, recipe.UnitsRule(math.MaxInt64).Blockers(recipe.Entry{Units: math.MaxInt64}, ahead))
 }

@@ -99,6 +99,42 @@ func TestLostCreateIsMadeOnce(t *testing.T) {
 	}
 }
 
+// TestSearchForALostCreateSeesWhatTheLeaderHasAccepted is Z3: another server may not have heard of the create yet, so a
+// Sync comes before the look, on the same path.
+func TestSearchForALostCreateSeesWhatTheLeaderHasAccepted(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	persistent(t, newConn(t, server.Endpoint()), "/faults/search")
+	store := newTapped(t, nil)
+	type asked struct {
+		op   int32
+		path string
+	}
+	var mu sync.Mutex
+	var search []asked
+	store.tap.onReply(next(opCreate, 1, sever, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		search = []asked{}
+	}))
+	store.tap.onRequest(func(op int32, frame []byte) verdict {
+		mu.Lock()
+		defer mu.Unlock()
+		if search != nil && (op == opSync || op == opGetChildren) {
+			size := binary.BigEndian.Uint32(frame[12:])
+			search = append(search, asked{op, string(frame[16 : 16+size])})
+		}
+		return pass
+	})
+	require.NoError(t, lock(t, store.Store, "/faults/search").Release())
+	mu.Lock()
+	defer mu.Unlock()
+	for len(search) > 0 && search[0].op == opGetChildren {
+		search = search[1:] // what was asked for together with the create
+	}
+	require.Equal(t, []asked{{opSync, "/faults/search"}, {opGetChildren, "/faults/search"}}, search)
+}
+
 // TestLostCreateIsRemovedBehind is C1 and Z3, scenario 9: the reply is lost, an outage follows, and the caller gives up.
 // Nothing stays in the way of others, although the session lives on.
 func TestLostCreateIsRemovedBehind(t *testing.T) {
@@ -459,4 +495,56 @@ func TestEveryErrorTellsWhy(t *testing.T) {
 	require.ErrorContains(t, err, "lock /faults/why")
 	store.tap.heal()
 	awaitNodes(t, conn, "/faults/why", 0)
+}
+
+// TestReconnectIsNoRace is Z7: on a new connection the client library reads the last zxid, to set its watches again,
+// while the first replies write it. The race detector is to stay quiet while connections break all the time, under
+// watches and requests, with credentials to be repeated and without.
+func TestReconnectIsNoRace(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	const waiters, breaks = 20, 20
+	for _, digest := range []*zk.Digest{nil, {User: "user", Password: "password"}} {
+		holders := newStore(t, server.Endpoint(), &zk.Options{Digest: digest, PlaintextDigest: true, Namespace: "/faults/reconnect"})
+		store := newTapped(t, &zk.Options{Digest: digest, PlaintextDigest: true, Namespace: "/faults/reconnect"})
+		session := store.tap.sessionID()
+		var held []*farsync.Lease
+		var granted []chan *farsync.Lease
+		for i := range waiters {
+			path := fmt.Sprintf("/%v%d", digest != nil, i)
+			held = append(held, lock(t, holders, path))
+			granted = append(granted, lockBehind(t, store.Store, path))
+		}
+		store.tap.await(t, opGetData, waiters)
+		var all sync.WaitGroup
+		over := make(chan struct{})
+		for i := range 4 {
+			all.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					default:
+					}
+					_, err := farsync.NewMutex(store, fmt.Sprintf("/%v%d", digest != nil, i)).TryLock(within(t, soon))
+					if !errors.Is(err, farsync.ErrLocked) {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for range breaks {
+			store.tap.since()
+			store.tap.sever()
+			store.tap.await(t, opGetChildren, 20)
+		}
+		close(over)
+		all.Wait()
+		require.Equal(t, session, store.tap.sessionID())
+		for i, lease := range held {
+			require.NoError(t, lease.Release())
+			require.NoError(t, got(t, granted[i]).Release())
+		}
+	}
 }

@@ -13,15 +13,15 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/zk"
 )
 
-// TestLeaseEndsBeforeTheNextHolds is C6: whoever holds a lock is told that it is lost before somebody else gets it, by
-// whatever line is cut.
-func TestLeaseEndsBeforeTheNextHolds(t *testing.T) {
+// TestCutLines is C6: whoever holds a lock is told that it is lost before somebody else gets it, by whatever line is cut.
+func TestCutLines(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
-	t.Run("client cut off from its server", func(t *testing.T) {
+	t.Run("client from its server: the lease ends before the next holds", func(t *testing.T) {
 		t.Parallel()
 		const ttl, cuts = 3 * time.Second, 51
 		var losses []*loss
@@ -34,7 +34,7 @@ func TestLeaseEndsBeforeTheNextHolds(t *testing.T) {
 		}
 		report(t, ttl, losses)
 	})
-	t.Run("follower cut off from its leader", func(t *testing.T) {
+	t.Run("follower from its leader: the lease ends before the next holds", func(t *testing.T) {
 		t.Parallel()
 		const ttl, rounds, holders = 4 * time.Second, 3, 8
 		ensemble := embedtest.ZooKeeperEnsemble(t, 3)
@@ -56,7 +56,7 @@ func TestLeaseEndsBeforeTheNextHolds(t *testing.T) {
 	})
 	// An old leader answers Syncs until it finds that nobody follows it, for up to six ticks. By then the others have
 	// made a new one, which gives every session its whole timeout anew.
-	t.Run("leader cut off from its followers", func(t *testing.T) {
+	t.Run("leader from its followers: the lease ends before the next holds", func(t *testing.T) {
 		t.Parallel()
 		const ttl, holders = 2 * time.Second, 8
 		ensemble := embedtest.ZooKeeperEnsemble(t, 3)
@@ -70,6 +70,39 @@ func TestLeaseEndsBeforeTheNextHolds(t *testing.T) {
 		isolate(t, ensemble, leader, losses)
 		report(t, ttl, losses)
 	})
+	t.Run("follower from its leader: a client that knows of others keeps its lease", leaves)
+}
+
+// leaves is C5: a server that answers pings and nothing else is left for another in time.
+func leaves(t *testing.T) {
+	t.Parallel()
+	ensemble := embedtest.ZooKeeperEnsemble(t, 3)
+	leader, err := ensemble.Leader(within(t, soon))
+	require.NoError(t, err)
+	follower := (leader + 1) % 3
+	var taps []*tap
+	var servers []string
+	for _, endpoint := range ensemble.Endpoints() {
+		taps = append(taps, newTap(t, endpoint))
+		servers = append(servers, taps[len(taps)-1].addr())
+	}
+	var told states
+	store := storeOn(t, servers, &zk.Options{TTL: 8 * time.Second, OnState: told.hook})
+	for taps[follower].sessionID() == 0 {
+		for i, p := range taps {
+			if i != follower {
+				p.sever()
+			}
+		}
+		pause(t, 10*time.Millisecond)
+	}
+	lease := lock(t, store, "/left")
+	ensemble.Isolate(follower)
+	await(t, func() bool { return len(told.all()) > 1 })
+	told.await(t, recipe.Connected, recipe.Suspended, recipe.Connected)
+	require.NoError(t, lease.Err())
+	ensemble.Heal()
+	require.NoError(t, lease.Release())
 }
 
 // isolate cuts a member off until the losses have happened.

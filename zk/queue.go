@@ -304,7 +304,7 @@ func (s *Store) peek(ctx context.Context, in *session, r recipe.Request) ([]reci
 	if len(queued) == 0 {
 		return nil, nil // Join sees to the size
 	}
-	if err = s.declare(ctx, in, r.Queue, r.Size, 0, names, len(queued)); err != nil {
+	if err := s.declare(ctx, in, r.Queue, r.Size, 0, names, len(queued)); err != nil {
 		return nil, err
 	}
 	size, err := s.size(ctx, in, r.Queue)

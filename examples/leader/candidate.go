@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -65,18 +63,7 @@ func (p part) lead(ctx context.Context, token farsync.Token) error {
 }
 
 func (p part) write(ctx context.Context, token farsync.Token) error {
-	form := url.Values{"name": {p.Name}, "token": {strconv.FormatInt(int64(token), 10)}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Resource+"?"+form.Encode(), http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("the resource refuses token %d: %s", token, response.Status)
-	}
-	_ = response.Body.Close()
-	return err
+	return program.Post(ctx, p.Resource, url.Values{
+		"name": {p.Name}, "token": {strconv.FormatInt(int64(token), 10)},
+	})
 }

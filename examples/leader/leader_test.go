@@ -5,6 +5,7 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ func TestNeverTwoLead(t *testing.T) {
 			require.GreaterOrEqual(t, programtest.Count(t, out, "seen by the observer"), 3)
 			require.Zero(t, programtest.Count(t, out, "overlaps"))
 			require.Zero(t, programtest.Count(t, out, "entries left in the queue"))
+			require.Less(t, programtest.Seconds(t, out, "longest without a leader"), 3*(2.0+2), "three times the TTL and 2 s")
 			require.Equal(t, "yes", programtest.Figure(t, out, "tokens strictly increasing"))
 			require.Contains(t, out, "Observer: candidate")
 			require.Contains(t, out, "Never two led.")
@@ -66,7 +68,7 @@ func TestResourceRefusesALateLeader(t *testing.T) {
 	require.Equal(t, 1, r.overlaps())
 	require.True(t, r.increasing())
 	require.Len(t, r.terms, 2)
-	require.ErrorContains(t, part{Resource: server.URL + "/?token=none&"}.write(t.Context(), 7), "400")
+	require.ErrorContains(t, program.Post(t.Context(), server.URL, url.Values{"token": {"none"}}), "400")
 }
 
 func TestProblemsAreFound(t *testing.T) {
@@ -78,7 +80,6 @@ func TestProblemsAreFound(t *testing.T) {
 		{"after one with a higher token: 1", func(o *outcome) { o.show.resource.write("a", 1) }},
 		{"not higher than the one before", func(o *outcome) { o.show.resource.write("c", 2) }},
 		{"0 changes after 1 kills", func(o *outcome) { o.show.resource.terms = o.show.resource.terms[:1] }},
-		{"without a leader", func(o *outcome) { o.show.vacancies[0] = time.Minute }},
 		{"the observer has seen 0", func(o *outcome) { o.show.observed = 0 }},
 		{"entries left in the queue: 4", func(o *outcome) { o.left = 4 }},
 	} {

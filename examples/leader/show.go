@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -34,20 +33,13 @@ type show struct {
 }
 
 // parse returns the show that the arguments ask for.
-func parse(args []string) (func(context.Context, *program.Screen) (program.Outcome, error), error) {
+func parse(args []string) (program.Play, error) {
 	o, err := parseOptions(args)
-	return func(ctx context.Context, screen *program.Screen) (program.Outcome, error) {
-		return perform(ctx, o, screen)
-	}, err
+	return o.perform, err
 }
 
 // perform sets up what the show needs, runs it, and clears everything away again.
-func perform(ctx context.Context, o options, screen *program.Screen) (result *outcome, err error) {
-	dir, err := os.MkdirTemp("", "farsync-leader-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+func (o options) perform(ctx context.Context, screen *program.Screen, dir string) (_ program.Outcome, err error) {
 	s := &show{
 		options: o, screen: screen, resource: &resource{},
 		reports: make(chan program.Report[struct{}]), seen: make(chan string),
@@ -70,7 +62,7 @@ func perform(ctx context.Context, o options, screen *program.Screen) (result *ou
 	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
-	result = &outcome{show: s, took: screen.Took()}
+	result := &outcome{show: s, took: screen.Took()}
 	result.left, err = service.Left(ctx)
 	return result, err
 }

@@ -6,28 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/farsync/farsync/examples/internal/program"
 )
 
 // parse returns the show that the arguments ask for.
-func parse(args []string) (func(context.Context, *program.Screen) (program.Outcome, error), error) {
+func parse(args []string) (program.Play, error) {
 	o, err := parseOptions(args)
-	return func(ctx context.Context, screen *program.Screen) (program.Outcome, error) {
-		return perform(ctx, o, screen)
-	}, err
+	return o.perform, err
 }
 
-// perform sets up what the show needs, runs it, and clears everything away again: the files, the number's server, the
-// service.
-func perform(ctx context.Context, o options, screen *program.Screen) (result *outcome, err error) {
-	dir, err := os.MkdirTemp("", "farsync-quickstart-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+// perform sets up what the show needs, runs it, and clears everything away again: the number's server, the service.
+func (o options) perform(ctx context.Context, screen *program.Screen, dir string) (_ program.Outcome, err error) {
 	s := &show{options: o, screen: screen, ledger: newLedger(), reports: make(chan program.Report[report])}
 
 	number, err := newResource(filepath.Join(dir, "number"), !o.noFence, s.ledger)
@@ -60,7 +51,7 @@ func perform(ctx context.Context, o options, screen *program.Screen) (result *ou
 	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
-	result = &outcome{show: s, expected: workers * o.adds, took: screen.Took()}
+	result := &outcome{show: s, expected: workers * o.adds, took: screen.Took()}
 	if result.found, err = number.load(); err != nil {
 		return nil, err
 	}

@@ -32,11 +32,14 @@ const workerRole = "worker"
 type Program struct {
 	Name  string
 	Usage string
-	// Parse returns what to do, or says what is wrong with the arguments. What is done returns when no process is left.
-	Parse func(args []string) (func(context.Context, *Screen) (Outcome, error), error)
+	// Parse returns what to do, or says what is wrong with the arguments.
+	Parse func(args []string) (Play, error)
 	// Work is what a worker's process does, with its part in JSON. The context is done when the show is over.
 	Work func(part json.RawMessage) error
 }
+
+// A Play is what a show does. Its files are in dir, which goes when it is over. It returns when no process is left.
+type Play func(ctx context.Context, screen *Screen, dir string) (Outcome, error)
 
 // An Outcome is what a show has come to.
 type Outcome interface {
@@ -70,7 +73,7 @@ func (p Program) show(args []string) int {
 	defer stop()
 
 	screen := newScreen(os.Stdout)
-	outcome, err := play(ctx, screen)
+	outcome, err := inFolder(ctx, "farsync-"+p.Name+"-", screen, play)
 	screen.clear()
 	switch {
 	case ctx.Err() != nil:
@@ -85,6 +88,15 @@ func (p Program) show(args []string) int {
 		return Failed
 	}
 	return AllRight
+}
+
+func inFolder(ctx context.Context, name string, screen *Screen, play Play) (Outcome, error) {
+	dir, err := os.MkdirTemp("", name)
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := play(ctx, screen, dir)
+	return outcome, errors.Join(err, os.RemoveAll(dir))
 }
 
 func (p Program) worker(args []string) int {

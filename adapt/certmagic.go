@@ -1,0 +1,70 @@
+package adapt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+)
+
+// A CertMagic locks for certmagic, as its Locker and its TryLocker: one who obtains or renews a certificate, among all
+// processes that use the same path. Give it to certmagic as part of a Storage.
+//
+// All methods may be called by many goroutines at once.
+type CertMagic struct {
+	store recipe.Store
+	path  string
+
+	mu   sync.Mutex
+	held map[string]*farsync.Lease
+}
+
+// NewCertMagic returns a CertMagic whose locks are below path, with the same rules for the arguments as
+// farsync.NewMutex.
+func NewCertMagic(store recipe.Store, path string) *CertMagic {
+	_ = farsync.NewMutex(store, path) // panics where it must
+	return &CertMagic{store: store, path: path, held: map[string]*farsync.Lease{}}
+}
+
+// Lock waits until the named lock is held, or ctx is done. The errors are those of farsync's Mutex.Lock.
+func (c *CertMagic) Lock(ctx context.Context, name string) error {
+	lease, err := farsync.NewMutex(c.store, below(c.path, name)).Lock(ctx)
+	return c.keep(name, lease, err)
+}
+
+// TryLock locks if nobody else has the named lock, and reports whether it did.
+func (c *CertMagic) TryLock(ctx context.Context, name string) (bool, error) {
+	lease, err := farsync.NewMutex(c.store, below(c.path, name)).TryLock(ctx)
+	if errors.Is(err, farsync.ErrLocked) {
+		return false, nil
+	}
+	err = c.keep(name, lease, err)
+	return err == nil, err
+}
+
+func (c *CertMagic) keep(name string, lease *farsync.Lease, err error) error {
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// A lease of before is one that was lost, and not unlocked yet: its holder will be told.
+	c.held[name] = lease
+	return nil
+}
+
+// Unlock releases the named lock. It needs no ctx, and takes one because certmagic gives it. ErrLost: it was lost before,
+// and somebody else may have held it meanwhile. farsync's other errors of Lease.Release are possible too.
+func (c *CertMagic) Unlock(_ context.Context, name string) error {
+	c.mu.Lock()
+	lease := c.held[name]
+	delete(c.held, name)
+	c.mu.Unlock()
+	if lease == nil {
+		return fmt.Errorf("farsync: unlock %q: %w", name, farsync.ErrReleased)
+	}
+	return lease.Release()
+}

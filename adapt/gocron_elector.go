@@ -1,0 +1,81 @@
+package adapt
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+)
+
+// ErrNotLeader: another replica leads, or nobody.
+var ErrNotLeader = errors.New("farsync: not the leader")
+
+// campaignAgain is after what part of it, by chance, an elector stands again that the service has refused.
+const campaignAgain = 2 * time.Second
+
+// A GocronElector says for gocron, as its Elector, which replica runs the jobs: the leader of an election. A job that was
+// started goes on when the leadership is lost meanwhile, for gocron does not ask again: one that must not, works under
+// the Context of the Lease.
+type GocronElector struct {
+	election *farsync.Election
+	value    []byte
+	lease    atomic.Pointer[farsync.Lease] // nil while it does not lead
+}
+
+// NewGocronElector returns an elector, which leads only while Run runs. value is what observers of the election see.
+func NewGocronElector(election *farsync.Election, value []byte) *GocronElector {
+	return &GocronElector{election: election, value: value}
+}
+
+// Run stands for election, leads, and stands again whenever the leadership is lost, until ctx is done. Then it resigns,
+// and returns nil. ErrClosed: the Store was closed. ErrName: the election's path is not valid.
+func (g *GocronElector) Run(ctx context.Context) error {
+	for {
+		lease, err := g.election.Campaign(ctx, g.value)
+		switch {
+		case err == nil:
+			g.lead(ctx, lease)
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // it is how Run ends
+		case errors.Is(err, farsync.ErrClosed), errors.Is(err, farsync.ErrName):
+			return err
+		default: // the service says no: it may think better of it
+			_ = recipe.Pause(ctx, rand.N(campaignAgain))
+		}
+	}
+}
+
+// lead is one time of leadership.
+func (g *GocronElector) lead(ctx context.Context, lease *farsync.Lease) {
+	g.lease.Store(lease)
+	defer func() {
+		g.lease.Store(nil)
+		_ = lease.Release() // it goes with its session if nobody confirms
+	}()
+	select {
+	case <-lease.Done():
+	case <-ctx.Done():
+	}
+}
+
+// IsLeader returns nil if this replica leads, by the clock at the time of the call, and ErrNotLeader if not.
+func (g *GocronElector) IsLeader(context.Context) error {
+	if g.Lease() == nil {
+		return ErrNotLeader
+	}
+	return nil
+}
+
+// Lease returns the lease on the leadership, or nil if this replica does not lead. A job takes its Token and its Context
+// from there. It is not the job's to release.
+func (g *GocronElector) Lease() *farsync.Lease {
+	lease := g.lease.Load()
+	if lease == nil || lease.Err() != nil {
+		return nil
+	}
+	return lease
+}

@@ -1,0 +1,105 @@
+package farsync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/storetest"
+)
+
+func ExampleElection_Campaign() {
+	service := storetest.NewMem()
+	here, there := service.Open(nil), service.Open(nil)
+	defer here.Close()
+	defer there.Close()
+	ctx := context.Background()
+
+	election := farsync.NewElection(here, "/elections/scheduler")
+	lease, err := election.Campaign(ctx, []byte("10.0.0.1:8080"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	leader, err := farsync.NewElection(there, "/elections/scheduler").Leader(ctx)
+	fmt.Println(string(leader.Value), err)
+
+	fmt.Println("resigned:", lease.Release())
+	_, err = election.Leader(ctx)
+	fmt.Println(errors.Is(err, farsync.ErrNoLeader))
+	// Output:
+	// 10.0.0.1:8080 <nil>
+	// resigned: <nil>
+	// true
+}
+
+// Lead runs a function for as long as this process leads.
+func ExampleElection_Lead() {
+	service := storetest.NewMem()
+	store := service.Open(nil)
+	defer store.Close()
+
+	terms := 0
+	err := farsync.NewElection(store, "/elections/scheduler").Lead(context.Background(), []byte("10.0.0.1:8080"),
+		func(ctx context.Context, token farsync.Token) error {
+			terms++
+			if terms == 1 {
+				service.Expire(store) // the process was cut off for too long
+				<-ctx.Done()
+				fmt.Println("lost:", errors.Is(context.Cause(ctx), farsync.ErrLost))
+				return nil
+			}
+			fmt.Println("leads again")
+			return nil
+		})
+	fmt.Println(err)
+	// Output:
+	// lost: true
+	// leads again
+	// <nil>
+}
+
+// Observe tells who leads now, and then each change.
+func ExampleElection_Observe() {
+	service := storetest.NewMem()
+	here, there := service.Open(nil), service.Open(nil)
+	defer here.Close()
+	defer there.Close()
+	ctx := context.Background()
+
+	election := farsync.NewElection(here, "/elections/scheduler")
+	var lease *farsync.Lease
+	for leader, err := range farsync.NewElection(there, "/elections/scheduler").Observe(ctx) {
+		switch {
+		case errors.Is(err, farsync.ErrNoLeader) && lease == nil:
+			fmt.Println("nobody yet")
+			if lease, err = election.Campaign(ctx, []byte("10.0.0.1:8080")); err != nil {
+				fmt.Println(err)
+				return
+			}
+			continue
+		case errors.Is(err, farsync.ErrNoLeader):
+			fmt.Println("nobody any more")
+			return
+		case err != nil:
+			fmt.Println("trouble:", err) // Observe goes on
+			continue
+		}
+		fmt.Printf("%s leads\n", leader.Value)
+		if string(leader.Value) == "10.0.0.1:8080" {
+			err = election.Proclaim(ctx, lease, []byte("10.0.0.1:9090"))
+		} else {
+			err = lease.Release()
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	// Output:
+	// nobody yet
+	// 10.0.0.1:8080 leads
+	// 10.0.0.1:9090 leads
+	// nobody any more
+}

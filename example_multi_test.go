@@ -1,0 +1,70 @@
+package farsync_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/storetest"
+)
+
+// A transfer needs both accounts. The order in which they are named does not matter: two transfers in opposite
+// directions do not wait for each other.
+func ExampleMultiMutex() {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	ctx := context.Background()
+
+	from, to := farsync.NewMutex(store, "/accounts/7"), farsync.NewMutex(store, "/accounts/3")
+	lease, err := farsync.NewMultiMutex(from, to).Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("one token for each:", len(lease.Tokens()))
+	_, err = farsync.NewMutex(store, "/accounts/3").TryLock(ctx)
+	fmt.Println(err)
+	fmt.Println(lease.Release())
+	// Output:
+	// one token for each: 2
+	// farsync: try lock /accounts/3: locked
+	// <nil>
+}
+
+// A job in the background gives way when it is asked to.
+func ExampleLease_Asked() {
+	service := storetest.NewMem()
+	background, foreground := service.Open(nil), service.Open(nil)
+	defer background.Close()
+	defer foreground.Close()
+	ctx := context.Background()
+
+	lease, err := farsync.NewMutex(background, "/locks/index").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	done := make(chan error)
+	go func() {
+		<-lease.Asked() // or, between two pieces of work, in a select with a default
+		fmt.Println("asked to give way")
+		done <- lease.Release()
+	}()
+
+	mu := farsync.NewMutex(foreground, "/locks/index")
+	if err := mu.Ask(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(<-done)
+	urgent, err := mu.Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(urgent.Release())
+	// Output:
+	// asked to give way
+	// <nil>
+	// <nil>
+}

@@ -1,0 +1,88 @@
+package farsync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/storetest"
+)
+
+func ExampleSemaphore() {
+	service := storetest.NewMem()
+	here, there := service.Open(nil), service.Open(nil)
+	defer here.Close()
+	defer there.Close()
+	ctx := context.Background()
+
+	// Ten connections for all processes together.
+	lease, err := farsync.NewSemaphore(here, "/limits/connections", 10).Acquire(ctx, 7)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	others := farsync.NewSemaphore(there, "/limits/connections", 10)
+	_, err = others.TryAcquire(ctx, 4)
+	fmt.Println(err)
+	_, err = others.Acquire(ctx, 11)
+	fmt.Println(err)
+	_, err = farsync.NewSemaphore(there, "/limits/connections", 20).Acquire(ctx, 1)
+	fmt.Println("another size:", errors.Is(err, farsync.ErrSize))
+
+	fmt.Println(lease.Release())
+	// Output:
+	// farsync: try acquire /limits/connections: locked
+	// farsync: acquire /limits/connections: more units than the semaphore has: 11 of 10
+	// another size: true
+	// <nil>
+}
+
+// More units wake those who wait.
+func ExampleSemaphore_Resize() {
+	service := storetest.NewMem()
+	here, there := service.Open(nil), service.Open(nil)
+	defer here.Close()
+	defer there.Close()
+	ctx := context.Background()
+
+	semaphore := farsync.NewSemaphore(here, "/limits/connections", 2)
+	lease, err := semaphore.Acquire(ctx, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release()
+
+	acquired := make(chan error)
+	go func() {
+		lease, err := farsync.NewSemaphore(there, "/limits/connections", 2).Acquire(ctx, 1)
+		if err == nil {
+			defer lease.Release()
+		}
+		acquired <- err
+	}()
+	fmt.Println(semaphore.Resize(ctx, 3))
+	fmt.Println(<-acquired)
+	// Output:
+	// <nil>
+	// <nil>
+}
+
+// At most two of the tasks run at a time, in all processes that use the semaphore.
+func ExamplePool() {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+
+	pool, _ := farsync.NewPool(context.Background(), farsync.NewSemaphore(store, "/limits/downloads", 2))
+	sizes := make([]int, 5)
+	for i, name := range []string{"a", "bb", "ccc", "dddd", "eeeee"} {
+		pool.Go(func(ctx context.Context) error {
+			sizes[i] = len(name)
+			return nil
+		})
+	}
+	fmt.Println(pool.Wait(), sizes)
+	// Output:
+	// <nil> [1 2 3 4 5]
+}

@@ -1,0 +1,120 @@
+//nolint:forbidigo // time is that of a bubble
+package farsync_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/storetest"
+)
+
+func TestSemaphoreMistakesPanic(t *testing.T) {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	require.Panics(t, func() { farsync.NewSemaphore(nil, "/a", 1) })
+	require.Panics(t, func() { farsync.NewSemaphore(store, "", 1) })
+	require.Panics(t, func() { farsync.NewSemaphore(store, "/a", 0) })
+	s := farsync.NewSemaphore(store, "/a", 1)
+	require.Panics(t, func() { _, _ = s.Acquire(t.Context(), 0) })
+	require.Panics(t, func() { _, _ = s.TryAcquire(t.Context(), -1) })
+	require.Panics(t, func() { _ = s.Resize(t.Context(), 0) })
+	bad := farsync.NewSemaphore(store, "a", 1)
+	require.ErrorIs(t, bad.Resize(t.Context(), 1), farsync.ErrName)
+	_, err := bad.Participants(t.Context())
+	require.ErrorIs(t, err, farsync.ErrName)
+	_, err = bad.Acquire(t.Context(), 1)
+	require.ErrorIs(t, err, farsync.ErrName)
+}
+
+// acquire is Acquire of n units.
+func acquire(s *farsync.Semaphore, n int64) func(context.Context) (*farsync.Lease, error) {
+	return func(ctx context.Context) (*farsync.Lease, error) { return s.Acquire(ctx, n) }
+}
+
+// What wakes reads the queue again, so the reads tell how many were woken.
+func TestSemaphoreReleaseWakesOneInOrderAndAFewOutOfOrder(t *testing.T) {
+	const size, waiters = 50, 50
+	for _, row := range []struct {
+		why      string
+		released int // which of the holders, the oldest is 0
+		woken    int
+	}{
+		{"in order", 0, 1},
+		{"the third oldest could be the one that makes room for each of the first three who wait", 2, 3},
+		{"the youngest: for all", size - 1, waiters},
+	} {
+		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+			var record storetest.Record
+			holders := farsync.NewSemaphore(one, "/a", size)
+			var held []*farsync.Lease
+			for range size {
+				held = append(held, must(t)(holders.Acquire(t.Context(), 1)))
+			}
+			others := farsync.NewSemaphore(record.Wrap(two, "two"), "/a", size)
+			var waiting []*pending
+			for range waiters {
+				waiting = append(waiting, begin(acquire(others, 1)))
+			}
+			record.Reset()
+			require.NoError(t, held[row.released].Release())
+			synctest.Wait()
+			require.Equal(t, row.woken, record.Count(storetest.Blockers), row.why)
+			first := waiting[0].got(t)
+			require.True(t, waiting[1].waiting())
+			require.NoError(t, first.Release())
+			for i, lease := range held {
+				if i != row.released {
+					require.NoError(t, lease.Release())
+				}
+			}
+			for _, p := range waiting[1:] {
+				require.NoError(t, p.got(t).Release())
+			}
+		})
+	}
+}
+
+// An entry that asks for more than a sum can hold is there for a moment, before it is refused.
+func TestSemaphoreIsNotFooledByAHugeRequest(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+		service.SetLatency(10 * time.Millisecond) // so that the moment is long
+		s := farsync.NewSemaphore(one, "/a", 2)
+		first := must(t)(s.Acquire(t.Context(), 2))
+		huge := begin(acquire(farsync.NewSemaphore(two, "/a", 2), math.MaxInt64))
+		time.Sleep(15 * time.Millisecond)
+		second := begin(acquire(s, 1))
+		time.Sleep(time.Second)
+		require.False(t, huge.waiting())
+		require.ErrorIs(t, huge.err, farsync.ErrTooLarge)
+		require.True(t, second.waiting())
+		require.NoError(t, first.Release())
+		time.Sleep(time.Second)
+		require.NoError(t, second.got(t).Release())
+	})
+}
+
+func TestSemaphoreParticipantsAfterAResize(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+		s := farsync.NewSemaphore(one, "/a", 4)
+		list, err := s.Participants(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, list)
+		var leases []*farsync.Lease
+		for range 3 {
+			leases = append(leases, must(t)(s.Acquire(t.Context(), 1)))
+		}
+		require.NoError(t, s.Resize(t.Context(), 2))
+		list, err = s.Participants(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []bool{true, true, false}, []bool{list[0].Held, list[1].Held, list[2].Held}, "as documented")
+		for _, lease := range leases {
+			require.NoError(t, lease.Release())
+		}
+	})
+}
