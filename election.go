@@ -45,6 +45,9 @@ var errNotLeader = errors.New("farsync: not a lease of this election")
 
 // Proclaim changes the value that observers see, while lease leads. On error it was changed or not, if ctx ended before
 // anybody answered, and not otherwise; the lease is as it was, unless the error wraps ErrLost.
+//
+// Not where a LeaderLatch of Curator's may wait right behind the leader: it takes the change for nothing, and looks no
+// more, so it does not learn that it leads until its connection breaks.
 func (e *Election) Proclaim(ctx context.Context, lease *Lease, value []byte) error {
 	if lease.store != e.store || lease.path != e.path {
 		return wrap("proclaim", e.path, errNotLeader)

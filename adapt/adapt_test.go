@@ -55,6 +55,7 @@ func TestCertMagicExcludes(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, first.Lock(given, name), context.DeadlineExceeded)
 		require.NoError(t, second.Unlock(ctx, name))
+		synctest.Wait()
 		got, err = first.TryLock(ctx, name)
 		require.NoError(t, err)
 		require.True(t, got)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -54,8 +56,16 @@ func (s *Store) removeBehind(e recipe.Entry, again bool) {
 	s.keeper.Behind(func(ctx context.Context) {
 		ctx, cancel := e.Session.Bind(ctx)
 		defer cancel()
+		looking := false
 		for delay := retryFirst; ; delay = min(2*delay, retryMost) {
 			_, err := s.retry(ctx, func(ctx context.Context) error {
+				if looking {
+					// A delete is a write for the whole cluster even if there is nothing to delete.
+					resp, err := s.client.Get(ctx, e.ID, clientv3.WithKeysOnly())
+					if err != nil || len(resp.Kvs) == 0 {
+						return err
+					}
+				}
 				_, err := s.client.Delete(ctx, e.ID)
 				return err
 			})
@@ -69,6 +79,7 @@ func (s *Store) removeBehind(e recipe.Entry, again bool) {
 			if !again || time.Since(begun) > lookAgainFor || recipe.Pause(ctx, delay) != nil {
 				return
 			}
+			looking = true
 		}
 	})
 }

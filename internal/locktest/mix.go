@@ -11,6 +11,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
 )
 
 // mixVariable says for how long the random mixes go on: longer than by default for nights.
@@ -92,46 +93,57 @@ func (l *ledger) leave(write bool) {
 
 var mixRows = []row{
 	{"RWMix", "what each rule keeps by itself they have to keep together, under a load", func(s *scene) {
-		const clients, contenders = 4, 64
-		var l ledger
-		var all sync.WaitGroup
-		ctx := s.ctx()
-		if d := s.mixFor(); d > soon/2 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(context.Background(), d+soon)
-			defer cancel()
-		}
-		until := time.Now().Add(s.mixFor())
-		for range clients {
-			rw := s.rw(s.client())
-			for range contenders / clients {
-				all.Go(func() {
-					for time.Now().Before(until) {
-						write := rand.N(10) == 0
-						lock := rw.RLock
-						if write {
-							lock = rw.Lock
-						}
-						lease, err := lock(ctx)
-						if err != nil {
-							s.Error(err)
-							return
-						}
-						if wrong := l.enter(lease, write); wrong != "" {
-							s.Errorf("%s: token %d", wrong, lease.Token())
-						}
-						_ = recipe.Pause(ctx, rand.N(time.Millisecond))
-						l.leave(write)
-						if err := lease.Release(); err != nil {
-							s.Error(err)
-						}
-					}
-				})
-			}
-		}
-		all.Wait()
-		s.Logf("%d reads and %d writes, %d of them as further turns on a grant", l.reads, l.writes, l.turns)
-		require.NotZero(s, l.writes)
-		s.until(s.client(), 0)
+		s.mix(4)
 	}},
+	{"RWMixOfStrangers", "whoever is not of one process has nothing but the queue", func(s *scene) {
+		l := s.mix(64)
+		require.Zero(s, l.turns)
+	}},
+}
+
+// mix has 64 contenders lock at random, one in ten of them to write, through so many values.
+func (s *scene) mix(values int) *ledger {
+	const clients, contenders = 4, 64
+	var l ledger
+	var all sync.WaitGroup
+	d := s.mixFor()
+	ctx, cancel := context.WithTimeout(context.Background(), d+soon)
+	defer cancel()
+	until := time.Now().Add(d)
+	var stores []storetest.Client
+	for range clients {
+		stores = append(stores, s.client())
+	}
+	for i := range values {
+		rw := s.rw(stores[i%clients])
+		for range contenders / values {
+			all.Go(func() {
+				for time.Now().Before(until) {
+					write := rand.N(10) == 0
+					lock := rw.RLock
+					if write {
+						lock = rw.Lock
+					}
+					lease, err := lock(ctx)
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					if wrong := l.enter(lease, write); wrong != "" {
+						s.Errorf("%s: token %d", wrong, lease.Token())
+					}
+					_ = recipe.Pause(ctx, rand.N(time.Millisecond))
+					l.leave(write)
+					if err := lease.Release(); err != nil {
+						s.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	s.Logf("%d reads and %d writes, %d of them as further turns on a grant", l.reads, l.writes, l.turns)
+	require.NotZero(s, l.writes)
+	s.until(s.client(), 0)
+	return &l
 }
