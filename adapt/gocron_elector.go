@@ -11,7 +11,7 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// ErrNotLeader: another replica leads, or nobody.
+// ErrNotLeader is what a replica's elector says while another leads, or nobody.
 var ErrNotLeader = errors.New("farsync: not the leader")
 
 // campaignAgain is after what part of it, by chance, an elector stands again that the service has refused.

@@ -303,6 +303,21 @@ func TestLateJoinIsRemovedBehind(t *testing.T) {
 	})
 }
 
+// TestLookingForALateJoinWritesNothing is E3: when the service comes back from an outage, many look for what they may
+// have left behind.
+func TestLookingForALateJoinWritesNothing(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	l := newLossy(t, embedtest.Etcd(t), nil)
+	ctx, giveUp := context.WithCancel(t.Context())
+	l.next(txn, before(giveUp, loseReply))
+	_, err := farsync.NewMutex(l.store, "/look").Lock(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Eventually(t, func() bool { return l.calls(getRange) >= 5 }, soon, time.Millisecond)
+	require.Equal(t, 1, l.calls(deleteRange))
+	require.Empty(t, keysOf(t, l.admin, "/look"))
+}
+
 // TestLateJoinOfALiveLockChangesNothing is E3 while the lock is held.
 func TestLateJoinOfALiveLockChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -274,21 +274,29 @@ func TestUnconfirmedReleaseGoesOnBehind(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
 	conn := newConn(t, server.Endpoint())
-	for i, applied := range []bool{true, false} {
-		t.Run(fmt.Sprint("applied ", applied), func(t *testing.T) {
+	for i, row := range []struct {
+		name   string
+		faults func(p *tap)
+		goesOn bool // the removal can be seen to
+	}{
+		{"the reply, and an outage", func(p *tap) { p.onReply(next(opDelete, 1, sever, func() { p.setDown(true) })) }, false},
+		{"the request, and an outage", func(p *tap) { p.onRequest(next(opDelete, 1, sever, func() { p.setDown(true) })) }, false},
+		{"the request, each time", func(p *tap) { p.onRequest(next(opDelete, 1<<30, sever)) }, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
 			path := fmt.Sprint("/faults/unconfirmed", i)
 			store := newTapped(t, &zk.Options{TTL: 4 * time.Second})
 			lease := lock(t, store.Store, path)
-			fault := next(opDelete, 1, sever, func() { store.tap.setDown(true) })
-			if applied {
-				store.tap.onReply(fault)
-			} else {
-				store.tap.onRequest(fault)
-			}
+			row.faults(store.tap)
 			err := lease.Release()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.NotErrorIs(t, err, farsync.ErrLost)
 			require.ErrorIs(t, lease.Err(), farsync.ErrReleased)
+			if row.goesOn {
+				store.tap.since()
+				store.tap.await(t, opDelete, 2)
+			}
+			store.tap.onRequest(nil)
 			store.tap.heal()
 			again := lock(t, store.Store, path)
 			require.Equal(t, store.tap.sessionID(), statOf(t, conn, nodeOf(t, again)).EphemeralOwner)

@@ -66,3 +66,13 @@ func (f *flaky) Write(p []byte) (int, error) {
 	}
 	return f.Conn.Write(p)
 }
+
+// TestPatienceIsBounded is Z4 for a timeout that no server grants: until one has been granted, what was asked for is all
+// there is to go by.
+func TestPatienceIsBounded(t *testing.T) {
+	for asked, patience := range map[time.Duration]time.Duration{
+		time.Millisecond: 100 * time.Millisecond, 3 * time.Second: time.Second / 2, 24 * 24 * time.Hour: openFor,
+	} {
+		require.Equal(t, patience, newWire(asked, nil).patience())
+	}
+}

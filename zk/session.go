@@ -66,7 +66,9 @@ func (s *Store) openSession(ctx context.Context) (*session, error) {
 		}
 	}
 	if err == nil {
-		err = s.authorize(ctx, opened)
+		bound, unbind := opened.Bind(ctx)
+		err = s.authorize(bound, opened)
+		unbind()
 	}
 	if err != nil {
 		w.cut(err)

@@ -67,7 +67,7 @@ func (w *wire) patience() time.Duration {
 	if timeout == 0 {
 		timeout = w.asked
 	}
-	return max(timeout/6, 100*time.Millisecond)
+	return min(max(timeout/6, 100*time.Millisecond), openFor)
 }
 
 // dial makes the next link.

@@ -34,9 +34,7 @@ func candidateMain(text json.RawMessage) error {
 	}
 	defer store.Close()
 	election := farsync.NewElection(store, p.Service.Path)
-	err = election.Lead(ctx, []byte(p.Name), func(ctx context.Context, token farsync.Token) error {
-		return p.lead(ctx, token)
-	})
+	err = election.Lead(ctx, []byte(p.Name), p.lead)
 	if program.Over(err) {
 		return nil
 	}

@@ -36,7 +36,7 @@ func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	if !r.write(request.FormValue("name"), farsync.Token(token)) {
-		http.Error(w, "a higher token was here before", http.StatusConflict)
+		w.WriteHeader(http.StatusConflict) // a higher token was here before
 	}
 }
 

@@ -69,7 +69,7 @@ func (o *observer) sees(ctx context.Context, so func(last string) bool) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("Observe told last: %s: %w", last, context.Cause(ctx))
+			return fmt.Errorf("what Observe told last is %s: %w", last, context.Cause(ctx))
 		}
 	}
 }
