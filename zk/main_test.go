@@ -158,16 +158,15 @@ func lockBehind(t testing.TB, store *zk.Store, path string) chan *farsync.Lease 
 	return got
 }
 
-// got returns the lease that lockBehind got.
-func got(t testing.TB, leases chan *farsync.Lease) *farsync.Lease {
+// got waits for what comes, a lease of lockBehind, say.
+func got[T any](t testing.TB, from <-chan T) (what T) {
 	t.Helper()
 	select {
-	case lease := <-leases:
-		return lease
+	case what = <-from:
 	case <-time.After(soon):
-		require.FailNow(t, "not granted")
-		return nil
+		require.FailNow(t, "nothing came")
 	}
+	return what
 }
 
 // ended waits until the lease has.

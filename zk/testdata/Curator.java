@@ -8,6 +8,8 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
@@ -47,7 +49,7 @@ public class Curator {
     }
 
     private String obey(String[] words) throws Exception {
-        InterProcessMutex lock = locks.computeIfAbsent(words[2], path -> new InterProcessMutex(client, path));
+        InterProcessMutex lock = locks.computeIfAbsent(words[2], this::open);
         switch (words[1]) {
             case "lock":
                 lock.acquire();
@@ -57,6 +59,12 @@ public class Curator {
             case "unlock":
                 lock.release();
                 return "unlocked";
+            case "revocable":
+                lock.makeRevocable(asked -> say("revocable", "asked"));
+                return "revocable";
+            case "revoke":
+                Revoker.attemptRevoke(client, words[2]);
+                return "revoked";
             case "participants":
                 return "participants " + lock.getParticipantNodes().size();
             case "add":
@@ -73,6 +81,17 @@ public class Curator {
             default:
                 return "error unknown command";
         }
+    }
+
+    /** A path by itself is an InterProcessMutex; read:path and write:path are the two sides of a read/write lock. */
+    private InterProcessMutex open(String name) {
+        if (name.startsWith("read:")) {
+            return new InterProcessReadWriteLock(client, name.substring(5)).readLock();
+        }
+        if (name.startsWith("write:")) {
+            return new InterProcessReadWriteLock(client, name.substring(6)).writeLock();
+        }
+        return new InterProcessMutex(client, name);
     }
 
     private static void say(String thread, String what) {
