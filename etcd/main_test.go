@@ -94,6 +94,7 @@ type counter struct {
 	keepaliveStreams, watchStreams atomic.Int64
 	watches, events, compactions   atomic.Int64
 	answers                        atomic.Int64
+	late                           atomic.Int64 // watches that were to begin at a revision
 }
 
 func (c *counter) dial() []grpc.DialOption {
@@ -209,6 +210,9 @@ type countedStream struct {
 func (s *countedStream) SendMsg(m any) error {
 	if r, ok := m.(*pb.WatchRequest); ok && r.GetCreateRequest() != nil {
 		s.watches.Add(1)
+		if r.GetCreateRequest().StartRevision > 0 {
+			s.late.Add(1)
+		}
 	}
 	return s.ClientStream.SendMsg(m)
 }

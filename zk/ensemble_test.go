@@ -18,9 +18,25 @@ import (
 	"github.com/farsync/farsync/zk"
 )
 
-// TestSessionSurvivesARestartOfItsServer is scenario 5: holder and waiter go on as if nothing had been.
-func TestSessionSurvivesARestartOfItsServer(t *testing.T) {
-	noLeaks(t)
+func restartServers(t *testing.T) {
+	t.Run("a session survives the restart of its server", restartServer)
+	ensemble := embedtest.ZooKeeperEnsemble(t, 3)
+	t.Run("the death of the leader costs nobody a session", func(t *testing.T) { leaderDies(t, ensemble) })
+	contenders := contend(t, ensemble, "/contenders")
+	t.Run("one holds after a restart of all", func(t *testing.T) {
+		contenders.goOn(t)
+		require.NoError(t, ensemble.Restart(within(t, 2*soon)))
+		contenders.goOn(t)
+	})
+	t.Run("no waiter holds on the node of its old session", func(t *testing.T) { sessionReplaced(t, ensemble) })
+	t.Run("one holds after a long outage", func(t *testing.T) {
+		contenders.goOn(t)
+		contenders.stop(t)
+	})
+}
+
+// restartServer is scenario 5: holder and waiter go on as if nothing had been.
+func restartServer(t *testing.T) {
 	server := embedtest.ZooKeeper(t)
 	options := &zk.Options{TTL: 20 * time.Second}
 	holder, waiter := newTap(t, server.Endpoint()), newTap(t, server.Endpoint())
@@ -35,23 +51,6 @@ func TestSessionSurvivesARestartOfItsServer(t *testing.T) {
 	next := got(t, granted)
 	require.Equal(t, sessions, []int64{holder.sessionID(), waiter.sessionID()})
 	require.NoError(t, next.Release())
-}
-
-func TestEnsemble(t *testing.T) {
-	noLeaks(t)
-	ensemble := embedtest.ZooKeeperEnsemble(t, 3)
-	t.Run("the death of the leader costs nobody a session", func(t *testing.T) { leaderDies(t, ensemble) })
-	contenders := contend(t, ensemble, "/contenders")
-	t.Run("one holds after a restart of all", func(t *testing.T) {
-		contenders.goOn(t)
-		require.NoError(t, ensemble.Restart(within(t, 2*soon)))
-		contenders.goOn(t)
-	})
-	t.Run("no waiter holds on the node of its old session", func(t *testing.T) { sessionReplaced(t, ensemble) })
-	t.Run("one holds after a long outage", func(t *testing.T) {
-		contenders.goOn(t)
-		contenders.stop(t)
-	})
 }
 
 // leaderDies is scenario 20 for a mutex.

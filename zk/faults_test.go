@@ -80,6 +80,7 @@ func TestLostCreateIsMadeOnce(t *testing.T) {
 	} {
 		for _, by := range acquirers {
 			t.Run(row.name+"/"+by.name, func(t *testing.T) {
+				t.Parallel()
 				path := fmt.Sprint("/faults/once", i, by.name)
 				persistent(t, conn, path)
 				store := newTapped(t, nil)
@@ -154,6 +155,7 @@ func TestLostCreateIsRemovedBehind(t *testing.T) {
 		{name: "the reply, and replies to the removal", during: true, removals: 3},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			path := fmt.Sprint("/faults/behind", i)
 			store := newTapped(t, nil)
 			anchor := lock(t, store.Store, "/faults/anchor"+fmt.Sprint(i))
@@ -256,6 +258,7 @@ func TestLostDeleteIsNoLoss(t *testing.T) {
 		{"a reply and a request", next(opDelete, 1, sever), next(opDelete, 1, sever)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			path := fmt.Sprint("/faults/delete", i)
 			store := newTapped(t, nil)
 			lease := lock(t, store.Store, path)
@@ -284,6 +287,7 @@ func TestUnconfirmedReleaseGoesOnBehind(t *testing.T) {
 		{"the request, each time", func(p *tap) { p.onRequest(next(opDelete, 1<<30, sever)) }, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			path := fmt.Sprint("/faults/unconfirmed", i)
 			store := newTapped(t, &zk.Options{TTL: 4 * time.Second})
 			lease := lock(t, store.Store, path)

@@ -16,11 +16,17 @@ import (
 // prompt is how late a call may be back after its time is up: three times what is promised.
 const prompt = 3 * 100 * time.Millisecond
 
-// TestWallTimeCallsReturnWhenTheServerIsFrozen is C13 and Z8: the server takes connections and requests, and answers
-// nothing. Every call is back when its ctx ends, or its own bound is met; and when the server goes on, nothing is left of
-// any.
-func TestWallTimeCallsReturnWhenTheServerIsFrozen(t *testing.T) {
+func TestWallTimeOfWhatNobodyAnswers(t *testing.T) {
 	noLeaks(t)
+	var all sync.WaitGroup
+	all.Go(func() { t.Run("calls return when the server is frozen", callsReturn) })
+	all.Go(func() { t.Run("open says why", openSaysWhy) })
+	all.Wait()
+}
+
+// callsReturn is C13 and Z8: the server takes connections and requests, and answers nothing. Every call is back when its
+// ctx ends, or its own bound is met; and when the server goes on, nothing is left of any.
+func callsReturn(t *testing.T) {
 	server := embedtest.ZooKeeper(t)
 	conn := newConn(t, server.Endpoint())
 	const ttl = 3 * time.Second

@@ -17,69 +17,46 @@ import (
 	"github.com/farsync/farsync/zk"
 )
 
-// TestCutLines is C6: whoever holds a lock is told that it is lost before somebody else gets it, by whatever line is cut.
-func TestCutLines(t *testing.T) {
+// TestOutages runs side by side what needs time rather than work.
+func TestOutages(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
-	t.Run("client from its server: the lease ends before the next holds", func(t *testing.T) {
-		t.Parallel()
-		const ttl, cuts = 3 * time.Second, 51
-		var losses []*loss
-		for i := range cuts {
-			proxy := embedtest.NewProxy(t, server.Endpoint())
-			l := newLoss(t, proxy.Addr(), server.Endpoint(), fmt.Sprint("/loss/client", i), ttl)
-			l.cut = []func(){proxy.Cut, proxy.CutRequests, proxy.CutReplies}[i%3]
-			l.heal = proxy.Heal
-			losses = append(losses, l)
-		}
-		report(t, ttl, losses)
-	})
-	t.Run("follower from its leader: the lease ends before the next holds", func(t *testing.T) {
-		t.Parallel()
-		const ttl, rounds, holders = 4 * time.Second, 3, 8
-		ensemble := embedtest.ZooKeeperEnsemble(t, 3)
-		leader, err := ensemble.Leader(within(t, soon))
-		require.NoError(t, err)
-		var losses []*loss
-		for round := range rounds {
-			follower, other := (leader+1+round%2)%3, (leader+2-round%2)%3
-			var cut []*loss
-			for i := range holders {
-				next := []int{leader, other}[i%2]
-				cut = append(cut, newLoss(t, ensemble.Member(follower).Endpoint(), ensemble.Member(next).Endpoint(),
-					fmt.Sprintf("/loss/follower%d.%d", round, i), ttl))
-			}
-			losses = append(losses, cut...)
-			isolate(t, ensemble, follower, cut)
-		}
-		report(t, ttl, losses)
-	})
-	// An old leader answers Syncs until it finds that nobody follows it, for up to six ticks. By then the others have
-	// made a new one, which gives every session its whole timeout anew.
-	t.Run("leader from its followers: the lease ends before the next holds", func(t *testing.T) {
-		t.Parallel()
-		const ttl, holders = 2 * time.Second, 8
-		ensemble := embedtest.ZooKeeperEnsemble(t, 3)
-		leader, err := ensemble.Leader(within(t, soon))
-		require.NoError(t, err)
-		var losses []*loss
-		for i := range holders {
-			losses = append(losses, newLoss(t, ensemble.Member(leader).Endpoint(), ensemble.Member((leader+1+i%2)%3).Endpoint(),
-				fmt.Sprint("/loss/leader", i), ttl))
-		}
-		isolate(t, ensemble, leader, losses)
-		report(t, ttl, losses)
-	})
-	t.Run("follower from its leader: a client that knows of others keeps its lease", leaves)
+	var all sync.WaitGroup
+	for name, run := range map[string]func(t *testing.T){
+		"lines cut between client and server": func(t *testing.T) { cutClients(t, server) },
+		"lines cut between servers":           cutServers,
+		"servers restarted":                   restartServers,
+	} {
+		all.Go(func() { t.Run(name, run) })
+	}
+	all.Wait()
 }
 
-// leaves is C5: a server that answers pings and nothing else is left for another in time.
-func leaves(t *testing.T) {
-	t.Parallel()
+// cutClients is C6: whoever holds a lock is told that it is lost before somebody else gets it.
+func cutClients(t *testing.T, server *embedtest.ZooKeeperServer) {
+	const ttl, cuts = 3 * time.Second, 51
+	var losses []*loss
+	for i := range cuts {
+		proxy := embedtest.NewProxy(t, server.Endpoint())
+		l := newLoss(t, proxy.Addr(), server.Endpoint(), fmt.Sprint("/loss/client", i), ttl)
+		l.cut = []func(){proxy.Cut, proxy.CutRequests, proxy.CutReplies}[i%3]
+		l.heal = proxy.Heal
+		losses = append(losses, l)
+	}
+	report(t, ttl, losses)
+}
+
+func cutServers(t *testing.T) {
 	ensemble := embedtest.ZooKeeperEnsemble(t, 3)
 	leader, err := ensemble.Leader(within(t, soon))
 	require.NoError(t, err)
-	follower := (leader + 1) % 3
+	t.Run("a client leaves a follower that is cut off", func(t *testing.T) { leave(t, ensemble, (leader+1)%3) })
+	t.Run("the lease ends first when the follower is cut off", func(t *testing.T) { cutFollowers(t, ensemble, leader) })
+	t.Run("the lease ends first when the leader is cut off", func(t *testing.T) { cutLeader(t, ensemble, leader) })
+}
+
+// leave is C5: a server that answers pings and nothing else is left for another in time.
+func leave(t *testing.T, ensemble *embedtest.ZooKeeperServers, follower int) {
 	var taps []*tap
 	var servers []string
 	for _, endpoint := range ensemble.Endpoints() {
@@ -97,12 +74,46 @@ func leaves(t *testing.T) {
 		pause(t, 10*time.Millisecond)
 	}
 	lease := lock(t, store, "/left")
+	before := len(told.all())
 	ensemble.Isolate(follower)
-	await(t, func() bool { return len(told.all()) > 1 })
-	told.await(t, recipe.Connected, recipe.Suspended, recipe.Connected)
+	await(t, func() bool { return len(told.all()) == before+2 })
+	require.Equal(t, []recipe.State{recipe.Suspended, recipe.Connected}, told.all()[before:])
 	require.NoError(t, lease.Err())
-	ensemble.Heal()
 	require.NoError(t, lease.Release())
+	ensemble.Heal()
+	awaitFollower(t, ensemble, follower)
+}
+
+// cutFollowers is C6 where it is hardest: the server of the holder answers it as if nothing were the matter, but for
+// Syncs, and its leader hears no more of the session.
+func cutFollowers(t *testing.T, ensemble *embedtest.ZooKeeperServers, leader int) {
+	const ttl, rounds, holders = 4 * time.Second, 3, 8
+	var losses []*loss
+	for round := range rounds {
+		follower, other := (leader+1+round%2)%3, (leader+2-round%2)%3
+		var cut []*loss
+		for i := range holders {
+			next := []int{leader, other}[i%2]
+			cut = append(cut, newLoss(t, ensemble.Member(follower).Endpoint(), ensemble.Member(next).Endpoint(),
+				fmt.Sprintf("/loss/follower%d.%d", round, i), ttl))
+		}
+		losses = append(losses, cut...)
+		isolate(t, ensemble, follower, cut)
+	}
+	report(t, ttl, losses)
+}
+
+// cutLeader is C6 for those who are connected to the leader. It answers Syncs until it finds that nobody follows it, for
+// up to six ticks. By then the others have made a new one, which gives every session its whole timeout anew.
+func cutLeader(t *testing.T, ensemble *embedtest.ZooKeeperServers, leader int) {
+	const ttl, holders = 2 * time.Second, 8
+	var losses []*loss
+	for i := range holders {
+		losses = append(losses, newLoss(t, ensemble.Member(leader).Endpoint(), ensemble.Member((leader+1+i%2)%3).Endpoint(),
+			fmt.Sprint("/loss/leader", i), ttl))
+	}
+	isolate(t, ensemble, leader, losses)
+	report(t, ttl, losses)
 }
 
 // isolate cuts a member off until the losses have happened.
@@ -118,6 +129,11 @@ func isolate(t *testing.T, ensemble *embedtest.ZooKeeperServers, member int, los
 	err := all.Wait()
 	ensemble.Heal()
 	require.NoError(t, err)
+	awaitFollower(t, ensemble, member)
+}
+
+// awaitFollower waits until a member follows the leader.
+func awaitFollower(t *testing.T, ensemble *embedtest.ZooKeeperServers, member int) {
 	await(t, func() bool {
 		reply, err := ensemble.Member(member).FourLetter(within(t, soon), "srvr")
 		return err == nil && strings.Contains(reply, "Mode: follower")

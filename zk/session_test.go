@@ -252,7 +252,7 @@ func TestSessionThatAnotherServerShortensIsLost(t *testing.T) {
 	ended(t, lease)
 	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
 	require.ErrorContains(t, lease.Err(), "less time")
-	require.NoError(t, lock(t, store.Store, "/session/shortened").Release())
+	require.NoError(t, lock(t, store.Store, "/session/goeson").Release())
 }
 
 // TestParticipantsSurviveTheLossOfTheSession: the question goes on in the next session.
