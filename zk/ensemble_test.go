@@ -3,6 +3,7 @@ package zk_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,7 +50,8 @@ func restartServer(t *testing.T) {
 	require.Empty(t, granted)
 	require.NoError(t, lease.Release())
 	next := got(t, granted)
-	require.Equal(t, sessions, []int64{holder.sessionID(), waiter.sessionID()})
+	now := []int64{holder.sessionID(), waiter.sessionID()}
+	require.Equal(t, sessions, now)
 	require.NoError(t, next.Release())
 }
 
@@ -61,7 +63,7 @@ func leaderDies(t *testing.T, ensemble *embedtest.ZooKeeperServers) {
 	var leases []*farsync.Lease
 	var granted []chan *farsync.Lease
 	for i := range 3 { // each connected to another one at first
-		servers := append(ensemble.Endpoints()[i:], ensemble.Endpoints()[:i]...)
+		servers := slices.Concat(ensemble.Endpoints()[i:], ensemble.Endpoints()[:i])
 		options := &zk.Options{TTL: 20 * time.Second}
 		path := fmt.Sprint("/leader", i)
 		leases = append(leases, lock(t, storeOn(t, servers, options), path))

@@ -472,7 +472,7 @@ func TestNegativeSequenceIsRefusedAndLeavesNothing(t *testing.T) {
 	conn := newConn(t, server.Endpoint())
 	persistent(t, conn, "/faults/negative")
 	store := newTapped(t, nil)
-	real, told := []byte("-lock-0000000000"), []byte("-lock--000000001")
+	made, told := []byte("-lock-0000000000"), []byte("-lock--000000001")
 	translate := func(from, to []byte) func(int32, []byte) verdict {
 		return func(op int32, frame []byte) verdict {
 			if op != opConnect {
@@ -481,8 +481,8 @@ func TestNegativeSequenceIsRefusedAndLeavesNothing(t *testing.T) {
 			return pass
 		}
 	}
-	store.tap.onRequest(translate(told, real))
-	store.tap.onReply(translate(real, told))
+	store.tap.onRequest(translate(told, made))
+	store.tap.onReply(translate(made, told))
 	ctx := within(t, soon)
 	_, err := farsync.NewMutex(store, "/faults/negative").Lock(ctx)
 	require.ErrorContains(t, err, "2^31")

@@ -71,7 +71,7 @@ func (f *flaky) Write(p []byte) (int, error) {
 // there is to go by.
 func TestPatienceIsBounded(t *testing.T) {
 	for asked, patience := range map[time.Duration]time.Duration{
-		time.Millisecond: 100 * time.Millisecond, 3 * time.Second: time.Second / 2, 24 * 24 * time.Hour: openFor,
+		time.Millisecond: time.Second, 12 * time.Second: 2 * time.Second, 24 * 24 * time.Hour: openFor,
 	} {
 		require.Equal(t, patience, newWire(asked, nil).patience())
 	}

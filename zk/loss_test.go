@@ -96,6 +96,7 @@ func cutFollowers(t *testing.T, ensemble *embedtest.ZooKeeperServers, leader int
 			next := []int{leader, other}[i%2]
 			cut = append(cut, newLoss(t, ensemble.Member(follower).Endpoint(), ensemble.Member(next).Endpoint(),
 				fmt.Sprintf("/loss/follower%d.%d", round, i), ttl))
+			pause(t, ttl/4/holders) // so that the cut comes right after a Sync of some
 		}
 		losses = append(losses, cut...)
 		isolate(t, ensemble, follower, cut)

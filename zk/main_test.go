@@ -48,7 +48,7 @@ func sharedServer(t testing.TB) *embedtest.ZooKeeperServer {
 	shared.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*soon)
 		defer cancel()
-		if shared.dir, shared.err = os.MkdirTemp("", "farsync-zk"); shared.err == nil {
+		if shared.dir, shared.err = os.MkdirTemp("", "farsync-zk"); shared.err == nil { //nolint:usetesting // it outlives the test
 			shared.servers, shared.err = embedtest.StartZooKeeper(ctx, shared.dir, 1)
 		}
 	})

@@ -98,8 +98,9 @@ func TestCancelledWaiterIsSkipped(t *testing.T) {
 	holder := lock(t, store, "/queue/skipped")
 	ctx, giveUp := context.WithCancel(t.Context())
 	cancelled := make(chan error, 1)
+	second := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/queue/skipped")
 	go func() {
-		_, err := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/queue/skipped").Lock(ctx)
+		_, err := second.Lock(ctx)
 		cancelled <- err
 	}()
 	awaitNodes(t, conn, "/queue/skipped", 2)

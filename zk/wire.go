@@ -59,15 +59,15 @@ func (w *wire) beat() time.Duration {
 }
 
 // patience is how long a server may take to accept a connection or to answer a handshake: short enough that another
-// can be tried while the session lives.
+// can be tried while the session lives. There is less of a hurry while there is none, and what was asked for may be far
+// from what will be granted.
 func (w *wire) patience() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	timeout := w.timeout
-	if timeout == 0 {
-		timeout = w.asked
+	if w.timeout == 0 {
+		return min(max(w.asked/6, time.Second), openFor)
 	}
-	return min(max(timeout/6, 100*time.Millisecond), openFor)
+	return max(w.timeout/6, 100*time.Millisecond)
 }
 
 // dial makes the next link.
