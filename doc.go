@@ -1,5 +1,9 @@
-// Package farsync is sync for goroutines of different processes: a [Mutex] that holds across machines, on the etcd or
-// ZooKeeper that a team already runs.
+// Package farsync is sync for goroutines of different processes: locks, semaphores and leader election that hold across
+// machines, on the etcd or ZooKeeper that a team already runs.
+//
+// [Mutex], [ReentrantMutex], [RWMutex], [Semaphore] and [MultiMutex] are what their names say. An [Election] has one leader
+// among many candidates, and a [Pool] runs tasks, a bounded number of them at a time over all processes. Each is made on
+// a Store, by a path that all who share it agree on.
 //
 // Open a Store with package etcd, make a Mutex on it, and share both between the goroutines of the process:
 //
