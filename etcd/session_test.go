@@ -2,13 +2,16 @@ package etcd_test
 
 import (
 	"context"
+	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
@@ -55,7 +58,7 @@ func TestWaiterIsNeverGrantedOnARevokedLease(t *testing.T) {
 	var waits sync.WaitGroup
 	defer waits.Wait()
 	for _, path := range []string{"/a", "/b", "/c", "/d", "/e", "/f", "/g", "/h"} {
-		waiters := newStore(t, server.Endpoint(), short)
+		waiters := newStore(t, server.Endpoint(), nil) // who learns of it from what the server says, not by a timer
 		waits.Go(func() {
 			for range 5 {
 				holder, err := farsync.NewMutex(holders, path).Lock(t.Context())
@@ -230,6 +233,26 @@ func TestHolderAndWaiterOutliveARestart(t *testing.T) {
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Release())
 	require.Equal(t, []recipe.State{recipe.Connected, recipe.Suspended, recipe.Connected}, told.all())
+}
+
+// TestStoreConnectsOftenWhileItsSessionIsAtStake is C5: gRPC by itself waits for a second after the first attempt to
+// connect that fails, and longer each time. A server that is back in time would be found too late.
+func TestStoreConnectsOftenWhileItsSessionIsAtStake(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := embedtest.Etcd(t)
+	var attempts atomic.Int64
+	store := newStore(t, server.Endpoint(), nil, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		attempts.Add(1)
+		return new(net.Dialer).DialContext(ctx, "tcp", addr)
+	}))
+	lease, err := farsync.NewMutex(store, "/often").Lock(t.Context())
+	require.NoError(t, err)
+	server.Kill()
+	before := attempts.Load()
+	require.Eventually(t, func() bool { return attempts.Load() >= before+6 }, soon, time.Millisecond)
+	require.NoError(t, lease.Err(), "by itself it connects four times in the life of the session")
+	require.NoError(t, server.Restart(within(t, soon)))
 }
 
 // TestStoreOutlivesAnOutageLongerThanItsTTL: holder and waiter lose their sessions, and get new ones when the server

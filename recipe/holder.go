@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"unicode"
+	"unicode/utf8"
 )
 
 // maxHolder is generous for what people read in a list.
@@ -22,6 +23,9 @@ func Holder(said string) (string, error) {
 	}
 	if len(said) > maxHolder {
 		return "", fmt.Errorf("Holder has %d bytes, %d are allowed", len(said), maxHolder)
+	}
+	if !utf8.ValidString(said) {
+		return "", errors.New("Holder is not valid UTF-8")
 	}
 	for _, c := range said {
 		if !unicode.IsPrint(c) {
