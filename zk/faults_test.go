@@ -515,7 +515,7 @@ func TestEveryErrorTellsWhy(t *testing.T) {
 func TestReconnectIsNoRace(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
-	const waiters, breaks = 20, 20
+	const waiters, requesters, breaks = 20, 50, 15
 	for _, digest := range []*zk.Digest{nil, {User: "user", Password: "password"}} {
 		holders := newStore(t, server.Endpoint(), &zk.Options{Digest: digest, PlaintextDigest: true, Namespace: "/faults/reconnect"})
 		store := newTapped(t, &zk.Options{Digest: digest, PlaintextDigest: true, Namespace: "/faults/reconnect"})
@@ -530,7 +530,7 @@ func TestReconnectIsNoRace(t *testing.T) {
 		store.tap.await(t, opGetData, waiters)
 		var all sync.WaitGroup
 		over := make(chan struct{})
-		for i := range 4 {
+		for i := range requesters {
 			all.Go(func() {
 				for {
 					select {
@@ -538,7 +538,7 @@ func TestReconnectIsNoRace(t *testing.T) {
 						return
 					default:
 					}
-					_, err := farsync.NewMutex(store, fmt.Sprintf("/%v%d", digest != nil, i)).TryLock(within(t, soon))
+					_, err := farsync.NewMutex(store, fmt.Sprintf("/%v%d", digest != nil, i%waiters)).TryLock(within(t, soon))
 					if !errors.Is(err, farsync.ErrLocked) {
 						t.Error(err)
 						return

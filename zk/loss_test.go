@@ -13,7 +13,6 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -50,38 +49,8 @@ func cutServers(t *testing.T) {
 	ensemble := embedtest.ZooKeeperEnsemble(t, 3)
 	leader, err := ensemble.Leader(within(t, soon))
 	require.NoError(t, err)
-	t.Run("a client leaves a follower that is cut off", func(t *testing.T) { leave(t, ensemble, (leader+1)%3) })
 	t.Run("the lease ends first when the follower is cut off", func(t *testing.T) { cutFollowers(t, ensemble, leader) })
 	t.Run("the lease ends first when the leader is cut off", func(t *testing.T) { cutLeader(t, ensemble, leader) })
-}
-
-// leave is C5: a server that answers pings and nothing else is left for another in time.
-func leave(t *testing.T, ensemble *embedtest.ZooKeeperServers, follower int) {
-	var taps []*tap
-	var servers []string
-	for _, endpoint := range ensemble.Endpoints() {
-		taps = append(taps, newTap(t, endpoint))
-		servers = append(servers, taps[len(taps)-1].addr())
-	}
-	var told states
-	store := storeOn(t, servers, &zk.Options{TTL: 8 * time.Second, OnState: told.hook})
-	for taps[follower].sessionID() == 0 {
-		for i, p := range taps {
-			if i != follower {
-				p.sever()
-			}
-		}
-		pause(t, 10*time.Millisecond)
-	}
-	lease := lock(t, store, "/left")
-	before := len(told.all())
-	ensemble.Isolate(follower)
-	await(t, func() bool { return len(told.all()) == before+2 })
-	require.Equal(t, []recipe.State{recipe.Suspended, recipe.Connected}, told.all()[before:])
-	require.NoError(t, lease.Err())
-	require.NoError(t, lease.Release())
-	ensemble.Heal()
-	awaitFollower(t, ensemble, follower)
 }
 
 // cutFollowers is C6 where it is hardest: the server of the holder answers it as if nothing were the matter, but for
@@ -130,11 +99,6 @@ func isolate(t *testing.T, ensemble *embedtest.ZooKeeperServers, member int, los
 	err := all.Wait()
 	ensemble.Heal()
 	require.NoError(t, err)
-	awaitFollower(t, ensemble, member)
-}
-
-// awaitFollower waits until a member follows the leader.
-func awaitFollower(t *testing.T, ensemble *embedtest.ZooKeeperServers, member int) {
 	await(t, func() bool {
 		reply, err := ensemble.Member(member).FourLetter(within(t, soon), "srvr")
 		return err == nil && strings.Contains(reply, "Mode: follower")

@@ -386,7 +386,7 @@ func (s *Store) fill(ctx context.Context, in *session, e *recipe.Entry) (ephemer
 	}
 	e.Value, e.Revision, e.Since = got.value, got.stat.Czxid, time.UnixMilli(got.stat.Ctime)
 	e.Version = got.stat.Mzxid
-	return isEphemeral(got.stat), nil
+	return got.stat.EphemeralOwner != 0, nil
 }
 
 func nameOf(path string) string   { return path[strings.LastIndexByte(path, '/')+1:] }

@@ -235,6 +235,30 @@ func TestDeadlineNeedsSyncsThatAreAQuarterOfTheTTLApart(t *testing.T) {
 		"the third Sync proves the second, and the search's proves nothing")
 }
 
+// TestServerThatAnswersNoSyncsIsLeft is C5 and Z1: a server that is cut off from its leader answers pings, so that the
+// client library is content with it, and reads. Another may do better, while the session lives.
+func TestServerThatAnswersNoSyncsIsLeft(t *testing.T) {
+	sharedServer(t)
+	noLeaks(t)
+	var told states
+	store := newTapped(t, &zk.Options{TTL: 3 * time.Second, OnState: told.hook})
+	lease := lock(t, store.Store, "/session/left")
+	var handshakes atomic.Int64
+	store.tap.onReply(func(op int32, _ []byte) verdict {
+		switch {
+		case op == opConnect:
+			handshakes.Add(1)
+		case op == opSync && handshakes.Load() == 0:
+			return drop
+		}
+		return pass
+	})
+	told.await(t, recipe.Connected, recipe.Suspended, recipe.Connected)
+	require.EqualValues(t, 1, handshakes.Load())
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Release())
+}
+
 // TestSessionThatAnotherServerShortensIsLost is C6: the deadline counts on the timeout that was granted first.
 func TestSessionThatAnotherServerShortensIsLost(t *testing.T) {
 	sharedServer(t)

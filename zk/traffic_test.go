@@ -65,8 +65,10 @@ func TestFreeLockTakesOneRoundTrip(t *testing.T) {
 		}
 		return pass
 	})
+	store.tap.since()
 	lease, err := farsync.NewMutex(store, "/traffic/overlapped").Lock(ctx)
 	require.NoError(t, err)
+	require.Equal(t, requests{opCreate: 1, opGetChildren: 1}, store.tap.since(), "nothing was lost on the way")
 	stat := statOf(t, conn, nodeOf(t, lease))
 	require.Equal(t, stat.Czxid, lease.Token().Revision(), "from the create's own reply")
 	require.Equal(t, store.tap.sessionID(), stat.EphemeralOwner)

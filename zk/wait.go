@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	client "github.com/go-zookeeper/zk"
 	"golang.org/x/sync/errgroup"
@@ -17,12 +16,6 @@ type strayError string
 
 func (path strayError) Error() string {
 	return fmt.Sprintf("node %q is not ephemeral: it would block the queue for ever; delete it if nobody needs it", string(path))
-}
-
-// isEphemeral reports whether a node goes with a session. What else there is in that field stands for a container: the
-// queue of a lock further down, say, whose name is a number.
-func isEphemeral(stat *client.Stat) bool {
-	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != math.MinInt64
 }
 
 // errChanged ends a group of waits when one of them is over.
@@ -72,7 +65,7 @@ func (s *session) wait(ctx context.Context, queue string, e recipe.Entry) error 
 	case e.Kind == recipe.Size && w.stat.Mzxid != e.Revision, e.Version != 0 && w.stat.Mzxid != e.Version:
 		s.mind(w)
 		return nil // it has changed since it was read
-	case e.Kind != recipe.Size && !isEphemeral(&w.stat):
+	case e.Kind != recipe.Size && w.stat.EphemeralOwner == 0:
 		// Forgotten, so that whoever waits next reads the node anew: it may be gone by then, and this watch not tell so yet.
 		s.forget(w)
 		return strayError(e.ID)
