@@ -50,7 +50,7 @@ func cutServers(t *testing.T) {
 	leader, err := ensemble.Leader(within(t, soon))
 	require.NoError(t, err)
 	t.Run("the lease ends first when the follower is cut off", func(t *testing.T) { cutFollowers(t, ensemble, leader) })
-	t.Run("the lease ends first when the leader is cut off", func(t *testing.T) { cutLeader(t, ensemble, leader) })
+	t.Run("the lease ends first when the leader is cut off", func(t *testing.T) { cutLeader(t, ensemble) })
 }
 
 // cutFollowers is C6 where it is hardest: the server of the holder answers it as if nothing were the matter, but for
@@ -75,8 +75,10 @@ func cutFollowers(t *testing.T, ensemble *embedtest.ZooKeeperServers, leader int
 
 // cutLeader is C6 for those who are connected to the leader. It answers Syncs until it finds that nobody follows it, for
 // up to six ticks. By then the others have made a new one, which gives every session its whole timeout anew.
-func cutLeader(t *testing.T, ensemble *embedtest.ZooKeeperServers, leader int) {
+func cutLeader(t *testing.T, ensemble *embedtest.ZooKeeperServers) {
 	const ttl, holders = 2 * time.Second, 8
+	leader, err := ensemble.Leader(within(t, soon))
+	require.NoError(t, err)
 	var losses []*loss
 	for i := range holders {
 		losses = append(losses, newLoss(t, ensemble.Member(leader).Endpoint(), ensemble.Member((leader+1+i%2)%3).Endpoint(),
