@@ -470,7 +470,8 @@ func TestNegativeSequenceIsRefusedAndLeavesNothing(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
 	conn := newConn(t, server.Endpoint())
-	persistent(t, conn, "/faults/negative")
+	path := fmt.Sprint("/faults/negative", time.Now().UnixNano()) // whose first sequence is 0
+	persistent(t, conn, path)
 	store := newTapped(t, nil)
 	made, told := []byte("-lock-0000000000"), []byte("-lock--000000001")
 	translate := func(from, to []byte) func(int32, []byte) verdict {
@@ -484,10 +485,10 @@ func TestNegativeSequenceIsRefusedAndLeavesNothing(t *testing.T) {
 	store.tap.onRequest(translate(told, made))
 	store.tap.onReply(translate(made, told))
 	ctx := within(t, soon)
-	_, err := farsync.NewMutex(store, "/faults/negative").Lock(ctx)
+	_, err := farsync.NewMutex(store, path).Lock(ctx)
 	require.ErrorContains(t, err, "2^31")
 	require.NoError(t, ctx.Err())
-	awaitNodes(t, conn, "/faults/negative", 0)
+	awaitNodes(t, conn, path, 0)
 }
 
 // TestEveryErrorTellsWhy: who gave up, where, and what the trouble was.
@@ -515,7 +516,7 @@ func TestEveryErrorTellsWhy(t *testing.T) {
 func TestReconnectIsNoRace(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
-	const waiters, requesters, breaks = 20, 50, 15
+	const waiters, requesters, breaks = 20, 50, 21
 	for _, digest := range []*zk.Digest{nil, {User: "user", Password: "password"}} {
 		holders := newStore(t, server.Endpoint(), &zk.Options{Digest: digest, PlaintextDigest: true, Namespace: "/faults/reconnect"})
 		store := newTapped(t, &zk.Options{Digest: digest, PlaintextDigest: true, Namespace: "/faults/reconnect"})
@@ -546,10 +547,10 @@ func TestReconnectIsNoRace(t *testing.T) {
 				}
 			})
 		}
-		for range breaks {
+		for i := range breaks {
 			store.tap.since()
 			store.tap.sever()
-			store.tap.await(t, opGetChildren, 20)
+			store.tap.await(t, opGetChildren, 1+i%3*10) // now and then before all watches are set again
 		}
 		close(over)
 		all.Wait()

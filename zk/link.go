@@ -20,6 +20,7 @@ const (
 	opSync        = 9
 	opGetChildren = 12
 	opClose       = -11
+	opSetAuth     = 100
 	opSetWatches  = 101
 
 	eventCreated  = 1
@@ -147,12 +148,18 @@ func (l *link) sending(p []byte) error {
 // Read returns what the server sent, a frame at a time, once the frame has been looked at.
 func (l *link) Read(p []byte) (int, error) {
 	if len(l.frame) == 0 {
+		steady := l.steady()
 		frame, err := l.next()
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) { // by us, for a better reason
 				l.wire.failed(err)
 			}
 			l.Close()
+			if steady && l.steady() {
+				// Before the library is told, so that the request does not stay with it, to be sent on the next link and
+				// taken for that one's.
+				l.wire.awaitWatches(l)
+			}
 			return 0, err
 		}
 		l.frame = frame
@@ -160,6 +167,18 @@ func (l *link) Read(p []byte) (int, error) {
 	n := copy(p, l.frame)
 	l.frame = l.frame[n:]
 	return n, nil
+}
+
+// steady reports whether the library is done with the handshake and with its credentials: then it sends what it has.
+func (l *link) steady() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.requests {
+		if r.op == opSetAuth {
+			return false
+		}
+	}
+	return l.shook
 }
 
 // next reads one frame, length included.
@@ -186,8 +205,23 @@ func (l *link) next() ([]byte, error) {
 	if !shook {
 		return frame, l.shaken(frame[4:])
 	}
+	if !l.mayPass(frame[4:]) {
+		return nil, net.ErrClosed
+	}
 	l.received(frame[4:])
 	return frame, nil
+}
+
+// mayPass holds back a reply until the library may be given it. It reports false if that is never.
+func (l *link) mayPass(body []byte) bool {
+	xid, zxid := int32(binary.BigEndian.Uint32(body)), int64(binary.BigEndian.Uint64(body[4:]))
+	l.mu.Lock()
+	op := l.requests[xid].op
+	l.mu.Unlock()
+	if op == opClose {
+		l.wire.closed()
+	}
+	return xid < 0 || zxid <= 0 || l.wire.awaitWatches(l)
 }
 
 // shaken takes note of the answer to the ConnectRequest: version, timeout, session, password.
@@ -231,13 +265,8 @@ func (l *link) received(body []byte) {
 		l.wire.renewed(proved)
 	case r.op == opCreate && failed == 0:
 		l.wire.created(r.path, zxid)
-	case r.op == opClose:
-		l.wire.closed()
 	case r.path != "":
 		l.wire.watched(r.op, r.path, failed)
-	}
-	if zxid > 0 {
-		l.wire.awaitWatches(l)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 // write them it answers a channel that has no more room, for good.
 func TestFailedWriteOfCredentialsIsSurvived(t *testing.T) {
 	server := embedtest.ZooKeeper(t)
-	const opSetAuth = 100
 	var broken atomic.Int32 // SetAuths that are not to be written
 	var current atomic.Pointer[flaky]
 	w := newWire(10*time.Second, func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -276,19 +276,31 @@ func (w *wire) watchesSet(l *link) {
 	}
 }
 
-// awaitWatches holds back a reply on l until the library has read its last zxid for setting its watches again. It
-// reads it without a lock, while a reply makes it write it.
-func (w *wire) awaitWatches(l *link) {
+// awaitWatches returns when the library has read its last zxid for setting its watches again on l, and reports false if
+// it does not get there. It reads it without a lock, while a reply makes it write it.
+func (w *wire) awaitWatches(l *link) bool {
 	w.mu.Lock()
 	wait := w.restoring == l
 	restored := w.restored
 	w.mu.Unlock()
-	if wait {
-		select {
-		case <-restored:
-		case <-l.gone:
-		}
+	if !wait {
+		return true
 	}
+	select {
+	case <-restored:
+		return true
+	case <-l.gone:
+	}
+	// The library does not know yet, and sends on.
+	giveUp := time.NewTimer(w.patience())
+	defer giveUp.Stop()
+	select {
+	case <-restored:
+		return true
+	case <-w.life.Done():
+	case <-giveUp.C:
+	}
+	return false
 }
 
 // closed is told that the server has confirmed the end of the session.
