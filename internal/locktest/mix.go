@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -27,16 +26,15 @@ func (s *scene) mixFor() time.Duration {
 	return d
 }
 
-// A ledger is written by those who hold a read/write lock, while they do, and finds what must not be.
+// A ledger is written by the holders of a read/write lock when they are granted it, and detects what their tokens must
+// not be.
 type ledger struct {
-	mu      sync.Mutex
-	readers int
-	writers int
-	token   farsync.Token // of the last writer
-	read    int64         // the highest revision of a reader's grant
-	reads   int
-	writes  int
-	turns   int // of them those that cost no place in the queue
+	mu     sync.Mutex
+	token  farsync.Token // of the last writer
+	read   int64         // the highest revision of a reader's grant
+	reads  int
+	writes int
+	turns  int // of them those that cost no place in the queue
 }
 
 // enter returns what is wrong with a lease that has just been got.
@@ -49,13 +47,10 @@ func (l *ledger) enter(lease *farsync.Lease, write bool) string {
 		l.turns++
 	}
 	if write {
-		l.writers++
 		l.writes++
 		last := l.token
 		l.token = max(token, last)
 		switch {
-		case l.writers > 1 || l.readers > 0:
-			return "a writer is not alone"
 		case token <= last:
 			return "a writer's token went back"
 		case turn > 16:
@@ -65,30 +60,16 @@ func (l *ledger) enter(lease *farsync.Lease, write bool) string {
 		}
 		return ""
 	}
-	l.readers++
 	l.reads++
 	// Those who share a grant may pass a writer, the first on it may not.
 	passed := turn == 0 && token.Revision() < l.token.Revision()
 	if turn == 0 {
 		l.read = max(l.read, token.Revision())
 	}
-	switch {
-	case l.writers > 0:
-		return "a reader beside a writer"
-	case passed:
+	if passed {
 		return "a reader was passed over by a writer that came later"
 	}
 	return ""
-}
-
-func (l *ledger) leave(write bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if write {
-		l.writers--
-	} else {
-		l.readers--
-	}
 }
 
 var mixRows = []row{
@@ -105,6 +86,7 @@ var mixRows = []row{
 func (s *scene) mix(values int) *ledger {
 	const clients, contenders = 4, 64
 	var l ledger
+	section := NewSection(s, contenders)
 	var all sync.WaitGroup
 	d := s.mixFor()
 	ctx, cancel := context.WithTimeout(context.Background(), d+soon)
@@ -119,10 +101,9 @@ func (s *scene) mix(values int) *ledger {
 		for range contenders / values {
 			all.Go(func() {
 				for time.Now().Before(until) {
-					write := rand.N(10) == 0
-					lock := rw.RLock
+					write, lock, units := rand.N(10) == 0, rw.RLock, int64(1)
 					if write {
-						lock = rw.Lock
+						lock, units = rw.Lock, contenders
 					}
 					lease, err := lock(ctx)
 					if err != nil {
@@ -132,8 +113,7 @@ func (s *scene) mix(values int) *ledger {
 					if wrong := l.enter(lease, write); wrong != "" {
 						s.Errorf("%s: token %d", wrong, lease.Token())
 					}
-					_ = recipe.Pause(ctx, rand.N(time.Millisecond))
-					l.leave(write)
+					section.Visit(ctx, lease, units)
 					if err := lease.Release(); err != nil {
 						s.Error(err)
 					}
@@ -142,7 +122,9 @@ func (s *scene) mix(values int) *ledger {
 		}
 	}
 	all.Wait()
-	s.Logf("%d reads and %d writes, %d of them as further turns on a grant", l.reads, l.writes, l.turns)
+	_, most := section.Visits()
+	s.Logf("%d reads and %d writes, %d of them as further turns on a grant; %d of %d shares were held at once",
+		l.reads, l.writes, l.turns, most, contenders)
 	require.NotZero(s, l.writes)
 	s.until(s.client(), 0)
 	return &l

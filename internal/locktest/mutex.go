@@ -42,7 +42,8 @@ var mutexRows = []row{
 		var number atomic.Int64
 		var last atomic.Int64
 		var all sync.WaitGroup
-		const clients, goroutines, adds = 3, 4, 8
+		section := NewSection(s, 1)
+		const clients, goroutines, adds = 3, 4, 6
 		for range clients {
 			mu := s.mutex(s.client())
 			for range goroutines {
@@ -58,6 +59,7 @@ var mutexRows = []row{
 						if int64(lease.Token()) <= token {
 							s.Errorf("token %d after %d", lease.Token(), token)
 						}
+						section.Visit(s.Context(), lease, 1)
 						last.Store(int64(lease.Token()))
 						number.Store(n + 1)
 						if err := lease.Release(); err != nil {

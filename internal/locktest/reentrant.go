@@ -82,6 +82,41 @@ var reentrantRows = []row{
 		require.Greater(s, lease.Token(), first.Token())
 		s.release(lease)
 	}},
+	{"ReentrantExcludes", "an owner that enters again shares the lock with itself, and with no other owner", func(s *scene) {
+		const clients, goroutines, times = 2, 3, 4
+		section := NewSection(s, 1)
+		var all sync.WaitGroup
+		ctx := s.ctx()
+		for range clients {
+			mu := s.reentrant(s.client())
+			for range goroutines {
+				all.Go(func() {
+					for range times {
+						outer, err := mu.Lock(ctx)
+						if err != nil {
+							s.Error(err)
+							return
+						}
+						inner, err := mu.Lock(ctx)
+						if err != nil {
+							s.Error(err)
+							return
+						}
+						// The lock is held until both leases are released, in whatever order.
+						if err := outer.Release(); err != nil {
+							s.Error(err)
+						}
+						section.Visit(ctx, inner, 1)
+						if err := inner.Release(); err != nil {
+							s.Error(err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		s.until(s.client(), 0)
+	}},
 	{"ReentrantStandsInOneQueueWithMutex", "it is the same lock, told by its path", func(s *scene) {
 		one, two := s.client(), s.client()
 		first := s.take(s.reentrant(one).Lock)

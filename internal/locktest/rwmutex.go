@@ -3,7 +3,6 @@ package locktest
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"github.com/stretchr/testify/require"
 
@@ -82,6 +81,11 @@ var rwRows = []row{
 			ctx := s.ctx()
 			stop := make(chan struct{})
 			var busy sync.WaitGroup
+			section := NewSection(s, 3)
+			ofMany, ofOne := int64(3), int64(1)
+			if write {
+				ofMany, ofOne = ofOne, ofMany
+			}
 			for range 3 {
 				rw := s.rw(s.client())
 				many := rw.Lock
@@ -100,6 +104,7 @@ var rwRows = []row{
 							s.Error(err)
 							return
 						}
+						section.Visit(ctx, lease, ofMany)
 						if err := lease.Release(); err != nil {
 							s.Error(err)
 							return
@@ -113,7 +118,9 @@ var rwRows = []row{
 				one = rw.Lock
 			}
 			for range 5 {
-				s.release(s.take(one))
+				lease := s.take(one)
+				section.Visit(ctx, lease, ofOne)
+				s.release(lease)
 			}
 			close(stop)
 			busy.Wait()
@@ -311,13 +318,12 @@ var rwRows = []row{
 		one, two := s.client(), s.client()
 		w := s.rw(one).Locker(s.ctx(), nil)
 		readers := []sync.Locker{s.rw(two).RLocker(s.ctx(), nil), s.rw(one).RLocker(s.ctx(), nil)}
-		var writing atomic.Int32
+		section := NewSection(s, int64(len(readers)))
 		var all sync.WaitGroup
 		all.Go(func() {
 			for range 5 {
 				w.Lock()
-				writing.Add(1)
-				writing.Add(-1)
+				section.Visit(s.Context(), nil, int64(len(readers)))
 				w.Unlock()
 			}
 		})
@@ -325,9 +331,7 @@ var rwRows = []row{
 			all.Go(func() {
 				for range 5 {
 					r.Lock()
-					if writing.Load() != 0 {
-						s.Error("a reader beside a writer")
-					}
+					section.Visit(s.Context(), nil, 1)
 					r.Unlock()
 				}
 			})
