@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -22,6 +23,7 @@ type election struct {
 	path     string
 	resource *resource
 	observer *observer
+	section  *locktest.Section // a term is a visit
 
 	count      int // of all that ever stood
 	candidates map[string]*candidate
@@ -30,6 +32,7 @@ type election struct {
 // newElection returns an election with so many candidates, observed from the store.
 func (s *scene) newElection(candidates int, from recipe.Store) *election {
 	e := &election{scene: s, path: newPath(), resource: newResource(), candidates: map[string]*candidate{}}
+	e.section = locktest.NewSection(nil, 1)
 	e.observer = s.observe(from, e.path)
 	for range candidates {
 		e.stand()
@@ -62,6 +65,7 @@ func (e *election) stand() {
 	go func() { // stop joins it
 		defer close(c.done)
 		c.err = lead.Lead(ctx, []byte(c.name), func(term context.Context, token farsync.Token) error {
+			defer e.section.Enter(term, 1)()
 			held := func() bool { return term.Err() == nil }
 			err := work(ctx, term, func() (bool, error) { return e.resource.write(c.name, token, held), nil })
 			if err != nil {

@@ -44,8 +44,9 @@ func Play(store recipe.Store) error {
 	name, resource := os.Getenv(nameVariable), os.Getenv(resourceVariable)
 	lead := farsync.NewElection(store, os.Getenv(pathVariable))
 	err := lead.Lead(ctx, []byte(name), func(term context.Context, token farsync.Token) error {
+		believes := false // the lease was held after the last write was refused
 		return work(ctx, term, func() (bool, error) {
-			query := url.Values{"name": {name}, "token": {strconv.FormatInt(int64(token), 10)}}
+			query := url.Values{"name": {name}, "token": {strconv.FormatInt(int64(token), 10)}, "believes": {strconv.FormatBool(believes)}}
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, resource+"?"+query.Encode(), http.NoBody)
 			if err != nil {
 				return false, err
@@ -54,20 +55,24 @@ func Play(store recipe.Store) error {
 			if err != nil {
 				return false, err
 			}
-			return response.StatusCode == http.StatusOK, response.Body.Close()
+			admitted := response.StatusCode == http.StatusOK
+			believes = !admitted && term.Err() == nil
+			return admitted, response.Body.Close()
 		})
 	})
 	return ended(name, err)
 }
 
-// ServeHTTP is the resource for processes. What they believe of their leases is not known here.
+// ServeHTTP is the resource for processes. Whether they believe to lead they say with the write that follows a refusal:
+// a process may be stopped between looking at its lease and writing, but not be refused before another leads.
 func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	token, err := strconv.ParseInt(request.FormValue("token"), 10, 64)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if !r.write(request.FormValue("name"), farsync.Token(token), func() bool { return false }) {
+	believes := request.FormValue("believes") == "true"
+	if !r.write(request.FormValue("name"), farsync.Token(token), func() bool { return believes }) {
 		w.WriteHeader(http.StatusConflict)
 	}
 }
@@ -129,7 +134,9 @@ func (s *scene) deadProcesses() {
 		})
 	}
 	require.NoError(s, group.Wait())
-	s.report(tolls)
+	v := s.report(tolls)
+	require.GreaterOrEqual(s, v.losses, 20)
+	require.Empty(s, v.doubled, "they believed that they lead when others did")
 }
 
 func (s *scene) killProcesses(rounds int, from recipe.Store) (t toll, err error) {

@@ -16,7 +16,7 @@ type resource struct {
 	mark    farsync.Token // the fence: the highest token seen
 	terms   []term        // what was let in, in order; writes under one token by one name in a row are one
 	stale   int           // writes that were refused
-	doubled []string      // writes that were refused although the writer's lease said that it was held
+	doubled []doubled     // writes that were refused although the writer's lease said that it was held
 	changed chan struct{} // closed when terms grows, and replaced
 }
 
@@ -25,6 +25,17 @@ type term struct {
 	name        string
 	token       farsync.Token
 	first, last time.Time
+}
+
+// A doubled is a write by a leader that believed to lead after another had written.
+type doubled struct {
+	name         string
+	token, after farsync.Token
+	at           time.Time
+}
+
+func (d doubled) String() string {
+	return fmt.Sprintf("%s with token %d after token %d", d.name, d.token, d.after)
 }
 
 func newResource() *resource { return &resource{changed: make(chan struct{})} }
@@ -37,7 +48,7 @@ func (r *resource) write(name string, token farsync.Token, held func() bool) (ad
 	if token < r.mark {
 		r.stale++
 		if held() {
-			r.doubled = append(r.doubled, fmt.Sprintf("%s with token %d after token %d", name, token, r.mark))
+			r.doubled = append(r.doubled, doubled{name, token, r.mark, now})
 		}
 		return false
 	}
@@ -77,9 +88,9 @@ func (r *resource) after(ctx context.Context, token farsync.Token) (term, error)
 // A verdict is what a resource has seen.
 type verdict struct {
 	terms         int
-	stale         int      // attempts to write with a token that somebody came after
-	staleAccepted int      // those of them that were let in, or came with a token that was not the writer's alone
-	doubled       []string // those whose writers were led to believe that they lead
+	stale         int       // attempts to write with a token that somebody came after
+	staleAccepted int       // those of them that were let in, or came with a token that was not the writer's alone
+	doubled       []doubled // those whose writers were led to believe that they lead
 }
 
 func (r *resource) verdict() verdict {

@@ -82,7 +82,7 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/electiontest",
-		ours:  []string{farsync, "recipe", "storetest"},
+		ours:  []string{farsync, "recipe", "storetest", "internal/locktest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
 		why:   "it says how elections behave on every cluster, so it is handed one and knows none",
 	},

@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ type Section struct {
 	inside map[*visit]struct{}
 	visits int
 	most   int64 // units that were held at once
+	over   []string
 }
 
 // A visit is one holder's stay in a Section.
@@ -40,7 +42,7 @@ type visit struct {
 // Held is what a Section asks of a lease: Err is nil while it is held.
 type Held interface{ Err() error }
 
-// NewSection returns an empty Section with room for so many units, which reports overlaps to t.
+// NewSection returns an empty Section with room for so many units. It reports overlaps to t if that is not nil.
 func NewSection(t testing.TB, room int64) *Section {
 	return &Section{t: t, room: room, inside: map[*visit]struct{}{}}
 }
@@ -48,7 +50,6 @@ func NewSection(t testing.TB, room int64) *Section {
 // Enter enters with so many units of a lease that has been granted, and returns a function that leaves. A nil lease is
 // held until it leaves.
 func (s *Section) Enter(lease Held, units int64) (leave func()) {
-	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := &visit{lease, units, time.Now()}
@@ -65,7 +66,11 @@ func (s *Section) Enter(lease Held, units int64) (leave func()) {
 		s.visits++
 		s.most = max(s.most, held)
 		if held > s.room {
-			s.t.Errorf("overlap: %d units enter a section that has room for %d, where others hold %q", units, s.room, others)
+			overlap := fmt.Sprintf("%d units enter a section that has room for %d, where others hold %q", units, s.room, others)
+			s.over = append(s.over, overlap)
+			if s.t != nil {
+				s.t.Errorf("overlap: %s", overlap)
+			}
 		}
 	}
 	s.inside[now] = struct{}{}
@@ -78,7 +83,6 @@ func (s *Section) Enter(lease Held, units int64) (leave func()) {
 
 // Visit enters, stays for a millisecond at least or until ctx is done, and leaves.
 func (s *Section) Visit(ctx context.Context, lease Held, units int64) {
-	s.t.Helper()
 	defer s.Enter(lease, units)()
 	_ = recipe.Pause(ctx, visitFor)
 }
@@ -88,6 +92,13 @@ func (s *Section) Visits() (visits int, most int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.visits, s.most
+}
+
+// Overlaps returns what overlaps there were.
+func (s *Section) Overlaps() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.over)
 }
 
 func (v *visit) held() bool { return v.lease == nil || v.lease.Err() == nil }
