@@ -2,7 +2,6 @@ package etcd_test
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -149,9 +149,10 @@ func TestPeersAddUpTogether(t *testing.T) {
 	server := embedtest.Etcd(t)
 	ctx := within(t, 2*soon)
 	var number, token atomic.Int64
-	add := func() {
+	section := locktest.NewSection(t, 1)
+	add := func(lease locktest.Held) {
 		old := number.Load()
-		runtime.Gosched() // somebody else may come in between, if he can
+		section.Visit(ctx, lease, 1)
 		number.Store(old + 1)
 	}
 	var all sync.WaitGroup
@@ -173,7 +174,7 @@ func TestPeersAddUpTogether(t *testing.T) {
 				if err := theirs.lock(ctx); err != nil {
 					return err
 				}
-				add()
+				add(nil)
 				return theirs.unlock(ctx)
 			})
 		}
@@ -183,7 +184,7 @@ func TestPeersAddUpTogether(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			add()
+			add(lease)
 			if last := token.Swap(int64(lease.Token())); int64(lease.Token()) <= last {
 				t.Errorf("token %d after %d", lease.Token(), last)
 			}

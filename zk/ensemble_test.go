@@ -15,6 +15,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/zk"
 )
@@ -81,10 +82,11 @@ func leaderDies(t *testing.T, ensemble *embedtest.ZooKeeperServers) {
 // A contest is one lock for which clients of their own contend without end. Scenario 25: whenever one is granted the
 // lock, the lease of the one before has ended, whatever happens to the servers.
 type contest struct {
-	conn *client.Conn
-	path string
-	over chan struct{}
-	all  errgroup.Group
+	conn    *client.Conn
+	path    string
+	over    chan struct{}
+	all     errgroup.Group
+	section *locktest.Section
 
 	mu    sync.Mutex
 	last  *farsync.Lease
@@ -92,7 +94,7 @@ type contest struct {
 }
 
 func contend(t *testing.T, ensemble *embedtest.ZooKeeperServers, path string) *contest {
-	c := &contest{conn: connTo(t, ensemble.Endpoints()), path: path, over: make(chan struct{})}
+	c := &contest{conn: connTo(t, ensemble.Endpoints()), path: path, over: make(chan struct{}), section: locktest.NewSection(t, 1)}
 	for range 6 {
 		mutex := farsync.NewMutex(storeOn(t, ensemble.Endpoints(), &zk.Options{TTL: 2 * time.Second}), path)
 		ctx := within(t, 6*soon)
@@ -104,12 +106,13 @@ func contend(t *testing.T, ensemble *embedtest.ZooKeeperServers, path string) *c
 				default:
 				}
 				lease, err := mutex.Lock(ctx)
-				if err == nil {
-					err = c.hold(lease)
-				}
 				if err != nil {
 					return err
 				}
+				if err := c.hold(lease); err != nil {
+					return err
+				}
+				c.section.Visit(ctx, lease, 1)
 				_ = lease.Release() // in an outage it is not confirmed
 			}
 		})
