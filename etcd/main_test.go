@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -77,6 +78,23 @@ var running struct {
 	mu     sync.Mutex
 	tests  int
 	before goleak.Option // from when there were none
+}
+
+var errHangs = errors.New("it has not returned")
+
+// returns calls f, which has to return although no server answers, and says how long it took.
+func returns(t testing.TB, name string, f func() error) error {
+	t.Helper()
+	begun, done := time.Now(), make(chan error, 1)
+	go func() { done <- f() }() // joined, or the test fails
+	select {
+	case err := <-done:
+		t.Logf("%s returns after %v: %v", name, time.Since(begun).Round(time.Millisecond), err)
+		return err
+	case <-time.After(soon):
+		t.Errorf("%s has not returned", name)
+		return errHangs
+	}
 }
 
 // within returns a context for what a server should have done long before.

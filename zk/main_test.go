@@ -117,12 +117,29 @@ func noLeaks(t testing.TB) {
 			if err == nil {
 				return
 			}
-			if time.Since(begun) > 5*time.Second {
+			if time.Since(begun) > soon {
 				t.Error(err)
 				return
 			}
 		}
 	})
+}
+
+var errHangs = errors.New("it has not returned")
+
+// returns calls f, which has to return although no server answers, and says how long it took.
+func returns(t testing.TB, name string, f func() error) error {
+	t.Helper()
+	begun, done := time.Now(), make(chan error, 1)
+	go func() { done <- f() }() // joined, or the test fails
+	select {
+	case err := <-done:
+		t.Logf("%s returns after %v: %v", name, time.Since(begun).Round(time.Millisecond), err)
+		return err
+	case <-time.After(soon):
+		t.Errorf("%s has not returned", name)
+		return errHangs
+	}
 }
 
 // within returns a context for what a server should have done long before.

@@ -1,0 +1,78 @@
+package locktest
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
+)
+
+// TestMemFrozen is where the time counts: a call is back at the very moment when its ctx ends.
+func TestMemFrozen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := storetest.NewMem()
+		var clients []*storetest.MemStore
+		partition := func(cut bool) {
+			for _, c := range clients {
+				service.Partition(c, cut)
+			}
+		}
+		RunFrozen(t, Frozen{
+			Open: func(_ *testing.T, ttl time.Duration) storetest.Client {
+				c := service.Open(&storetest.MemOptions{TTL: ttl})
+				clients = append(clients, c)
+				return c
+			},
+			Long:   2 * time.Minute,
+			Short:  3 * time.Second,
+			Freeze: func() { partition(true) },
+			Resume: func() { partition(false) },
+		})
+	})
+}
+
+// instant are the exported methods that ask no service.
+var instant = []string{
+	"Lease.Token", "Lease.Deadline", "Lease.Done", "Lease.Err", "Lease.Context", "Lease.Asked", "Lease.Entries",
+	"MultiLease.Tokens", "MultiLease.Deadline", "MultiLease.Done", "MultiLease.Err", "MultiLease.Context",
+	"MultiLease.Entries",
+}
+
+func TestFrozenRowsCoverEveryCall(t *testing.T) {
+	rows := slices.Concat(frozenRows, frozenMultiRows, frozenStoreRows)
+	for _, of := range []reflect.Type{
+		reflect.TypeFor[*farsync.Mutex](),
+		reflect.TypeFor[*farsync.ReentrantMutex](),
+		reflect.TypeFor[*farsync.RWMutex](),
+		reflect.TypeFor[*farsync.Semaphore](),
+		reflect.TypeFor[*farsync.Pool](),
+		reflect.TypeFor[*farsync.Election](),
+		reflect.TypeFor[*farsync.Lease](),
+		reflect.TypeFor[*farsync.MultiMutex](),
+		reflect.TypeFor[*farsync.MultiLease](),
+		reflect.TypeFor[recipe.Store](),
+		reflect.TypeFor[recipe.Asker](),
+	} {
+		name := of.Name()
+		if of.Kind() == reflect.Pointer {
+			name = of.Elem().Name()
+		}
+		for method := range of.Methods() {
+			call := fmt.Sprintf("%s.%s", name, method.Name)
+			has := slices.ContainsFunc(rows, func(r frozenRow) bool {
+				method, _, _ := strings.Cut(r.name, ",")
+				return method == call
+			})
+			require.NotEqual(t, slices.Contains(instant, call), has, "%s: has a row, or is said to be instant", call)
+		}
+	}
+}
