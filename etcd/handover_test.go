@@ -2,7 +2,6 @@ package etcd_test
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -14,11 +13,10 @@ import (
 	"github.com/farsync/farsync/embedtest"
 )
 
-// TestWallTimeHandOversBeatConcurrencyMutex shows that no contender of ours waits for the loop by which etcd serves
-// late watches every 100 ms, as those of concurrency.Mutex do. Their rate is bound by that clock, ours by the processor,
-// so the ratio says something only on a machine that has nothing else to do: there, with FARSYNC_QUIET set, it has to
-// be 40. What makes the difference holds always: no watch of ours begins at a revision.
-func TestWallTimeHandOversBeatConcurrencyMutex(t *testing.T) {
+// TestHandOversWatchFromThePresent shows that no contender of ours waits for the loop by which etcd serves late watches
+// every 100 ms, as those of concurrency.Mutex do: no watch of ours begins at a revision. How much that is in hand-overs a
+// second is for BenchmarkEtcd to say.
+func TestHandOversWatchFromThePresent(t *testing.T) {
 	server := embedtest.Etcd(t)
 	var sent, theirs counter
 	dial, theirDial := sent.dial(), theirs.dial()
@@ -36,11 +34,6 @@ func TestWallTimeHandOversBeatConcurrencyMutex(t *testing.T) {
 	t.Logf("hand-overs a second: farsync %.0f, concurrency.Mutex %.0f: %.0f times", ourRate, theirRate, ourRate/theirRate)
 	require.Zero(t, sent.late.Load(), "watches that begin at a revision")
 	require.Positive(t, theirs.late.Load())
-	least := 2.0
-	if os.Getenv("FARSYNC_QUIET") != "" {
-		least = 40
-	}
-	require.GreaterOrEqual(t, ourRate/theirRate, least)
 }
 
 // rate returns how many times a second the contenders have the lock, over n times.

@@ -11,6 +11,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/recipe"
 )
 
 // TestLeaseEndsBeforeTheNextHolderIsGranted is C5 and C6: a holder that is cut off from the server has lost its lease,
@@ -21,14 +22,14 @@ import (
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
-	const holders = 50
+	const ttl, holders = 3 * time.Second, 50
 	server := embedtest.Etcd(t)
 	next := newStore(t, server.Endpoint(), nil)
 	margins := make([]time.Duration, holders)
 	var all sync.WaitGroup
 	for i := range holders {
 		proxy := embedtest.NewProxy(t, server.Endpoint())
-		store := newStore(t, "http://"+proxy.Addr(), &etcd.Options{TTL: 3 * time.Second})
+		store := newStore(t, "http://"+proxy.Addr(), &etcd.Options{TTL: ttl})
 		path := fmt.Sprint("/cut/", i)
 		lease, err := farsync.NewMutex(store, path).Lock(t.Context())
 		require.NoError(t, err)
@@ -52,6 +53,10 @@ func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
 			}
 			if after.Token() <= lease.Token() {
 				t.Errorf("cut %d: token %d after %d", i, after.Token(), lease.Token())
+			}
+			// By the clock, however late this goroutine is.
+			if kept := now.Sub(lease.Deadline()); kept < recipe.Margin(ttl) {
+				t.Errorf("cut %d: the next holder is granted %v after the deadline", i, kept)
 			}
 			margins[i] = now.Sub(<-over)
 			if err := after.Release(); err != nil {

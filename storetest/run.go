@@ -12,13 +12,13 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// The bounds are in wall time, three times what a healthy service on a busy machine needs. In a bubble of
+// The bounds are what counts as a hang on the busiest machine, and say nothing of how long a call takes. In a bubble of
 // testing/synctest they cost nothing.
 const (
 	// wallAnswer is for whatever has to happen at all, short of a session running out.
-	wallAnswer = 3 * 10 * time.Second
-	// wallPrompt is for what has to happen as soon as a ctx ends: 100 ms is the promise.
-	wallPrompt = 3 * 100 * time.Millisecond
+	wallAnswer = 30 * time.Second
+	// wallPrompt is for what has to happen when a ctx ends, whatever the service does.
+	wallPrompt = 30 * time.Second
 )
 
 // A conformance is one thing that a Store must do.
@@ -181,12 +181,12 @@ func (s *scene) prompt(f func() error) error {
 // over waits until a session has ended.
 func (s *scene) over(session *recipe.Session) {
 	s.Helper()
-	wall := time.NewTimer(3 * session.TTL())
+	wall := time.NewTimer(max(wallAnswer, 10*session.TTL()))
 	defer wall.Stop()
 	select {
 	case <-session.Done():
 	case <-wall.C:
-		require.FailNow(s, "the client has not noticed that its session is over", "after 3 TTL")
+		require.FailNow(s, "the client has not noticed that its session is over")
 	}
 }
 

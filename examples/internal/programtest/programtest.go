@@ -130,7 +130,7 @@ func NothingIsLeft(t *testing.T, words string, args ...string) {
 			_, _ = io.Copy(io.Discard, stdout)
 			_ = command.Wait()
 			require.Equal(t, test.status, command.ProcessState.ExitCode())
-			require.NoError(t, alive.SetReadDeadline(time.Now().Add(10*time.Second)))
+			require.NoError(t, alive.SetReadDeadline(time.Now().Add(30*time.Second)))
 			_, err = alive.Read(make([]byte, 1))
 			require.ErrorIs(t, err, io.EOF, "a process is left")
 			for _, variable := range command.Env {
