@@ -239,13 +239,13 @@ func errorOf(lock lockFunc) func(context.Context) error {
 	}
 }
 
-// locker returns the lock of a sync.Locker as one that fails: its panic.
-func locker(make func(ctx context.Context) sync.Locker) func(context.Context) error {
+// lockOf returns Lock of a sync.Locker as a call that fails: its panic is the error.
+func lockOf(locker func(ctx context.Context) sync.Locker) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		defer func() { err, _ = recover().(error) }()
-		l := make(ctx)
+		l := locker(ctx)
 		l.Lock()
-		l.Unlock()
+		defer l.Unlock()
 		return nil
 	}
 }

@@ -81,7 +81,7 @@ var frozenRows = []frozenRow{
 		return s.mutex(s.callers).Ask(ctx)
 	})},
 	{name: "Mutex.Locker", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
-		return locker(func(ctx context.Context) sync.Locker { return s.mutex(s.callers).Locker(ctx, nil) })(ctx)
+		return lockOf(func(ctx context.Context) sync.Locker { return s.mutex(s.callers).Locker(ctx, nil) })(ctx)
 	})},
 	{name: "Mutex.Locker, Unlock", bound: ofRelease, prepare: func(s *frozenScene) func(context.Context) error {
 		var err error
@@ -116,10 +116,10 @@ var frozenRows = []frozenRow{
 			return s.rw(s.holders).Downgrade(ctx, lease)
 		})},
 	{name: "RWMutex.Locker", want: late, prepare: by(rwLock, func(ctx context.Context, s *frozenScene) error {
-		return locker(func(ctx context.Context) sync.Locker { return s.rw(s.callers).Locker(ctx, nil) })(ctx)
+		return lockOf(func(ctx context.Context) sync.Locker { return s.rw(s.callers).Locker(ctx, nil) })(ctx)
 	})},
 	{name: "RWMutex.RLocker", want: late, prepare: by(rwLock, func(ctx context.Context, s *frozenScene) error {
-		return locker(func(ctx context.Context) sync.Locker { return s.rw(s.callers).RLocker(ctx, nil) })(ctx)
+		return lockOf(func(ctx context.Context) sync.Locker { return s.rw(s.callers).RLocker(ctx, nil) })(ctx)
 	})},
 	{name: "RWMutex.Participants", want: late, prepare: by(rwLock, func(ctx context.Context, s *frozenScene) error {
 		_, err := s.rw(s.callers).Participants(ctx)

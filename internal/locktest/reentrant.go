@@ -83,7 +83,7 @@ var reentrantRows = []row{
 		s.release(lease)
 	}},
 	{"ReentrantExcludes", "an owner that enters again shares the lock with itself, and with no other owner", func(s *scene) {
-		const clients, goroutines, times = 2, 3, 4
+		const clients, goroutines, times = 3, 2, 4
 		section := NewSection(s, 1)
 		var all sync.WaitGroup
 		ctx := s.ctx()
