@@ -51,9 +51,6 @@ func release(_ context.Context, s *frozenScene, lease *farsync.Lease) error {
 
 var late = context.DeadlineExceeded
 
-// errGoesWithSession stands for a Release that needs no answer.
-var errGoesWithSession = errors.New("the session is over, and the entry goes with it")
-
 // frozenRows are the calls of a user. A row's name begins with type and method, and every method that may block has one.
 var frozenRows = []frozenRow{
 	// More at once than a client library has room for.
@@ -191,7 +188,7 @@ var frozenRows = []frozenRow{
 			}
 			return err
 		})
-		<-seen
+		s.happens(seen)
 		return call
 	}},
 
@@ -209,9 +206,6 @@ var frozenRows = []frozenRow{
 			err := lease.Release()
 			if over := time.Since(until); over > s.service.Late {
 				s.Errorf("a late Release returned %v after its lease had ended", over)
-			}
-			if err == nil {
-				err = errGoesWithSession
 			}
 			return err
 		})},
