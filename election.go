@@ -7,11 +7,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
 )
 
 // ErrNoLeader is the error of an election in which nobody stands.
-var ErrNoLeader = errors.New("farsync: no leader")
+var ErrNoLeader = errors.New("no leader")
 
 // An Election makes one of many candidates the leader, until it resigns or is lost. Curator calls it LeaderLatch, and
 // takes part in the same election; so do etcdctl elect and concurrency.Election.
@@ -20,12 +22,12 @@ var ErrNoLeader = errors.New("farsync: no leader")
 //
 // All methods may be called by many goroutines at once.
 type Election struct {
-	store recipe.Store
+	store *Store
 	path  string
 }
 
 // NewElection returns an election on path, with the same rules for the arguments as NewMutex.
-func NewElection(store recipe.Store, path string) *Election {
+func NewElection(store *Store, path string) *Election {
 	check("NewElection", store, path)
 	return &Election{store, path}
 }
@@ -34,14 +36,14 @@ func NewElection(store recipe.Store, path string) *Election {
 // value is what observers see, 64 KiB at most; nil means the Holder of the store. The errors, and the state after one,
 // are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Lease, error) {
-	// A gate for this campaign alone, so that nothing is handed on.
-	gate := recipe.NewGate(e.store, recipe.Request{
-		Queue: e.path, Kind: recipe.Candidate, Units: 1, Value: value, Rule: recipe.ExclusiveRule(),
+	return acquire(ctx, "campaign", e.store, e.path, func(ctx context.Context) (*recipe.Hold, error) {
+		return recipe.Acquire(ctx, e.store, recipe.Request{
+			Queue: e.path, Kind: driver.Candidate, Units: 1, Value: value,
+		})
 	})
-	return acquire(ctx, "campaign", e.store, e.path, gate.Acquire)
 }
 
-var errNotLeader = errors.New("farsync: not a lease of this election")
+var errNotLeader = errors.New("not a lease of this election")
 
 // Proclaim changes the value that observers see, while lease leads. On error it was changed or not, if ctx ended before
 // anybody answered, and not otherwise; the lease is as it was, unless the error wraps ErrLost.
@@ -108,21 +110,18 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return leader, wrap("leader", e.path, err)
 }
 
-// leader returns who leads, and the entry to wait for until that may have changed: if there is no leader, the one that
-// stands for the empty queue.
-func (e *Election) leader(ctx context.Context) (Leader, recipe.Entry, error) {
-	if err := recipe.CheckPath(e.path); err != nil {
-		return Leader{}, recipe.Entry{}, err
+// leader returns the leader, and what to wait for until that may have changed.
+func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
+	list, _, err := recipe.Queue{Store: e.store, Path: e.path}.List(ctx, 1)
+	switch {
+	case err != nil:
+		return Leader{}, driver.Target{}, err
+	case len(list) == 0:
+		return Leader{}, driver.Target{Entry: driver.Entry{Queue: e.path}, What: driver.Joined}, ErrNoLeader
+	default:
+		leader := Leader{Value: list[0].Value, Token: makeToken(list[0].Revision, 0)}
+		return leader, driver.Target{Entry: list[0], What: driver.Changed}, nil
 	}
-	entries, err := e.store.Entries(ctx, e.path)
-	if err != nil {
-		return Leader{}, recipe.Entry{}, err
-	}
-	if len(entries) == 0 {
-		return Leader{}, recipe.Entry{Queue: e.path, Kind: recipe.Vacant}, ErrNoLeader
-	}
-	first := entries[0]
-	return Leader{Value: first.Value, Token: makeToken(first.Revision, 0)}, first, nil
 }
 
 const (
@@ -142,12 +141,13 @@ const (
 // or the path is not valid.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		var last recipe.Entry
+		var last driver.Entry // that was told
 		told := false
+		var brake pause.Brake
 		for delay := observeFirst; ; {
 			leader, now, err := e.leader(ctx)
 			known := err == nil || errors.Is(err, ErrNoLeader)
-			changed := !told || now.ID != last.ID || now.Version != last.Version
+			changed := !told || now.Entry.ID != last.ID || now.Entry.Version != last.Version
 			if !known || changed {
 				if !yield(leader, wrap("observe", e.path, err)) {
 					return
@@ -158,21 +158,22 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			}
 			if !known {
 				told = false // what was told may be over
-				_ = recipe.Pause(ctx, rand.N(delay))
+				_ = pause.For(ctx, rand.N(delay))
 				delay = min(2*delay, observeMost)
 				continue
 			}
-			last, told, delay = now, true, observeFirst
+			brake.Woken(ctx, changed)
+			last, told, delay = now.Entry, true, observeFirst
 			e.await(ctx, now)
 		}
 	}
 }
 
 // await waits until what was seen may have changed. Why it returns does not matter: the next look tells.
-func (e *Election) await(ctx context.Context, seen recipe.Entry) {
+func (e *Election) await(ctx context.Context, seen driver.Target) {
 	ctx, cancel := context.WithTimeout(ctx, observeAgain+rand.N(observeAgain/2))
 	defer cancel()
-	_ = e.store.Wait(ctx, seen)
+	_ = recipe.Queue{Store: e.store, Path: e.path}.Wait(ctx, seen)
 }
 
 // Candidates returns who leads and who stands for election, in order, as Mutex.Participants does. Holder is the value

@@ -1,56 +1,75 @@
 package farsync
 
 import (
+	"context"
 	"errors"
-	"strings"
+	"fmt"
 
 	"github.com/farsync/farsync/recipe"
 )
 
-// The errors a caller can tell apart with errors.Is. Every error of a call wraps one of them, or ctx.Err() if the
-// caller gave up, or what the service said; its text names the operation and the path.
+// The errors a caller can tell apart with errors.Is. Every error of a call is an *Error that wraps one of them, or
+// ctx.Err() if the caller gave up, or what the service said.
 var (
-	// ErrLocked: a Try found it taken. Nothing was left behind.
+	// ErrLocked means that a Try found the lock taken. Nothing was left behind.
 	ErrLocked = recipe.ErrLocked
-	// ErrLost: the lease ended before it was released; it wraps the cause. Somebody else may hold it now.
+	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock now.
 	ErrLost = recipe.ErrLost
-	// ErrReleased: the lease was released before.
+	// ErrReleased means that the lease was released before.
 	ErrReleased = recipe.ErrReleased
-	// ErrClosed: the Store was closed, which ends all its leases and all waiting.
+	// ErrClosed means that the Store was closed, which ends all its leases and all waiting.
 	ErrClosed = recipe.ErrClosed
-	// ErrUpgrade: the write lock was asked for with a context that stands for a read lease on the same lock. It would wait
-	// for itself.
-	ErrUpgrade = errors.New("farsync: a reader cannot become a writer")
-	// ErrTooLarge: more units were asked for than the semaphore has.
+	// ErrUnavailable means that the service does not answer. Beside ctx.Err(), it tells that the caller gave up on the
+	// service, not on the present holder: when ctx ended, the Store was not Connected, or the last request of the call had
+	// had no answer for a third of the TTL or a second, whichever is less.
+	ErrUnavailable = recipe.ErrUnavailable
+	// ErrUpgrade means that the write lock was asked for with a context that stands for a read lease on the same lock. It
+	// would wait for itself.
+	ErrUpgrade = errors.New("a reader cannot become a writer")
+	// ErrTooLarge means that more units were asked for than the semaphore has.
 	ErrTooLarge = recipe.ErrTooLarge
-	// ErrSize: the semaphore was declared with another size by others who use it.
+	// ErrSize means that the semaphore was declared with another size by its present users.
 	ErrSize = recipe.ErrSize
-	// ErrName: the path is not an absolute path of plain segments; see recipe.CheckPath.
+	// ErrName means that the path is not a slash and then segments of [A-Za-z0-9._-] joined by slashes.
 	ErrName = recipe.ErrName
+	// ErrUnknown means that the service did not say whether a change was made. It may have been, or may be later.
+	ErrUnknown = recipe.ErrUnknown
 )
 
 var errToken = errors.New("the store's revision does not fit a token")
 
-// opError names the operation and the path of an error, once.
-type opError struct {
-	op, path string
-	err      error
+// An Error is the error of a call, with its operation and its path, in the manner of fs.PathError.
+type Error struct {
+	Op   string // what was asked for, such as "lock"
+	Path string // of the lock, as it was given
+	Err  error  // why it failed
 }
 
-func (e *opError) Error() string {
-	what := e.op
-	if !errors.Is(e.err, ErrName) { // which shows the path in a form that is safe to print
-		what += " " + e.path
+// Error returns "farsync: ", the operation, the path and the error. A path that is not valid is shown by its error alone,
+// in a form that is safe to print.
+func (e *Error) Error() string {
+	if errors.Is(e.Err, ErrName) {
+		return "farsync: " + e.Op + ": " + e.Err.Error()
 	}
-	return "farsync: " + what + ": " + strings.ReplaceAll(e.err.Error(), "farsync: ", "")
+	return "farsync: " + e.Op + " " + e.Path + ": " + e.Err.Error()
 }
 
-func (e *opError) Unwrap() error { return e.err }
+// Unwrap returns the error without operation and path.
+func (e *Error) Unwrap() error { return e.Err }
 
 // wrap returns nil for nil.
 func wrap(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &opError{op, path, err}
+	return &Error{op, path, err}
+}
+
+// gaveUp is the error of a ctx that has ended, with its cause.
+func gaveUp(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
 }

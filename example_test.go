@@ -30,7 +30,7 @@ func ExampleMutex() {
 	// Output:
 	// held: true
 	// released: <nil>
-	// afterwards: farsync: released
+	// afterwards: released
 }
 
 func ExampleMutex_TryLock() {
@@ -104,7 +104,7 @@ func ExampleMutex_Do() {
 // A lease that is lost ends the contexts made from it, and says why.
 func ExampleLease_Context() {
 	service := storetest.NewMem()
-	store := service.Open(&storetest.MemOptions{TTL: time.Second})
+	store := service.Open(&storetest.MemOptions{Options: farsync.Options{TTL: time.Second}})
 	defer store.Close()
 
 	lease, err := farsync.NewMutex(store, "/locks/billing").Lock(context.Background())

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -18,7 +19,7 @@ import (
 // the process. Where that matters, give Token to whatever is written to, and have it refuse older ones.
 type Lease struct {
 	hold  *recipe.Hold
-	store recipe.Store
+	store *Store
 	path  string
 	token Token
 	rw    bool   // it is of an RWMutex
@@ -31,13 +32,14 @@ type Lease struct {
 }
 
 // newLease makes a lease of a hold, which it releases if it cannot.
-func newLease(store recipe.Store, path string, hold *recipe.Hold) (*Lease, error) {
-	if hold.Revision() > maxRevision {
+func newLease(store *Store, path string, hold *recipe.Hold) (*Lease, error) {
+	revision, turn := hold.Token()
+	if revision > maxRevision {
 		_ = hold.Release()
 		return nil, errToken
 	}
 	return &Lease{
-		hold: hold, store: store, path: path, token: makeToken(hold.Revision(), hold.Turn()), asked: make(chan struct{}),
+		hold: hold, store: store, path: path, token: makeToken(revision, turn), asked: make(chan struct{}),
 	}, nil
 }
 
@@ -49,7 +51,7 @@ func (l *Lease) Token() Token { return l.token }
 func (l *Lease) Deadline() time.Time { return l.hold.Deadline() }
 
 // Done is closed when the lease has ended, by release or by loss.
-func (l *Lease) Done() <-chan struct{} { return l.hold.Done() }
+func (l *Lease) Done() <-chan struct{} { return l.hold.Life().Done() }
 
 // Err is nil while the lease is held. Then it is ErrReleased; or it wraps ErrLost and the cause; or it is ErrClosed.
 // It looks at the clock, and so may know of a loss a moment before Done is closed.
@@ -58,7 +60,7 @@ func (l *Lease) Err() error { return l.hold.Err() }
 // Context returns a context that is done when parent is, or the lease, with Err as its cause. Its Err looks at the
 // clock as Lease.Err does. The caller must call cancel when the work is over.
 func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
-	ctx, cancel = bind(parent, l, l.hold.AfterEnd)
+	ctx, cancel = bind(parent, l.hold.Life(), l)
 	if l.rw {
 		outer, _ := parent.Value(underKey{l.store, l.path}).(*under)
 		ctx = context.WithValue(ctx, underKey{l.store, l.path}, &under{l, outer})
@@ -99,11 +101,11 @@ func (l *Lease) Asked() <-chan struct{} {
 
 // Entries returns what stands for the lease in the store, for the Guard of the store's package: a transaction with
 // that guard commits only while the lease is held. It returns none once the lease has ended.
-func (l *Lease) Entries() []recipe.Entry { return l.hold.Entries() }
+func (l *Lease) Entries() []driver.Entry { return l.hold.Entries() }
 
 // An underKey is the key under which a context holds what it is under, for a writer of the same lock who is given it.
 type underKey struct {
-	store recipe.Store
+	store *Store
 	path  string
 }
 
@@ -115,10 +117,10 @@ type under struct {
 
 // bind returns a context that ends with parent or with the lease, with the cause.
 func bind(
-	parent context.Context, lease interface{ Err() error }, afterEnd func(func()) func() bool,
+	parent, life context.Context, lease interface{ Err() error },
 ) (context.Context, context.CancelFunc) {
 	bound, end := context.WithCancelCause(parent)
-	stop := afterEnd(func() { end(lease.Err()) })
+	stop := context.AfterFunc(life, func() { end(lease.Err()) })
 	return &leaseContext{bound, lease, end}, func() { stop(); end(context.Canceled) }
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func TestLockersExcludeInAndAcrossProcesses(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *storetest.MemStore) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
 		a := farsync.NewMutex(one, "/a").Locker(t.Context(), nil)
 		b := farsync.NewMutex(two, "/a").Locker(t.Context(), nil)
 		inside, most, runs := 0, 0, 0
@@ -45,17 +45,17 @@ func TestLockersExcludeInAndAcrossProcesses(t *testing.T) {
 }
 
 func TestLockerTriesThroughErrors(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
 		failures := 5
-		failing := storetest.Inject(one, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) error {
-			if op.Kind == storetest.Join && !op.After && failures > 0 {
+		service.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Create && failures > 0 {
 				failures--
-				return errWork
+				return storetest.Refuse(errWork)
 			}
-			return nil
-		}))
+			return storetest.None
+		})
 		var told []error
-		l := farsync.NewMutex(failing, "/a").Locker(t.Context(), func(err error) { told = append(told, err) })
+		l := farsync.NewMutex(one, "/a").Locker(t.Context(), func(err error) { told = append(told, err) })
 		l.Lock()
 		l.Unlock()
 		require.Len(t, told, 5)
@@ -64,7 +64,7 @@ func TestLockerTriesThroughErrors(t *testing.T) {
 }
 
 func TestLossUnderALockerIsNeverSilent(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
 		lose := func(l interface {
 			Lock()
 			Unlock()
@@ -85,7 +85,7 @@ func TestLossUnderALockerIsNeverSilent(t *testing.T) {
 }
 
 func TestLockerPanicsWhenItsContextEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *storetest.MemStore) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
 		lease := lock(t, farsync.NewMutex(two, "/a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		l := farsync.NewMutex(one, "/a").Locker(ctx, nil)

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
 // A MultiMutex is several mutexes that are locked together: all or none. Curator calls it InterProcessMultiLock.
@@ -31,28 +31,24 @@ func NewMultiMutex(members ...*Mutex) *MultiMutex {
 		panic("farsync: NewMultiMutex: no members")
 	}
 	m := &MultiMutex{members: slices.Clone(members)}
-	names := map[recipe.Store]string{}
-	stores := map[string]recipe.Store{}
+	stores := map[string]*Store{}
 	for i, member := range members {
 		m.order = append(m.order, i)
-		names[member.store] = ""
+		name := member.store.Name()
+		if other, taken := stores[name]; taken && other != member.store {
+			if name == "" {
+				panic("farsync: NewMultiMutex: several stores, and one without a name")
+			}
+			panic(fmt.Sprintf("farsync: NewMultiMutex: two stores have the name %q", name))
+		}
+		stores[name] = member.store
 	}
-	for store := range names {
-		if len(names) == 1 {
-			break
-		}
-		named, ok := store.(recipe.Named)
-		if !ok || named.Name() == "" {
-			panic("farsync: NewMultiMutex: several stores, and one without a name")
-		}
-		if other, taken := stores[named.Name()]; taken && other != store {
-			panic(fmt.Sprintf("farsync: NewMultiMutex: two stores have the name %q", named.Name()))
-		}
-		names[store], stores[named.Name()] = named.Name(), store
+	if _, nameless := stores[""]; nameless && len(stores) > 1 {
+		panic("farsync: NewMultiMutex: several stores, and one without a name")
 	}
 	compare := func(a, b int) int {
 		x, y := members[a], members[b]
-		return cmp.Or(strings.Compare(names[x.store], names[y.store]), strings.Compare(x.path, y.path))
+		return cmp.Or(strings.Compare(x.store.Name(), y.store.Name()), strings.Compare(x.path, y.path))
 	}
 	slices.SortStableFunc(m.order, compare)
 	for i := 1; i < len(m.order); i++ {
@@ -64,8 +60,8 @@ func NewMultiMutex(members ...*Mutex) *MultiMutex {
 }
 
 // Lock waits until all members are held, and returns one lease on all of them. If one of them fails, or is lost while
-// others are waited for, those held are released in reverse, and the error joins what went wrong with what went wrong
-// with that.
+// others are waited for, nothing is held: the members that were locked are released in the background, all at once, and
+// Lock returns without waiting for that. The errors are those of Mutex.Lock, and ErrLost for a member that was lost.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	l := &MultiLease{leases: make([]*Lease, len(m.members)), order: m.order}
 	l.life, l.end = context.WithCancelCause(context.Background())
@@ -79,16 +75,18 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 				// It was not the caller who gave up.
 				err = wrap("lock", m.members[i].path, context.Cause(under))
 			}
-			return nil, errors.Join(err, l.release(n))
+			l.abandon(n)
+			return nil, err
 		}
 		l.leases[i] = lease
-		l.stops = append(l.stops, lease.hold.AfterEnd(func() {
+		l.stops = append(l.stops, context.AfterFunc(lease.hold.Life(), func() {
 			l.end(lease.Err())
 			cancel(lease.Err())
 		}))
 	}
 	if err := l.Err(); err != nil {
-		return nil, errors.Join(err, l.release(len(m.order)))
+		l.abandon(len(m.order))
+		return nil, err
 	}
 	return l, nil
 }
@@ -145,39 +143,51 @@ func (l *MultiLease) Err() error {
 
 // Context is as Lease.Context, for all members.
 func (l *MultiLease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
-	return bind(parent, l, func(f func()) func() bool { return context.AfterFunc(l.life, f) })
+	return bind(parent, l.life, l)
 }
 
 // Entries is as Lease.Entries, for all members. Those of different stores need a Guard of their own in each.
-func (l *MultiLease) Entries() []recipe.Entry {
+func (l *MultiLease) Entries() []driver.Entry {
 	if l.Err() != nil {
 		return nil
 	}
-	var entries []recipe.Entry
+	var entries []driver.Entry
 	for _, lease := range l.leases {
 		entries = append(entries, lease.Entries()...)
 	}
 	return entries
 }
 
-// Release gives all members back, in the reverse of the order in which they were locked, and joins their errors, which
-// are those of Lease.Release.
+// Release gives all members back, at the same time, and joins their errors, which are those of Lease.Release. It takes
+// no longer than the slowest of them.
 func (l *MultiLease) Release() error {
 	err := ErrReleased
-	l.once.Do(func() { err = l.release(len(l.order)) })
+	l.once.Do(func() {
+		l.over()
+		errs := make([]error, len(l.leases))
+		var all sync.WaitGroup
+		for i, lease := range l.leases {
+			all.Go(func() { errs[i] = lease.Release() })
+		}
+		all.Wait()
+		err = errors.Join(errs...)
+	})
 	return err
 }
 
-// release gives back the first n of the members in order.
-func (l *MultiLease) release(n int) error {
+// over ends the lease as released, unless it was lost before.
+func (l *MultiLease) over() {
 	for _, stop := range l.stops {
 		stop()
 	}
-	_ = l.Err() // a loss that nobody has noticed is the cause of the end, not the release
+	_ = l.Err() // a loss that was not noticed yet is the cause of the end, not the release
 	l.end(ErrReleased)
-	var errs []error
-	for _, i := range slices.Backward(l.order[:n]) {
-		errs = append(errs, l.leases[i].Release())
+}
+
+// abandon gives back the first n of the members in order, in the background.
+func (l *MultiLease) abandon(n int) {
+	l.over()
+	for _, i := range l.order[:n] {
+		l.leases[i].hold.Abandon()
 	}
-	return errors.Join(errs...)
 }

@@ -1,8 +1,12 @@
+//nolint:forbidigo // time is that of a bubble
 package farsync_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,8 +16,8 @@ import (
 
 func TestMultiMutexMistakesPanic(t *testing.T) {
 	service := storetest.NewMem()
-	open := func(name string) *storetest.MemStore {
-		store := service.Open(&storetest.MemOptions{Name: name})
+	open := func(name string) *farsync.Store {
+		store := service.Open(&storetest.MemOptions{Options: farsync.Options{Name: name}})
 		t.Cleanup(func() { _ = store.Close() })
 		return store
 	}
@@ -29,13 +33,13 @@ func TestMultiMutexMistakesPanic(t *testing.T) {
 
 // Two services; the stores' names order them, the same in all processes, whatever the order of the arguments.
 func TestMultiMutexOverSeveralStores(t *testing.T) {
-	bubble(t, func(t *testing.T, east *storetest.Mem, one, two *storetest.MemStore) {
+	bubble(t, func(t *testing.T, east *storetest.Mem, one, two *farsync.Store) {
 		west := storetest.NewMem()
-		open := func(service *storetest.Mem, name string) *storetest.MemStore {
-			return service.Open(&storetest.MemOptions{Name: name})
+		open := func(service *storetest.Mem, name string) *farsync.Store {
+			return service.Open(&storetest.MemOptions{Options: farsync.Options{Name: name}})
 		}
-		here := []*storetest.MemStore{open(east, "east"), open(west, "west")}
-		there := []*storetest.MemStore{open(east, "east"), open(west, "west")}
+		here := []*farsync.Store{open(east, "east"), open(west, "west")}
+		there := []*farsync.Store{open(east, "east"), open(west, "west")}
 		mu := farsync.NewMutex
 		multi := farsync.NewMultiMutex(mu(here[1], "/a"), mu(here[0], "/b"))
 		turned := farsync.NewMultiMutex(mu(there[0], "/b"), mu(there[1], "/a"))
@@ -69,5 +73,67 @@ func TestMultiMutexOverSeveralStores(t *testing.T) {
 		}
 		entries, sessions, watches := west.Left()
 		require.Zero(t, entries+sessions+watches)
+	})
+}
+
+// A caller that gives up is not made to wait until each member was given back, one after another.
+func TestMultiMutexGivesUpAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		var members []*farsync.Mutex
+		for i := range 10 {
+			members = append(members, farsync.NewMutex(one, fmt.Sprint("/a/", i)))
+		}
+		last := lock(t, farsync.NewMutex(two, "/a/9"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error)
+		go func() {
+			_, err := farsync.NewMultiMutex(members...).Lock(ctx)
+			done <- err
+		}()
+		synctest.Wait()
+		require.Len(t, service.Entries("/a/8"), 1)
+		service.Partition(one, true)
+		began := time.Now()
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.Zero(t, time.Since(began))
+		time.Sleep(time.Second)
+		require.Len(t, service.Entries("/a/8"), 1, "nothing arrives")
+		service.Partition(one, false)
+		time.Sleep(time.Second)
+		for i := range 9 {
+			require.Empty(t, service.Entries(fmt.Sprint("/a/", i)), "given back in the background")
+		}
+		require.Len(t, service.Entries("/a/9"), 1)
+		require.NoError(t, last.Release())
+	})
+}
+
+func TestMultiMutexReleasesAllAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		var members []*farsync.Mutex
+		for i := range 10 {
+			members = append(members, farsync.NewMutex(one, fmt.Sprint("/a/", i)))
+		}
+		lease, err := farsync.NewMultiMutex(members...).Lock(t.Context())
+		require.NoError(t, err)
+		service.SetLatency(100 * time.Millisecond)
+		began := time.Now()
+		require.NoError(t, lease.Release())
+		require.Equal(t, 200*time.Millisecond, time.Since(began), "as long as one")
+		service.SetLatency(0)
+
+		lease, err = farsync.NewMultiMutex(members...).Lock(t.Context())
+		require.NoError(t, err)
+		service.Partition(one, true)
+		began = time.Now()
+		require.ErrorIs(t, lease.Release(), farsync.ErrUnavailable)
+		require.Equal(t, 10*time.Second/3, time.Since(began))
+		service.Partition(one, false)
+		time.Sleep(time.Second)
+		for i := range 10 {
+			require.Empty(t, service.Entries(fmt.Sprint("/a/", i)))
+		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -19,20 +20,20 @@ import (
 //
 // All methods may be called by many goroutines at once.
 type Mutex struct {
-	store recipe.Store
+	store *Store
 	path  string
 	gate  *recipe.Gate
 }
 
 // NewMutex returns a mutex on path, a slash and then segments of [A-Za-z0-9._-] joined by slashes. It does no I/O. It
 // panics if store is nil or path is empty; any other path that is not of that form makes every call fail with ErrName.
-func NewMutex(store recipe.Store, path string) *Mutex {
+func NewMutex(store *Store, path string) *Mutex {
 	check("NewMutex", store, path)
 	return &Mutex{store, path, recipe.NewGate(store, exclusive(path))}
 }
 
 // check panics over a programmer's mistake.
-func check(constructor string, store recipe.Store, path string) {
+func check(constructor string, store *Store, path string) {
 	if store == nil {
 		panic("farsync: " + constructor + ": nil store")
 	}
@@ -42,7 +43,7 @@ func check(constructor string, store recipe.Store, path string) {
 }
 
 func exclusive(path string) recipe.Request {
-	return recipe.Request{Queue: path, Kind: recipe.Exclusive, Units: 1, Rule: recipe.ExclusiveRule()}
+	return recipe.Request{Queue: path, Kind: driver.Exclusive, Units: 1}
 }
 
 // Lock waits until the mutex is held, and returns the lease on it. It waits through lost connections and lost sessions
@@ -63,7 +64,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 
 // acquire makes a lease of what get gets.
 func acquire(
-	ctx context.Context, op string, store recipe.Store, path string, get func(context.Context) (*recipe.Hold, error),
+	ctx context.Context, op string, store *Store, path string, get func(context.Context) (*recipe.Hold, error),
 ) (*Lease, error) {
 	hold, err := get(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -16,7 +17,7 @@ type Participant struct {
 	// Held tells whether it holds. The others wait, in the order given.
 	Held bool
 	// Kind is what it asks for.
-	Kind recipe.Kind
+	Kind driver.Kind
 	// Units is how many units of a semaphore it asks for, 1 in all other cases.
 	Units int64
 	// Since is when it joined the queue. Zero where a foreign client does not tell.
@@ -35,11 +36,9 @@ func (p Participant) String() string {
 	return fmt.Sprintf("%s %s (%s, token %d, since %s)", p.Holder, verb, p.Kind, p.Token, p.Since.Format(time.RFC3339))
 }
 
-func participants(ctx context.Context, store recipe.Store, path string) ([]Participant, error) {
-	if err := recipe.CheckPath(path); err != nil {
-		return nil, err
-	}
-	entries, err := store.Entries(ctx, path)
+// participants returns those who stand in the queue. Those that hold are at its head.
+func participants(ctx context.Context, store *Store, path string) ([]Participant, error) {
+	entries, held, err := recipe.Queue{Store: store, Path: path}.List(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +46,7 @@ func participants(ctx context.Context, store recipe.Store, path string) ([]Parti
 	for i, e := range entries {
 		list[i] = Participant{
 			Holder: string(e.Value),
-			Held:   len(ruleOf(e).Blockers(e, entries[:i])) == 0,
+			Held:   i < held,
 			Kind:   e.Kind,
 			Units:  e.Units,
 			Since:  e.Since,
@@ -57,36 +56,17 @@ func participants(ctx context.Context, store recipe.Store, path string) ([]Parti
 	return list, nil
 }
 
-var errCannotAsk = errors.New("the store cannot carry requests to a holder")
-
-// ask asks whoever holds to give the lock back. That there is nobody is no error: then it is free.
-func ask(ctx context.Context, store recipe.Store, path string) error {
-	asker, ok := store.(recipe.Asker)
-	if !ok {
-		return errCannotAsk
-	}
-	if err := recipe.CheckPath(path); err != nil {
-		return err
-	}
-	entries, err := store.Entries(ctx, path)
+// ask asks all holders to give the lock back. A free lock is no error.
+func ask(ctx context.Context, store *Store, path string) error {
+	queue := recipe.Queue{Store: store, Path: path}
+	entries, held, err := queue.List(ctx, 0)
 	if err != nil {
 		return err
 	}
-	for i, e := range entries {
-		if len(ruleOf(e).Blockers(e, entries[:i])) > 0 {
-			break
-		}
-		if err := asker.Ask(ctx, e); err != nil && !errors.Is(err, recipe.ErrGone) {
+	for _, e := range entries[:held] {
+		if err := queue.Ask(ctx, e); err != nil && !errors.Is(err, driver.ErrGone) {
 			return err
 		}
 	}
 	return nil
-}
-
-// ruleOf returns the rule of an entry's kind. Permits have none without their queue's size.
-func ruleOf(e recipe.Entry) recipe.Rule {
-	if e.Kind == recipe.Read {
-		return recipe.SharedRule()
-	}
-	return recipe.ExclusiveRule()
 }

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -58,7 +58,7 @@ const (
 // An attempt is one call that acquires, and the lease it got.
 type attempt struct {
 	client int
-	kind   recipe.Kind
+	kind   driver.Kind
 	units  int64
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -78,7 +78,7 @@ func (a *attempt) returned() bool {
 // A play is clients of one lock in a bubble, and what was tried.
 type play struct {
 	service  *storetest.Mem
-	stores   []*storetest.MemStore
+	stores   []*farsync.Store
 	attempts []*attempt
 }
 
@@ -162,7 +162,7 @@ func playSteps(
 func (p *play) lose(fault storetest.Fault) {
 	var done atomic.Bool
 	p.service.SetFault(func(op storetest.Op) storetest.Fault {
-		if op.Path == "" || done.Swap(true) {
+		if op.Queue == "" || done.Swap(true) {
 			return storetest.None
 		}
 		return fault
@@ -171,7 +171,7 @@ func (p *play) lose(fault storetest.Fault) {
 
 // begin begins an attempt.
 func (p *play) begin(
-	s step, kind recipe.Kind, units int64, lock func(context.Context) (*farsync.Lease, error),
+	s step, kind driver.Kind, units int64, lock func(context.Context) (*farsync.Lease, error),
 ) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &attempt{client: s.client, kind: kind, units: units, cancel: cancel, done: make(chan struct{})}
@@ -224,7 +224,7 @@ func (p *play) holding() []*attempt {
 }
 
 // idle returns what is wrong if an entry that is granted is held by nobody here: all the others wait for it in vain.
-func (p *play) idle(granted func(e recipe.Entry, ahead []recipe.Entry) bool) string {
+func (p *play) idle(granted func(e driver.Entry, ahead []driver.Entry) bool) string {
 	list := p.service.Entries(playPath)
 	for i, e := range list {
 		if !granted(e, list[:i]) {
@@ -255,27 +255,27 @@ func TestRWMutexKeepsItsRules(t *testing.T) {
 			rw := values[p][s.client]
 			switch s.what {
 			case "lock":
-				p.begin(s, recipe.Write, 1, rw.Lock)
+				p.begin(s, driver.Write, 1, rw.Lock)
 			case "read":
-				p.begin(s, recipe.Read, 1, rw.RLock)
+				p.begin(s, driver.Read, 1, rw.RLock)
 			case "try":
-				p.begin(s, recipe.Write, 1, rw.TryLock)
+				p.begin(s, driver.Write, 1, rw.TryLock)
 			case "try read":
-				p.begin(s, recipe.Read, 1, rw.TryRLock)
+				p.begin(s, driver.Read, 1, rw.TryRLock)
 			case "downgrade":
 				holding := p.holding()
-				a := p.pick(s.which, func(a *attempt) bool { return a.kind == recipe.Write && slices.Contains(holding, a) })
+				a := p.pick(s.which, func(a *attempt) bool { return a.kind == driver.Write && slices.Contains(holding, a) })
 				if a == nil {
 					return
 				}
 				if values[p][a.client].Downgrade(context.Background(), a.lease) == nil {
-					a.kind = recipe.Read
+					a.kind = driver.Read
 				}
 			}
 		}, func(p *play, settled bool) string {
 			var readers, writers int
 			for _, a := range p.holding() {
-				if a.kind == recipe.Write {
+				if a.kind == driver.Write {
 					writers++
 				} else {
 					readers++
@@ -287,9 +287,9 @@ func TestRWMutexKeepsItsRules(t *testing.T) {
 			if !settled {
 				return ""
 			}
-			return p.idle(func(e recipe.Entry, ahead []recipe.Entry) bool {
+			return p.idle(func(e driver.Entry, ahead []driver.Entry) bool {
 				for _, other := range ahead {
-					if e.Kind == recipe.Write || other.Kind == recipe.Write {
+					if e.Kind == driver.Write || other.Kind == driver.Write {
 						return false
 					}
 				}
@@ -313,11 +313,11 @@ func TestSemaphoreKeepsItsRules(t *testing.T) {
 			sem := farsync.NewSemaphore(p.stores[s.client], playPath, declared)
 			switch s.what {
 			case "acquire":
-				p.begin(s, recipe.Permit, s.units, func(ctx context.Context) (*farsync.Lease, error) {
+				p.begin(s, driver.Permit, s.units, func(ctx context.Context) (*farsync.Lease, error) {
 					return sem.Acquire(ctx, s.units)
 				})
 			case "try":
-				p.begin(s, recipe.Permit, s.units, func(ctx context.Context) (*farsync.Lease, error) {
+				p.begin(s, driver.Permit, s.units, func(ctx context.Context) (*farsync.Lease, error) {
 					return sem.TryAcquire(ctx, s.units)
 				})
 			case "resize":
@@ -343,7 +343,7 @@ func TestSemaphoreKeepsItsRules(t *testing.T) {
 					return fmt.Sprintf("one waits for %d units of %d", a.units, size)
 				}
 			}
-			return p.idle(func(e recipe.Entry, ahead []recipe.Entry) bool {
+			return p.idle(func(e driver.Entry, ahead []driver.Entry) bool {
 				units := e.Units
 				for _, other := range ahead {
 					units += other.Units

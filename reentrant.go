@@ -20,7 +20,7 @@ import (
 // Only through one ReentrantMutex value does an owner enter again; a second value on the path is a stranger to the
 // first. Ownership does not travel through Lease.Context: a goroutine that was started with it waits like any other.
 type ReentrantMutex struct {
-	store recipe.Store
+	store *Store
 	path  string
 	gate  *recipe.Gate
 
@@ -39,7 +39,7 @@ type ownership struct {
 }
 
 // NewReentrantMutex returns a reentrant mutex on path, with the same rules for the arguments as NewMutex.
-func NewReentrantMutex(store recipe.Store, path string) *ReentrantMutex {
+func NewReentrantMutex(store *Store, path string) *ReentrantMutex {
 	check("NewReentrantMutex", store, path)
 	return &ReentrantMutex{
 		store: store, path: path, gate: recipe.NewGate(store, exclusive(path)), owners: map[owner]*ownership{},
@@ -93,7 +93,7 @@ func (m *ReentrantMutex) lease(
 		select {
 		case <-o.known:
 		case <-ctx.Done():
-			return nil, recipe.GaveUp(ctx, nil)
+			return nil, gaveUp(ctx)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -20,22 +21,22 @@ import (
 //
 // All methods may be called by many goroutines at once.
 type RWMutex struct {
-	store   recipe.Store
+	store   *Store
 	path    string
 	writers *recipe.Gate
 	readers *recipe.Gate
 }
 
 // NewRWMutex returns a reader/writer mutex on path, with the same rules for the arguments as NewMutex.
-func NewRWMutex(store recipe.Store, path string) *RWMutex {
+func NewRWMutex(store *Store, path string) *RWMutex {
 	check("NewRWMutex", store, path)
 	return &RWMutex{
 		store: store, path: path,
 		writers: recipe.NewGate(store, recipe.Request{
-			Queue: path, Kind: recipe.Write, Units: 1, Rule: recipe.ExclusiveRule(),
+			Queue: path, Kind: driver.Write, Units: 1,
 		}),
-		readers: recipe.NewSharedGate(store, recipe.Request{
-			Queue: path, Kind: recipe.Read, Units: 1, Rule: recipe.SharedRule(),
+		readers: recipe.NewGate(store, recipe.Request{
+			Queue: path, Kind: driver.Read, Units: 1,
 		}),
 	}
 }
@@ -81,14 +82,14 @@ func (rw *RWMutex) acquire(
 func (rw *RWMutex) upgrade(ctx context.Context) error {
 	over, _ := ctx.Value(underKey{rw.store, rw.path}).(*under)
 	for ; over != nil; over = over.outer {
-		if entries := over.lease.Entries(); len(entries) > 0 && entries[0].Kind == recipe.Read {
+		if entries := over.lease.Entries(); len(entries) > 0 && entries[0].Kind == driver.Read {
 			return ErrUpgrade
 		}
 	}
 	return nil
 }
 
-var errNotWriter = errors.New("farsync: not a lease of this lock")
+var errNotWriter = errors.New("not a lease of this lock")
 
 // Downgrade turns a lease for writing into one for reading, without a moment in between in which somebody else could
 // write: it keeps the lease's place in the queue, and its token. Readers that wait right behind it come in at once.

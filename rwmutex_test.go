@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -67,7 +66,7 @@ func must(t *testing.T) func(lease *farsync.Lease, err error) *farsync.Lease {
 
 func TestReadersOfAProcessShareAnEntryWithinBounds(t *testing.T) {
 	for _, try := range []bool{false, true} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 			rw := farsync.NewRWMutex(one, "/a")
 			lock := rw.RLock
 			if try {
@@ -110,7 +109,7 @@ func TestReadersOfAProcessShareAnEntryWithinBounds(t *testing.T) {
 
 // The line of a process that waits for its reader in the queue comes in with it.
 func TestReadersInTheLineComeInTogether(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		writer := must(t)(farsync.NewRWMutex(two, "/a").Lock(t.Context()))
 		rw := farsync.NewRWMutex(one, "/a")
 		readers := []*pending{begin(rw.RLock), begin(rw.RLock), begin(rw.RLock), begin(rw.RLock)}
@@ -132,7 +131,7 @@ func TestReadersInTheLineComeInTogether(t *testing.T) {
 
 // The first of the line gives up: somebody of it has to be in the queue all the same.
 func TestReadersInTheLineOutliveTheirFirst(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		writer := must(t)(farsync.NewRWMutex(two, "/a").Lock(t.Context()))
 		rw := farsync.NewRWMutex(one, "/a")
 		readers := []*pending{begin(rw.RLock), begin(rw.RLock), begin(rw.RLock)}
@@ -146,7 +145,7 @@ func TestReadersInTheLineOutliveTheirFirst(t *testing.T) {
 }
 
 func TestReadersOfALostSessionJoinAnew(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		rw := farsync.NewRWMutex(one, "/a")
 		first, second := must(t)(rw.RLock(t.Context())), must(t)(rw.RLock(t.Context()))
 		service.Expire(one)
@@ -169,7 +168,7 @@ func TestReadersOfALostSessionJoinAnew(t *testing.T) {
 
 // The turn after a downgrade would be a writer's on a place that reads.
 func TestDowngradeHandsNoTurnOn(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		rw := farsync.NewRWMutex(one, "/a")
 		writer := must(t)(rw.Lock(t.Context()))
 		line := begin(rw.Lock)
@@ -190,7 +189,7 @@ func TestDowngradeHandsNoTurnOn(t *testing.T) {
 // Nobody answers: readers may be in or not.
 func TestDowngradeOfUnknownOutcomeIsALoss(t *testing.T) {
 	for _, cut := range []bool{false, true} { // when the ctx ends, or when the lease does
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 			rw := farsync.NewRWMutex(one, "/a")
 			writer := must(t)(rw.Lock(t.Context()))
 			under, cancel := writer.Context(t.Context())
@@ -204,7 +203,7 @@ func TestDowngradeOfUnknownOutcomeIsALoss(t *testing.T) {
 			err := rw.Downgrade(ctx, writer)
 			require.ErrorIs(t, err, farsync.ErrLost)
 			if !cut {
-				require.ErrorIs(t, err, recipe.ErrUnknown)
+				require.ErrorIs(t, err, farsync.ErrUnknown)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 			<-under.Done()
@@ -222,12 +221,12 @@ func TestDowngradeOfUnknownOutcomeIsALoss(t *testing.T) {
 // The replies are lost, but there are more where they came from.
 func TestDowngradeSurvivesLostReplies(t *testing.T) {
 	for _, fault := range []storetest.Fault{storetest.LoseRequest, storetest.LoseReply} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 			rw := farsync.NewRWMutex(one, "/a")
 			writer := must(t)(rw.Lock(t.Context()))
 			lost := false
 			service.SetFault(func(op storetest.Op) storetest.Fault {
-				if op.Kind != storetest.Write || lost {
+				if op.Kind != storetest.Replace || lost {
 					return storetest.None
 				}
 				lost = true

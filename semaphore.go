@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -21,14 +22,14 @@ import (
 // the order in which they were acquired, that is one waiter a release, whatever the size. A release out of order, by the
 // k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes.
 type Semaphore struct {
-	store recipe.Store
+	store *Store
 	path  string
 	size  int64
 }
 
 // NewSemaphore returns a semaphore of maxLeases units on path, with the same rules for store and path as NewMutex. It
 // panics if maxLeases is less than 1.
-func NewSemaphore(store recipe.Store, path string, maxLeases int64) *Semaphore {
+func NewSemaphore(store *Store, path string, maxLeases int64) *Semaphore {
 	check("NewSemaphore", store, path)
 	if maxLeases < 1 {
 		panic("farsync: NewSemaphore: maxLeases below 1")
@@ -40,21 +41,25 @@ func NewSemaphore(store recipe.Store, path string, maxLeases int64) *Semaphore {
 // not have n units; also while it waits, if it is made smaller. ErrSize: others declared another size. All else is as
 // with Mutex.Lock. It panics if n is less than 1.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) (*Lease, error) {
-	return acquire(ctx, "acquire", s.store, s.path, s.gate(n).Acquire)
+	return s.acquire(ctx, "acquire", n, recipe.Acquire)
 }
 
 // TryAcquire is Acquire without waiting for others: ErrLocked if there is no room for n units now, or somebody waits.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*Lease, error) {
-	return acquire(ctx, "try acquire", s.store, s.path, s.gate(n).TryAcquire)
+	return s.acquire(ctx, "try acquire", n, recipe.TryAcquire)
 }
 
-// gate returns a gate for one acquisition: units are not handed on within the process.
-func (s *Semaphore) gate(n int64) *recipe.Gate {
+// acquire acquires with an entry of its own: units are not handed off within the process.
+func (s *Semaphore) acquire(
+	ctx context.Context, op string, n int64, get func(context.Context, *Store, recipe.Request) (*recipe.Hold, error),
+) (*Lease, error) {
 	if n < 1 {
 		panic(fmt.Sprintf("farsync: Semaphore: %d units", n))
 	}
-	return recipe.NewGate(s.store, recipe.Request{
-		Queue: s.path, Kind: recipe.Permit, Units: n, Size: s.size, Rule: recipe.UnitsRule(s.size),
+	return acquire(ctx, op, s.store, s.path, func(ctx context.Context) (*recipe.Hold, error) {
+		return get(ctx, s.store, recipe.Request{
+			Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size,
+		})
 	})
 }
 
@@ -68,29 +73,12 @@ func (s *Semaphore) Resize(ctx context.Context, n int64) error {
 	if n < 1 {
 		panic("farsync: Semaphore.Resize: size below 1")
 	}
-	if err := recipe.CheckPath(s.path); err != nil {
-		return wrap("resize", s.path, err)
-	}
-	return wrap("resize", s.path, s.store.Resize(ctx, s.path, s.size, n))
+	return wrap("resize", s.path, recipe.Queue{Store: s.store, Path: s.path}.Resize(ctx, s.size, n))
 }
 
 // Participants returns who holds units and who waits for some, in the order of the queue, as Mutex.Participants does.
 // Those hold who fit into the size: after the semaphore was made smaller, also some that are said to wait.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, s.store, s.path)
-	if err != nil {
-		return nil, wrap("participants", s.path, err)
-	}
-	_, size, err := s.store.Size(ctx, s.path)
-	if err != nil {
-		return nil, wrap("participants", s.path, err)
-	}
-	for i := range list {
-		list[i].Held = list[i].Units <= size
-		if !list[i].Held {
-			break // and so do all behind it
-		}
-		size -= list[i].Units
-	}
-	return list, nil
+	return list, wrap("participants", s.path, err)
 }

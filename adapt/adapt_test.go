@@ -15,7 +15,7 @@ import (
 )
 
 // bubble runs f in a bubble with a service and two of its clients.
-func bubble(t *testing.T, f func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore)) {
+func bubble(t *testing.T, f func(t *testing.T, service *storetest.Mem, one, two *farsync.Store)) {
 	synctest.Test(t, func(t *testing.T) {
 		service := storetest.NewMem()
 		one, two := service.Open(nil), service.Open(nil)
@@ -33,7 +33,7 @@ func bubble(t *testing.T, f func(t *testing.T, service *storetest.Mem, one, two 
 type lock interface{ Unlock(context.Context) error }
 
 func TestCertMagicExcludes(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		ctx := t.Context()
 		first, second := adapt.NewCertMagic(one, "/certs"), adapt.NewCertMagic(two, "/certs")
 		const name = "issue_cert_*.example.com"
@@ -69,7 +69,7 @@ func TestCertMagicExcludes(t *testing.T) {
 }
 
 func TestGocronLockerKeepsALockForTheMinimum(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		ctx := t.Context()
 		const job, minimum = "github.com/acme/billing.run", 10 * time.Second
 		first := adapt.NewGocronLocker[lock](one, "/cron", minimum)
@@ -108,7 +108,7 @@ func TestGocronLockerKeepsALockForTheMinimum(t *testing.T) {
 }
 
 func TestGocronLockerUnlocksAfterClose(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
 		g := adapt.NewGocronLocker[lock](one, "/cron", time.Hour)
 		held, err := g.Lock(t.Context(), "job")
 		require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestGocronLockerUnlocksAfterClose(t *testing.T) {
 }
 
 func TestGocronLockerTellsOfALoss(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
 		g := adapt.NewGocronLocker[lock](one, "/cron", time.Second)
 		held, err := g.Lock(t.Context(), "job")
 		require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestGocronLockerTellsOfALoss(t *testing.T) {
 }
 
 func TestGocronElectorIsOne(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *storetest.MemStore) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		run := func(g *adapt.GocronElector) (stop func()) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
@@ -169,7 +169,7 @@ func TestGocronElectorIsOne(t *testing.T) {
 }
 
 func TestGocronElectorEndsWithItsStore(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *storetest.MemStore) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
 		require.ErrorIs(t, adapt.NewGocronElector(farsync.NewElection(one, "no/slash"), nil).Run(t.Context()), farsync.ErrName)
 		ended := make(chan error, 1)
 		go func() { ended <- adapt.NewGocronElector(farsync.NewElection(one, "/leader"), nil).Run(t.Context()) }()
@@ -180,7 +180,7 @@ func TestGocronElectorEndsWithItsStore(t *testing.T) {
 }
 
 func TestMisusePanics(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *storetest.MemStore) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
 		require.Panics(t, func() { adapt.NewCertMagic(one, "") })
 		require.Panics(t, func() { adapt.NewGocronLocker[lock](one, "", time.Second) })
 		require.PanicsWithValue(t,
@@ -192,7 +192,7 @@ func TestMisusePanics(t *testing.T) {
 
 // TestNamesOfOthersAreKeptApart: whatever a library calls its locks, each has a path of its own, and a valid one.
 func TestNamesOfOthersAreKeptApart(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *storetest.MemStore) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
 		c := adapt.NewCertMagic(one, "/certs")
 		names := []string{
 			"", ".", "..", "...", "_", "_.", "_2e", "a/b", "a_2fb", "a\x00b", "*.example.com", "_c_x", "ü", "a b", "zookeeper",

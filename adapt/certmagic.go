@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
 )
 
 // A CertMagic locks for certmagic, as its Locker and its TryLocker: one who obtains or renews a certificate, among all
@@ -15,7 +14,7 @@ import (
 //
 // All methods may be called by many goroutines at once.
 type CertMagic struct {
-	store recipe.Store
+	store *farsync.Store
 	path  string
 
 	mu   sync.Mutex
@@ -24,7 +23,7 @@ type CertMagic struct {
 
 // NewCertMagic returns a CertMagic whose locks are below path, with the same rules for the arguments as
 // farsync.NewMutex.
-func NewCertMagic(store recipe.Store, path string) *CertMagic {
+func NewCertMagic(store *farsync.Store, path string) *CertMagic {
 	_ = farsync.NewMutex(store, path) // panics where it must
 	return &CertMagic{store: store, path: path, held: map[string]*farsync.Lease{}}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // ErrNotLeader is what a replica's elector says while another leads, or nobody.
@@ -44,7 +44,7 @@ func (g *GocronElector) Run(ctx context.Context) error {
 		case errors.Is(err, farsync.ErrClosed), errors.Is(err, farsync.ErrName):
 			return err
 		default: // the service says no: it may think better of it
-			_ = recipe.Pause(ctx, rand.N(campaignAgain))
+			_ = pause.For(ctx, rand.N(campaignAgain))
 		}
 	}
 }

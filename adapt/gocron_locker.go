@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // A GocronLocker locks for gocron, as its Locker: of the replicas that start a job at the same time, one runs it. L is
@@ -17,7 +17,7 @@ import (
 // shorter than their clocks are apart, each would find the lock free and run it. A GocronLocker therefore keeps the lock
 // for a time at least, counted from when it was held, whenever the job ends.
 type GocronLocker[L any] struct {
-	store   recipe.Store
+	store   *farsync.Store
 	path    string
 	atLeast time.Duration
 
@@ -32,7 +32,7 @@ type GocronLocker[L any] struct {
 // NewGocronLocker returns a locker whose locks are below path, with the same rules for store and path as
 // farsync.NewMutex. Each is kept for atLeast: longer than clocks and schedules of the replicas are ever apart, and
 // shorter than the time between two runs of the job. It panics if atLeast is not positive, or L is not gocron.Lock.
-func NewGocronLocker[L any](store recipe.Store, path string, atLeast time.Duration) *GocronLocker[L] {
+func NewGocronLocker[L any](store *farsync.Store, path string, atLeast time.Duration) *GocronLocker[L] {
 	_ = farsync.NewMutex(store, path) // panics where it must
 	if atLeast <= 0 {
 		panic("farsync: NewGocronLocker: no time to keep a lock for: a short job would run on every replica")
@@ -68,7 +68,7 @@ func (g *GocronLocker[L]) releaseBehind(lease *farsync.Lease, until time.Time) {
 		return
 	}
 	g.behind.Go(func() { // joined by Close
-		_ = recipe.Pause(g.life, time.Until(until))
+		_ = pause.For(g.life, time.Until(until))
 		_ = lease.Release()
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/internal/pause"
 	farzk "github.com/farsync/farsync/zk"
 )
 
@@ -28,25 +28,25 @@ type server interface {
 // A service starts a server and opens stores on it.
 type service struct {
 	name  string
-	start func(b *testing.B) (server, func(ttl time.Duration) recipe.Store)
+	start func(b *testing.B) (server, func(ttl time.Duration) *farsync.Store)
 	// longest is a TTL that outlasts a server that is stopped.
 	longest time.Duration
 }
 
 var services = []service{
-	{"etcd", func(b *testing.B) (server, func(time.Duration) recipe.Store) {
+	{"etcd", func(b *testing.B) (server, func(time.Duration) *farsync.Store) {
 		s := embedtest.Etcd(b, embedtest.Bench())
-		return s, func(ttl time.Duration) recipe.Store {
-			store, err := etcd.Open(b.Context(), etcdClient(b, s.Endpoint()), &etcd.Options{TTL: ttl})
+		return s, func(ttl time.Duration) *farsync.Store {
+			store, err := etcd.Open(b.Context(), etcdClient(b, s.Endpoint()), &etcd.Options{Options: farsync.Options{TTL: ttl}})
 			require.NoError(b, err)
 			b.Cleanup(func() { store.Close() })
 			return store
 		}
 	}, time.Hour},
-	{"zookeeper", func(b *testing.B) (server, func(time.Duration) recipe.Store) {
+	{"zookeeper", func(b *testing.B) (server, func(time.Duration) *farsync.Store) {
 		s := embedtest.ZooKeeper(b, embedtest.Bench())
-		return s, func(ttl time.Duration) recipe.Store {
-			store, err := farzk.Open(b.Context(), []string{s.Endpoint()}, &farzk.Options{TTL: ttl})
+		return s, func(ttl time.Duration) *farsync.Store {
+			store, err := farzk.Open(b.Context(), []string{s.Endpoint()}, &farzk.Options{Options: farsync.Options{TTL: ttl}})
 			require.NoError(b, err)
 			b.Cleanup(func() { store.Close() })
 			return store
@@ -103,17 +103,17 @@ func BenchmarkCrash(b *testing.B) {
 	const ttl = 2 * time.Second
 	etcdServer := embedtest.Etcd(b, embedtest.Bench())
 	zkServer := embedtest.ZooKeeper(b, embedtest.Bench())
-	for name, open := range map[string]func(b *testing.B) (recipe.Store, *embedtest.Proxy){
-		"etcd": func(b *testing.B) (recipe.Store, *embedtest.Proxy) {
+	for name, open := range map[string]func(b *testing.B) (*farsync.Store, *embedtest.Proxy){
+		"etcd": func(b *testing.B) (*farsync.Store, *embedtest.Proxy) {
 			proxy := embedtest.NewProxy(b, etcdServer.Endpoint())
-			store, err := etcd.Open(b.Context(), etcdClient(b, "http://"+proxy.Addr()), &etcd.Options{TTL: ttl})
+			store, err := etcd.Open(b.Context(), etcdClient(b, "http://"+proxy.Addr()), &etcd.Options{Options: farsync.Options{TTL: ttl}})
 			require.NoError(b, err)
 			b.Cleanup(func() { store.Close() })
 			return store, proxy
 		},
-		"zookeeper": func(b *testing.B) (recipe.Store, *embedtest.Proxy) {
+		"zookeeper": func(b *testing.B) (*farsync.Store, *embedtest.Proxy) {
 			proxy := embedtest.NewProxy(b, zkServer.Endpoint())
-			store, err := farzk.Open(b.Context(), []string{proxy.Addr()}, &farzk.Options{TTL: ttl})
+			store, err := farzk.Open(b.Context(), []string{proxy.Addr()}, &farzk.Options{Options: farsync.Options{TTL: ttl}})
 			require.NoError(b, err)
 			b.Cleanup(func() { store.Close() })
 			return store, proxy
@@ -248,6 +248,6 @@ func queued(b *testing.B, look func(context.Context) ([]farsync.Participant, err
 		if len(list) == n {
 			return
 		}
-		require.NoError(b, recipe.Pause(b.Context(), time.Millisecond))
+		require.NoError(b, pause.For(b.Context(), time.Millisecond))
 	}
 }

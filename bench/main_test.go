@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	farzk "github.com/farsync/farsync/zk"
@@ -40,14 +41,14 @@ func etcdClient(b *testing.B, endpoint string) *clientv3.Client {
 	return client
 }
 
-func etcdStore(b *testing.B, endpoint string) *etcd.Store {
+func etcdStore(b *testing.B, endpoint string) *farsync.Store {
 	store, err := etcd.Open(b.Context(), etcdClient(b, endpoint), nil)
 	require.NoError(b, err)
 	b.Cleanup(func() { store.Close() })
 	return store
 }
 
-func zkStore(b *testing.B, endpoint string) *farzk.Store {
+func zkStore(b *testing.B, endpoint string) *farsync.Store {
 	store, err := farzk.Open(b.Context(), []string{endpoint}, nil)
 	require.NoError(b, err)
 	b.Cleanup(func() { store.Close() })

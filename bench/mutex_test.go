@@ -16,7 +16,6 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
-	"github.com/farsync/farsync/recipe"
 )
 
 // paths are never used twice.
@@ -24,7 +23,7 @@ var paths atomic.Int64
 
 func newPath() string { return fmt.Sprint("/bench/", paths.Add(1)) }
 
-func ours(store func(b *testing.B) recipe.Store) func(b *testing.B, n int) []locker {
+func ours(store func(b *testing.B) *farsync.Store) func(b *testing.B, n int) []locker {
 	return func(b *testing.B, n int) []locker {
 		path := newPath()
 		list := make([]locker, n)
@@ -45,7 +44,7 @@ func ours(store func(b *testing.B) recipe.Store) func(b *testing.B, n int) []loc
 func etcdPeers(b *testing.B) []peer {
 	endpoint := embedtest.Etcd(b, embedtest.Bench()).Endpoint()
 	return []peer{
-		{"farsync", ours(func(b *testing.B) recipe.Store { return etcdStore(b, endpoint) })},
+		{"farsync", ours(func(b *testing.B) *farsync.Store { return etcdStore(b, endpoint) })},
 		{"concurrency.Mutex", func(b *testing.B, n int) []locker {
 			path := newPath()
 			list := make([]locker, n)
@@ -83,7 +82,7 @@ func etcdPeers(b *testing.B) []peer {
 func zkPeers(b *testing.B) []peer {
 	endpoint := embedtest.ZooKeeper(b, embedtest.Bench()).Endpoint()
 	return []peer{
-		{"farsync", ours(func(b *testing.B) recipe.Store { return zkStore(b, endpoint) })},
+		{"farsync", ours(func(b *testing.B) *farsync.Store { return zkStore(b, endpoint) })},
 		{"zk.Lock", func(b *testing.B, n int) []locker {
 			path := newPath()
 			list := make([]locker, n)

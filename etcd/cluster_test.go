@@ -16,11 +16,11 @@ import (
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // newStoreOf returns a Store on a client of all members, which notices a connection whose other end is silent.
-func newStoreOf(t testing.TB, cluster *embedtest.EtcdEnsemble, options *etcd.Options) *etcd.Store {
+func newStoreOf(t testing.TB, cluster *embedtest.EtcdEnsemble, options *etcd.Options) *farsync.Store {
 	return storeOn(t, clientOf(t, clientv3.Config{
 		Endpoints: cluster.Endpoints(), DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: time.Second,
 	}), options)
@@ -77,13 +77,13 @@ var memberFaults = []memberFault{
 func TestLeaderChangeKeepsTheQueue(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
-	options := &etcd.Options{TTL: 5 * time.Second}
+	options := &etcd.Options{Options: farsync.Options{TTL: 5 * time.Second}}
 	for _, fault := range memberFaults {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel() // a stopped member is missed after more than 10 s
 			cluster := embedtest.EtcdCluster(t, 3)
 			leader := leaderOf(t, cluster)
-			stores := []*etcd.Store{newStoreOf(t, cluster, options), newStoreOf(t, cluster, options), newStoreOf(t, cluster, options)}
+			stores := []*farsync.Store{newStoreOf(t, cluster, options), newStoreOf(t, cluster, options), newStoreOf(t, cluster, options)}
 			holder, err := farsync.NewMutex(stores[0], "/leader").Lock(within(t, soon))
 			require.NoError(t, err)
 			first := lockBehind(t, farsync.NewMutex(stores[1], "/leader"))
@@ -176,7 +176,7 @@ func TestFaultsOfMembersKeepHoldersApart(t *testing.T) {
 	var turns [4]atomic.Int64
 	var all sync.WaitGroup
 	for i := range turns {
-		mu := farsync.NewMutex(newStoreOf(t, cluster, &etcd.Options{TTL: 3 * time.Second}), "/apart")
+		mu := farsync.NewMutex(newStoreOf(t, cluster, &etcd.Options{Options: farsync.Options{TTL: 3 * time.Second}}), "/apart")
 		all.Go(func() {
 			for ctx.Err() == nil {
 				lease, err := mu.Lock(ctx)
@@ -190,7 +190,7 @@ func TestFaultsOfMembersKeepHoldersApart(t *testing.T) {
 				if last := mark.Swap(int64(lease.Token())); int64(lease.Token()) <= last {
 					t.Errorf("token %d after %d", lease.Token(), last)
 				}
-				_ = recipe.Pause(ctx, time.Millisecond)
+				_ = pause.For(ctx, time.Millisecond)
 				sum.Add(1)
 				leave()
 				_ = lease.Release() // lost or unconfirmed: both happen here

@@ -1,4 +1,4 @@
-package etcd_test
+package etcd
 
 import (
 	"crypto/rand"
@@ -8,58 +8,58 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
-	"github.com/farsync/farsync/etcd"
-	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
-// TestStoreKeepsTheContract runs the cases that every backend must pass.
-func TestStoreKeepsTheContract(t *testing.T) {
-	noLeaks(t)
-	storetest.Run(t, newBackend(t))
-}
-
-func TestPrimitives(t *testing.T) {
-	noLeaks(t)
-	locktest.Run(t, newBackend(t))
-}
-
-// newBackend returns a server as the suites need it.
-func newBackend(t *testing.T) storetest.Backend {
+// TestDriverKeepsTheContract runs the cases that every driver must pass.
+func TestDriverKeepsTheContract(t *testing.T) {
 	server := embedtest.Etcd(t)
-	admin := newClient(t, server.Endpoint())
-	foreign := func(t *testing.T, queue string, options ...clientv3.OpOption) recipe.Entry {
+	admin := newClient(t, []string{server.Endpoint()})
+	proxies := map[driver.Service]*embedtest.Proxy{}
+	foreign := func(t *testing.T, queue string, options ...clientv3.OpOption) driver.Entry {
 		key := queue + "/" + rand.Text()
-		_, err := admin.Put(within(t, soon), key, "a stranger", options...)
+		_, err := admin.Put(t.Context(), key, "another program's", options...)
 		require.NoError(t, err)
-		return recipe.Entry{Queue: queue, ID: key}
+		return driver.Entry{Queue: queue, ID: key}
 	}
-	return storetest.Backend{
-		Open: func(t *testing.T) storetest.Client {
-			return newStore(t, server.Endpoint(), &etcd.Options{TTL: 2 * time.Second})
-		},
-		Expire: func(t *testing.T, c storetest.Client) {
-			// An entry shows in which session the client is.
-			e, _, err := c.Join(within(t, soon), recipe.Request{
-				Queue: "/expire/" + rand.Text(), Kind: recipe.Exclusive, Units: 1, Rule: recipe.ExclusiveRule(),
-			})
+	storetest.RunDriver(t, storetest.Backend{
+		Open: func(t *testing.T) driver.Service {
+			proxy := embedtest.NewProxy(t, server.Endpoint())
+			s, err := newService(newClient(t, []string{"http://" + proxy.Addr()}))
 			require.NoError(t, err)
-			revokeLeaseOf(t, admin, keysOf(t, admin, e.Queue)[0])
+			proxies[s] = proxy
+			return s
 		},
-		Delete: func(t *testing.T, e recipe.Entry) {
-			resp, err := admin.Delete(within(t, soon), e.ID)
+		TTL: 2 * time.Second,
+		Expire: func(t *testing.T, s driver.Session) {
+			v, err := s.Create(t.Context(), driver.Entry{
+				Queue: "/expire", ID: s.NewID("/expire", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
+			}, 0)
+			require.NoError(t, err)
+			resp, err := admin.Get(t.Context(), v.Self.ID)
+			require.NoError(t, err)
+			_, err = admin.Revoke(t.Context(), clientv3.LeaseID(resp.Kvs[0].Lease))
+			require.NoError(t, err)
+		},
+		Delete: func(t *testing.T, e driver.Entry) {
+			resp, err := admin.Delete(t.Context(), e.ID)
 			require.NoError(t, err)
 			require.EqualValues(t, 1, resp.Deleted)
 		},
-		Foreign: func(t *testing.T, queue string) recipe.Entry {
-			lease, err := admin.Grant(within(t, soon), 600)
+		Foreign: func(t *testing.T, queue string) driver.Entry {
+			lease, err := admin.Grant(t.Context(), 600)
 			require.NoError(t, err)
 			return foreign(t, queue, clientv3.WithLease(lease.ID))
 		},
-		Stray: func(t *testing.T, queue string) recipe.Entry {
-			return foreign(t, queue)
+		Stray: func(t *testing.T, queue string) driver.Entry { return foreign(t, queue) },
+		Cut: func(_ *testing.T, service driver.Service, silent bool) {
+			if silent {
+				proxies[service].Cut()
+			} else {
+				proxies[service].Heal()
+			}
 		},
-	}
+	})
 }

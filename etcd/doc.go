@@ -15,22 +15,25 @@
 // do not look like farsync's count as exclusive. Keys with a further slash after the path belong to other queues and
 // are ignored; the others named do not ignore them, so do not nest the path of a lock that is shared with them.
 //
-// A key without a lease under the path would block everybody behind it for ever. Lock then fails with an error that
-// names the key.
+// A key without a lease under the path would block the queue for ever. Lock then fails with an error that names the key.
 //
-// The value of a key is who holds or waits, and since when, on a line each; that of a candidate in an election, begun
-// with c-, is its own, as etcdctl elect and concurrency.Election have it. Readers' keys begin with r-, writers' with w-: a
-// writer's key that was put a second time is a reader's. A semaphore's keys begin with s<units>-, and its size is in the
-// key that is the path itself: "<declared> <current>". A request to give a key back is the key <path>!ask/<name>.
+// The value of a key is the holder and, on a line of its own, the time since when; that of a candidate in an election,
+// begun with c-, is its own, as etcdctl elect and concurrency.Election have it. Readers' keys begin with r-, writers' with
+// w-: a writer's key that was put a second time is a reader's. A semaphore's keys begin with s<units>-, and its size is in
+// the key that is the path itself: "<declared> <current>". A request to give a key back is the key <path>!ask/<name>.
 //
 // # What it needs
 //
 // With authentication on, the client's user needs READWRITE on the prefix of the paths, which must end in a slash.
 //
-// The client logs its retries to standard error unless it is given a Logger of its own.
+// The client logs its retries to standard error unless it has a Logger of its own.
 //
-// Give the client a DialKeepAliveTime and a DialKeepAliveTimeout: without, a connection whose other end went away
-// silently is noticed late. No lease is kept too long by that, but a waiter may be told late that its turn has come.
+// A client of all members of a cluster loses nothing when one of them fails, also if that one falls silent: each request
+// that is not answered in time is sent to another member, and so are renewals and watches. With a TTL much longer than the
+// default a silent member is noticed later by those that wait. A DialKeepAliveTime and a DialKeepAliveTimeout help there.
+//
+// The client may have its KV, Watcher and Lease wrapped by package namespace. Then farsync cannot see how often the client
+// has sent a request by itself, which it does behind a proxy that cancels requests: do not combine the two.
 //
 // # How long a lock stays with a client that died
 //

@@ -1,7 +1,6 @@
 package etcd_test
 
 import (
-	"crypto/rand"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/electiontest"
@@ -23,37 +24,39 @@ const (
 	endpointsVariable = "FARSYNC_ELECTION_ETCD"
 )
 
-// An electionClient is a Store behind a proxy of its own.
-type electionClient struct {
-	*etcd.Store
+// An electionControl is what happens to a Store that has a proxy of its own.
+type electionControl struct {
 	*embedtest.Proxy
+	store *farsync.Store
 	admin *clientv3.Client
 }
 
-func (c electionClient) Close() error { return c.Store.Close() }
-
-// Expire revokes the lease that an entry shows to be the session's.
-func (c electionClient) Expire(t testing.TB) {
-	e, _, err := c.Join(within(t, soon), recipe.Request{
-		Queue: "/expire/" + rand.Text(), Kind: recipe.Exclusive, Units: 1, Rule: recipe.ExclusiveRule(),
-	})
-	require.NoError(t, err)
-	revokeLeaseOf(t, c.admin, keysOf(t, c.admin, e.Queue)[0])
-}
+func (c electionControl) Expire(t testing.TB) { expire(t, c.store, c.admin) }
 
 func TestElectionsOnACluster(t *testing.T) {
 	noLeaks(t)
 	cluster := embedtest.EtcdCluster(t, 3)
 	admin := clientOf(t, clientv3.Config{Endpoints: cluster.Endpoints()})
 	var opened atomic.Int64
+	open := func(t testing.TB, wrap func(driver.Service) driver.Service) electiontest.Client {
+		proxy := embedtest.NewProxy(t, cluster.Endpoints()[opened.Add(1)%3])
+		client := newClient(t, "http://"+proxy.Addr())
+		service, err := etcd.NewService(client)
+		require.NoError(t, err)
+		var over driver.Service = service
+		if wrap != nil {
+			over = wrap(service)
+		}
+		store, err := recipe.Open(t.Context(), over, farsync.Options{TTL: electionTTL})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = store.Close() })
+		return electiontest.Client{Store: store, Control: electionControl{proxy, store, admin}}
+	}
 	electiontest.Run(t, electiontest.Cluster{
-		TTL: electionTTL,
-		Open: func(t testing.TB) electiontest.Client {
-			proxy := embedtest.NewProxy(t, cluster.Endpoints()[opened.Add(1)%3])
-			store := newStore(t, "http://"+proxy.Addr(), &etcd.Options{TTL: electionTTL})
-			return electionClient{store, proxy, admin}
-		},
-		Delete: func(t testing.TB, e recipe.Entry) {
+		TTL:      electionTTL,
+		Open:     func(t testing.TB) electiontest.Client { return open(t, nil) },
+		OpenOver: open,
+		Delete: func(t testing.TB, e driver.Entry) {
 			_, err := admin.Delete(within(t, soon), e.ID)
 			require.NoError(t, err)
 		},
@@ -71,5 +74,5 @@ func TestElectionProcess(t *testing.T) {
 		return
 	}
 	client := clientOf(t, clientv3.Config{Endpoints: strings.Split(os.Getenv(endpointsVariable), ",")})
-	require.NoError(t, electiontest.Play(storeOn(t, client, &etcd.Options{TTL: electionTTL})))
+	require.NoError(t, electiontest.Play(storeOn(t, client, &etcd.Options{Options: farsync.Options{TTL: electionTTL}})))
 }

@@ -3,36 +3,70 @@ package etcd
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
 var (
-	errClientClosed = fmt.Errorf("%w: the etcd client was closed", recipe.ErrClosed)
-	errUndeclared   = errors.New("the queue has no size")
-	errExpired      = errors.New("the server does not know the session's lease: it expired or was revoked")
+	errEnded     = errors.New("the session has ended")
+	errExpired   = errors.New("the server does not know the session's lease: it expired or was revoked")
+	errSilent    = errors.New("the watch stream is silent")
+	errWatchOver = errors.New("the watch ended")
 )
 
-// refused reports whether err is the service's definite no: the request was not carried out, and would not be if it
-// were sent again. Of all other errors nobody knows whether it was.
-func refused(err error) bool {
-	if _, ok := errors.AsType[leaselessError](err); ok {
-		return true
+// An outcomeError is an error of which more is known than it says itself.
+type outcomeError struct {
+	error
+	outcome driver.Outcome
+}
+
+func (e outcomeError) Unwrap() error { return e.error }
+
+// A leaselessError is that of a queue which is blocked by a key that nothing will ever remove. It holds the key.
+type leaselessError string
+
+func (key leaselessError) Error() string {
+	return fmt.Sprintf("key %q has no lease: it would block the queue for ever; delete it if nothing needs it", string(key))
+}
+
+// notDone are the answers of a server that has not proposed the request, and of one that has not carried it out because
+// of something that passes.
+var notDone = []error{
+	rpctypes.ErrNoLeader,         // the door: the request requires a leader
+	rpctypes.ErrTooManyRequests,  // the queue of proposals is full
+	rpctypes.ErrInvalidAuthToken, // looked at before the proposal
+	rpctypes.ErrAuthOldRevision,  // looked at when it is carried out, before anything is
+}
+
+// Outcome tells what a server has answered from what it may still carry out. Whatever is not listed is Unknown.
+func (s *service) Outcome(err error) driver.Outcome {
+	is := func(target error) bool { return errors.Is(err, target) }
+	if s.client.Ctx().Err() != nil {
+		return driver.Closed
 	}
-	if errors.Is(err, rpctypes.ErrTooManyRequests) ||
-		errors.Is(err, rpctypes.ErrInvalidAuthToken) || errors.Is(err, rpctypes.ErrAuthOldRevision) {
-		return false // these pass
+	if is(errEnded) || is(errExpired) || is(rpctypes.ErrLeaseNotFound) {
+		return driver.Expired
+	}
+	if told, ok := errors.AsType[outcomeError](err); ok {
+		return told.outcome
+	}
+	if _, ok := errors.AsType[leaselessError](err); ok || is(driver.ErrGone) || is(driver.ErrConflict) || is(errors.ErrUnsupported) {
+		return driver.Refused
+	}
+	if slices.ContainsFunc(notDone, is) {
+		return driver.NotDone
 	}
 	switch code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
 		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.ResourceExhausted:
-		return true
+		return driver.Refused
 	default:
-		return false
+		return driver.Unknown
 	}
 }
 
@@ -41,18 +75,4 @@ func code(err error) codes.Code {
 		return typed.Code()
 	}
 	return status.Code(err)
-}
-
-// A leaselessError is that of a queue which is blocked by a key that nothing will ever remove. It holds the key.
-type leaselessError string
-
-func (key leaselessError) Error() string {
-	return fmt.Sprintf("key %q has no lease: it would block the queue for ever; delete it if nobody needs it", string(key))
-}
-
-// A notSizeError is that of a key in the place of a queue's size. It holds the key.
-type notSizeError string
-
-func (key notSizeError) Error() string {
-	return fmt.Sprintf("key %q is in the place of a semaphore's size, and is none", string(key))
 }

@@ -16,6 +16,7 @@ const (
 	txn         = "/etcdserverpb.KV/Txn"
 	deleteRange = "/etcdserverpb.KV/DeleteRange"
 	getRange    = "/etcdserverpb.KV/Range"
+	timeToLive  = "/etcdserverpb.Lease/LeaseTimeToLive"
 )
 
 // faults loses calls of a client, as it is told. It sits below the client's own retries.
@@ -56,7 +57,7 @@ func (f *faults) intercept(ctx context.Context, method string, req, reply any, c
 	if fate := f.pop(method); fate != nil {
 		return fate(ctx, func(ctx context.Context) (any, error) {
 			lost := reflect.New(reflect.TypeOf(reply).Elem()).Interface()
-			err := invoke(ctx, method, req, lost, cc)
+			err := invoke(ctx, method, req, lost, cc, options...)
 			return lost, err
 		})
 	}

@@ -11,10 +11,11 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/recipe"
 )
 
 // TestCallsReturnWhenTheServerIsFrozen is C13: the server takes connections and requests, and answers nothing. Every call
@@ -23,8 +24,8 @@ func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	locktest.RunFrozen(t, locktest.Frozen{
-		Open: func(t *testing.T, ttl time.Duration) storetest.Client {
-			return newStore(t, server.Endpoint(), &etcd.Options{TTL: ttl})
+		Open: func(t *testing.T, ttl time.Duration) *farsync.Store {
+			return newStore(t, server.Endpoint(), &etcd.Options{Options: farsync.Options{TTL: ttl}})
 		},
 		Long:   3 * 2 * soon, // a third of it is more than a hang
 		Short:  3 * time.Second,
@@ -58,7 +59,8 @@ func TestWaitersReturnBehindAFullWatchStream(t *testing.T) {
 	store := newStore(t, server.Endpoint(), nil, append(sent.dial(), grpc.WithChainStreamInterceptor(fullOfCancels))...)
 	_, err := farsync.NewMutex(store, "/full").Lock(t.Context())
 	require.NoError(t, err)
-	holder, err := store.Entries(t.Context(), "/full")
+	queue := recipe.Queue{Store: store, Path: "/full"}
+	holder, _, err := queue.List(t.Context(), 0)
 	require.NoError(t, err)
 	const waiters = 10
 	ctx, giveUp := context.WithCancel(t.Context())
@@ -66,7 +68,7 @@ func TestWaitersReturnBehindAFullWatchStream(t *testing.T) {
 	done := make(chan error, waiters)
 	sent.since()
 	for range waiters {
-		go func() { done <- store.Wait(ctx, holder...) }()
+		go func() { done <- queue.Wait(ctx, driver.Target{Entry: holder[0]}) }()
 	}
 	sent.sinceWhen(t, "KV/Range", waiters) // the read that follows when the watch is on
 	require.NoError(t, returns(t, "Wait", func() error {

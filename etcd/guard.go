@@ -3,7 +3,7 @@ package etcd
 import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
 // Guard returns comparisons for the If of a transaction of the caller's own, in the same etcd: it then commits only
@@ -14,7 +14,7 @@ import (
 //	// resp.Succeeded is false if the lease was lost
 //
 // For a lease that has ended already, it returns a comparison that is never true.
-func Guard(h recipe.Held) []clientv3.Cmp {
+func Guard(h interface{ Entries() []driver.Entry }) []clientv3.Cmp {
 	entries := h.Entries()
 	if len(entries) == 0 {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision("farsync"), "<", 0)}
@@ -22,7 +22,7 @@ func Guard(h recipe.Held) []clientv3.Cmp {
 	guard := make([]clientv3.Cmp, len(entries))
 	for i, e := range entries {
 		// A key is made once, so the one that has this revision is the lease's own, whatever value it has now.
-		guard[i] = clientv3.Compare(clientv3.CreateRevision(e.ID), "=", e.Revision)
+		guard[i] = created(e)
 	}
 	return guard
 }

@@ -8,9 +8,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
-	"github.com/farsync/farsync/recipe"
 )
 
 // guarded puts a value if the guard allows it, and reports whether it did.
@@ -90,10 +90,10 @@ func TestGuardRefusesALeaseFromElsewhere(t *testing.T) {
 	require.Equal(t, "b", string(getKey(t, client, "/resource")))
 }
 
-// held is a recipe.Held of anybody's making.
-type held []recipe.Entry
+// held is an owner of entries of anybody's making.
+type held []driver.Entry
 
-func (h held) Entries() []recipe.Entry { return h }
+func (h held) Entries() []driver.Entry { return h }
 
 // TestGuardRefusesAStaleHolder is C7 for a holder that was stopped at the worst moment: it has made its guard, and then
 // nothing of it ran until somebody else had the lock. What it sends now is refused.

@@ -12,9 +12,9 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/recipe"
 )
 
 // A peer is another program's lock on a path.
@@ -89,8 +89,8 @@ func TestPeersStandInOneQueue(t *testing.T) {
 
 			list, err := mu.Participants(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, []recipe.Kind{recipe.Foreign, recipe.Exclusive, recipe.Foreign, recipe.Exclusive},
-				[]recipe.Kind{list[0].Kind, list[1].Kind, list[2].Kind, list[3].Kind})
+			require.Equal(t, []driver.Kind{driver.Foreign, driver.Exclusive, driver.Foreign, driver.Exclusive},
+				[]driver.Kind{list[0].Kind, list[1].Kind, list[2].Kind, list[3].Kind})
 			require.Equal(t, []bool{true, false, false, false},
 				[]bool{list[0].Held, list[1].Held, list[2].Held, list[3].Held})
 

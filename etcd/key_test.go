@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
-var kinds = []recipe.Kind{recipe.Exclusive, recipe.Write, recipe.Read, recipe.Permit, recipe.Candidate}
+var allKinds = []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Permit, driver.Candidate}
 
 // made is a key as the server shows it when it was made.
 func made(key, value string) *mvccpb.KeyValue {
@@ -20,9 +20,9 @@ func made(key, value string) *mvccpb.KeyValue {
 }
 
 func TestKeysSayWhatTheyAre(t *testing.T) {
-	for _, kind := range kinds {
+	for _, kind := range allKinds {
 		for _, units := range []int64{1, 2, 10, 12345, math.MaxInt64} {
-			if kind != recipe.Permit && units > 1 {
+			if kind != driver.Permit && units > 1 {
 				continue
 			}
 			key := newKey("/a/b", kind, units)
@@ -42,7 +42,7 @@ func TestKeysSayWhatTheyAre(t *testing.T) {
 func TestNoTwoKeysAreAlike(t *testing.T) {
 	seen := map[string]bool{}
 	for range 10_000 {
-		key := newKey("/a", recipe.Exclusive, 1)
+		key := newKey("/a", driver.Exclusive, 1)
 		require.False(t, seen[key])
 		seen[key] = true
 	}
@@ -56,7 +56,7 @@ func TestStrangersKeysAreForeign(t *testing.T) {
 	} {
 		e, ok := parseEntry("/a", made("/a/"+name, "v"))
 		require.True(t, ok, "%q", name)
-		require.Equal(t, recipe.Foreign, e.Kind, "%q", name)
+		require.Equal(t, driver.Foreign, e.Kind, "%q", name)
 		require.EqualValues(t, 1, e.Units, "%q", name)
 	}
 	for _, key := range []string{"/a", "/b/m-x", "/a/b/m-x", "/a/m-x/", "/a//m-x", "a/m-x", "/ab/m-x", ""} {
@@ -67,20 +67,20 @@ func TestStrangersKeysAreForeign(t *testing.T) {
 
 // TestWriterThatWasPutAgainReads: the key says writer for ever.
 func TestWriterThatWasPutAgainReads(t *testing.T) {
-	kv := made(newKey("/a", recipe.Write, 1), "")
+	kv := made(newKey("/a", driver.Write, 1), "")
 	e, ok := parseEntry("/a", kv)
 	require.True(t, ok)
-	require.Equal(t, recipe.Write, e.Kind)
+	require.Equal(t, driver.Write, e.Kind)
 	kv.ModRevision++
 	e, ok = parseEntry("/a", kv)
 	require.True(t, ok)
-	require.Equal(t, recipe.Read, e.Kind)
+	require.Equal(t, driver.Read, e.Kind)
 }
 
 // TestEveryKeyOfAQueueIsInItsRange: a prefix that ends in a slash is nobody else's.
 func TestEveryKeyOfAQueueIsInItsRange(t *testing.T) {
-	require.True(t, strings.HasPrefix(newKey("/a", recipe.Read, 1), prefix("/a")))
-	require.False(t, strings.HasPrefix(newKey("/ab", recipe.Read, 1), prefix("/a")))
+	require.True(t, strings.HasPrefix(newKey("/a", driver.Read, 1), prefix("/a")))
+	require.False(t, strings.HasPrefix(newKey("/ab", driver.Read, 1), prefix("/a")))
 }
 
 // FuzzKey: the keys under a path are anybody's.
@@ -93,7 +93,7 @@ func FuzzKey(f *testing.F) {
 		require.Equal(t, !strings.Contains(name, "/"), ok)
 		if ok {
 			require.Positive(t, e.Units)
-			if e.Kind == recipe.Foreign {
+			if e.Kind == driver.Foreign {
 				require.EqualValues(t, 1, e.Units)
 			} else {
 				// There is one way to write it.
@@ -101,10 +101,10 @@ func FuzzKey(f *testing.F) {
 			}
 		}
 		if units > 0 {
-			key := newKey("/q", recipe.Permit, units)
+			key := newKey("/q", driver.Permit, units)
 			e, ok := parseEntry("/q", made(key, ""))
 			require.True(t, ok)
-			require.Equal(t, recipe.Permit, e.Kind)
+			require.Equal(t, driver.Permit, e.Kind)
 			require.Equal(t, units, e.Units)
 		}
 	})
@@ -117,7 +117,7 @@ func FuzzValue(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, words []byte, seconds, nanos int64) {
 		// As it came from a stranger.
-		for _, kind := range append(kinds, recipe.Foreign) {
+		for _, kind := range append(allKinds, driver.Foreign) {
 			e, ok := parseEntry("/q", made("/q/x", string(words)))
 			require.True(t, ok)
 			require.LessOrEqual(t, len(e.Value), len(words))
@@ -129,10 +129,10 @@ func FuzzValue(f *testing.F) {
 		if year := now.UTC().Year(); year < 0 || year > 9999 {
 			return // the format has no word for it
 		}
-		for _, kind := range kinds {
+		for _, kind := range allKinds {
 			parsed, since := parseValue(kind, []byte(makeValue(kind, words, now)))
 			require.Equal(t, string(words), string(parsed))
-			if kind == recipe.Candidate {
+			if kind == driver.Candidate {
 				require.True(t, since.IsZero())
 			} else {
 				require.True(t, now.Equal(since), "%v, not %v", since, now)

@@ -11,7 +11,6 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
-	"github.com/farsync/farsync/recipe"
 )
 
 // TestLeaseEndsBeforeTheNextHolderIsGranted is C5 and C6: a holder that is cut off from the server has lost its lease,
@@ -29,7 +28,7 @@ func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range holders {
 		proxy := embedtest.NewProxy(t, server.Endpoint())
-		store := newStore(t, "http://"+proxy.Addr(), &etcd.Options{TTL: ttl})
+		store := newStore(t, "http://"+proxy.Addr(), &etcd.Options{Options: farsync.Options{TTL: ttl}})
 		path := fmt.Sprint("/cut/", i)
 		lease, err := farsync.NewMutex(store, path).Lock(t.Context())
 		require.NoError(t, err)
@@ -55,7 +54,7 @@ func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
 				t.Errorf("cut %d: token %d after %d", i, after.Token(), lease.Token())
 			}
 			// By the clock, however late this goroutine is.
-			if kept := now.Sub(lease.Deadline()); kept < recipe.Margin(ttl) {
+			if kept := now.Sub(lease.Deadline()); kept < ttl/20 {
 				t.Errorf("cut %d: the next holder is granted %v after the deadline", i, kept)
 			}
 			margins[i] = now.Sub(<-over)

@@ -42,12 +42,12 @@ func clientOf(t testing.TB, config clientv3.Config) *clientv3.Client {
 }
 
 // newStore returns a Store on a client of its own, closed by t.
-func newStore(t testing.TB, endpoint string, options *etcd.Options, dial ...grpc.DialOption) *etcd.Store {
+func newStore(t testing.TB, endpoint string, options *etcd.Options, dial ...grpc.DialOption) *farsync.Store {
 	return storeOn(t, newClient(t, endpoint, dial...), options)
 }
 
 // storeOn returns a Store on the client, closed by t.
-func storeOn(t testing.TB, client *clientv3.Client, options *etcd.Options) *etcd.Store {
+func storeOn(t testing.TB, client *clientv3.Client, options *etcd.Options) *farsync.Store {
 	store, err := etcd.Open(t.Context(), client, options)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
@@ -118,6 +118,7 @@ type counter struct {
 	watches, events, compactions   atomic.Int64
 	answers                        atomic.Int64
 	late                           atomic.Int64 // watches that were to begin at a revision
+	renewals, progress             atomic.Int64 // requests for them
 }
 
 func (c *counter) dial() []grpc.DialOption {
@@ -171,9 +172,9 @@ func (c *counter) sinceWhen(t testing.TB, method string, n int) map[string]int {
 }
 
 // awaitQueue waits until n are in the queue.
-func awaitQueue(t testing.TB, store recipe.Store, path string, n int) {
+func awaitQueue(t testing.TB, store *farsync.Store, path string, n int) {
 	require.Eventually(t, func() bool {
-		entries, err := store.Entries(t.Context(), path)
+		entries, _, err := recipe.Queue{Store: store, Path: path}.List(t.Context(), 0)
 		return err == nil && len(entries) == n
 	}, 30*time.Second, time.Millisecond)
 }
@@ -231,6 +232,12 @@ type countedStream struct {
 }
 
 func (s *countedStream) SendMsg(m any) error {
+	if _, ok := m.(*pb.LeaseKeepAliveRequest); ok {
+		s.renewals.Add(1)
+	}
+	if r, ok := m.(*pb.WatchRequest); ok && r.GetProgressRequest() != nil {
+		s.progress.Add(1)
+	}
 	if r, ok := m.(*pb.WatchRequest); ok && r.GetCreateRequest() != nil {
 		s.watches.Add(1)
 		if r.GetCreateRequest().StartRevision > 0 {

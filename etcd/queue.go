@@ -1,312 +1,302 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
+	"strings"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
-// pageSize is how many keys a join is shown: enough for the whole of most queues, so that no further read is needed to
-// know what is ahead, and few enough that a long queue does not hold up the server's writes.
-const pageSize = 128
+const (
+	// pageSize is how many keys Create is shown: enough for the whole of most queues, so that no further read is needed
+	// to know what is ahead, and few enough that a long queue does not hold up the server's writes.
+	pageSize = 128
+	// surveyPage is how many keys one read of Survey returns.
+	surveyPage = 512
+)
 
-// Join makes the entry's key in one transaction, which also shows the beginning of the queue in key order. If that is
-// all there is, no further read is needed to know what is ahead. If the session ends meanwhile, Join begins again in
-// the next: what it made went with the session.
-func (s *Store) Join(ctx context.Context, r recipe.Request) (recipe.Entry, []recipe.Entry, error) {
-	if err := recipe.CheckValue(r.Value); err != nil {
-		return recipe.Entry{}, nil, err
-	}
-	var e recipe.Entry
-	var blockers []recipe.Entry
-	err := s.keeper.InSession(ctx, func(ctx context.Context, in *session) (err error) {
-		e, blockers, err = s.join(ctx, r, in)
-		return err
-	})
-	return e, blockers, err
-}
-
-func (s *Store) join(ctx context.Context, r recipe.Request, in *session) (recipe.Entry, []recipe.Entry, error) {
-	now := time.Now()
-	value := r.Value
-	if value == nil {
-		value = []byte(s.options.Holder)
-	}
-	e := recipe.Entry{
-		Queue: r.Queue, ID: newKey(r.Queue, r.Kind, r.Units), Kind: r.Kind, Units: r.Units,
-		Value: value, Since: now, Session: in.Session,
-	}
-	txn := joinTxn(e, r, makeValue(r.Kind, value, now), in.id)
-	var resp *clientv3.TxnResponse
-	attempts, err := s.retry(ctx, func(ctx context.Context) (err error) {
-		resp, err = s.client.Txn(ctx).If(txn.compare...).Then(txn.make...).Else(txn.look...).Commit()
-		return err
-	})
-	if err != nil {
-		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-			in.End(errExpired)
-		}
-		if attempts > 1 || !refused(err) {
-			s.removeBehind(e, true)
-		}
-		return recipe.Entry{}, nil, err
-	}
-	if attempts > 1 {
-		s.suspects.Store(e.ID, time.Now())
-	}
-	var size []*mvccpb.KeyValue // of a queue of permits
-	if r.Kind == recipe.Permit {
-		size = resp.Responses[len(resp.Responses)-1].GetResponseRange().Kvs
-	}
-	shown := resp.Responses[0].GetResponseRange() // if the key was there, itself
-	switch {
-	case resp.Succeeded:
-		e.Revision = resp.Header.Revision
-		shown = resp.Responses[1].GetResponseRange()
-	case len(shown.Kvs) > 0:
-		e.Revision = shown.Kvs[0].CreateRevision
-	default:
-		// The queue has no size yet or another, so nothing was made; but an earlier attempt may find it with ours, later.
-		if attempts > 1 {
-			s.removeBehind(e, true)
-		}
-		return s.joinAnew(ctx, r, in)
-	}
-	var blockers []recipe.Entry
-	if resp.Succeeded && !shown.More {
-		blockers, err = apply(e, r.Rule, ahead(e, shown.Kvs), size)
-	} else {
-		blockers, err = s.blockers(ctx, e, r.Rule)
-	}
-	if err != nil {
-		s.removeBehind(e, attempts > 1)
-		return recipe.Entry{}, nil, err
-	}
-	return e, blockers, nil
-}
-
-// A txn is what a transaction consists of.
-type txn struct {
-	compare    []clientv3.Cmp
-	make, look []clientv3.Op
-}
-
-// joinTxn makes e's key, and shows the beginning of the queue and the size of one of permits. The comparison makes it
-// safe to send again: whichever attempt arrives first makes the key, and the others, finding it, tell that it is
-// there.
-func joinTxn(e recipe.Entry, r recipe.Request, value string, lease clientv3.LeaseID) txn {
+// Create puts the entry's key in one transaction, which also shows the beginning of the queue in key order. If that is
+// all there is, no further read is needed to know what is ahead.
+//
+// The comparison makes it safe to send again: whichever attempt arrives first makes the key, and the others, finding it,
+// tell that it is there.
+func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driver.View, error) {
 	t := txn{
 		compare: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.ID), "=", 0)},
-		make: []clientv3.Op{
-			clientv3.OpPut(e.ID, value, clientv3.WithLease(lease)),
-			clientv3.OpGet(prefix(r.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
+		then: []clientv3.Op{
+			clientv3.OpPut(e.ID, makeValue(e.Kind, e.Value, e.Since), clientv3.WithLease(s.lease)),
+			clientv3.OpGet(prefix(e.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
 		},
-		look: []clientv3.Op{clientv3.OpGet(e.ID, clientv3.WithKeysOnly())},
+		other: []clientv3.Op{clientv3.OpGet(e.ID, clientv3.WithKeysOnly())},
 	}
-	if r.Kind == recipe.Permit {
-		t.compare = append(t.compare, declaredIs(r.Queue, r.Size)...)
-		t.make = append(t.make, clientv3.OpGet(r.Queue))
-		t.look = append(t.look, clientv3.OpGet(r.Queue))
+	if e.Kind == driver.Permit {
+		t.then = append(t.then, clientv3.OpGet(e.Queue))
+		t.other = append(t.other, clientv3.OpGet(e.Queue))
 	}
-	return t
-}
-
-// joinAnew declares the size of the queue and joins again.
-func (s *Store) joinAnew(ctx context.Context, r recipe.Request, in *session) (recipe.Entry, []recipe.Entry, error) {
-	if err := s.declare(ctx, r.Queue, r.Size); err != nil {
-		return recipe.Entry{}, nil, err
+	resp, err := s.commit(ctx, t)
+	if errors.Is(err, rpctypes.ErrNoSpace) && attempt == 0 {
+		// The transaction that exceeds the quota is carried out, and answered so all the same. Those after it are not.
+		err = outcomeError{err, driver.Unknown}
 	}
-	return s.join(ctx, r, in)
-}
-
-// apply applies the rule: that of permits with the size of their queue.
-func apply(e recipe.Entry, r recipe.Rule, list []recipe.Entry, size []*mvccpb.KeyValue) ([]recipe.Entry, error) {
-	if e.Kind != recipe.Permit {
-		return r.Blockers(e, list), nil
-	}
-	_, current, err := parseSize(size)
 	if err != nil {
-		return nil, err
+		return driver.View{}, err
 	}
-	return recipe.Sized(e, list, recipe.Entry{
-		Queue: e.Queue, ID: e.Queue, Kind: recipe.Size, Units: current, Revision: size[0].ModRevision,
-	})
+	v := driver.View{Self: e, Resent: resp.resent}
+	if e.Kind == driver.Permit {
+		v.Register = register(first(resp.read(len(resp.Responses) - 1).Kvs))
+	}
+	if !resp.Succeeded {
+		kv := first(resp.read(0).Kvs)
+		v.Self.Revision, v.Self.Version = kv.GetCreateRevision(), kv.GetModRevision()
+		return v, nil
+	}
+	v.Self.Revision, v.Self.Version = resp.Header.Revision, resp.Header.Revision
+	if page := resp.read(1); !page.More {
+		v.All, v.Entries = true, ahead(v.Self, page.Kvs)
+	}
+	return v, nil
 }
 
-// ahead returns the entries among the keys that were made before e, oldest first. If the keys are all those of the
-// queue, Ahead is what it says; if only the nearest, it is 0.
-func ahead(e recipe.Entry, kvs []*mvccpb.KeyValue) []recipe.Entry {
-	var list []recipe.Entry
+// ahead returns the entries among the keys that were made before e, oldest first; all of them if e is only about to join.
+func ahead(e driver.Entry, kvs []*mvccpb.KeyValue) []driver.Entry {
+	var list []driver.Entry
 	for _, kv := range kvs {
-		if kv.CreateRevision >= e.Revision {
+		if e.ID != "" && kv.CreateRevision >= e.Revision {
 			continue
 		}
 		if other, ok := parseEntry(e.Queue, kv); ok {
 			list = append(list, other)
 		}
 	}
-	sortByRevision(list)
+	slices.SortFunc(list, byRevision)
 	for i := range list {
-		list[i].Ahead = i
+		list[i].Ahead = i // of the nearest alone it is not known, and 0 says so
 	}
 	return list
 }
 
-func sortByRevision(list []recipe.Entry) {
-	slices.SortFunc(list, func(a, b recipe.Entry) int {
-		// No two keys of a queue share a create revision unless one transaction of somebody else's made both.
-		if a.Revision != b.Revision {
-			return int(min(max(a.Revision-b.Revision, -1), 1))
-		}
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+// byRevision orders the entries of a queue. No two keys share a create revision unless one transaction of another
+// program made both.
+func byRevision(a, b driver.Entry) int {
+	return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.ID, b.ID))
 }
 
-// Blockers reads what is ahead of e and e itself in one request, outside of any transaction: the server sorts for it,
-// which must not hold up its writes.
-func (s *Store) Blockers(ctx context.Context, e recipe.Entry, r recipe.Rule) ([]recipe.Entry, error) {
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	if err := e.Session.Err(); err != nil {
-		return nil, s.keeper.Verdict(ctx, fmt.Errorf("%w: %w", recipe.ErrGone, err))
-	}
-	in, unbind := e.Session.Bind(in)
-	defer unbind()
-	list, err := s.blockers(in, e, r)
-	if over := e.Session.Err(); over != nil {
-		err = fmt.Errorf("%w: %w", recipe.ErrGone, over)
-	}
-	if err != nil {
-		return nil, s.keeper.Verdict(ctx, err)
-	}
-	return list, nil
-}
-
-func (s *Store) blockers(ctx context.Context, e recipe.Entry, r recipe.Rule) ([]recipe.Entry, error) {
+// Ahead reads what is ahead of e and e itself in one request. The server sorts for it, and must not hold up its writes
+// meanwhile, so the request is no transaction unless a register is read with it; one that only reads is not written to
+// the server's log.
+//
+// For an entry that is about to join the keys are read with their leases, which a read of keys alone does not show.
+func (s *session) Ahead(ctx context.Context, e driver.Entry, nearest bool) (driver.View, error) {
 	options := []clientv3.OpOption{
-		clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(e.Revision),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend),
+		clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend),
 	}
-	if r.Nearest() {
-		resp, err := s.get(ctx, prefix(e.Queue), append(options, clientv3.WithLimit(2))...)
-		if err != nil {
-			return nil, err
-		}
-		list := ahead(e, resp.Kvs)
-		if len(resp.Kvs) < 2 || len(list) > 0 {
-			return decide(e, r, resp.Kvs, list, nil)
-		}
+	limit := int64(1)
+	if e.ID != "" {
+		options = append(options, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(e.Revision))
+		limit = 2
+	}
+	if nearest {
+		options = append(options, clientv3.WithLimit(limit))
+	}
+	v := driver.View{Self: e}
+	resp, err := s.read(ctx, &v, options)
+	if err != nil {
+		return driver.View{}, err
+	}
+	v.Entries, v.All = ahead(e, resp.Kvs), !resp.More
+	if nearest && !v.All && len(v.Entries) == 0 {
 		// The nearest key is not an entry of this queue. The nearest that is may be anywhere.
+		return s.Ahead(ctx, e, false)
 	}
-	if e.Kind != recipe.Permit {
-		resp, err := s.get(ctx, prefix(e.Queue), options...)
-		if err != nil {
-			return nil, err
+	if e.ID == "" {
+		return v, leaseless(e.Queue, resp.Kvs)
+	}
+	for _, kv := range resp.Kvs {
+		if string(kv.Key) == e.ID && kv.CreateRevision == e.Revision {
+			now, _ := parseEntry(e.Queue, kv)
+			v.Self.Kind, v.Self.Version = now.Kind, now.Version
+			return v, nil
 		}
-		return decide(e, r, resp.Kvs, ahead(e, resp.Kvs), nil)
 	}
-	var resp *clientv3.TxnResponse
-	_, err := s.retry(ctx, func(ctx context.Context) (err error) {
-		// One that only reads is not written to the log.
-		resp, err = s.client.Txn(ctx).
-			Then(clientv3.OpGet(prefix(e.Queue), options...), clientv3.OpGet(e.Queue)).Commit()
-		return err
+	return driver.View{}, driver.ErrGone
+}
+
+// read reads keys of the queue of v.Self, and for a Permit the register, at one revision.
+func (s *session) read(ctx context.Context, v *driver.View, options []clientv3.OpOption) (*pb.RangeResponse, error) {
+	if v.Self.Kind != driver.Permit {
+		resp, err := s.get(ctx, prefix(v.Self.Queue), options...)
+		return (*pb.RangeResponse)(resp), err
+	}
+	resp, err := s.commit(ctx, txn{
+		then: []clientv3.Op{clientv3.OpGet(prefix(v.Self.Queue), options...), clientv3.OpGet(v.Self.Queue)},
 	})
 	if err != nil {
 		return nil, err
 	}
-	kvs := resp.Responses[0].GetResponseRange().Kvs
-	return decide(e, r, kvs, ahead(e, kvs), resp.Responses[1].GetResponseRange().Kvs)
+	v.Register = register(first(resp.read(1).Kvs))
+	return resp.read(0), nil
 }
 
-// decide applies the rule if e itself is among the keys that were read.
-func decide(
-	e recipe.Entry, r recipe.Rule, kvs []*mvccpb.KeyValue, list []recipe.Entry, size []*mvccpb.KeyValue,
-) ([]recipe.Entry, error) {
+// leaseless refuses a queue with a key that nothing will ever remove: it would block the queue for ever.
+func leaseless(queue string, kvs []*mvccpb.KeyValue) error {
 	for _, kv := range kvs {
-		if string(kv.Key) == e.ID && kv.CreateRevision == e.Revision {
-			return apply(e, r, list, size)
+		if _, ok := parseEntry(queue, kv); ok && kv.Lease == 0 {
+			return leaselessError(kv.Key)
 		}
 	}
-	return nil, recipe.ErrGone
+	return nil
 }
 
-// get reads until it is answered. Reads are linearizable: they wait for a quorum, and see every write that was
-// acknowledged before.
-func (s *Store) get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	var resp *clientv3.GetResponse
-	_, err := s.retry(ctx, func(ctx context.Context) (err error) {
-		resp, err = s.client.Get(ctx, key, options...)
-		return err
+// List reads the queue with its values. It refuses one with a key that has no lease.
+func (s *session) List(ctx context.Context, queue string, limit int) (driver.View, error) {
+	options := []clientv3.OpOption{clientv3.WithPrefix()}
+	if limit > 0 {
+		options = append(options, clientv3.WithLimit(int64(limit)),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	}
+	resp, err := s.get(ctx, prefix(queue), options...)
+	if err != nil {
+		return driver.View{}, err
+	}
+	v := driver.View{Entries: ahead(driver.Entry{Queue: queue}, resp.Kvs), All: !resp.More}
+	if !v.All && len(v.Entries) < limit {
+		return s.List(ctx, queue, 0) // some of the keys belong to other queues
+	}
+	return v, leaseless(queue, resp.Kvs)
+}
+
+// Find reads the key of e.
+func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error) {
+	kv, err := s.key(ctx, e.ID)
+	if err == nil && (kv == nil || e.Revision != 0 && kv.CreateRevision != e.Revision) {
+		err = driver.ErrGone
+	}
+	if err != nil {
+		return driver.Entry{}, err
+	}
+	now, _ := parseEntry(e.Queue, kv)
+	return now, nil
+}
+
+// Replace puts the entry's key once more: its create revision, and with it its place, stays. A writer's key that was put
+// again is a reader's from then on, so its value cannot be changed without that.
+func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, value []byte) (driver.Entry, error) {
+	if e.Kind == driver.Write && k != driver.Read {
+		_, err := s.Find(ctx, e)
+		return driver.Entry{}, cmp.Or(err, errors.ErrUnsupported)
+	}
+	put := clientv3.OpPut(e.ID, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())
+	if value != nil {
+		put = clientv3.OpPut(e.ID, makeValue(k, value, e.Since), clientv3.WithIgnoreLease())
+	}
+	resp, err := s.commit(ctx, txn{
+		compare: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.ID), "=", e.Version)},
+		then:    []clientv3.Op{put},
+		other:   []clientv3.Op{clientv3.OpGet(e.ID, clientv3.WithKeysOnly())},
 	})
-	return resp, err
+	switch {
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		// As in Create; but the answer shows that it is over, so a look tells.
+		if now, lost := s.Find(ctx, e); lost != nil || now.Version != e.Version {
+			err = outcomeError{err, driver.Unknown}
+		}
+		return driver.Entry{}, err
+	case err != nil:
+		return driver.Entry{}, err
+	case resp.Succeeded:
+		e.Kind, e.Version = k, resp.Header.Revision
+		if value != nil {
+			e.Value = value
+		}
+		return e, nil
+	case len(resp.read(0).Kvs) == 0:
+		return driver.Entry{}, driver.ErrGone
+	default:
+		return driver.Entry{}, driver.ErrConflict
+	}
 }
 
-// Peek reads one key of the queue, which is all there is to know for a rule that any entry blocks.
-func (s *Store) Peek(ctx context.Context, r recipe.Request) ([]recipe.Entry, error) {
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	list, more, err := s.list(in, r.Queue, clientv3.WithLimit(1))
-	if err == nil && more && (len(list) == 0 || !r.Rule.Nearest()) {
-		// What was shown belongs to another queue, or does not decide.
-		list, _, err = s.list(in, r.Queue)
-	}
+// Delete deletes the entry's key. The key is no other entry's, so it needs no comparison, and no look either at what an
+// attempt of unknown outcome has made.
+func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (driver.View, bool, error) {
+	ctx, r, err := s.request(ctx)
 	if err != nil {
-		return nil, s.keeper.Verdict(ctx, err)
+		return driver.View{}, false, err
 	}
-	e := recipe.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
-	if r.Kind != recipe.Permit {
-		return r.Rule.Blockers(e, list), nil
+	resp, err := r.KV().Delete(ctx, e.ID)
+	if err := r.result(err); err != nil {
+		return driver.View{}, false, err
 	}
-	size, err := s.get(in, r.Queue)
-	if err != nil {
-		return nil, s.keeper.Verdict(ctx, err)
-	}
-	if declared, _, err := parseSize(size.Kvs); err != nil || declared != r.Size {
-		return nil, nil // Join sees to it
-	}
-	return apply(e, r.Rule, list, size.Kvs)
+	return driver.View{Resent: r.resent()}, resp.Deleted > 0, nil
 }
 
-// Entries reads the queue whole, with values.
-func (s *Store) Entries(ctx context.Context, queue string) ([]recipe.Entry, error) {
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	list, _, err := s.list(in, queue)
+// Register reads the key that is the path of the queue.
+func (s *session) Register(ctx context.Context, queue string) (driver.Register, error) {
+	kv, err := s.key(ctx, queue)
+	return register(kv), err
+}
+
+// register returns the register that the key of a queue's path is.
+func register(kv *mvccpb.KeyValue) driver.Register {
+	return driver.Register{Value: string(kv.GetValue()), Version: kv.GetModRevision()}
+}
+
+// SetRegister puts that key, without a lease: a size outlives its users.
+func (s *session) SetRegister(ctx context.Context, queue, value string, version int64, head driver.Entry) (int64, error) {
+	t := txn{
+		compare: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(queue), "=", version)},
+		then:    []clientv3.Op{clientv3.OpPut(queue, value)},
+		failed:  driver.ErrConflict,
+	}
+	if head.ID != "" {
+		t.compare = append(t.compare, created(head))
+	}
+	resp, err := s.commit(ctx, t)
 	if err != nil {
-		return nil, s.keeper.Verdict(ctx, err)
+		return 0, err
+	}
+	return resp.Header.Revision, nil
+}
+
+// Survey reads all keys below the prefix, page by page at one revision, for the order of keys is not that of paths: the
+// keys of /a/b stand among those of /a. Keys without a lease are no entries, but data of other programs, and registers.
+func (s *session) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
+	from, end := max(prefix, after, "/"), clientv3.GetPrefixRangeEnd(max(prefix, "/"))
+	options := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(surveyPage)}
+	var list []driver.Entry
+	for revision := int64(0); ; {
+		resp, err := s.get(ctx, from, append(options, clientv3.WithRev(revision))...)
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range resp.Kvs {
+			queue := queueOf(string(kv.Key))
+			if kv.Lease != 0 && queue > after && strings.HasPrefix(queue, prefix) && !isAsk(queue) {
+				e, _ := parseEntry(queue, kv)
+				list = append(list, e)
+			}
+		}
+		if !resp.More {
+			break
+		}
+		revision = resp.Header.Revision
+		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
+	}
+	slices.SortFunc(list, func(a, b driver.Entry) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), byRevision(a, b))
+	})
+	for i := range list {
+		if limit > 0 && i >= limit && list[i].Queue != list[i-1].Queue {
+			return list[:i], nil
+		}
 	}
 	return list, nil
-}
-
-// list reads entries of the queue, oldest first. It refuses a queue with a key that would block it for ever.
-func (s *Store) list(ctx context.Context, queue string, options ...clientv3.OpOption) (list []recipe.Entry, more bool, err error) {
-	resp, err := s.get(ctx, prefix(queue), append(options, clientv3.WithPrefix())...)
-	if err != nil {
-		return nil, false, err
-	}
-	for _, kv := range resp.Kvs {
-		e, ok := parseEntry(queue, kv)
-		if !ok {
-			continue
-		}
-		if kv.Lease == 0 {
-			return nil, false, leaselessError(e.ID)
-		}
-		e.Version = kv.ModRevision
-		list = append(list, e)
-	}
-	sortByRevision(list)
-	return list, resp.More, nil
 }

@@ -3,118 +3,112 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
-// openFor bounds one attempt to open a session.
-const openFor = 5 * time.Second
-
-// A session is an etcd lease and what is known of it.
+// A session is an etcd lease.
 type session struct {
-	*recipe.Session
-	id clientv3.LeaseID
+	*service
+	lease clientv3.LeaseID
+	life  context.Context // done when the session or the client is, with the cause
+	end   context.CancelCauseFunc
+
+	mu      sync.Mutex
+	ttl     time.Duration
+	from    time.Time    // Invariant: it never moves back.
+	atRest  *keepalive   // between two renewals
+	aside   []*keepalive // those that have not answered yet
+	silent  string       // the address of the member that has not answered
+	watches *watching    // the stream on which watches are set up
+	vain    int          // streams that were given up for missed requests
+
+	tasks     sync.WaitGroup // the goroutines of keepalives
+	impatient atomic.Int32   // setups of watches that have failed in a row
 }
 
-// openSession asks the server for a lease. The session's time counts from before the request was sent: the server
-// cannot have begun to count earlier. If the answer is lost, a lease without keys runs out by itself.
-func (s *Store) openSession(ctx context.Context) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, openFor)
-	defer cancel()
-	sent := time.Now()
-	resp, err := s.client.Grant(ctx, int64(s.options.TTL/time.Second))
-	if err != nil {
-		s.reconnect()
-		return nil, err
+var _ driver.Session = (*session)(nil)
+
+func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time.Time) *session {
+	in := &session{service: s, lease: lease, ttl: ttl, from: sent}
+	in.life, in.end = context.WithCancelCause(s.outgoing(s.client.Ctx()))
+	in.watches = newWatching(in.life, 0)
+	return in
+}
+
+// ended is nil while the session is alive, as far as is known here.
+func (s *session) ended() error { return context.Cause(s.life) }
+
+// NewID returns a key.
+func (s *session) NewID(queue string, k driver.Kind, units int64) string {
+	return newKey(queue, k, units)
+}
+
+// Granted returns the TTL of the last answer, and when its request was sent.
+func (s *session) Granted() (ttl time.Duration, from time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ttl, s.from
+}
+
+// Over is closed when the lease is known to be over, and when the client is closed: nothing would ever answer again.
+func (s *session) Over() <-chan struct{} { return s.life.Done() }
+
+// Reset has gRPC connect now where it is not connected. By itself it waits longer after each attempt that fails, soon
+// longer than what is left of the session when the server is back. Connections that stand are the user's.
+func (s *session) Reset() { s.client.ActiveConnection().ResetConnectBackoff() }
+
+// Close ends everything here, and then revokes the lease, which deletes its keys.
+func (s *session) Close(ctx context.Context) error {
+	s.Drop()
+	if err := s.client.Ctx().Err(); err != nil {
+		return fmt.Errorf("the etcd client was closed: %w", err) // it would ask itself until ctx ends
 	}
-	ttl := time.Duration(resp.TTL) * time.Second
-	return &session{recipe.NewSession(ttl, deadline(sent, ttl)), resp.ID}, nil
-}
-
-// deadline is until when a lease is certainly kept after a renewal that was sent then.
-func deadline(sent time.Time, ttl time.Duration) time.Time {
-	return sent.Add(ttl - recipe.Margin(ttl))
-}
-
-// revoke ends the session at the server, after it has ended here. It does not try for long on a client that is closed.
-func (s *Store) revoke(current *session) error {
-	ctx, cancel := context.WithTimeout(s.client.Ctx(), current.TTL()/3)
-	defer cancel()
-	_, err := s.client.Revoke(ctx, current.id)
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+	_, err := s.leases.LeaseRevoke(s.outgoing(ctx), &pb.LeaseRevokeRequest{ID: int64(s.lease)})
+	if err = rpctypes.Error(err); errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil
 	}
 	return err
 }
 
-// keepAlive renews the session until it is over. One stream serves for as long as it works; a renewal that is not
-// acknowledged within a third of the TTL ends the stream, and the next may come to another member.
-func (s *Store) keepAlive(ctx context.Context, current *session) {
-	ctx, cancel := current.Bind(ctx)
-	defer cancel()
-	for {
-		err := s.renew(ctx, current)
-		// The session first: ctx ends with it, but a moment later.
-		if current.Err() != nil || ctx.Err() != nil {
-			return
-		}
-		if s.keeper.Announce(recipe.Suspended) {
-			s.options.Logger.Warn("session suspended", "lease", current.id, "error", err)
-		}
-		s.reconnect()
-		if recipe.Pause(ctx, min(current.TTL()/20, time.Second)) != nil {
-			return
-		}
-	}
+// Drop ends all streams and calls of the session.
+func (s *session) Drop() {
+	s.mu.Lock()
+	s.end(errEnded) // under mu, so that no stream is opened from here on
+	s.mu.Unlock()
+	s.tasks.Wait()
 }
 
-// reconnect has gRPC connect now where it is not connected. By itself it waits longer after each attempt that fails,
-// soon longer than what is left of the session when the server is back.
-func (s *Store) reconnect() { s.client.ActiveConnection().ResetConnectBackoff() }
-
-// renew renews the session over one stream until something fails.
-func (s *Store) renew(ctx context.Context, current *session) error {
-	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
-	defer cancel(nil)
-	overdue := time.AfterFunc(current.TTL()/3, func() { cancel(errOverdue) })
-	defer overdue.Stop()
-	stream, err := s.leases.LeaseKeepAlive(ctx)
+// Owned asks which keys are attached to the lease. The leader answers, when it has carried out all that was committed, so
+// it knows every key that any member has confirmed. The entries have no revision: the answer has none.
+func (s *session) Owned(ctx context.Context, queues []string) ([]driver.Entry, error) {
+	if err := s.ended(); err != nil {
+		return nil, err
+	}
+	resp, err := s.client.TimeToLive(s.outgoing(ctx), s.lease, clientv3.WithAttachedKeys())
+	if err == nil && resp.TTL < 0 {
+		s.end(errExpired)
+		err = errExpired
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for {
-		// One request at a time, so that an answer is never taken for that of a later request.
-		sent := time.Now()
-		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(current.id)}); err != nil {
-			return err
+	var list []driver.Entry
+	for _, key := range resp.Keys {
+		if queue := queueOf(string(key)); slices.Contains(queues, queue) {
+			e, _ := parseEntry(queue, &mvccpb.KeyValue{Key: key})
+			list = append(list, e)
 		}
-		resp, err := stream.Recv()
-		if err != nil {
-			return err
-		}
-		if !overdue.Stop() {
-			return errOverdue
-		}
-		if resp.TTL <= 0 {
-			current.End(errExpired)
-			return errExpired
-		}
-		if !current.Extend(deadline(sent, time.Duration(resp.TTL)*time.Second)) {
-			return current.Err()
-		}
-		if s.keeper.Announce(recipe.Connected) {
-			s.options.Logger.Info("session connected again", "lease", current.id)
-		}
-		if err := recipe.Pause(ctx, current.TTL()/3); err != nil {
-			return err
-		}
-		overdue.Reset(current.TTL() / 3)
 	}
+	return list, nil
 }
-
-var errOverdue = errors.New("a renewal was not acknowledged within a third of the TTL")

@@ -16,32 +16,31 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
-	"github.com/farsync/farsync/recipe"
 )
 
 // short is a TTL at which a Store notices a revoked lease soon: within a third of it.
-var short = &etcd.Options{TTL: 2 * time.Second}
+var short = &etcd.Options{Options: farsync.Options{TTL: 2 * time.Second}}
 
 // states records what a Store's hook is told.
 type states struct {
 	mu   sync.Mutex
-	told []recipe.State
+	told []farsync.State
 }
 
-func (s *states) hook(state recipe.State) {
+func (s *states) hook(state farsync.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told = append(s.told, state)
 }
 
-func (s *states) all() []recipe.State {
+func (s *states) all() []farsync.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.told)
 }
 
 // await waits until the hook was told exactly that.
-func (s *states) await(t testing.TB, want ...recipe.State) {
+func (s *states) await(t testing.TB, want ...farsync.State) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(s.all()) >= len(want) }, soon, time.Millisecond, "%v", s.all())
 	require.Equal(t, want, s.all())
@@ -100,7 +99,7 @@ func TestRevokedWaiterJoinsAgain(t *testing.T) {
 	holder, err := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/again").Lock(t.Context())
 	require.NoError(t, err)
 	var told states
-	waiters := newStore(t, server.Endpoint(), &etcd.Options{TTL: short.TTL, OnState: told.hook})
+	waiters := newStore(t, server.Endpoint(), &etcd.Options{Options: farsync.Options{TTL: short.TTL, OnState: told.hook}})
 	waiter := lockBehind(t, farsync.NewMutex(waiters, "/again"))
 	old := awaitKeys(t, admin, "/again", 2)[1]
 	revokeLeaseOf(t, admin, old)
@@ -108,7 +107,7 @@ func TestRevokedWaiterJoinsAgain(t *testing.T) {
 	require.NotEqual(t, old.Key, again.Key)
 	require.NotEqual(t, old.Lease, again.Lease)
 	require.Empty(t, waiter)
-	told.await(t, recipe.Connected, recipe.Lost, recipe.Connected)
+	told.await(t, farsync.Connected, farsync.Lost, farsync.Connected)
 	require.NoError(t, holder.Release())
 	lease := got(t, waiter)
 	require.Equal(t, again.CreateRevision, lease.Token().Revision())
@@ -142,7 +141,7 @@ func TestRevokedHolderIsTold(t *testing.T) {
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
 	var told states
-	store := newStore(t, server.Endpoint(), &etcd.Options{TTL: short.TTL, OnState: told.hook})
+	store := newStore(t, server.Endpoint(), &etcd.Options{Options: farsync.Options{TTL: short.TTL, OnState: told.hook}})
 	mu := farsync.NewMutex(store, "/told")
 	lease, err := mu.Lock(t.Context())
 	require.NoError(t, err)
@@ -161,7 +160,7 @@ func TestRevokedHolderIsTold(t *testing.T) {
 	require.ErrorIs(t, lease.Release(), farsync.ErrReleased)
 	ended(t, other)
 	require.ErrorIs(t, other.Release(), farsync.ErrLost)
-	told.await(t, recipe.Connected, recipe.Lost, recipe.Connected)
+	told.await(t, farsync.Connected, farsync.Lost, farsync.Connected)
 
 	next, err := mu.TryLock(t.Context())
 	require.NoError(t, err, "the Store and the Mutex stay usable")
@@ -209,22 +208,22 @@ func TestHolderAndWaiterOutliveARestart(t *testing.T) {
 	noLeaks(t)
 	server := embedtest.Etcd(t)
 	var told states
-	holders := newStore(t, server.Endpoint(), &etcd.Options{TTL: 6 * time.Second, OnState: told.hook})
-	waiters := newStore(t, server.Endpoint(), &etcd.Options{TTL: 6 * time.Second})
+	holders := newStore(t, server.Endpoint(), &etcd.Options{Options: farsync.Options{TTL: 6 * time.Second, OnState: told.hook}})
+	waiters := newStore(t, server.Endpoint(), &etcd.Options{Options: farsync.Options{TTL: 6 * time.Second}})
 	holder, err := farsync.NewMutex(holders, "/restart").Lock(t.Context())
 	require.NoError(t, err)
 	waiter := lockBehind(t, farsync.NewMutex(waiters, "/restart"))
 	awaitQueue(t, holders, "/restart", 2)
 
 	server.Kill()
-	told.await(t, recipe.Connected, recipe.Suspended)
+	told.await(t, farsync.Connected, farsync.Suspended)
 	// The rest of the outage: until a third of the TTL is left. The last renewal was up to a third of it ago.
 	select {
 	case <-time.After(time.Until(holder.Deadline()) - 2*time.Second):
 	case <-holder.Done():
 	}
 	require.NoError(t, server.Restart(within(t, soon)))
-	told.await(t, recipe.Connected, recipe.Suspended, recipe.Connected)
+	told.await(t, farsync.Connected, farsync.Suspended, farsync.Connected)
 	require.NoError(t, holder.Err())
 	require.Empty(t, waiter)
 	require.NoError(t, holder.Release())
@@ -232,7 +231,7 @@ func TestHolderAndWaiterOutliveARestart(t *testing.T) {
 	require.Greater(t, lease.Token(), holder.Token())
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Release())
-	require.Equal(t, []recipe.State{recipe.Connected, recipe.Suspended, recipe.Connected}, told.all())
+	require.Equal(t, []farsync.State{farsync.Connected, farsync.Suspended, farsync.Connected}, told.all())
 }
 
 // TestStoreConnectsOftenWhileItsSessionIsAtStake is C5: gRPC by itself waits for a second after the first attempt to
@@ -263,8 +262,8 @@ func TestStoreOutlivesAnOutageLongerThanItsTTL(t *testing.T) {
 	server := embedtest.Etcd(t)
 	admin := newClient(t, server.Endpoint())
 	var told, toldWaiters states
-	holders := newStore(t, server.Endpoint(), &etcd.Options{TTL: 2 * time.Second, OnState: told.hook})
-	waiters := newStore(t, server.Endpoint(), &etcd.Options{TTL: 2 * time.Second, OnState: toldWaiters.hook})
+	holders := newStore(t, server.Endpoint(), &etcd.Options{Options: farsync.Options{TTL: 2 * time.Second, OnState: told.hook}})
+	waiters := newStore(t, server.Endpoint(), &etcd.Options{Options: farsync.Options{TTL: 2 * time.Second, OnState: toldWaiters.hook}})
 	mu := farsync.NewMutex(holders, "/outage")
 	holder, err := mu.Lock(t.Context())
 	require.NoError(t, err)
@@ -275,14 +274,14 @@ func TestStoreOutlivesAnOutageLongerThanItsTTL(t *testing.T) {
 	ended(t, holder)
 	require.ErrorIs(t, holder.Err(), farsync.ErrLost)
 	require.ErrorIs(t, holder.Release(), farsync.ErrLost)
-	toldWaiters.await(t, recipe.Connected, recipe.Suspended, recipe.Lost)
+	toldWaiters.await(t, farsync.Connected, farsync.Suspended, farsync.Lost)
 	require.Empty(t, waiter)
 	require.NoError(t, server.Restart(within(t, soon)))
 	lease := got(t, waiter)
 	require.NoError(t, lease.Err())
 	require.Greater(t, lease.Token().Revision(), old[1].CreateRevision)
-	told.await(t, recipe.Connected, recipe.Suspended, recipe.Lost, recipe.Connected)
-	toldWaiters.await(t, recipe.Connected, recipe.Suspended, recipe.Lost, recipe.Connected)
+	told.await(t, farsync.Connected, farsync.Suspended, farsync.Lost, farsync.Connected)
+	toldWaiters.await(t, farsync.Connected, farsync.Suspended, farsync.Lost, farsync.Connected)
 	behind := lockBehind(t, mu)
 	awaitKeys(t, admin, "/outage", 2)
 	require.NoError(t, lease.Release())

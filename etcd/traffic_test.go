@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -122,8 +123,8 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 func TestThousandMutexesShareOneSession(t *testing.T) {
 	server := embedtest.Etcd(t)
 	var sent counter
-	store := newStore(t, server.Endpoint(), nil, sent.dial()...)
-	other := newStore(t, server.Endpoint(), nil)
+	store := newStore(t, server.Endpoint(), ttl(time.Minute), sent.dial()...)
+	other := newStore(t, server.Endpoint(), ttl(time.Minute))
 	const mutexes = 1000
 	var all sync.WaitGroup
 	for i := range mutexes {
@@ -147,8 +148,8 @@ func TestThousandMutexesShareOneSession(t *testing.T) {
 	leases, err := client.Leases(t.Context())
 	require.NoError(t, err)
 	require.Len(t, leases.Leases, 2, "one of each store")
-	require.EqualValues(t, 1, sent.keepaliveStreams.Load())
-	require.EqualValues(t, mutexes, sent.watches.Load())
+	require.LessOrEqual(t, sent.keepaliveStreams.Load(), int64(1))
+	require.GreaterOrEqual(t, sent.watches.Load(), int64(mutexes)) // more if the server was stalled meanwhile
 	require.Positive(t, sent.watchStreams.Load())
 }
 

@@ -33,9 +33,9 @@ var acquirers = []acquirer{{"Lock", (*farsync.Mutex).Lock}, {"TryLock", (*farsyn
 // A lossy is a Store that loses what it is told to, and a client that sees what is there.
 type lossy struct {
 	*faults
-	store *etcd.Store
+	store *farsync.Store
 	admin *clientv3.Client
-	other *etcd.Store
+	other *farsync.Store
 }
 
 func newLossy(t *testing.T, server *embedtest.EtcdServer, options *etcd.Options) lossy {
@@ -71,7 +71,7 @@ func TestLostJoinIsMadeOnce(t *testing.T) {
 			t.Run(row.name+"/"+by.name, func(t *testing.T) {
 				t.Parallel()
 				path := "/once/" + rand.Text()
-				l := newLossy(t, server, &etcd.Options{TTL: 3 * time.Second})
+				l := newLossy(t, server, &etcd.Options{Options: farsync.Options{TTL: 3 * time.Second}})
 				mu := farsync.NewMutex(l.store, path)
 				before := l.calls(txn)
 				l.next(txn, row.fates...)
@@ -115,7 +115,7 @@ func TestLostJoinIsRemovedBehind(t *testing.T) {
 	} {
 		for _, by := range acquirers {
 			t.Run(row.name+"/"+by.name, func(t *testing.T) {
-				l := newLossy(t, server, &etcd.Options{TTL: 3 * time.Second})
+				l := newLossy(t, server, &etcd.Options{Options: farsync.Options{TTL: 3 * time.Second}})
 				anchor, err := farsync.NewMutex(l.store, "/anchor").Lock(t.Context())
 				require.NoError(t, err)
 				ctx, giveUp := context.WithCancel(t.Context())
@@ -182,7 +182,7 @@ func TestLostDeleteIsNoLoss(t *testing.T) {
 		{"a reply, then a request", []fate{loseReply, loseRequest}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			l := newLossy(t, server, &etcd.Options{TTL: 3 * time.Second})
+			l := newLossy(t, server, &etcd.Options{Options: farsync.Options{TTL: 3 * time.Second}})
 			mu := farsync.NewMutex(l.store, "/delete")
 			lease, err := mu.Lock(within(t, soon))
 			require.NoError(t, err)
@@ -202,13 +202,13 @@ func TestUnconfirmedReleaseGoesOnBehind(t *testing.T) {
 	server := embedtest.Etcd(t)
 	for name, f := range map[string]fate{"the reply": loseReply, "the request": loseRequest} {
 		t.Run(name, func(t *testing.T) {
-			l := newLossy(t, server, &etcd.Options{TTL: 3 * time.Second})
+			l := newLossy(t, server, &etcd.Options{Options: farsync.Options{TTL: 3 * time.Second}})
 			mu := farsync.NewMutex(l.store, "/unconfirmed")
 			lease, err := mu.Lock(within(t, soon))
 			require.NoError(t, err)
-			l.next(deleteRange, silence(f), f)
+			l.next(deleteRange, times(4, silence(f))...)
 			err = lease.Release()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, farsync.ErrUnavailable)
 			require.NotErrorIs(t, err, farsync.ErrLost)
 			require.ErrorIs(t, lease.Err(), farsync.ErrReleased)
 			next, err := mu.Lock(within(t, soon))
@@ -313,8 +313,9 @@ func TestLookingForALateJoinWritesNothing(t *testing.T) {
 	l.next(txn, before(giveUp, loseReply))
 	_, err := farsync.NewMutex(l.store, "/look").Lock(ctx)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Eventually(t, func() bool { return l.calls(getRange) >= 5 }, soon, time.Millisecond)
+	require.Eventually(t, func() bool { return l.calls(timeToLive) >= 5 }, soon, time.Millisecond)
 	require.Equal(t, 1, l.calls(deleteRange))
+	require.Zero(t, l.calls(getRange))
 	require.Empty(t, keysOf(t, l.admin, "/look"))
 }
 

@@ -6,39 +6,51 @@ import (
 	"fmt"
 )
 
-// The errors a Store tells apart. The root package exports those that reach users under the same names.
+// The errors a caller can tell apart. The root package exports them under the same names.
 var (
-	// ErrLocked: somebody else is in the way, and the call was not to wait.
-	ErrLocked = errors.New("farsync: locked")
-	// ErrLost: what was held is no longer proved to be held; it wraps the cause.
-	ErrLost = errors.New("farsync: lost")
-	// ErrReleased: the hold was given back before.
-	ErrReleased = errors.New("farsync: released")
-	// ErrClosed: the Store was closed.
-	ErrClosed = errors.New("farsync: store closed")
-	// ErrName: the path does not follow the grammar of CheckPath.
-	ErrName = errors.New("farsync: bad name")
-	// ErrSize: the semaphore was declared with another size by somebody else.
-	ErrSize = errors.New("farsync: semaphore sizes differ")
-	// ErrTooLarge: more units are asked for than the semaphore has.
-	ErrTooLarge = errors.New("farsync: more units than the semaphore has")
-	// ErrUnknown: nobody answered, so the change may have been made, or be made later.
-	ErrUnknown = errors.New("farsync: outcome unknown")
-	// ErrGone: the entry is not in its queue any more, or its session is over.
-	ErrGone = errors.New("farsync: entry gone")
+	// ErrLocked means that the lock is taken, and the call was not to wait.
+	ErrLocked = errors.New("locked")
+	// ErrLost means that what was held can no longer be proved to be held. It wraps the cause.
+	ErrLost = errors.New("lost")
+	// ErrReleased means that the hold was released before.
+	ErrReleased = errors.New("released")
+	// ErrClosed means that the Store was closed.
+	ErrClosed = errors.New("store closed")
+	// ErrName means that the path does not follow the grammar of CheckPath.
+	ErrName = errors.New("bad name")
+	// ErrSize means that the semaphore was declared with another size by its present users.
+	ErrSize = errors.New("semaphore sizes differ")
+	// ErrTooLarge means that more units are asked for than the semaphore has.
+	ErrTooLarge = errors.New("more units than the semaphore has")
+	// ErrUnknown means that the service did not answer: the change may have been made, or may be made later.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrUnavailable means that the service does not answer.
+	ErrUnavailable = errors.New("the service does not answer")
 )
 
-var errCannotAsk = errors.New("the store cannot carry requests to a holder")
+var (
+	errNoAnswer  = errors.New("no answer")
+	errNoSession = errors.New("no session with the service")
+	errExpired   = errors.New("the service has ended the session")
+	errUnusable  = errors.New("the session cannot be used any more")
+	errDeadline  = errors.New("no renewal was acknowledged in time")
+)
 
-// GaveUp is the error of a call whose ctx has ended: ctx.Err(), the cause if ctx was given one, and last, the
-// trouble that kept the call from succeeding earlier, if there was any.
-func GaveUp(ctx context.Context, last error) error {
+// gaveUp is the error of a call whose ctx has ended. Its chain has ctx.Err() and the cause, if ctx was given one, and
+// ErrUnavailable if the service did not answer. What kept the call from succeeding earlier is in the text alone.
+func gaveUp(ctx context.Context, trouble error, unavailable bool) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(cause, err) {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
-	if last != nil && !errors.Is(last, ctx.Err()) {
-		err = fmt.Errorf("%w (%w)", err, last)
+	switch {
+	case unavailable && trouble != nil && !errors.Is(trouble, ErrUnavailable):
+		return fmt.Errorf("%w: %w (%s)", err, ErrUnavailable, trouble.Error())
+	case unavailable:
+		return fmt.Errorf("%w: %w", err, ErrUnavailable)
+	case trouble != nil && !errors.Is(trouble, ctx.Err()):
+		return fmt.Errorf("%w (%s)", err, trouble.Error())
+	default:
+		return err
 	}
-	return err
 }

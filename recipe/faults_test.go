@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -21,29 +22,31 @@ type mishap struct {
 	name string
 	// early: it takes away what a holder has reason to believe it has, so that only tokens keep holders apart.
 	early  bool
-	befall func(w *world, s *storetest.MemStore) storetest.Fault
+	befall func(w *world, s *recipe.Store) storetest.Fault
 }
 
 var mishaps = []mishap{
-	{"lose the request", false, func(*world, *storetest.MemStore) storetest.Fault { return storetest.LoseRequest }},
-	{"lose the reply", false, func(*world, *storetest.MemStore) storetest.Fault { return storetest.LoseReply }},
-	{"expire", true, func(w *world, s *storetest.MemStore) storetest.Fault {
+	{"lose the request", false, func(*world, *recipe.Store) storetest.Fault { return storetest.LoseRequest }},
+	{"lose the reply", false, func(*world, *recipe.Store) storetest.Fault { return storetest.LoseReply }},
+	{"late", false, func(*world, *recipe.Store) storetest.Fault { return storetest.Late(5) }},
+	{"silence", false, func(*world, *recipe.Store) storetest.Fault { return storetest.Silence(true) }},
+	{"expire", true, func(w *world, s *recipe.Store) storetest.Fault {
 		w.Expire(s)
 		return storetest.None
 	}},
-	{"delete the first entry", true, func(w *world, _ *storetest.MemStore) storetest.Fault {
+	{"delete the first entry", true, func(w *world, _ *recipe.Store) storetest.Fault {
 		if list := w.Entries(queue); len(list) > 0 {
 			w.Delete(list[0].ID)
 		}
 		return storetest.None
 	}},
-	{"delete the last entry", true, func(w *world, _ *storetest.MemStore) storetest.Fault {
+	{"delete the last entry", true, func(w *world, _ *recipe.Store) storetest.Fault {
 		if list := w.Entries(queue); len(list) > 0 {
 			w.Delete(list[len(list)-1].ID)
 		}
 		return storetest.LoseReply
 	}},
-	{"cut off for two TTL", false, func(w *world, s *storetest.MemStore) storetest.Fault {
+	{"cut off for two TTL", false, func(w *world, s *recipe.Store) storetest.Fault {
 		w.Partition(s, true)
 		time.AfterFunc(2*ttl, func() { w.Partition(s, false) })
 		return storetest.LoseReply
@@ -67,7 +70,7 @@ func contend(t *testing.T, placed ...placement) int {
 		for _, p := range placed {
 			r.exact = r.exact && !p.early
 		}
-		stores := map[string]*storetest.MemStore{}
+		stores := map[string]*recipe.Store{}
 		for i := range 3 {
 			stores[fmt.Sprintf("client-%d", i+1)] = w.open()
 		}

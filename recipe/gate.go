@@ -2,10 +2,11 @@ package recipe
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/farsync/farsync/driver"
 )
 
 const (
@@ -13,259 +14,275 @@ const (
 	maxTurns = 16
 	// maxReaders is how many more readers may share a grant: as many as a token has turns.
 	maxReaders = 255
-	// handOnFor is how long after its grant the last turn may begin.
-	handOnFor = 50 * time.Millisecond
+	// handOffFor is how long after its grant the last turn may begin.
+	handOffFor = 50 * time.Millisecond
 )
 
 // A Gate is the local side of one primitive: the goroutines that share it take turns on one grant where that is fair to
-// those who wait elsewhere, and queue on their own where it is not. The turns follow one another, or, at the gate of
-// readers, go on at the same time.
+// waiters elsewhere, and stand in the queue on their own where it is not. The turns follow one another or, at the gate of
+// readers, run at the same time.
 //
-// A goroutine that finds nobody of its gate in the queue joins it. One that does waits a moment for a turn, for as
-// long as there may be one; then it joins the queue too. So whoever waits elsewhere is passed over by a bounded number
-// of turns that begin within handOnFor of a grant, by goroutines that have waited no longer than that.
+// A goroutine that finds no grant of its gate joins the queue. One that does waits a moment for a turn, for as long as
+// there may be one; then it joins the queue too. So a waiter elsewhere is passed over by a bounded number of turns that
+// begin within handOffFor of a grant, taken by goroutines that have waited no longer than that.
 type Gate struct {
-	store    Store
-	request  Request
-	together bool
-	line     line
+	store   *Store
+	request Request
+	shared  bool
+
+	mu      sync.Mutex
+	grants  []*grant  // Invariant: none has ended.
+	latest  *grant    // the grant won last, while turns on it may begin; nil if there is none
+	waiters []*waiter // in order of arrival. Invariant: each leaves by itself after handOffFor at the latest.
 }
 
-// NewGate returns a gate in front of the queue that r names, whose turns follow one another: at most 16 more on a
-// grant, none begun later than 50 ms after it.
-func NewGate(s Store, r Request) *Gate {
-	return &Gate{store: s, request: r}
+// A waiter is a goroutine that waits for a turn from another of its process. It is sent one turn, ever: one on a grant
+// that is held, or one on a grant that it is to win from the queue itself.
+type waiter struct {
+	hand chan turn // room for one
 }
 
-// NewSharedGate returns a gate whose turns go on at the same time: at most 255 more on a grant, none begun later than
-// 50 ms after it.
-func NewSharedGate(s Store, r Request) *Gate {
-	return &Gate{store: s, request: r, together: true}
+// NewGate returns a gate in front of the queue that r names. Its turns follow one another, at most 16 more on a grant; for
+// readers they run at the same time, at most 255 more on a grant. None begins later than 50 ms after the grant.
+func NewGate(s *Store, r Request) *Gate {
+	return &Gate{store: s, request: r, shared: r.Kind == driver.Read}
 }
 
-// Acquire waits for a hold. On error nothing is held, and the removal of what was joined has begun. The errors are
-// those of Store.Join and Store.Wait, and ErrName.
+// Acquire waits for a hold. On error nothing is held, and cleanup has begun. The errors are those of the function Acquire.
 func (g *Gate) Acquire(ctx context.Context) (*Hold, error) {
-	if err := CheckPath(g.request.Queue); err != nil {
+	if err := admit(ctx, g.request); err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, GaveUp(ctx, nil)
-	}
-	turn, w, wait := g.enter()
+	t, w, wait := g.enter()
 	if w != nil {
 		var err error
-		if turn, err = g.await(ctx, w, wait); err != nil {
+		if t, err = g.await(ctx, w, wait); err != nil {
 			return nil, err
 		}
 	}
-	if turn.grant != nil {
-		h := newHold(g, turn)
+	if t.grant.won() {
+		h := newHold(t.grant, t.number)
 		if h.Err() == nil {
 			return h, nil
 		}
-		// The session ended while the turn was handed on.
-		g.abandon(turn.grant)
+		// The session ended while the turn was handed off.
+		t.grant = g.rejoin(t.grant)
 	}
-	e, err := Acquire(ctx, g.store, g.request)
-	return g.won(e, err)
+	p, err := g.store.acquire(ctx, g.request)
+	return g.joined(t.grant, p, err)
 }
 
-// TryAcquire is Acquire without waiting for others: ErrLocked if anybody, of this process or not, holds or waits.
+// TryAcquire is Acquire without waiting for others: ErrLocked if another goroutine or process holds or waits.
 func (g *Gate) TryAcquire(ctx context.Context) (*Hold, error) {
-	if err := CheckPath(g.request.Queue); err != nil {
+	if err := admit(ctx, g.request); err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, GaveUp(ctx, nil)
-	}
-	l := &g.line
-	l.mu.Lock()
-	var turn share
-	busy := false
-	switch {
-	case l.held != nil && g.together && l.held.open(time.Now(), maxReaders):
-		turn = l.held.next()
-	case l.queued > 0 && !g.together:
-		busy = true
-	default:
-		l.queued++
-	}
-	l.mu.Unlock()
-	switch {
-	case busy:
+	t, ok := g.tryEnter()
+	if !ok {
 		return nil, ErrLocked
-	case turn.grant != nil:
-		return newHold(g, turn), nil
 	}
-	e, err := TryAcquire(ctx, g.store, g.request)
-	return g.won(e, err)
+	if t.grant.won() {
+		return newHold(t.grant, t.number), nil
+	}
+	p, err := g.store.tryAcquire(ctx, g.request)
+	return g.joined(t.grant, p, err)
 }
 
-// enter decides how a newcomer begins: with a turn, waiting for one for so long at most, or in the queue if it gets
-// neither.
-func (g *Gate) enter() (share, *waiter, time.Duration) {
-	l := &g.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// enter decides how a newcomer begins: with a turn, or waiting for one for so long at most. The turn may be one on a
+// grant that the newcomer has to win from the queue.
+func (g *Gate) enter() (turn, *waiter, time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	now := time.Now()
-	wait := handOnFor
-	switch {
-	case l.held != nil && g.together:
-		if l.held.open(now, maxReaders) {
-			return l.held.next(), nil, 0
-		}
+	wait := handOffFor
+	switch held := g.latest; {
+	case held == nil:
+	case g.shared && held.admits(now):
+		return held.next(), nil, 0
+	case g.shared:
 		wait = 0
-	case l.held != nil:
-		wait -= now.Sub(l.held.since)
-		if l.held.fixed || l.held.turns+len(l.waiters) >= maxTurns {
-			wait = 0 // its turns are spoken for
-		}
+	case held.phase != open || held.turns+len(g.waiters) >= maxTurns:
+		wait = 0 // its turns are spoken for
+	default:
+		wait -= now.Sub(held.since)
 	}
-	if l.queued == 0 || wait <= 0 {
-		l.queued++
-		return share{}, nil, 0
+	if wait <= 0 || !g.busy() {
+		return turn{grant: g.newGrant()}, nil, 0
 	}
-	w := &waiter{hand: make(chan share, 1)}
-	l.waiters = append(l.waiters, w)
-	return share{}, w, wait
+	w := &waiter{hand: make(chan turn, 1)}
+	g.waiters = append(g.waiters, w)
+	return turn{}, w, wait
 }
 
-// await waits for a turn: a share of a grant to go on with, or an empty one if the caller is to join the queue, where it
-// is counted already.
-func (g *Gate) await(ctx context.Context, w *waiter, wait time.Duration) (share, error) {
+// tryEnter is enter without a wait. It reports false if a grant of this process is in the way.
+func (g *Gate) tryEnter() (turn, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.shared && g.latest != nil && g.latest.admits(time.Now()):
+		return g.latest.next(), true
+	case !g.shared && g.busy():
+		return turn{}, false
+	default:
+		return turn{grant: g.newGrant()}, true
+	}
+}
+
+// busy reports whether a grant of this gate is in the queue or held. One whose session is over, or whose entry was found to
+// be gone, holds nothing and stands nowhere, whether or not it was released. The caller holds mu.
+func (g *Gate) busy() bool {
+	return slices.ContainsFunc(g.grants, func(other *grant) bool {
+		p := other.place.Load()
+		return p == nil || !other.gone && p.in.err() == nil
+	})
+}
+
+// newGrant returns a grant that its caller is to win from the queue. The caller holds mu.
+func (g *Gate) newGrant() *grant {
+	gr := newGrant(g.store, g)
+	g.grants = append(g.grants, gr)
+	return gr
+}
+
+// await waits for a turn.
+func (g *Gate) await(ctx context.Context, w *waiter, wait time.Duration) (turn, error) {
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
-	case turn := <-w.hand:
-		return turn, nil
+	case t := <-w.hand:
+		return t, nil
 	case <-t.C:
-		if g.leave(w, true) {
-			return share{}, nil
+		if t, ok := g.leave(w, true); ok {
+			return t, nil
 		}
 		// A hand was on its way when the time was up.
 		return <-w.hand, nil
 	case <-ctx.Done():
-		if !g.leave(w, false) {
-			// A hand was on its way: pass it on as if we had not been there.
-			if turn := <-w.hand; turn.grant != nil {
-				g.releaseBehind(turn.grant)
+		if _, ok := g.leave(w, false); !ok {
+			// A hand was on its way: pass it on.
+			if t := <-w.hand; t.grant.won() {
+				t.grant.abandon()
 			} else {
-				g.depart()
+				g.depart(t.grant)
 			}
 		}
-		return share{}, GaveUp(ctx, nil)
+		return turn{}, g.store.failure(ctx, verdict{})
 	}
 }
 
-// leave takes w out of the line, and reports whether it was still in it. If it goes on to the queue it is counted
-// there in the same step, so that no newcomer finds the queue without anybody of this process.
-func (g *Gate) leave(w *waiter, toQueue bool) bool {
-	l := &g.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(l.waiters, w)
+// leave takes w out of the line, and reports whether it was still in it. If w goes on to the queue it gets a grant in the
+// same step, so that a newcomer never finds the gate without one.
+func (g *Gate) leave(w *waiter, toQueue bool) (turn, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.waiters, w)
 	if i < 0 {
-		return false
+		return turn{}, false
 	}
-	l.waiters = slices.Delete(l.waiters, i, i+1)
-	if toQueue {
-		l.queued++
+	g.waiters = slices.Delete(g.waiters, i, i+1)
+	if !toQueue {
+		return turn{}, true
 	}
-	return true
+	return turn{grant: g.newGrant()}, true
 }
 
-// won makes a hold of an entry that was granted, or takes the caller out of the queue's count.
-func (g *Gate) won(e Entry, err error) (*Hold, error) {
+// joined makes a hold of a grant that was won, or ends it.
+func (g *Gate) joined(gr *grant, p *place, err error) (*Hold, error) {
 	if err != nil {
-		g.depart()
+		g.depart(gr)
 		return nil, err
 	}
-	granted := newGrant(e)
-	l := &g.line
-	l.mu.Lock()
-	l.held = granted
-	for g.together && len(l.waiters) > 0 && granted.turns < maxReaders {
-		l.pop().hand <- granted.next()
+	g.mu.Lock()
+	gr.place.Store(p)
+	gr.since, gr.phase, gr.holds = time.Now(), open, 1
+	g.latest = gr
+	for g.shared && len(g.waiters) > 0 && gr.admits(gr.since) {
+		g.pop().hand <- gr.next()
 	}
-	l.mu.Unlock()
-	return newHold(g, share{granted, 0}), nil
+	g.mu.Unlock()
+	return newHold(gr, 0), nil
 }
 
-// depart counts a goroutine out of the queue. If it was the last, the first in the line joins in its place: nobody
-// else of this process is left who could hand anything on.
-func (g *Gate) depart() {
-	l := &g.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queued--
-	if l.queued == 0 && len(l.waiters) > 0 {
-		l.queued++
-		l.pop().hand <- share{}
-	}
+// pop takes the first waiter. The caller holds mu.
+func (g *Gate) pop() *waiter {
+	w := g.waiters[0]
+	g.waiters = slices.Delete(g.waiters, 0, 1)
+	return w
 }
 
-// release ends one hold on the grant. After the last, it hands the grant on, or gives it up.
-func (g *Gate) release(granted *grant) error {
-	if !g.finished(granted) {
-		return nil
+// depart ends a grant. If it was the last of the gate, the first waiter joins in its place: no other goroutine of this
+// process is left that could hand a turn to it.
+func (g *Gate) depart(gr *grant) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	gr.phase = over
+	if i := slices.Index(g.grants, gr); i >= 0 {
+		g.grants = slices.Delete(g.grants, i, i+1)
 	}
-	err := g.giveUp(granted)
-	g.depart()
-	return err
-}
-
-// releaseBehind is release for those who cannot wait for the service.
-func (g *Gate) releaseBehind(granted *grant) {
-	if g.finished(granted) {
-		begin(g.store, *granted.entry.Load())
-		g.depart()
+	if len(g.waiters) > 0 && !g.busy() {
+		g.pop().hand <- turn{grant: g.newGrant()}
 	}
 }
 
-// abandon is release of a turn on a grant whose session is over, by one who joins the queue instead.
-func (g *Gate) abandon(granted *grant) {
-	if !g.finished(granted) {
-		// Others have yet to release theirs, and the last of them counts the grant out.
-		g.line.mu.Lock()
-		g.line.queued++
-		g.line.mu.Unlock()
+// rejoin gives back a turn on a grant whose session is over, and returns a grant to win from the queue instead.
+func (g *Gate) rejoin(gr *grant) *grant {
+	g.mu.Lock()
+	next := g.newGrant()
+	g.mu.Unlock()
+	if gr.finished() {
+		g.depart(gr)
 	}
+	return next
 }
 
-// finished ends one hold on the grant, and reports whether the grant is to be given up: if it was the last, and no
-// further turn follows.
-func (g *Gate) finished(granted *grant) bool {
-	l := &g.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	granted.holds--
-	if granted.holds > 0 {
+// again adds a hold to the turn of gr with that number, and reports false if the turn is over.
+func (g *Gate) again(gr *grant, number int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// The turns of a grant follow one another, so while this is the last that began, its holds are the grant's.
+	if gr.holds == 0 || gr.turns != number {
 		return false
 	}
-	if !g.together && len(l.waiters) > 0 && granted.open(time.Now(), maxTurns) {
-		l.pop().hand <- granted.next()
-		return false
-	}
-	granted.fixed = true
-	// Another of this process may have been granted meanwhile.
-	if l.held == granted {
-		l.held = nil
-	}
+	gr.holds++
 	return true
 }
 
-// giveUp removes the grant's entry.
-func (g *Gate) giveUp(granted *grant) error {
-	s := granted.session()
-	if s.Err() != nil {
-		return nil // the entry goes with its session, and the holder has been told
+// close ends the turns on gr with the present one.
+func (g *Gate) close(gr *grant) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut(gr)
+}
+
+// vanish ends the turns on gr, whose entry is gone.
+func (g *Gate) vanish(gr *grant) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut(gr)
+	gr.gone = true
+}
+
+// shut is close for a caller that holds mu.
+func (g *Gate) shut(gr *grant) {
+	if gr.phase == open {
+		gr.phase = closing
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(s.TTL()/3, time.Until(s.Deadline())))
-	defer cancel()
-	err := g.store.Leave(ctx, *granted.entry.Load())
-	if errors.Is(err, ErrGone) {
-		return fmt.Errorf("%w: %w", ErrLost, err)
+	if g.latest == gr {
+		g.latest = nil // another may have been won meanwhile
 	}
-	return err
+}
+
+// finished ends one hold on gr, and reports whether gr is to be given up: if it was the last, and no further turn follows.
+func (g *Gate) finished(gr *grant) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gr.holds--; gr.holds > 0 {
+		return false
+	}
+	if !g.shared && len(g.waiters) > 0 && gr.admits(time.Now()) {
+		g.pop().hand <- gr.next()
+		return false
+	}
+	g.shut(gr)
+	return true
 }

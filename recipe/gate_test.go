@@ -20,15 +20,18 @@ const (
 	handOnFor = 50 * time.Millisecond
 )
 
-func newGate(s recipe.Store) *recipe.Gate { return recipe.NewGate(s, exclusive) }
+func newGate(s *recipe.Store) *recipe.Gate { return recipe.NewGate(s, exclusive) }
 
 // token is what a resource compares.
-func token(h *recipe.Hold) int64 { return h.Revision()<<8 | int64(h.Turn()) }
+func token(h *recipe.Hold) int64 {
+	revision, turn := h.Token()
+	return revision<<8 | int64(turn)
+}
 
-func (w *world) release(t *try) {
-	w.Helper()
-	require.NoError(w, t.hold.Release())
-	w.settle()
+// turnOf is the number of a hold within its grant.
+func turnOf(h *recipe.Hold) int {
+	_, turn := h.Token()
+	return turn
 }
 
 // idle requires that a gate that nobody uses lets the next in at once, and knows that nobody uses it.
@@ -39,7 +42,7 @@ func (w *world) idle(g *recipe.Gate) {
 	require.NoError(w, err)
 	second := w.startGate(g)
 	require.NoError(w, h.Release())
-	require.Equal(w, 1, w.granted(second).hold.Turn())
+	require.Equal(w, 1, turnOf(w.granted(second).hold))
 	w.release(second)
 }
 
@@ -56,7 +59,7 @@ func TestHandOnIsFIFOAndBounded(t *testing.T) {
 		var last int64
 		for i, try := range tries[:maxTurns+1] {
 			w.granted(try)
-			require.Equal(w, i, try.hold.Turn())
+			require.Equal(w, i, turnOf(try.hold))
 			require.Greater(w, token(try.hold), last)
 			last = token(try.hold)
 			require.False(w, remote.returned())
@@ -67,7 +70,7 @@ func TestHandOnIsFIFOAndBounded(t *testing.T) {
 			}
 		}
 		w.granted(remote)
-		require.Zero(w, remote.hold.Turn())
+		require.Zero(w, turnOf(remote.hold))
 		require.Greater(w, token(remote.hold), last)
 		last = token(remote.hold)
 		w.release(remote)
@@ -93,13 +96,13 @@ func TestNoTurnStartsLate(t *testing.T) {
 			time.Sleep(held)
 			w.release(first)
 			if held < handOnFor {
-				require.Equal(w, 1, w.granted(second).hold.Turn())
+				require.Equal(w, 1, turnOf(w.granted(second).hold))
 				w.release(second)
 				w.release(w.granted(remote))
 				return
 			}
 			w.release(w.granted(remote))
-			require.Zero(w, w.granted(second).hold.Turn(), "it joined the queue by itself")
+			require.Zero(w, turnOf(w.granted(second).hold), "it joined the queue by itself")
 			w.release(second)
 		})
 	}
@@ -122,7 +125,7 @@ func TestRemoteContenderIsNotStarved(t *testing.T) {
 						return
 					}
 					mu.Lock()
-					order = append(order, h.Revision())
+					order = append(order, token(h)>>8)
 					mu.Unlock()
 					time.Sleep(rand.N(10 * time.Millisecond))
 					_ = h.Release()
@@ -142,7 +145,7 @@ func TestRemoteContenderIsNotStarved(t *testing.T) {
 			require.True(w, slices.IsSorted(order))
 			mu.Unlock()
 			for _, revision := range passed {
-				require.Less(w, revision, remote.hold.Revision(), "passed over by who came later")
+				require.Less(w, revision, token(remote.hold)>>8, "passed over by who came later")
 			}
 			require.LessOrEqual(w, len(passed), from)
 			require.NoError(w, remote.hold.Release())
@@ -163,7 +166,7 @@ func TestCancelledInTheLine(t *testing.T) {
 		require.ErrorIs(w, second.err, context.Canceled)
 		require.Zero(w, w.Count(), "who never joined the queue has nothing to remove")
 		w.release(w.granted(first))
-		require.Equal(w, 1, w.granted(third).hold.Turn())
+		require.Equal(w, 1, turnOf(w.granted(third).hold))
 		w.release(third)
 		w.idle(g)
 	})
@@ -202,13 +205,14 @@ func TestCancelledWhenSentToTheQueue(t *testing.T) {
 			remote := w.granted(w.startGate(newGate(w.open())))
 			var g *recipe.Gate
 			var second, third *try
-			g = newGate(storetest.Inject(s, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) error {
-				if op.Kind == storetest.Peek && op.After && second == nil {
+			g = newGate(s)
+			w.SetFault(func(op storetest.Op) storetest.Fault {
+				if op.Kind == storetest.Ahead && second == nil {
 					second, third = w.startGate(g), w.startGate(g)
 					second.cancel()
 				}
-				return nil
-			})))
+				return storetest.None
+			})
 			_, err := g.TryAcquire(w.Context())
 			require.Equal(w, recipe.ErrLocked, err)
 			w.settle()
@@ -270,7 +274,7 @@ func TestLineForgetsAReleasedGrant(t *testing.T) {
 		require.Len(w, w.Entries(queue), 2)
 		w.release(w.granted(remote))
 		w.release(w.granted(second))
-		require.Equal(w, 1, w.granted(third).hold.Turn())
+		require.Equal(w, 1, turnOf(w.granted(third).hold))
 		w.release(third)
 		w.idle(g)
 	})
@@ -286,15 +290,15 @@ func TestNoTurnOnADeadSession(t *testing.T) {
 		r := exclusive
 		r.Queue = "/other"
 		began := time.Now()
-		other := w.begin(func(ctx context.Context, t *try) { t.entry, t.err = recipe.Acquire(ctx, s, r) })
+		other := w.startFor(s, r)
 		require.Equal(w, began, time.Now())
 		require.ErrorIs(w, first.hold.Err(), recipe.ErrLost)
 		require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)
 		w.finally(second)
 		require.NoError(w, second.hold.Err())
-		require.Zero(w, second.hold.Turn())
+		require.Zero(w, turnOf(second.hold))
 		w.release(second)
-		w.leave(s, w.finally(other).entry)
+		w.release(w.finally(other))
 		w.idle(g)
 	})
 }
@@ -340,7 +344,7 @@ func TestTryAcquireAtTheGate(t *testing.T) {
 		_, err = newGate(far).TryAcquire(w.Context())
 		require.Equal(w, recipe.ErrLocked, err)
 		require.Equal(w, 1, w.Count())
-		require.Equal(w, 1, w.Count(storetest.Read))
+		require.Equal(w, 1, w.Count(storetest.Ahead))
 		require.NoError(w, h.Release())
 		h, err = newGate(far).TryAcquire(w.Context())
 		require.NoError(w, err)
@@ -360,7 +364,7 @@ func TestReleaseEndsTheHold(t *testing.T) {
 		require.Equal(w, w.Entries(queue)[0].ID, h.Entries()[0].ID)
 		require.True(w, h.Deadline().After(time.Now()))
 		require.NoError(w, h.Release())
-		<-h.Done()
+		<-h.Life().Done()
 		require.Equal(w, recipe.ErrReleased, h.Err())
 		require.Empty(w, h.Entries())
 		require.Equal(w, recipe.ErrReleased, h.Release())
@@ -419,7 +423,8 @@ func TestReleaseIsNotConfirmed(t *testing.T) {
 		})
 		began := time.Now()
 		err := first.hold.Release()
-		require.ErrorIs(w, err, context.DeadlineExceeded)
+		require.ErrorIs(w, err, recipe.ErrUnavailable)
+		require.NotErrorIs(w, err, context.DeadlineExceeded, "no context of the caller has ended")
 		require.NotErrorIs(w, err, recipe.ErrLost)
 		require.LessOrEqual(w, time.Since(began), ttl/3)
 		third := w.startGate(g)
@@ -441,7 +446,8 @@ func TestReleaseWhileCutOff(t *testing.T) {
 		w.Partition(a, true)
 		began := time.Now()
 		err := first.hold.Release()
-		require.ErrorIs(w, err, context.DeadlineExceeded)
+		require.ErrorIs(w, err, recipe.ErrUnavailable)
+		require.NotErrorIs(w, err, context.DeadlineExceeded, "no context of the caller has ended")
 		require.NotErrorIs(w, err, recipe.ErrLost, "it was held when it was released")
 		require.LessOrEqual(w, time.Since(began), ttl/3)
 		w.finally(second)
@@ -463,13 +469,13 @@ func TestHoldEndsBeforeTheNextBegins(t *testing.T) {
 			require.NoError(w, first.hold.Err())
 			w.Partition(a, true)
 			ended := make(chan time.Time, 1)
-			first.hold.AfterEnd(func() { ended <- time.Now() })
+			context.AfterFunc(first.hold.Life(), func() { ended <- time.Now() })
 			w.finally(second)
 			over := <-ended
 			require.ErrorIs(w, first.hold.Err(), recipe.ErrLost)
 			require.NoError(w, second.hold.Err())
 			require.True(w, over.Before(second.at), "%v, not before %v", over, second.at)
-			require.GreaterOrEqual(w, second.at.Sub(over), recipe.Margin(ttl), "time to stop in")
+			require.GreaterOrEqual(w, second.at.Sub(over), ttl/20, "time to stop in")
 			require.Greater(w, token(second.hold), token(first.hold))
 			require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)
 			require.NoError(w, second.hold.Release())
@@ -502,7 +508,7 @@ func TestGateAfterALostSession(t *testing.T) {
 		w.Expire(s)
 		w.finally(second)
 		require.ErrorIs(w, first.hold.Err(), recipe.ErrLost)
-		require.Zero(w, second.hold.Turn())
+		require.Zero(w, turnOf(second.hold))
 		require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)
 		require.NoError(w, second.hold.Err(), "the late release is not for it")
 		time.Sleep(handOnFor)

@@ -1,44 +1,143 @@
 package recipe
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/farsync/farsync/driver"
 )
 
-// A grant is one entry at the head of its queue, and the turns that are taken on it.
+// A turn is a number within a grant: 0 for the hold that won it from the queue.
+type turn struct {
+	grant  *grant
+	number int
+}
+
+// A phase is the state of a grant. It only moves on.
+type phase uint8
+
+const (
+	// joining: it is in the queue, or on its way there.
+	joining phase = iota
+	// open: it is held, and another turn may begin.
+	open
+	// closing: it is held, and no other turn may begin.
+	closing
+	// over: the last hold on it has ended.
+	over
+)
+
+// A grant is one entry that this process wins from its queue, and the turns that are taken on it. Only a grant of a gate
+// has more than one hold.
 type grant struct {
-	entry atomic.Pointer[Entry] // replaced when it is changed in its place
-	since time.Time
+	store *Store
+	gate  *Gate                 // nil for a grant of its own
+	place atomic.Pointer[place] // replaced when the entry is changed in its place; nil while joining
+	since time.Time             // when it was won
 
-	// Guarded by the line of the grant's gate.
-	turns int  // begun so far, but for the first
-	holds int  // that have not been released
-	fixed bool // no further turn may begin
+	// Guarded by the gate's mu.
+	phase phase
+	turns int  // that have begun, after the first. Invariant: 0 ≤ turns ≤ 255
+	gone  bool // the entry, though the session is alive and the last hold was not released
+	holds int  // that have not been released. Invariant: 0 if joining or over, else > 0
 }
 
-func newGrant(e Entry) *grant {
-	g := &grant{since: time.Now(), holds: 1}
-	g.entry.Store(&e)
-	return g
+// newGrant returns a grant that is joining.
+func newGrant(s *Store, g *Gate) *grant { return &grant{store: s, gate: g, phase: joining} }
+
+// alone makes a grant without a gate one that is held at p, by one hold.
+func (gr *grant) alone(p *place) *grant {
+	gr.place.Store(p)
+	gr.since, gr.phase, gr.holds = time.Now(), closing, 1
+	return gr
 }
 
-// session returns that of the grant's entry, which never changes.
-func (g *grant) session() *Session { return g.entry.Load().Session }
+// won reports whether the grant was won from the queue.
+func (gr *grant) won() bool { return gr.place.Load() != nil }
 
-// open reports whether another turn may begin on the grant now, with so many at most.
-func (g *grant) open(now time.Time, most int) bool {
-	return !g.fixed && g.turns < most && now.Sub(g.since) < handOnFor && g.session().Err() == nil
+// in returns the session of the grant, which never changes. The grant was won.
+func (gr *grant) in() *session { return gr.place.Load().in }
+
+// admits reports whether another turn may begin on the grant now. The caller holds the gate's mu.
+func (gr *grant) admits(now time.Time) bool {
+	most := maxTurns
+	if gr.gate.shared {
+		most = maxReaders
+	}
+	return gr.phase == open && gr.turns < most && now.Sub(gr.since) < handOffFor && gr.in().err() == nil
 }
 
-// next begins another turn.
-func (g *grant) next() share {
-	g.turns++
-	g.holds++
-	return share{g, g.turns}
+// next begins another turn. The caller holds the gate's mu.
+func (gr *grant) next() turn {
+	gr.turns++
+	gr.holds++
+	return turn{gr, gr.turns}
 }
 
-// A share is a turn on a grant.
-type share struct {
-	grant *grant
-	turn  int
+// again adds a hold to the turn with that number, which must be the last that began and not be over.
+func (gr *grant) again(number int) error {
+	if err := gr.in().err(); err != nil {
+		return err
+	}
+	if gr.gate == nil || !gr.gate.again(gr, number) {
+		return ErrReleased
+	}
+	return nil
+}
+
+// close ends the turns on the grant with the present one.
+func (gr *grant) close() {
+	if gr.gate != nil {
+		gr.gate.close(gr)
+	}
+}
+
+// vanish ends the turns on the grant, whose entry is gone.
+func (gr *grant) vanish() {
+	if gr.gate != nil {
+		gr.gate.vanish(gr)
+	}
+}
+
+// finished ends one hold on the grant, and reports whether the grant is to be given up.
+func (gr *grant) finished() bool { return gr.gate == nil || gr.gate.finished(gr) }
+
+// release ends one hold on the grant. After the last it hands the grant off, or gives it up and waits for the service,
+// for no longer than a third of the TTL or what is left of the session.
+func (gr *grant) release() error {
+	if !gr.finished() {
+		return nil
+	}
+	p := gr.place.Load()
+	var err error
+	if p.in.err() == nil { // else the entry goes with its session, and the holder has been told
+		limit := min(p.in.ttl/3, time.Until(p.in.until()))
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		err = gr.store.remove(ctx, p)
+		cancel()
+		switch {
+		case errors.Is(err, driver.ErrGone):
+			err = fmt.Errorf("%w: %w", ErrLost, err)
+		case errors.Is(err, context.DeadlineExceeded):
+			// The deadline was none of the caller's.
+			err = fmt.Errorf("%w: not released within %v", ErrUnavailable, limit.Round(time.Millisecond))
+		}
+	}
+	if gr.gate != nil {
+		gr.gate.depart(gr)
+	}
+	return err
+}
+
+// abandon is release for a caller that cannot wait for the service.
+func (gr *grant) abandon() {
+	if gr.finished() {
+		gr.store.removeInBackground(gr.place.Load())
+		if gr.gate != nil {
+			gr.gate.depart(gr)
+		}
+	}
 }

@@ -6,177 +6,188 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
 )
 
-// A Hold is one local hold on a grant: what a lease of the root package stands on. It ends when it is released, and
-// when the session of its entry is over. All methods may be called at any time by any goroutine.
+// A Hold is one local use of a grant: what a lease of the root package stands on. It ends when it is released, and when
+// the session of its entry is over. All methods may be called at any time by any goroutine.
 type Hold struct {
-	gate  *Gate
-	share share
+	grant *grant
+	turn  int
 	taken atomic.Bool   // released, by the first caller of Release
 	alone chan struct{} // has a value while Downgrade or Release is under way: either may wait for the service
+	// unsure is true if the version of the entry may not be known, after a change of unknown outcome. Guarded by alone.
+	unsure bool
 
-	life context.Context // the hold's own, not a caller's: done when it has ended, with the cause
+	life context.Context // the hold's own: done when it has ended, with the cause
 	end  context.CancelCauseFunc
 }
 
-func newHold(gate *Gate, s share) *Hold {
-	h := &Hold{gate: gate, share: s, alone: make(chan struct{}, 1)}
+func newHold(gr *grant, turn int) *Hold {
+	h := &Hold{grant: gr, turn: turn, alone: make(chan struct{}, 1)}
 	// As a child of the session's life the hold ends in the same step, without a goroutine of its own.
-	h.life, h.end = context.WithCancelCause(s.grant.session().life)
+	h.life, h.end = context.WithCancelCause(gr.in().life)
 	return h
 }
 
-// Turn is 0 for the hold that a queue granted, and higher for each turn that was begun on the grant since.
-func (h *Hold) Turn() int { return h.share.turn }
-
-// Since is when the hold's grant was won from the queue.
-func (h *Hold) Since() time.Time { return h.share.grant.since }
-
-// Revision is the revision at which the hold's entry was created.
-func (h *Hold) Revision() int64 { return h.share.grant.entry.Load().Revision }
+// Token returns the revision at which the hold's entry was created, and the number of its turn: 0 for the hold that won
+// the grant from the queue, and one higher for each turn that has begun on it since.
+func (h *Hold) Token() (revision int64, turn int) { return h.grant.place.Load().entry.Revision, h.turn }
 
 // Deadline is when the hold ends unless its session is renewed before.
-func (h *Hold) Deadline() time.Time { return h.share.grant.session().Deadline() }
+func (h *Hold) Deadline() time.Time { return h.grant.in().until() }
 
-// Done is closed when the hold has ended.
-func (h *Hold) Done() <-chan struct{} { return h.life.Done() }
+// Life returns a context that is done when the hold has ended, with the cause. Its Err does not look at the clock.
+func (h *Hold) Life() context.Context { return h.life }
 
-// Err is nil while the hold is held, by the clock at the time of the call. Else it is ErrReleased, ErrClosed, or wraps
-// ErrLost and the cause.
+// Err is nil while the hold is held, by the clock at the time of the call. Otherwise it is ErrReleased or ErrClosed, or
+// wraps ErrLost and the cause.
 func (h *Hold) Err() error {
 	if h.life.Err() == nil {
 		// Looking ends a session whose deadline has passed, and with it this hold.
-		_ = h.share.grant.session().Err()
+		_ = h.grant.in().err()
 	}
 	return context.Cause(h.life)
 }
 
-// AfterEnd runs f in its own goroutine once the hold has ended, unless stop is called before.
-func (h *Hold) AfterEnd(f func()) (stop func() bool) { return context.AfterFunc(h.life, f) }
-
 // Entries returns the entry that stands for the hold, or none if it has ended.
-func (h *Hold) Entries() []Entry {
+func (h *Hold) Entries() []driver.Entry {
 	if h.Err() != nil {
 		return nil
 	}
-	return []Entry{*h.share.grant.entry.Load()}
+	return []driver.Entry{h.grant.place.Load().entry}
 }
 
 // Again returns another hold on the same turn, for an owner who enters once more. The turn is over when all of them
-// are released, in whatever order; then it fails with ErrReleased. If the session is over it fails with the cause.
+// are released, in whatever order; then Again fails with ErrReleased. If the session is over it fails with the cause.
 func (h *Hold) Again() (*Hold, error) {
-	l := &h.gate.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	g := h.share.grant
-	if err := g.session().Err(); err != nil {
+	if err := h.grant.again(h.turn); err != nil {
 		return nil, err
 	}
-	// The turns of a grant follow one another, so while this is the last that began, its holds are the grant's.
-	if g.holds == 0 || g.turns != h.share.turn {
-		return nil, ErrReleased
-	}
-	g.holds++
-	return newHold(h.gate, h.share), nil
+	return newHold(h.grant, h.turn), nil
 }
 
-// Downgrade turns a writer's entry into a reader's, in its place in the queue: nobody comes in between, and the readers
+// Downgrade turns a writer's entry into a reader's, in its place in the queue: no writer comes in between, and the readers
 // behind it come in at once. The hold goes on, with the turn and the revision that it had when it was granted.
 //
-// On error the hold is as it was, and Downgrade may be called again, but for this: if nobody has answered when ctx
-// ends, readers may be in or not, so that the hold is neither; then it is lost, and the error wraps ErrUnknown.
+// On error the hold is as it was, and Downgrade may be called again, with one exception. If the service has not said
+// whether the entry was changed, readers may be in or not, so that the hold is neither; then it is lost, and the error
+// wraps ErrUnknown.
 func (h *Hold) Downgrade(ctx context.Context) error {
-	return h.change(ctx, Read, nil)
+	return h.change(ctx, driver.Read, nil)
 }
 
-// Proclaim changes the value of the hold's entry. If ctx ends before anybody has answered, nobody knows whether it has:
-// the error then wraps ErrUnknown.
+var errNotCandidate = errors.New("not a candidate")
+
+// Proclaim changes the value of a candidate's entry. If the service has not said whether it did, the value may have
+// changed or may change later, and the error wraps ErrUnknown.
 func (h *Hold) Proclaim(ctx context.Context, value []byte) error {
-	return h.change(ctx, h.share.grant.entry.Load().Kind, value)
+	k := h.grant.place.Load().entry.Kind
+	if k != driver.Candidate {
+		return errNotCandidate
+	}
+	return h.change(ctx, k, value)
 }
 
-func (h *Hold) change(ctx context.Context, k Kind, value []byte) error {
+func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) error {
 	if ctx.Err() != nil {
-		return GaveUp(ctx, nil) // before anything was asked for, the outcome of which nobody would know
+		return gaveUp(ctx, nil, false) // before anything is asked for, the outcome of which would be unknown
 	}
 	select {
 	case h.alone <- struct{}{}:
 		defer func() { <-h.alone }()
 	case <-ctx.Done():
-		return GaveUp(ctx, nil)
+		return gaveUp(ctx, nil, false)
 	}
 	if err := h.Err(); err != nil {
 		return err
 	}
-	g := h.share.grant
-	e := *g.entry.Load()
-	downgrade := k != e.Kind
-	if k == Read && !downgrade {
+	p := h.grant.place.Load()
+	downgrade := k != p.entry.Kind
+	if k == driver.Read && !downgrade {
 		return nil
 	}
 	if downgrade {
-		h.fix() // whoever takes the next turn would take it for a writer's
+		h.grant.close() // the next turn would be taken for a writer's
 	}
-	bound, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer h.AfterEnd(func() { cancel(context.Cause(h.life)) })()
-	changed, err := h.gate.store.Change(bound, e, k, value)
+	bound, cancel := bind(ctx, h.life)
+	defer cancel()
+	changed, err := h.grant.store.replace(bound, p, k, value, h.unsure)
+	h.unsure = err != nil && (h.unsure || errors.Is(err, ErrUnknown))
 	switch {
 	case err == nil:
-		changed.Revision = e.Revision // the token's
-		g.entry.Store(&changed)
+		changed.entry.Revision = p.entry.Revision // the token's
+		h.grant.place.Store(changed)
+		p.in.hold(p.entry, false)
+		p.in.hold(changed.entry, true)
 		return nil
-	case errors.Is(err, ErrGone), downgrade && errors.Is(err, ErrUnknown):
-		h.fix()
+	case errors.Is(err, driver.ErrGone), downgrade && errors.Is(err, ErrUnknown):
+		if errors.Is(err, driver.ErrGone) {
+			h.grant.vanish()
+		}
 		err = fmt.Errorf("%w: %w", ErrLost, err)
 		h.end(err)
 	}
 	return err
 }
 
-// fix ends the turns on the hold's grant with the present one.
-func (h *Hold) fix() {
-	h.gate.line.mu.Lock()
-	defer h.gate.line.mu.Unlock()
-	h.share.grant.fixed = true
-}
-
-// Asked returns nil once somebody has asked for the hold's entry, also if that was before the call. Else it returns why
-// nobody will: the end of ctx or of the hold, or that the Store cannot carry such requests.
+// Asked returns nil once the holder is asked to give back its lock, also if that was before the call. Otherwise it returns
+// why that will not happen: the end of ctx or of the hold, or that the Store cannot carry words.
 func (h *Hold) Asked(ctx context.Context) error {
-	asker, ok := h.gate.store.(Asker)
-	if !ok {
-		return errCannotAsk
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer h.AfterEnd(func() { cancel(context.Cause(h.life)) })()
-	for {
-		e := h.share.grant.entry.Load()
-		err := asker.Asked(ctx, *e)
-		if !errors.Is(err, ErrGone) {
+	ctx, cancel := bind(ctx, h.life)
+	defer cancel()
+	s := h.grant.store
+	for brake := (pause.Brake{}); ; brake.Woken(ctx, false) {
+		p := h.grant.place.Load()
+		words := ""
+		v := s.try(ctx, p.in, func(ctx context.Context, _ int) (err error) {
+			words, err = p.in.Heard(ctx, p.entry)
 			return err
+		})
+		if v.fate == done && words != "" {
+			return nil
 		}
-		// It may be gone because another has taken its place. Who has put it there is about to say so.
-		select {
-		case h.alone <- struct{}{}:
-			<-h.alone
-		case <-ctx.Done():
-			return GaveUp(ctx, err)
+		err := v.err
+		if v.fate == done {
+			_, err = s.watch(ctx, p.in, p.entry, []driver.Target{{Entry: p.entry, What: driver.Told}})
 		}
-		if h.share.grant.entry.Load() == e {
-			return err
+		if errors.Is(err, driver.ErrGone) && h.moved(ctx, p) {
+			continue
+		}
+		if err != nil {
+			return s.failure(ctx, verdict{err: err})
 		}
 	}
 }
 
-// Release ends the hold at once. If it is the last on its turn, it hands the grant on or removes its entry. Removal
+// moved reports whether another entry has taken the place of p. The change that has put it there is about to say so.
+func (h *Hold) moved(ctx context.Context, p *place) bool {
+	select {
+	case h.alone <- struct{}{}:
+		<-h.alone
+	case <-ctx.Done():
+	}
+	return h.grant.place.Load() != p
+}
+
+// Abandon is Release for a caller that cannot wait: removal continues in the background from the start. It must not be
+// called while a Downgrade is under way.
+func (h *Hold) Abandon() {
+	if !h.taken.Swap(true) {
+		h.end(ErrReleased)
+		h.grant.abandon()
+	}
+}
+
+// Release ends the hold at once. If it is the last on its turn, it hands the grant off or removes its entry. Removal
 // waits for the service, for no longer than a third of the TTL or what is left of the session, whichever is less; then
-// it goes on behind.
+// it continues in the background.
 //
-// Nil: it was held to the end. ErrLost: it was not; ErrClosed: the Store was closed before. Another error: it was held,
-// but nobody confirmed that the entry is gone. ErrReleased: called before.
+// Nil: it was held to the end. ErrLost: it was not. ErrClosed: the Store was closed before. ErrReleased: Release was
+// called before. Any other error: it was held, but the service has not confirmed that the entry is gone; ErrUnavailable
+// is among them.
 func (h *Hold) Release() error {
 	if h.taken.Swap(true) {
 		return ErrReleased
@@ -185,7 +196,7 @@ func (h *Hold) Release() error {
 	h.end(ErrReleased)
 	h.alone <- struct{}{} // a Downgrade that is under way ends with the hold
 	defer func() { <-h.alone }()
-	err := h.gate.release(h.share.grant)
+	err := h.grant.release()
 	if lost != nil {
 		return lost
 	}

@@ -10,13 +10,13 @@ const (
 	maxSegment = 128
 )
 
-// MaxValue is the most bytes that the value of an entry may have. It is well below what the services take.
-const MaxValue = 64 << 10
+// maxValue is the most bytes that the value of an entry may have. It is well below what the services take.
+const maxValue = 64 << 10
 
-// CheckValue reports whether a value may be that of an entry.
-func CheckValue(value []byte) error {
-	if len(value) > MaxValue {
-		return fmt.Errorf("farsync: value of %d bytes, %d are allowed", len(value), MaxValue)
+// checkValue reports whether a value may be that of an entry.
+func checkValue(value []byte) error {
+	if len(value) > maxValue {
+		return fmt.Errorf("value of %d bytes, %d are allowed", len(value), maxValue)
 	}
 	return nil
 }

@@ -3,135 +3,117 @@ package recipe
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"time"
+
+	"github.com/farsync/farsync/driver"
 )
 
-const (
-	// recheckAfter is the least time after which a waiter looks at its queue again although it was not woken. It turns
-	// a lost event, of which no case is known, from a hang into a delay.
-	recheckAfter = 30 * time.Second
-	// A waiter whose session was lost joins again after a random part of a time that doubles from rejoinFirst to
-	// rejoinMost, so that the clients of a service that comes back do not all arrive at once.
-	rejoinFirst = 20 * time.Millisecond
-	rejoinMost  = 2 * time.Second
-)
-
-// Acquire is the one waiting loop: it joins the queue, waits until the rule finds nothing ahead that blocks, and
-// returns the entry, which exists and belongs to a live session. If the entry or its session goes away meanwhile, it
-// joins again at the tail.
-//
-// On error nothing is held, and the removal of what was joined has begun.
-func Acquire(ctx context.Context, s Store, r Request) (Entry, error) {
-	delay := rejoinFirst
-	for {
-		e, blockers, err := s.Join(ctx, r)
-		if err == nil {
-			if err = waitTurn(ctx, s, e, r.Rule, blockers); err == nil {
-				return e, nil
-			}
-			begin(s, e)
-		}
-		if !errors.Is(err, ErrGone) {
-			return Entry{}, err
-		}
-		if Pause(ctx, rand.N(delay)) != nil {
-			return Entry{}, GaveUp(ctx, err)
-		}
-		delay = min(2*delay, rejoinMost)
-	}
+// A Queue is one queue of a Store, for callers that look at it or change its size without standing in it. Its methods
+// return an error that wraps ErrName if the path is not valid, that of a ctx that has ended, ErrClosed, or what the service
+// said.
+type Queue struct {
+	Store *Store
+	Path  string
 }
 
-// TryAcquire is Acquire for those who do not wait: ErrLocked if anything would block. A queue that is seen to be
-// busy costs one read and no write.
-func TryAcquire(ctx context.Context, s Store, r Request) (Entry, error) {
-	for {
-		blockers, err := s.Peek(ctx, r)
-		if err != nil {
-			return Entry{}, err
-		}
-		if len(blockers) > 0 {
-			return Entry{}, ErrLocked
-		}
-		e, blockers, err := s.Join(ctx, r)
-		if err != nil {
-			return Entry{}, err
-		}
-		if len(blockers) > 0 {
-			// Somebody joined between the look and the join. We have been in the queue for a moment, so those who joined
-			// behind us wait for this removal: see it through while ctx lives.
-			if err := s.Leave(ctx, e); err != nil && !errors.Is(err, ErrGone) && ctx.Err() == nil {
-				return Entry{}, err
-			}
-			return Entry{}, ErrLocked
-		}
-		if e.Session.Err() == nil {
-			return e, nil
-		}
-		// The session ended while it was told of the entry. Nothing was held: look again.
-		begin(s, e)
+// List returns the entries, oldest first, with their values, and how many of them hold: those at the head. If limit is
+// positive it may leave out all but the oldest limit of them. It may be answered by a server that is behind the others by
+// a moment.
+func (q Queue) List(ctx context.Context, limit int) (list []driver.Entry, held int, err error) {
+	var v driver.View
+	err = q.do(ctx, func(ctx context.Context, in *session) (err error) {
+		v, err = in.List(ctx, q.Path, limit)
+		return err
+	})
+	if err != nil || len(v.Entries) == 0 {
+		return nil, 0, err
 	}
+	size := int64(1)
+	if v.Entries[0].Kind == driver.Permit {
+		if size, err = q.size(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
+	return v.Entries, holders(v.Entries, size), nil
 }
 
-// waitTurn returns nil when nothing blocks e any more. ErrGone: e or its session went away.
-//
-// No wake-up is missed. Wait ends when any of the blockers is gone, also if that was before the call; while all of
-// them live unchanged, the rule would name the same ones, so e may not run. What happened is then not taken from the
-// event, which tells that an entry is gone but not whether it was the holder: Blockers looks at the queue again, and
-// proves at the same time that e still exists.
-func waitTurn(ctx context.Context, s Store, e Entry, rule Rule, blockers []Entry) error {
-	// A server that has ended our session may be out of reach, and the blockers be there for ever: the session's own
-	// end must wake us.
-	bound, cancel := e.Session.Bind(ctx)
-	defer cancel()
-	var err error
-	for err == nil && len(blockers) > 0 {
-		if err = waitOrRecheck(bound, s, blockers); err != nil {
-			break
-		}
-		blockers, err = s.Blockers(bound, e, rule)
+// size returns the current size of a queue of permits.
+func (q Queue) size(ctx context.Context) (int64, error) {
+	var r driver.Register
+	err := q.do(ctx, func(ctx context.Context, in *session) (err error) {
+		r, err = in.Register(ctx, q.Path)
+		return err
+	})
+	if err != nil {
+		return 0, err
 	}
-	switch over := e.Session.Err(); {
-	case ctx.Err() != nil:
-		if len(blockers) > 0 {
-			err = fmt.Errorf("waiting behind %s", describe(blockers[0]))
+	_, current, err := parseSize(q.Path, r)
+	return max(current, 1), err
+}
+
+// Wait returns nil once the target may have changed. It may return early for no reason, never late.
+func (q Queue) Wait(ctx context.Context, on driver.Target) error {
+	return q.Store.inSession(ctx, func(ctx context.Context, in *session) verdict {
+		if _, err := q.Store.watch(ctx, in, driver.Entry{}, []driver.Target{on}); err != nil {
+			return verdict{err: err}
 		}
-		return GaveUp(ctx, err)
-	case errors.Is(over, ErrClosed):
-		return ErrClosed
-	case over != nil:
-		// Also when Blockers has just answered that nothing blocks: the answer may be older than the session's end.
-		return fmt.Errorf("%w: %w", ErrGone, over)
-	default:
+		return verdict{fate: done}
+	})
+}
+
+// Resize sets the current size of a queue of permits, and declares it if it has none, or another and no entries. The
+// error wraps ErrSize if another size was declared.
+func (q Queue) Resize(ctx context.Context, declared, size int64) error {
+	if err := CheckPath(q.Path); err != nil {
 		return err
 	}
+	s := q.Store
+	return s.inSession(ctx, func(ctx context.Context, in *session) verdict {
+		for {
+			r, v := s.readSize(ctx, in, q.Path)
+			if v.fate != done {
+				return v
+			}
+			was, is, err := parseSize(q.Path, r)
+			switch {
+			case err != nil:
+				return verdict{fate: not, err: err}
+			case was == declared && is == size:
+				return v
+			case was != 0 && was != declared:
+				if v := s.vacant(ctx, in, q.Path, was, declared); v.fate != done {
+					return v
+				}
+			}
+			_, v = s.writeSize(ctx, in, q.Path, declared, size, r, driver.Entry{})
+			if v.fate == done || !errors.Is(v.err, driver.ErrConflict) {
+				return v
+			}
+		}
+	})
 }
 
-// waitOrRecheck is Wait, cut short now and then by a random amount so that the waiters of a queue do not all look
-// at the same time.
-func waitOrRecheck(ctx context.Context, s Store, blockers []Entry) error {
-	ctx2, cancel := context.WithTimeout(ctx, recheckAfter+rand.N(recheckAfter/2))
-	defer cancel()
-	err := s.Wait(ctx2, blockers...)
-	if err != nil && ctx2.Err() != nil && ctx.Err() == nil {
-		return nil
+// vacant returns ErrSize, with both sizes, if the queue has entries.
+func (s *Store) vacant(ctx context.Context, in *session, queue string, was, declared int64) verdict {
+	view, v := s.last(ctx, in, queue)
+	if v.fate == done && len(view.Entries) > 0 {
+		return verdict{fate: not, err: sizeError(was, declared)}
 	}
-	return err
+	return v
 }
 
-// describe names an entry for people.
-func describe(e Entry) string {
-	if len(e.Value) == 0 {
-		return fmt.Sprintf("%q", e.ID)
+// Ask asks the holder of an entry that List has returned to give it back. ErrGone means that the entry is gone.
+func (q Queue) Ask(ctx context.Context, e driver.Entry) error {
+	return q.do(ctx, func(ctx context.Context, in *session) error {
+		return in.Tell(ctx, e, q.Store.options.Holder)
+	})
+}
+
+// do makes one request in whatever session there is.
+func (q Queue) do(ctx context.Context, send func(ctx context.Context, in *session) error) error {
+	if err := CheckPath(q.Path); err != nil {
+		return err
 	}
-	return fmt.Sprintf("%q of %q", e.ID, e.Value)
-}
-
-// begin starts the removal of an entry that will not be used, and does not wait for it.
-func begin(s Store, e Entry) {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	// The answer is known: ctx has ended, and the Store goes on behind.
-	_ = s.Leave(ended, e)
+	return q.Store.inSession(ctx, func(ctx context.Context, in *session) verdict {
+		return q.Store.try(ctx, in, func(ctx context.Context, _ int) error { return send(ctx, in) })
+	})
 }

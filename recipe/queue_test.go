@@ -9,24 +9,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
 func TestAcquireIsFIFO(t *testing.T) {
 	inBubble(t, func(w *world) {
-		var stores []*storetest.MemStore
 		var tries []*try
 		for range 5 {
-			s := w.open()
-			stores, tries = append(stores, s), append(tries, w.start(s))
+			tries = append(tries, w.start(w.open()))
 		}
 		for i, try := range tries {
 			w.granted(try)
 			for _, later := range tries[i+1:] {
 				require.False(w, later.returned())
 			}
-			w.leave(stores[i], try.entry)
+			w.release(try)
 		}
 	})
 }
@@ -41,18 +40,17 @@ func TestCancelledWaiterIsSkipped(t *testing.T) {
 		require.ErrorContains(w, second.err, `"client-1"`, "the error names the holder")
 		require.Len(w, w.Entries(queue), 2)
 		require.False(w, third.returned())
-		w.leave(a, w.granted(first).entry)
-		w.leave(c, w.granted(third).entry)
+		w.release(w.granted(first))
+		w.release(w.granted(third))
 	})
 }
 
 func TestOneReleaseWakesOne(t *testing.T) {
 	inBubble(t, func(w *world) {
 		const waiters = 200
-		var record storetest.Record
-		stores := make([]recipe.Store, 10)
+		stores := make([]*recipe.Store, 10)
 		for i := range stores {
-			stores[i] = record.Wrap(w.open(), "")
+			stores[i] = w.open()
 		}
 		tries := make([]*try, waiters)
 		for i := range tries {
@@ -60,17 +58,16 @@ func TestOneReleaseWakesOne(t *testing.T) {
 		}
 		for i, try := range tries {
 			w.granted(try)
-			record.Reset()
 			w.ResetCount()
-			w.leave(stores[i%len(stores)], try.entry)
-			if i == waiters-1 {
-				break
-			}
-			require.Equal(w, 1, record.Count(storetest.Blockers))
-			require.Equal(w, 1, record.Count(storetest.Wait))
+			w.release(try)
+			require.Equal(w, 1, w.Count(), "the delete: the wake-up brought its proof along")
 			require.Equal(w, 1, w.Count(storetest.Delete))
-			require.Equal(w, 2, w.Count(), "the delete and one read")
-			require.True(w, tries[i+1].returned())
+			if i < waiters-1 {
+				require.True(w, tries[i+1].returned())
+			}
+			if i < waiters-2 {
+				require.False(w, tries[i+2].returned())
+			}
 		}
 	})
 }
@@ -86,37 +83,33 @@ func TestContendedTraffic(t *testing.T) {
 		require.Equal(w, 3, w.Count())
 		require.Equal(w, 1, w.Count(storetest.Watch))
 		time.Sleep(time.Second)
-		w.leave(a, w.granted(first).entry)
-		w.leave(b, w.granted(second).entry)
-		require.Equal(w, 1, w.Count(storetest.Read), "after the wake-up")
-		require.Equal(w, 6, w.Count())
+		w.release(w.granted(first))
+		w.release(w.granted(second))
+		require.Zero(w, w.Count(storetest.Ahead), "the wake-up brought its proof along")
+		require.Equal(w, 5, w.Count())
 	})
 }
 
 func TestWriterLetsAllReadersIn(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
-		acquire := func(s recipe.Store, kind recipe.Kind, rule recipe.Rule) *try {
-			return w.begin(func(ctx context.Context, t *try) {
-				t.entry, t.err = recipe.Acquire(ctx, s, recipe.Request{Queue: queue, Kind: kind, Units: 1, Rule: rule})
-			})
-		}
-		writer := w.granted(acquire(a, recipe.Write, recipe.ExclusiveRule()))
+		write := recipe.Request{Queue: queue, Kind: driver.Write, Units: 1}
+		read := recipe.Request{Queue: queue, Kind: driver.Read, Units: 1}
+		writer := w.granted(w.startFor(a, write))
 		var readers []*try
 		for range 5 {
-			readers = append(readers, acquire(b, recipe.Read, recipe.SharedRule()))
+			readers = append(readers, w.startFor(b, read))
 		}
-		second := acquire(a, recipe.Write, recipe.ExclusiveRule())
-		last := acquire(b, recipe.Read, recipe.SharedRule())
-		w.leave(a, writer.entry)
+		second, last := w.startFor(a, write), w.startFor(b, read)
+		w.release(writer)
 		for _, r := range readers {
 			w.granted(r)
 			require.False(w, second.returned())
-			w.leave(b, r.entry)
+			w.release(r)
 		}
 		require.False(w, last.returned())
-		w.leave(a, w.granted(second).entry)
-		w.leave(b, w.granted(last).entry)
+		w.release(w.granted(second))
+		w.release(w.granted(last))
 	})
 }
 
@@ -125,25 +118,23 @@ func TestPermitsReleasedOutOfOrder(t *testing.T) {
 		inBubble(t, func(w *world) {
 			s := w.open()
 			permit := func(units int64) *try {
-				return w.begin(func(ctx context.Context, t *try) {
-					t.entry, t.err = recipe.Acquire(ctx, s, recipe.Request{
-						Queue: queue, Kind: recipe.Permit, Units: units, Size: 3, Rule: recipe.UnitsRule(3),
-					})
+				return w.startFor(s, recipe.Request{
+					Queue: queue, Kind: driver.Permit, Units: units, Size: 3,
 				})
 			}
 			holders := []*try{permit(1), permit(1), permit(1)}
 			waiter, last := permit(1), permit(2)
-			w.leave(s, w.granted(holders[leaves]).entry)
+			w.release(w.granted(holders[leaves]))
 			w.granted(waiter)
 			require.False(w, last.returned())
-			w.leave(s, waiter.entry)
+			w.release(waiter)
 			require.False(w, last.returned())
 			for i, h := range holders {
 				if i != leaves {
-					w.leave(s, h.entry)
+					w.release(h)
 				}
 			}
-			w.leave(s, w.granted(last).entry)
+			w.release(w.granted(last))
 		})
 	}
 }
@@ -157,17 +148,17 @@ func TestSessionLostWhileWaiting(t *testing.T) {
 		w.Expire(b)
 		w.settle()
 		// b does not know yet, and is woken before it does.
-		w.leave(a, w.granted(first).entry)
+		w.release(w.granted(first))
 		w.granted(third)
 		require.False(w, second.returned())
 		time.Sleep(time.Minute)
 		require.False(w, second.returned(), "it has joined at the tail")
-		w.leave(c, third.entry)
+		w.release(third)
 		w.granted(second)
-		require.Greater(w, second.entry.Revision, third.entry.Revision)
-		require.NotEqual(w, old.ID, second.entry.ID)
-		require.NoError(w, second.entry.Session.Err())
-		w.leave(b, second.entry)
+		require.Greater(w, token(second.hold), token(third.hold))
+		require.NotEqual(w, old.ID, second.hold.Entries()[0].ID)
+		require.NoError(w, second.hold.Err())
+		w.release(second)
 	})
 }
 
@@ -178,8 +169,8 @@ func TestSessionLostWhileWaitingAndNobodyWakesIt(t *testing.T) {
 		w.Expire(b)
 		time.Sleep(ttl)
 		require.Len(w, w.Entries(queue), 2, "it has joined again although the holder is still there")
-		w.leave(a, w.granted(first).entry)
-		w.leave(b, w.granted(second).entry)
+		w.release(w.granted(first))
+		w.release(w.granted(second))
 	})
 }
 
@@ -190,11 +181,11 @@ func TestPartitionedWaiterJoinsAgain(t *testing.T) {
 		w.Partition(b, true)
 		time.Sleep(3 * ttl)
 		require.Len(w, w.Entries(queue), 1)
-		w.leave(a, w.granted(first).entry)
+		w.release(w.granted(first))
 		time.Sleep(ttl)
 		require.False(w, second.returned())
 		w.Partition(b, false)
-		w.leave(b, w.finally(second).entry)
+		w.release(w.finally(second))
 	})
 }
 
@@ -204,13 +195,13 @@ func TestOwnEntryDeletedWhileWaiting(t *testing.T) {
 		first, second := w.start(a), w.start(b)
 		w.Delete(w.Entries(queue)[1].ID)
 		third := w.start(c)
-		w.leave(a, w.granted(first).entry)
+		w.release(w.granted(first))
 		w.granted(third)
 		time.Sleep(time.Second)
 		require.False(w, second.returned())
 		require.Len(w, w.Entries(queue), 2, "it has joined at the tail")
-		w.leave(c, third.entry)
-		w.leave(b, w.granted(second).entry)
+		w.release(third)
+		w.release(w.granted(second))
 	})
 }
 
@@ -222,8 +213,8 @@ func TestReplyOfJoinIsLost(t *testing.T) {
 			w.SetFault(faults(storetest.Create, 1, fault))
 			try := w.finally(w.start(s))
 			require.Len(w, w.Entries(queue), 1)
-			require.Equal(w, try.entry.ID, w.Entries(queue)[0].ID)
-			w.leave(s, try.entry)
+			require.Equal(w, try.hold.Entries()[0].ID, w.Entries(queue)[0].ID)
+			w.release(try)
 		})
 	}
 }
@@ -233,13 +224,18 @@ func TestReplyOfJoinIsLostAndTheCallerGone(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
 		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create && op.Client == "client-1" {
-				w.Partition(a, true)
+			switch {
+			case op.Kind != storetest.Create || op.Client != "client-1":
+				return storetest.None
+			case op.Attempt == 0:
 				return storetest.LoseReply
+			default:
+				w.Partition(a, true)
+				return storetest.None
 			}
-			return storetest.None
 		})
 		first := w.start(a)
+		time.Sleep(100 * time.Millisecond)
 		second := w.start(b)
 		began := time.Now()
 		first.cancel()
@@ -249,32 +245,32 @@ func TestReplyOfJoinIsLostAndTheCallerGone(t *testing.T) {
 		require.Len(w, w.Entries(queue), 2)
 		require.False(w, second.returned())
 		w.Partition(a, false)
-		w.leave(b, w.finally(second).entry)
+		w.release(w.finally(second))
 		require.Less(w, time.Since(began), ttl/3, "the entry was removed, and did not go with its session")
 		require.Empty(w, w.Entries(queue))
 	})
 }
 
-// A service that throws everybody out at once does not want everybody back at once.
+// A service that throws every client out at once does not want all of them back at once.
 func TestJoiningAgainIsLimited(t *testing.T) {
 	inBubble(t, func(w *world) {
-		var record storetest.Record
-		hostile := storetest.Inject(record.Wrap(w.open(), ""), storetest.InjectorFunc(
-			func(_ context.Context, op storetest.Op) error {
-				if op.Kind == storetest.Join && op.After {
-					w.Delete(w.Entries(queue)[1].ID)
-					time.AfterFunc(time.Millisecond, func() { w.Touch(w.Entries(queue)[0].ID) })
-				}
-				require.Less(w, record.Count(storetest.Join), 200)
-				return nil
-			}))
+		s := w.open()
 		first := w.AddForeign(queue, "first")
-		second := w.start(hostile)
+		w.ResetCount()
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Watch {
+				w.Delete(op.Entry)
+				time.AfterFunc(time.Millisecond, func() { w.Touch(first) })
+			}
+			require.Less(w, w.Count(storetest.Create), 200)
+			return storetest.None
+		})
+		second := w.start(s)
 		time.Sleep(time.Minute)
 		second.cancel()
 		w.settle()
 		require.ErrorIs(w, second.err, context.Canceled)
-		require.Greater(w, record.Count(storetest.Join), 20)
+		require.Greater(w, w.Count(storetest.Create), 20)
 		w.Delete(first)
 	})
 }
@@ -283,17 +279,16 @@ func TestJoiningAgainIsLimited(t *testing.T) {
 func TestLostEventIsADelay(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
-		deaf := storetest.Inject(b, storetest.InjectorFunc(func(ctx context.Context, op storetest.Op) error {
-			if op.Kind == storetest.Wait && !op.After {
-				<-ctx.Done()
-				return ctx.Err()
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Watch {
+				return storetest.Silence(false)
 			}
-			return nil
-		}))
-		first, second := w.start(a), w.start(deaf)
-		w.leave(a, w.granted(first).entry)
+			return storetest.None
+		})
+		first, second := w.start(a), w.start(b)
+		w.release(w.granted(first))
 		began := time.Now()
-		w.leave(b, w.finally(second).entry)
+		w.release(w.finally(second))
 		require.LessOrEqual(w, time.Since(began), 45*time.Second)
 	})
 }
@@ -304,12 +299,12 @@ func TestSpuriousEventIsNoGrant(t *testing.T) {
 		a, b := w.open(), w.open()
 		first, second := w.start(a), w.start(b)
 		for range 10 {
-			require.True(w, w.Touch(first.entry.ID))
+			require.True(w, w.Touch(first.hold.Entries()[0].ID))
 			w.settle()
 			require.False(w, second.returned())
 		}
-		w.leave(a, first.entry)
-		w.leave(b, w.granted(second).entry)
+		w.release(first)
+		w.release(w.granted(second))
 	})
 }
 
@@ -331,16 +326,17 @@ func TestServiceRefusesTheWatch(t *testing.T) {
 		a, b := w.open(), w.open()
 		first := w.granted(w.start(a))
 		refusal := errors.New("permission denied")
-		second := w.start(storetest.Inject(b, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) error {
-			if op.Kind == storetest.Wait {
-				return refusal
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Watch {
+				return storetest.Refuse(refusal)
 			}
-			return nil
-		})))
+			return storetest.None
+		})
+		second := w.start(b)
 		require.True(w, second.returned())
 		require.ErrorIs(w, second.err, refusal)
 		require.Len(w, w.Entries(queue), 1)
-		w.leave(a, first.entry)
+		w.release(first)
 	})
 }
 
@@ -352,7 +348,7 @@ func TestStoreIsClosedWhileWaiting(t *testing.T) {
 		w.settle()
 		require.Equal(w, recipe.ErrClosed, second.err)
 		require.Len(w, w.Entries(queue), 1)
-		w.leave(a, w.granted(first).entry)
+		w.release(w.granted(first))
 	})
 }
 
@@ -360,15 +356,15 @@ func TestTryAcquire(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
 		w.ResetCount()
-		e, err := recipe.TryAcquire(w.Context(), a, exclusive)
+		h, err := recipe.TryAcquire(w.Context(), a, exclusive)
 		require.NoError(w, err)
 		require.Equal(w, 2, w.Count(), "a read and the join")
 		w.ResetCount()
 		_, err = recipe.TryAcquire(w.Context(), b, exclusive)
 		require.Equal(w, recipe.ErrLocked, err)
 		require.Equal(w, 1, w.Count())
-		require.Equal(w, 1, w.Count(storetest.Read))
-		w.leave(a, e)
+		require.Equal(w, 1, w.Count(storetest.Ahead))
+		require.NoError(w, h.Release())
 	})
 }
 
@@ -376,15 +372,16 @@ func TestTryAcquireComesSecond(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
 		var first *try
-		late := storetest.Inject(b, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) error {
-			if op.Kind == storetest.Peek && op.After {
-				first = w.begin(func(ctx context.Context, t *try) { t.entry, t.err = recipe.Acquire(ctx, a, exclusive) })
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Create && first == nil {
+				first = &try{} // the next to join is another client
+				first = w.start(a)
 			}
-			return nil
-		}))
-		_, err := recipe.TryAcquire(w.Context(), late, exclusive)
+			return storetest.None
+		})
+		_, err := recipe.TryAcquire(w.Context(), b, exclusive)
 		require.Equal(w, recipe.ErrLocked, err)
 		require.Len(w, w.Entries(queue), 1, "nothing is left behind, and the removal was waited for")
-		w.leave(a, w.granted(first).entry)
+		w.release(w.granted(first))
 	})
 }

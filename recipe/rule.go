@@ -1,74 +1,82 @@
 package recipe
 
 import (
-	"fmt"
 	"slices"
+
+	"github.com/farsync/farsync/driver"
 )
 
-// A Rule decides which of the entries ahead of an entry keep it waiting. Rules are pure: the same queue gives the same
+// A rule decides which of the entries ahead of an entry keep it waiting. Rules are pure: the same queue gives the same
 // answer in every process, which is what makes the queue a lock.
 //
 // Every rule keeps two properties, on which the argument in the package documentation rests. While all the blockers
 // it names live unchanged, the entry may not be granted. And entries behind never matter.
-type Rule struct {
+type rule struct {
 	shared bool
-	size   int64
+	size   int64 // of a semaphore; 0 for all other rules
 }
 
-// ExclusiveRule is the rule of mutexes, writers and candidates: any entry ahead blocks, and the nearest stands for all.
-func ExclusiveRule() Rule { return Rule{} }
+// ruleOf returns the rule of an entry's kind, in a queue of that size if it is a permit.
+//
+// For mutexes, writers and candidates any entry ahead blocks, and the nearest stands for all. For readers only what is
+// exclusive blocks, and the nearest such entry stands for all.
+func ruleOf(k driver.Kind, size int64) rule {
+	switch k {
+	case driver.Permit:
+		return unitsRule(size)
+	case driver.Read:
+		return rule{shared: true}
+	default:
+		return rule{}
+	}
+}
 
-// SharedRule is the rule of readers: only what is exclusive blocks, and the nearest such entry stands for all.
-func SharedRule() Rule { return Rule{shared: true} }
-
-// UnitsRule is the rule of a semaphore of the given size: an entry is granted once the units of all entries ahead
+// unitsRule is the rule of a semaphore of the given size: an entry is granted once the units of all entries ahead
 // leave room for its own. It waits for as many of the nearest as keep it from fitting.
 //
 // To watch only the entry size places ahead, as Curator's LockInternals does for its maxLeases, strands a waiter when
 // holders release out of order: the one it watches goes on holding while room appears elsewhere.
 //
 // It panics if size is less than 1.
-func UnitsRule(size int64) Rule {
+func unitsRule(size int64) rule {
 	if size < 1 {
-		panic("farsync: UnitsRule: size below 1")
+		panic("farsync: semaphore size below 1")
 	}
-	return Rule{size: size}
+	return rule{size: size}
 }
 
-// Units reports whether the rule is a semaphore's.
-func (r Rule) Units() bool { return r.size > 0 }
-
-// Nearest reports whether the nearest entry ahead alone decides. A Store may then read just that one; otherwise the
+// nearest reports whether the nearest entry ahead alone decides. A driver may then read just that one; otherwise the
 // rule must be shown all entries ahead.
-func (r Rule) Nearest() bool { return !r.shared && r.size == 0 }
+func (r rule) nearest() bool { return !r.shared && r.size == 0 }
 
-// Blockers returns those of ahead, oldest first, that e has to wait for, nearest first. None means that e is granted.
-func (r Rule) Blockers(e Entry, ahead []Entry) []Entry {
+// blockers returns those of ahead, oldest first, that e has to wait for, nearest first. None means that e is granted. The
+// result shares no memory with ahead, which a waiter would keep alive as long as it waits.
+func (r rule) blockers(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 	switch {
 	case r.size > 0:
 		return r.crowd(e, ahead)
 	case r.shared:
 		for _, other := range slices.Backward(ahead) {
-			if other.Kind != Read {
-				return []Entry{other}
+			if other.Kind != driver.Read {
+				return []driver.Entry{other}
 			}
 		}
 		return nil
 	case len(ahead) == 0:
 		return nil
 	default:
-		return ahead[len(ahead)-1:]
+		return []driver.Entry{ahead[len(ahead)-1]}
 	}
 }
 
 // crowd returns the fewest of the nearest entries ahead whose units leave no room for e. While all of them live, the
 // units ahead are at least theirs, so e cannot fit.
-func (r Rule) crowd(e Entry, ahead []Entry) []Entry {
+func (r rule) crowd(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 	room := r.size - e.Units
-	var near []Entry
+	var near []driver.Entry
 	for _, other := range slices.Backward(ahead) {
 		near = append(near, other)
-		// Not as a sum: somebody may have asked for more units than a sum can hold.
+		// Not as a sum: an entry may ask for more units than a sum can hold.
 		if other.Units > room {
 			return near
 		}
@@ -77,20 +85,22 @@ func (r Rule) crowd(e Entry, ahead []Entry) []Entry {
 	return nil
 }
 
-// Sized returns what blocks a permit in a queue of that size, an entry of kind Size whose Units are the current one: what
-// UnitsRule names, and the size itself, for when it changes the permit may fit. ErrTooLarge: it never will.
-func Sized(e Entry, ahead []Entry, size Entry) ([]Entry, error) {
-	if e.Units > size.Units {
-		return nil, fmt.Errorf("%w: %d of %d", ErrTooLarge, e.Units, size.Units)
+// ends returns which change of a blocker may let the entry run: its end, and for a reader, that a writer ahead becomes a
+// reader itself.
+func (r rule) ends(blocker driver.Entry) driver.What {
+	if r.shared && blocker.Kind == driver.Write {
+		return driver.Changed
 	}
-	blockers := UnitsRule(size.Units).Blockers(e, ahead)
-	if len(blockers) > 0 {
-		blockers = append(blockers, size)
-	}
-	return blockers, nil
+	return driver.Gone
 }
 
-// SizeError is ErrSize, with both sizes.
-func SizeError(declared, asked int64) error {
-	return fmt.Errorf("%w: declared as %d by who uses it, as %d here", ErrSize, declared, asked)
+// holders returns how many of the entries at the head of a queue hold, oldest first. Since every rule is fair, what is
+// behind an entry that waits does not hold either.
+func holders(queue []driver.Entry, size int64) int {
+	for i, e := range queue {
+		if len(ruleOf(e.Kind, size).blockers(e, queue[:i])) > 0 {
+			return i
+		}
+	}
+	return len(queue)
 }

@@ -1,4 +1,4 @@
-package recipe_test
+package recipe
 
 import (
 	"math"
@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
 // granted is what the three rules promise, said without watching: who may run beside those ahead.
-func granted(rule string, size, units int64, ahead []recipe.Entry) bool {
+func granted(rule string, size, units int64, ahead []driver.Entry) bool {
 	for _, e := range ahead {
 		units += e.Units
-		if rule == "exclusive" || rule == "shared" && e.Kind != recipe.Read {
+		if rule == "exclusive" || rule == "shared" && e.Kind != driver.Read {
 			return false
 		}
 	}
@@ -26,15 +26,15 @@ func TestRulesAgreeWithTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.Int64Range(1, 6).Draw(t, "size")
 		name := rapid.SampledFrom([]string{"exclusive", "shared", "units"}).Draw(t, "rule")
-		rule := map[string]recipe.Rule{
-			"exclusive": recipe.ExclusiveRule(), "shared": recipe.SharedRule(), "units": recipe.UnitsRule(size),
+		r := map[string]rule{
+			"exclusive": ruleOf(driver.Exclusive, 0), "shared": ruleOf(driver.Read, 0), "units": unitsRule(size),
 		}[name]
-		entry := rapid.Custom(func(t *rapid.T) recipe.Entry {
+		entry := rapid.Custom(func(t *rapid.T) driver.Entry {
 			if name == "units" {
-				return recipe.Entry{Kind: recipe.Permit, Units: rapid.Int64Range(1, size).Draw(t, "units")}
+				return driver.Entry{Kind: driver.Permit, Units: rapid.Int64Range(1, size).Draw(t, "units")}
 			}
-			return recipe.Entry{
-				Kind: rapid.SampledFrom([]recipe.Kind{recipe.Foreign, recipe.Write, recipe.Read}).Draw(t, "kind"), Units: 1,
+			return driver.Entry{
+				Kind: rapid.SampledFrom([]driver.Kind{driver.Foreign, driver.Write, driver.Read}).Draw(t, "kind"), Units: 1,
 			}
 		})
 		e := entry.Draw(t, "e")
@@ -44,20 +44,20 @@ func TestRulesAgreeWithTheModel(t *testing.T) {
 		}
 
 		given := slices.Clone(ahead)
-		blockers := rule.Blockers(e, ahead)
+		blockers := r.blockers(e, ahead)
 		require.Equal(t, given, ahead, "the argument is the caller's")
 		require.Equal(t, granted(name, size, e.Units, ahead), len(blockers) == 0)
-		require.True(t, slices.IsSortedFunc(blockers, func(a, b recipe.Entry) int { return int(b.Revision - a.Revision) }),
+		require.True(t, slices.IsSortedFunc(blockers, func(a, b driver.Entry) int { return int(b.Revision - a.Revision) }),
 			"nearest first")
 
 		// While all that it watches live, e may not run, whoever else leaves: no wake-up is missed.
-		left := slices.DeleteFunc(slices.Clone(ahead), func(other recipe.Entry) bool {
-			watched := slices.ContainsFunc(blockers, func(b recipe.Entry) bool { return b.Revision == other.Revision })
+		left := slices.DeleteFunc(slices.Clone(ahead), func(other driver.Entry) bool {
+			watched := slices.ContainsFunc(blockers, func(b driver.Entry) bool { return b.Revision == other.Revision })
 			return !watched && rapid.Bool().Draw(t, "leaves")
 		})
 		if len(blockers) > 0 {
 			require.False(t, granted(name, size, e.Units, left))
-			require.NotEmpty(t, rule.Blockers(e, left))
+			require.NotEmpty(t, r.blockers(e, left))
 		}
 		// It watches no more than it must: without any one of those, the others would not keep it waiting.
 		for i := range blockers {
@@ -66,8 +66,8 @@ func TestRulesAgreeWithTheModel(t *testing.T) {
 				require.True(t, granted(name, size, e.Units, rest))
 			}
 		}
-		if rule.Nearest() && len(ahead) > 0 {
-			require.Equal(t, blockers, rule.Blockers(e, ahead[len(ahead)-1:]), "the nearest alone decides")
+		if r.nearest() && len(ahead) > 0 {
+			require.Equal(t, blockers, r.blockers(e, ahead[len(ahead)-1:]), "the nearest alone decides")
 		}
 	})
 }
@@ -76,17 +76,17 @@ func TestRulesAgreeWithTheModel(t *testing.T) {
 func TestNobodyIsStranded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.Int64Range(1, 5).Draw(t, "size")
-		rule := recipe.UnitsRule(size)
-		queue := make([]recipe.Entry, rapid.IntRange(1, 12).Draw(t, "n"))
+		rule := unitsRule(size)
+		queue := make([]driver.Entry, rapid.IntRange(1, 12).Draw(t, "n"))
 		watches := map[int64][]int64{} // of those who wait
 		look := func(i int) {
 			delete(watches, queue[i].Revision)
-			for _, b := range rule.Blockers(queue[i], queue[:i]) {
+			for _, b := range rule.blockers(queue[i], queue[:i]) {
 				watches[queue[i].Revision] = append(watches[queue[i].Revision], b.Revision)
 			}
 		}
 		for i := range queue {
-			queue[i] = recipe.Entry{Revision: int64(i + 1), Units: rapid.Int64Range(1, size).Draw(t, "units")}
+			queue[i] = driver.Entry{Revision: int64(i + 1), Units: rapid.Int64Range(1, size).Draw(t, "units")}
 			look(i)
 		}
 		for len(queue) > 0 {
@@ -115,9 +115,9 @@ func TestNobodyIsStranded(t *testing.T) {
 // leave out of order, room appears elsewhere, and nobody tells.
 func TestPredecessorRuleStrandsAWaiter(t *testing.T) {
 	const size = 2
-	queue := []recipe.Entry{{Revision: 1, Units: 1}, {Revision: 2, Units: 1}, {Revision: 3, Units: 1}}
+	queue := []driver.Entry{{Revision: 1, Units: 1}, {Revision: 2, Units: 1}, {Revision: 3, Units: 1}}
 	waiter, ahead := queue[2], queue[:2]
-	predecessor := func(ahead []recipe.Entry) []recipe.Entry {
+	predecessor := func(ahead []driver.Entry) []driver.Entry {
 		if len(ahead) < size {
 			return nil
 		}
@@ -130,17 +130,38 @@ func TestPredecessorRuleStrandsAWaiter(t *testing.T) {
 	require.Contains(t, left, watched[0], "but what it watches lives, unchanged: it sleeps on")
 
 	// Ours watches both.
-	rule := recipe.UnitsRule(size)
-	require.ElementsMatch(t, ahead, rule.Blockers(waiter, ahead))
-	require.Empty(t, rule.Blockers(waiter, left))
+	rule := unitsRule(size)
+	require.ElementsMatch(t, ahead, rule.blockers(waiter, ahead))
+	require.Empty(t, rule.blockers(waiter, left))
 }
 
 // A sum of units can run over, and must not make room.
 func TestUnitsDoNotRunOver(t *testing.T) {
-	rule := recipe.UnitsRule(3)
-	ahead := []recipe.Entry{
+	rule := unitsRule(3)
+	ahead := []driver.Entry{
 		{Revision: 1, Units: 3}, {Revision: 2, Units: math.MaxInt64}, {Revision: 3, Units: 1},
 	}
-	require.NotEmpty(t, rule.Blockers(recipe.Entry{Revision: 4, Units: 1}, ahead))
-	require.NotEmpty(t, recipe.UnitsRule(math.MaxInt64).Blockers(recipe.Entry{Units: math.MaxInt64}, ahead))
+	require.NotEmpty(t, rule.blockers(driver.Entry{Revision: 4, Units: 1}, ahead))
+	require.NotEmpty(t, unitsRule(math.MaxInt64).blockers(driver.Entry{Units: math.MaxInt64}, ahead))
+}
+
+// What is behind an entry that waits does not hold either, so the holders are those at the head.
+func TestHoldersAreAtTheHead(t *testing.T) {
+	entry := func(k driver.Kind, units int64) driver.Entry { return driver.Entry{Kind: k, Units: units} }
+	read, write, mutex := entry(driver.Read, 1), entry(driver.Write, 1), entry(driver.Exclusive, 1)
+	for _, row := range []struct {
+		queue []driver.Entry
+		size  int64
+		held  int
+	}{
+		{nil, 1, 0},
+		{[]driver.Entry{mutex, mutex, mutex}, 1, 1},
+		{[]driver.Entry{read, read, write, read}, 1, 2},
+		{[]driver.Entry{write, read, read}, 1, 1},
+		{[]driver.Entry{entry(driver.Permit, 2), entry(driver.Permit, 3), entry(driver.Permit, 1)}, 5, 2},
+		{[]driver.Entry{entry(driver.Permit, 2), entry(driver.Permit, 4), entry(driver.Permit, 1)}, 5, 1},
+		{[]driver.Entry{entry(driver.Foreign, 1), read}, 1, 1},
+	} {
+		require.Equal(t, row.held, holders(row.queue, row.size), "%v", row.queue)
+	}
 }

@@ -4,122 +4,197 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/farsync/farsync/driver"
 )
 
-// A Session is the client's view of a server-side session: until when the server is proved to keep it, and thereby
-// every entry made in it. A backend makes one when the server has granted it, extends it when the server has renewed
-// it, and ends it when the server says that it is over or the Store is closed.
+// A session is the Store's view of one session at the service: until when the service is proved to keep it, and with it
+// every entry created in it.
 //
-// A Session ends by itself when its deadline passes, on the monotonic clock. It never comes back: an answer that
-// arrives after the deadline belongs to a session that everybody has already been told is over.
-type Session struct {
-	ttl  time.Duration
-	life context.Context // the session's own, not a caller's: done once it is over
+// A session ends here before it ends there. Its deadline counts from when a renewal was sent, that of the service from
+// when it was processed, which is later. The session ends by itself when the deadline passes, on the monotonic clock, and
+// never comes back: a proof that arrives after the end changes nothing.
+type session struct {
+	driver.Session
+
+	ttl  time.Duration // as granted when the session was opened
+	life context.Context
 	end  context.CancelCauseFunc
 
 	mu       sync.Mutex
-	deadline time.Time
+	deadline time.Time // Invariant: it never moves back.
 	timer    *time.Timer
+	held     map[string]driver.Entry // entries that back a lease, by ID
+	suspects map[string]driver.Entry // entries that a late attempt may create once more, by ID
+	doubt    chan struct{}           // has a value when suspects has grown; nil until it is not empty
 }
 
-var errDeadline = errors.New("no renewal was acknowledged in time")
-
-// NewSession returns a session that the server keeps for ttl after each renewal, and that counts as alive until
-// deadline. The deadline must lie before the earliest moment at which the server can end the session: count it from
-// when the request was sent, never from when its answer came, and take Margin off.
-func NewSession(ttl time.Duration, deadline time.Time) *Session {
-	s := &Session{ttl: ttl, deadline: deadline}
-	s.life, s.end = context.WithCancelCause(context.Background())
-	// Under mu, for if deadline has passed the timer's goroutine is there before we are back.
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer = time.AfterFunc(time.Until(deadline), s.expire)
-	return s
+// newSession returns a session that ends with the life of its Store, or when no renewal is proved in time.
+func newSession(life context.Context, opened driver.Session) *session {
+	ttl, _ := opened.Granted()
+	in := &session{
+		Session: opened, ttl: ttl, held: map[string]driver.Entry{}, suspects: map[string]driver.Entry{},
+	}
+	in.life, in.end = context.WithCancelCause(life)
+	// Under mu, for if the deadline has passed the timer's goroutine is there before this one.
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.advance()
+	in.timer = time.AfterFunc(time.Until(in.deadline), in.expire)
+	return in
 }
 
-// Margin is how long before the server may end a session its deadline lies: the larger of ttl/20 and 100 ms. It is for
-// the holder to stop in.
-func Margin(ttl time.Duration) time.Duration {
+// margin is how long before the service may end a session its deadline lies: the time its holders have to stop in.
+func margin(ttl time.Duration) time.Duration {
 	return max(ttl/20, 100*time.Millisecond)
 }
 
-// Extend moves the deadline on, and reports whether the session is alive. A deadline earlier than the present one
-// changes nothing.
-func (s *Session) Extend(deadline time.Time) bool {
-	if s.Err() != nil {
-		return false
+// advance moves the deadline to what the driver has proved by now. The caller holds mu.
+func (in *session) advance() {
+	ttl, from := in.Granted()
+	if proved := from.Add(ttl - margin(ttl)); proved.After(in.deadline) {
+		in.deadline = proved
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Once more, now that nobody can end the session in between by the clock: a lease that was seen as lost must not
-	// be seen alive again.
-	if !time.Now().Before(s.deadline) || s.life.Err() != nil {
-		return false
-	}
-	if deadline.After(s.deadline) {
-		s.deadline = deadline
-		s.timer.Reset(time.Until(deadline))
+}
+
+// lives reports whether the deadline lies ahead, after a look at what the driver has proved.
+func (in *session) lives() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if now := time.Now(); !now.Before(in.deadline) {
+		in.advance()
+		return now.Before(in.deadline)
 	}
 	return true
 }
 
-// End ends the session, unless it has ended. Err wraps ErrLost and cause from now on, or is ErrClosed if that is the
-// cause.
-func (s *Session) End(cause error) {
-	if !errors.Is(cause, ErrClosed) {
-		cause = fmt.Errorf("%w: %w", ErrLost, cause)
+// expire runs on the timer.
+func (in *session) expire() {
+	if !in.lives() {
+		in.fail(errDeadline)
+		return
 	}
-	s.mu.Lock()
-	s.timer.Stop()
-	s.mu.Unlock()
-	s.end(cause)
-}
-
-// expire runs on the timer. The deadline may have moved on since the timer was set off.
-func (s *Session) expire() {
-	s.mu.Lock()
-	left := time.Until(s.deadline)
-	if left > 0 && s.life.Err() == nil {
-		s.timer.Reset(left)
-	}
-	s.mu.Unlock()
-	if left <= 0 {
-		s.End(errDeadline)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.life.Err() == nil {
+		in.timer.Reset(time.Until(in.deadline))
 	}
 }
 
-// Done is closed when the session is over.
-func (s *Session) Done() <-chan struct{} { return s.life.Done() }
+// fail ends the session as lost, unless it has ended. Its cause wraps ErrLost and why.
+func (in *session) fail(why error) {
+	in.mu.Lock()
+	in.timer.Stop()
+	in.mu.Unlock()
+	in.end(fmt.Errorf("%w: %w", ErrLost, why))
+}
 
-// Err is nil while the session is alive. It looks at the clock, for the timer's goroutine may be late: after the
-// process was stopped, a caller may run before it.
-func (s *Session) Err() error {
-	if s.life.Err() == nil {
-		s.mu.Lock()
-		over := !time.Now().Before(s.deadline)
-		s.mu.Unlock()
-		if over {
-			s.End(errDeadline)
+// err is nil while the session is alive. It looks at the clock, for the timer's goroutine may be late: after the process
+// was stopped, a caller may run before it.
+func (in *session) err() error {
+	if in.life.Err() == nil && !in.lives() {
+		in.fail(errDeadline)
+	}
+	return context.Cause(in.life)
+}
+
+// gone is the error of a call about an entry whose session is over; nil while it is alive.
+func (in *session) gone() error {
+	over := in.err()
+	if over == nil || errors.Is(over, ErrClosed) {
+		return over
+	}
+	return fmt.Errorf("%w: %w", driver.ErrGone, over)
+}
+
+// until is when the session ends unless it is renewed before.
+func (in *session) until() time.Time {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.advance()
+	return in.deadline
+}
+
+// bind returns a context that ends with ctx or with the session, and then has its cause.
+func (in *session) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	return bind(ctx, in.life)
+}
+
+// bind returns a context that ends with ctx or with life, and then has its cause.
+func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
+	bound, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { end(context.Cause(life)) })
+	if life.Err() != nil {
+		end(context.Cause(life)) // the goroutine of AfterFunc may come late
+	}
+	return bound, func() { stop(); end(nil) }
+}
+
+// hold notes that e backs a lease, or, if it does not any more, forgets it.
+func (in *session) hold(e driver.Entry, backs bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if backs {
+		in.held[e.ID] = e
+	} else {
+		delete(in.held, e.ID)
+	}
+}
+
+// toProve returns an entry that backs a lease, if there is one. One is enough: a renewal is proved for the session.
+func (in *session) toProve() []driver.Entry {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, e := range in.held {
+		return []driver.Entry{e}
+	}
+	return nil
+}
+
+// suspect notes that a late attempt may create an entry with an ID that begins with e's, and reports whether it is the
+// first.
+func (in *session) suspect(e driver.Entry) (first bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.suspects[e.ID] = e
+	if in.doubt == nil {
+		in.doubt, first = make(chan struct{}, 1), true
+	}
+	select {
+	case in.doubt <- struct{}{}:
+	default:
+	}
+	return first
+}
+
+// suspected returns the queues of all suspects.
+func (in *session) suspected() (queues []string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	seen := map[string]bool{}
+	for _, e := range in.suspects {
+		if !seen[e.Queue] {
+			seen[e.Queue] = true
+			queues = append(queues, e.Queue)
 		}
 	}
-	return context.Cause(s.life)
+	return queues
 }
 
-// Deadline is when the session ends unless it is renewed before.
-func (s *Session) Deadline() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.deadline
-}
-
-// TTL is how long the server keeps the session without a renewal.
-func (s *Session) TTL() time.Duration { return s.ttl }
-
-// Bind returns a context that ends with ctx or with the session, and then has its cause. The caller must call cancel.
-func (s *Session) Bind(ctx context.Context) (bound context.Context, cancel context.CancelFunc) {
-	bound, end := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { end(context.Cause(s.life)) })
-	return bound, func() { stop(); end(nil) }
+// isSuspect reports whether a late attempt has created e.
+func (in *session) isSuspect(e driver.Entry) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if _, ok := in.suspects[e.ID]; ok {
+		return true
+	}
+	for id := range in.suspects {
+		if strings.HasPrefix(e.ID, id) {
+			return true
+		}
+	}
+	return false
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
@@ -20,7 +21,7 @@ const (
 )
 
 var exclusive = recipe.Request{
-	Queue: queue, Kind: recipe.Exclusive, Units: 1, Rule: recipe.ExclusiveRule(),
+	Queue: queue, Kind: driver.Exclusive, Units: 1,
 }
 
 // A world is a service with clients, in a bubble.
@@ -28,6 +29,7 @@ type world struct {
 	*testing.T
 	*storetest.Mem
 	clients int
+	onState func(recipe.State) // of the clients to be opened
 }
 
 // inBubble runs f in a bubble. When f has returned and its clients are closed, nothing may be left: the bubble sees to
@@ -47,9 +49,11 @@ func inBubble(t *testing.T, f func(w *world)) {
 	})
 }
 
-func (w *world) open() *storetest.MemStore {
+func (w *world) open() *recipe.Store {
 	w.clients++
-	s := w.Mem.Open(&storetest.MemOptions{TTL: ttl, Holder: fmt.Sprintf("client-%d", w.clients)})
+	s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{
+		TTL: ttl, Holder: fmt.Sprintf("client-%d", w.clients), OnState: w.onState,
+	}})
 	w.Cleanup(func() {
 		w.Partition(s, false)
 		require.NoError(w, s.Close())
@@ -63,7 +67,6 @@ func (w *world) settle() { synctest.Wait() }
 // A try is an Acquire that is under way.
 type try struct {
 	done   chan struct{}
-	entry  recipe.Entry
 	hold   *recipe.Hold
 	err    error
 	at     time.Time // when it returned
@@ -80,8 +83,11 @@ func (t *try) returned() bool {
 }
 
 // start begins an Acquire of s, and returns once it has got as far as it gets.
-func (w *world) start(s recipe.Store) *try {
-	return w.begin(func(ctx context.Context, t *try) { t.entry, t.err = recipe.Acquire(ctx, s, exclusive) })
+func (w *world) start(s *recipe.Store) *try { return w.startFor(s, exclusive) }
+
+// startFor is start for another request.
+func (w *world) startFor(s *recipe.Store, r recipe.Request) *try {
+	return w.begin(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, r) })
 }
 
 // startGate is start for a gate.
@@ -90,6 +96,13 @@ func (w *world) startGate(g *recipe.Gate) *try {
 }
 
 func (w *world) begin(acquire func(context.Context, *try)) *try {
+	t := w.launch(acquire)
+	w.settle()
+	return t
+}
+
+// launch is begin for a caller that lets the others get on by itself.
+func (w *world) launch(acquire func(context.Context, *try)) *try {
 	ctx, cancel := context.WithCancel(w.Context())
 	t := &try{done: make(chan struct{}), cancel: cancel}
 	go func() {
@@ -98,7 +111,6 @@ func (w *world) begin(acquire func(context.Context, *try)) *try {
 		t.at = time.Now()
 		close(t.done)
 	}()
-	w.settle()
 	return t
 }
 
@@ -123,9 +135,9 @@ func (w *world) finally(t *try) *try {
 	return t
 }
 
-func (w *world) leave(s recipe.Store, e recipe.Entry) {
+func (w *world) release(t *try) {
 	w.Helper()
-	require.NoError(w, s.Leave(w.Context(), e))
+	require.NoError(w, t.hold.Release())
 	w.settle()
 }
 

@@ -2,33 +2,34 @@ package storetest
 
 import (
 	"testing"
+	"time"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
-// A Client is a recipe.Store as a backend's Open returns it.
-type Client interface {
-	recipe.Store
-	// Close ends the session with ErrClosed, and every call in flight and to come: they return ErrClosed. It removes the
-	// client's entries, and returns when nothing that the client started is running. A second call does nothing.
-	Close() error
-}
-
-// A Backend is what Run needs to know of a backend. All fields but Case are required.
+// A Backend is what the suites need to know of a backend. All fields are required that are not said to be optional.
 type Backend struct {
-	// Open returns another client of the service, always the same service. Run closes it. Its TTL should be the
-	// shortest that is sensible, for some cases wait for it to pass.
-	Open func(t *testing.T) Client
-	// Expire ends the present session of a client at the service, as if it had not been renewed. The client must be
-	// left to find out by itself.
-	Expire func(t *testing.T, c Client)
-	// Delete removes an entry at the service, as a stranger with the right to do so may do. It returns once it is gone.
-	Delete func(t *testing.T, e recipe.Entry)
-	// Foreign appends an entry as another program would that the backend shares its queues with, alive until it is
-	// deleted, and returns its Queue and ID.
-	Foreign func(t *testing.T, queue string) recipe.Entry
-	// Stray is Foreign for an entry that no session will ever end.
-	Stray func(t *testing.T, queue string) recipe.Entry
-	// Case, if not nil, runs one case with a t of its making; in a bubble of testing/synctest, say.
+	// Open returns a driver for another client of the service, always the same service. The suite closes it.
+	Open func(t *testing.T) driver.Service
+	// TTL is what sessions are opened with. It should be the shortest that is sensible, for some cases wait for it to pass.
+	TTL time.Duration
+	// Expire ends a session at the service, as if it had not been renewed. The driver must be left to find out by itself.
+	// If the service has no other way to name the session, create an entry in it, and see which session that belongs to.
+	Expire func(t *testing.T, s driver.Session)
+	// Delete removes an entry at the service, as an administrator may do. It returns once the entry is gone.
+	Delete func(t *testing.T, e driver.Entry)
+	// Foreign appends an entry as another program does that the backend shares its queues with, alive until it is deleted,
+	// and returns it with its Queue and ID.
+	Foreign func(t *testing.T, queue string) driver.Entry
+	// Stray is Foreign for an entry that no session will ever end. Optional: leave it out if the service has no such
+	// entries.
+	Stray func(t *testing.T, queue string) driver.Entry
+	// Cut has the service fall silent for the driver that Open returned, or ends the silence: nothing arrives at either
+	// end, and no connection breaks. Optional.
+	Cut func(t *testing.T, service driver.Service, silent bool)
+	// Ordered is true if a request of a session is never carried out after a later one of the same session, whatever
+	// breaks between them.
+	Ordered bool
+	// Case runs one case with a t of its making; in a bubble of testing/synctest, say. Optional.
 	Case func(t *testing.T, run func(t *testing.T))
 }

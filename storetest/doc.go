@@ -1,6 +1,6 @@
 // Package storetest is for those who write a backend of farsync, or test code that uses one.
 //
-// Run holds a backend to the contract of recipe.Store. Mem is a service and client in memory that keeps that contract,
-// also in the bubbles of testing/synctest, and can be made to fail. Inject and Record wrap any Store: the one makes
-// calls fail, the other writes down what was called.
+// RunDriver holds a backend to the contract of package driver. Mem is a service in memory that keeps that contract, also
+// in the bubbles of testing/synctest. Inject and Record wrap the driver of any backend: the one makes requests fail below
+// the policy of package recipe, the other writes down what was requested. RunStore holds that policy to its promises.
 package storetest

@@ -2,112 +2,185 @@ package storetest
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
-// An Injector decides what goes wrong with the calls of a Store.
-type Injector interface {
-	// MaybeError is called by the goroutine of the call, before the call is made and again after it, when op.After is
-	// set. It may do anything: wait, cancel a ctx, end a session. If it returns an error, that is the call's; before the
-	// call, the call is then not made.
-	MaybeError(ctx context.Context, op Op) error
+// Inject returns a driver that asks i before each request what becomes of it. It has no policy of its own, so what it
+// shows to package recipe is what a service and its network can do. Granted moves only with requests that were answered.
+func Inject(service driver.Service, i Injector) driver.Service {
+	return &injected{service: service, injector: i}
 }
 
-// InjectorFunc is a function as an Injector.
-type InjectorFunc func(ctx context.Context, op Op) error
+// ErrInjected is what every error of an Inject wraps.
+var ErrInjected = errors.New("injected")
 
-// MaybeError calls f.
-func (f InjectorFunc) MaybeError(ctx context.Context, op Op) error { return f(ctx, op) }
+// A failure is the error of a request that was not left alone.
+type failure struct {
+	op      Op
+	outcome driver.Outcome
+	err     error
+}
 
-// Inject returns a Store that asks i before and after each call to s. It keeps the contract of recipe.Store where i
-// does: an entry that was joined is removed behind when i fails the call after it was made.
-func Inject(s recipe.Store, i Injector) recipe.Store { return &injected{s, i} }
+func (f *failure) Error() string { return fmt.Sprintf("%s: %v", f.op.Kind, f.err) }
+
+func (f *failure) Unwrap() []error { return []error{ErrInjected, f.err} }
+
+var errLost = errors.New("the connection broke")
 
 type injected struct {
-	store    recipe.Store
+	service  driver.Service
 	injector Injector
+
+	mu   sync.Mutex
+	late []*lateRequest
 }
 
-func (s *injected) Peek(ctx context.Context, r recipe.Request) (blockers []recipe.Entry, err error) {
-	err = s.around(ctx, Peek, r.Queue, func() error {
-		blockers, err = s.store.Peek(ctx, r)
-		return err
-	})
-	return blockers, err
+// A lateRequest is one that will be carried out after some more requests. Invariant: left > 0 while it is in the list.
+type lateRequest struct {
+	left    int
+	session *injectedSession // nil for the opening of one
+	run     func(ctx context.Context)
 }
 
-func (s *injected) Join(ctx context.Context, r recipe.Request) (e recipe.Entry, blockers []recipe.Entry, err error) {
-	var joined error
-	err = s.around(ctx, Join, r.Queue, func() error {
-		e, blockers, joined = s.store.Join(ctx, r)
-		return joined
-	})
-	if err != nil && joined == nil && e.ID != "" {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = s.store.Leave(ended, e) // begins the removal
-		return recipe.Entry{}, nil, err
+// Open implements driver.Service. A session whose answer is lost is dropped.
+func (s *injected) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	lost := func(opened driver.Session) {
+		if opened != nil {
+			opened.Drop()
+		}
 	}
-	return e, blockers, err
-}
-
-func (s *injected) Blockers(ctx context.Context, e recipe.Entry, r recipe.Rule) (blockers []recipe.Entry, err error) {
-	err = s.around(ctx, Blockers, e.Queue, func() error {
-		blockers, err = s.store.Blockers(ctx, e, r)
-		return err
-	})
-	return blockers, err
-}
-
-func (s *injected) Wait(ctx context.Context, anyOf ...recipe.Entry) error {
-	queue := ""
-	if len(anyOf) > 0 {
-		queue = anyOf[0].Queue
+	opened, err := request(ctx, s, nil, Op{Kind: OpenSession}, lost,
+		func(ctx context.Context) (driver.Session, error) { return s.service.Open(ctx, ttl) })
+	if err != nil {
+		return nil, err
 	}
-	return s.around(ctx, Wait, queue, func() error { return s.store.Wait(ctx, anyOf...) })
+	life, end := context.WithCancel(context.Background())
+	session := &injectedSession{service: s, session: opened, life: life, end: end}
+	session.learn()
+	return session, nil
 }
 
-func (s *injected) Leave(ctx context.Context, e recipe.Entry) error {
-	return s.around(ctx, Leave, e.Queue, func() error { return s.store.Leave(ctx, e) })
-}
-
-func (s *injected) Change(ctx context.Context, e recipe.Entry, k recipe.Kind, value []byte) (to recipe.Entry, err error) {
-	err = s.around(ctx, Change, e.Queue, func() error {
-		to, err = s.store.Change(ctx, e, k, value)
-		return err
-	})
-	return to, err
-}
-
-func (s *injected) Resize(ctx context.Context, queue string, declared, size int64) error {
-	return s.around(ctx, Resize, queue, func() error { return s.store.Resize(ctx, queue, declared, size) })
-}
-
-func (s *injected) Size(ctx context.Context, queue string) (declared, current int64, err error) {
-	err = s.around(ctx, SizeOf, queue, func() error {
-		declared, current, err = s.store.Size(ctx, queue)
-		return err
-	})
-	return declared, current, err
-}
-
-func (s *injected) Entries(ctx context.Context, queue string) (list []recipe.Entry, err error) {
-	err = s.around(ctx, Entries, queue, func() error {
-		list, err = s.store.Entries(ctx, queue)
-		return err
-	})
-	return list, err
-}
-
-// around makes a call between the injector's two. The injector's error goes before the call's.
-func (s *injected) around(ctx context.Context, kind OpKind, path string, call func() error) error {
-	if err := s.injector.MaybeError(ctx, Op{Kind: kind, Path: path}); err != nil {
-		return err
+// Outcome implements driver.Service.
+func (s *injected) Outcome(err error) driver.Outcome {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.outcome
 	}
-	err := call()
-	if after := s.injector.MaybeError(ctx, Op{Kind: kind, Path: path, After: true}); after != nil {
-		return after
+	return s.service.Outcome(err)
+}
+
+// Close implements driver.Service. Requests that are late are never carried out.
+func (s *injected) Close() error {
+	s.forget(nil)
+	return s.service.Close()
+}
+
+// forget drops the late requests of a session.
+func (s *injected) forget(session *injectedSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = slices.DeleteFunc(s.late, func(l *lateRequest) bool { return l.session == session })
+}
+
+// due counts a request, and returns the late ones that are to be carried out after it.
+func (s *injected) due() []*lateRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var kept, due []*lateRequest
+	for _, l := range s.late {
+		if l.left--; l.left > 0 {
+			kept = append(kept, l)
+		} else {
+			due = append(due, l)
+		}
 	}
-	return err
+	s.late = kept
+	return due
+}
+
+// request makes one request as the injector wants it. Lost is called, if not nil, with an answer that the caller will not
+// see.
+func request[T any](
+	ctx context.Context, s *injected, session *injectedSession, op Op, lost func(T), call func(context.Context) (T, error),
+) (T, error) {
+	fault := s.injector.Fault(ctx, op)
+	due := s.due()
+	if op.Kind == Watch {
+		runLate(ctx, due) // a Watch may last
+	} else {
+		defer runLate(ctx, due)
+	}
+	var none T
+	fail := func(outcome driver.Outcome, err error) (T, error) {
+		return none, &failure{op: op, outcome: outcome, err: err}
+	}
+	carryOut := func(ctx context.Context) {
+		if answer, err := call(ctx); err == nil && lost != nil {
+			lost(answer)
+		}
+	}
+	switch fault.fate {
+	case requestLost:
+		return fail(driver.Unknown, errLost)
+	case replyLost:
+		carryOut(ctx)
+		return fail(driver.Unknown, errLost)
+	case late:
+		if fault.after <= 0 {
+			carryOut(ctx)
+		} else if op.Kind != Watch && op.Kind != CloseSession {
+			s.postpone(&lateRequest{left: fault.after, session: session, run: carryOut})
+		}
+		return fail(driver.Unknown, errLost)
+	case failed:
+		return fail(fault.outcome, fault.err)
+	case silentAfter:
+		carryOut(ctx)
+		fallthrough
+	case silent:
+		<-ctx.Done()
+		return fail(driver.Unknown, context.Cause(ctx))
+	}
+	if fault.pause > 0 {
+		if err := sleep(ctx, fault.pause); err != nil {
+			return fail(driver.NotDone, err)
+		}
+	}
+	answer, err := call(ctx)
+	if session != nil {
+		session.learn()
+	}
+	return answer, err
+}
+
+func (s *injected) postpone(l *lateRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = append(s.late, l)
+}
+
+// runLate carries out late requests, each in a goroutine that ends with its session, and waits for them while ctx lives.
+func runLate(ctx context.Context, due []*lateRequest) {
+	for _, l := range due {
+		if l.session == nil {
+			l.run(ctx)
+			continue
+		}
+		done := make(chan struct{})
+		if !l.session.start(func(ctx context.Context) {
+			defer close(done)
+			l.run(ctx)
+		}) {
+			continue
+		}
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
 }

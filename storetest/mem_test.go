@@ -1,46 +1,118 @@
+//nolint:forbidigo // time is that of a bubble
 package storetest_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/stretchr/testify/require"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/storetest"
 )
 
-// backend is m as a Backend.
-func backend(m *storetest.Mem) storetest.Backend {
-	return storetest.Backend{
-		Open: func(*testing.T) storetest.Client {
-			return m.Open(&storetest.MemOptions{TTL: time.Second})
-		},
-		Expire: func(_ *testing.T, c storetest.Client) { m.Expire(c.(*storetest.MemStore)) },
-		Delete: func(_ *testing.T, e recipe.Entry) { m.Delete(e.ID) },
-		Foreign: func(_ *testing.T, queue string) recipe.Entry {
-			return recipe.Entry{Queue: queue, ID: m.AddForeign(queue, "other")}
-		},
-		Stray: func(_ *testing.T, queue string) recipe.Entry {
-			return recipe.Entry{Queue: queue, ID: m.AddStray(queue, "stray")}
-		},
-	}
-}
+const ttl = 10 * time.Second
 
-func TestMem(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	storetest.Run(t, backend(storetest.NewMem()))
-}
-
-func TestMemInBubble(t *testing.T) {
-	for _, latency := range []time.Duration{0, time.Millisecond} {
-		t.Run(latency.String(), func(t *testing.T) {
-			m := storetest.NewMem()
-			m.SetLatency(latency)
-			b := backend(m)
-			b.Case = synctest.Test
-			storetest.Run(t, b)
+func inBubble(t *testing.T, f func(t *testing.T, m *storetest.Mem)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := storetest.NewMem()
+		t.Cleanup(func() {
+			entries, sessions, watches := m.Left()
+			require.Zero(t, entries+sessions+watches, "left at the service")
 		})
+		f(t, m)
+	})
+}
+
+func open(t *testing.T, service driver.Service) driver.Session {
+	t.Helper()
+	s, err := service.Open(t.Context(), ttl)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	return s
+}
+
+func create(t *testing.T, s driver.Session, queue string) driver.Entry {
+	t.Helper()
+	v, err := s.Create(t.Context(), entry(s, queue), 0)
+	require.NoError(t, err)
+	return v.Self
+}
+
+func entry(s driver.Session, queue string) driver.Entry {
+	return driver.Entry{
+		Queue: queue, ID: s.NewID(queue, driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1, Value: []byte("test"),
 	}
+}
+
+func TestMemEndsASessionAfterItsTTL(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Mem) {
+		service := m.Service("a")
+		s := open(t, service)
+		create(t, s, "/q")
+		time.Sleep(ttl / 2)
+		require.NoError(t, s.Renew(t.Context(), nil))
+		time.Sleep(ttl - 1)
+		require.Len(t, m.Entries("/q"), 1)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.Empty(t, m.Entries("/q"))
+		require.Equal(t, driver.Expired, service.Outcome(s.Renew(t.Context(), nil)))
+	})
+}
+
+func TestMemGrantsFromTheSending(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Mem) {
+		m.SetLatency(time.Second)
+		began := time.Now()
+		s := open(t, m.Service("a"))
+		require.Equal(t, 2*time.Second, time.Since(began))
+		_, from := s.Granted()
+		require.Equal(t, began, from)
+		began = time.Now()
+		require.NoError(t, s.Renew(t.Context(), nil))
+		_, from = s.Granted()
+		require.Equal(t, began, from)
+	})
+}
+
+func TestMemPartition(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Mem) {
+		service := m.Service("b")
+		a, b := open(t, m.Service("a")), open(t, service)
+		e := create(t, a, "/q")
+		var waited time.Time
+		go func() {
+			_, _ = b.Watch(context.Background(), driver.Entry{}, []driver.Target{{Entry: e}})
+			waited = time.Now()
+		}()
+		synctest.Wait()
+		m.PartitionClient("b", true)
+		_, found, err := a.Delete(t.Context(), e, nil)
+		require.NoError(t, err)
+		require.True(t, found)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = b.List(ctx, "/q", 0)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, driver.Unknown, service.Outcome(err))
+		_, err = b.List(ctx, "/q", 0)
+		require.Equal(t, driver.NotDone, service.Outcome(err))
+		require.True(t, waited.IsZero(), "no event passes")
+		m.PartitionClient("b", false)
+		synctest.Wait()
+		require.Equal(t, time.Now(), waited)
+	})
+}
+
+func TestMemExpiresClientsByName(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Mem) {
+		create(t, open(t, m.Service("a")), "/q")
+		other := create(t, open(t, m.Service("b")), "/q")
+		m.ExpireClient("a")
+		require.Equal(t, []driver.Entry{other}, m.Entries("/q"))
+	})
 }

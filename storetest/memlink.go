@@ -3,14 +3,15 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
 
-// retryAfter is how long a client of Mem waits before it asks again after the connection broke.
-const retryAfter = 10 * time.Millisecond
-
-var errUnanswered = errors.New("no answer: the connection broke")
+var (
+	errUnanswered = errors.New("no answer")
+	errNotSent    = errors.New("not sent")
+)
 
 // A link is the way between a client of Mem and its service.
 type link struct {
@@ -21,32 +22,25 @@ type link struct {
 	cut chan struct{} // nil, or open until the partition is healed
 }
 
-// ask calls until it is answered, and reports whether an attempt before that may have been carried out. An error means
-// that ctx has ended.
-func (l *link) ask(ctx context.Context, kind OpKind, path string, carryOut func()) (unsure bool, err error) {
-	for {
-		if err := l.call(ctx, kind, path, carryOut); err == nil {
-			return unsure, nil
-		}
-		unsure = true
-		if err := sleep(ctx, retryAfter); err != nil {
-			return true, errUnanswered
-		}
+// link returns the one of a client. The same name has the same link.
+func (m *Mem) link(client string) *link {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.links[client] == nil {
+		m.links[client] = &link{mem: m, client: client}
 	}
+	return m.links[client]
 }
 
-// call sends one request. An error means that no answer came, and that carryOut was called or not.
-func (l *link) call(ctx context.Context, kind OpKind, path string, carryOut func()) error {
+// call makes one request, which carryOut does at the service. An error means that ctx has ended.
+func (l *link) call(ctx context.Context, kind OpKind, carryOut func()) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", errNotSent, context.Cause(ctx))
+	}
 	if err := l.travel(ctx); err != nil {
 		return err
 	}
-	switch l.mem.admit(Op{Kind: kind, Path: path, Client: l.client}) {
-	case LoseRequest:
-		return errUnanswered
-	case LoseReply:
-		carryOut()
-		return errUnanswered
-	}
+	l.mem.admit(kind)
 	carryOut()
 	if l.mem.delay() == 0 && l.connected() {
 		return nil // an answer that is there is taken, also if ctx has ended meanwhile
@@ -56,12 +50,9 @@ func (l *link) call(ctx context.Context, kind OpKind, path string, carryOut func
 
 // travel waits for as long as a message takes from one end to the other.
 func (l *link) travel(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return errUnanswered
-	}
 	if d := l.mem.delay(); d > 0 {
 		if err := sleep(ctx, d); err != nil {
-			return errUnanswered
+			return err
 		}
 	}
 	for {
@@ -74,7 +65,7 @@ func (l *link) travel(ctx context.Context) error {
 		select {
 		case <-cut:
 		case <-ctx.Done():
-			return errUnanswered
+			return fmt.Errorf("%w: %w", errUnanswered, context.Cause(ctx))
 		}
 	}
 }
@@ -105,6 +96,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("%w: %w", errUnanswered, context.Cause(ctx))
 	}
 }

@@ -4,23 +4,21 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
 // What follows is the service as its clients reach it, through a link.
 
-// admit counts a request and decides what becomes of it.
-func (m *Mem) admit(op Op) Fault {
+// showAhead is how many entries the service shows at most without having been asked for all of them.
+const showAhead = 100
+
+func (m *Mem) admit(kind OpKind) {
 	m.mu.Lock()
-	m.counts[op.Kind]++
-	fault := m.fault
-	m.mu.Unlock()
-	if fault == nil {
-		return None
-	}
-	return fault(op)
+	defer m.mu.Unlock()
+	m.counts[kind]++
 }
 
 func (m *Mem) delay() time.Duration {
@@ -37,44 +35,71 @@ func (m *Mem) name() int64 {
 	return m.names
 }
 
+func (m *Mem) newID(queue string, k driver.Kind) string {
+	return fmt.Sprintf("%s/%s-%d-", queue, k, m.name())
+}
+
+// baseOf returns the part of an ID that newID made.
+func baseOf(id string) string { return id[:strings.LastIndexByte(id, '-')+1] }
+
+// find returns an entry by its final ID, or by the one that newID made.
+func (m *Mem) find(id string) *node {
+	n := m.nodes[baseOf(id)]
+	if n == nil || n.entry.ID != id && !strings.HasSuffix(id, "-") {
+		return nil
+	}
+	return n
+}
+
+// trace is find, also by the final ID that the entry had before it was of another kind.
+func (m *Mem) trace(id string) *node {
+	if n := m.nodes[baseOf(id)]; n != nil && n.was == id {
+		return n
+	}
+	return m.find(id)
+}
+
 func (m *Mem) add(queue, value string, session int64) string {
-	id := entryID(queue, recipe.Foreign, m.name())
+	id := m.newID(queue, driver.Foreign)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.append(recipe.Entry{Queue: queue, ID: id, Kind: recipe.Foreign, Units: 1, Value: []byte(value)}, session)
-	return id
+	return m.append(driver.Entry{Queue: queue, ID: id, Units: 1, Value: []byte(value)}, session).entry.ID
 }
 
-func entryID(queue string, k recipe.Kind, name int64) string {
-	return fmt.Sprintf("%s/%s-%d", queue, k, name)
-}
-
-// create appends an entry to its queue, and returns it with those that block it.
-func (m *Mem) create(session int64, e recipe.Entry, r recipe.Request) (recipe.Entry, []recipe.Entry, error) {
+// create appends an entry to its queue, unless its ID is there, and returns it with those ahead.
+func (m *Mem) create(session int64, e driver.Entry, attempt int) (driver.View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	held := m.sessions[session]
 	if held == nil {
-		return recipe.Entry{}, nil, errNoSession
+		return driver.View{}, errNoSession
 	}
-	if err := m.declare(r); err != nil {
-		return recipe.Entry{}, nil, err
+	n := m.find(e.ID)
+	if n == nil {
+		n = m.append(e, session)
+		held.nodes[n] = struct{}{}
+	} else if attempt == 0 && n.first {
+		return driver.View{}, errTwice
 	}
-	n := m.append(e, session)
-	held.nodes[n] = struct{}{}
-	blockers, err := m.blockers(n, r.Rule)
-	if err != nil {
-		m.remove(n)
+	n.first = n.first || attempt == 0
+	if place(m.queues[e.Queue], n) > showAhead {
+		return driver.View{Self: n.entry}, nil
 	}
-	return n.entry, blockers, err
+	return m.viewOf(n), nil
 }
 
-func (m *Mem) append(e recipe.Entry, session int64) *node {
+// append makes an entry. Its final ID ends with its revision.
+func (m *Mem) append(e driver.Entry, session int64) *node {
 	m.revision++
-	e.Revision, e.Version, e.Since = m.revision, m.revision, time.Now()
-	n := &node{entry: e, session: session, watches: map[*watch]struct{}{}}
+	base := e.ID
+	e.ID = fmt.Sprint(base, m.revision)
+	e.Revision, e.Version, e.Value = m.revision, m.revision, slices.Clone(e.Value)
+	if e.Since.IsZero() {
+		e.Since = time.Now()
+	}
+	n := &node{entry: e, session: session}
 	m.queues[e.Queue] = append(m.queues[e.Queue], n)
-	m.nodes[e.ID] = n
+	m.nodes[base] = n
 	if v := m.vacant[e.Queue]; v != nil {
 		delete(m.vacant, e.Queue)
 		m.wake(v)
@@ -82,50 +107,106 @@ func (m *Mem) append(e recipe.Entry, session int64) *node {
 	return n
 }
 
-// look returns an entry with those that block it, if it exists.
-func (m *Mem) look(id string, r recipe.Rule) (e recipe.Entry, blockers []recipe.Entry, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := m.nodes[id]
-	if n == nil {
-		return recipe.Entry{}, nil, recipe.ErrGone
-	}
-	blockers, err = m.blockers(n, r)
-	return n.entry, blockers, err
+func (m *Mem) viewOf(n *node) driver.View {
+	q := m.queues[n.entry.Queue]
+	return m.view(n.entry, entriesOf(q[:place(q, n)]))
 }
 
-// peek returns what would block an entry of the request.
-func (m *Mem) peek(r recipe.Request) ([]recipe.Entry, error) {
+func (m *Mem) view(self driver.Entry, ahead []driver.Entry) driver.View {
+	v := driver.View{Self: self, Entries: ahead, All: true}
+	if r := m.registers[self.Queue]; r != nil && self.Kind == driver.Permit {
+		v.Register = r.Register
+	}
+	return v
+}
+
+// ahead returns e as it is, and what is ahead of it.
+func (m *Mem) ahead(e driver.Entry, nearest bool) (driver.View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := recipe.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
-	ahead := m.queues[r.Queue]
-	if r.Kind == recipe.Permit {
-		size := m.sizes[r.Queue]
-		switch {
-		case len(ahead) == 0 || size == nil:
-			return nil, nil // Join sees to the size
-		case size.declared != r.Size:
-			return nil, recipe.SizeError(size.declared, r.Size)
+	q := m.queues[e.Queue]
+	if e.ID != "" {
+		n := m.find(e.ID)
+		if n == nil {
+			return driver.View{}, driver.ErrGone
 		}
-		return recipe.Sized(e, entriesOf(ahead), size.entry)
+		e, q = n.entry, q[:place(q, n)]
 	}
-	if r.Rule.Nearest() {
-		ahead = ahead[max(0, len(ahead)-1):]
+	all := !nearest || len(q) <= 1
+	if !all {
+		q = q[len(q)-1:]
 	}
-	return r.Rule.Blockers(e, entriesOf(ahead)), nil
+	v := m.view(e, entriesOf(q))
+	v.All = all
+	return v, nil
 }
 
-func (m *Mem) blockers(n *node, r recipe.Rule) ([]recipe.Entry, error) {
-	ahead := m.queues[n.entry.Queue]
-	ahead = ahead[:place(ahead, n)]
-	if n.entry.Kind == recipe.Permit {
-		return recipe.Sized(n.entry, entriesOf(ahead), m.sizes[n.entry.Queue].entry)
+// list returns the oldest entries of a queue.
+func (m *Mem) list(queue string, limit int) driver.View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := m.queues[queue]
+	if limit <= 0 || limit > len(q) {
+		limit = len(q)
 	}
-	if r.Nearest() {
-		ahead = ahead[max(0, len(ahead)-1):]
+	return driver.View{Entries: entriesOf(q[:limit]), All: limit == len(q)}
+}
+
+// entry returns e as it is.
+func (m *Mem) entry(e driver.Entry) (driver.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.trace(e.ID)
+	if n == nil {
+		return driver.Entry{}, driver.ErrGone
 	}
-	return r.Blockers(n.entry, entriesOf(ahead)), nil
+	return n.entry, nil
+}
+
+// replace gives an entry another kind or value, in its place.
+func (m *Mem) replace(e driver.Entry, k driver.Kind, value []byte) (driver.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.find(e.ID)
+	switch {
+	case n == nil:
+		return driver.Entry{}, driver.ErrGone
+	case n.entry.Version != e.Version:
+		return driver.Entry{}, driver.ErrConflict
+	case n.entry.Kind != k && (n.entry.Kind != driver.Write || k != driver.Read):
+		return driver.Entry{}, errKind
+	}
+	m.revision++
+	if n.entry.Kind != k {
+		// Another kind has another name, as it has on ZooKeeper.
+		base := baseOf(n.entry.ID) + k.String() + "-"
+		n.was, n.entry.ID = n.entry.ID, fmt.Sprint(base, n.entry.Revision)
+		m.nodes[base] = n
+	}
+	n.entry.Kind, n.entry.Version = k, m.revision
+	if value != nil {
+		n.entry.Value = slices.Clone(value)
+	}
+	m.wake(&n.change)
+	return n.entry, nil
+}
+
+// owned returns the entries of a session in some queues.
+func (m *Mem) owned(session int64, queues []string) ([]driver.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sessions[session] == nil {
+		return nil, errNoSession
+	}
+	var list []driver.Entry
+	for _, queue := range queues {
+		for _, n := range m.queues[queue] {
+			if n.session == session {
+				list = append(list, n.entry)
+			}
+		}
+	}
+	return list, nil
 }
 
 func place(queue []*node, n *node) int {
@@ -135,82 +216,13 @@ func place(queue []*node, n *node) int {
 	return i
 }
 
-func entriesOf(nodes []*node) []recipe.Entry {
-	list := make([]recipe.Entry, len(nodes))
+func entriesOf(nodes []*node) []driver.Entry {
+	list := make([]driver.Entry, len(nodes))
 	for i, n := range nodes {
 		list[i] = n.entry
-		list[i].Value = slices.Clone(n.entry.Value)
+		list[i].Ahead = i
 	}
 	return list
-}
-
-// watch returns a watch on all of the entries, one that has fired if any of them is gone or has changed. One that no
-// session ends is refused.
-func (m *Mem) watch(entries []recipe.Entry) (*watch, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	w := &watch{fired: make(chan struct{})}
-	for _, e := range entries {
-		n := m.nodes[e.ID]
-		switch e.Kind {
-		case recipe.Size:
-			if size := m.sizes[e.Queue]; size != nil {
-				n = &size.node
-			}
-		case recipe.Vacant:
-			n = m.vacancy(e)
-		}
-		switch {
-		case n == nil || n.entry.Kind != e.Kind || n.entry.Revision != e.Revision ||
-			e.Version != 0 && n.entry.Version != e.Version:
-			close(w.fired)
-			return w, nil
-		case n.session == noSession:
-			return nil, fmt.Errorf("entry %q belongs to no session: it has to be removed by hand", e.ID)
-		}
-		w.nodes = append(w.nodes, n)
-	}
-	m.set(w)
-	return w, nil
-}
-
-func (m *Mem) set(w *watch) {
-	m.watches[w] = struct{}{}
-	for _, n := range w.nodes {
-		n.watches[w] = struct{}{}
-	}
-}
-
-// vacancy returns what stands for the emptiness of e's queue, or nil if it is not empty.
-func (m *Mem) vacancy(e recipe.Entry) *node {
-	if len(m.queues[e.Queue]) > 0 {
-		return nil
-	}
-	if m.vacant[e.Queue] == nil {
-		m.vacant[e.Queue] = &node{entry: e, session: otherSession, watches: map[*watch]struct{}{}}
-	}
-	return m.vacant[e.Queue]
-}
-
-// unwatch drops a watch, fired or not.
-func (m *Mem) unwatch(w *watch) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.drop(w)
-}
-
-func (m *Mem) drop(w *watch) {
-	delete(m.watches, w)
-	for _, n := range w.nodes {
-		delete(n.watches, w)
-	}
-}
-
-func (m *Mem) wake(n *node) {
-	for w := range n.watches {
-		m.drop(w)
-		close(w.fired)
-	}
 }
 
 func (m *Mem) remove(n *node) {
@@ -222,60 +234,12 @@ func (m *Mem) remove(n *node) {
 	} else {
 		m.queues[n.entry.Queue] = queue
 	}
-	delete(m.nodes, n.entry.ID)
-	delete(m.asked, n.entry.ID)
+	delete(m.nodes, baseOf(n.entry.ID))
+	if n.was != "" {
+		delete(m.nodes, baseOf(n.was))
+	}
 	if held := m.sessions[n.session]; held != nil {
 		delete(held.nodes, n)
 	}
-	m.wake(n)
-}
-
-// openSession starts a session that ends by itself a ttl after its last renewal.
-func (m *Mem) openSession(id int64, ttl time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sessions[id] = &served{
-		ttl:   ttl,
-		until: time.Now().Add(ttl),
-		timer: time.AfterFunc(ttl, func() { m.expire(id) }),
-		nodes: map[*node]struct{}{},
-	}
-}
-
-func (m *Mem) renewSession(id int64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	held := m.sessions[id]
-	if held == nil {
-		return errNoSession
-	}
-	held.until = time.Now().Add(held.ttl)
-	held.timer.Reset(held.ttl)
-	return nil
-}
-
-// expire runs on a session's timer. A renewal may have come between the timer and us: it has been acknowledged, and
-// has set the timer again.
-func (m *Mem) expire(id int64) {
-	m.mu.Lock()
-	held := m.sessions[id]
-	over := held != nil && !time.Now().Before(held.until)
-	m.mu.Unlock()
-	if over {
-		m.endSession(id)
-	}
-}
-
-func (m *Mem) endSession(id int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	held := m.sessions[id]
-	if held == nil {
-		return
-	}
-	held.timer.Stop()
-	for n := range held.nodes {
-		m.remove(n)
-	}
-	delete(m.sessions, id)
+	m.wake(&n.end, &n.change, &n.told)
 }

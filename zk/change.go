@@ -3,92 +3,173 @@ package zk
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	client "github.com/go-zookeeper/zk"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
-// Change sets the data of the entry's node; or it makes a reader's node of a writer's, in one transaction: the new one
+// Replace sets the data of the entry's node; or it makes a reader's node of a writer's, in one transaction: the new one
 // has the old one's sequence, and with it its place, as in Curator since 5.5.
-func (s *Store) Change(ctx context.Context, e recipe.Entry, k recipe.Kind, value []byte) (recipe.Entry, error) {
-	if err := recipe.CheckValue(value); err != nil {
-		return recipe.Entry{}, err
-	}
-	in, leave := s.keeper.Enter(ctx)
-	defer leave()
-	current, err := s.sessionOf(in, e)
-	if err != nil {
-		return recipe.Entry{}, s.keeper.Verdict(ctx, err)
-	}
-	in, unbind := current.Bind(in)
-	defer unbind()
+func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, value []byte) (driver.Entry, error) {
 	to := e
-	if value != nil {
+	switch {
+	case value != nil:
 		to.Value = value
-	}
-	if k == e.Kind {
-		_, _, err = retry(in, current, func(c *client.Conn) (*client.Stat, error) { return c.Set(e.ID, to.Value, -1) })
-	} else {
-		to.Kind, to.ID = k, readName(e.ID)
-		err = s.replace(in, current, e, to)
-	}
-	switch over := current.Err(); {
-	case err == nil:
-		return to, nil
-	case errors.Is(err, client.ErrNoNode):
-		return recipe.Entry{}, recipe.ErrGone
-	case refused(err):
-		return recipe.Entry{}, err
-	case over != nil:
-		return recipe.Entry{}, s.keeper.Verdict(ctx, fmt.Errorf("%w: %w", recipe.ErrGone, over))
-	default:
-		return recipe.Entry{}, fmt.Errorf("%w: %w", recipe.ErrUnknown, s.keeper.Verdict(ctx, err))
-	}
-}
-
-// readName returns the name of the reader's node that takes the place of a writer's. The same for each attempt.
-func readName(path string) string {
-	i := strings.LastIndex(path, nameWrite)
-	return path[:i] + nameRead + path[i+len(nameWrite):]
-}
-
-// replace makes the one node and deletes the other. After an attempt whose outcome is unknown, finding the new node
-// there and the old one gone means that it was made.
-func (s *Store) replace(ctx context.Context, in *session, from, to recipe.Entry) error {
-	making := start(in, func(c *client.Conn) (struct{}, error) {
-		unknown := false
-		for {
-			_, err := c.Multi(
-				&client.CreateRequest{Path: to.ID, Data: to.Value, Acl: s.acl(), Flags: client.FlagEphemeral},
-				&client.DeleteRequest{Path: from.ID, Version: -1},
-			)
-			switch {
-			case err == nil, errors.Is(err, client.ErrNodeExists) && unknown:
-				return struct{}{}, nil
-			case refused(err) || in.Err() != nil:
-				return struct{}{}, err
-			}
-			unknown = true
-			if recipe.Pause(in.wire.life, retryFirst) != nil {
-				return struct{}{}, err
-			}
+	case k == e.Kind:
+		return e, nil
+	case e.Value == nil: // it is not known
+		now, err := s.Find(ctx, e)
+		if err != nil {
+			return e, notDone(err)
 		}
-	})
-	select {
-	case a := <-making:
-		return a.err
-	case <-ctx.Done():
-		// Whichever of the two is there is to go: nobody will know of the other.
-		s.keeper.Behind(func(ctx context.Context) {
-			<-making // at the latest when the session ends
-			bound, cancel := in.Bind(ctx)
-			defer cancel()
-			s.deleteNode(bound, in, from.ID)
-			s.deleteNode(bound, in, to.ID)
-		})
-		return context.Cause(ctx)
+		to.Value = now.Value
 	}
+	if err := s.slot(ctx); err != nil {
+		return e, err
+	}
+	// To ZooKeeper -1 is any version, which is what comes out if it is not known.
+	was := int32(e.Version - 1)
+	m := s.wire.make(e.ID)
+	err := s.wait(ctx, s.launch(func(c *client.Conn) error {
+		defer s.free()
+		defer s.wire.made(e.ID, m)
+		if k == e.Kind {
+			stat, err := c.Set(e.ID, to.Value, was)
+			if err == nil {
+				to.Version = version(stat)
+			}
+			return err
+		}
+		to.ID, to.Kind, to.Version = readName(e.ID), k, 1
+		// The order matters for the answer: the first that fails is the one that it names. A reader's node that is there
+		// already is one that an earlier attempt has made.
+		_, err := c.Multi(
+			&client.CreateRequest{Path: to.ID, Data: to.Value, Acl: s.acl(), Flags: client.FlagEphemeral},
+			&client.DeleteRequest{Path: e.ID, Version: was},
+		)
+		return err
+	}))
+	switch {
+	case errors.Is(err, client.ErrNoNode):
+		return e, driver.ErrGone
+	case errors.Is(err, client.ErrBadVersion), errors.Is(err, client.ErrNodeExists):
+		return e, driver.ErrConflict
+	case err != nil:
+		return e, err
+	}
+	return to, nil
+}
+
+// Delete deletes the entry's node. The node is no other entry's, so its version does not matter: a Curator client may
+// have written to it, to ask for the lock back. If a writer's is gone, it deletes the reader's that has its place: a
+// replacement whose answer was lost may have made it.
+func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (v driver.View, found bool, err error) {
+	if !confirmed(e.ID) {
+		e, _, err = s.search(ctx, e)
+	} else {
+		err = s.settle(ctx, e.ID)
+	}
+	if errors.Is(err, driver.ErrGone) {
+		return v, false, nil
+	}
+	if err != nil {
+		return v, false, notDone(err)
+	}
+	err = s.do(ctx, func(c *client.Conn) error { return c.Delete(e.ID, -1) })
+	if errors.Is(err, client.ErrNoNode) && e.Kind == driver.Write {
+		err = s.do(ctx, func(c *client.Conn) error { return c.Delete(readName(e.ID), -1) })
+	}
+	if errors.Is(err, client.ErrNoNode) {
+		return v, false, nil
+	}
+	return v, err == nil, err
+}
+
+// register returns what stands in the node of a queue. It lasts as long as the node, which the server removes when it
+// has been empty for a while. Numbers are a register. Whatever else a program writes there, Curator its address, is none,
+// and may be overwritten.
+func (r *read) register() driver.Register {
+	text := string(r.data)
+	if text == "" || strings.Trim(text, "0123456789 ") != "" {
+		return driver.Register{}
+	}
+	return driver.Register{Value: text, Version: version(&r.stat)}
+}
+
+// Register reads the data of the queue's node.
+func (s *session) Register(ctx context.Context, name string) (driver.Register, error) {
+	r, err := s.node(ctx, s.path(name))
+	switch {
+	case err == nil:
+		return r.register(), nil
+	case errors.Is(err, client.ErrNoNode):
+		err = nil
+	}
+	return driver.Register{}, err
+}
+
+// SetRegister sets the data of the queue's node, or makes the node. Where there is no register, it reads what is there
+// instead, to write in its place.
+func (s *session) SetRegister(
+	ctx context.Context, name, value string, was int64, head driver.Entry,
+) (written int64, err error) {
+	path := s.path(name)
+	if was == 0 {
+		r, err := s.node(ctx, path)
+		switch {
+		case errors.Is(err, client.ErrNoNode) && head.ID == "":
+			err = s.makeQueue(ctx, path, []byte(value), s.acl())
+			if errors.Is(err, client.ErrNodeExists) {
+				return 0, driver.ErrConflict
+			}
+			return 1, err
+		case errors.Is(err, client.ErrNoNode), err == nil && r.register().Version != 0:
+			return 0, driver.ErrConflict
+		case err != nil:
+			return 0, notDone(err)
+		}
+		was = version(&r.stat)
+	}
+	err = s.do(ctx, func(c *client.Conn) error {
+		ops := []any{&client.SetDataRequest{Path: path, Data: []byte(value), Version: int32(was - 1)}}
+		if head.ID != "" {
+			ops = append(ops, &client.CheckVersionRequest{Path: head.ID, Version: -1})
+		}
+		_, err := c.Multi(ops...)
+		return err
+	})
+	if errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrNoNode) {
+		return 0, driver.ErrConflict
+	}
+	return was + 1, err
+}
+
+// revoke is what Curator's Revoker writes to a node to ask for it back. A holder of Curator's that has made its lock
+// revocable is told by it.
+const revoke = "__REVOKE__"
+
+// Tell writes Curator's word to the entry's node, whatever the words are: Curator has no other.
+func (s *session) Tell(ctx context.Context, e driver.Entry, _ string) error {
+	err := s.do(ctx, func(c *client.Conn) error {
+		_, err := c.Set(e.ID, []byte(revoke), -1)
+		return err
+	})
+	if errors.Is(err, client.ErrNoNode) {
+		return driver.ErrGone
+	}
+	return err
+}
+
+// Heard returns Curator's word if it is in the entry's node.
+func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
+	r, err := s.node(ctx, e.ID)
+	if errors.Is(err, client.ErrNoNode) {
+		return "", driver.ErrGone
+	}
+	if err != nil || string(r.data) != revoke {
+		return "", err
+	}
+	return revoke, nil
 }

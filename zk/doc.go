@@ -27,17 +27,35 @@
 // _NODE_NAME = "-lock-" and _EXCLUDE_NAMES = ["lock-"], but not as it comes. A node that sorts ahead and is not
 // ephemeral would block everybody for ever: Lock then fails with an error that names it.
 //
-// Missing nodes above are made as containers, and made again when the server has collected them. The sequence of a
-// queue that was never empty for a while ends after 2^31 entries; after that, Lock fails and says so.
+// Entries of different recipes on one path stand in one order too, by their sequences, and wait for one another. Curator's
+// recipes do not see one another there.
+//
+// Missing nodes above are made as containers, from the bottom up, and made again when the server has collected them. The
+// sequence of a queue that was never empty for a while ends after 2^31 entries; after that, Lock fails and says so.
+//
+// To ask for a lock is to write Curator's word into the entry's node, in place of its value.
 //
 // # How long a lock stays with a client that died
 //
-// For the TTL, counted from the last sign of life that the leader knows of. A lease ends here before that: it is
-// renewed by a Sync to the leader every quarter of the TTL, and counts from when the last Sync but one was sent. The
-// heartbeats of the protocol do not count, because a server that is cut off from its leader goes on answering them.
+// For the TTL, counted from the last sign of life that the leader knows of. A lease ends here before that. Its session is
+// renewed every quarter of the TTL by a request that the leader answers, and counts from when the last such request but
+// one was sent.
+//
+// What such a request proves depends on what it is. While an entry holds, it is a transaction that checks the entry's
+// node and changes nothing: a quorum has answered it. So has one answered each create. While nothing is held, it is a
+// Sync, which the leader answers alone; one that is cut off does so until it finds out. The heartbeats of the protocol
+// would prove nothing, because a server that is cut off from its leader answers them as well. The client's are not sent:
+// a session that is not renewed runs out.
 //
 // # What it needs
 //
 // ZooKeeper 3.5 or later, with extendedTypesEnabled or a version where containers are on without it. A TTL of at least
 // two of the server's ticks.
+//
+// # How it is made
+//
+// The package is a driver: see package driver. It stands on the client library go-zookeeper, and between that and the
+// network. A wire sees every frame of a session, for what the library keeps to itself (when a request was sent, which
+// timeout was granted, the zxid of a reply) and for what it does not survive. One session has one client, which can
+// never open another session, so that what is asked for in a session is done in it or not at all.
 package zk

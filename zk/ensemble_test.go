@@ -16,7 +16,6 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -40,7 +39,7 @@ func restartServers(t *testing.T) {
 // restartServer is scenario 5: holder and waiter go on as if nothing had been.
 func restartServer(t *testing.T) {
 	server := embedtest.ZooKeeper(t)
-	options := &zk.Options{TTL: 20 * time.Second}
+	options := withTTL(20 * time.Second)
 	holder, waiter := newTap(t, server.Endpoint()), newTap(t, server.Endpoint())
 	lease := lock(t, newStore(t, holder.addr(), options), "/restart")
 	granted := lockBehind(t, newStore(t, waiter.addr(), options), "/restart")
@@ -65,7 +64,7 @@ func leaderDies(t *testing.T, ensemble *embedtest.ZooKeeperServers) {
 	var granted []chan *farsync.Lease
 	for i := range 3 { // each connected to another one at first
 		servers := slices.Concat(ensemble.Endpoints()[i:], ensemble.Endpoints()[:i])
-		options := &zk.Options{TTL: 20 * time.Second}
+		options := withTTL(20 * time.Second)
 		path := fmt.Sprint("/leader", i)
 		leases = append(leases, lock(t, storeOn(t, servers, options), path))
 		granted = append(granted, lockBehind(t, storeOn(t, servers, options), path))
@@ -96,7 +95,7 @@ type contest struct {
 func contend(t *testing.T, ensemble *embedtest.ZooKeeperServers, path string) *contest {
 	c := &contest{conn: connTo(t, ensemble.Endpoints()), path: path, over: make(chan struct{}), section: locktest.NewSection(t, 1)}
 	for range 6 {
-		mutex := farsync.NewMutex(storeOn(t, ensemble.Endpoints(), &zk.Options{TTL: 2 * time.Second}), path)
+		mutex := farsync.NewMutex(storeOn(t, ensemble.Endpoints(), withTTL(2*time.Second)), path)
 		ctx := within(t, 6*soon)
 		c.all.Go(func() error {
 			for {
@@ -173,17 +172,17 @@ func sessionReplaced(t *testing.T, ensemble *embedtest.ZooKeeperServers) {
 	curator.ask(t, "main", "lock", "/replaced/curator")
 	theirs := awaitNodes(t, conn, "/replaced/curator", 2)[1]
 	var told states
-	store := storeOn(t, ensemble.Endpoints(), &zk.Options{TTL: ttl, OnState: told.hook})
+	store := storeOn(t, ensemble.Endpoints(), &zk.Options{Options: farsync.Options{TTL: ttl, OnState: told.hook}})
 	granted := lockBehind(t, store, "/replaced/farsync")
 	ours := awaitNodes(t, conn, "/replaced/farsync", 2)[1]
 
 	for i := range 3 {
 		ensemble.Member(i).Kill()
 	}
-	told.await(t, recipe.Connected, recipe.Suspended, recipe.Lost)
+	told.await(t, farsync.Connected, farsync.Suspended, farsync.Lost)
 	curator.tells(t, "state", "LOST")
 	require.NoError(t, ensemble.Restart(within(t, 2*soon)))
-	told.await(t, recipe.Connected, recipe.Suspended, recipe.Lost, recipe.Connected)
+	told.await(t, farsync.Connected, farsync.Suspended, farsync.Lost, farsync.Connected)
 	curator.tells(t, "state", "RECONNECTED")
 	for _, holder := range holders {
 		await(t, func() bool {

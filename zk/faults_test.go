@@ -74,7 +74,7 @@ func TestLostCreateIsMadeOnce(t *testing.T) {
 			}())
 		}},
 		{"the reply, and whose node it is", func(p *tap) {
-			p.onRequest(next(opExists, 2, sever))
+			p.onRequest(next(opGetData, 2, sever))
 			p.onReply(next(opCreate, 1, sever))
 		}},
 	} {
@@ -86,7 +86,7 @@ func TestLostCreateIsMadeOnce(t *testing.T) {
 				store := newTapped(t, nil)
 				session := store.tap.sessionID()
 				row.faults(store.tap)
-				lease, err := by.lock(farsync.NewMutex(store, path), within(t, soon))
+				lease, err := by.lock(farsync.NewMutex(store.Store, path), within(t, soon))
 				require.NoError(t, err)
 				require.Equal(t, []string{nodeOf(t, lease)}, nodes(t, conn, path))
 				stat := statOf(t, conn, nodeOf(t, lease))
@@ -177,7 +177,7 @@ func TestLostCreateIsRemovedBehind(t *testing.T) {
 			}
 			locked := make(chan error, 1)
 			go func() {
-				_, err := farsync.NewMutex(store, path).Lock(ctx)
+				_, err := farsync.NewMutex(store.Store, path).Lock(ctx)
 				locked <- err
 			}()
 			<-lost
@@ -221,12 +221,12 @@ func TestCreateLostAsTheCallerGivesUpIsRemovedBehind(t *testing.T) {
 				store.tap.onReply(next(opCreate, 1, sever, func() {
 					time.AfterFunc(time.Duration(i+8*j)*4*time.Microsecond, giveUp)
 				}))
-				if lease, err := farsync.NewMutex(store, path).Lock(ctx); err == nil {
+				if lease, err := farsync.NewMutex(store.Store, path).Lock(ctx); err == nil {
 					_ = lease.Release() // its search was quicker
 				}
 				giveUp()
 				// It is not in the way of the next, who would wait for as long as the session lives.
-				lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
+				lease, err := farsync.NewMutex(store.Store, path).Lock(within(t, soon))
 				if err != nil {
 					t.Error(err)
 					return
@@ -289,11 +289,11 @@ func TestUnconfirmedReleaseGoesOnBehind(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			path := fmt.Sprint("/faults/unconfirmed", i)
-			store := newTapped(t, &zk.Options{TTL: 4 * time.Second})
+			store := newTapped(t, withTTL(4*time.Second))
 			lease := lock(t, store.Store, path)
 			row.faults(store.tap)
 			err := lease.Release()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, farsync.ErrUnavailable)
 			require.NotErrorIs(t, err, farsync.ErrLost)
 			require.ErrorIs(t, lease.Err(), farsync.ErrReleased)
 			if row.goesOn {
@@ -317,13 +317,13 @@ func TestFrozenServerInTheHandshakeCostsNoSession(t *testing.T) {
 	noLeaks(t)
 	p := newTap(t, server.Endpoint())
 	frozen := newFrozen(t, "")
-	store := storeOn(t, []string{frozen, p.addr()}, &zk.Options{TTL: 3 * time.Second})
+	store := storeOn(t, []string{frozen, p.addr()}, withTTL(3*time.Second))
 	lease := lock(t, store, "/faults/frozen")
 	session := p.sessionID()
 	for range 3 {
 		p.since()
 		p.sever()
-		p.await(t, opSync, 1)
+		p.await(t, opMulti, 1)
 		require.NoError(t, lease.Err())
 		require.Equal(t, session, p.sessionID())
 	}
@@ -404,7 +404,7 @@ func TestSiblingsThatAreNoEntriesAreHarmless(t *testing.T) {
 	store := newTapped(t, nil)
 	store.tap.onReply(next(opCreate, 1, sever))
 	lease := lock(t, store.Store, "/faults/siblings")
-	list, err := farsync.NewMutex(store, "/faults/siblings").Participants(within(t, soon))
+	list, err := farsync.NewMutex(store.Store, "/faults/siblings").Participants(within(t, soon))
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.NoError(t, lease.Release())
@@ -433,8 +433,11 @@ func TestNodeOfAnotherSessionIsNotTakenForOnesOwn(t *testing.T) {
 		theirs.Store(made)
 		return sever
 	})
-	lease := lock(t, store.Store, "/faults/theirs")
-	require.NotNil(t, theirs.Load())
+	granted := lockBehind(t, store.Store, "/faults/theirs")
+	store.tap.await(t, opGetData, 2) // the search's, and that of the wait behind it
+	require.Empty(t, granted)
+	require.NoError(t, conn.Delete(theirs.Load().(string), -1))
+	lease := got(t, granted)
 	require.NotEqual(t, theirs.Load(), nodeOf(t, lease))
 	require.Equal(t, store.tap.sessionID(), statOf(t, conn, nodeOf(t, lease)).EphemeralOwner)
 	require.NoError(t, lease.Release())
@@ -485,7 +488,7 @@ func TestNegativeSequenceIsRefusedAndLeavesNothing(t *testing.T) {
 	store.tap.onRequest(translate(told, made))
 	store.tap.onReply(translate(made, told))
 	ctx := within(t, soon)
-	_, err := farsync.NewMutex(store, path).Lock(ctx)
+	_, err := farsync.NewMutex(store.Store, path).Lock(ctx)
 	require.ErrorContains(t, err, "2^31")
 	require.NoError(t, ctx.Err())
 	awaitNodes(t, conn, path, 0)
@@ -502,7 +505,7 @@ func TestEveryErrorTellsWhy(t *testing.T) {
 	ctx, giveUp := context.WithCancelCause(t.Context())
 	store.tap.onReply(next(opCreate, 1, sever, func() { store.tap.setDown(true) }))
 	time.AfterFunc(300*time.Millisecond, func() { giveUp(enough) })
-	_, err := farsync.NewMutex(store, "/faults/why").Lock(ctx)
+	_, err := farsync.NewMutex(store.Store, "/faults/why").Lock(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, enough)
 	require.ErrorContains(t, err, "lock /faults/why")
@@ -539,7 +542,7 @@ func TestReconnectIsNoRace(t *testing.T) {
 						return
 					default:
 					}
-					_, err := farsync.NewMutex(store, fmt.Sprintf("/%v%d", digest != nil, i%waiters)).TryLock(within(t, soon))
+					_, err := farsync.NewMutex(store.Store, fmt.Sprintf("/%v%d", digest != nil, i%waiters)).TryLock(within(t, soon))
 					if !errors.Is(err, farsync.ErrLocked) {
 						t.Error(err)
 						return

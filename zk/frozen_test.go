@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/storetest"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -27,8 +27,8 @@ func TestCallsThatNobodyAnswersReturn(t *testing.T) {
 func callsReturn(t *testing.T) {
 	server := embedtest.ZooKeeper(t)
 	locktest.RunFrozen(t, locktest.Frozen{
-		Open: func(t *testing.T, ttl time.Duration) storetest.Client {
-			return newStore(t, server.Endpoint(), &zk.Options{TTL: ttl})
+		Open: func(t *testing.T, ttl time.Duration) *farsync.Store {
+			return newStore(t, server.Endpoint(), withTTL(ttl))
 		},
 		Long:   40 * time.Second, // the longest that the server grants
 		Short:  3 * time.Second,

@@ -5,7 +5,7 @@ import (
 
 	client "github.com/go-zookeeper/zk"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
 // Guard returns checks for a Multi of the caller's own, in the same ZooKeeper: it then commits only while h, a lease of a
@@ -16,7 +16,7 @@ import (
 //	// err is client.ErrNoNode if the lease was lost
 //
 // For a lease that has ended already, it returns a check that fails always.
-func Guard(h recipe.Held) []any {
+func Guard(h interface{ Entries() []driver.Entry }) []any {
 	entries := h.Entries()
 	if len(entries) == 0 {
 		// Nobody has made a node of this name.

@@ -26,7 +26,7 @@ func TestGuardedMultiCommitsOnlyWhileTheLeaseIsHeld(t *testing.T) {
 		require.NoError(t, err)
 		return string(data)
 	}
-	store := newTapped(t, &zk.Options{TTL: 2 * time.Second, Namespace: "/guard/namespace"})
+	store := newTapped(t, &zk.Options{Options: farsync.Options{TTL: 2 * time.Second}, Namespace: "/guard/namespace"})
 
 	lease := lock(t, store.Store, "/lock")
 	guard := zk.Guard(lease)

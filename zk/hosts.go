@@ -1,45 +1,37 @@
 package zk
 
-import (
-	"math/rand/v2"
-	"sync"
-)
+import "math/rand/v2"
 
 // hosts tells the client library which server to try next: all in turn, from a random one on. Names are left to the
 // dialer, which looks them up anew each time and, with TLS, checks the certificate against them.
 type hosts struct {
-	wire *wire
-
-	mu      sync.Mutex
+	wire    *wire
 	servers []string
-	next    int
+	next    int // one goroutine of the library's asks
 }
 
 // Init is called with the servers first.
 func (h *hosts) Init(servers []string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.servers = servers
-	h.next = rand.N(len(servers))
+	h.servers, h.next = servers, rand.N(len(servers))
 	return nil
 }
 
 // Len returns the number of servers.
-func (h *hosts) Len() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.servers)
-}
+func (h *hosts) Len() int { return len(h.servers) }
 
-// Next returns the server to try next. Its second result would have the library fail what waits to be sent, and rest
-// for a second; only then does it look whether it was closed. So it is for a session that is over. While one lives,
+// Next returns the server to try next. It is the one place at which the library's loop can be met from outside.
+// Its second result has the library fail what waits to be sent, and look whether it
+// was closed, for a second at most. So it is for a session that is over, and comes when the library is being closed: the
+// last request that waits to be sent is that of its Close, which it would wait a second for. While the session lives,
 // what waits may wait, and the wire keeps the pace.
 func (h *hosts) Next() (string, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.next = (h.next + 1) % len(h.servers)
-	return h.servers[h.next], h.wire.life.Err() != nil
+	over := h.wire.life.Err() != nil
+	if over {
+		h.wire.leave()
+	}
+	return h.servers[h.next], over
 }
 
-// Connected is told of a connection that is up.
+// Connected does nothing: the links tell.
 func (h *hosts) Connected() {}

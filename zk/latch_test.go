@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/zk"
 )
 
 // newLatches starts a Java program that stands for election on the path with Curator's LeaderLatch.
@@ -145,7 +144,7 @@ func TestLatchAndWeDieForOneAnother(t *testing.T) {
 	})
 	t.Run("ours", func(t *testing.T) {
 		p := newTap(t, server.Endpoint())
-		store := newStore(t, p.addr(), &zk.Options{TTL: 2 * time.Second})
+		store := newStore(t, p.addr(), withTTL(2*time.Second))
 		lease, err := farsync.NewElection(store, path).Campaign(within(t, soon), []byte("dead"))
 		require.NoError(t, err)
 		latches := newLatches(t, server.Endpoint(), path, 10*time.Second)

@@ -22,7 +22,7 @@ func TestFailedWriteOfCredentialsIsSurvived(t *testing.T) {
 	server := embedtest.ZooKeeper(t)
 	var broken atomic.Int32 // SetAuths that are not to be written
 	var current atomic.Pointer[flaky]
-	w := newWire(10*time.Second, func(ctx context.Context, network, address string) (net.Conn, error) {
+	w := newWire(10*time.Second, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
@@ -36,19 +36,13 @@ func TestFailedWriteOfCredentialsIsSurvived(t *testing.T) {
 	conn, events, err := client.Connect([]string{server.Endpoint()}, 10*time.Second, client.WithDialer(w.dial),
 		client.WithHostProvider(&hosts{wire: w}), client.WithLogInfo(false), client.WithLogger(logger{slog.New(slog.DiscardHandler)}))
 	require.NoError(t, err)
-	s := &session{wire: w, conn: conn, over: events}
-	t.Cleanup(func() {
-		w.cut(errors.New("over"))
-		s.join()
-	})
+	s := newSession(&service{}, w, conn, events)
+	t.Cleanup(s.Drop)
 	require.NoError(t, conn.AddAuth("digest", []byte("user:password")))
 	for range 3 {
 		broken.Store(1)
 		require.NoError(t, current.Load().Close())
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		_, _, err := retry(ctx, s, func(c *client.Conn) (string, error) { return c.Sync("/") })
-		cancel()
-		require.NoError(t, err)
+		require.Eventually(t, func() bool { return s.Renew(t.Context(), nil) == nil }, 30*time.Second, time.Millisecond)
 		require.Negative(t, broken.Load())
 	}
 }
@@ -72,6 +66,6 @@ func TestPatienceIsBounded(t *testing.T) {
 	for asked, patience := range map[time.Duration]time.Duration{
 		time.Millisecond: time.Second, 12 * time.Second: 2 * time.Second, 24 * 24 * time.Hour: openFor,
 	} {
-		require.Equal(t, patience, newWire(asked, nil).patience())
+		require.Equal(t, patience, newWire(asked, 0, nil).patience())
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
-	"github.com/farsync/farsync/zk"
 )
 
 // TestOutages runs side by side what needs time rather than work.
@@ -50,7 +49,10 @@ func cutServers(t *testing.T) {
 	leader, err := ensemble.Leader(within(t, soon))
 	require.NoError(t, err)
 	t.Run("the lease ends first when the follower is cut off", func(t *testing.T) { cutFollowers(t, ensemble, leader) })
-	t.Run("the lease ends first when the leader is cut off", func(t *testing.T) { cutLeader(t, ensemble) })
+	for _, stall := range []time.Duration{0, time.Second, 1700 * time.Millisecond} {
+		t.Run(fmt.Sprintf("the lease ends first when the leader stalls for %v and is cut off", stall),
+			func(t *testing.T) { cutLeader(t, ensemble, stall) })
+	}
 }
 
 // cutFollowers is C6 where it is hardest: the server of the holder answers it as if nothing were the matter, but for
@@ -73,16 +75,24 @@ func cutFollowers(t *testing.T, ensemble *embedtest.ZooKeeperServers, leader int
 	report(t, ttl, losses)
 }
 
-// cutLeader is C6 for those who are connected to the leader. It answers Syncs until it finds that nobody follows it, for
-// up to six ticks. By then the others have made a new one, which gives every session its whole timeout anew.
-func cutLeader(t *testing.T, ensemble *embedtest.ZooKeeperServers) {
+// cutLeader is C6 for clients that are connected to the leader. It goes on answering what needs no quorum, Syncs among
+// them, until it finds that no member follows it, for up to six of its ticks. A leader that stalls before does not count
+// the ticks of that time, but its followers do: they have elected another leader, which gives every session its whole
+// timeout anew, while the old one still answers. It cannot commit anything, so no proposal of a holder is answered.
+func cutLeader(t *testing.T, ensemble *embedtest.ZooKeeperServers, stall time.Duration) {
 	const ttl, holders = 2 * time.Second, 8
 	leader, err := ensemble.Leader(within(t, soon))
 	require.NoError(t, err)
 	var losses []*loss
 	for i := range holders {
 		losses = append(losses, newLoss(t, ensemble.Member(leader).Endpoint(), ensemble.Member((leader+1+i%2)%3).Endpoint(),
-			fmt.Sprint("/loss/leader", i), ttl))
+			fmt.Sprintf("/loss/leader%v.%d", stall, i), ttl))
+	}
+	if stall > 0 {
+		ensemble.Member(leader).Pause()
+		pause(t, stall)
+		ensemble.Isolate(leader)
+		ensemble.Member(leader).Resume()
 	}
 	isolate(t, ensemble, leader, losses)
 	report(t, ttl, losses)
@@ -110,7 +120,7 @@ func isolate(t *testing.T, ensemble *embedtest.ZooKeeperServers, member int, los
 // A loss is one lock whose holder loses it, while somebody waits for it.
 type loss struct {
 	path         string
-	holder, next *zk.Store
+	holder, next *farsync.Store
 	lease        *farsync.Lease
 	granted      <-chan *farsync.Lease
 	cut, heal    func()
@@ -123,7 +133,7 @@ type loss struct {
 // newLoss has one client hold the lock and another wait for it.
 func newLoss(t *testing.T, holder, next, path string, ttl time.Duration) *loss {
 	t.Helper()
-	options := &zk.Options{TTL: ttl}
+	options := withTTL(ttl)
 	l := &loss{path: path, holder: newStore(t, holder, options), next: newStore(t, next, options)}
 	l.lease = lock(t, l.holder, path)
 	l.granted = lockBehind(t, l.next, path)

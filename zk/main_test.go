@@ -16,6 +16,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -68,14 +69,17 @@ func missing(t testing.TB, err error) {
 	t.Skip(err)
 }
 
+// withTTL returns options that ask for a TTL.
+func withTTL(ttl time.Duration) *zk.Options { return &zk.Options{Options: farsync.Options{TTL: ttl}} }
+
 // newStore returns a Store, closed by t.
-func newStore(t testing.TB, server string, options *zk.Options) *zk.Store {
+func newStore(t testing.TB, server string, options *zk.Options) *farsync.Store {
 	t.Helper()
 	return storeOn(t, []string{server}, options)
 }
 
 // storeOn is newStore for several servers.
-func storeOn(t testing.TB, servers []string, options *zk.Options) *zk.Store {
+func storeOn(t testing.TB, servers []string, options *zk.Options) *farsync.Store {
 	t.Helper()
 	store, err := zk.Open(within(t, soon), servers, options)
 	require.NoError(t, err)
@@ -150,7 +154,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 }
 
 // lock locks, which must succeed.
-func lock(t testing.TB, store *zk.Store, path string) *farsync.Lease {
+func lock(t testing.TB, store *farsync.Store, path string) *farsync.Lease {
 	t.Helper()
 	lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
 	require.NoError(t, err)
@@ -158,7 +162,7 @@ func lock(t testing.TB, store *zk.Store, path string) *farsync.Lease {
 }
 
 // lockBehind locks in a goroutine, which t joins.
-func lockBehind(t testing.TB, store *zk.Store, path string) chan *farsync.Lease {
+func lockBehind(t testing.TB, store *farsync.Store, path string) chan *farsync.Lease {
 	got := make(chan *farsync.Lease, 1)
 	done := make(chan struct{})
 	ctx := t.Context()
@@ -281,10 +285,10 @@ func restrict(t testing.TB, conn *client.Conn, path string) {
 }
 
 // awaitQueue waits until a store sees n in a queue.
-func awaitQueue(t testing.TB, store *zk.Store, path string, n int) {
+func awaitQueue(t testing.TB, store *farsync.Store, path string, n int) {
 	t.Helper()
 	await(t, func() bool {
-		entries, err := store.Entries(t.Context(), path)
+		entries, _, err := recipe.Queue{Store: store, Path: path}.List(t.Context(), 0)
 		require.NoError(t, err)
 		return len(entries) == n
 	})

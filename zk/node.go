@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
 // Curator's names. A protected node is _c_<uuid>-<name><sequence>, and the queue's order is that of the text behind
@@ -31,30 +31,53 @@ type node struct {
 	name string
 	// order is what Curator's comparator sorts by.
 	order string
-	kind  recipe.Kind
+	kind  driver.Kind
 	units int64
 }
 
-// newName returns the name to create an entry under, up to the sequence that the server adds: _c_<uuid>-<name>.
-func newName(k recipe.Kind, units int64) string {
-	var id [16]byte
+// newMark returns what the names of a session's entries begin with. It is drawn anew for each session, so that a session
+// knows its own entries by their names.
+func newMark() string {
+	var id [8]byte
 	rand.Read(id[:])
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // version 4, as Java's UUID.randomUUID
-	uuid := fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
-	return protected + uuid + "-" + kindName(k, units)
+	id[6] = id[6]&0x0f | 0x40 // version 4, as Java's UUID.randomUUID
+	return fmt.Sprintf("%s%x-%x-%x-", protected, id[:4], id[4:6], id[6:8])
 }
 
-func kindName(k recipe.Kind, units int64) string {
+// newName returns the name to create an entry under, up to the sequence that the server adds: _c_<uuid>-<name>. What it
+// begins with is given.
+func newName(begin string, k driver.Kind, units int64) string {
+	var id [8]byte
+	rand.Read(id[:])
+	id[0] = id[0]&0x3f | 0x80
+	return begin + fmt.Sprintf("%x-%x-", id[:2], id[2:]) + kindName(k, units)
+}
+
+// readName returns the path of the reader's node that takes the place of a writer's. The same for each attempt.
+func readName(path string) string {
+	i := strings.LastIndex(path, nameWrite)
+	return path[:i] + nameRead + path[i+len(nameWrite):]
+}
+
+// confirmed reports whether an ID is one that the server has completed with a sequence.
+func confirmed(id string) bool {
+	return !strings.HasSuffix(id, "-") && !strings.HasSuffix(id, "__")
+}
+
+func nameOf(path string) string   { return path[strings.LastIndexByte(path, '/')+1:] }
+func parentOf(path string) string { return path[:strings.LastIndexByte(path, '/')] }
+
+func kindName(k driver.Kind, units int64) string {
 	switch k {
-	case recipe.Exclusive:
+	case driver.Exclusive:
 		return nameLock
-	case recipe.Write:
+	case driver.Write:
 		return nameWrite
-	case recipe.Read:
+	case driver.Read:
 		return nameRead
-	case recipe.Permit:
+	case driver.Permit:
 		return namePermit + strconv.FormatInt(units, 10) + "-"
-	case recipe.Candidate:
+	case driver.Candidate:
 		return nameLatch
 	default:
 		panic(fmt.Sprintf("zk: no node for an entry of kind %v", k))
@@ -62,52 +85,48 @@ func kindName(k recipe.Kind, units int64) string {
 }
 
 // parseNode returns what a child's name stands for, to an entry of the family: the kind of the entry that looks, for
-// names mean what the recipe that reads them takes them for. Whatever is not of the family is foreign, and sorts by its
-// whole name, as it does for Curator.
-func parseNode(name string, family recipe.Kind) node {
-	n := node{name: name, order: name, kind: recipe.Foreign, units: 1}
-	switch family {
-	case recipe.Write, recipe.Read:
-		// Curator looks for the one, and in what is left for the other.
-		if order, ok := cutLast(name, nameRead); ok {
-			n.order, n.kind = order, recipe.Read
-		}
-		if order, ok := cutLast(n.order, nameWrite); ok {
-			n.order, n.kind = order, recipe.Write
-		}
-	case recipe.Permit:
-		if rest, ok := cutLast(name, namePermit); ok {
-			digits, order, _ := strings.Cut(rest, "-")
-			units, err := strconv.ParseInt(digits, 10, 64)
-			if err == nil && units > 0 && strconv.FormatInt(units, 10) == digits && sequence(order) {
-				n.order, n.kind, n.units = order, recipe.Permit, units
-			}
-		}
-	case recipe.Candidate:
-		if order, ok := cutLast(name, nameLatch); ok {
-			n.order, n.kind = order, recipe.Candidate
-		}
-	default:
-		if order, ok := cutLast(name, nameLock); ok {
-			n.order, n.kind = order, recipe.Exclusive
+// names mean what the recipe that reads them takes them for. A node of another family that has a sequence stands in its
+// place in the same order: Curator's recipes do not see one another on one path, but ours do. Whatever else there is is
+// foreign, and sorts by its whole name, as it does for Curator.
+func parseNode(name string, family driver.Kind) node {
+	if n, ok := parseAs(name, family); ok {
+		return n
+	}
+	for _, other := range []driver.Kind{driver.Exclusive, driver.Write, driver.Candidate, driver.Permit} {
+		if n, ok := parseAs(name, other); ok && sequence(n.order) {
+			return n
 		}
 	}
-	return n
+	return node{name: name, order: name, kind: driver.Foreign, units: 1}
 }
 
-// familyOf guesses the family of a queue from the names of its children, for those who only look.
-func familyOf(names []string) recipe.Kind {
-	for _, name := range names {
-		for _, f := range []struct {
-			text string
-			kind recipe.Kind
-		}{{nameWrite, recipe.Write}, {nameRead, recipe.Write}, {namePermit, recipe.Permit}, {nameLatch, recipe.Candidate}} {
-			if strings.HasPrefix(name, protected) && strings.Contains(name, f.text) {
-				return f.kind
-			}
+// parseAs returns what a name is to a family, and false if it is none of its names.
+func parseAs(name string, family driver.Kind) (n node, ok bool) {
+	n = node{name: name, order: name, units: 1}
+	switch family {
+	case driver.Write, driver.Read:
+		// Curator looks for the one, and in what is left for the other.
+		if order, found := cutLast(name, nameRead); found {
+			n.order, n.kind = order, driver.Read
 		}
+		if order, found := cutLast(n.order, nameWrite); found {
+			n.order, n.kind = order, driver.Write
+		}
+		return n, n.kind != driver.Foreign
+	case driver.Permit:
+		rest, found := cutLast(name, namePermit)
+		digits, order, _ := strings.Cut(rest, "-")
+		units, err := strconv.ParseInt(digits, 10, 64)
+		n.order, n.kind, n.units = order, driver.Permit, units
+		return n, found && err == nil && units > 0 && strconv.FormatInt(units, 10) == digits && sequence(order)
+	case driver.Candidate:
+		n.kind = driver.Candidate
+		n.order, ok = cutLast(name, nameLatch)
+	default:
+		n.kind = driver.Exclusive
+		n.order, ok = cutLast(name, nameLock)
 	}
-	return recipe.Exclusive
+	return n, ok
 }
 
 // cutLast returns what is behind the last occurrence of mark.
@@ -130,7 +149,7 @@ func sequence(s string) bool {
 }
 
 // arrange returns the children in the order of the queue.
-func arrange(names []string, family recipe.Kind) []node {
+func arrange(names []string, family driver.Kind) []node {
 	nodes := make([]node, len(names))
 	for i, name := range names {
 		nodes[i] = parseNode(name, family)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
 const uuid = "0f7c9e2a-6f0b-4c55-9b59-0f3e6a1d2b3c"
@@ -17,34 +17,35 @@ const uuid = "0f7c9e2a-6f0b-4c55-9b59-0f3e6a1d2b3c"
 func TestNodesMeanWhatCuratorTakesThemFor(t *testing.T) {
 	for _, row := range []struct {
 		name   string
-		family recipe.Kind
+		family driver.Kind
 		order  string
-		kind   recipe.Kind
+		kind   driver.Kind
 		units  int64
 		why    string
 	}{
-		{"_c_" + uuid + "-lock-0000000007", recipe.Exclusive, "0000000007", recipe.Exclusive, 1, "Curator's and ours"},
-		{"_c_0f7c9e2a6f0b4c559b590f3e6a1d2b3c-lock-0000000007", recipe.Exclusive, "0000000007", recipe.Exclusive, 1,
+		{"_c_" + uuid + "-lock-0000000007", driver.Exclusive, "0000000007", driver.Exclusive, 1, "Curator's and ours"},
+		{"_c_0f7c9e2a6f0b4c559b590f3e6a1d2b3c-lock-0000000007", driver.Exclusive, "0000000007", driver.Exclusive, 1,
 			"zk.Lock's"},
-		{"0f7c9e2a6f0b4c559b590f3e6a1d2b3c-lock-0000000007", recipe.Exclusive, "0000000007", recipe.Exclusive, 1,
+		{"0f7c9e2a6f0b4c559b590f3e6a1d2b3c-lock-0000000007", driver.Exclusive, "0000000007", driver.Exclusive, 1,
 			"kazoo's, with the names told it"},
-		{"lock-0000000007", recipe.Exclusive, "0000000007", recipe.Exclusive, 1, "Curator's without protection"},
-		{"_c_lock-lock-0000000007", recipe.Exclusive, "0000000007", recipe.Exclusive, 1, "the last one counts"},
-		{"lock-", recipe.Exclusive, "", recipe.Exclusive, 1, "nothing sorts before everything, for Curator too"},
-		{"_c_x", recipe.Exclusive, "_c_x", recipe.Foreign, 1, "Z6: no uuid"},
-		{"_c_", recipe.Exclusive, "_c_", recipe.Foreign, 1, "Z6"},
-		{"", recipe.Exclusive, "", recipe.Foreign, 1, "there is none such"},
-		{"_c_" + uuid + "-latch-0000000001", recipe.Exclusive, "_c_" + uuid + "-latch-0000000001", recipe.Foreign, 1,
-			"of another recipe"},
-		{"_c_" + uuid + "-__WRIT__0000000003", recipe.Read, "0000000003", recipe.Write, 1, "a reader sees writers"},
-		{"_c_" + uuid + "-__READ__0000000003", recipe.Write, "0000000003", recipe.Read, 1, "a writer sees readers"},
-		{"_c_" + uuid + "-lock-0000000003", recipe.Write, "_c_" + uuid + "-lock-0000000003", recipe.Foreign, 1, "a mutex"},
-		{"_c_" + uuid + "-permit-12-0000000003", recipe.Permit, "0000000003", recipe.Permit, 12, "ours alone"},
-		{"_c_" + uuid + "-permit-012-0000000003", recipe.Permit, "_c_" + uuid + "-permit-012-0000000003", recipe.Foreign, 1,
+		{"lock-0000000007", driver.Exclusive, "0000000007", driver.Exclusive, 1, "Curator's without protection"},
+		{"_c_lock-lock-0000000007", driver.Exclusive, "0000000007", driver.Exclusive, 1, "the last one counts"},
+		{"lock-", driver.Exclusive, "", driver.Exclusive, 1, "nothing sorts before everything, for Curator too"},
+		{"_c_x", driver.Exclusive, "_c_x", driver.Foreign, 1, "Z6: no uuid"},
+		{"_c_", driver.Exclusive, "_c_", driver.Foreign, 1, "Z6"},
+		{"", driver.Exclusive, "", driver.Foreign, 1, "there is none such"},
+		{"_c_" + uuid + "-latch-0000000001", driver.Exclusive, "0000000001", driver.Candidate, 1, "of another recipe"},
+		{"_c_" + uuid + "-latch--000000001", driver.Exclusive, "_c_" + uuid + "-latch--000000001", driver.Foreign, 1,
+			"of another recipe, out of order"},
+		{"_c_" + uuid + "-__WRIT__0000000003", driver.Read, "0000000003", driver.Write, 1, "a reader sees writers"},
+		{"_c_" + uuid + "-__READ__0000000003", driver.Write, "0000000003", driver.Read, 1, "a writer sees readers"},
+		{"_c_" + uuid + "-lock-0000000003", driver.Write, "0000000003", driver.Exclusive, 1, "a mutex"},
+		{"_c_" + uuid + "-permit-12-0000000003", driver.Permit, "0000000003", driver.Permit, 12, "ours alone"},
+		{"_c_" + uuid + "-permit-012-0000000003", driver.Permit, "_c_" + uuid + "-permit-012-0000000003", driver.Foreign, 1,
 			"one number, one way to write it"},
-		{"_c_" + uuid + "-permit--1-0000000003", recipe.Permit, "_c_" + uuid + "-permit--1-0000000003", recipe.Foreign, 1,
+		{"_c_" + uuid + "-permit--1-0000000003", driver.Permit, "_c_" + uuid + "-permit--1-0000000003", driver.Foreign, 1,
 			"nobody holds less than nothing"},
-		{"_c_" + uuid + "-latch-0000000003", recipe.Candidate, "0000000003", recipe.Candidate, 1, "LeaderLatch's"},
+		{"_c_" + uuid + "-latch-0000000003", driver.Candidate, "0000000003", driver.Candidate, 1, "LeaderLatch's"},
 	} {
 		n := parseNode(row.name, row.family)
 		require.Equal(t, node{row.name, row.order, row.kind, row.units}, n, row.why)
@@ -63,22 +64,19 @@ func TestSequenceIsWhatTheServerWritesAndNotNegative(t *testing.T) {
 	}
 }
 
-// TestNegativeSequenceIsRefused is C8: the counter is a signed 32-bit number, and what comes after its last value sorts
+// TestNegativeSequenceIsNone is C8: the counter is a signed 32-bit number, and what comes after its last value sorts
 // before everything that is there.
-func TestNegativeSequenceIsRefused(t *testing.T) {
-	var s Store
+func TestNegativeSequenceIsNone(t *testing.T) {
 	for _, seq := range []int32{math.MinInt32, math.MinInt32 + 1, -1} {
 		for _, kind := range kinds {
-			e := recipe.Entry{ID: "/queue/" + named(kind, 3, seq), Kind: kind}
-			require.ErrorIs(t, s.confirm(t.Context(), nil, &e), errSequence, e.ID)
+			require.False(t, sequence(parseNode(named(kind, 3, seq), kind).order))
 		}
 	}
-	e := recipe.Entry{ID: "/queue/" + named(recipe.Exclusive, 1, math.MaxInt32), Kind: recipe.Exclusive, Revision: 1}
-	require.NoError(t, s.confirm(t.Context(), nil, &e))
+	require.True(t, sequence(parseNode(named(driver.Exclusive, 1, math.MaxInt32), driver.Exclusive).order))
 }
 
 func TestForeignSiblingsAreHarmless(t *testing.T) {
-	own := named(recipe.Exclusive, 1, 5)
+	own := named(driver.Exclusive, 1, 5)
 	for _, row := range []struct {
 		sibling string
 		ahead   bool
@@ -98,7 +96,7 @@ func TestForeignSiblingsAreHarmless(t *testing.T) {
 		{"é", false},
 		{"\U0001f512", false},
 	} {
-		nodes := arrange([]string{own, row.sibling}, recipe.Exclusive)
+		nodes := arrange([]string{own, row.sibling}, driver.Exclusive)
 		require.Equal(t, row.ahead, nodes[0].name == row.sibling, row.sibling)
 	}
 }
@@ -109,7 +107,7 @@ func FuzzNodeNamesRoundTrip(f *testing.F) {
 	f.Add(uint8(1), int64(7), int32(-1))
 	f.Fuzz(func(t *testing.T, which uint8, units int64, seq int32) {
 		kind := kinds[int(which)%len(kinds)]
-		if kind != recipe.Permit {
+		if kind != driver.Permit {
 			units = 1
 		}
 		if units < 1 {
@@ -142,9 +140,11 @@ func FuzzOrderIsCurators(f *testing.F) {
 		own := named(kind, 1, seq)
 		nodes := arrange([]string{sibling, own}, kind)
 		require.Len(t, nodes, 2)
-		familyOf([]string{sibling})
-		if kind == recipe.Permit {
+		if kind == driver.Permit {
 			return // not shared with Curator
+		}
+		if _, ok := parseAs(sibling, kind); !ok && parseNode(sibling, kind).kind != driver.Foreign {
+			return // of another family, which Curator does not see
 		}
 		mine, other := curatorOrder(own, kind), curatorOrder(sibling, kind)
 		if mine == other {
@@ -154,11 +154,11 @@ func FuzzOrderIsCurators(f *testing.F) {
 	})
 }
 
-var kinds = []recipe.Kind{recipe.Exclusive, recipe.Write, recipe.Read, recipe.Permit, recipe.Candidate}
+var kinds = []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Permit, driver.Candidate}
 
 // named is a node's name as the server makes it.
-func named(k recipe.Kind, units int64, seq int32) string {
-	return newName(k, units) + fmt.Sprintf("%010d", seq)
+func named(k driver.Kind, units int64, seq int32) string {
+	return newName(newMark(), k, units) + fmt.Sprintf("%010d", seq)
 }
 
 // checkName holds a name to the form of Curator's ProtectedMode.
@@ -178,7 +178,7 @@ func checkName(name string) error {
 
 // curatorOrder is what StandardLockInternalsDriver.standardFixForSorting makes of a name, and the sorter of
 // InterProcessReadWriteLock.
-func curatorOrder(name string, kind recipe.Kind) string {
+func curatorOrder(name string, kind driver.Kind) string {
 	fix := func(name, lockName string) string {
 		i := strings.LastIndex(name, lockName)
 		if i < 0 {
@@ -187,9 +187,9 @@ func curatorOrder(name string, kind recipe.Kind) string {
 		return name[i+len(lockName):]
 	}
 	switch kind {
-	case recipe.Write, recipe.Read:
+	case driver.Write, driver.Read:
 		return fix(fix(name, "__READ__"), "__WRIT__")
-	case recipe.Candidate:
+	case driver.Candidate:
 		return fix(name, "latch-")
 	default:
 		return fix(name, "lock-")

@@ -8,34 +8,19 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
+	"strconv"
 	"strings"
-	"time"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/recipe"
-)
-
-const (
-	defaultTTL = 10 * time.Second
-	// openFor bounds one attempt to open a session, where the timeout is shorter.
-	openFor = 5 * time.Second
 )
 
 // Options change how a Store behaves. The zero value of each field is a good choice.
 type Options struct {
-	// TTL is the session's timeout: how long the service keeps what this Store holds when it hears no more from it. The
-	// server moves it into its own bounds, 2 to 20 of its ticks unless it is set otherwise; what it answers counts. 10
-	// seconds if zero.
-	TTL time.Duration
-	// Holder is what others see of this Store: 1024 bytes of printable text at most. Host name and process id if empty.
-	// It is not a place for secrets.
-	Holder string
-	// Name is needed where a MultiMutex has members on several stores: then each has one, the same in all processes.
-	Name string
-	// Logger gets what happens to the session and to clean-up. Nothing is logged if it is nil.
-	Logger *slog.Logger
-	// OnState is told how the Store stands with the service, from one goroutine, in order. It must return: Close waits
-	// for it.
-	OnState func(recipe.State)
+	// Options are those of every Store. The server moves the TTL into its own bounds, 2 to 20 of its ticks unless it is
+	// set otherwise; what it answers counts.
+	farsync.Options
 
 	// Namespace is put in front of all paths: Curator's namespace, and the chroot of other clients. Empty, or a path
 	// like those of locks.
@@ -43,9 +28,9 @@ type Options struct {
 	// TLS is for connections that are encrypted. Certificates are checked against the names of the servers as they were
 	// given to Open.
 	TLS *tls.Config
-	// Digest is who the Store is to the service. When it is set, all nodes are made with an ACL that gives everything to
-	// that user and nothing to others, and a queue whose parent others may write to is refused: they could delete its
-	// nodes, whatever the nodes' own ACLs say.
+	// Digest is who the Store is to the service. When it is set, the queues and their entries are made with an ACL that
+	// gives everything to that user and nothing to others, and a queue to which others may write is refused: they could
+	// delete its nodes, whatever the nodes' own ACLs say. Missing nodes above a queue are made for everybody.
 	Digest *Digest
 	// PlaintextDigest allows Digest without TLS, where everybody on the way can read the password.
 	PlaintextDigest bool
@@ -68,49 +53,70 @@ func (d Digest) LogValue() slog.Value { return slog.StringValue(d.String()) }
 // MarshalText returns the user's name.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// resolve returns the options with their defaults.
-func (o *Options) resolve() (Options, error) {
-	var r Options
-	if o != nil {
-		r = *o
+// Open connects to one of the servers, host:port each (2181 if no port is given), and returns the Store in a session
+// there. It has one session with one connection, however many locks are made on it. ctx governs Open alone.
+//
+// Open fails if no server answers within ctx, or 5 seconds, whichever is shorter; if the service refuses; and if a
+// server's name or an option is not valid.
+func Open(ctx context.Context, servers []string, options *Options) (*farsync.Store, error) {
+	var o Options
+	if options != nil {
+		o = *options
 	}
-	if r.TTL < 0 {
-		return r, fmt.Errorf("TTL %v is negative", r.TTL)
-	}
-	if r.TTL == 0 {
-		r.TTL = defaultTTL
-	}
-	if r.TTL < time.Millisecond || r.TTL > time.Hour*24*24 {
-		return r, fmt.Errorf("TTL %v cannot be told to a server: a millisecond to 24 days can", r.TTL)
-	}
-	holder, err := recipe.Holder(r.Holder)
+	s, err := o.service(servers)
 	if err != nil {
-		return r, err
+		return nil, fmt.Errorf("farsync: open ZooKeeper: %w", err)
 	}
-	r.Holder = holder
-	if r.Namespace != "" {
-		if err := recipe.CheckPath(r.Namespace); err != nil {
-			return r, fmt.Errorf("option Namespace: %w", err)
-		}
+	store, err := recipe.Open(ctx, s, o.Options)
+	if err != nil {
+		return nil, fmt.Errorf("farsync: open ZooKeeper: %w", err)
 	}
-	if r.Digest != nil {
-		switch {
-		case r.Digest.User == "" || strings.Contains(r.Digest.User, ":"):
-			return r, errors.New("Digest needs a User without a colon")
-		case r.TLS == nil && !r.PlaintextDigest:
-			return r, errors.New("Digest without TLS would send the password in the clear; set PlaintextDigest if that is meant")
-		}
-	}
-	if r.Logger == nil {
-		r.Logger = slog.New(slog.DiscardHandler)
-	}
-	return r, nil
+	return store, nil
 }
 
-// dialer returns how servers are connected to.
-func (o *Options) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
-	if o.TLS != nil {
-		return (&tls.Dialer{Config: o.TLS}).DialContext
+// service returns the driver for those servers.
+func (o Options) service(servers []string) (*service, error) {
+	s := &service{namespace: o.Namespace, tls: o.TLS, digest: o.Digest, log: o.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
 	}
-	return (&net.Dialer{}).DialContext
+	if len(servers) == 0 {
+		return nil, errors.New("no servers")
+	}
+	for _, server := range servers {
+		dial, ok := address(server)
+		if !ok {
+			return nil, fmt.Errorf("server %q is not host:port", server)
+		}
+		s.servers = append(s.servers, dial)
+	}
+	if o.Namespace != "" {
+		if err := recipe.CheckPath(o.Namespace); err != nil {
+			return nil, fmt.Errorf("option Namespace: %w", err)
+		}
+	}
+	switch d := o.Digest; {
+	case d == nil:
+	case d.User == "" || strings.Contains(d.User, ":"):
+		return nil, errors.New("Digest needs a User without a colon")
+	case o.TLS == nil && !o.PlaintextDigest:
+		return nil, errors.New("Digest without TLS would send the password in the clear; set PlaintextDigest if that is meant")
+	}
+	return s, nil
+}
+
+// address returns what to dial for a server, host:port or a host alone.
+func address(server string) (dial string, ok bool) {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		host, port = server, "2181"
+		if strings.HasPrefix(server, "[") && strings.HasSuffix(server, "]") {
+			host = server[1 : len(server)-1]
+		}
+	}
+	if _, err := netip.ParseAddr(host); err != nil && (host == "" || strings.ContainsAny(host, ":/[]@, ")) {
+		return "", false
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	return net.JoinHostPort(host, port), err == nil && number > 0
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/zk"
 )
 
 // A peer is a program in another language that locks what it is told. See testdata.
@@ -179,7 +178,7 @@ func (c zkLock) unlock(t testing.TB, path string) { require.NoError(t, c.locks[p
 
 // ours is a Store of farsync's.
 type ours struct {
-	store  *zk.Store
+	store  *farsync.Store
 	leases map[string]chan *farsync.Lease
 }
 

@@ -5,189 +5,216 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	client "github.com/go-zookeeper/zk"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
 // A session is one ZooKeeper session, with a client of its own that never opens another: what is asked for in a
 // session is done in it or not at all.
 //
-// How long it is proved to live is a matter of Syncs. The server that a client is connected to answers pings and reads
-// by itself, also when it is cut off from the leader, which alone decides that a session has expired. A Sync goes
-// through the leader. But what the leader knows of a session's last sign of life is what the follower has told it, with
-// a heartbeat of theirs, up to half a tick after. So an answered Sync proves that the leader knows of the one before
-// it, T/4 earlier, and the deadline counts from when that was sent. A ConnectRequest goes through the leader too.
+// How long it is proved to live is a matter of requests that the leader answers. The server that a client is connected
+// to answers pings and reads by itself, also when it is cut off from the leader, which alone decides that a session has
+// expired. But what the leader knows of a session's last sign of life is what the follower has told it, with a
+// heartbeat of theirs, up to half a tick after. So an answer of the leader's proves that it knows of the request before
+// that one, T/4 earlier, and the deadline counts from when that was sent. A ConnectRequest goes through the leader too.
 type session struct {
-	*recipe.Session
-	wire *wire
-	conn *client.Conn
-	over <-chan client.Event // closed when the library's loop has ended
+	*service
+	wire    *wire
+	conn    *client.Conn
+	mark    string        // what the names of this session's entries begin with
+	stopped chan struct{} // closed when the library's loop has ended
 
+	slots chan struct{}  // calls hold one each while the library works on them
 	calls sync.WaitGroup // calls to the library, which may outlive their callers
 
 	mu      sync.Mutex
-	ending  bool              // no new calls
-	watches map[string]*watch // by what they are for, one for all who wait
+	ending  bool            // no new calls
+	watches map[spot]*read  // one for all who wait for it
+	sweepAt int             // so many watches are worth a look for those that have fired
+	reads   map[spot]*reads // those under way
 }
 
-// A watch is a watch of the library's on a node. Nobody can take it back: it stays until it fires.
-type watch struct {
-	name   string
-	fired  <-chan client.Event // gets an event and is closed
-	stat   client.Stat         // of the node when it was set
-	data   []byte              // likewise
-	names  []string            // of its children, likewise
-	minded bool                // a goroutine waits for it; guarded by the session
-}
+// maxCalls bounds the calls in the library. Its queue has 16 places; what is behind that waits in goroutines, for as long
+// as a server is silent. Renewals need no slot, so no crowd keeps them out.
+const maxCalls = 256
 
-// openSession connects to one of the servers, and returns the session in it.
-func (s *Store) openSession(ctx context.Context) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(s.options.TTL, openFor))
-	defer cancel()
-	w := newWire(s.options.TTL, s.options.dialer())
-	conn, events, err := client.Connect(s.servers, s.options.TTL,
-		client.WithDialer(w.dial), client.WithHostProvider(&hosts{wire: w}), client.WithMaxBufferSize(maxFrame),
-		client.WithLogInfo(false), client.WithLogger(logger{s.options.Logger}))
-	if err != nil {
-		return nil, err
+// newSession returns the session on a wire. The caller must end it.
+func newSession(s *service, w *wire, conn *client.Conn, events <-chan client.Event) *session {
+	opened := &session{
+		service: s, wire: w, conn: conn, mark: newMark(), stopped: make(chan struct{}), slots: make(chan struct{}, maxCalls),
+		watches: map[spot]*read{}, reads: map[spot]*reads{},
 	}
-	opened := &session{wire: w, conn: conn, over: events, watches: map[string]*watch{}}
-	select {
-	case <-w.open:
-		opened.Session = w.session
-	case <-w.life.Done():
-		err = context.Cause(w.life)
-	case <-ctx.Done():
-		err = fmt.Errorf("no answer from any of %v", s.servers)
-		if why := w.trouble(); why != nil {
-			err = fmt.Errorf("%w: %w", err, why)
+	go func() { // ends with the library's loop; Drop and Close wait for it
+		for range events {
 		}
-	}
-	if err == nil {
-		bound, unbind := opened.Bind(ctx)
-		err = s.authorize(bound, opened)
-		unbind()
-	}
-	if err != nil {
-		w.cut(err)
-		// Behind, for ctx may have ended, and the library takes up to three seconds to close.
-		s.behind(opened.join)
-		return nil, err
-	}
-	return opened, nil
+		close(opened.stopped)
+	}()
+	return opened
 }
 
-// keepAlive sends a Sync every quarter of the timeout until the session is over or ctx is.
-func (s *Store) keepAlive(ctx context.Context, current *session) {
-	ctx, cancel := current.Bind(ctx)
-	defer cancel()
-	every := current.TTL() / 4
-	for wait := every; recipe.Pause(ctx, wait) == nil; {
-		overdue, done := context.WithTimeout(ctx, every)
-		_, err := call(overdue, current, func(c *client.Conn) (string, error) { return c.Sync("/") })
-		done()
-		switch {
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, client.ErrSessionExpired):
-			current.End(errExpired)
-			return
-		case err != nil:
-			if s.keeper.Announce(recipe.Suspended) {
-				s.options.Logger.Warn("session suspended", "error", err)
-			}
-			// The connection may be one to a server that is frozen, or cut off from its leader. Another may be better.
-			if !errors.Is(err, client.ErrConnectionClosed) {
-				current.wire.reconnect()
-			}
-			wait = every / 5
-		default:
-			if s.keeper.Announce(recipe.Connected) {
-				s.options.Logger.Info("session connected again")
-			}
-			wait = every
+// Granted returns the timeout that the server has granted, and the latest moment that is proved to have renewed it.
+func (s *session) Granted() (ttl time.Duration, from time.Time) { return s.wire.granted() }
+
+// Over is closed when the session is over for this client, for whatever reason.
+func (s *session) Over() <-chan struct{} { return s.wire.life.Done() }
+
+// Renew sends a Sync, or a transaction that changes nothing if there is something to prove. The answer moves what
+// Granted returns by way of the wire.
+func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
+	s.wire.proposals.Store(len(prove) > 0)
+	return s.wait(ctx, s.launch(func(c *client.Conn) (err error) {
+		if len(prove) == 0 {
+			_, err = c.Sync("/")
+		} else if _, err = c.Multi(&client.CheckVersionRequest{Path: prove[0].ID, Version: -1}); errors.Is(err, client.ErrNoNode) {
+			err = nil // said by a quorum as well
 		}
+		return err
+	}))
+}
+
+// Reset leaves the server, unless it has answered a moment ago. The library then goes through the servers in turn, with
+// the session's ID, and the next that answers the handshake takes the session over.
+func (s *session) Reset() { s.wire.reconnect() }
+
+// Close ends the session at the server, which removes its entries.
+func (s *session) Close(ctx context.Context) error {
+	if ctx.Err() == nil && s.wire.life.Err() == nil {
+		s.stop()
+		unhook := context.AfterFunc(ctx, func() { s.wire.cut(errEnded) })
+		s.conn.Close() // waits for the answer, a second at most
+		select {
+		case <-s.wire.ended:
+		case <-s.stopped:
+		case <-s.wire.life.Done():
+		}
+		unhook()
 	}
-}
-
-// drop lets go of a session that was lost, without ending it at the server.
-func (s *Store) drop(lost *session) {
-	lost.wire.cut(lost.Err())
-	// Behind, for the library takes a second or more to close, and others wait for the next session.
-	s.behind(lost.join)
-}
-
-// behind runs f in a goroutine that Close joins; while the Store is being closed, right here. Only of a Store that never
-// came to be, because Open failed, nobody waits for it.
-func (s *Store) behind(f func()) {
-	if !s.keeper.Behind(func(context.Context) { f() }) {
-		f()
-	}
-}
-
-// finish ends a session at the server, which removes its entries.
-func (s *Store) finish(last *session) error {
-	last.mu.Lock()
-	last.ending = true
-	last.mu.Unlock()
-	// Returns when the server has answered, or after a second.
-	last.conn.Close()
-	var err error
+	expired := errors.Is(context.Cause(s.wire.life), errExpired)
+	s.Drop()
 	select {
-	case <-last.wire.ended:
+	case <-s.wire.ended:
+		return nil
 	default:
-		if !errors.Is(context.Cause(last.wire.life), errExpired) {
-			err = errors.New("the server did not confirm the end of the session, which runs out by itself")
+		if expired {
+			return nil
 		}
+		return errors.New("the server did not confirm the end of the session, which runs out by itself")
 	}
-	last.wire.cut(recipe.ErrClosed)
-	last.join()
-	return err
 }
 
-// join returns when nothing of the session runs any more. The wire must have been cut.
-func (s *session) join() {
-	s.mu.Lock()
-	s.ending = true
-	s.mu.Unlock()
-	s.conn.Close()
-	for range s.over {
+// Drop lets go of the session without ending it at the server. The library is brought to where it looks for another
+// server before it is closed: see hosts.
+func (s *session) Drop() {
+	s.wire.cut(errEnded)
+	select {
+	case <-s.wire.parked:
+	case <-s.stopped:
 	}
+	s.stop()
+	s.conn.Close()
+	<-s.stopped
 	s.calls.Wait()
 }
 
-// An answer is what a call to the library came to.
-type answer[T any] struct {
-	value T
-	err   error
+// stop refuses new calls.
+func (s *session) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ending {
+		s.ending = true
+		close(s.wire.quit)
+	}
 }
 
-// start makes a call to the library in a goroutine that join waits for, and returns where its answer will be. The
-// library knows of no contexts, and may hold a call for as long as the session lives.
-func start[T any](s *session, f func(*client.Conn) (T, error)) <-chan answer[T] {
-	answered := make(chan answer[T], 1)
+// A call is one to the library.
+type call struct {
+	done chan struct{} // closed when the library has answered
+	err  error
+}
+
+// launch makes a call to the library in a goroutine that Drop waits for. The library knows of no contexts, and may hold
+// a call for as long as the session lives.
+func (s *session) launch(f func(*client.Conn) error) *call {
+	c := &call{make(chan struct{}), errEnded}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
-		answered <- answer[T]{err: client.ErrConnectionClosed}
-		return answered
+		close(c.done)
+		return c
 	}
 	s.calls.Go(func() {
-		value, err := f(s.conn)
-		answered <- answer[T]{value, err}
+		defer close(c.done)
+		c.err = definite(f(s.conn))
 	})
-	return answered
+	return c
 }
 
-// call returns the answer of a call to the library, or the cause of ctx's end as soon as that is first.
-func call[T any](ctx context.Context, s *session, f func(*client.Conn) (T, error)) (T, error) {
-	select {
-	case a := <-start(s, f):
-		return a.value, a.err
-	case <-ctx.Done():
-		var none T
-		return none, context.Cause(ctx)
+// wait returns the answer, or why there is none as soon as ctx ends or the session is over.
+func (s *session) wait(ctx context.Context, c *call) error {
+	if err := s.until(ctx, c.done); err != nil {
+		return err
 	}
+	return s.verdict(c.err)
+}
+
+// slot takes one of the places for calls of which there may be many. The call must free it.
+func (s *session) slot(ctx context.Context) error {
+	if ctx.Err() == nil {
+		select {
+		case s.slots <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+		case <-s.wire.life.Done():
+		}
+	}
+	return notDone(s.unanswered(ctx))
+}
+
+func (s *session) free() { <-s.slots }
+
+// do makes a call to the library and waits for the answer. What f sets is to be read only if there is no error.
+func (s *session) do(ctx context.Context, f func(*client.Conn) error) error {
+	if err := s.slot(ctx); err != nil {
+		return err
+	}
+	return s.wait(ctx, s.launch(func(c *client.Conn) error {
+		defer s.free()
+		return f(c)
+	}))
+}
+
+// until waits until done is closed. It returns why it was not as soon as ctx ends or the session is over.
+func (s *session) until(ctx context.Context, done <-chan struct{}) error {
+	if ctx.Err() == nil {
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+		case <-s.wire.life.Done():
+		}
+	}
+	return s.unanswered(ctx)
+}
+
+// unanswered returns the error of a call that ctx or the session has ended.
+func (s *session) unanswered(ctx context.Context) error {
+	if s.wire.life.Err() != nil {
+		return context.Cause(s.wire.life)
+	}
+	if why := s.wire.last.Load(); why != nil {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), *why)
+	}
+	return context.Cause(ctx)
+}
+
+// verdict returns the error of an answer. What the library says of a connection that is gone for good is that the session
+// is over.
+func (s *session) verdict(err error) error {
+	if err != nil && s.wire.life.Err() != nil && outcome(err) != driver.Refused {
+		return context.Cause(s.wire.life)
+	}
+	return err
 }

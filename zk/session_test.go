@@ -15,30 +15,30 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/zk"
 )
 
 // states records what a Store's hook is told.
 type states struct {
 	mu   sync.Mutex
-	told []recipe.State
+	told []farsync.State
 }
 
-func (s *states) hook(state recipe.State) {
+func (s *states) hook(state farsync.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told = append(s.told, state)
 }
 
-func (s *states) all() []recipe.State {
+func (s *states) all() []farsync.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.told)
 }
 
 // await waits until the hook was told exactly that.
-func (s *states) await(t testing.TB, want ...recipe.State) {
+func (s *states) await(t testing.TB, want ...farsync.State) {
 	t.Helper()
 	await(t, func() bool { return len(s.all()) >= len(want) })
 	require.Equal(t, want, s.all())
@@ -55,18 +55,20 @@ func TestWaiterIsNeverGrantedOnAnExpiredSession(t *testing.T) {
 	for i := range 8 {
 		path := fmt.Sprint("/session/expired", i)
 		persistent(t, conn, path)
-		waiters := newTapped(t, &zk.Options{TTL: 2 * time.Second})
+		waiters := newTapped(t, withTTL(2*time.Second))
 		all.Go(func() {
 			for j := range 6 {
 				holder := lock(t, holders, path)
+				watching := make(chan struct{})
+				waiters.tap.onReply(next(opGetData, 1, pass, func() { close(watching) }))
 				waiter := lockBehind(t, waiters.Store, path)
 				old, session := awaitNodes(t, conn, path, 2)[1], waiters.tap.sessionID()
+				got(t, watching) // else the holder may be gone when it begins to
 				if j%2 == 0 {
 					waiters.tap.expire(t)
 					require.NoError(t, holder.Release())
 				} else {
 					released := make(chan struct{})
-					waiters.tap.await(t, opGetData, 1)
 					waiters.tap.onReply(next(opEvent, 1, pass, func() { <-released }))
 					require.NoError(t, holder.Release())
 					waiters.tap.expire(t)
@@ -92,7 +94,7 @@ func TestExpiredWaiterJoinsAgain(t *testing.T) {
 	conn := newConn(t, server.Endpoint())
 	holder := lock(t, newStore(t, server.Endpoint(), nil), "/session/again")
 	var told states
-	store := newTapped(t, &zk.Options{TTL: 2 * time.Second, OnState: told.hook})
+	store := newTapped(t, &zk.Options{Options: farsync.Options{TTL: 2 * time.Second, OnState: told.hook}})
 	waiter := lockBehind(t, store.Store, "/session/again")
 	old := awaitNodes(t, conn, "/session/again", 2)[1]
 	store.tap.expire(t)
@@ -103,7 +105,7 @@ func TestExpiredWaiterJoinsAgain(t *testing.T) {
 		return len(list) == 2 && again != old
 	})
 	require.Empty(t, waiter)
-	told.await(t, recipe.Connected, recipe.Lost, recipe.Connected)
+	told.await(t, farsync.Connected, farsync.Lost, farsync.Connected)
 	require.NoError(t, holder.Release())
 	lease := got(t, waiter)
 	require.Equal(t, again, nodeOf(t, lease))
@@ -115,7 +117,7 @@ func TestExpiredHolderIsTold(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
 	var told states
-	store := newTapped(t, &zk.Options{TTL: 2 * time.Second, OnState: told.hook})
+	store := newTapped(t, &zk.Options{Options: farsync.Options{TTL: 2 * time.Second, OnState: told.hook}})
 	lease, other := lock(t, store.Store, "/session/told"), lock(t, store.Store, "/session/other")
 	under, cancel := lease.Context(t.Context())
 	defer cancel()
@@ -129,7 +131,7 @@ func TestExpiredHolderIsTold(t *testing.T) {
 	next := got(t, waiter)
 	require.Greater(t, next.Token(), lease.Token())
 	require.NoError(t, next.Release())
-	told.await(t, recipe.Connected, recipe.Lost, recipe.Connected)
+	told.await(t, farsync.Connected, farsync.Lost, farsync.Connected)
 	require.NoError(t, lock(t, store.Store, "/session/told").Release(), "the Store goes on")
 }
 
@@ -142,7 +144,7 @@ func TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession(t *testing.T) {
 		t.Run(fmt.Sprint("the caller stays ", stays), func(t *testing.T) {
 			path := fmt.Sprint("/session/queued", stays)
 			persistent(t, conn, path)
-			store := newTapped(t, &zk.Options{TTL: 2 * time.Second})
+			store := newTapped(t, withTTL(2*time.Second))
 			first := store.tap.sessionID()
 			var creates atomic.Int64
 			store.tap.onRequest(func(op int32, frame []byte) verdict {
@@ -156,7 +158,7 @@ func TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession(t *testing.T) {
 			defer giveUp()
 			locked := make(chan *farsync.Lease, 1)
 			go func() {
-				lease, err := farsync.NewMutex(store, path).Lock(ctx)
+				lease, err := farsync.NewMutex(store.Store, path).Lock(ctx)
 				if stays && err != nil {
 					t.Error(err)
 				}
@@ -183,56 +185,74 @@ func TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession(t *testing.T) {
 	}
 }
 
-// TestDeadlineNeedsSyncsThatAreAQuarterOfTheTTLApart is C6. An answered Sync proves that the leader has heard of the one
-// before if a heartbeat of the follower lies between. Those that look for a lost create come at any time. Here one comes
-// right after one of the session's own, and that is the last that is heard of the server.
-func TestDeadlineNeedsSyncsThatAreAQuarterOfTheTTLApart(t *testing.T) {
+// TestRenewalsProveOneAnotherAQuarterOfTheTTLApart is C6. An answer of the leader's proves that it has heard of the request
+// before if a heartbeat of the follower lies between. Syncs that look for a lost create come at any time. Here one comes
+// right after a renewal.
+func TestRenewalsProveOneAnotherAQuarterOfTheTTLApart(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
-	persistent(t, newConn(t, server.Endpoint()), "/session/apart")
-	const ttl = 2 * time.Second
-	store := newTapped(t, &zk.Options{TTL: ttl})
-	lease := lock(t, store.Store, "/session/deadline")
-	var mu sync.Mutex
-	var own []time.Time // when the session's own Syncs passed by
-	var search []byte   // the number of the other one
-	silent := false
-	store.tap.onRequest(func(op int32, frame []byte) verdict {
-		mu.Lock()
-		defer mu.Unlock()
-		if op == opSync && string(frame[16:]) == "/" {
-			own = append(own, time.Now())
-		} else if op == opSync {
-			search = bytes.Clone(frame[4:8])
+	in := openSession(t, server.Endpoint(), 2*time.Second)
+	e := create(t, in, "/session/apart", driver.Exclusive)
+	ttl, _ := in.Granted()
+	for _, prove := range [][]driver.Entry{nil, {e}, {{ID: e.ID + "0"}}} { // the last of them is not there
+		var sent [2]time.Time
+		for i := range sent {
+			pause(t, ttl/4+10*time.Millisecond)
+			sent[i] = time.Now()
+			require.NoError(t, in.Renew(within(t, soon), prove))
 		}
-		return pass
-	})
-	store.tap.onReply(func(op int32, frame []byte) verdict {
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case silent:
+		_, err := in.Find(within(t, soon), e) // after a Sync
+		require.NoError(t, err)
+		_, from := in.Granted()
+		require.False(t, from.Before(sent[0]), "the second proves the first")
+		require.True(t, from.Before(sent[1]), "the Sync that follows proves nothing")
+	}
+}
+
+// TestSyncsProveNothingWhileProposalsAreAskedFor is P1: a leader that is cut off answers Syncs, and no proposals.
+func TestSyncsProveNothingWhileProposalsAreAskedFor(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	p := newTap(t, server.Endpoint())
+	in := openSession(t, p.addr(), 2*time.Second)
+	e := create(t, in, "/session/proposals", driver.Exclusive)
+	ttl, _ := in.Granted()
+	pause(t, ttl/4+10*time.Millisecond)
+	require.NoError(t, in.Renew(within(t, soon), []driver.Entry{e}))
+	_, from := in.Granted()
+	p.onReply(func(op int32, _ []byte) verdict {
+		if op == opMulti {
 			return drop
-		case op == opCreate:
-			// An error that says nothing of what was done.
-			copy(frame[16:], []byte{0xff, 0xff, 0xff, 0xfc})
-		case op == opSync && bytes.Equal(search, frame[4:8]):
-			silent = true
 		}
 		return pass
 	})
-	await(t, func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(own) == 3
+	for range 2 {
+		pause(t, ttl/4+10*time.Millisecond)
+		require.Error(t, in.Renew(within(t, ttl/20), []driver.Entry{e}))
+		_, err := in.Find(within(t, soon), e) // after a Sync
+		require.NoError(t, err)
+		_, now := in.Granted()
+		require.Equal(t, from, now)
+	}
+	require.NoError(t, in.Renew(within(t, soon), nil))
+	_, now := in.Granted()
+	require.Greater(t, now, from, "it is the caller who asks for proposals")
+}
+
+// openSession opens a session of the driver's own, closed by t.
+func openSession(t testing.TB, server string, ttl time.Duration) driver.Session {
+	t.Helper()
+	service, err := zk.NewService([]string{server}, nil)
+	require.NoError(t, err)
+	in, err := service.Open(within(t, soon), ttl)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		require.NoError(t, in.Close(ctx))
+		require.NoError(t, service.Close())
 	})
-	_, err := farsync.NewMutex(store, "/session/apart").Lock(within(t, ttl/8))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	mu.Lock()
-	defer mu.Unlock()
-	require.True(t, silent)
-	require.False(t, lease.Deadline().After(own[1].Add(ttl-recipe.Margin(ttl))),
-		"the third Sync proves the second, and the search's proves nothing")
+	return in
 }
 
 // TestServerThatAnswersNoSyncsIsLeft is C5 and Z1: a server that is cut off from its leader answers pings, so that the
@@ -241,19 +261,19 @@ func TestServerThatAnswersNoSyncsIsLeft(t *testing.T) {
 	sharedServer(t)
 	noLeaks(t)
 	var told states
-	store := newTapped(t, &zk.Options{TTL: 3 * time.Second, OnState: told.hook})
+	store := newTapped(t, &zk.Options{Options: farsync.Options{TTL: 3 * time.Second, OnState: told.hook}})
 	lease := lock(t, store.Store, "/session/left")
 	var handshakes atomic.Int64
 	store.tap.onReply(func(op int32, _ []byte) verdict {
 		switch {
 		case op == opConnect:
 			handshakes.Add(1)
-		case op == opSync && handshakes.Load() == 0:
+		case (op == opSync || op == opMulti) && handshakes.Load() == 0:
 			return drop
 		}
 		return pass
 	})
-	told.await(t, recipe.Connected, recipe.Suspended, recipe.Connected)
+	told.await(t, farsync.Connected, farsync.Suspended, farsync.Connected)
 	require.EqualValues(t, 1, handshakes.Load())
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Release())
@@ -263,7 +283,7 @@ func TestServerThatAnswersNoSyncsIsLeft(t *testing.T) {
 func TestSessionThatAnotherServerShortensIsLost(t *testing.T) {
 	sharedServer(t)
 	noLeaks(t)
-	store := newTapped(t, &zk.Options{TTL: 3 * time.Second})
+	store := newTapped(t, withTTL(3*time.Second))
 	lease := lock(t, store.Store, "/session/shortened")
 	store.tap.onReply(func(op int32, frame []byte) verdict {
 		if op == opConnect {
@@ -284,9 +304,9 @@ func TestParticipantsSurviveTheLossOfTheSession(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
 	holder := lock(t, newStore(t, server.Endpoint(), nil), "/session/participants")
-	store := newTapped(t, &zk.Options{TTL: 2 * time.Second})
+	store := newTapped(t, withTTL(2*time.Second))
 	store.tap.onRequest(next(opGetData, 1, drop, func() { store.tap.expire(t) }))
-	list, err := farsync.NewMutex(store, "/session/participants").Participants(within(t, soon))
+	list, err := farsync.NewMutex(store.Store, "/session/participants").Participants(within(t, soon))
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.NoError(t, holder.Release())
@@ -301,10 +321,10 @@ func TestCloseWaitsForAnOpenThatFails(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	p.heal()
 	var told states
-	store, err := zk.Open(within(t, soon), []string{p.addr()}, &zk.Options{TTL: time.Second, OnState: told.hook})
+	store, err := zk.Open(within(t, soon), []string{p.addr()}, &zk.Options{Options: farsync.Options{TTL: time.Second, OnState: told.hook}})
 	require.NoError(t, err)
 	p.outage()
-	told.await(t, recipe.Connected, recipe.Suspended, recipe.Lost)
+	told.await(t, farsync.Connected, farsync.Suspended, farsync.Lost)
 	pause(t, 300*time.Millisecond) // it tries, and then some
 	require.NoError(t, store.Close())
 	require.NoError(t, goleak.Find(before))

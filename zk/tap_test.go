@@ -117,6 +117,13 @@ func (p *tap) fired() int {
 	return p.events
 }
 
+// connections returns how many clients are connected.
+func (p *tap) connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns) / 2
+}
+
 // sessionID returns the session of the last handshake.
 func (p *tap) sessionID() int64 {
 	p.mu.Lock()
@@ -258,27 +265,36 @@ func (p *tap) expire(t testing.TB) {
 	p.mu.Lock()
 	session, password := p.session, p.password
 	p.mu.Unlock()
-	c, err := net.Dial("tcp", p.target)
-	require.NoError(t, err)
+	require.NoError(t, endSession(p.target, session, password))
+}
+
+// endSession ends a session at the server. It fails if the client of the session comes back at the same time.
+func endSession(server string, session int64, password []byte) error {
+	c, err := net.Dial("tcp", server)
+	if err != nil {
+		return err
+	}
 	defer c.Close()
-	connect := make([]byte, 4+28+4+16)
+	connect := make([]byte, 4+28+16)
 	binary.BigEndian.PutUint32(connect, uint32(len(connect)-4))
 	binary.BigEndian.PutUint32(connect[16:], 10_000)
 	binary.BigEndian.PutUint64(connect[20:], uint64(session))
 	binary.BigEndian.PutUint32(connect[28:], 16)
 	copy(connect[32:], password)
-	connect = connect[:4+4+8+4+8+4+16]
-	binary.BigEndian.PutUint32(connect, uint32(len(connect)-4))
 	closing := make([]byte, 12)
 	opcode := int32(opClose)
 	binary.BigEndian.PutUint32(closing, 8)
 	binary.BigEndian.PutUint32(closing[4:], 1)
 	binary.BigEndian.PutUint32(closing[8:], uint32(opcode))
-	_, err = c.Write(connect)
-	require.NoError(t, err)
-	_, err = io.ReadFull(c, make([]byte, 4+36))
-	require.NoError(t, err)
-	_, err = c.Write(closing)
-	require.NoError(t, err)
+	if _, err := c.Write(connect); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(c, make([]byte, 4+36)); err != nil {
+		return err
+	}
+	if _, err := c.Write(closing); err != nil {
+		return err
+	}
 	_, _ = io.ReadAll(c) // until the server has done it and hangs up
+	return nil
 }

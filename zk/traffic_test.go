@@ -66,7 +66,7 @@ func TestFreeLockTakesOneRoundTrip(t *testing.T) {
 		return pass
 	})
 	store.tap.since()
-	lease, err := farsync.NewMutex(store, "/traffic/overlapped").Lock(ctx)
+	lease, err := farsync.NewMutex(store.Store, "/traffic/overlapped").Lock(ctx)
 	require.NoError(t, err)
 	require.Equal(t, requests{opCreate: 1, opGetChildren: 1}, store.tap.since(), "nothing was lost on the way")
 	stat := statOf(t, conn, nodeOf(t, lease))
@@ -121,7 +121,7 @@ func TestBusyTryLockIsOneReadAndNoWrite(t *testing.T) {
 	lease := lock(t, newStore(t, server.Endpoint(), nil), "/traffic/busy")
 	store := newTapped(t, nil)
 	store.tap.since()
-	_, err := farsync.NewMutex(store, "/traffic/busy").TryLock(t.Context())
+	_, err := farsync.NewMutex(store.Store, "/traffic/busy").TryLock(t.Context())
 	require.ErrorIs(t, err, farsync.ErrLocked)
 	require.Equal(t, requests{opGetChildren: 1}, store.tap.since())
 	require.NoError(t, lease.Release())
@@ -133,7 +133,7 @@ func TestFreeTryLockIsOneReadAndTheLock(t *testing.T) {
 	persistent(t, newConn(t, server.Endpoint()), "/traffic/try")
 	store := newTapped(t, nil)
 	store.tap.since()
-	lease, err := farsync.NewMutex(store, "/traffic/try").TryLock(t.Context())
+	lease, err := farsync.NewMutex(store.Store, "/traffic/try").TryLock(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, requests{opGetChildren: 2, opCreate: 1}, store.tap.since())
 	require.NoError(t, lease.Release())
@@ -155,7 +155,7 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 	defer cancel()
 	for range waiters {
 		all.Go(func() {
-			lease, err := farsync.NewMutex(store, "/traffic/herd").Lock(ctx)
+			lease, err := farsync.NewMutex(store.Store, "/traffic/herd").Lock(ctx)
 			if err != nil {
 				t.Error(err)
 				return

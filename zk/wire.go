@@ -5,91 +5,114 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/internal/pause"
 )
+
+var (
+	errExpired       = errors.New("the server says that the session has expired")
+	errShortened     = errors.New("another server keeps the session for less time than the one that opened it")
+	errSecondSession = errors.New("the client's session is over: it must not open another")
+	errEnded         = errors.New("the session was ended here")
+	errFrame         = errors.New("the server sent a frame that is none")
+)
+
+// openFor bounds how long one server may take to answer where no session is at stake.
+const openFor = 5 * time.Second
 
 // A wire is what the links of one session, which follow one another, have in common. It is the session's only way to
 // the servers: when it is cut, the client library can neither reach one nor open another session.
 type wire struct {
 	dialer func(ctx context.Context, network, address string) (net.Conn, error)
-	asked  time.Duration // the timeout that is asked for
 
-	life context.Context // the session's own: dials and links end with it
+	asked, least time.Duration // the timeout that is asked for, and the least patience with a server
+
+	// life is the session's own context, not a caller's. Dials and links end with it. Its cause says why it ended.
+	life context.Context
 	end  context.CancelCauseFunc
 
+	open   chan struct{} // closed when there is a session
+	ended  chan struct{} // closed by closed, when the server has confirmed the end
+	closed func()
+	parked chan struct{} // closed by leave
+	leave  func()        // is called when the library looks for another server although life is over
+	quit   chan struct{} // closed when the library is about to be closed
+
+	id        atomic.Int64          // of the session. Invariant: 0 until there is one, and never changed after.
+	anchored  atomic.Bool           // the library has a watch that never fires, so it asks for its watches on every new link
+	proposals atomic.Bool           // only they prove a renewal, Syncs do not
+	links     atomic.Int64          // dialed so far
+	last      atomic.Pointer[error] // why there is no connection, for people; nil if there is one
+
 	mu        sync.Mutex
-	id        int64 // the session's, 0 until there is one
-	timeout   time.Duration
-	session   *recipe.Session // nil until there is one
-	open      chan struct{}   // closed when there is one
-	ended     chan struct{}   // closed when the server has confirmed its end
+	timeout   time.Duration // the granted one. Invariant: it never shrinks.
+	proved    time.Time     // what was sent then has renewed the session. Invariant: it never goes back.
 	current   *link
-	last      error              // why there was no connection last
-	links     int                // made so far
-	pending   map[string]*making // creates, by the path that was asked for
-	watches   map[spot]bool      // what the library has watches on
+	pending   map[string]*making // writes that the library has not answered, by the ID of their entry
 	restoring *link              // a link on which the library has yet to set its watches again
 	restored  chan struct{}      // closed when it has
 }
 
-// A making is a create that is under way.
+// A making is a write that is under way: a create, or the replacement of an entry.
 type making struct {
-	sent chan struct{} // closed when the request is on its way
-	once sync.Once
-	zxid int64 // of the reply; guarded by the wire
+	sent chan struct{} // closed when the request of a create is on its way
+	once sync.Once     // closes sent
+	done chan struct{} // closed when the library has answered
+	zxid atomic.Int64  // of the reply to a create, 0 if there was none
 }
 
-func newWire(asked time.Duration, dialer func(context.Context, string, string) (net.Conn, error)) *wire {
+// newWire returns the wire of a session that is to have the timeout asked.
+func newWire(asked, least time.Duration, dialer func(context.Context, string, string) (net.Conn, error)) *wire {
 	w := &wire{
-		dialer: dialer, asked: asked,
-		open: make(chan struct{}), ended: make(chan struct{}),
-		pending: map[string]*making{}, watches: map[spot]bool{},
+		dialer: dialer, asked: asked, least: least,
+		open: make(chan struct{}), ended: make(chan struct{}), parked: make(chan struct{}), quit: make(chan struct{}),
+		pending: map[string]*making{},
 	}
+	w.closed = sync.OnceFunc(func() { close(w.ended) })
+	w.leave = sync.OnceFunc(func() {
+		close(w.parked)
+		<-w.quit
+		// A moment for the library's Close to queue its request. If it comes later, Close takes a second longer.
+		_ = pause.For(context.Background(), 10*time.Millisecond)
+	})
 	w.life, w.end = context.WithCancelCause(context.Background())
 	return w
 }
 
-// beat is the least time between two Syncs of which the later proves the earlier.
-func (w *wire) beat() time.Duration {
+// granted returns the timeout of the session, and the latest moment that is proved to have renewed it.
+func (w *wire) granted() (timeout time.Duration, proved time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.timeout / 4
+	return w.timeout, w.proved
 }
 
 // patience is how long a server may take to accept a connection or to answer a handshake: short enough that another
 // can be tried while the session lives. There is less of a hurry while there is none, and what was asked for may be far
 // from what will be granted.
 func (w *wire) patience() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.timeout == 0 {
+	timeout, _ := w.granted()
+	if timeout == 0 {
 		return min(max(w.asked/6, time.Second), openFor)
 	}
-	return max(w.timeout/6, 100*time.Millisecond)
+	return max(timeout/6, w.least)
 }
 
 // dial makes the next link.
 func (w *wire) dial(network, address string, _ time.Duration) (net.Conn, error) {
-	if w.life.Err() != nil {
-		return nil, context.Cause(w.life)
-	}
-	w.mu.Lock()
-	again := w.links > 0
-	w.links++
-	w.mu.Unlock()
-	if again {
+	if w.links.Add(1) > 1 {
 		// Do not spin over servers that refuse at once.
-		if err := recipe.Pause(w.life, 50*time.Millisecond); err != nil {
-			return nil, err
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-w.life.Done():
 		}
 	}
 	ctx, cancel := context.WithTimeout(w.life, w.patience())
 	defer cancel()
 	conn, err := w.dialer(ctx, network, address)
 	if err != nil {
-		w.failed(err)
+		w.last.Store(&err)
 		return nil, err
 	}
 	l := &link{Conn: conn, wire: w, gone: make(chan struct{}), requests: map[int32]request{}}
@@ -103,26 +126,20 @@ func (w *wire) dial(network, address string, _ time.Duration) (net.Conn, error) 
 	return l, nil
 }
 
-// failed takes note of why there is no connection, for people.
-func (w *wire) failed(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last = err
-}
-
-// trouble returns why there was no connection last, or nil.
-func (w *wire) trouble() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.last
-}
-
-// reconnect closes the present connection, so that the library tries the next server.
+// reconnect closes a connection on which nothing is answered, so that the library tries the next server. A server
+// answers the requests of a session in order. So a connection on which answers have arrived lately is one on which a
+// renewal waits behind them: the next one would have to be told everything again.
 func (w *wire) reconnect() {
 	w.mu.Lock()
 	l := w.current
+	lately := min(w.timeout/8, time.Second/2)
 	w.mu.Unlock()
-	l.Close()
+	l.mu.Lock()
+	idle := time.Since(l.answered)
+	l.mu.Unlock()
+	if idle >= lately {
+		l.Close()
+	}
 }
 
 // cut ends every connection, now and to come, without a word to the server.
@@ -136,137 +153,95 @@ func (w *wire) cut(cause error) {
 	}
 }
 
-// connecting is told of a ConnectRequest. The library would open a new session after the loss of the old one, and run
-// on it what was asked for under the old: an entry of a session that nobody watches over.
+// connecting is called before a ConnectRequest is written. The library would open a new session after the loss of the old one, and run
+// on it what was asked for under the old: an entry of a session that nothing here keeps.
 func (w *wire) connecting(l *link, id int64) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if w.life.Err() == nil && w.id.Load() != id {
+		w.end(errSecondSession)
+	}
 	if w.life.Err() != nil {
 		return context.Cause(w.life)
 	}
-	if w.id != id {
-		return errSecondSession
-	}
-	if len(w.watches) > 0 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.anchored.Load() {
 		w.restoring, w.restored = l, make(chan struct{})
-	} else {
-		w.restoring = nil
 	}
 	return nil
 }
 
-// connected is told of the answer: the session's id, 0 if it is over, and its timeout.
-func (w *wire) connected(l *link, id int64, timeout time.Duration, sent time.Time) error {
+// connected is called with the answer: the session's id, 0 if it is over, and its timeout.
+func (w *wire) connected(id int64, timeout time.Duration, sent time.Time) error {
+	w.last.Store(nil)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if id == 0 {
-		if w.session != nil {
-			w.session.End(errExpired)
-		}
+	switch known := w.id.Load(); {
+	case id == 0:
 		w.end(errExpired)
 		return nil // the library must read it, to stop
-	}
-	if w.id != 0 && w.id != id {
+	case known == 0:
+		// The leader began to count when it made the session, which was after the request was sent.
+		w.id.Store(id)
+		w.proved = sent
+		defer close(w.open)
+	case known != id:
+		w.end(errSecondSession)
 		return errSecondSession
-	}
-	if w.id != 0 && timeout < w.timeout {
+	case timeout < w.timeout:
 		// A server with other bounds than the one before. The deadline counts on more time than there is now.
-		w.session.End(errShortened)
+		w.end(errShortened)
+		return errShortened
 	}
 	w.timeout = timeout
-	if w.id == 0 {
-		// The leader began to count when it made the session, which was after the request was sent.
-		w.id = id
-		w.session = recipe.NewSession(timeout, sent.Add(timeout-recipe.Margin(timeout)))
-		close(w.open)
-	}
 	return nil
 }
 
-// renewed is told of a moment from which on the server is known to keep the session for its timeout.
-func (w *wire) renewed(from time.Time) {
-	w.mu.Lock()
-	session, timeout := w.session, w.timeout
-	w.mu.Unlock()
-	session.Extend(from.Add(timeout - recipe.Margin(timeout)))
+// proves reports whether the answer to an operation proves that the leader has heard of what was sent earlier. Proposals
+// are answered by a quorum. A Sync is answered by a leader alone, which may have been cut off and replaced.
+func (w *wire) proves(op int32) bool {
+	return op == opMulti || op == opCreate || op == opSync && !w.proposals.Load()
 }
 
-// make registers a create of the path, which must be asked for only once.
-func (w *wire) make(path string) *making {
-	m := &making{sent: make(chan struct{})}
+// renewed is called with a moment from which on the server is known to keep the session for its timeout.
+func (w *wire) renewed(from time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pending[path] = m
+	if from.After(w.proved) {
+		w.proved = from
+	}
+}
+
+// make registers a write for an entry. The caller must call made.
+func (w *wire) make(id string) *making {
+	m := &making{sent: make(chan struct{}), done: make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending[id] = m
 	return m
 }
 
-// made ends what make began, and returns the zxid of the create, 0 if it is not known.
-func (w *wire) made(path string) int64 {
+// made ends what make began: the library has answered.
+func (w *wire) made(id string, m *making) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := w.pending[path]
-	delete(w.pending, path)
-	return m.zxid
+	if w.pending[id] == m {
+		delete(w.pending, id)
+	}
+	close(m.done)
 }
 
-// creating is told of a create that is about to be written.
-func (w *wire) creating(path string) {
+// creating is called before a create is written. It returns the making, or nil.
+func (w *wire) creating(id string) *making {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if m := w.pending[path]; m != nil {
+	m := w.pending[id]
+	if m != nil {
 		m.once.Do(func() { close(m.sent) })
 	}
+	return m
 }
 
-// created is told of the reply.
-func (w *wire) created(path string, zxid int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if m := w.pending[path]; m != nil {
-		m.zxid = zxid
-	}
-}
-
-// A spot is what a watch of the library's is on: a kind of watch, by the request that sets it, on a path.
-type spot struct {
-	op   int32
-	path string
-}
-
-// watched is told that the library is about to learn of a watch: of any on success, and of one on a node that is not
-// there yet.
-func (w *wire) watched(op int32, path string, failed int32) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case failed == 0 && op == opExists:
-		w.watches[spot{opGetData, path}] = true // the library keeps the two together
-	case failed == 0, failed == errNoNode && op == opExists:
-		w.watches[spot{op, path}] = true
-	}
-}
-
-// fired is told that the library is about to learn of an event, after which it forgets the watches on it.
-func (w *wire) fired(path string, kind int32) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var ops []int32
-	switch kind {
-	case eventCreated:
-		ops = []int32{opExists}
-	case eventChanged:
-		ops = []int32{opExists, opGetData}
-	case eventChildren:
-		ops = []int32{opGetChildren}
-	case eventDeleted:
-		ops = []int32{opExists, opGetData, opGetChildren}
-	}
-	for _, op := range ops {
-		delete(w.watches, spot{op, path})
-	}
-}
-
-// watchesSet is told that the library is about to set its watches again on l.
+// watchesSet is called before the library sets its watches again on l.
 func (w *wire) watchesSet(l *link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -301,27 +276,4 @@ func (w *wire) awaitWatches(l *link) bool {
 	case <-giveUp.C:
 	}
 	return false
-}
-
-// closed is told that the server has confirmed the end of the session.
-func (w *wire) closed() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case <-w.ended:
-	default:
-		close(w.ended)
-	}
-}
-
-var (
-	errExpired   = errors.New("the server says that the session has expired")
-	errShortened = errors.New("another server keeps the session for less time than the one that opened it")
-)
-
-// sessionID returns what the server calls the session.
-func (w *wire) sessionID() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.id
 }

@@ -28,11 +28,11 @@ const soon = 30 * time.Second
 func TestMain(m *testing.M) { embedtest.Main(m) }
 
 // newStore returns a Store on a client of its own, closed by t: that of one replica.
-func newStore(t *testing.T, server *embedtest.EtcdServer) *etcd.Store {
+func newStore(t *testing.T, server *embedtest.EtcdServer) *farsync.Store {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	store, err := etcd.Open(t.Context(), client, &etcd.Options{TTL: 2 * time.Second})
+	store, err := etcd.Open(t.Context(), client, &etcd.Options{Options: farsync.Options{TTL: 2 * time.Second}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store

@@ -28,11 +28,11 @@ func candidateMain(text json.RawMessage) error {
 	}
 	_, ctx := program.NewStage()
 	// etcd.Open with a client of etcd's, or zk.Open with the addresses of the servers.
-	store, err := p.Service.Open(ctx, p.Name)
+	store, end, err := p.Service.Open(ctx, p.Name)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer end()
 	election := farsync.NewElection(store, p.Service.Path)
 	err = election.Lead(ctx, []byte(p.Name), p.lead)
 	if program.Over(err) {

@@ -38,11 +38,11 @@ func workerMain(text json.RawMessage) error {
 		return p.workUnlimited(ctx, stage)
 	}
 	// etcd.Open with a client of etcd's, or zk.Open with the addresses of the servers.
-	store, err := p.Service.Open(ctx, p.Name)
+	store, end, err := p.Service.Open(ctx, p.Name)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer end()
 	stage.Tell(report{})
 	if err := stage.Await(ctx); err != nil {
 		return err

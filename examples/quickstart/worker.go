@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
 )
 
 // A worker adds 1 to the number, again and again, each time under the lock.
@@ -20,11 +19,11 @@ type worker struct {
 // work opens a store, makes the mutex and does the work.
 func work(ctx context.Context, c workerConfig, s *stage) error {
 	// etcd.Open with a client of etcd's, or zk.Open with the addresses of the servers.
-	store, err := c.Service.Open(ctx, c.Name)
+	store, end, err := c.Service.Open(ctx, c.Name)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer end()
 
 	w := &worker{
 		lock:   lockOf(store, c),
@@ -38,7 +37,7 @@ func work(ctx context.Context, c workerConfig, s *stage) error {
 }
 
 // lockOf returns what the worker locks with. Three primitives can keep others out, and a lease is a lease.
-func lockOf(store recipe.Store, c workerConfig) func(context.Context) (*farsync.Lease, error) {
+func lockOf(store *farsync.Store, c workerConfig) func(context.Context) (*farsync.Lease, error) {
 	switch c.Primitive {
 	case writer:
 		return farsync.NewRWMutex(store, c.Service.Path).Lock

@@ -9,7 +9,6 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/recipe"
 )
 
 // writeEvery is how often a leader writes.
@@ -30,7 +29,7 @@ type election struct {
 }
 
 // newElection returns an election with so many candidates, observed from the store.
-func (s *scene) newElection(candidates int, from recipe.Store) *election {
+func (s *scene) newElection(candidates int, from Client) *election {
 	e := &election{scene: s, path: newPath(), resource: newResource(), candidates: map[string]*candidate{}}
 	e.section = locktest.NewSection(nil, 1)
 	e.observer = s.observe(from, e.path)
@@ -61,7 +60,7 @@ func (e *election) stand() {
 		done: make(chan struct{}), refused: make(chan struct{}),
 	}
 	e.candidates[c.name] = c
-	lead := farsync.NewElection(c.client, e.path)
+	lead := farsync.NewElection(c.client.Store, e.path)
 	go func() { // stop joins it
 		defer close(c.done)
 		c.err = lead.Lead(ctx, []byte(c.name), func(term context.Context, token farsync.Token) error {

@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 const (
@@ -33,15 +34,22 @@ type Cluster struct {
 	TTL time.Duration
 	// Open returns another client, closed by t.
 	Open func(t testing.TB) Client
+	// OpenOver is Open with the driver wrapped.
+	OpenOver func(t testing.TB, wrap func(driver.Service) driver.Service) Client
 	// Delete removes an entry, as a stranger with the right to do so may do.
-	Delete func(t testing.TB, e recipe.Entry)
+	Delete func(t testing.TB, e driver.Entry)
 	// Command returns the command of a process that calls Play, with the environment that it needs for that.
 	Command func() *exec.Cmd
 }
 
-// A Client is a Store on a connection of its own that things happen to.
-type Client interface {
-	storetest.Client
+// A Client is a Store on a connection of its own.
+type Client struct {
+	*farsync.Store
+	Control
+}
+
+// A Control is what happens to a Client.
+type Control interface {
 	// Cut loses everything between the client and the service until Heal. Nobody is told.
 	Cut()
 	Heal()
@@ -110,12 +118,12 @@ type campaigning struct {
 }
 
 // campaign campaigns in a goroutine, which the scene joins.
-func (s *scene) campaign(ctx context.Context, store recipe.Store, path, value string) *campaigning {
+func (s *scene) campaign(ctx context.Context, store Client, path, value string) *campaigning {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &campaigning{scene: s, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		c.lease, c.err = farsync.NewElection(store, path).Campaign(ctx, []byte(value))
+		c.lease, c.err = farsync.NewElection(store.Store, path).Campaign(ctx, []byte(value))
 	}()
 	s.Cleanup(func() {
 		cancel()
@@ -137,28 +145,28 @@ func (c *campaigning) got() *farsync.Lease {
 }
 
 // lead campaigns, and must be elected.
-func (s *scene) lead(store recipe.Store, path, value string) *farsync.Lease {
+func (s *scene) lead(store Client, path, value string) *farsync.Lease {
 	s.Helper()
 	return s.campaign(s.ctx, store, path, value).got()
 }
 
 // queued polls until the queue is as asked for, as anybody sees it who comes by.
-func (s *scene) queued(store recipe.Store, path string, so func([]recipe.Entry) bool) []recipe.Entry {
+func (s *scene) queued(store Client, path string, so func([]driver.Entry) bool) []driver.Entry {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
 	defer cancel()
 	for {
-		list, err := store.Entries(ctx, path)
+		list, _, err := recipe.Queue{Store: store.Store, Path: path}.List(ctx, 0)
 		require.NoError(s, err)
 		if so(list) {
 			return list
 		}
-		require.NoError(s, recipe.Pause(ctx, 5*time.Millisecond), "the queue stays %v", list)
+		require.NoError(s, pause.For(ctx, 5*time.Millisecond), "the queue stays %v", list)
 	}
 }
 
-func length(n int) func([]recipe.Entry) bool {
-	return func(list []recipe.Entry) bool { return len(list) == n }
+func length(n int) func([]driver.Entry) bool {
+	return func(list []driver.Entry) bool { return len(list) == n }
 }
 
 // ended returns nil if a candidacy ended in a way in which it may end when its context was cancelled.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
 )
 
 // kills: the leader is cut off for good, over and over. To the service it is dead; it goes on to write, though, for as
@@ -101,7 +102,7 @@ func (e *election) lose(rounds int, take func(*election, *candidate), forGood bo
 		}
 		leader = next
 	}
-	if err := e.observer.seesLeader(e.ctx, farsync.NewElection(e.candidates[leader.name].client, e.path)); err != nil {
+	if err := e.observer.seesLeader(e.ctx, farsync.NewElection(e.candidates[leader.name].client.Store, e.path)); err != nil {
 		return t, err
 	}
 	gone.Wait()
@@ -117,7 +118,7 @@ func (e *election) lose(rounds int, take func(*election, *candidate), forGood bo
 
 // explain adds to an error what there is to see.
 func (e *election) explain(err error, last term) error {
-	list, _ := e.candidates[last.name].client.Entries(e.ctx, e.path)
+	list, _, _ := recipe.Queue{Store: e.candidates[last.name].client.Store, Path: e.path}.List(e.ctx, 0)
 	var queue []string
 	for _, entry := range list {
 		queue = append(queue, fmt.Sprintf("%s, revision %d", entry.Value, entry.Revision))

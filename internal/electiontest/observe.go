@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
 )
 
 // An observer keeps what Observe has told it last.
@@ -24,13 +23,13 @@ type observer struct {
 const vacant = "(vacant)"
 
 // observe observes in a goroutine until the scene is over, which joins it.
-func (s *scene) observe(store recipe.Store, path string) *observer {
+func (s *scene) observe(store Client, path string) *observer {
 	o := &observer{changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(s.ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for leader, err := range farsync.NewElection(store, path).Observe(ctx) {
+		for leader, err := range farsync.NewElection(store.Store, path).Observe(ctx) {
 			switch {
 			case err == nil:
 				o.tell(fmt.Sprintf("%s, token %d", leader.Value, leader.Token))
@@ -103,7 +102,7 @@ func (s *scene) observeStorm() {
 	begun, changes := time.Now(), 0
 	for round := range s.rounds(20) {
 		for i, c := range clients {
-			lead := farsync.NewElection(c, path)
+			lead := farsync.NewElection(c.Store, path)
 			lease := s.lead(c, path, "new")
 			for n := range 5 {
 				require.NoError(s, lead.Proclaim(s.ctx, lease, fmt.Appendf(nil, "%d of %d in %d", n, i, round)))
@@ -134,7 +133,7 @@ func (s *scene) observeOutage() {
 	from, first, second := s.Open(s), s.Open(s), s.Open(s)
 	o := s.observe(from, path)
 	lease := s.lead(first, path, "first")
-	elected := farsync.NewElection(first, path)
+	elected := farsync.NewElection(first.Store, path)
 	require.NoError(s, o.seesLeader(s.ctx, elected))
 
 	from.Cut()

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // What a process of its own needs to know, in its environment.
@@ -34,7 +34,7 @@ func IsProcess() bool { return os.Getenv(pathVariable) != "" }
 
 // Play is what the process of a Cluster's Command does: it stands for election on a Store of its own and leads, until
 // its standard input ends.
-func Play(store recipe.Store) error {
+func Play(store *farsync.Store) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { // ends with the process
@@ -139,7 +139,7 @@ func (s *scene) deadProcesses() {
 	require.Empty(s, v.doubled, "they believed that they lead when others did")
 }
 
-func (s *scene) killProcesses(rounds int, from recipe.Store) (t toll, err error) {
+func (s *scene) killProcesses(rounds int, from Client) (t toll, err error) {
 	path, r := newPath(), newResource()
 	server := httptest.NewServer(r)
 	defer server.Close()
@@ -188,7 +188,7 @@ func (s *scene) killProcesses(rounds int, from recipe.Store) (t toll, err error)
 		}
 		leader = next
 	}
-	if err := observer.seesLeader(s.ctx, farsync.NewElection(from, path)); err != nil {
+	if err := observer.seesLeader(s.ctx, farsync.NewElection(from.Store, path)); err != nil {
 		return t, err
 	}
 	for _, p := range processes {
@@ -203,7 +203,7 @@ func (s *scene) killProcesses(rounds int, from recipe.Store) (t toll, err error)
 // refusedSome waits until a late write has come and was refused. It polls: the stopped process may have been anywhere.
 func (r *resource) refusedSome(ctx context.Context) error {
 	for r.verdict().stale == 0 {
-		if err := recipe.Pause(ctx, writeEvery); err != nil {
+		if err := pause.For(ctx, writeEvery); err != nil {
 			return fmt.Errorf("nothing late has come: %w", err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // resignations: the next leads, while its session and that of the leader live on.
@@ -54,7 +54,7 @@ func (s *scene) lostWhileWaiting() {
 			}
 			lease := next.got()
 			require.Greater(s, lease.Token().Revision(), old.Revision, "the old entry")
-			s.queued(leaders, path, func(list []recipe.Entry) bool {
+			s.queued(leaders, path, func(list []driver.Entry) bool {
 				return len(list) == 1 && list[0].ID != old.ID && list[0].Revision == lease.Token().Revision()
 			})
 			return lease.Release()
@@ -73,7 +73,7 @@ func (s *scene) brokenConnection() {
 	for range s.rounds(5) {
 		first.Reset()
 		second.Reset()
-		require.NoError(s, farsync.NewElection(first, path).Proclaim(s.ctx, lease, []byte("after")))
+		require.NoError(s, farsync.NewElection(first.Store, path).Proclaim(s.ctx, lease, []byte("after")))
 		after := s.queued(second, path, length(2))
 		require.Equal(s, before[0].ID, after[0].ID)
 		require.Equal(s, before[1].ID, after[1].ID)
@@ -104,14 +104,14 @@ func (s *scene) comingAndGoing() {
 				return
 			case <-time.After(50 * time.Millisecond):
 			}
-			if list, err := clients[0].Entries(s.ctx, path); err == nil && len(list) > 0 {
+			if list, _, err := (recipe.Queue{Store: clients[0].Store, Path: path}).List(s.ctx, 0); err == nil && len(list) > 0 {
 				s.Delete(s, list[rand.N(len(list))])
 			}
 		}
 	})
 	var group errgroup.Group
 	for i := range 12 {
-		election := farsync.NewElection(clients[i%3], path)
+		election := farsync.NewElection(clients[i%3].Store, path)
 		group.Go(func() error {
 			for range s.rounds(15) {
 				ctx, cancel := context.WithTimeout(s.ctx, rand.N(400*time.Millisecond))
@@ -144,15 +144,9 @@ func (s *scene) comingAndGoing() {
 // before it waits.
 func (s *scene) predecessorGone() {
 	path := newPath()
-	first, second := s.Open(s), s.Open(s)
+	first := s.Open(s)
 	lease := s.lead(first, path, "first")
-	var once sync.Once
-	quick := storetest.Inject(second, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) error {
-		if op.Kind == storetest.Wait && !op.After {
-			once.Do(func() { s.Delete(s, s.queued(first, path, length(2))[0]) })
-		}
-		return nil
-	}))
+	quick := s.OpenOver(s, tap(watching, func() { s.Delete(s, s.queued(first, path, length(2))[0]) }))
 	next := s.lead(quick, path, "second")
 	require.Greater(s, next.Token(), lease.Token())
 	require.ErrorIs(s, lease.Release(), farsync.ErrLost)
@@ -172,7 +166,7 @@ func (s *scene) wiped() {
 	for _, e := range slices.Backward(old) {
 		s.Delete(s, e)
 	}
-	now := s.queued(first, path, func(list []recipe.Entry) bool {
+	now := s.queued(first, path, func(list []driver.Entry) bool {
 		return len(list) == 2 && list[0].Revision > old[2].Revision
 	})
 	next, last := two, three
@@ -189,25 +183,15 @@ func (s *scene) wiped() {
 
 // closing is of scenario 29: the Store is closed while it creates the entry, right after, and while the candidate waits.
 func (s *scene) closing() {
-	for _, when := range []storetest.Op{
-		{Kind: storetest.Join},
-		{Kind: storetest.Join, After: true},
-		{Kind: storetest.Wait},
-		{Kind: storetest.Blockers, After: true},
-	} {
+	for _, when := range []moment{creating, created, watching, granted} {
 		path := newPath()
-		other, closed := s.Open(s), s.Open(s)
+		other := s.Open(s)
 		lease := s.lead(other, path, "other")
 		var closing sync.WaitGroup
-		var once sync.Once
-		store := storetest.Inject(closed, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) error {
-			if op.Kind == when.Kind && op.After == when.After {
-				once.Do(func() { closing.Go(func() { _ = closed.Close() }) })
-			}
-			return nil
-		}))
-		next := s.campaign(s.ctx, store, path, "closed")
-		if when.Kind == storetest.Blockers {
+		var closed Client
+		closed = s.OpenOver(s, tap(when, func() { closing.Go(func() { _ = closed.Store.Close() }) }))
+		next := s.campaign(s.ctx, closed, path, "closed")
+		if when == granted {
 			s.queued(other, path, length(2))
 			require.NoError(s, lease.Release())
 		}
@@ -225,31 +209,26 @@ func (s *scene) closing() {
 
 // lostBeforeTerm is of scenario 30: the session is lost when the election has been won, and the leader does not know yet.
 func (s *scene) lostBeforeTerm() {
-	for _, when := range []storetest.OpKind{storetest.Join, storetest.Blockers} {
+	for _, when := range []moment{created, granted} {
 		path, r := newPath(), newResource()
-		other, client := s.Open(s), s.Open(s)
+		other := s.Open(s)
 		var lease *farsync.Lease
-		if when == storetest.Blockers {
+		if when == granted {
 			lease = s.lead(other, path, "other")
 		}
-		var once sync.Once
-		store := storetest.Inject(client, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) error {
-			if op.Kind == when && op.After {
-				once.Do(func() { client.Expire(s) })
-			}
-			return nil
-		}))
+		var client Client
+		client = s.OpenOver(s, tap(when, func() { client.Expire(s) }))
 		done := make(chan error, 1)
 		terms := 0
 		go func() {
-			done <- farsync.NewElection(store, path).Lead(s.ctx, []byte("again"),
+			done <- farsync.NewElection(client.Store, path).Lead(s.ctx, []byte("again"),
 				func(ctx context.Context, token farsync.Token) error {
 					terms++
-					list, err := other.Entries(s.ctx, path)
+					list, _, err := recipe.Queue{Store: other.Store, Path: path}.List(s.ctx, 0)
 					if err != nil {
 						return err
 					}
-					if i := slices.IndexFunc(list, func(e recipe.Entry) bool { return e.Revision == token.Revision() }); i != 0 {
+					if i := slices.IndexFunc(list, func(e driver.Entry) bool { return e.Revision == token.Revision() }); i != 0 {
 						<-ctx.Done() // it was lost before the term began
 						return context.Cause(ctx)
 					}

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
-func (s *scene) election(store recipe.Store) *farsync.Election {
+func (s *scene) election(store *farsync.Store) *farsync.Election {
 	return farsync.NewElection(store, s.path)
 }
 
@@ -78,7 +78,7 @@ var electionRows = []row{
 		require.Len(s, list, 3)
 		for i, value := range []string{"one", "two", "three"} {
 			require.Equal(s, value, list[i].Holder)
-			require.Equal(s, recipe.Candidate, list[i].Kind)
+			require.Equal(s, driver.Candidate, list[i].Kind)
 			require.Equal(s, i == 0, list[i].Held)
 		}
 		last := first

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
 )
 
 // frozenFor is how long a call lasts whose context ends while the service is frozen.
@@ -22,7 +21,7 @@ const frozenFor = time.Second
 // required but Late.
 type Frozen struct {
 	// Open returns another client with that TTL. RunFrozen closes it, while the service answers.
-	Open func(t *testing.T, ttl time.Duration) storetest.Client
+	Open func(t *testing.T, ttl time.Duration) *farsync.Store
 	// Long is a TTL that outlasts the freeze. The longest that the service grants is best: a call that waits for a
 	// request's own timeout instead of for its ctx is late by a part of it.
 	Long time.Duration
@@ -47,8 +46,6 @@ type frozenRow struct {
 	times int
 	// bound is how long the call may take if it is not frozenFor.
 	bound func(service Frozen) time.Duration
-	// slow says that the call is known to return late. It then has until the service answers again.
-	slow bool
 }
 
 // ofRelease is the bound of a call that releases, which no ctx governs.
@@ -65,11 +62,11 @@ type frozenScene struct {
 	*scene
 	service Frozen
 	// callers make the calls that a ctx governs, holders hold what they wait for. Their sessions outlast the freeze.
-	callers, holders storetest.Client
+	callers, holders *farsync.Store
 }
 
 // short returns a client for a call that no ctx governs.
-func (s *frozenScene) short() storetest.Client {
+func (s *frozenScene) short() *farsync.Store {
 	s.Helper()
 	c := s.service.Open(s.T, s.service.Short)
 	s.Cleanup(func() { _ = c.Close() })
@@ -79,7 +76,7 @@ func (s *frozenScene) short() storetest.Client {
 // RunFrozen calls every method that may block, with a service that has stopped. Each call must return when its ctx ends,
 // or by its own bound. When the service goes on, nothing must be left of any of them.
 func RunFrozen(t *testing.T, service Frozen) {
-	open := func(t *testing.T) storetest.Client {
+	open := func(t *testing.T) *farsync.Store {
 		c := service.Open(t, service.Long)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
@@ -94,7 +91,7 @@ func RunFrozen(t *testing.T, service Frozen) {
 	var paths []string
 	for _, row := range slices.Concat(frozenRows, frozenMultiRows, frozenStoreRows) {
 		s := &frozenScene{
-			&scene{T: t, Backend: storetest.Backend{Open: open}, path: "/frozen/" + rand.Text()}, service, callers, holders,
+			&scene{T: t, Backend: Backend{Open: open}, path: "/frozen/" + rand.Text()}, service, callers, holders,
 		}
 		paths = append(paths, s.path)
 		call := row.prepare(s)
@@ -118,7 +115,7 @@ func RunFrozen(t *testing.T, service Frozen) {
 			late := time.Since(begun) - bound
 			t.Logf("%s: %v after its time: %v", c.name, late.Round(time.Millisecond), err)
 			switch {
-			case late > service.Late && !c.slow:
+			case late > service.Late:
 				t.Errorf("%s: returned %v late", c.name, late)
 			case err == nil && c.bound == nil: // a Release succeeds without an answer when the session ends first
 				t.Errorf("%s: succeeded, and no server has answered", c.name)
@@ -130,9 +127,6 @@ func RunFrozen(t *testing.T, service Frozen) {
 	overdue := time.NewTimer(frozenFor + service.Short + service.Late)
 	defer overdue.Stop()
 	for _, c := range calls {
-		if c.slow {
-			continue
-		}
 		select {
 		case <-c.done:
 		case <-overdue.C:
@@ -147,7 +141,7 @@ func RunFrozen(t *testing.T, service Frozen) {
 
 	// What the calls of a session leave behind goes while the session lives.
 	require.NoError(t, holders.Close())
-	s := &scene{T: t, Backend: storetest.Backend{Open: open}}
+	s := &scene{T: t, Backend: Backend{Open: open}}
 	looker := s.client()
 	for _, path := range paths {
 		s.untilAt(looker, path, 0)
@@ -161,7 +155,7 @@ func RunFrozen(t *testing.T, service Frozen) {
 type lockFunc func(context.Context) (*farsync.Lease, error)
 
 // free is a call that finds a free queue, one that has been used before.
-func free(get func(s *frozenScene, store storetest.Client) lockFunc) func(*frozenScene) func(context.Context) error {
+func free(get func(s *frozenScene, store *farsync.Store) lockFunc) func(*frozenScene) func(context.Context) error {
 	return func(s *frozenScene) func(context.Context) error {
 		s.release(s.take(get(s, s.holders)))
 		return errorOf(get(s, s.callers))
@@ -169,7 +163,7 @@ func free(get func(s *frozenScene, store storetest.Client) lockFunc) func(*froze
 }
 
 // taken is a call that finds others in the queue.
-func taken(get func(s *frozenScene, store storetest.Client) lockFunc) func(*frozenScene) func(context.Context) error {
+func taken(get func(s *frozenScene, store *farsync.Store) lockFunc) func(*frozenScene) func(context.Context) error {
 	return func(s *frozenScene) func(context.Context) error {
 		s.take(get(s, s.holders))
 		return errorOf(get(s, s.callers))
@@ -177,7 +171,7 @@ func taken(get func(s *frozenScene, store storetest.Client) lockFunc) func(*froz
 }
 
 // waiting is a call that waits in the queue when the service stops, and whose context ends then.
-func waiting(get func(s *frozenScene, store storetest.Client) lockFunc) func(*frozenScene) func(context.Context) error {
+func waiting(get func(s *frozenScene, store *farsync.Store) lockFunc) func(*frozenScene) func(context.Context) error {
 	return func(s *frozenScene) func(context.Context) error {
 		s.take(get(s, s.holders))
 		lock := get(s, s.callers)
@@ -199,7 +193,7 @@ func held[T any](
 
 // running is a call that runs a function when the service stops. The function returns when its context ends.
 func running(
-	run func(ctx context.Context, s *frozenScene, store storetest.Client, fn func(context.Context) error) error,
+	run func(ctx context.Context, s *frozenScene, store *farsync.Store, fn func(context.Context) error) error,
 ) func(*frozenScene) func(context.Context) error {
 	return func(s *frozenScene) func(context.Context) error {
 		store, begun := s.short(), make(chan struct{})

@@ -7,29 +7,28 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
 )
 
 // The ways to get a lease.
 var (
-	mutexLock     = func(s *frozenScene, c storetest.Client) lockFunc { return s.mutex(c).Lock }
-	mutexTry      = func(s *frozenScene, c storetest.Client) lockFunc { return s.mutex(c).TryLock }
-	reentrantLock = func(s *frozenScene, c storetest.Client) lockFunc { return s.reentrant(c).Lock }
-	reentrantTry  = func(s *frozenScene, c storetest.Client) lockFunc { return s.reentrant(c).TryLock }
-	rwLock        = func(s *frozenScene, c storetest.Client) lockFunc { return s.rw(c).Lock }
-	rwTry         = func(s *frozenScene, c storetest.Client) lockFunc { return s.rw(c).TryLock }
-	rwRead        = func(s *frozenScene, c storetest.Client) lockFunc { return s.rw(c).RLock }
-	rwTryRead     = func(s *frozenScene, c storetest.Client) lockFunc { return s.rw(c).TryRLock }
-	acquireAll    = func(s *frozenScene, c storetest.Client) lockFunc { return units(s.semaphore(c, 2), 2) }
-	stand         = func(s *frozenScene, c storetest.Client) lockFunc { return campaign(s.election(c), "frozen") }
-	tryAcquireAll = func(s *frozenScene, c storetest.Client) lockFunc {
+	mutexLock     = func(s *frozenScene, c *farsync.Store) lockFunc { return s.mutex(c).Lock }
+	mutexTry      = func(s *frozenScene, c *farsync.Store) lockFunc { return s.mutex(c).TryLock }
+	reentrantLock = func(s *frozenScene, c *farsync.Store) lockFunc { return s.reentrant(c).Lock }
+	reentrantTry  = func(s *frozenScene, c *farsync.Store) lockFunc { return s.reentrant(c).TryLock }
+	rwLock        = func(s *frozenScene, c *farsync.Store) lockFunc { return s.rw(c).Lock }
+	rwTry         = func(s *frozenScene, c *farsync.Store) lockFunc { return s.rw(c).TryLock }
+	rwRead        = func(s *frozenScene, c *farsync.Store) lockFunc { return s.rw(c).RLock }
+	rwTryRead     = func(s *frozenScene, c *farsync.Store) lockFunc { return s.rw(c).TryRLock }
+	acquireAll    = func(s *frozenScene, c *farsync.Store) lockFunc { return units(s.semaphore(c, 2), 2) }
+	stand         = func(s *frozenScene, c *farsync.Store) lockFunc { return campaign(s.election(c), "frozen") }
+	tryAcquireAll = func(s *frozenScene, c *farsync.Store) lockFunc {
 		return func(ctx context.Context) (*farsync.Lease, error) { return s.semaphore(c, 2).TryAcquire(ctx, 2) }
 	}
 )
 
 // by has the holders hold by get, and calls what looks at it.
 func by(
-	get func(*frozenScene, storetest.Client) lockFunc, call func(ctx context.Context, s *frozenScene) error,
+	get func(*frozenScene, *farsync.Store) lockFunc, call func(ctx context.Context, s *frozenScene) error,
 ) func(*frozenScene) func(context.Context) error {
 	return held(
 		func(s *frozenScene) *farsync.Lease { return s.take(get(s, s.holders)) },
@@ -60,14 +59,14 @@ var frozenRows = []frozenRow{
 	{name: "Mutex.TryLock", prepare: free(mutexTry), want: late},
 	{name: "Mutex.TryLock, taken", prepare: taken(mutexLock), want: late},
 	{name: "Mutex.Do", bound: withRelease, prepare: running(
-		func(ctx context.Context, s *frozenScene, c storetest.Client, fn func(context.Context) error) error {
+		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
 			return s.mutex(c).Do(ctx, func(ctx context.Context, _ farsync.Token) error { return fn(ctx) })
 		})},
 	{name: "Mutex.Do, taken", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
 		return s.mutex(s.callers).Do(ctx, func(context.Context, farsync.Token) error { return nil })
 	})},
 	{name: "Mutex.DoAtLeast", bound: withRelease, prepare: running(
-		func(ctx context.Context, s *frozenScene, c storetest.Client, fn func(context.Context) error) error {
+		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
 			return s.mutex(c).DoAtLeast(ctx, time.Hour, func(ctx context.Context, _ farsync.Token) error { return fn(ctx) })
 		})},
 	{name: "Mutex.Participants", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
@@ -148,7 +147,7 @@ var frozenRows = []frozenRow{
 		return pool.Wait()
 	})},
 	{name: "Pool.Wait", bound: withRelease, prepare: running(
-		func(ctx context.Context, s *frozenScene, c storetest.Client, fn func(context.Context) error) error {
+		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
 			pool, _ := farsync.NewPool(ctx, s.semaphore(c, 2))
 			pool.Go(fn)
 			return pool.Wait()
@@ -162,7 +161,7 @@ var frozenRows = []frozenRow{
 			return s.election(s.holders).Proclaim(ctx, lease, []byte("later"))
 		})},
 	{name: "Election.Lead", bound: withRelease, prepare: running(
-		func(ctx context.Context, s *frozenScene, c storetest.Client, fn func(context.Context) error) error {
+		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
 			return s.election(c).Lead(ctx, nil, func(ctx context.Context, _ farsync.Token) error { return fn(ctx) })
 		})},
 	{name: "Election.Leader", want: late, prepare: by(stand, func(ctx context.Context, s *frozenScene) error {
@@ -214,8 +213,7 @@ var frozenRows = []frozenRow{
 // frozenMembers are the names of the members of the MultiMutexes.
 var frozenMembers = []string{"a", "b", "c"}
 
-// frozenMultiRows are the calls that hold several locks. They give the members back one after the other, and wait for
-// each in turn: slow until they do so at once.
+// frozenMultiRows are the calls that hold several locks. They give the members back all at once.
 var frozenMultiRows = []frozenRow{
 	{name: "MultiMutex.Lock", want: late, prepare: func(s *frozenScene) func(context.Context) error {
 		multi := farsync.NewMultiMutex(s.members(s.callers, frozenMembers...)...)
@@ -224,7 +222,7 @@ var frozenMultiRows = []frozenRow{
 			return err
 		}
 	}},
-	{name: "MultiMutex.Lock, waiting for the last", slow: true, want: context.Canceled,
+	{name: "MultiMutex.Lock, waiting for the last", want: context.Canceled,
 		prepare: func(s *frozenScene) func(context.Context) error {
 			last := frozenMembers[len(frozenMembers)-1]
 			s.lock(s.members(s.holders, last)[0])
@@ -236,7 +234,7 @@ var frozenMultiRows = []frozenRow{
 			s.untilAt(s.holders, s.path+"/"+last, 2)
 			return call
 		}},
-	{name: "MultiLease.Release", slow: true, bound: ofRelease, prepare: held(
+	{name: "MultiLease.Release", bound: ofRelease, prepare: held(
 		func(s *frozenScene) *farsync.MultiLease {
 			lease, err := farsync.NewMultiMutex(s.members(s.short(), frozenMembers...)...).Lock(s.ctx())
 			if err != nil {

@@ -20,15 +20,15 @@ import (
 func TestMemFrozen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := storetest.NewMem()
-		var clients []*storetest.MemStore
+		var clients []*farsync.Store
 		partition := func(cut bool) {
 			for _, c := range clients {
 				service.Partition(c, cut)
 			}
 		}
 		RunFrozen(t, Frozen{
-			Open: func(_ *testing.T, ttl time.Duration) storetest.Client {
-				c := service.Open(&storetest.MemOptions{TTL: ttl})
+			Open: func(_ *testing.T, ttl time.Duration) *farsync.Store {
+				c := service.Open(&storetest.MemOptions{Options: farsync.Options{TTL: ttl}})
 				clients = append(clients, c)
 				return c
 			},
@@ -44,7 +44,7 @@ func TestMemFrozen(t *testing.T) {
 var instant = []string{
 	"Lease.Token", "Lease.Deadline", "Lease.Done", "Lease.Err", "Lease.Context", "Lease.Asked", "Lease.Entries",
 	"MultiLease.Tokens", "MultiLease.Deadline", "MultiLease.Done", "MultiLease.Err", "MultiLease.Context",
-	"MultiLease.Entries",
+	"MultiLease.Entries", "Store.State", "Store.Name",
 }
 
 func TestFrozenRowsCoverEveryCall(t *testing.T) {
@@ -59,8 +59,8 @@ func TestFrozenRowsCoverEveryCall(t *testing.T) {
 		reflect.TypeFor[*farsync.Lease](),
 		reflect.TypeFor[*farsync.MultiMutex](),
 		reflect.TypeFor[*farsync.MultiLease](),
-		reflect.TypeFor[recipe.Store](),
-		reflect.TypeFor[recipe.Asker](),
+		reflect.TypeFor[*farsync.Store](),
+		reflect.TypeFor[recipe.Queue](),
 	} {
 		name := of.Name()
 		if of.Kind() == reflect.Pointer {

@@ -1,5 +1,4 @@
-// Package locktest says what farsync's primitives do, the same on every store. A backend's tests run it with the
-// storetest.Backend they have for the contract of its Store.
+// Package locktest says what farsync's primitives do, the same on every service. A backend's tests run it with a Backend.
 package locktest
 
 import (
@@ -12,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // soon is for what has to happen at all, a session running out included. No row is to get near it.
@@ -28,11 +28,11 @@ type row struct {
 }
 
 // Run runs every row on the backend.
-func Run(t *testing.T, b storetest.Backend) {
+func Run(t *testing.T, b Backend) {
 	if b.Case == nil {
 		b.Case = func(t *testing.T, run func(t *testing.T)) { run(t) }
 	}
-	for _, r := range slices.Concat(mutexRows, reentrantRows, rwRows, semaphoreRows, multiRows, askRows, electionRows, mixRows) {
+	for _, r := range slices.Concat(mutexRows, reentrantRows, rwRows, semaphoreRows, multiRows, askRows, electionRows, storeRows, sizeRows, changeRows, mixRows) {
 		t.Run(r.name, func(t *testing.T) {
 			b.Case(t, func(t *testing.T) {
 				t.Cleanup(func() {
@@ -49,12 +49,12 @@ func Run(t *testing.T, b storetest.Backend) {
 // A scene is what a row plays in.
 type scene struct {
 	*testing.T
-	storetest.Backend
+	Backend
 	path string
 }
 
 // client returns another client, closed with the scene.
-func (s *scene) client() storetest.Client {
+func (s *scene) client() *farsync.Store {
 	s.Helper()
 	c := s.Open(s.T)
 	s.Cleanup(func() { _ = c.Close() })
@@ -69,7 +69,7 @@ func (s *scene) ctx() context.Context {
 }
 
 // mutex returns a mutex on the scene's path.
-func (s *scene) mutex(store recipe.Store) *farsync.Mutex { return farsync.NewMutex(store, s.path) }
+func (s *scene) mutex(store *farsync.Store) *farsync.Mutex { return farsync.NewMutex(store, s.path) }
 
 // lock locks, which must succeed.
 func (s *scene) lock(mu *farsync.Mutex) *farsync.Lease {
@@ -127,21 +127,21 @@ func (l *locking) waits() {
 }
 
 // until polls until there are n in the queue, as anybody sees it who comes by.
-func (s *scene) until(store recipe.Store, n int) []recipe.Entry {
+func (s *scene) until(store *farsync.Store, n int) []driver.Entry {
 	s.Helper()
 	return s.untilAt(store, s.path, n)
 }
 
 // untilAt is until for another queue than the scene's.
-func (s *scene) untilAt(store recipe.Store, path string, n int) []recipe.Entry {
+func (s *scene) untilAt(store *farsync.Store, path string, n int) []driver.Entry {
 	s.Helper()
 	ctx := s.ctx()
 	for {
-		list, err := store.Entries(ctx, path)
+		list, _, err := recipe.Queue{Store: store, Path: path}.List(ctx, 0)
 		require.NoError(s, err)
 		if len(list) == n {
 			return list
 		}
-		require.NoError(s, recipe.Pause(ctx, 5*time.Millisecond), "%d in the queue instead of %d", len(list), n)
+		require.NoError(s, pause.For(ctx, 5*time.Millisecond), "%d in the queue instead of %d", len(list), n)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
 )
 
 // mixVariable says for how long the random mixes go on: longer than by default for nights.
@@ -92,7 +91,7 @@ func (s *scene) mix(values int) *ledger {
 	ctx, cancel := context.WithTimeout(context.Background(), d+soon)
 	defer cancel()
 	until := time.Now().Add(d)
-	var stores []storetest.Client
+	var stores []*farsync.Store
 	for range clients {
 		stores = append(stores, s.client())
 	}

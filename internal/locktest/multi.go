@@ -8,11 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
 )
 
 // members returns mutexes on paths of the scene's, told apart by the names.
-func (s *scene) members(store recipe.Store, names ...string) []*farsync.Mutex {
+func (s *scene) members(store *farsync.Store, names ...string) []*farsync.Mutex {
 	var members []*farsync.Mutex
 	for _, name := range names {
 		members = append(members, farsync.NewMutex(store, s.path+"/"+name))

@@ -7,11 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
-func (s *scene) reentrant(store recipe.Store) *farsync.ReentrantMutex {
+func (s *scene) reentrant(store *farsync.Store) *farsync.ReentrantMutex {
 	return farsync.NewReentrantMutex(store, s.path)
 }
 
@@ -53,16 +51,17 @@ var reentrantRows = []row{
 			s.until(one, 0)
 		}},
 	{"ReentrantCostsNothing", "to enter again must not be a reason to avoid it", func(s *scene) {
-		var record storetest.Record
-		mu := s.reentrant(record.Wrap(s.client(), "one"))
+		one, two := s.client(), s.client()
+		mu := s.reentrant(one)
 		first := s.take(mu.Lock)
-		record.Reset()
+		before := s.until(two, 1)
 		second, third := s.take(mu.Lock), s.take(mu.TryLock)
+		require.Equal(s, before, s.until(two, 1))
 		s.release(first)
 		s.release(third)
-		require.Zero(s, record.Count())
+		require.Equal(s, before, s.until(two, 1))
 		s.release(second)
-		require.Equal(s, 1, record.Count(storetest.Leave))
+		s.until(two, 0)
 	}},
 	{"ReentrantForOneGoroutineOnly", "another goroutine of the process is another owner", func(s *scene) {
 		one := s.client()
@@ -131,9 +130,8 @@ var reentrantRows = []row{
 	}},
 	{"ReentrantOwnerInManyGoroutines", "work that spreads is one owner, also when its goroutines all come first",
 		func(s *scene) {
-			var record storetest.Record
 			one := s.client()
-			mu := s.reentrant(record.Wrap(one, "one"))
+			mu := s.reentrant(one)
 			ctx := farsync.WithOwner(s.ctx())
 			const goroutines = 8
 			leases := make([]*farsync.Lease, goroutines)
@@ -146,7 +144,8 @@ var reentrantRows = []row{
 				require.NotNil(s, lease)
 				require.Equal(s, leases[0].Token(), lease.Token())
 			}
-			require.Equal(s, 1, record.Count(storetest.Join), "one of them goes for all")
+			list := s.until(one, 1)
+			require.Equal(s, list[0].Revision, leases[0].Token().Revision(), "one of them goes for all")
 			_, err := mu.TryLock(s.ctx())
 			require.ErrorIs(s, err, farsync.ErrLocked, "this goroutine is none of that owner without the context")
 			_, err = mu.TryLock(farsync.WithOwner(ctx))

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
-func (s *scene) rw(store recipe.Store) *farsync.RWMutex { return farsync.NewRWMutex(store, s.path) }
+func (s *scene) rw(store *farsync.Store) *farsync.RWMutex { return farsync.NewRWMutex(store, s.path) }
 
 var rwRows = []row{
 	{"RWReadersShare", "readers that exclude one another are slow, a writer that does not is wrong", func(s *scene) {
@@ -47,7 +47,7 @@ var rwRows = []row{
 		}
 		list, err := s.rw(looker).Participants(s.ctx())
 		require.NoError(s, err)
-		kinds := []recipe.Kind{recipe.Read, recipe.Write, recipe.Read, recipe.Read, recipe.Write, recipe.Read}
+		kinds := []driver.Kind{driver.Read, driver.Write, driver.Read, driver.Read, driver.Write, driver.Read}
 		for i, p := range list {
 			require.Equal(s, kinds[i], p.Kind)
 			require.Equal(s, i == 0, p.Held)
@@ -216,7 +216,7 @@ var rwRows = []row{
 		last.waits()
 		list, err := rw.Participants(s.ctx())
 		require.NoError(s, err)
-		for i, kind := range []recipe.Kind{recipe.Read, recipe.Read, recipe.Write, recipe.Read} {
+		for i, kind := range []driver.Kind{driver.Read, driver.Read, driver.Write, driver.Read} {
 			require.Equal(s, kind, list[i].Kind)
 			require.Equal(s, i < 2, list[i].Held)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // visitFor is how long a Visit lasts: the time of several requests to a service, so that a second holder that is granted
@@ -84,7 +84,7 @@ func (s *Section) Enter(lease Held, units int64) (leave func()) {
 // Visit enters, stays for a millisecond at least or until ctx is done, and leaves.
 func (s *Section) Visit(ctx context.Context, lease Held, units int64) {
 	defer s.Enter(lease, units)()
-	_ = recipe.Pause(ctx, visitFor)
+	_ = pause.For(ctx, visitFor)
 }
 
 // Visits returns how many leases have entered that were held, and the most units that were held at once.

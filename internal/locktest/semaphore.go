@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/driver"
 )
 
-func (s *scene) semaphore(store recipe.Store, size int64) *farsync.Semaphore {
+func (s *scene) semaphore(store *farsync.Store, size int64) *farsync.Semaphore {
 	return farsync.NewSemaphore(store, s.path, size)
 }
 
@@ -63,7 +63,7 @@ var semaphoreRows = []row{
 		require.NoError(s, err)
 		for i, n := range []int64{2, 3, 1} {
 			require.Equal(s, n, list[i].Units)
-			require.Equal(s, recipe.Permit, list[i].Kind)
+			require.Equal(s, driver.Permit, list[i].Kind)
 			require.Equal(s, i == 0, list[i].Held)
 			require.NotEmpty(s, list[i].Holder)
 		}

@@ -16,9 +16,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -74,7 +75,8 @@ func (s *Service) product() string {
 type Running struct {
 	Service
 	// Store is the show's own, to look on.
-	Store Store
+	Store *farsync.Store
+	leave func()       // ends Store
 	end   func() error // of the service, if it was started
 }
 
@@ -91,11 +93,10 @@ func (s *Service) Run(ctx context.Context, name, dir string, screen *Screen) (*R
 	} else if err := r.reachable(ctx); err != nil {
 		return nil, err
 	}
-	store, err := r.Open(ctx, name)
-	if err != nil {
+	var err error
+	if r.Store, r.leave, err = r.Open(ctx, name); err != nil {
 		return nil, errors.Join(err, r.end())
 	}
-	r.Store = store
 	screen.Fact(s.Kind, strings.Join(r.Endpoints, ",")+", "+whose)
 	return r, nil
 }
@@ -140,7 +141,7 @@ func (r *Running) reachable(ctx context.Context) error {
 func (r *Running) Left(ctx context.Context) (int, error) {
 	for begun := time.Now(); ; {
 		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
-		list, err := r.Store.Entries(asking, r.Path)
+		list, err := farsync.NewMutex(r.Store, r.Path).Participants(asking) // of whatever kind
 		cancel()
 		if err != nil {
 			return 0, fmt.Errorf("count what is left at %s: %w", r.Path, err)
@@ -148,7 +149,7 @@ func (r *Running) Left(ctx context.Context) (int, error) {
 		if len(list) == 0 || time.Since(begun) > 2*r.TTL {
 			return len(list), nil
 		}
-		if err := recipe.Pause(ctx, 100*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 			return 0, err
 		}
 	}
@@ -156,20 +157,18 @@ func (r *Running) Left(ctx context.Context) (int, error) {
 
 // Close ends the service if it was started.
 func (r *Running) Close() error {
-	_ = r.Store.Close()
+	r.leave()
 	return r.end()
 }
 
-// A Store is one of either kind.
-type Store interface {
-	recipe.Store
-	Close() error
-}
-
-// Open opens a Store on the service, with a client of its own.
-func (s *Service) Open(ctx context.Context, holder string) (Store, error) {
+// Open opens a Store on the service, with a client of its own. The caller calls end when it needs them no more.
+func (s *Service) Open(ctx context.Context, holder string) (store *farsync.Store, end func(), err error) {
+	options := farsync.Options{TTL: s.TTL, Holder: holder}
 	if s.Kind == ZooKeeper {
-		return zk.Open(ctx, s.Endpoints, &zk.Options{TTL: s.TTL, Holder: holder})
+		if store, err = zk.Open(ctx, s.Endpoints, &zk.Options{Options: options}); err != nil {
+			return nil, nil, err
+		}
+		return store, func() { _ = store.Close() }, nil
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            s.Endpoints,
@@ -178,20 +177,14 @@ func (s *Service) Open(ctx context.Context, holder string) (Store, error) {
 		Logger:               zap.NewNop(), // what matters is told by the Store
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	store, err := etcd.Open(ctx, client, &etcd.Options{TTL: s.TTL, Holder: holder})
-	if err != nil {
+	if store, err = etcd.Open(ctx, client, &etcd.Options{Options: options}); err != nil {
 		_ = client.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return etcdStore{store, client}, nil
+	return store, func() {
+		_ = store.Close()
+		_ = client.Close()
+	}, nil
 }
-
-// An etcdStore closes its client too.
-type etcdStore struct {
-	*etcd.Store
-	client *clientv3.Client
-}
-
-func (s etcdStore) Close() error { return errors.Join(s.Store.Close(), s.client.Close()) }

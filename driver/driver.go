@@ -1,0 +1,162 @@
+// Package driver is the contract of a farsync backend: what a coordination service can do, in single steps.
+//
+// Users of farsync do not need this package. To bring farsync to another service, implement [Service] and [Session],
+// hand the Service to recipe.Open, and run the suite storetest.RunDriver against it.
+//
+// # What a driver does, and what it does not
+//
+// A driver makes one attempt. Each method sends its request once, returns the answer or an error, and returns when ctx
+// ends. It does not retry, does not clean up later, does not decide who holds a lock, and has no clock of its own. All
+// of that is policy, and is written once, in package recipe. What a driver must say is how an attempt ended: [Outcome]
+// tells a definite no from an attempt that was certainly not carried out, and from one that may have been carried out or
+// may still be.
+//
+// A driver may start goroutines for its own connection and for a client library that knows no contexts. They are bounded
+// in number, and Session.Close or Session.Drop joins them.
+//
+// # The model
+//
+// A service keeps queues. A queue is a list of entries in the order of their creation, named by a path such as
+// /locks/billing. An [Entry] belongs to the session that created it and is removed with it. Two facts about a queue carry
+// every argument in farsync:
+//
+//   - Order. The service serializes creations. After Create has returned revision r, no entry with a lower revision
+//     appears in that queue.
+//   - Places ahead only shrink. An entry ahead of another is deleted or replaced in its place. Nothing is inserted.
+//
+// A queue also has a [Register], one short text with a version. Semaphores keep their size there.
+package driver
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The answers of a service that are not failures. Methods return them as they are or wrapped. The caller knows what they
+// mean, so Outcome is not asked about them.
+var (
+	// ErrGone means that the entry is not in its queue.
+	ErrGone = errors.New("the entry is gone")
+	// ErrConflict means that an entry or a register is not as it was when it was read. Nothing was changed.
+	ErrConflict = errors.New("it has changed since it was read")
+)
+
+// An Outcome says what is known of an attempt that failed.
+type Outcome uint8
+
+const (
+	// Unknown means that the attempt may have been carried out, or may be carried out later. It is the zero value: a
+	// driver that cannot tell reports Unknown.
+	Unknown Outcome = iota
+	// NotDone means that the attempt was not carried out and never will be. Another attempt may succeed.
+	NotDone
+	// Refused means that the service has said no. The attempt was not carried out, and the same request would be refused
+	// again while things are as they are.
+	Refused
+	// Expired means that the session is over at the service, and every entry in it with it.
+	Expired
+	// Closed means that the client under the driver was closed. The service will never be reached again.
+	Closed
+)
+
+// A Service opens sessions with a coordination service.
+type Service interface {
+	// Open opens a session that the service keeps for about ttl after each renewal. If the answer is lost, the session
+	// that may have been opened has no entries and runs out by itself.
+	Open(ctx context.Context, ttl time.Duration) (Session, error)
+
+	// Outcome says what err, which a method of the Service or of one of its sessions returned, means for that attempt.
+	Outcome(err error) Outcome
+
+	// Close releases what the Service itself has opened. It is called once, after the last session has ended. A client
+	// that the user has passed in stays open.
+	Close() error
+}
+
+// A Session is one session at the service. Its methods may be called by many goroutines at once. Once the session has
+// ended at the service, Create and Renew return an error whose Outcome is Expired or Closed. Other methods do so too, or
+// answer what is true of the service, where the session's entries are gone.
+//
+// A driver can leave out what [Optional] has: it embeds [Unsupported].
+type Session interface {
+	Optional
+
+	// NewID returns the ID of an entry that is about to be created. It was never used before. It does no I/O.
+	NewID(queue string, k Kind, units int64) string
+
+	// Granted returns how long the service keeps the session after a renewal, and the latest moment at which a request
+	// was sent that the service has acknowledged in a way that proves a renewal. It never counts from when an answer
+	// arrived, for the service began to count earlier. It does no I/O and may be called at any time.
+	Granted() (ttl time.Duration, from time.Time)
+
+	// Renew asks the service to keep the session. After it has returned nil, Granted may have moved. The caller renews
+	// every quarter of the granted TTL. Entries in prove hold a lock, or are about to: where a service can answer a
+	// renewal without being able to keep the promise, the renewal must be proved with one of them.
+	Renew(ctx context.Context, prove []Entry) error
+
+	// Close ends the session at the service, which removes its entries, and returns when nothing of it is running here.
+	// An error means that the service has not confirmed the end: the session runs out by itself. It is the last call.
+	Close(ctx context.Context) error
+
+	// Drop is Close without a word to the service, for a session that is lost. Its holders may need the time that is
+	// left at the service to stop. It is the last call.
+	Drop()
+
+	// Create appends e to e.Queue. The caller has set Queue, Kind, Units, Value, Since, and an ID from NewID. Attempt is 0
+	// for the first attempt with this ID; if it is higher, an earlier one may have been carried out, and Create must not
+	// append a second entry. It must be impossible for two attempts with one ID to leave two entries, but a late first
+	// attempt may recreate an entry that was deleted meanwhile.
+	//
+	// The View has the entry as Self, with its Revision and its final ID, which begins with the one that was given. If
+	// All is false, the View says nothing about the entries ahead, and the caller asks Ahead.
+	Create(ctx context.Context, e Entry, attempt int) (View, error)
+
+	// Ahead returns e as it is now, and what is ahead of it. The answer must not be older than the call: an entry
+	// that was deleted before the call is not shown as Self. Self may come without its Value. If e.ID is empty, e stands
+	// for an entry that would join now, and everything in the queue is ahead of it.
+	//
+	// If nearest is true, the caller needs only the nearest entry ahead, and the View may leave out the others. ErrGone
+	// means that e is not in the queue.
+	Ahead(ctx context.Context, e Entry, nearest bool) (View, error)
+
+	// List returns the entries of a queue, oldest first, with their values; if limit is positive, at least the oldest
+	// limit of them. Unlike all other reads it may be answered by a server that is behind the others by a moment.
+	List(ctx context.Context, queue string, limit int) (View, error)
+
+	// Find returns e as it is now, with Version and Value. ErrGone means that it is not in its queue under its ID.
+	Find(ctx context.Context, e Entry) (Entry, error)
+
+	// Replace gives e another kind, another value, or both, in its place in the queue, if its version still is e.Version.
+	// A nil value leaves the value as it is. The only change of kind is from Write to Read. ErrConflict means that e has
+	// another version, ErrGone that it is gone. The entry that is returned keeps its place. If it is of another kind it may
+	// have another ID; Find and Delete then know it under its earlier one too, for the answer may be lost.
+	Replace(ctx context.Context, e Entry, k Kind, value []byte) (Entry, error)
+
+	// Delete removes e, and reports whether it was there. An ID that NewID has returned and Create has not confirmed is
+	// looked for in a way that sees every attempt that was answered. Entries in next are behind e and may be handed the
+	// place in the same step, the first that is still there; a driver that cannot hand over ignores them. The View has
+	// what stands behind e, if the driver can show it at no cost.
+	Delete(ctx context.Context, e Entry, next []Entry) (v View, found bool, err error)
+
+	// Watch waits until one of the targets may have changed since it was read. It subscribes first and looks second, so
+	// that nothing is missed in between: it may return early for no reason, but never late. e is the entry on whose
+	// behalf the caller waits, or the zero Entry.
+	//
+	// A nil proof proves nothing, and the caller asks Ahead. A proof is a View that was true at one revision, after the
+	// call was made: Self existed, All is true, and Entries is everything that was ahead.
+	//
+	// A target that no session will ever remove is refused with an error that names it.
+	Watch(ctx context.Context, e Entry, on []Target) (proof *View, err error)
+
+	// Register returns the register of a queue. Version is 0 if there is none.
+	Register(ctx context.Context, queue string) (Register, error)
+
+	// SetRegister writes the register of a queue, if its version still is the given one, and returns the new version. If
+	// head is not the zero Entry, it writes only while head exists. ErrConflict means that nothing was written.
+	SetRegister(ctx context.Context, queue, value string, version int64, head Entry) (int64, error)
+
+	// Owned returns the entries of this session in the given queues, at least. It must see every entry that was created
+	// before the call, also by an attempt whose answer was lost.
+	Owned(ctx context.Context, queues []string) ([]Entry, error)
+}

@@ -1,0 +1,109 @@
+package driver
+
+import "time"
+
+// A Kind says what an entry asks for.
+type Kind uint8
+
+// The kinds of entries.
+const (
+	// Foreign is an entry that another program's client made in the queue. It counts as exclusive.
+	Foreign Kind = iota
+	// Exclusive is a mutex.
+	Exclusive
+	// Write is the exclusive side of a read/write lock.
+	Write
+	// Read is the shared side of a read/write lock.
+	Read
+	// Permit is a number of a semaphore's units.
+	Permit
+	// Candidate stands for election.
+	Candidate
+)
+
+// String returns the kind's name in lower case.
+func (k Kind) String() string {
+	switch k {
+	case Exclusive:
+		return "exclusive"
+	case Write:
+		return "write"
+	case Read:
+		return "read"
+	case Permit:
+		return "permit"
+	case Candidate:
+		return "candidate"
+	default:
+		return "foreign"
+	}
+}
+
+// An Entry is one place in a queue, as the service showed it when it was asked.
+type Entry struct {
+	// Queue is the path of the queue.
+	Queue string
+	// ID is what the driver calls the entry. No two entries ever share one.
+	ID string
+	// Kind says what the entry asks for.
+	Kind Kind
+	// Units is how many units a Permit asks for, 1 for all other kinds.
+	Units int64
+	// Revision orders the entries of the service by creation, for good: it never goes back, also over restarts. Entries
+	// ahead of the one that was asked about may come without it; their order in the View then tells.
+	Revision int64
+	// Version changes when the entry is changed in its place. 0 where the read that showed the entry does not tell.
+	Version int64
+	// Ahead is how many entries were ahead of this one, where the read that showed it tells; else 0. It is a hint for
+	// Watch: an entry that waits itself is not expected to go soon.
+	Ahead int
+	// Value is who holds or waits, in words, or the value of a candidate. Nil where the read does not carry values.
+	Value []byte
+	// Since is when the entry joined, by the clock of the service or of the client that created it. Zero if unknown.
+	Since time.Time
+}
+
+// A Register is the one short text that a queue keeps beside its entries.
+type Register struct {
+	// Value is empty if there is none, and if what stands in its place was written by another program for a purpose of
+	// its own that does not stand in the way.
+	Value string
+	// Version changes with every write. 0 means that there is nothing to compare with: the next write creates it.
+	Version int64
+}
+
+// A View is a part of a queue, as it was at one moment.
+type View struct {
+	// Self is the entry that was asked about.
+	Self Entry
+	// Entries are those ahead of Self, or those of the queue, oldest first.
+	Entries []Entry
+	// All is true if Entries is all there were, not a part of them.
+	All bool
+	// Register is that of the queue, if Self is a Permit.
+	Register Register
+	// Resent is true if the request may have been sent more than once, by a client library that repeats by itself.
+	Resent bool
+}
+
+// A Target is what a Watch waits for.
+type Target struct {
+	Entry Entry
+	What  What
+}
+
+// What says which change of a Target ends a Watch.
+type What uint8
+
+const (
+	// Gone is the end of the entry.
+	Gone What = iota
+	// Changed is the end of the entry or a change in its place.
+	Changed
+	// Registered is a write of the register of Entry.Queue, whose version was Entry.Version.
+	Registered
+	// Joined is the first entry in Entry.Queue, which was empty.
+	Joined
+	// Told is words that were left with the entry, or its end.
+	Told
+)

@@ -1,0 +1,45 @@
+package driver
+
+import (
+	"context"
+	"errors"
+)
+
+// Optional is the part of a Session that a driver can do without. A driver that embeds Unsupported has all of it, and
+// overrides what its service can do. Since every Session has all methods, one that wraps another hides nothing.
+type Optional interface {
+	// Over is closed when the driver learns, without having been asked, that the session cannot be used any more. The
+	// next Renew then says why. A driver that learns of it only from answers returns nil.
+	Over() <-chan struct{}
+
+	// Reset drops a connection that does not answer, so that the next attempt uses another. It may do nothing.
+	Reset()
+
+	// Tell leaves words with an entry, in place of earlier ones. ErrGone means that the entry is gone.
+	Tell(ctx context.Context, e Entry, words string) error
+
+	// Heard returns the words that were left with an entry of this session, or the empty string.
+	Heard(ctx context.Context, e Entry) (words string, err error)
+
+	// Survey returns entries of all queues whose path begins with prefix, queue by queue in the order of their paths,
+	// beginning behind the queue after. It shows whole queues, and at least limit entries if there are as many.
+	Survey(ctx context.Context, prefix, after string, limit int) ([]Entry, error)
+}
+
+// Unsupported is an Optional that can do nothing: Over returns nil, Reset does nothing, and all other methods return an
+// error that wraps errors.ErrUnsupported.
+var Unsupported Optional = unsupported{}
+
+type unsupported struct{}
+
+func (unsupported) Over() <-chan struct{} { return nil }
+
+func (unsupported) Reset() {}
+
+func (unsupported) Tell(context.Context, Entry, string) error { return errors.ErrUnsupported }
+
+func (unsupported) Heard(context.Context, Entry) (string, error) { return "", errors.ErrUnsupported }
+
+func (unsupported) Survey(context.Context, string, string, int) ([]Entry, error) {
+	return nil, errors.ErrUnsupported
+}

@@ -1,0 +1,411 @@
+//nolint:forbidigo // time is that of a bubble
+package farsync_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
+)
+
+func TestErrorSaysOperationAndPathOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		lease := lock(t, farsync.NewMutex(one, "/a"))
+		_, err := farsync.NewMutex(two, "/a").TryLock(t.Context())
+		require.EqualError(t, err, "farsync: try lock /a: locked")
+		var of *farsync.Error
+		require.ErrorAs(t, err, &of)
+		require.Equal(t, farsync.Error{Op: "try lock", Path: "/a", Err: farsync.ErrLocked}, *of)
+		require.NoError(t, lease.Release())
+		require.EqualError(t, lease.Release(), "farsync: release /a: released")
+		require.EqualError(t, lease.Err(), "released")
+		_, err = farsync.NewMutex(one, "a\x00b").Lock(t.Context())
+		require.EqualError(t, err, `farsync: lock: bad name "a\x00b": no leading slash`)
+	})
+}
+
+// A call is one exported call that asks the service, prepared while that answers.
+type call struct {
+	name    string
+	holds   bool // a lease of one
+	prepare func(t *testing.T, one, two *farsync.Store) func(ctx context.Context) error
+}
+
+// calls are those that take a context.
+func calls() []call {
+	taken := func(t *testing.T, two *farsync.Store) { _ = lock(t, farsync.NewMutex(two, "/a")) }
+	return []call{
+		{"Mutex.Lock", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error { _, err := farsync.NewMutex(one, "/a").Lock(ctx); return err }
+		}},
+		{"Mutex.Lock, taken", false, func(t *testing.T, one, two *farsync.Store) func(context.Context) error {
+			taken(t, two)
+			return func(ctx context.Context) error { _, err := farsync.NewMutex(one, "/a").Lock(ctx); return err }
+		}},
+		{"Mutex.TryLock", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error { _, err := farsync.NewMutex(one, "/a").TryLock(ctx); return err }
+		}},
+		{"Mutex.Do", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error {
+				return farsync.NewMutex(one, "/a").Do(ctx, func(context.Context, farsync.Token) error { return errWork })
+			}
+		}},
+		{"Mutex.Participants", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := farsync.NewMutex(one, "/a").Participants(ctx)
+				return err
+			}
+		}},
+		{"Mutex.Ask", false, func(t *testing.T, one, two *farsync.Store) func(context.Context) error {
+			taken(t, two)
+			return func(ctx context.Context) error { return farsync.NewMutex(one, "/a").Ask(ctx) }
+		}},
+		{"ReentrantMutex.Lock", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := farsync.NewReentrantMutex(one, "/a").Lock(ctx)
+				return err
+			}
+		}},
+		{"RWMutex.RLock", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error { _, err := farsync.NewRWMutex(one, "/a").RLock(ctx); return err }
+		}},
+		{"RWMutex.Downgrade", true, func(t *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			rw := farsync.NewRWMutex(one, "/a")
+			lease := must(t)(rw.Lock(t.Context()))
+			return func(ctx context.Context) error { return rw.Downgrade(ctx, lease) }
+		}},
+		{"Semaphore.Acquire", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := farsync.NewSemaphore(one, "/a", 2).Acquire(ctx, 1)
+				return err
+			}
+		}},
+		{"Semaphore.Acquire, another size", false, func(t *testing.T, one, two *farsync.Store) func(context.Context) error {
+			must(t)(farsync.NewSemaphore(two, "/a", 3).Acquire(t.Context(), 1))
+			return func(ctx context.Context) error {
+				_, err := farsync.NewSemaphore(one, "/a", 2).Acquire(ctx, 1)
+				return err
+			}
+		}},
+		{"Semaphore.TryAcquire", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := farsync.NewSemaphore(one, "/a", 2).TryAcquire(ctx, 1)
+				return err
+			}
+		}},
+		{"Semaphore.Resize", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error { return farsync.NewSemaphore(one, "/a", 2).Resize(ctx, 3) }
+		}},
+		{"MultiMutex.Lock", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			multi := farsync.NewMultiMutex(farsync.NewMutex(one, "/a"), farsync.NewMutex(one, "/b"))
+			return func(ctx context.Context) error { _, err := multi.Lock(ctx); return err }
+		}},
+		{"Election.Campaign", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := farsync.NewElection(one, "/a").Campaign(ctx, nil)
+				return err
+			}
+		}},
+		{"Election.Leader", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error { _, err := farsync.NewElection(one, "/a").Leader(ctx); return err }
+		}},
+		{"Election.Proclaim", true, func(t *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			e := farsync.NewElection(one, "/a")
+			lease := must(t)(e.Campaign(t.Context(), nil))
+			return func(ctx context.Context) error { return e.Proclaim(ctx, lease, []byte("x")) }
+		}},
+		{"Election.Observe", false, func(t *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) (last error) {
+				for _, err := range farsync.NewElection(one, "/a").Observe(ctx) {
+					last = err
+				}
+				return last
+			}
+		}},
+		{"Pool.Go", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+			return func(ctx context.Context) error {
+				pool, _ := farsync.NewPool(ctx, farsync.NewSemaphore(one, "/a", 2))
+				pool.Go(func(context.Context) error { return errWork })
+				return pool.Wait()
+			}
+		}},
+	}
+}
+
+// Each call is made while no request and no event passes, and given up after each of these times: before the state is
+// Suspended, before the session is lost, and after that.
+var gaveUpAfter = []time.Duration{
+	0, time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 6 * time.Second, 9500 * time.Millisecond, 9501 * time.Millisecond, 9510 * time.Millisecond, 14 * time.Second,
+	time.Minute,
+}
+
+func TestAChainHasOnlyWhatHappenedToTheCaller(t *testing.T) {
+	for _, c := range calls() {
+		for _, after := range gaveUpAfter {
+			bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+				f := c.prepare(t, one, two)
+				service.Partition(one, true)
+				defer func() {
+					service.Partition(one, false)
+					time.Sleep(time.Minute) // a session that was lost here ends there
+				}()
+				began := time.Now()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(after, func() { cancel(errWork) })
+				err := f(ctx)
+				require.NotErrorIs(t, err, context.DeadlineExceeded, "%s after %v: the deadline of an attempt is none of the caller's", c.name, after)
+				if c.holds && (time.Since(began) < after || errors.Is(err, farsync.ErrLost)) {
+					require.ErrorIs(t, err, farsync.ErrLost, "%s after %v", c.name, after)
+					return
+				}
+				require.ErrorIs(t, err, context.Canceled, "%s after %v", c.name, after)
+				require.ErrorIs(t, err, errWork, "the cause: %s after %v", c.name, after)
+				require.NotErrorIs(t, err, farsync.ErrLost, "%s after %v: it held nothing", c.name, after)
+				require.Equal(t, after, time.Since(began), "%s after %v", c.name, after)
+			})
+		}
+	}
+}
+
+// What an error says beside that of ctx: whether the service or the holder kept the caller waiting.
+func TestErrUnavailableIsAboutTheService(t *testing.T) {
+	const ttl = 2 * time.Second // a third of it is less than a second
+	lockFree := func(ctx context.Context, one *farsync.Store) error {
+		_, err := farsync.NewMutex(one, "/free").Lock(ctx)
+		return err
+	}
+	lockTaken := func(ctx context.Context, one *farsync.Store) error {
+		_, err := farsync.NewMutex(one, "/taken").Lock(ctx)
+		return err
+	}
+	locked := func(ctx context.Context, one *farsync.Store) error {
+		_, err := farsync.NewMutex(one, "/taken").TryLock(ctx)
+		return err
+	}
+	silent := func(kinds ...storetest.OpKind) func(*storetest.Mem, *farsync.Store) {
+		return func(service *storetest.Mem, one *farsync.Store) {
+			service.SetFault(func(op storetest.Op) storetest.Fault {
+				if op.Client == service.Client(one) && slices.Contains(kinds, op.Kind) {
+					return storetest.Silence(false)
+				}
+				return storetest.None
+			})
+		}
+	}
+	broken := func(service *storetest.Mem, one *farsync.Store) {
+		service.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Client == service.Client(one) && op.Kind == storetest.Create {
+				return storetest.LoseRequest
+			}
+			return storetest.None
+		})
+	}
+	for _, row := range []struct {
+		why   string
+		ttl   time.Duration
+		befel func(service *storetest.Mem, one *farsync.Store)
+		call  func(context.Context, *farsync.Store) error
+		after time.Duration
+		want  bool
+	}{
+		{"the holder keeps it", 10 * time.Second, silent(), lockTaken, time.Hour, false},
+		{"a request is unanswered, but not for long", 10 * time.Second, silent(storetest.Create), lockFree, 900 * time.Millisecond, false},
+		{"a request is unanswered for a second", 10 * time.Second, silent(storetest.Create), lockFree, time.Second, true},
+		{"not yet a third of the TTL", ttl, silent(storetest.Create), lockFree, 600 * time.Millisecond, false},
+		{"a third of the TTL", ttl, silent(storetest.Create), lockFree, 700 * time.Millisecond, true},
+		{"attempt after attempt", 10 * time.Second, silent(storetest.Create), lockFree, time.Minute, true},
+		{"the connection breaks, again and again", 10 * time.Second, broken, lockFree, 5 * time.Second, true},
+		{"a look that is not answered", 10 * time.Second, silent(storetest.Ahead), locked, 2 * time.Second, true},
+		{"cut off, but not known yet: a wait is no request without an answer", 10 * time.Second, cutLater, lockTaken, 2 * time.Second, false},
+		{"suspended", 10 * time.Second, cutLater, lockTaken, 5 * time.Second, true},
+		{"no session", 10 * time.Second, cutOff, lockTaken, time.Minute, true},
+		{"no session", 10 * time.Second, cutOff, lockFree, time.Minute, true},
+		{"only renewals are not answered: suspended", 10 * time.Second, silent(storetest.Renew), lockTaken, 5 * time.Second, true},
+	} {
+		bubble(t, func(t *testing.T, service *storetest.Mem, _, two *farsync.Store) {
+			lease := lock(t, farsync.NewMutex(two, "/taken"))
+			one := service.Open(&storetest.MemOptions{Options: farsync.Options{TTL: row.ttl}})
+			row.befel(service, one)
+			ctx, cancel := context.WithTimeout(t.Context(), row.after)
+			defer cancel()
+			began := time.Now()
+			err := row.call(ctx, one)
+			require.Equal(t, row.after, time.Since(began), row.why)
+			require.ErrorIs(t, err, context.DeadlineExceeded, row.why)
+			require.Equal(t, row.want, errors.Is(err, farsync.ErrUnavailable), "%s: %v", row.why, err)
+			service.SetFault(nil)
+			service.Partition(one, false)
+			require.NoError(t, lease.Release())
+			time.Sleep(time.Minute)
+			require.Empty(t, service.Entries("/free"))
+			require.Empty(t, service.Entries("/taken"))
+			require.NoError(t, one.Close())
+		})
+	}
+}
+
+// cutLater has the call wait in the queue by then.
+func cutLater(service *storetest.Mem, one *farsync.Store) {
+	time.AfterFunc(500*time.Millisecond, func() { service.Partition(one, true) })
+}
+
+func cutOff(service *storetest.Mem, one *farsync.Store) { service.Partition(one, true) }
+
+func TestErrUnavailableIsAloneFromOpenAndRelease(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		service.PartitionClient("nobody", true)
+		began := time.Now()
+		_, err := recipe.Open(t.Context(), service.Service("nobody"), farsync.Options{})
+		require.ErrorIs(t, err, farsync.ErrUnavailable)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 5*time.Second, time.Since(began))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = recipe.Open(ctx, service.Service("nobody"), farsync.Options{})
+		require.ErrorIs(t, err, farsync.ErrUnavailable)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "that of the caller")
+		service.PartitionClient("nobody", false)
+
+		lease := lock(t, farsync.NewMutex(one, "/a"))
+		service.Partition(one, true)
+		began = time.Now()
+		err = lease.Release()
+		require.ErrorIs(t, err, farsync.ErrUnavailable)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, farsync.ErrLost)
+		require.EqualError(t, err, "farsync: release /a: the service does not answer: not released within 3.333s")
+		require.Equal(t, 10*time.Second/3, time.Since(began))
+		service.Partition(one, false)
+		time.Sleep(time.Second)
+		require.Empty(t, service.Entries("/a"), "removed in the background")
+
+		three := service.Open(nil)
+		service.Partition(three, true)
+		err = three.Close()
+		require.ErrorIs(t, err, farsync.ErrUnavailable)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		service.Partition(three, false)
+		time.Sleep(time.Minute)
+	})
+}
+
+// A lost lease that was not released is in nobody's way.
+func TestALostLeaseDoesNotMakeTriesFail(t *testing.T) {
+	for _, known := range []bool{true, false} { // whether the client has been told
+		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+			mu, rw, re := farsync.NewMutex(one, "/a"), farsync.NewRWMutex(one, "/b"), farsync.NewReentrantMutex(one, "/c")
+			owner := farsync.WithOwner(t.Context())
+			held := []*farsync.Lease{lock(t, mu), must(t)(rw.Lock(t.Context())), must(t)(re.Lock(owner))}
+			service.Expire(one)
+			if known {
+				for _, lease := range held {
+					<-lease.Done()
+				}
+			}
+			for range 2 {
+				for _, try := range []func(context.Context) (*farsync.Lease, error){mu.TryLock, rw.TryLock, rw.TryRLock, re.TryLock} {
+					if !known {
+						// The lease may still be held, for all that is known here.
+						if lease, err := try(t.Context()); err == nil {
+							require.NoError(t, lease.Release())
+						} else {
+							require.ErrorIs(t, err, farsync.ErrLocked)
+						}
+						continue
+					}
+					require.NoError(t, must(t)(try(t.Context())).Release())
+				}
+				for _, lease := range held {
+					<-lease.Done()
+				}
+				known = true
+				time.Sleep(time.Second)
+			}
+			_, err := re.TryLock(owner)
+			require.ErrorIs(t, err, farsync.ErrLost, "the owner has a lease to release")
+			for _, lease := range held {
+				require.ErrorIs(t, lease.Release(), farsync.ErrLost)
+			}
+			require.NoError(t, must(t)(re.TryLock(owner)).Release())
+		})
+	}
+}
+
+func TestProclaimIsForCandidatesOnly(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		for _, lock := range []func(context.Context) (*farsync.Lease, error){
+			farsync.NewMutex(one, "/a").Lock, farsync.NewRWMutex(one, "/a").Lock, farsync.NewRWMutex(one, "/a").RLock,
+		} {
+			lease := must(t)(lock(t.Context()))
+			before := service.Entries("/a")
+			service.ResetCount()
+			require.ErrorContains(t, farsync.NewElection(one, "/a").Proclaim(t.Context(), lease, []byte("x")), "farsync: proclaim /a: ")
+			require.Zero(t, service.Count())
+			require.Equal(t, before, service.Entries("/a"))
+			require.NoError(t, lease.Err())
+			require.NoError(t, lease.Release())
+		}
+	})
+}
+
+// A call that waits holds nothing, so nothing is lost when the session is over in which it waits.
+func TestAWaiterLosesNothing(t *testing.T) {
+	for name, wait := range map[string]func(ctx context.Context, one *farsync.Store) error{
+		"lock": func(ctx context.Context, one *farsync.Store) error {
+			_, err := farsync.NewMutex(one, "/a").Lock(ctx)
+			return err
+		},
+		"do": func(ctx context.Context, one *farsync.Store) error {
+			return farsync.NewMutex(one, "/a").Do(ctx, func(context.Context, farsync.Token) error { return nil })
+		},
+		"read": func(ctx context.Context, one *farsync.Store) error {
+			_, err := farsync.NewRWMutex(one, "/a").RLock(ctx)
+			return err
+		},
+		"multi": func(ctx context.Context, one *farsync.Store) error {
+			_, err := farsync.NewMultiMutex(farsync.NewMutex(one, "/a"), farsync.NewMutex(one, "/b")).Lock(ctx)
+			return err
+		},
+		"campaign": func(ctx context.Context, one *farsync.Store) error {
+			_, err := farsync.NewElection(one, "/a").Campaign(ctx, nil)
+			return err
+		},
+	} {
+		for _, expire := range []bool{true, false} {
+			for _, after := range gaveUpAfter {
+				bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+					lease := lock(t, farsync.NewMutex(two, "/a"))
+					ctx, cancel := context.WithCancelCause(t.Context())
+					done := make(chan error)
+					go func() { done <- wait(ctx, one) }()
+					synctest.Wait()
+					require.Len(t, service.Entries("/a"), 2)
+					if expire {
+						service.Expire(one)
+					} else {
+						service.Partition(one, true)
+					}
+					time.Sleep(after)
+					cancel(errWork)
+					err := <-done
+					require.ErrorIs(t, err, errWork, "%s after %v", name, after)
+					require.ErrorIs(t, err, context.Canceled, "%s after %v", name, after)
+					require.NotErrorIs(t, err, farsync.ErrLost, "%s after %v", name, after)
+					require.NotErrorIs(t, err, context.DeadlineExceeded, "%s after %v", name, after)
+					service.Partition(one, false)
+					time.Sleep(time.Minute)
+					require.Len(t, service.Entries("/a"), 1)
+					require.NoError(t, lease.Release())
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package etcd
+
+// NewService is for tests that wrap a driver.
+var NewService = newService

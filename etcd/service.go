@@ -1,0 +1,112 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/recipe"
+)
+
+// Open opens a session with the etcd that client is connected to, and returns a Store in it. The Store uses one etcd
+// lease, one keepalive stream and one watch stream, however many locks are made on it. The client remains the caller's:
+// close the Store first, then the client. A client that is closed first ends the Store with it. ctx governs Open alone.
+//
+// Open fails if etcd cannot be reached within ctx, or 5 seconds, whichever is shorter; if etcd refuses; and if an option
+// is not valid.
+func Open(ctx context.Context, client *clientv3.Client, options *Options) (*farsync.Store, error) {
+	if options == nil {
+		options = new(Options)
+	}
+	s, err := newService(client)
+	if err != nil {
+		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
+	}
+	store, err := recipe.Open(ctx, s, options.Options)
+	if err != nil {
+		err = fmt.Errorf("%w (endpoints %s)", err, strings.Join(client.Endpoints(), ", "))
+		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
+	}
+	s.warnOfOldServer(ctx, options.Logger)
+	return store, nil
+}
+
+// A service is the driver.Service of one client.
+type service struct {
+	client  *clientv3.Client
+	leases  pb.LeaseClient
+	header  metadata.MD // of all requests; it is never changed
+	wrapped bool        // the client has a KV of its own, of package namespace for example
+
+	// counts is set once a request was seen to be counted: no interceptor of the client drops the options of a call.
+	counts atomic.Bool
+	// progresses is set once a request for progress was answered: the server knows them, and so does every proxy before it.
+	progresses atomic.Bool
+}
+
+var _ driver.Service = (*service)(nil)
+
+func newService(client *clientv3.Client) (*service, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("nil client")
+	case client.Ctx().Err() != nil:
+		return nil, fmt.Errorf("%w: the etcd client was closed", farsync.ErrClosed)
+	case client.ActiveConnection() == nil:
+		return nil, errors.New("a client without a connection")
+	}
+	// The raw client of leases, as that of keys in request.KV, makes one attempt and returns its error. Those of clientv3
+	// repeat reads and lease requests until ctx ends, and then know no more than that.
+	return &service{
+		client: client, leases: pb.NewLeaseClient(client.ActiveConnection()), header: header(),
+		wrapped: reflect.TypeOf(client.KV) != reflect.TypeOf(clientv3.NewKV(client)),
+	}, nil
+}
+
+// Open asks the server for a lease. The session's time counts from before the request was sent: the server cannot have
+// begun to count earlier.
+func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	seconds := (ttl + time.Second - 1) / time.Second
+	sent := time.Now()
+	resp, err := s.leases.LeaseGrant(s.outgoing(ctx), &pb.LeaseGrantRequest{TTL: int64(seconds)})
+	if err != nil {
+		s.client.ActiveConnection().ResetConnectBackoff() // as Session.Reset
+		return nil, rpctypes.Error(err)
+	}
+	return newSession(s, clientv3.LeaseID(resp.ID), time.Duration(resp.TTL)*time.Second, sent), nil
+}
+
+// Close does nothing: the client is the user's.
+func (s *service) Close() error { return nil }
+
+// warnOfOldServer tells the logger of a server that can let an old leader revoke live leases: it lacks the fix of etcd's
+// issue 15247.
+func (s *service) warnOfOldServer(ctx context.Context, log *slog.Logger) {
+	if log == nil || len(s.client.Endpoints()) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var minor, patch int
+	if status, err := s.client.Status(ctx, s.client.Endpoints()[0]); err != nil {
+		return
+	} else if n, _ := fmt.Sscanf(status.Version, "3.%d.%d", &minor, &patch); n < 2 {
+		return
+	}
+	if minor < 4 || minor == 4 && patch < 31 || minor == 5 && patch < 13 {
+		log.Warn("this etcd can let an old leader revoke live leases: upgrade to 3.5.13, 3.4.31 or later",
+			"version", fmt.Sprintf("3.%d.%d", minor, patch))
+	}
+}

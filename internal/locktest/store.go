@@ -1,0 +1,507 @@
+package locktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
+)
+
+// storeRows are what a Store promises to all primitives alike.
+var storeRows = []row{
+	{"StoreKeepsQueuesApart", "a lock on /a that blocks /a/b, or is blocked by it, is another lock than it was asked for", func(s *scene) {
+		one, two := s.client(), s.client()
+		var held []*farsync.Lease
+		for _, path := range []string{s.path + "/b", s.path, s.path + "b", s.path + "/b/exclusive-1"} {
+			held = append(held, s.take(farsync.NewMutex(one, path).TryLock))
+			_, err := farsync.NewMutex(two, path).TryLock(s.ctx())
+			require.ErrorIs(s, err, farsync.ErrLocked, path)
+			require.Equal(s, held[len(held)-1].Token().Revision(), s.untilAt(two, path, 1)[0].Revision)
+		}
+		for _, lease := range held {
+			s.release(lease)
+		}
+	}},
+	{"StoreRevisionsIncrease", "a resource that checks tokens refuses a holder whose token went back", func(s *scene) {
+		one, two := s.client(), s.client()
+		var last farsync.Token
+		for i := range 6 { // the queue is empty in between, and must not begin to count anew
+			lease := s.lock(s.mutex([]*farsync.Store{one, two}[i%2]))
+			require.Greater(s, lease.Token().Revision(), last.Revision())
+			last = lease.Token()
+			s.release(lease)
+			s.until(one, 0)
+		}
+	}},
+	{"StoreRemovesOnlyItsOwn", "to remove another's entry is to hand out the lock twice", func(s *scene) {
+		one := s.client()
+		sem := s.semaphore(one, 3)
+		leases := []*farsync.Lease{s.take(units(sem, 1)), s.take(units(sem, 1)), s.take(units(sem, 1))}
+		s.release(leases[1])
+		list := s.until(one, 2)
+		require.Equal(s, leases[0].Token().Revision(), list[0].Revision)
+		require.Equal(s, leases[2].Token().Revision(), list[1].Revision)
+		s.release(leases[2])
+		s.release(leases[0])
+	}},
+	{"StoreLeavesNothingOfCancelledCalls", "an entry that nobody knows of blocks everybody for as long as the session lives",
+		func(s *scene) {
+			one, two := s.client(), s.client()
+			cause := errors.New("enough")
+			for range 20 {
+				ctx, cancel := context.WithCancelCause(s.ctx())
+				done := make(chan error, 1)
+				mu := s.mutex(one)
+				go func() {
+					lease, err := mu.Lock(ctx)
+					if err == nil {
+						err = lease.Release()
+					}
+					done <- err
+				}()
+				cancel(cause)
+				if err := <-done; err != nil {
+					require.ErrorIs(s, err, context.Canceled)
+					require.ErrorIs(s, err, cause)
+				}
+			}
+			s.until(two, 0)
+			s.release(s.take(s.mutex(one).TryLock))
+		}},
+	{"StoreRefusesAnEndedContext", "a caller that has given up gets its goroutine back, and has asked for nothing", func(s *scene) {
+		one, two := s.client(), s.client()
+		holder := s.lock(s.mutex(two))
+		for name, call := range s.calls(one) {
+			require.ErrorIs(s, call(canceled()), context.Canceled, name)
+		}
+		require.Len(s, s.until(two, 1), 1)
+		s.release(holder)
+		s.until(two, 0)
+	}},
+	{"StoreWaitersAreOnTheirOwn", "one who gives up takes no other's wake-up along, and one event is for all who wait", func(s *scene) {
+		one, two := s.client(), s.client()
+		writer := s.take(s.rw(two).Lock)
+		var readers []*locking
+		for i := range 20 { // each with a place of its own
+			readers = append(readers, s.locking(s.rw(one).RLock))
+			s.until(two, 2+i)
+		}
+		readers[7].cancel()
+		<-readers[7].done
+		require.ErrorIs(s, readers[7].err, context.Canceled)
+		for i, r := range readers {
+			if i != 7 {
+				r.waits()
+			}
+		}
+		s.release(writer)
+		for i, r := range readers {
+			if i != 7 {
+				s.release(r.got())
+			}
+		}
+		s.until(two, 0)
+	}},
+	{"StoreRenews", "a holder that is well keeps its lock", func(s *scene) {
+		one, two := s.client(), s.client()
+		lease := s.lock(s.mutex(one))
+		first := lease.Deadline()
+		require.True(s, first.After(time.Now()))
+		timer := time.NewTimer(time.Until(first) + time.Until(first)/2)
+		defer timer.Stop()
+		select {
+		case <-lease.Done():
+		case <-timer.C:
+		}
+		require.NoError(s, lease.Err())
+		require.True(s, lease.Deadline().After(first))
+		require.Equal(s, farsync.Connected, one.State())
+		require.Equal(s, lease.Token().Revision(), s.until(two, 1)[0].Revision)
+		s.release(lease)
+	}},
+	{"StoreReplacesALostSession", "a holder is told that it holds no more, and its Store goes on", func(s *scene) {
+		one, two := s.client(), s.client()
+		lease := s.lock(s.mutex(one))
+		s.Expire(s.T, one)
+		<-lease.Done()
+		require.ErrorIs(s, lease.Err(), farsync.ErrLost)
+		require.NotErrorIs(s, lease.Err(), farsync.ErrClosed)
+		s.until(two, 0)
+		again := s.lock(s.mutex(one))
+		require.Equal(s, farsync.Connected, one.State())
+		require.Greater(s, again.Token().Revision(), lease.Token().Revision())
+		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
+		require.NoError(s, again.Err())
+		require.Equal(s, again.Token().Revision(), s.until(two, 1)[0].Revision)
+		s.release(again)
+	}},
+	{"StoreJoinsInTheNextSession", "it may not know that the session is over: nothing may be held under the dead one", func(s *scene) {
+		one, two := s.client(), s.client()
+		old := farsync.NewMutex(one, s.path+"-old")
+		lease := s.lock(old)
+		s.Expire(s.T, one)
+		next := s.lock(s.mutex(one))
+		<-lease.Done()
+		require.NoError(s, next.Err())
+		require.Equal(s, next.Token().Revision(), s.until(two, 1)[0].Revision)
+		s.untilAt(two, s.path+"-old", 0)
+		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
+		s.release(next)
+	}},
+	{"StoreLosesItsOwnSessionOnly", "the loss of one client's session is nothing to the others", func(s *scene) {
+		one, two := s.client(), s.client()
+		first := s.lock(s.mutex(one))
+		other := s.lock(farsync.NewMutex(two, s.path+"-other"))
+		behind := s.locking(s.mutex(two).Lock)
+		s.until(two, 2)
+		s.Expire(s.T, one)
+		<-first.Done()
+		s.release(behind.got())
+		require.NoError(s, other.Err())
+		s.release(other)
+		require.ErrorIs(s, first.Release(), farsync.ErrLost)
+	}},
+	{"StoreReleasesAnExpiredLease", "a release after the loss of the session must not wait for anybody", func(s *scene) {
+		one, two := s.client(), s.client()
+		first, second := s.lock(s.mutex(one)), s.lock(farsync.NewMutex(one, s.path+"-other"))
+		s.Expire(s.T, one)
+		s.until(two, 0)
+		// The Store may know, or see that the entry is gone; or a connection may break on it, and it cannot tell.
+		if err := first.Release(); err != nil {
+			require.ErrorIs(s, err, farsync.ErrLost)
+		}
+		<-second.Done()
+		require.ErrorIs(s, second.Release(), farsync.ErrLost)
+	}},
+	{"StoreCloseEndsCalls", "a Close that waits for those who wait for the lock never returns", func(s *scene) {
+		one, two := s.client(), s.client()
+		holder := s.lock(s.mutex(two))
+		waiting := s.locking(s.mutex(one).Lock)
+		list := s.until(two, 2)
+		require.Equal(s, driver.Exclusive, list[1].Kind)
+		lease := s.lock(farsync.NewMutex(one, s.path+"-held"))
+		lease.Asked()
+		var calls errgroup.Group
+		for name, call := range s.calls(one) {
+			calls.Go(func() error {
+				for {
+					if err := call(s.ctx()); err != nil && !errors.Is(err, farsync.ErrLocked) {
+						if !errors.Is(err, farsync.ErrClosed) || errors.Is(err, farsync.ErrLost) {
+							return errors.Join(errors.New(name), err)
+						}
+						return nil
+					}
+				}
+			})
+		}
+		require.NoError(s, one.Close())
+		<-waiting.done
+		require.ErrorIs(s, waiting.err, farsync.ErrClosed)
+		require.NoError(s, calls.Wait())
+		require.ErrorIs(s, lease.Err(), farsync.ErrClosed)
+		require.NotErrorIs(s, lease.Err(), farsync.ErrLost)
+		s.release(holder)
+		s.until(two, 0)
+	}},
+	{"StoreClosedRefuses", "the caller can tell a Store that was closed from a service that is down", func(s *scene) {
+		one := s.client()
+		lease := s.lock(s.mutex(one))
+		require.NoError(s, one.Close())
+		require.NoError(s, one.Close())
+		for name, call := range s.calls(one) {
+			require.ErrorIs(s, call(s.ctx()), farsync.ErrClosed, name)
+		}
+		require.ErrorIs(s, lease.Release(), farsync.ErrClosed)
+	}},
+	{"StoreKeepsValues", "what an entry says has to come out as it went in, in other processes", func(s *scene) {
+		one, two := s.client(), s.client()
+		e := s.election(one)
+		long := bytes.Repeat([]byte("x"), 64<<10)
+		for _, value := range [][]byte{[]byte("who \x00 é /\n="), {}, long} {
+			lease := s.take(func(ctx context.Context) (*farsync.Lease, error) { return e.Campaign(ctx, value) })
+			list := s.until(two, 1)
+			require.Equal(s, driver.Candidate, list[0].Kind)
+			require.True(s, bytes.Equal(value, list[0].Value))
+			if !list[0].Since.IsZero() { // etcd keeps the value of a candidate and nothing else
+				require.WithinDuration(s, time.Now(), list[0].Since, time.Hour)
+			}
+			_, err := e.Campaign(s.ctx(), append(long, 'x'))
+			require.Error(s, err, "one byte too many")
+			require.NotErrorIs(s, err, context.DeadlineExceeded)
+			require.Error(s, e.Proclaim(s.ctx(), lease, append(long, 'x')))
+			require.NoError(s, lease.Err())
+			require.True(s, bytes.Equal(value, s.until(two, 1)[0].Value))
+			s.release(lease)
+		}
+	}},
+	{"StoreChangesNothingOfALostSession", "a leader whose session is over must not speak as one", func(s *scene) {
+		one, two := s.client(), s.client()
+		e := s.election(one)
+		lease := s.take(campaign(e, "one"))
+		s.Expire(s.T, one)
+		s.until(two, 0)
+		// The Store may know, or see that the entry is gone; or a connection may break on it, and it cannot tell.
+		if err := e.Proclaim(s.ctx(), lease, []byte("two")); !errors.Is(err, farsync.ErrUnknown) {
+			require.ErrorIs(s, err, farsync.ErrLost)
+		}
+		s.until(two, 0)
+		<-lease.Done()
+		require.ErrorIs(s, e.Proclaim(s.ctx(), lease, []byte("three")), farsync.ErrLost)
+		s.until(two, 0)
+		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
+	}},
+}
+
+// calls returns calls that ask the service, on queues of which that of the scene is held by an Exclusive elsewhere or by
+// nobody. None of them leaves anything, and none waits long for another.
+func (s *scene) calls(store *farsync.Store) map[string]func(context.Context) error {
+	released := func(get func(context.Context) (*farsync.Lease, error)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			lease, err := get(ctx)
+			if err != nil {
+				return err
+			}
+			return lease.Release()
+		}
+	}
+	free := func(kind string) string { return s.path + "-" + kind }
+	sem, e := farsync.NewSemaphore(store, free("permit"), 3), farsync.NewElection(store, free("candidate"))
+	return map[string]func(context.Context) error{
+		"Lock":                        released(farsync.NewMutex(store, free("exclusive")).Lock),
+		"TryLock":                     released(s.mutex(store).TryLock),
+		"RLock":                       released(farsync.NewRWMutex(store, free("read")).RLock),
+		"Acquire":                     released(units(sem, 2)),
+		"TryAcquire":                  released(func(ctx context.Context) (*farsync.Lease, error) { return sem.TryAcquire(ctx, 1) }),
+		"Resize":                      func(ctx context.Context) error { return sem.Resize(ctx, 3) },
+		"Campaign":                    released(campaign(e, "value")),
+		"Leader":                      func(ctx context.Context) error { _, err := e.Leader(ctx); return known(err) },
+		"Participants":                func(ctx context.Context) error { _, err := s.mutex(store).Participants(ctx); return err },
+		"Participants of a semaphore": func(ctx context.Context) error { _, err := sem.Participants(ctx); return err },
+		"Ask":                         func(ctx context.Context) error { return s.mutex(store).Ask(ctx) },
+		"Observe": func(ctx context.Context) (last error) {
+			for _, last = range e.Observe(ctx) {
+				if known(last) == nil {
+					return nil
+				}
+			}
+			return last
+		},
+	}
+}
+
+// known is nil for the answer that nobody leads.
+func known(err error) error {
+	if errors.Is(err, farsync.ErrNoLeader) {
+		return nil
+	}
+	return err
+}
+
+// sizeRows are about the size of a semaphore, which the service keeps.
+var sizeRows = []row{
+	{"SizeIsDeclaredByUse", "the size is kept where all who use it see it", func(s *scene) {
+		one, two := s.client(), s.client()
+		_, err := s.semaphore(one, 5).Acquire(s.ctx(), 6)
+		require.ErrorIs(s, err, farsync.ErrTooLarge, "also by the first")
+		s.until(two, 0)
+		lease := s.take(units(s.semaphore(one, 5), 2))
+		s.sizeIs(two, 5, 5)
+		_, err = s.semaphore(two, 7).Acquire(s.ctx(), 1)
+		require.ErrorIs(s, err, farsync.ErrSize)
+		s.sizeIs(two, 5, 5)
+		s.until(two, 1)
+		require.ErrorIs(s, s.semaphore(two, 7).Resize(s.ctx(), 9), farsync.ErrSize)
+		s.sizeIs(two, 5, 5)
+		s.release(lease)
+		s.sizeIs(two, 5, 5)
+		lease = s.take(units(s.semaphore(two, 7), 7))
+		s.sizeIs(one, 7, 7)
+		s.release(lease)
+	}},
+	{"SizeDeclaredAnewByAll", "after a deployment all come at once, and none of them uses the old size", func(s *scene) {
+		one, two := s.client(), s.client()
+		for _, size := range []int64{5, 7, 3} {
+			ctx := s.ctx()
+			var held atomic.Int64
+			var g errgroup.Group
+			for i := range 8 {
+				sem := s.semaphore([]*farsync.Store{one, two}[i%2], size)
+				g.Go(func() error {
+					lease, err := sem.Acquire(ctx, 1)
+					if err != nil {
+						return err
+					}
+					if now := held.Add(1); now > size {
+						s.Errorf("%d units of %d are held", now, size)
+					}
+					_ = pause.For(ctx, time.Millisecond)
+					held.Add(-1)
+					return lease.Release()
+				})
+			}
+			require.NoError(s, g.Wait())
+			s.sizeIs(one, size, size)
+			s.until(one, 0)
+			s.until(two, 0)
+		}
+	}},
+	{"SizeIsSetBeforeUse", "an administrator may be there before those who use it", func(s *scene) {
+		one, two := s.client(), s.client()
+		require.NoError(s, s.semaphore(one, 5).Resize(s.ctx(), 8))
+		s.sizeIs(two, 5, 8)
+		s.release(s.take(units(s.semaphore(two, 5), 8)))
+		s.sizeIs(one, 5, 8)
+	}},
+	{"SizeIsSetAgain", "the same size once more is no change of what is declared", func(s *scene) {
+		one := s.client()
+		lease := s.take(units(s.semaphore(one, 5), 1))
+		for _, size := range []int64{9, 9, 5, 1} {
+			require.NoError(s, s.semaphore(one, 5).Resize(s.ctx(), size))
+			s.sizeIs(one, 5, size)
+		}
+		s.release(lease)
+	}},
+	{"SizeLoweredCountsForThoseBehind", "those who hold go on, and those who come wait until there is room", func(s *scene) {
+		one, two := s.client(), s.client()
+		first, second := s.take(units(s.semaphore(one, 5), 3)), s.take(units(s.semaphore(two, 5), 2))
+		require.NoError(s, s.semaphore(two, 5).Resize(s.ctx(), 2))
+		require.NoError(s, first.Err())
+		third := s.locking(units(s.semaphore(one, 5), 1))
+		s.until(two, 3)
+		s.release(first)
+		s.until(two, 2)
+		third.waits()
+		s.release(second)
+		s.release(third.got())
+		s.until(two, 0)
+	}},
+}
+
+// sizeIs makes sure that a semaphore that is declared with that size has so many units.
+func (s *scene) sizeIs(store *farsync.Store, declared, current int64) {
+	s.Helper()
+	sem := s.semaphore(store, declared)
+	_, err := sem.TryAcquire(s.ctx(), current+1)
+	require.ErrorIs(s, err, farsync.ErrTooLarge)
+	if lease, err := sem.TryAcquire(s.ctx(), current); err == nil {
+		s.release(lease)
+	} else {
+		require.ErrorIs(s, err, farsync.ErrLocked)
+	}
+}
+
+// changeRows are about an entry that is changed in its place, and about words that are left with it.
+var changeRows = []row{
+	{"RWDowngradedGoesWithItsSession", "a reader that was a writer must not outlive its process", func(s *scene) {
+		one, two := s.client(), s.client()
+		rw := s.rw(one)
+		lease := s.take(rw.Lock)
+		require.NoError(s, rw.Downgrade(s.ctx(), lease))
+		writer := s.locking(s.rw(two).Lock)
+		s.until(two, 2)
+		writer.waits()
+		s.Expire(s.T, one)
+		s.release(writer.got())
+		<-lease.Done()
+		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
+		s.until(two, 0)
+	}},
+	{"RWReadersWaitForStrangers", "what another program asks for is not known, so it counts as exclusive", func(s *scene) {
+		one := s.client()
+		foreign := s.Foreign(s.T, s.path)
+		_, err := s.rw(one).TryRLock(s.ctx())
+		require.ErrorIs(s, err, farsync.ErrLocked)
+		reader := s.locking(s.rw(one).RLock)
+		s.until(one, 2)
+		reader.waits()
+		s.Delete(s.T, foreign)
+		s.release(reader.got())
+	}},
+	{"AskIsNoChange", "to be asked for it is not to have given it up, nor to have become a reader", func(s *scene) {
+		one, two := s.client(), s.client()
+		rw := s.rw(one)
+		lease := s.take(rw.Lock)
+		reader := s.locking(s.rw(two).RLock)
+		before := s.until(two, 2)
+		require.NoError(s, s.rw(two).Ask(s.ctx()))
+		require.NoError(s, s.rw(two).Ask(s.ctx()), "more than once")
+		s.asked(lease)
+		require.NoError(s, lease.Err())
+		reader.waits()
+		after := s.until(two, 2)
+		for i := range before {
+			require.Equal(s, before[i].Revision, after[i].Revision)
+			require.Equal(s, before[i].Kind, after[i].Kind)
+		}
+		require.NoError(s, rw.Downgrade(s.ctx(), lease), "a writer that was asked can still turn into a reader")
+		s.release(reader.got())
+		require.NoError(s, s.rw(two).Ask(s.ctx()), "and be asked again")
+		s.release(lease)
+		s.until(two, 0)
+	}},
+	{"AskOfOnesOwnStore", "a process may ask itself", func(s *scene) {
+		one := s.client()
+		lease := s.lock(s.mutex(one))
+		s.notAsked(lease)
+		require.NoError(s, s.mutex(one).Ask(s.ctx()))
+		s.asked(lease)
+		s.release(lease)
+		next := s.lock(s.mutex(one))
+		s.notAsked(next)
+		s.release(next)
+	}},
+	{"AskedOfARemovedEntry", "a listener must not hang on what is gone", func(s *scene) {
+		one := s.client()
+		lease := s.lock(s.mutex(one))
+		s.notAsked(lease)
+		s.Delete(s.T, s.until(one, 1)[0])
+		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
+		s.notAsked(lease)
+	}},
+	{"ElectionObservesStrangers", "another program's candidate is one, too", func(s *scene) {
+		one := s.client()
+		sights, _ := s.observing(s.election(one))
+		s.see(sights, "")
+		foreign := s.Foreign(s.T, s.path)
+		leader := s.seeAny(sights)
+		require.NotZero(s, leader.Token)
+		s.Delete(s.T, foreign)
+		s.see(sights, "")
+	}},
+	{"ElectionObservesTheLastState", "between a look at a queue that is empty and the wait it may be filled, and the other way round", func(s *scene) {
+		one, two := s.client(), s.client()
+		e := s.election(one)
+		for range 20 {
+			sights, stop := s.observing(s.election(two))
+			lease := s.take(campaign(e, "one"))
+			require.Equal(s, lease.Token(), s.see(sights, "one").Token)
+			s.release(lease)
+			s.see(sights, "")
+			stop()
+		}
+	}},
+}
+
+// seeAny waits until some leader is seen.
+func (s *scene) seeAny(sights <-chan sight) farsync.Leader {
+	s.Helper()
+	ctx := s.ctx()
+	for {
+		select {
+		case now := <-sights:
+			if now.err == nil {
+				return now.leader
+			}
+		case <-ctx.Done():
+			require.FailNow(s, "nobody was seen")
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
+)
+
+const (
+	// A request that may be sent again is, after a random part of a time that doubles from retryFirst to retryMost.
+	retryFirst = 20 * time.Millisecond
+	retryMost  = time.Second
+	// firstAttempt bounds the wait for the first answer, where a sixth of the TTL is longer. Each attempt that is not
+	// answered in time doubles the bound, up to a third of the TTL: a connection whose other end is silent costs a second, not the
+	// TTL, and a slow service is given time in the end.
+	firstAttempt = time.Second
+)
+
+// A fate is what is known of a request after all its attempts.
+type fate uint8
+
+const (
+	// unknown means that the request was carried out or not, or may be carried out later. It is the zero value, so that no
+	// path forgets it.
+	unknown fate = iota
+	// done means that it was carried out and answered.
+	done
+	// not means that it was not carried out and will not be.
+	not
+)
+
+// A verdict is how a request ended.
+type verdict struct {
+	fate fate
+	// err is nil if and only if fate is done. Otherwise it is what the service said, or the last trouble on the way.
+	err error
+	// again is true if an attempt before the last may have been carried out, or may be carried out later.
+	again bool
+	// silent is true if, when ctx ended, the service had not answered for as long as an answer may take.
+	silent bool
+}
+
+// errAgain ends an attempt that was not carried out because things have changed. The next attempt may be.
+var errAgain = errors.New("it has changed meanwhile")
+
+// try sends a request, attempt by attempt, until it is answered, refused, or ctx ends, which must end with the session.
+//
+// This is the one place that decides what an outcome means for the request as a whole. A refusal speaks for its own
+// attempt alone: after an attempt of unknown outcome it proves nothing about that one, so the fate is unknown. The same
+// goes for the end of the session: what was carried out before has gone with it, and the caller looks at the session.
+func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Context, attempt int) error) verdict {
+	var v verdict
+	most := in.ttl / 3
+	patience := min(most, firstAttempt)
+	limit := min(most/2, firstAttempt) // so that a Release, which takes a third of the TTL at most, has two
+	var silentSince time.Time          // when the first attempt without an answer was sent; a connection that breaks is no answer
+	for n, delay := 0, retryFirst; ; n, delay = n+1, min(2*delay, retryMost) {
+		attempt, cancel := context.WithTimeout(ctx, limit)
+		sent := time.Now()
+		err := send(attempt, n)
+		unanswered := attempt.Err() != nil
+		cancel()
+		if err == nil {
+			return verdict{fate: done, again: v.again}
+		}
+		switch s.outcome(in, err) {
+		case driver.Refused:
+			v.err = err
+			if !v.again {
+				v.fate = not
+			}
+			return v
+		case driver.NotDone:
+		default:
+			v.again = true
+		}
+		if errors.Is(err, errAgain) {
+			silentSince = time.Time{}
+		} else if silentSince.IsZero() {
+			silentSince = sent
+		}
+		if ctx.Err() == nil && unanswered {
+			err = fmt.Errorf("%w within %v", errNoAnswer, limit)
+			limit = min(2*limit, most)
+		}
+		if v.err == nil || ctx.Err() == nil {
+			v.err = err
+		}
+		if ctx.Err() != nil || pause.For(ctx, delay/2+rand.N(delay/2)) != nil {
+			v.silent = !silentSince.IsZero() && time.Since(silentSince) >= patience
+			if !v.again {
+				v.fate = not
+			}
+			return v
+		}
+	}
+}
+
+// outcome is that of the driver. An error that ends the session, or the Store, does so here.
+func (s *Store) outcome(in *session, err error) driver.Outcome {
+	switch {
+	case errors.Is(err, errAgain):
+		return driver.NotDone
+	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrConflict), errors.Is(err, errors.ErrUnsupported):
+		return driver.Refused // an answer, and a definite one
+	}
+	outcome := s.service.Outcome(err)
+	if outcome == driver.Closed && in.err() != nil {
+		outcome = driver.Expired // the driver may have closed a client of its own with the session
+	}
+	switch outcome {
+	case driver.Expired:
+		in.fail(fmt.Errorf("%w: %w", errExpired, err))
+	case driver.Closed:
+		s.stop(fmt.Errorf("%w: %w", ErrClosed, err))
+	}
+	return outcome
+}
+
+// failure is the error of a call that ended with v: ErrClosed if the Store was closed, that of a ctx that has ended if the caller's ctx
+// has ended, and otherwise what the service said.
+func (s *Store) failure(ctx context.Context, v verdict) error {
+	switch {
+	case s.life.Err() != nil:
+		return context.Cause(s.life)
+	case ctx.Err() != nil:
+		return gaveUp(ctx, v.err, v.silent || s.State() != Connected)
+	default:
+		return v.err
+	}
+}
+
+// inSession calls f in a session that is alive, under a context that ends with it, and again in the next if the session
+// ends before f has succeeded. It is for what leaves nothing behind but what goes with its session.
+func (s *Store) inSession(ctx context.Context, f func(ctx context.Context, in *session) verdict) error {
+	for {
+		in, err := s.session(ctx)
+		if err != nil {
+			return err
+		}
+		bound, cancel := in.bind(ctx)
+		v := f(bound, in)
+		cancel()
+		switch {
+		case v.fate == done:
+			return nil
+		case ctx.Err() != nil || s.life.Err() != nil || in.err() == nil:
+			return s.failure(ctx, v)
+		}
+	}
+}

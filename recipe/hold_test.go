@@ -1,0 +1,65 @@
+package recipe_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
+)
+
+// The last hold has been released, and the removal is under way: nothing is left to enter again.
+func TestAgainWhileTheGrantIsGivenUp(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.open(), w.open()
+		first := w.granted(w.startGate(newGate(a)))
+		w.SetFault(faults(storetest.Delete, 1, storetest.Delay(time.Second)))
+		released := make(chan error, 1)
+		go func() { released <- first.hold.Release() }()
+		w.settle()
+		again, err := first.hold.Again()
+		require.Equal(w, recipe.ErrReleased, err)
+		require.Nil(w, again)
+		require.NoError(w, <-released)
+		w.release(w.granted(w.start(b)))
+	})
+}
+
+// A Proclaim after one of unknown outcome finds the value that it wants. The other may still come, and must not count.
+func TestLateProclaimAfterTheSameValue(t *testing.T) {
+	for _, second := range []storetest.Fault{storetest.None, storetest.LoseRequest, storetest.LoseReply, storetest.Late(1)} {
+		inBubble(t, func(w *world) {
+			a := w.open()
+			leader := w.granted(w.startFor(a, recipe.Request{
+				Queue: queue, Kind: driver.Candidate, Units: 1, Value: []byte("this"),
+			}))
+			w.SetFault(plan(storetest.Replace, storetest.Late(10), second))
+			ctx, cancel := context.WithTimeout(w.Context(), time.Nanosecond)
+			defer cancel()
+			require.ErrorIs(w, leader.hold.Proclaim(ctx, []byte("that")), recipe.ErrUnknown)
+			require.NoError(w, leader.hold.Proclaim(w.Context(), []byte("this")))
+			w.busy(a, 20)
+			require.Equal(w, "this", string(w.Entries(queue)[0].Value))
+			w.release(leader)
+		})
+	}
+}
+
+// A hold whose entry was found to be gone is lost. It is in nobody's way, also before it is released.
+func TestTryAfterTheEntryWasFoundGone(t *testing.T) {
+	inBubble(t, func(w *world) {
+		g := recipe.NewGate(w.open(), recipe.Request{Queue: queue, Kind: driver.Write, Units: 1})
+		first := w.granted(w.startGate(g))
+		w.Delete(first.hold.Entries()[0].ID)
+		require.ErrorIs(w, first.hold.Downgrade(w.Context()), recipe.ErrLost)
+		second, err := g.TryAcquire(w.Context())
+		require.NoError(w, err)
+		require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)
+		require.NoError(w, second.Err())
+		require.NoError(w, second.Release())
+	})
+}

@@ -1,0 +1,135 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
+)
+
+const (
+	// After a lost session the next is opened after a random part of a time that doubles from reopenFirst to reopenMost.
+	reopenFirst = 50 * time.Millisecond
+	reopenMost  = 2 * time.Second
+)
+
+// keep renews the session, and replaces it when it is lost, until the Store is closed. It runs in one goroutine, which
+// Close joins.
+func (s *Store) keep(in *session) {
+	for {
+		s.announce(Connected)
+		s.log.Info("session open", "ttl", in.ttl)
+		s.renew(in)
+		s.use(nil)
+		if s.life.Err() != nil {
+			s.unended = s.revoke(in)
+			return
+		}
+		s.announce(Lost)
+		s.log.Warn("session lost", "cause", in.err())
+		// It must not be ended at the service: its holders may need the time that is left there to stop. In the background,
+		// for a client library may take long to close, and others wait for the next session.
+		if !s.background(in.Drop) { // the method of this session: in is about to be another
+			in.Drop()
+		}
+		next, ok := s.reopen()
+		if !ok {
+			return
+		}
+		in = next
+		s.use(in)
+	}
+}
+
+// renew renews the session every quarter of its TTL until it is over. A service that is slow has as long to answer. After a
+// renewal without an answer the next are tried soon, over other connections, with less patience: what is left of the
+// session is worth several attempts.
+func (s *Store) renew(in *session) {
+	every := in.ttl / 4
+	limit := every
+	for wait := every; s.idle(in, wait); {
+		err := s.renewOnce(in, limit)
+		if err == nil {
+			if s.announce(Connected) {
+				s.log.Info("session connected again")
+			}
+			wait, limit = every, every
+			continue
+		}
+		s.outcome(in, err)
+		if in.err() != nil {
+			return
+		}
+		s.suspend(in, err)
+		in.Reset()
+		wait, limit = min(in.ttl/20, time.Second), min(every, firstAttempt)
+	}
+}
+
+// renewOnce makes one attempt to renew the session. While it is not answered for longer than an answer may take, the Store
+// is Suspended.
+func (s *Store) renewOnce(in *session, limit time.Duration) error {
+	attempt, cancel := context.WithTimeout(in.life, limit)
+	defer cancel()
+	told := make(chan struct{})
+	overdue := time.AfterFunc(min(limit, firstAttempt), func() {
+		defer close(told)
+		if in.life.Err() == nil {
+			s.suspend(in, errNoAnswer)
+		}
+	})
+	err := in.Renew(attempt, in.toProve())
+	if !overdue.Stop() {
+		<-told // so that it does not come after what the answer says
+	}
+	return err
+}
+
+func (s *Store) suspend(in *session, why error) {
+	if s.announce(Suspended) {
+		s.log.Warn("session suspended", "error", why, "until", in.until())
+	}
+}
+
+// idle waits until the next renewal is due, and reports whether the session is still alive.
+func (s *Store) idle(in *session, wait time.Duration) bool {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-in.life.Done():
+	case <-in.Over():
+		// Ask for the reason. If there is none, the session is of no use all the same.
+		attempt, cancel := context.WithTimeout(in.life, firstAttempt)
+		err := in.Renew(attempt, nil)
+		cancel()
+		if err != nil {
+			s.outcome(in, err)
+		}
+		in.fail(errors.Join(errUnusable, err))
+	}
+	return in.err() == nil
+}
+
+// reopen tries until there is a session, or the Store is closed.
+func (s *Store) reopen() (*session, bool) {
+	for delay := reopenFirst; ; delay = min(2*delay, reopenMost) {
+		if pause.For(s.life, rand.N(delay)) != nil {
+			return nil, false
+		}
+		in, err := s.open(s.life, openMost)
+		if err == nil {
+			return in, true
+		}
+		if s.service.Outcome(err) == driver.Closed {
+			s.stop(fmt.Errorf("%w: %w", ErrClosed, err))
+		}
+		if s.life.Err() == nil {
+			s.log.Warn("no new session yet", "error", err)
+		}
+	}
+}

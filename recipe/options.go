@@ -1,0 +1,77 @@
+package recipe
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Options are those that every Store has. The zero value of each field is a good choice.
+type Options struct {
+	// TTL is how long the service keeps what this Store holds when it hears no more from it, from 1 second to 1 day. The
+	// service may round it, and what it grants counts. The default is 10 seconds.
+	//
+	// A short TTL frees the locks of a dead process sooner. A long one survives longer interruptions.
+	TTL time.Duration
+	// Holder is what others see of this Store: at most 1024 bytes of printable text. The default is the host name and the
+	// process ID. It is not a place for secrets.
+	Holder string
+	// Name identifies the Store in a MultiMutex whose members are on several Stores. It must be the same in all
+	// processes.
+	Name string
+	// Logger receives what happens to the session and to cleanup. Nothing is logged if it is nil.
+	Logger *slog.Logger
+	// OnState is called when the State of the Store changes, in order, from one goroutine. Close waits for it to return.
+	OnState func(State)
+}
+
+const (
+	defaultTTL = 10 * time.Second
+	leastTTL   = time.Second
+	mostTTL    = 24 * time.Hour
+	maxHolder  = 1024 // generous for what people read in a list
+)
+
+// resolve returns the options with their defaults, or an error that names the option that is not valid.
+func (o Options) resolve() (Options, error) {
+	switch {
+	case o.TTL == 0:
+		o.TTL = defaultTTL
+	case o.TTL < leastTTL || o.TTL > mostTTL:
+		return o, fmt.Errorf("option TTL %v is out of range (%v to %v)", o.TTL, leastTTL, mostTTL)
+	}
+	if o.Holder == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		o.Holder = fmt.Sprintf("%s pid %d", host, os.Getpid())
+	}
+	if err := checkHolder(o.Holder); err != nil {
+		return o, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+// checkHolder refuses what cannot be shown in a line.
+func checkHolder(holder string) error {
+	if len(holder) > maxHolder {
+		return fmt.Errorf("option Holder has %d bytes, %d are allowed", len(holder), maxHolder)
+	}
+	if !utf8.ValidString(holder) {
+		return errors.New("option Holder is not valid UTF-8")
+	}
+	for _, c := range holder {
+		if !unicode.IsPrint(c) {
+			return errors.New("option Holder has a character that is not printable")
+		}
+	}
+	return nil
+}

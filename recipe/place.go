@@ -1,0 +1,232 @@
+package recipe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
+)
+
+// A place is an entry of this Store in a queue, and the session it lives in. It is never changed: what is replaced in its
+// place is another place.
+type place struct {
+	entry driver.Entry
+	in    *session
+	// made is the entry as it was asked for. If doubtful, an attempt to create it may be carried out late, after the entry
+	// was removed.
+	made     driver.Entry
+	doubtful bool
+}
+
+// join creates an entry at the tail of its queue, and returns its place with what it has to wait for. On error nothing
+// stays that outlives the session: the removal of what may have been created has begun. If the session ends on the way,
+// join goes on in the next. ErrGone and errNotAlone mean that the caller may join again.
+func (s *Store) join(ctx context.Context, r Request) (p *place, on []driver.Target, err error) {
+	err = s.inSession(ctx, func(ctx context.Context, in *session) (v verdict) {
+		p, on, v = s.joinIn(ctx, in, r)
+		return v
+	})
+	return p, on, err
+}
+
+func (s *Store) joinIn(ctx context.Context, in *session, r Request) (*place, []driver.Target, verdict) {
+	e := driver.Entry{
+		Queue: r.Queue, ID: in.NewID(r.Queue, r.Kind, r.Units), Kind: r.Kind, Units: r.Units,
+		Value: r.Value, Since: time.Now(),
+	}
+	if e.Value == nil {
+		e.Value = []byte(s.options.Holder)
+	}
+	p := &place{entry: e, in: in, made: e}
+	var v driver.View
+	got := s.try(ctx, in, func(ctx context.Context, attempt int) (err error) {
+		v, err = in.Create(ctx, e, attempt)
+		return err
+	})
+	p.doubtful = got.again || v.Resent
+	if got.fate != done {
+		if got.fate == unknown {
+			s.removeInBackground(p)
+		}
+		return nil, nil, got
+	}
+	p.entry.ID, p.entry.Revision, p.entry.Version = v.Self.ID, v.Self.Revision, v.Self.Version
+	var on []driver.Target
+	if v.All {
+		on, got = s.decide(ctx, p, r, driver.Register{}, v)
+	} else {
+		on, got = s.look(ctx, p, r, driver.Register{})
+	}
+	if got.fate != done {
+		s.removeInBackground(p)
+		return nil, nil, got
+	}
+	return p, on, got
+}
+
+// remove deletes the entry of p. Nil means that it was removed, or that its session ended first and it goes with that.
+// ErrGone means that it had gone before, and that no attempt of this call can have removed it. On any other error removal
+// continues in the background.
+func (s *Store) remove(ctx context.Context, p *place) error {
+	p.in.hold(p.entry, false)
+	if over := p.in.gone(); over != nil {
+		return over
+	}
+	bound, cancel := p.in.bind(ctx)
+	defer cancel()
+	found, v := s.deleteEntry(bound, p)
+	switch {
+	case v.fate == done && (found || v.again):
+		return nil
+	case v.fate == done:
+		return driver.ErrGone
+	case s.life.Err() != nil:
+		return context.Cause(s.life)
+	case p.in.err() != nil:
+		return nil
+	default:
+		s.removeInBackground(p)
+		return s.failure(ctx, v)
+	}
+}
+
+// deleteEntry removes p's entry. Once that is confirmed, a late attempt that creates it again is looked for.
+func (s *Store) deleteEntry(ctx context.Context, p *place) (found bool, v verdict) {
+	resent := false
+	v = s.try(ctx, p.in, func(ctx context.Context, _ int) error {
+		shown, there, err := p.in.Delete(ctx, p.entry, nil)
+		found, resent = there, shown.Resent
+		return err
+	})
+	v.again = v.again || resent
+	if v.fate == done && p.doubtful {
+		s.doubt(p)
+	}
+	return found, v
+}
+
+// removeInBackground removes the entry of p until that is confirmed, or its session is over: the entry goes with it. A
+// refusal does not end it, for a permission may be given back. It does not wait.
+func (s *Store) removeInBackground(p *place) {
+	p.in.hold(p.entry, false)
+	s.background(func() {
+		logged := false
+		for delay := retryFirst; ; delay = min(2*delay, p.in.ttl/3) {
+			_, v := s.deleteEntry(p.in.life, p)
+			if v.fate == done || p.in.err() != nil {
+				return
+			}
+			if !logged {
+				logged = true
+				s.log.Error("entry not removed: trying again until the session ends", "entry", p.entry.ID, "error", v.err)
+			}
+			if pause.For(p.in.life, delay) != nil {
+				return
+			}
+		}
+	})
+}
+
+// doubt looks, from now on until the session is over, for an entry that a late attempt to create p's may still make. A
+// request that was given up may wait in the network or in a server's queue for any time; an entry made by it would block
+// its queue for as long as the session lives.
+func (s *Store) doubt(p *place) {
+	if p.in.suspect(p.made) {
+		s.background(func() { s.sweep(p.in) })
+	}
+}
+
+// sweep compares what the session owns with its suspects, at once and then ever more slowly, and removes what came late.
+// There is one sweep a session, and only if it has suspects.
+func (s *Store) sweep(in *session) {
+	for delay := retryFirst; ; {
+		select {
+		case <-in.doubt:
+			delay = retryFirst
+		default:
+		}
+		if pause.For(in.life, delay) != nil {
+			return
+		}
+		delay = min(2*delay, in.ttl/3)
+		var owned []driver.Entry
+		v := s.try(in.life, in, func(ctx context.Context, _ int) (err error) {
+			owned, err = in.Owned(ctx, in.suspected())
+			return err
+		})
+		if v.fate != done {
+			s.log.Debug("late entries not looked for", "error", v.err)
+		}
+		for _, e := range owned {
+			if in.isSuspect(e) {
+				late := &place{entry: e, in: in, made: e}
+				if _, v := s.deleteEntry(in.life, late); v.fate == done {
+					s.log.Info("late entry removed", "entry", e.ID)
+				}
+			}
+		}
+	}
+}
+
+// replace gives the entry of p another kind, another value, or both, and returns the place as it is then. ErrGone means
+// that the entry is gone, ErrUnknown that the service did not say whether the change was made, or will be.
+//
+// Every attempt replaces one version of the entry, so an attempt that is carried out late, after another, changes
+// nothing. After an attempt of unknown outcome, and if read is true, the entry is read first. That it is found as it is to
+// be proves something only if it has changed since the last attempt: otherwise an older one that is late may still
+// replace it.
+func (s *Store) replace(ctx context.Context, p *place, k driver.Kind, value []byte, read bool) (*place, error) {
+	if err := checkValue(value); err != nil {
+		return nil, err
+	}
+	if over := p.in.gone(); over != nil {
+		return nil, over
+	}
+	bound, cancel := p.in.bind(ctx)
+	defer cancel()
+	from, to := p.entry, driver.Entry{}
+	tried := false // from is the version that an attempt was to replace
+	v := s.try(bound, p.in, func(ctx context.Context, attempt int) error {
+		if attempt > 0 || read {
+			now, err := p.in.Find(ctx, from)
+			if err != nil {
+				return err
+			}
+			changed := tried && now.Version != from.Version || now.Kind != from.Kind
+			if changed && now.Kind == k && (value == nil || bytes.Equal(now.Value, value)) {
+				to = now
+				return nil
+			}
+			from = now
+		}
+		tried = true
+		now, err := p.in.Replace(ctx, from, k, value)
+		if errors.Is(err, driver.ErrConflict) {
+			read = true
+			return fmt.Errorf("%w: %w", errAgain, err)
+		}
+		to = now
+		return err
+	})
+	switch over := p.in.gone(); {
+	case v.fate == done:
+		changed := *p
+		changed.entry.ID, changed.entry.Version, changed.entry.Kind = to.ID, to.Version, k
+		if value != nil {
+			changed.entry.Value = value
+		}
+		return &changed, nil
+	case errors.Is(v.err, driver.ErrGone):
+		return nil, driver.ErrGone
+	case over != nil:
+		return nil, over
+	case v.fate == not:
+		return nil, s.failure(ctx, v)
+	default:
+		return nil, fmt.Errorf("%w: %w", ErrUnknown, s.failure(ctx, v))
+	}
+}

@@ -1,0 +1,91 @@
+package recipe
+
+import "sync"
+
+// A State is how a Store stands with its service.
+type State uint8
+
+// The states of a Store.
+const (
+	// Connected means that the last renewal of the session was acknowledged.
+	Connected State = iota + 1
+	// Suspended means that a renewal is overdue. Leases are still held, until their deadline.
+	Suspended
+	// Lost means that the session is over, and with it every lease under it. Connected follows once there is a new one.
+	Lost
+)
+
+// String returns the state's name in lower case.
+func (s State) String() string {
+	switch s {
+	case Connected:
+		return "connected"
+	case Suspended:
+		return "suspended"
+	case Lost:
+		return "lost"
+	default:
+		return "unknown"
+	}
+}
+
+// An announcer calls a Store's state hook from a goroutine of its own, in order, so that a slow hook delays no renewal.
+// Repeats are left out.
+type announcer struct {
+	hook   func(State)
+	states chan State
+	done   sync.WaitGroup
+
+	mu   sync.Mutex
+	last State
+	over bool
+}
+
+// newAnnouncer returns an announcer for hook, which may be nil. stop must be called.
+func newAnnouncer(hook func(State)) *announcer {
+	a := &announcer{hook: hook, states: make(chan State, 64)}
+	if hook != nil {
+		a.done.Go(func() {
+			for state := range a.states {
+				hook(state)
+			}
+		})
+	}
+	return a
+}
+
+// announce reports whether state is news. It never waits: a hook that is 64 states behind misses some.
+func (a *announcer) announce(state State) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over || a.last == state {
+		return false
+	}
+	a.last = state
+	if a.hook != nil {
+		select {
+		case a.states <- state:
+		default:
+		}
+	}
+	return true
+}
+
+// state returns the last state that was announced.
+func (a *announcer) state() State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last
+}
+
+// stop returns when the hook has been told everything.
+func (a *announcer) stop() {
+	a.mu.Lock()
+	over := a.over
+	a.over = true
+	a.mu.Unlock()
+	if !over {
+		close(a.states)
+	}
+	a.done.Wait()
+}

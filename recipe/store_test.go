@@ -1,0 +1,160 @@
+//nolint:forbidigo // time is that of a bubble
+package recipe_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
+)
+
+func TestStateIsKnownAfterOpen(t *testing.T) {
+	inBubble(t, func(w *world) {
+		for range 100 {
+			s := w.Mem.Open(nil)
+			require.Equal(w, recipe.Connected, s.State())
+			require.NoError(w, s.Close())
+		}
+	})
+}
+
+var errHangsUp = errors.New("the client has hung up")
+
+// A hangup is a driver with a client for each session: calls of a session that was dropped find that client closed.
+type hangup struct{ driver.Service }
+
+func (h hangup) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	in, err := h.Service.Open(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	life, end := context.WithCancel(context.Background())
+	return &hangupSession{in, life, end}, nil
+}
+
+func (h hangup) Outcome(err error) driver.Outcome {
+	if errors.Is(err, errHangsUp) {
+		return driver.Closed
+	}
+	return h.Service.Outcome(err)
+}
+
+type hangupSession struct {
+	driver.Session
+	life context.Context // until it is dropped
+	end  context.CancelFunc
+}
+
+func (h *hangupSession) Drop() {
+	h.end()
+	h.Session.Drop()
+}
+
+func (h *hangupSession) Close(ctx context.Context) error {
+	h.end()
+	return h.Session.Close(ctx)
+}
+
+func (h *hangupSession) Watch(ctx context.Context, e driver.Entry, on []driver.Target) (*driver.View, error) {
+	bound, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(h.life, cancel)()
+	defer cancel()
+	proof, err := h.Session.Watch(bound, e, on)
+	if h.life.Err() != nil {
+		return nil, errHangsUp
+	}
+	return proof, err
+}
+
+// A call that was under way when its session was dropped says so in one of two ways. Neither ends the Store.
+func TestDroppedSessionEndsNoStore(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.open()
+		b, err := recipe.Open(w.Context(), hangup{w.Service("b")}, recipe.Options{TTL: ttl})
+		require.NoError(w, err)
+		w.Cleanup(func() { require.NoError(w, b.Close()) })
+		first := w.granted(w.start(a))
+		second := w.start(b)
+		w.ExpireClient("b")
+		time.Sleep(ttl)
+		w.settle()
+		require.False(w, second.returned(), "%v", second.err)
+		second.cancel()
+		w.release(first)
+		time.Sleep(time.Second)
+		w.release(w.finally(w.start(b)))
+	})
+}
+
+// A caller that is about to join again is not kept waiting for it.
+func TestCloseEndsTheWaitToJoinAgain(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl}})
+		holder := w.AddForeign(queue, "other")
+		first := w.start(a)
+		for range 10 { // its entry goes again and again, and so the pauses grow
+			for len(w.Entries(queue)) < 2 {
+				time.Sleep(time.Millisecond)
+				w.settle()
+			}
+			w.Delete(w.Entries(queue)[1].ID)
+			w.Touch(holder)
+			w.settle()
+		}
+		closed := time.Now()
+		require.NoError(w, a.Close())
+		<-first.done
+		require.Equal(w, recipe.ErrClosed, first.err)
+		require.Zero(w, time.Since(closed))
+		w.Delete(holder)
+	})
+}
+
+// From some request on, the client under the driver is closed. The Store is closed then, whatever it was doing, and the
+// others go on.
+func TestClosedClientClosesTheStore(t *testing.T) {
+	for n := range 40 {
+		inBubble(t, func(w *world) {
+			a, b := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl, Holder: "client-1"}}), w.open()
+			var requests atomic.Int64
+			w.SetFault(func(op storetest.Op) storetest.Fault {
+				if op.Client == "client-1" && requests.Add(1) > int64(n) {
+					return storetest.Fail(driver.Closed, errHangsUp)
+				}
+				return storetest.None
+			})
+			var all sync.WaitGroup
+			for _, s := range []*recipe.Store{a, b} {
+				g := newGate(s)
+				for range 3 {
+					all.Go(func() {
+						for range 3 {
+							h, err := g.Acquire(w.Context())
+							if err != nil {
+								assert.True(w, s == a && errors.Is(err, recipe.ErrClosed), "%v", err)
+								return
+							}
+							time.Sleep(time.Second)
+							err = h.Release()
+							assert.True(w, err == nil || s == a && errors.Is(err, recipe.ErrClosed), "%v", err)
+						}
+					})
+				}
+			}
+			began := time.Now()
+			all.Wait()
+			require.Less(w, time.Since(began), 3*ttl)
+			_ = a.Close()
+			require.ErrorIs(w, recipe.Queue{Store: a, Path: queue}.Resize(w.Context(), 1, 1), recipe.ErrClosed)
+		})
+	}
+}

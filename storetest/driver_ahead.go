@@ -1,0 +1,140 @@
+package storetest
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/driver"
+)
+
+var aheadCases = []conformance{
+	{"AheadAll", "a semaphore that does not see all entries ahead lets too many in", func(s *scene) {
+		a, b := s.pair()
+		var order []driver.Entry
+		for range 6 {
+			order = append(order, a.join(driver.Permit))
+		}
+		for i, e := range order {
+			require.Equal(s, ids(order[:i]), ids(b.all(e)))
+			require.Equal(s, ids(order[:i]), ids(a.all(e)))
+		}
+	}},
+	{"AheadNearest", "a waiter that is shown less than its predecessor is granted too soon", func(s *scene) {
+		a, b := s.pair()
+		var order []driver.Entry
+		for i := range 5 {
+			order = append(order, []*client{a, b}[i%2].join(driver.Exclusive))
+			for _, c := range []*client{a, b} {
+				v, err := c.Ahead(s.ctx(), order[i], true)
+				require.NoError(s, err)
+				require.Equal(s, order[i].ID, v.Self.ID)
+				require.LessOrEqual(s, len(v.Entries), i)
+				if i > 0 {
+					require.NotEmpty(s, v.Entries)
+				}
+				require.Equal(s, ids(order[i-len(v.Entries):i]), ids(v.Entries), "the nearest, oldest first")
+				if v.All {
+					require.Len(s, v.Entries, i)
+				}
+			}
+		}
+	}},
+	{"AheadOfANewcomer", "a try that finds the lock taken must not be seen by others", func(s *scene) {
+		a, b := s.pair()
+		newcomer := driver.Entry{Queue: s.queue, Kind: driver.Read, Units: 1}
+		for _, nearest := range []bool{true, false} {
+			v, err := b.Ahead(s.ctx(), newcomer, nearest)
+			require.NoError(s, err)
+			require.Empty(s, v.Entries)
+			require.True(s, v.All)
+		}
+		first, second := a.join(driver.Read), a.join(driver.Write)
+		v, err := b.Ahead(s.ctx(), newcomer, true)
+		require.NoError(s, err)
+		require.NotEmpty(s, v.Entries)
+		nearest := v.Entries[len(v.Entries)-1]
+		require.Equal(s, second.ID, nearest.ID)
+		require.Equal(s, driver.Write, nearest.Kind)
+		require.Equal(s, []string{first.ID, second.ID}, ids(b.in(s.queue)))
+	}},
+	{"AheadShrinks", "the entry that went away may have been a waiter: a waiter that is woken looks again", func(s *scene) {
+		a, b := s.pair()
+		first, second, third := a.join(driver.Exclusive), b.join(driver.Exclusive), a.join(driver.Exclusive)
+		b.remove(second)
+		require.Equal(s, []string{first.ID}, ids(a.all(third)))
+		a.remove(first)
+		require.Empty(s, a.all(third))
+	}},
+	{"AheadIsNotOld", "a look that is older than the call grants what was lost, or strands what was freed", func(s *scene) {
+		a, b := s.pair()
+		for range 20 {
+			first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)
+			a.remove(first)
+			require.Empty(s, b.all(second))
+			b.remove(second)
+			a.gone(second)
+			require.Empty(s, a.in(s.queue))
+		}
+	}},
+	{"AheadGone", "a waiter that is woken and has lost its place must not take the lock", func(s *scene) {
+		a, b := s.pair()
+		a.join(driver.Exclusive)
+		second, third := b.join(driver.Exclusive), b.join(driver.Exclusive)
+		s.Delete(s.T, second)
+		b.gone(second)
+		b.remove(third)
+		b.gone(third)
+		a.gone(third)
+		_, err := b.Ahead(s.ctx(), third, false)
+		require.ErrorIs(s, err, driver.ErrGone)
+	}},
+	{"AheadExpired", "etcd's Campaign and Curator's InterProcessMutex both granted a lock on a dead session's entry",
+		func(s *scene) {
+			a, b := s.pair()
+			first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)
+			s.Expire(s.T, b)
+			a.watch(driver.Entry{}, gone(second)).wakes()
+			a.gone(second)
+			_, err := b.Ahead(s.ctx(), second, true)
+			require.Error(s, err)
+			require.NotEqual(s, driver.Closed, b.service.Outcome(err))
+			a.remove(first)
+			_, err = b.Ahead(s.ctx(), second, true)
+			require.Error(s, err)
+		}},
+	{"ListLimit", "an observer of a leader with many candidates reads the leader", func(s *scene) {
+		c := s.open()
+		var order []string
+		for range 5 {
+			order = append(order, c.join(driver.Candidate).ID)
+		}
+		for _, limit := range []int{0, 1, 3, 5, 6} {
+			v, err := c.List(s.ctx(), s.queue, limit)
+			require.NoError(s, err)
+			list := ids(v.Entries)
+			require.Equal(s, order[:len(list)], list)
+			if limit > 0 {
+				require.GreaterOrEqual(s, len(list), min(limit, len(order)))
+			} else {
+				require.True(s, v.All)
+			}
+			if v.All {
+				require.Len(s, list, len(order))
+			}
+			require.Equal(s, "storetest", string(v.Entries[0].Value))
+			require.Positive(s, v.Entries[0].Revision)
+		}
+		v, err := c.List(s.ctx(), s.queue+"-none", 3)
+		require.NoError(s, err)
+		require.Empty(s, v.Entries)
+	}},
+	{"FindGone", "a value that nothing stands behind any more misleads", func(s *scene) {
+		a, b := s.pair()
+		e := a.join(driver.Candidate)
+		found := b.find(e)
+		require.NotZero(s, found.Version)
+		require.Equal(s, found.Version, a.find(e).Version)
+		a.remove(e)
+		_, err := b.Find(s.ctx(), e)
+		require.ErrorIs(s, err, driver.ErrGone)
+	}},
+}

@@ -1,0 +1,221 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/driver"
+)
+
+var sessionCases = []conformance{
+	{"Granted", "a lease must end before the service can give the lock away", func(s *scene) {
+		before := time.Now()
+		c := s.openIdle(s.Open(s.T))
+		ttl, from := c.Granted()
+		require.Positive(s, ttl)
+		require.False(s, from.After(time.Now()), "from a request that was made")
+		require.False(s, from.Before(before), "from a request of this session")
+		for range 4 {
+			require.NoError(s, sleep(s.ctx(), ttl/6))
+			require.NoError(s, c.Renew(s.ctx(), []driver.Entry{c.join(driver.Exclusive)}))
+			again, now := c.Granted()
+			require.Equal(s, ttl, again)
+			require.False(s, now.Before(from), "it never moves back")
+			require.False(s, now.After(time.Now()))
+			from = now
+		}
+		require.Less(s, time.Since(from), ttl/2, "renewals that were answered move it")
+	}},
+	{"GrantedFromTheSending", "the server counts from when a request arrives, which is before the answer does", func(s *scene) {
+		if s.Cut == nil {
+			s.Skip("the backend has no Cut")
+		}
+		c := s.openIdle(s.Open(s.T))
+		e := c.join(driver.Exclusive)
+		require.NoError(s, c.Renew(s.ctx(), []driver.Entry{e}))
+		ttl, _ := c.Granted()
+		require.NoError(s, sleep(s.ctx(), ttl/20))
+		s.Cut(s.T, c.service, true)
+		done := make(chan error, 1)
+		ctx := s.ctx()
+		go func() { done <- c.Renew(ctx, []driver.Entry{e}) }()
+		require.NoError(s, sleep(s.ctx(), ttl/8))
+		healed := time.Now()
+		require.NoError(s, sleep(s.ctx(), ttl/8))
+		s.Cut(s.T, c.service, false)
+		if err := soon(s, done, wallAnswer); err == nil {
+			_, from := c.Granted()
+			require.Less(s, from, healed, "the request was sent before")
+		}
+	}},
+	{"GrantedOutlivesLoss", "an answer that did not come proves nothing", func(s *scene) {
+		a := s.openIdle(Inject(s.Open(s.T), InjectorFunc(func(_ context.Context, op Op) Fault {
+			if op.Kind == Renew {
+				return LoseRequest
+			}
+			return None
+		})))
+		ttl, from := a.Granted()
+		require.NoError(s, sleep(s.ctx(), ttl/10))
+		require.Error(s, a.Renew(s.ctx(), nil))
+		_, now := a.Granted()
+		require.Equal(s, from, now)
+	}},
+	{"RenewKeeps", "a holder that is well keeps its lock", func(s *scene) {
+		a, b := s.pair()
+		e := a.join(driver.Exclusive)
+		ttl, _ := a.Granted()
+		require.NoError(s, sleep(s.ctx(), ttl*3/2))
+		require.Empty(s, a.all(e))
+		require.Equal(s, []string{e.ID}, ids(b.in(s.queue)))
+		if over := a.Over(); over != nil {
+			select {
+			case <-over:
+				require.Fail(s, "the session is alive")
+			default:
+			}
+		}
+	}},
+	{"RunsOut", "the locks of a process that died are free after the TTL, and not before", func(s *scene) {
+		b := s.open()
+		a := s.openIdle(s.Open(s.T))
+		e := a.join(driver.Exclusive)
+		ttl, from := a.Granted()
+		w := b.watch(driver.Entry{}, gone(e))
+		soon(s, w.done, 4*ttl+wallAnswer)
+		for _, err := b.Ahead(s.ctx(), e, true); err == nil; _, err = b.Ahead(s.ctx(), e, true) {
+			require.Less(s, time.Since(from), 4*ttl+wallAnswer)
+			require.NoError(s, sleep(s.ctx(), ttl/20)) // the Watch was early
+		}
+		require.GreaterOrEqual(s, time.Since(from), ttl, "the session was granted for longer")
+		a.untilExpired(func() error { return a.Renew(s.ctx(), nil) })
+	}},
+	{"Expired", "an entry that is created in a session that is over would never be removed", func(s *scene) {
+		a, b := s.pair()
+		e := a.join(driver.Exclusive)
+		s.Expire(s.T, a)
+		b.watch(driver.Entry{}, gone(e)).wakes()
+		a.untilExpired(func() error {
+			_, err := a.Create(s.ctx(), a.entry(s.queue, driver.Exclusive), 0)
+			return err
+		})
+		a.untilExpired(func() error { return a.Renew(s.ctx(), []driver.Entry{e}) })
+		a.untilExpired(func() error { return a.Renew(s.ctx(), nil) })
+		require.Empty(s, b.in(s.queue))
+		if over := a.Over(); over != nil {
+			soon(s, over, 3*s.TTL+wallAnswer)
+		}
+	}},
+	{"ExpiredCreate", "the driver may not know yet that its session is over", func(s *scene) {
+		a := s.openIdle(s.Open(s.T))
+		b := s.open()
+		a.join(driver.Exclusive)
+		s.Expire(s.T, a)
+		a.untilExpired(func() error {
+			_, err := a.Create(s.ctx(), a.entry(s.queue, driver.Exclusive), 0)
+			return err
+		})
+		b.untilEmpty()
+	}},
+	{"ExpiryIsOnesOwn", "the loss of one client's session is nothing to the others", func(s *scene) {
+		a, b := s.pair()
+		first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)
+		s.Expire(s.T, a)
+		b.watch(second, gone(first)).wakes()
+		require.NoError(s, b.Renew(s.ctx(), []driver.Entry{second}))
+		require.Equal(s, []string{second.ID}, ids(b.in(s.queue)))
+	}},
+	{"ExpiryOfMany", "the entries of a dead session go one after the other: each view of them has to be true", func(s *scene) {
+		a, b := s.pair()
+		var all []driver.Entry
+		for range 20 {
+			all = append(all, a.join(driver.Permit))
+		}
+		e := b.join(driver.Permit)
+		s.Expire(s.T, a)
+		for _, other := range []driver.Entry{all[19], all[0], all[10]} {
+			got := soon(s, b.watch(e, gone(other)).done, wallAnswer)
+			require.NoError(s, got.err)
+			if got.proof != nil {
+				require.NotContains(s, ids(got.proof.Entries), other.ID)
+			}
+		}
+		for list := b.all(e); len(list) > 0; list = b.all(e) {
+			b.watch(e, gone(list[0])).wakes()
+			require.NoError(s, sleep(s.ctx(), s.TTL/100))
+		}
+	}},
+	{"CloseRemoves", "what a process held is free when it has stopped in order, not a TTL later", func(s *scene) {
+		a, b := s.pair()
+		first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)
+		w := b.watch(second, gone(first))
+		ttl, _ := a.Granted()
+		closed := time.Now()
+		require.NoError(s, a.finish(s.ctx()))
+		require.Empty(s, b.all(second), "at once")
+		require.NoError(s, soon(s, w.done, wallAnswer).err)
+		require.Less(s, time.Since(closed), ttl, "in less time than it takes to run out")
+	}},
+	{"CloseExpired", "the end of a session that is over must not be waited for", func(s *scene) {
+		a, b := s.pair()
+		e := a.join(driver.Exclusive)
+		s.Expire(s.T, a)
+		b.watch(driver.Entry{}, gone(e)).wakes()
+		_ = a.finish(s.ctx()) // confirmed, or found to be over
+	}},
+	{"CloseUnconfirmed", "a process that must stop at once does not wait for a service", func(s *scene) {
+		a, b := s.pair()
+		e := a.join(driver.Exclusive)
+		ttl, _ := a.Granted()
+		require.Error(s, s.prompt(func() error { return a.finish(ended()) }))
+		got := soon(s, b.watch(driver.Entry{}, gone(e)).done, 4*ttl+wallAnswer)
+		require.NoError(s, got.err)
+		b.untilEmpty()
+	}},
+	{"DropRemovesNothing", "the holders of a session that is given up need the time that is left to stop in", func(s *scene) {
+		a, b := s.pair()
+		e := a.join(driver.Exclusive)
+		w := b.watch(driver.Entry{}, gone(e))
+		require.NoError(s, s.prompt(func() error { a.release(a.Drop); return nil }))
+		ttl, from := a.Granted()
+		require.Equal(s, []string{e.ID}, ids(b.in(s.queue)))
+		require.NoError(s, soon(s, w.done, 4*ttl+wallAnswer).err)
+		b.untilEmpty()
+		require.GreaterOrEqual(s, time.Since(from), ttl)
+	}},
+	{"Reset", "a connection that does not answer is replaced, and nothing is lost with it", func(s *scene) {
+		a, b := s.pair()
+		e := a.join(driver.Exclusive)
+		w := a.watch(driver.Entry{}, gone(b.join(driver.Exclusive)))
+		a.Reset()
+		until := time.Now().Add(wallAnswer)
+		for err := a.Renew(s.ctx(), nil); err != nil; err = a.Renew(s.ctx(), nil) {
+			require.NotEqual(s, driver.Refused, a.service.Outcome(err), err)
+			require.NotEqual(s, driver.Expired, a.service.Outcome(err), err)
+			require.Less(s, time.Now(), until)
+			require.NoError(s, sleep(s.ctx(), s.TTL/20))
+		}
+		require.Empty(s, a.all(e))
+		for _, other := range b.in(s.queue)[1:] {
+			b.remove(other)
+		}
+		soon(s, w.done, wallAnswer) // woken, or with an error of the connection
+	}},
+}
+
+// untilEmpty waits until the scene's queue has no entries.
+func (c *client) untilEmpty() {
+	c.s.Helper()
+	ctx := c.s.ctx()
+	for {
+		list := c.in(c.s.queue)
+		if len(list) == 0 {
+			return
+		}
+		_, err := c.Watch(ctx, driver.Entry{}, []driver.Target{gone(list[0])})
+		require.NoError(c.s, err, "still there: %s", ids(list))
+		require.NoError(c.s, sleep(ctx, c.s.TTL/100)) // it may have been early
+	}
+}

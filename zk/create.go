@@ -1,0 +1,222 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	client "github.com/go-zookeeper/zk"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// The creation of an entry is the one request here that may not be repeated blindly: a sequential node that is created
+// twice is two nodes, of which the session keeps both alive. So its name has a UUID of the entry's own, and every path on
+// which an answer can get lost ends in a search for that name.
+
+// NewID returns the path of the entry's node, up to the sequence that the server adds.
+func (s *session) NewID(name string, k driver.Kind, units int64) string {
+	return s.path(name) + "/" + newName(s.mark, k, units)
+}
+
+// Create makes the entry's node, and the queue's node if it is missing.
+//
+// An attempt after the first looks for the node before it makes one. What it does not find will not be made any more.
+func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driver.View, error) {
+	if attempt > 0 {
+		// What an error of the search leaves open is that of the earlier attempt, not of this one.
+		found, names, err := s.search(ctx, e)
+		if e.Kind == driver.Permit {
+			names = nil // the register is missing
+		}
+		switch {
+		case err == nil:
+			return s.joined(ctx, found, names, driver.Register{})
+		case !errors.Is(err, driver.ErrGone):
+			return driver.View{}, notDone(err)
+		}
+	}
+	path := s.path(e.Queue)
+	for range makeTries {
+		err := s.guarded(ctx, path)
+		if err == nil {
+			var v driver.View
+			if v, err = s.create(ctx, e); !errors.Is(err, client.ErrNoNode) {
+				return v, err
+			}
+		}
+		if errors.Is(err, client.ErrNoNode) {
+			err = s.makeQueue(ctx, path, nil, s.acl())
+		}
+		if err != nil && !errors.Is(err, client.ErrNodeExists) {
+			return driver.View{}, notDone(err)
+		}
+	}
+	return driver.View{}, attemptError{fmt.Errorf("node %s is collected again and again", path), driver.NotDone}
+}
+
+// create makes one attempt. As soon as the request is on its way, the read of the queue follows it: the server carries
+// out the requests of a session in order, so the answer shows the node, and one round trip serves for both.
+func (s *session) create(ctx context.Context, e driver.Entry) (driver.View, error) {
+	if err := s.slot(ctx); err != nil {
+		return driver.View{}, err
+	}
+	m, made := s.wire.make(e.ID), e
+	creating := s.launch(func(c *client.Conn) (err error) {
+		defer s.free()
+		defer s.wire.made(e.ID, m)
+		made.ID, err = c.Create(e.ID, e.Value, client.FlagEphemeralSequential, s.acl())
+		made.Revision, made.Version = m.zxid.Load(), 1
+		select {
+		case <-m.sent:
+			return err
+		default: // the library has given up before
+			return notDone(err)
+		}
+	})
+	names, register, looked := (*read)(nil), driver.Register{}, error(nil)
+	select {
+	case <-m.sent:
+		names, register, looked = s.look(ctx, e)
+	case <-m.done: // it failed before it was sent, or was very quick
+	case <-ctx.Done():
+	case <-s.wire.life.Done():
+	}
+	if err := s.wait(ctx, creating); err != nil {
+		return driver.View{}, err
+	}
+	// A look that got no answer is made again by the caller, who is told so by a View that is not All. A refusal would be
+	// repeated, and the node would stand in the queue meanwhile.
+	if looked != nil && outcome(looked) == driver.Refused {
+		return driver.View{}, s.undo(ctx, made, looked)
+	}
+	return s.joined(ctx, made, names, register)
+}
+
+// joined returns what an entry that was made has ahead of it.
+func (s *session) joined(ctx context.Context, e driver.Entry, names *read, r driver.Register) (driver.View, error) {
+	if n := parseNode(nameOf(e.ID), e.Kind); !sequence(n.order) {
+		return driver.View{}, s.undo(ctx, e, errSequence)
+	}
+	v := driver.View{Self: e, Register: r}
+	if names != nil {
+		v.Entries, v.All = s.ahead(e, names)
+	}
+	return v, nil
+}
+
+// undo deletes the node of an entry that must not stand where it does, and returns why. The caller takes that for a
+// refusal, which leaves nothing: so it is one only if the node is gone. If that is not certain the outcome is Unknown, and
+// the caller's next attempt, or its removal, finds the node by its name.
+func (s *session) undo(ctx context.Context, e driver.Entry, why error) error {
+	err := s.do(ctx, func(c *client.Conn) error { return c.Delete(e.ID, -1) })
+	if err == nil || errors.Is(err, client.ErrNoNode) {
+		return why
+	}
+	return attemptError{fmt.Errorf("%w; its node is left: %w", why, err), driver.Unknown}
+}
+
+// guarded refuses a queue whose entries others may delete, where the session has a user: that right hangs on the queue's
+// node.
+func (s *session) guarded(ctx context.Context, path string) error {
+	if s.digest == nil {
+		return nil
+	}
+	var acl []client.ACL
+	err := s.do(ctx, func(c *client.Conn) (err error) {
+		acl, _, err = c.GetACL(path)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, a := range acl {
+		if a.Scheme == "world" && a.Perms&(client.PermWrite|client.PermDelete|client.PermCreate|client.PermAdmin) != 0 {
+			return refusal(fmt.Sprintf("node %q can be written to by everybody, who could delete what a Digest protects below it", path))
+		}
+	}
+	return nil
+}
+
+// makeTries bounds how often a step begins anew because the server has collected an empty parent in the middle of it.
+const makeTries = 5
+
+// makeQueue makes a queue's node, and those above it that are missing, as containers: the server removes them when they
+// have been empty for a while, and they are made again. It begins at the bottom, for a user may have no rights above.
+// Those above belong to others too, so anyone may use them.
+func (s *session) makeQueue(ctx context.Context, path string, data []byte, acl []client.ACL) error {
+	var err error
+	for range makeTries {
+		err = s.do(ctx, func(c *client.Conn) error {
+			_, err := c.CreateContainer(path, data, client.FlagContainer, acl)
+			return err
+		})
+		if !errors.Is(err, client.ErrNoNode) || parentOf(path) == "" {
+			break
+		}
+		err = s.makeQueue(ctx, parentOf(path), nil, client.WorldACL(client.PermAll))
+		if err != nil && !errors.Is(err, client.ErrNodeExists) {
+			return err
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("node %s: %w", path, err)
+	}
+	return nil
+}
+
+// search looks for the node of an entry by its name without the sequence. ErrGone means that no attempt to create it was
+// carried out, or will be: the server that answers after a Sync has seen whatever the leader had accepted before, and
+// the leader accepts nothing more of an earlier connection of the session.
+func (s *session) search(ctx context.Context, e driver.Entry) (driver.Entry, *read, error) {
+	if err := s.settle(ctx, e.ID); err != nil {
+		return e, nil, err
+	}
+	path := s.path(e.Queue)
+	if err := s.sync(ctx, path); err != nil {
+		return e, nil, err
+	}
+	names, err := s.children(ctx, path)
+	if errors.Is(err, client.ErrNoNode) {
+		return e, nil, driver.ErrGone
+	}
+	if err != nil {
+		return e, nil, err
+	}
+	for _, name := range names.names {
+		if !strings.HasPrefix(name, nameOf(e.ID)) {
+			continue
+		}
+		r, err := s.node(ctx, path+"/"+name)
+		switch {
+		case errors.Is(err, client.ErrNoNode):
+		case err != nil:
+			return e, nil, err
+		case r.stat.EphemeralOwner == s.wire.id.Load(): // it goes with this session, and with no other
+			e.ID = path + "/" + name
+			return r.fill(e), names, nil
+		}
+	}
+	return e, nil, driver.ErrGone
+}
+
+// settle waits until the library has answered the last write for an entry, whose caller may have left. Before, it is not
+// certain that the request does not wait to be sent, behind whatever is asked next.
+func (s *session) settle(ctx context.Context, id string) error {
+	s.wire.mu.Lock()
+	m := s.wire.pending[id]
+	s.wire.mu.Unlock()
+	if m == nil {
+		return nil
+	}
+	return s.until(ctx, m.done)
+}
+
+// sync brings the server that the session is connected to up to the leader.
+func (s *session) sync(ctx context.Context, path string) error {
+	return s.do(ctx, func(c *client.Conn) error {
+		_, err := c.Sync(path)
+		return err
+	})
+}

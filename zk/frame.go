@@ -1,0 +1,92 @@
+package zk
+
+import "encoding/binary"
+
+// Numbers of ZooKeeper's protocol.
+const (
+	xidPing = -2
+
+	opCreate      = 1
+	opExists      = 3
+	opGetData     = 4
+	opSetData     = 5
+	opGetACL      = 6
+	opSync        = 9
+	opGetChildren = 12
+	opMulti       = 14
+	opClose       = -11
+	opSetAuth     = 100
+	opSetWatches  = 101
+	opError       = -1 // of a result within the answer to a Multi
+
+	errNoNode = -101
+	errExpiry = -112
+
+	headerSize = 16 // of a reply: xid, zxid, error
+	statSize   = 68
+)
+
+const (
+	// maxFrame bounds what a peer can make us allocate. It holds the names of 200,000 nodes of a queue.
+	maxFrame = 16 << 20
+	// maxHandshake bounds the answer to a ConnectRequest, which is 37 bytes today.
+	maxHandshake = 1024
+	// tooLong is the error that stands for an answer above maxFrame. No server has such an error.
+	tooLong = 0x7fffffff
+)
+
+// The library decodes what it is sent by reflection. Where a field ends too early it returns an error, but not
+// everywhere.
+
+// sound reports whether the library survives the body of an answer. It believes the count of a vector and the length of a
+// buffer, and reads past the end of an answer to a Multi.
+func sound(op int32, body []byte) bool {
+	count := int32(0)
+	if len(body) >= 4 {
+		count = int32(binary.BigEndian.Uint32(body))
+	}
+	switch op {
+	case opGetData:
+		return int(count) <= len(body)
+	case opGetChildren:
+		return count >= 0 && int(count) <= len(body)/4
+	case opGetACL:
+		return count >= 0 && int(count) <= len(body)/12
+	case opMulti:
+		return complete(body)
+	}
+	return true
+}
+
+// complete reports whether the results of a Multi end with the header that says so.
+func complete(body []byte) bool {
+	for len(body) >= 9 { // what it is of, whether it is the end, an error
+		op, end := int32(binary.BigEndian.Uint32(body)), body[4] != 0
+		if body = body[9:]; end {
+			return true
+		}
+		size := 0
+		switch op {
+		case opError:
+			size = 4
+		case opCreate:
+			size = 4 + len(text(body))
+		case opSetData:
+			size = statSize
+		}
+		body = body[min(size, len(body)):]
+	}
+	return false
+}
+
+// text returns a string of the protocol, or nothing for what is none.
+func text(p []byte) string {
+	if len(p) < 4 {
+		return ""
+	}
+	n := int32(binary.BigEndian.Uint32(p))
+	if n < 0 || int64(n) > int64(len(p)-4) {
+		return ""
+	}
+	return string(p[4 : 4+n])
+}

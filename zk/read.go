@@ -1,0 +1,150 @@
+package zk
+
+import (
+	"context"
+	"sync"
+
+	client "github.com/go-zookeeper/zk"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// A spot is what a read or a watch is of: a kind of request on a path.
+type spot struct {
+	op   int32
+	path string
+}
+
+// A read is a request and its answer, for all callers that asked before it was sent. In a crowd that is one read of a
+// long queue instead of one for each entry that joins: a thousand answers of a megabyte each would hold up the renewal of
+// the session behind them.
+//
+// No caller gets an answer that is older than its call, which is what a View has to be. A caller that comes while a read
+// is on its way waits for the one after it.
+type read struct {
+	done  chan struct{} // closed when the rest is known
+	err   error
+	data  []byte // of a node
+	stat  client.Stat
+	names []string            // of its children
+	fired <-chan client.Event // of a watch that the request has set: it gets an event and is closed
+
+	mu     sync.Mutex
+	queues []queue // the names as entries, for each kind of entry that has looked
+}
+
+// A queue is what the children of a node are to one kind of entry. It is shared, and must not be changed.
+type queue struct {
+	kind    driver.Kind
+	entries []driver.Entry // in their order
+	ahead   int            // so many of them are ahead of an entry that joins now
+}
+
+// reads are those of one spot, while one is on its way.
+type reads struct {
+	next *read // for callers that asked after that one was sent, or nil
+}
+
+func newRead() *read { return &read{done: make(chan struct{})} }
+
+// children reads the names in a queue. The answer is not older than the call.
+func (s *session) children(ctx context.Context, path string) (*read, error) {
+	return s.await(ctx, s.begin(spot{opGetChildren, path}))
+}
+
+// node reads a node. The answer is not older than the call.
+func (s *session) node(ctx context.Context, path string) (*read, error) {
+	return s.await(ctx, s.begin(spot{opGetData, path}))
+}
+
+// begin joins the next read of a spot, or begins one.
+func (s *session) begin(at spot) *read {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := newRead()
+	switch under := s.reads[at]; {
+	case s.ending:
+		r.err = errEnded
+		close(r.done)
+	case under == nil:
+		s.reads[at] = &reads{}
+		s.calls.Go(func() { s.serve(at, r) })
+	case under.next == nil:
+		under.next = r
+	default:
+		r = under.next
+	}
+	return r
+}
+
+// await returns the read when it was answered.
+func (s *session) await(ctx context.Context, r *read) (*read, error) {
+	if err := s.until(ctx, r.done); err != nil {
+		return nil, err
+	}
+	return r, s.verdict(r.err)
+}
+
+// serve makes one read after the other of a spot, until none has been asked for. It runs in a goroutine that Drop waits
+// for; there is one for a spot at most, however many callers have given up.
+func (s *session) serve(at spot, r *read) {
+	for r != nil {
+		s.ask(at, r, false)
+		s.mu.Lock()
+		under := s.reads[at]
+		if r, under.next = under.next, nil; r == nil {
+			delete(s.reads, at)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// ask makes the request of a read, which sets a watch if watch is true.
+func (s *session) ask(at spot, r *read, watch bool) {
+	defer close(r.done)
+	if r.err = s.slot(s.wire.life); r.err != nil {
+		return
+	}
+	defer s.free()
+	var stat *client.Stat
+	switch {
+	case at.op == opExists:
+		_, stat, r.fired, r.err = s.conn.ExistsW(at.path)
+	case at.op == opGetChildren && watch:
+		r.names, stat, r.fired, r.err = s.conn.ChildrenW(at.path)
+	case at.op == opGetChildren:
+		r.names, stat, r.err = s.conn.Children(at.path)
+	case watch:
+		r.data, stat, r.fired, r.err = s.conn.GetW(at.path)
+	default:
+		r.data, stat, r.err = s.conn.Get(at.path)
+	}
+	if r.err = definite(r.err); r.err == nil {
+		r.stat = *stat
+	}
+}
+
+// queue returns the children as entries of the queue name, whose node is path, as an entry of a kind sees them. They are
+// parsed and sorted once for all callers.
+func (r *read) queue(name, path string, kind driver.Kind) queue {
+	if kind == driver.Read {
+		kind = driver.Write // they stand in one order
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, q := range r.queues {
+		if q.kind == kind {
+			return q
+		}
+	}
+	nodes := arrange(r.names, kind)
+	q := queue{kind: kind, entries: make([]driver.Entry, len(nodes))}
+	for i, n := range nodes {
+		q.entries[i] = driver.Entry{Queue: name, ID: path + "/" + n.name, Kind: n.kind, Units: n.units, Ahead: i}
+		if n.order <= lastSequence { // else it is the node of another queue, most likely
+			q.ahead = i + 1
+		}
+	}
+	r.queues = append(r.queues, q)
+	return q
+}

@@ -1,0 +1,63 @@
+package zk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	client "github.com/go-zookeeper/zk"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// A shelf is a node that a survey has come to: a queue, or a node above queues.
+type shelf struct {
+	path  string // without the namespace
+	names *read  // nil until they were asked for
+}
+
+// Survey walks the tree in the order of paths, in which /a-b stands between /a and /a/b: it goes on with the lowest node
+// that it knows. What is below a node is higher than the node itself, so nothing lower is found later. The nodes that come
+// next are read ahead.
+func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (list []driver.Entry, err error) {
+	known := []shelf{{path: prefix[:max(0, strings.LastIndexByte(prefix, '/'))]}}
+	for len(known) > 0 && (limit <= 0 || len(list) < limit) {
+		for i, shelf := range known[:min(len(known), readAhead)] {
+			if shelf.names == nil {
+				known[i].names = s.begin(spot{opGetChildren, cmp.Or(s.path(shelf.path), "/")})
+			}
+		}
+		at := known[0].path
+		names, err := s.await(ctx, known[0].names)
+		known = known[1:]
+		if errors.Is(err, client.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		q := names.queue(at, s.path(at), driver.Exclusive)
+		for _, e := range q.entries {
+			n := parseNode(nameOf(e.ID), driver.Exclusive)
+			if n.kind != driver.Foreign && sequence(n.order) {
+				continue // an entry, below which there is nothing
+			}
+			path := at + "/" + n.name
+			// What is below path is lower than path0, for 0 follows the slash.
+			if strings.HasPrefix(path, prefix) && path+"0" > after && path != "/zookeeper" {
+				known = append(known, shelf{path: path})
+			}
+		}
+		slices.SortFunc(known, func(a, b shelf) int { return strings.Compare(a.path, b.path) })
+		if at > after && strings.HasPrefix(at, prefix) {
+			entries, _, err := s.fill(ctx, q.entries, 0, 0)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, entries...)
+		}
+	}
+	return list, nil
+}
