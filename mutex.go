@@ -74,45 +74,75 @@ func acquire(
 	return lease, wrap(op, path, err)
 }
 
-// Do locks, runs fn, and releases. The context that fn gets is done when ctx is, or when the lease is lost; fn must
-// then stop, and it is waited for. The token is the lease's.
+// Do locks, runs fn, and releases. ctx governs both: how long Do waits for the mutex, and how long fn works. The context
+// that fn gets is done when ctx is, or when the lease is lost; fn must then stop, and it is waited for. The token is the
+// lease's.
 //
-// The error is that of Lock if fn was not run. Else it is fn's, joined with ErrLost if the lease was lost before fn
-// returned: also when fn succeeded, for then somebody else may have been at it at the same time. ErrLost does not say that
+// The error is that of Lock if fn was not run. Otherwise it is fn's, joined with ErrLost if the lease was lost before fn
+// returned: also when fn succeeded, for then another holder may have worked at the same time. ErrLost does not say that
 // what fn did had no effect: whether to do it again is for the resource to tell.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, token Token) error) error {
-	return m.DoAtLeast(ctx, 0, fn)
-}
-
-// DoAtLeast is Do, but holds the mutex for at least as long as atLeast, counted from when it was held: when fn returns
-// earlier, DoAtLeast waits for the rest of the time. It is for jobs that every replica starts on the same schedule and
-// one of them is to run: a job that is shorter than the replicas' clocks are apart would else run once on each. Give
-// ctx a deadline shorter than atLeast, and those who come second give up instead of running the job again.
-//
-// If ctx is done while it waits for the rest, it releases at once.
-func (m *Mutex) DoAtLeast(ctx context.Context, atLeast time.Duration, fn func(ctx context.Context, token Token) error) (err error) {
 	lease, err := m.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	held := time.NewTimer(atLeast)
-	defer held.Stop()
+	return run(ctx, lease, 0, fn)
+}
+
+// TryDo is Do without waiting for others, for a job that every replica starts on the same schedule and one of them is to
+// run. All replicas call it with the same arguments. The one that gets the mutex runs fn; to the others the error wraps
+// ErrLocked, and fn was not run.
+//
+// The mutex is held for at least as long as atLeast, counted from when it was held, also if fn has returned earlier, with
+// or without an error. Otherwise a replica whose clock is late would find it free and run the job again. Choose atLeast
+// longer than the clocks of the replicas are ever apart, and shorter than the time between two runs. TryDo returns when
+// that time is over.
+//
+// ctx governs how long fn works. If its deadline passes, the mutex is held for the rest of atLeast all the same. If it is
+// cancelled, by a process that shuts down, TryDo releases the mutex as soon as fn has returned.
+func (m *Mutex) TryDo(ctx context.Context, atLeast time.Duration, fn func(ctx context.Context, token Token) error) error {
+	lease, err := m.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return run(ctx, lease, atLeast, fn)
+}
+
+// run runs fn under a lease that has just been got, and releases it.
+func run(
+	ctx context.Context, lease *Lease, atLeast time.Duration, fn func(ctx context.Context, token Token) error,
+) (err error) {
+	rest := time.NewTimer(atLeast)
+	defer rest.Stop()
 	defer func() {
-		// A failed fn keeps its error. That nobody confirmed the release is no failure of fn: the store goes on with it.
+		// A failed fn keeps its error. An unconfirmed release is no failure of fn: the Store goes on with it.
 		if released := lease.Release(); errors.Is(released, ErrLost) || errors.Is(released, ErrClosed) {
 			err = errors.Join(err, released)
 		}
 	}()
 	under, cancel := lease.Context(ctx)
-	defer cancel()
 	err = fn(under, lease.Token())
+	cancel()
 	if atLeast > 0 {
-		select {
-		case <-held.C:
-		case <-under.Done():
-		}
+		sitOut(ctx, lease, rest)
 	}
 	return err
+}
+
+// sitOut waits for the rest of the time, while the lease is held and ctx is not cancelled.
+func sitOut(ctx context.Context, lease *Lease, rest *time.Timer) {
+	for ended := ctx.Done(); ; ended = nil {
+		select {
+		case <-rest.C:
+			return
+		case <-lease.Done():
+			return
+		case <-ended:
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return
+			}
+		}
+	}
 }
 
 // Locker returns the mutex as a sync.Locker, for code that was written for one. Its Lock has no way to fail: it tries

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
@@ -66,8 +69,10 @@ func locking(t *testing.T, mu *farsync.Mutex) <-chan *farsync.Lease {
 
 func TestBadNamesAreRefusedBeforeAnyRequest(t *testing.T) {
 	for _, row := range []struct{ path, why string }{
+		{"a", "no leading slash"},
 		{"a//b", "no leading slash"},
 		{"/", "an empty segment"},
+		{"//", "two empty segments"},
 		{"//a", "an empty segment"},
 		{"/a//b", "an empty segment"},
 		{"/a/", "a trailing slash is an empty segment"},
@@ -75,6 +80,9 @@ func TestBadNamesAreRefusedBeforeAnyRequest(t *testing.T) {
 		{"..", "what it names depends on who reads it"},
 		{"/.", "go-zookeeper lets it pass and the server does not"},
 		{"/a\x00b", "ends the name for programs in C"},
+		{"/..", "what it names depends on who reads it"},
+		{"/a\nb", "would end a line"},
+		{"/\xff", "not UTF-8"},
 		{"/a b", "not in the grammar"},
 		{"/a\u202eb", "shows as something else than it is"},
 		{"/é", "two encodings look alike"},
@@ -82,6 +90,7 @@ func TestBadNamesAreRefusedBeforeAnyRequest(t *testing.T) {
 		{strings.Repeat("/abcdefg", 256), "2 KiB; a path is 1 KiB at most"},
 		{"/zookeeper", "ZooKeeper's own tree"},
 		{"/zookeeper/locks", "ZooKeeper's own tree"},
+		{"/_c_b", "Curator looks for its nodes by this prefix"},
 		{"/a/_c_b", "Curator looks for its nodes by this prefix"},
 	} {
 		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
@@ -94,11 +103,16 @@ func TestBadNamesAreRefusedBeforeAnyRequest(t *testing.T) {
 			_, err = mu.Participants(t.Context())
 			require.ErrorIs(t, err, farsync.ErrName, row.why)
 			require.Less(t, len(err.Error()), 300)
+			require.ErrorIs(t, mu.Do(t.Context(), nil), farsync.ErrName, row.why)
 			require.Zero(t, service.Count())
 		})
 	}
-	require.NoError(t, recipe.CheckPath("/locks/billing.2026-11_A"))
-	require.NoError(t, recipe.CheckPath("/"+strings.Repeat("x", 128)))
+	for _, path := range []string{
+		"/locks/billing.2026-11_A", "/" + strings.Repeat("x", 128), strings.Repeat("/abcdefg", 128), "/zookeeperx",
+		"/a/zookeeper", "/_c", "/a_c_b", "/...", "/-",
+	} {
+		require.NoError(t, recipe.CheckPath(path))
+	}
 }
 
 func TestMistakesInTheProgramPanic(t *testing.T) {
@@ -239,36 +253,81 @@ func TestSuccessUnderALostLeaseIsErrLost(t *testing.T) {
 	})
 }
 
-func TestDoAtLeastHoldsForTheRest(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
-		const atLeast = time.Minute
-		ran := 0
-		job := func(context.Context, farsync.Token) error { ran++; return nil }
-		begun := time.Now()
-		done := make(chan error)
-		go func() { done <- farsync.NewMutex(one, "/cron").DoAtLeast(t.Context(), atLeast, job) }()
-		synctest.Wait()
-		// A replica with a clock that is 3 s late gives up instead of running the job again.
-		time.Sleep(3 * time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), atLeast/2)
-		defer cancel()
-		err := farsync.NewMutex(two, "/cron").DoAtLeast(ctx, atLeast, job)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NoError(t, <-done)
-		require.Equal(t, atLeast, time.Since(begun))
-		require.Equal(t, 1, ran)
-	})
+// Replicas whose clocks are apart all start the same line, and one of them runs the job: whether the job is shorter or longer
+// than the clocks are apart, and also if its ctx ends before the time is over.
+func TestTryDoRunsOnceOnManyReplicas(t *testing.T) {
+	for _, apart := range []time.Duration{0, 30 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond} {
+		for _, job := range []time.Duration{0, time.Millisecond, 200 * time.Millisecond, 5 * time.Second} {
+			for _, limit := range []time.Duration{100 * time.Millisecond, time.Minute} {
+				bubble(t, func(t *testing.T, service *storetest.Mem, _, _ *farsync.Store) {
+					const replicas, atLeast = 3, 2 * time.Second
+					var ran, locked atomic.Int64
+					var all sync.WaitGroup
+					begun := time.Now()
+					for i := range replicas {
+						store := service.Open(nil)
+						all.Go(func() {
+							time.Sleep(time.Duration(i) * apart / (replicas - 1))
+							ctx, cancel := context.WithTimeout(t.Context(), limit)
+							defer cancel()
+							err := farsync.NewMutex(store, "/cron").TryDo(ctx, atLeast, func(ctx context.Context, _ farsync.Token) error {
+								ran.Add(1)
+								return pause.For(ctx, job)
+							})
+							switch {
+							case errors.Is(err, farsync.ErrLocked):
+								locked.Add(1)
+							case job > limit && errors.Is(err, context.DeadlineExceeded): // cut short, and says so
+							case err != nil || job > limit:
+								t.Errorf("a job of %v, for at most %v: %v", job, limit, err)
+							}
+							if err := store.Close(); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					all.Wait()
+					require.EqualValues(t, 1, ran.Load(), "%v apart, a job of %v, for at most %v", apart, job, limit)
+					require.EqualValues(t, replicas-1, locked.Load())
+					require.GreaterOrEqual(t, time.Since(begun), atLeast)
+				})
+			}
+		}
+	}
 }
 
-func TestDoAtLeastEndsEarlyWithItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		begun := time.Now()
-		mu := farsync.NewMutex(one, "/cron")
-		require.NoError(t, mu.DoAtLeast(ctx, time.Hour, func(context.Context, farsync.Token) error { return nil }))
-		require.Equal(t, time.Second, time.Since(begun))
-	})
+// A process that shuts down does not wait for the rest, and neither does one whose lease is lost.
+func TestTryDoEndsEarly(t *testing.T) {
+	for name, end := range map[string]func(service *storetest.Mem, store *farsync.Store, cancel func()){
+		"cancelled": func(_ *storetest.Mem, _ *farsync.Store, cancel func()) { cancel() },
+		"lost":      func(service *storetest.Mem, store *farsync.Store, _ func()) { service.Partition(store, true) },
+		"closed":    func(_ *storetest.Mem, store *farsync.Store, _ func()) { _ = store.Close() },
+	} {
+		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			begun := time.Now()
+			done := make(chan error, 1)
+			go func() {
+				done <- farsync.NewMutex(one, "/cron").TryDo(ctx, time.Hour,
+					func(context.Context, farsync.Token) error { return nil })
+			}()
+			time.Sleep(time.Second)
+			end(service, one, cancel)
+			err := <-done
+			require.Less(t, time.Since(begun), time.Minute, name)
+			switch name {
+			case "lost":
+				require.ErrorIs(t, err, farsync.ErrLost)
+			case "closed":
+				require.ErrorIs(t, err, farsync.ErrClosed)
+			default:
+				require.NoError(t, err)
+			}
+			service.Partition(one, false)
+			time.Sleep(time.Minute) // for the session that was lost
+		})
+	}
 }
 
 func TestParticipantsAreListedInOrder(t *testing.T) {

@@ -65,9 +65,9 @@ var frozenRows = []frozenRow{
 	{name: "Mutex.Do, taken", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
 		return s.mutex(s.callers).Do(ctx, func(context.Context, farsync.Token) error { return nil })
 	})},
-	{name: "Mutex.DoAtLeast", bound: withRelease, prepare: running(
+	{name: "Mutex.TryDo", bound: withRelease, prepare: running(
 		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
-			return s.mutex(c).DoAtLeast(ctx, time.Hour, func(ctx context.Context, _ farsync.Token) error { return fn(ctx) })
+			return s.mutex(c).TryDo(ctx, time.Millisecond, func(ctx context.Context, _ farsync.Token) error { return fn(ctx) })
 		})},
 	{name: "Mutex.Participants", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
 		_, err := s.mutex(s.callers).Participants(ctx)
