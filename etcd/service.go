@@ -30,16 +30,16 @@ func Open(ctx context.Context, client *clientv3.Client, options *Options) (*fars
 	if options == nil {
 		options = new(Options)
 	}
-	s, err := newService(client)
+	service, err := NewService(client)
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
 	}
-	store, err := recipe.Open(ctx, s, options.Options)
+	store, err := recipe.Open(ctx, service, options.Options)
 	if err != nil {
 		err = fmt.Errorf("%w (endpoints %s)", err, strings.Join(client.Endpoints(), ", "))
 		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
 	}
-	s.warnOfOldServer(ctx, options.Logger)
+	warnOfOldServer(ctx, client, options.Logger)
 	return store, nil
 }
 
@@ -58,7 +58,17 @@ type service struct {
 
 var _ driver.Service = (*service)(nil)
 
-func newService(client *clientv3.Client) (*service, error) {
+// NewService returns the driver on which Open opens a Store. It sends nothing before a session is opened. Most programs
+// use Open. A test of what a program does when requests fail wraps the driver:
+//
+//	service, err := etcd.NewService(client)
+//	if err != nil {
+//		return err
+//	}
+//	store, err := recipe.Open(ctx, storetest.Inject(service, injector), farsync.Options{})
+//
+// The client remains the caller's, as with Open. An error means that it is nil, was closed, or has no connection.
+func NewService(client *clientv3.Client) (driver.Service, error) {
 	switch {
 	case client == nil:
 		return nil, errors.New("nil client")
@@ -93,14 +103,14 @@ func (s *service) Close() error { return nil }
 
 // warnOfOldServer tells the logger of a server that can let an old leader revoke live leases: it lacks the fix of etcd's
 // issue 15247.
-func (s *service) warnOfOldServer(ctx context.Context, log *slog.Logger) {
-	if log == nil || len(s.client.Endpoints()) == 0 {
+func warnOfOldServer(ctx context.Context, client *clientv3.Client, log *slog.Logger) {
+	if log == nil || len(client.Endpoints()) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var minor, patch int
-	if status, err := s.client.Status(ctx, s.client.Endpoints()[0]); err != nil {
+	if status, err := client.Status(ctx, client.Endpoints()[0]); err != nil {
 		return
 	} else if n, _ := fmt.Sscanf(status.Version, "3.%d.%d", &minor, &patch); n < 2 {
 		return

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -59,23 +60,36 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 // Open fails if no server answers within ctx, or 5 seconds, whichever is shorter; if the service refuses; and if a
 // server's name or an option is not valid.
 func Open(ctx context.Context, servers []string, options *Options) (*farsync.Store, error) {
-	var o Options
-	if options != nil {
-		o = *options
+	if options == nil {
+		options = &Options{}
 	}
-	s, err := o.service(servers)
+	s, err := NewService(servers, options)
 	if err != nil {
 		return nil, fmt.Errorf("farsync: open ZooKeeper: %w", err)
 	}
-	store, err := recipe.Open(ctx, s, o.Options)
+	store, err := recipe.Open(ctx, s, options.Options)
 	if err != nil {
 		return nil, fmt.Errorf("farsync: open ZooKeeper: %w", err)
 	}
 	return store, nil
 }
 
-// service returns the driver for those servers.
-func (o Options) service(servers []string) (*service, error) {
+// NewService returns the driver on which Open opens a Store. It connects to no server before a session is opened. Most
+// programs use Open. A test of what a program does when requests fail wraps the driver:
+//
+//	service, err := zk.NewService(servers, options)
+//	if err != nil {
+//		return err
+//	}
+//	store, err := recipe.Open(ctx, storetest.Inject(service, injector), options.Options)
+//
+// NewService takes the same servers and options as Open. Of options.Options it uses the Logger, and leaves the others to
+// recipe.Open. An error means that a server's name or an option is not valid.
+func NewService(servers []string, options *Options) (driver.Service, error) {
+	var o Options
+	if options != nil {
+		o = *options
+	}
 	s := &service{namespace: o.Namespace, tls: o.TLS, digest: o.Digest, log: o.Logger}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -104,6 +104,22 @@ var rules = []rule{
 		why:   "it is compiled with an earlier farsync too, as the programs of a user are, and uses no more than they do",
 	},
 	{
+		of: "internal/zktest",
+		ours: []string{
+			farsync, "recipe", "driver", "internal/pause", "zk", "storetest", "embedtest", "internal/locktest",
+			"internal/electiontest",
+		},
+		why: "it holds one backend's tests against real servers, and no package imports it",
+	},
+	{
+		of: "internal/etcdtest",
+		ours: []string{
+			farsync, "recipe", "driver", "internal/pause", "etcd", "storetest", "embedtest", "internal/locktest",
+			"internal/electiontest",
+		},
+		why: "it holds one backend's tests against real servers, and no package imports it",
+	},
+	{
 		of:    "adapt",
 		ours:  []string{farsync, "recipe", "driver", "internal/pause"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
@@ -186,6 +202,20 @@ func TestRulesRefuse(t *testing.T) {
 	require.False(t, ok, "a package without a rule")
 }
 
+// TestTestsOfImportedPackagesBuildNoServer: go mod tidy also resolves what the tests of an imported package import. A test
+// there that starts a server has every program download that server.
+func TestTestsOfImportedPackagesBuildNoServer(t *testing.T) {
+	lookAtSources(t)
+	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "etcd", "zk"} {
+		for path := range list(t, "-test", "./"+of) {
+			refused := below(path, module+"/embedtest") || slices.ContainsFunc(etcdServer, func(server string) bool {
+				return below(path, server)
+			})
+			require.False(t, refused, "the tests of %s import %s: move them to a package that no program imports", of, path)
+		}
+	}
+}
+
 // ruleOf returns the rule of the package at an import path.
 func ruleOf(path string) (rule, bool) {
 	for _, r := range rules {
@@ -253,11 +283,20 @@ func (p listed) ours() bool { return below(p.ImportPath, module) }
 func load(t *testing.T) map[string]listed {
 	t.Helper()
 	lookAtSources(t)
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Standard,Imports", "./...")
-	list.Dir = root
+	packages := list(t, "./...")
+	require.Contains(t, packages, module, "go list told nothing of the root package")
+	return packages
+}
+
+// list lists packages and all that they import.
+func list(t *testing.T, arguments ...string) map[string]listed {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go",
+		append([]string{"list", "-deps", "-json=ImportPath,Standard,Imports"}, arguments...)...)
+	command.Dir = root
 	var out, complaints bytes.Buffer
-	list.Stdout, list.Stderr = &out, &complaints
-	require.NoError(t, list.Run(), complaints.String())
+	command.Stdout, command.Stderr = &out, &complaints
+	require.NoError(t, command.Run(), complaints.String())
 	packages := map[string]listed{}
 	for decoder := json.NewDecoder(&out); ; {
 		var p listed
@@ -268,7 +307,6 @@ func load(t *testing.T) map[string]listed {
 		require.NoError(t, err)
 		packages[p.ImportPath] = p
 	}
-	require.Contains(t, packages, module, "go list told nothing of the root package")
 	return packages
 }
 

@@ -1,0 +1,323 @@
+package etcdtest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/etcd"
+)
+
+// These tests call the driver itself, for what no primitive shows. They give each call as long as it takes.
+
+// A session is one of the driver's.
+type session struct {
+	driver.Session
+	Outcome func(error) driver.Outcome
+}
+
+// openSession returns a session on the client, closed by t.
+func openSession(t testing.TB, client *clientv3.Client) session {
+	service, err := etcd.NewService(client)
+	require.NoError(t, err)
+	in, err := service.Open(t.Context(), soon)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = in.Close(context.WithoutCancel(t.Context())) })
+	return session{in, service.Outcome}
+}
+
+// faultySession is openSession on a new server, through faults.
+func faultySession(t testing.TB) (session, *faults, *clientv3.Client) {
+	f := new(faults)
+	client := newClient(t, embedtest.Etcd(t).Endpoint(), f.dial()...)
+	return openSession(t, client), f, client
+}
+
+// entry returns one that is to be created.
+func (s session) entry(queue string, k driver.Kind) driver.Entry {
+	return driver.Entry{
+		Queue: queue, ID: s.NewID(queue, k, 1), Kind: k, Units: 1, Value: []byte("who"), Since: time.Now(),
+	}
+}
+
+// create appends an entry to the queue.
+func (s session) create(t testing.TB, queue string, k driver.Kind) driver.Entry {
+	v, err := s.Create(t.Context(), s.entry(queue, k), 0)
+	require.NoError(t, err)
+	return v.Self
+}
+
+// find returns e as it is, known by its ID alone.
+func (s session) find(t testing.TB, e driver.Entry) driver.Entry {
+	now, err := s.Find(t.Context(), driver.Entry{Queue: e.Queue, ID: e.ID})
+	require.NoError(t, err)
+	return now
+}
+
+// TestRequestsThatAreSentTwiceSaySo: by itself the client repeats a write that a proxy answers with Canceled, and shows
+// the last answer alone.
+func TestRequestsThatAreSentTwiceSaySo(t *testing.T) {
+	in, f, _ := faultySession(t)
+	ctx, proxy := t.Context(), answer(errProxy)
+
+	v, err := in.Create(ctx, in.entry("/twice", driver.Write), 0)
+	require.NoError(t, err)
+	require.False(t, v.Resent)
+	require.True(t, v.All)
+	f.next(txn, proxy)
+	v, err = in.Create(ctx, in.entry("/twice", driver.Write), 0)
+	require.NoError(t, err)
+	require.True(t, v.Resent)
+	require.False(t, v.All)
+	require.Positive(t, v.Self.Revision)
+
+	f.next(txn, proxy)
+	_, err = in.Replace(ctx, v.Self, driver.Read, nil)
+	require.ErrorIs(t, err, driver.ErrConflict, "with itself; the caller looks")
+	require.Equal(t, driver.Read, in.find(t, v.Self).Kind)
+
+	f.next(deleteRange, proxy, answer(rpctypes.ErrGRPCPermissionDenied))
+	_, _, err = in.Delete(ctx, v.Self, nil)
+	require.Equal(t, driver.Unknown, in.Outcome(err), "the refusal says nothing of what was sent before")
+	v, found, err := in.Delete(ctx, v.Self, nil)
+	require.NoError(t, err)
+	require.False(t, found)
+	require.False(t, v.Resent)
+	first := in.create(t, "/twice", driver.Exclusive)
+	f.next(deleteRange, proxy)
+	v, found, err = in.Delete(ctx, first, nil)
+	require.NoError(t, err)
+	require.False(t, found)
+	require.True(t, v.Resent, "so that nobody takes it for lost")
+}
+
+// TestRequestsThatAreNotSentAreNotDone: nothing need be looked for after them.
+func TestRequestsThatAreNotSentAreNotDone(t *testing.T) {
+	in, f, client := faultySession(t)
+	outcome := func(of fate) driver.Outcome {
+		f.next(txn, of)
+		_, err := in.Create(t.Context(), in.entry("/unsent", driver.Exclusive), 0)
+		require.Error(t, err)
+		return in.Outcome(err)
+	}
+	require.Equal(t, driver.Unknown, outcome(loseRequest), "it is not known yet that requests can be counted")
+	in.create(t, "/unsent", driver.Exclusive)
+	require.Equal(t, driver.NotDone, outcome(loseRequest))
+	require.Equal(t, driver.Unknown, outcome(loseReply))
+
+	client.KV = namespace.NewKV(client.KV, "elsewhere")
+	in = openSession(t, client)
+	in.create(t, "/unsent", driver.Exclusive)
+	require.Equal(t, driver.Unknown, outcome(loseRequest), "the requests of a wrapped client are not counted")
+}
+
+// TestLateCreateChangesNothing: a writer's key that is put a second time would be a reader's.
+func TestLateCreateChangesNothing(t *testing.T) {
+	in, f, _ := faultySession(t)
+	e := in.entry("/late", driver.Write)
+	first, land := delay()
+	f.next(txn, first)
+	_, err := in.Create(t.Context(), e, 0)
+	require.Error(t, err)
+	v, err := in.Create(t.Context(), e, 1)
+	require.NoError(t, err)
+	reply, err := land(t.Context())
+	require.NoError(t, err)
+	require.False(t, reply.(*pb.TxnResponse).Succeeded)
+	now := in.find(t, e)
+	require.Equal(t, driver.Write, now.Kind)
+	require.Equal(t, v.Self.Revision, now.Revision)
+	require.Equal(t, v.Self.Revision, now.Version)
+}
+
+// TestWriteThatExceedsTheQuotaIsUnknown: the transaction that does is carried out, and answered no space. Those after it
+// are refused, and are known to be.
+func TestWriteThatExceedsTheQuotaIsUnknown(t *testing.T) {
+	in, f, _ := faultySession(t)
+	e := in.entry("/full", driver.Write)
+	create := func(attempt int) error { _, err := in.Create(t.Context(), e, attempt); return err }
+	replace := func() error { _, err := in.Replace(t.Context(), e, driver.Read, nil); return err }
+	outcome := func(of fate, write func() error) driver.Outcome {
+		f.next(txn, of)
+		err := write()
+		require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+		return in.Outcome(err)
+	}
+	full := rpctypes.ErrGRPCNoSpace
+	require.Equal(t, driver.Unknown, outcome(answer(full), func() error { return create(0) }))
+	require.Equal(t, driver.Refused, outcome(refuse(full), func() error { return create(1) }))
+	e = in.find(t, e)
+	require.Equal(t, driver.Refused, outcome(refuse(full), replace))
+	require.Equal(t, driver.Unknown, outcome(answer(full), replace))
+	require.Equal(t, driver.Read, in.find(t, e).Kind)
+}
+
+// TestSessionThatIsOverSaysSo: also where the server would go on answering. What it says of one request is true of all.
+func TestSessionThatIsOverSaysSo(t *testing.T) {
+	client := newClient(t, embedtest.Etcd(t).Endpoint())
+	in := openSession(t, client)
+	expired := func(err error) {
+		t.Helper()
+		require.Equal(t, driver.Expired, in.Outcome(err), "%v", err)
+	}
+	for name, learn := range map[string]func() error{
+		"Renew":  func() error { return in.Renew(t.Context(), nil) },
+		"Create": func() error { _, err := in.Create(t.Context(), in.entry("/over", driver.Exclusive), 0); return err },
+		"Owned":  func() error { _, err := in.Owned(t.Context(), []string{"/over"}); return err },
+	} {
+		in = openSession(t, client)
+		in.create(t, "/over", driver.Exclusive)
+		revokeLeaseOf(t, client, keysOf(t, client, "/over")[0])
+		_, err := in.List(t.Context(), "/over", 0)
+		require.NoError(t, err, "it does not know yet")
+		expired(learn())
+		select {
+		case <-in.Over():
+		default:
+			require.Fail(t, "not over", name)
+		}
+		_, err = in.List(t.Context(), "/over", 0)
+		expired(err)
+		require.NoError(t, in.Close(t.Context()))
+	}
+	in = openSession(t, client)
+	held := in.create(t, "/over", driver.Exclusive)
+	watched := make(chan error, 1)
+	go func() {
+		_, err := in.Watch(t.Context(), driver.Entry{}, []driver.Target{{Entry: held}})
+		watched <- err
+	}()
+	in.Drop()
+	expired(<-watched)
+	expired(in.Renew(t.Context(), nil))
+}
+
+// TestFailedRenewalLeavesItsMember: the next one is sent to another, whatever else the client has sent meanwhile.
+func TestFailedRenewalLeavesItsMember(t *testing.T) {
+	cluster := embedtest.EtcdCluster(t, 3)
+	follower := cluster.Member((leaderOf(t, cluster) + 1) % 3)
+	var sent counter
+	client := clientOf(t, clientv3.Config{Endpoints: cluster.Endpoints(), DialOptions: sent.dial()})
+	connectToAll(t, client)
+	var sessions []session // that are renewed by the follower
+	for len(sessions) < 3 {
+		in := openSession(t, client)
+		require.NoError(t, in.Renew(t.Context(), nil))
+		if "http://"+sent.renewedBy() == follower.Endpoint() {
+			sessions = append(sessions, in)
+		}
+	}
+	follower.Pause()
+	defer follower.Resume()
+	for i, in := range sessions {
+		_, before := in.Granted()
+		err := in.Renew(within(t, 200*time.Millisecond), nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, driver.Unknown, in.Outcome(err))
+		require.Equal(t, follower.Endpoint(), "http://"+sent.renewedBy())
+		_, from := in.Granted()
+		require.Equal(t, before, from, "only an answer moves it")
+		for range i {
+			// What else is sent takes its turn with the members, so that a new stream may be dealt the silent one.
+			stream, err := pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, stream.CloseSend())
+		}
+		began := time.Now()
+		require.NoError(t, in.Renew(t.Context(), nil))
+		require.NotEqual(t, follower.Endpoint(), "http://"+sent.renewedBy())
+		_, from = in.Granted()
+		require.False(t, from.Before(began))
+	}
+}
+
+// TestRenewalsShareAStream: while they are answered.
+func TestRenewalsShareAStream(t *testing.T) {
+	var sent counter
+	in := openSession(t, newClient(t, embedtest.Etcd(t).Endpoint(), sent.dial()...))
+	for range 5 {
+		require.NoError(t, in.Renew(t.Context(), nil))
+	}
+	require.EqualValues(t, 5, sent.renewals.Load())
+	require.EqualValues(t, 1, sent.keepaliveStreams.Load())
+}
+
+// TestLateAnswerOfARenewalCounts: also if nothing waits for it any more; from when its request was sent.
+func TestLateAnswerOfARenewalCounts(t *testing.T) {
+	proxy := embedtest.NewProxy(t, embedtest.Etcd(t).Endpoint())
+	in := openSession(t, newClient(t, "http://"+proxy.Addr()))
+	require.NoError(t, in.Renew(t.Context(), nil))
+	_, before := in.Granted()
+	proxy.CutReplies()
+	began := time.Now()
+	require.ErrorIs(t, in.Renew(within(t, 50*time.Millisecond), nil), context.DeadlineExceeded)
+	given := time.Now()
+	_, from := in.Granted()
+	require.Equal(t, before, from)
+	proxy.Heal()
+	require.Eventually(t, func() bool {
+		_, from = in.Granted()
+		return from.After(before)
+	}, soon, time.Millisecond)
+	require.False(t, from.Before(began))
+	require.True(t, from.Before(given))
+	require.NoError(t, in.Renew(t.Context(), nil))
+}
+
+// TestSurveyShowsWholeQueuesInTheOrderOfTheirPaths: which is not that of their keys.
+func TestSurveyShowsWholeQueuesInTheOrderOfTheirPaths(t *testing.T) {
+	in := openSession(t, newClient(t, embedtest.Etcd(t).Endpoint()))
+	var want []string
+	var last driver.Entry
+	for _, queue := range []string{"/s/a", "/s/a-b", "/s/a/b", "/s/a/n", "/s/b"} {
+		for range 2 {
+			last = in.create(t, queue, driver.Exclusive)
+			want = append(want, last.ID)
+		}
+	}
+	require.NoError(t, in.Tell(t.Context(), last, "x")) // by a key that is no entry
+	survey := func(after string, limit int) (list []string) {
+		entries, err := in.Survey(t.Context(), "/s", after, limit)
+		require.NoError(t, err)
+		for _, e := range entries {
+			list = append(list, e.ID)
+			require.Equal(t, "who", string(e.Value))
+		}
+		return list
+	}
+	require.Equal(t, want, survey("", 0))
+	require.Equal(t, want[:2], survey("", 1))
+	require.Equal(t, want[:4], survey("", 3))
+	require.Equal(t, want[2:4], survey("/s/a", 1))
+	require.Equal(t, want[4:], survey("/s/a-b", 100))
+	require.Empty(t, survey("/s/b", 1))
+	for range 600 { // more than one read of the driver returns
+		want = append(want, in.create(t, "/s/d", driver.Exclusive).ID)
+	}
+	require.Equal(t, want, survey("", 0))
+}
+
+// TestAWritersValueIsNeverChanged: the key would be a reader's from then on.
+func TestAWritersValueIsNeverChanged(t *testing.T) {
+	in := openSession(t, newClient(t, embedtest.Etcd(t).Endpoint()))
+	e := in.create(t, "/value", driver.Write)
+	_, err := in.Replace(t.Context(), e, driver.Write, []byte("else"))
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.Equal(t, driver.Write, in.find(t, e).Kind)
+	e, err = in.Replace(t.Context(), e, driver.Read, nil)
+	require.NoError(t, err)
+	_, err = in.Replace(t.Context(), e, driver.Read, []byte("else"))
+	require.NoError(t, err)
+	now := in.find(t, e)
+	require.Equal(t, driver.Read, now.Kind)
+	require.Equal(t, "else", string(now.Value))
+}

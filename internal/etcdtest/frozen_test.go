@@ -1,0 +1,101 @@
+package etcdtest_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/recipe"
+)
+
+// TestCallsReturnWhenTheServerIsFrozen is C13: the server takes connections and requests, and answers nothing. Every call
+// is back when its ctx ends, or its own bound is met; and when the server goes on, nothing is left of any.
+func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
+	noLeaks(t)
+	server := embedtest.Etcd(t)
+	locktest.RunFrozen(t, locktest.Frozen{
+		Open: func(t *testing.T, ttl time.Duration) *farsync.Store {
+			return newStore(t, server.Endpoint(), &etcd.Options{Options: farsync.Options{TTL: ttl}})
+		},
+		Long:   3 * 2 * soon, // a third of it is more than a hang
+		Short:  3 * time.Second,
+		Freeze: server.Pause,
+		Resume: server.Resume,
+		Late:   soon,
+	})
+}
+
+// TestOpenReturnsWithItsContext is C13 for the first call of all, of a server that is frozen, and where nothing listens.
+func TestOpenReturnsWithItsContext(t *testing.T) {
+	noLeaks(t)
+	frozen := embedtest.Etcd(t)
+	frozen.Pause()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	for _, endpoint := range []string{frozen.Endpoint(), "http://" + listener.Addr().String()} {
+		require.ErrorIs(t, returns(t, "Open", func() error {
+			_, err := etcd.Open(within(t, time.Second), newClient(t, endpoint), nil)
+			return err
+		}), context.DeadlineExceeded)
+	}
+}
+
+// TestWaitersReturnBehindAFullWatchStream is C13 for those who wait on a stream that takes no more requests, as
+// that of a frozen server does some 10,000 requests later: the client of etcd then keeps to itself that a watch is over.
+func TestWaitersReturnBehindAFullWatchStream(t *testing.T) {
+	noLeaks(t)
+	server := embedtest.Etcd(t)
+	var sent counter
+	store := newStore(t, server.Endpoint(), nil, append(sent.dial(), grpc.WithChainStreamInterceptor(fullOfCancels))...)
+	lock(t, store, "/full")
+	queue := recipe.Queue{Store: store, Path: "/full"}
+	holder, _, err := queue.List(t.Context(), 0)
+	require.NoError(t, err)
+	const waiters = 10
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	done := make(chan error, waiters)
+	sent.since()
+	for range waiters {
+		go func() { done <- queue.Wait(ctx, driver.Target{Entry: holder[0]}) }()
+	}
+	sent.sinceWhen(t, "KV/Range", waiters) // the read that follows when the watch is on
+	require.NoError(t, returns(t, "Wait", func() error {
+		giveUp()
+		for range waiters {
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// fullOfCancels makes streams that are full when a watch is to be cancelled.
+func fullOfCancels(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	open grpc.Streamer, options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	stream, err := open(ctx, desc, cc, method, options...)
+	return fullStream{stream}, err
+}
+
+type fullStream struct{ grpc.ClientStream }
+
+func (s fullStream) SendMsg(m any) error {
+	if r, ok := m.(*pb.WatchRequest); ok && r.GetCancelRequest() != nil {
+		<-s.Context().Done()
+	}
+	return s.ClientStream.SendMsg(m)
+}

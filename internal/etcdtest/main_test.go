@@ -1,0 +1,299 @@
+package etcdtest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	grpcpeer "google.golang.org/grpc/peer"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/recipe"
+)
+
+// soon is for what has to happen at all. No test is to get near it.
+const soon = 30 * time.Second
+
+func TestMain(m *testing.M) { embedtest.Main(m) }
+
+// newClient returns a client of the endpoint that says nothing, closed by t.
+func newClient(t testing.TB, endpoint string, options ...grpc.DialOption) *clientv3.Client {
+	return clientOf(t, clientv3.Config{Endpoints: []string{endpoint}, DialOptions: options})
+}
+
+// clientOf is newClient for other settings.
+func clientOf(t testing.TB, config clientv3.Config) *clientv3.Client {
+	config.Logger = zap.NewNop()
+	client, err := clientv3.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// connectToAll makes sure that the client is connected to all members.
+func connectToAll(t testing.TB, client *clientv3.Client) {
+	for range 6 {
+		_, err := client.Get(within(t, soon), "/")
+		require.NoError(t, err)
+	}
+}
+
+// ttl returns options with a TTL.
+func ttl(d time.Duration) *etcd.Options { return &etcd.Options{Options: farsync.Options{TTL: d}} }
+
+// short is a TTL at which a Store notices a revoked lease soon: within a third of it.
+var short = ttl(2 * time.Second)
+
+// newStore returns a Store on a client of its own, closed by t.
+func newStore(t testing.TB, endpoint string, options *etcd.Options, dial ...grpc.DialOption) *farsync.Store {
+	return storeOn(t, newClient(t, endpoint, dial...), options)
+}
+
+// storeOn returns a Store on the client, closed by t.
+func storeOn(t testing.TB, client *clientv3.Client, options *etcd.Options) *farsync.Store {
+	store, err := etcd.Open(t.Context(), client, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// noLeaks fails the test if goroutines are left when everything it has opened is closed. Call it first, but for
+// t.Parallel. Of tests that run at the same time the last to end answers for all.
+func noLeaks(t testing.TB) {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	if running.tests == 0 {
+		running.before = goleak.IgnoreCurrent()
+	}
+	running.tests++
+	t.Cleanup(func() {
+		running.mu.Lock()
+		defer running.mu.Unlock()
+		running.tests--
+		if running.tests == 0 {
+			begun := time.Now()
+			err := goleak.Find(running.before)
+			for err != nil && time.Since(begun) < soon {
+				err = goleak.Find(running.before) // which waits between its looks
+			}
+			require.NoError(t, err)
+		}
+	})
+}
+
+// running is about the tests that have called noLeaks.
+var running struct {
+	mu     sync.Mutex
+	tests  int
+	before goleak.Option // from when there were none
+}
+
+var errHangs = errors.New("it has not returned")
+
+// begin begins a test that runs beside others and leaves no goroutines, on a new server. The client is to see what is there.
+func begin(t *testing.T) (server *embedtest.EtcdServer, admin *clientv3.Client) {
+	t.Parallel()
+	noLeaks(t)
+	server = embedtest.Etcd(t)
+	return server, newClient(t, server.Endpoint())
+}
+
+// lock locks, which must succeed.
+func lock(t testing.TB, store *farsync.Store, path string) *farsync.Lease {
+	t.Helper()
+	lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
+	require.NoError(t, err)
+	return lease
+}
+
+// returns calls f, which has to return although no server answers, and says how long it took.
+func returns(t testing.TB, name string, f func() error) error {
+	t.Helper()
+	begun, done := time.Now(), make(chan error, 1)
+	go func() { done <- f() }() // joined, or the test fails
+	select {
+	case err := <-done:
+		t.Logf("%s returns after %v: %v", name, time.Since(begun).Round(time.Millisecond), err)
+		return err
+	case <-time.After(soon):
+		t.Errorf("%s has not returned", name)
+		return errHangs
+	}
+}
+
+// within returns a context for what a server should have done long before.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A counter counts what a client sends and receives.
+type counter struct {
+	mu    sync.Mutex
+	calls map[string]int
+
+	keepaliveStreams, watchStreams atomic.Int64
+	watches, events, compactions   atomic.Int64
+	answers                        atomic.Int64
+	late                           atomic.Int64 // watches that were to begin at a revision
+	renewals, progress             atomic.Int64 // requests for them
+	renewer                        atomic.Value // the address of the member that was asked for the last renewal
+}
+
+func (c *counter) dial() []grpc.DialOption {
+	c.calls = map[string]int{}
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream)}
+}
+
+func (c *counter) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+) error {
+	c.mu.Lock()
+	c.calls[method[len("/etcdserverpb."):]]++
+	c.mu.Unlock()
+	err := invoke(ctx, method, req, reply, cc, options...)
+	if err == nil {
+		c.answers.Add(1)
+	}
+	return err
+}
+
+func (c *counter) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	open grpc.Streamer, options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	switch method {
+	case "/etcdserverpb.Watch/Watch":
+		c.watchStreams.Add(1)
+	case "/etcdserverpb.Lease/LeaseKeepAlive":
+		c.keepaliveStreams.Add(1)
+	}
+	stream, err := open(ctx, desc, cc, method, options...)
+	return &countedStream{stream, c}, err
+}
+
+// renewedBy returns the address of the member to which the last renewal was sent.
+func (c *counter) renewedBy() string { return c.renewer.Load().(string) }
+
+// since returns the unary calls since the last call of since.
+func (c *counter) since() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := c.calls
+	c.calls = map[string]int{}
+	return calls
+}
+
+// sinceWhen is since, once there were n calls of the method. It polls: nothing tells when a client has sent.
+func (c *counter) sinceWhen(t testing.TB, method string, n int) map[string]int {
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.calls[method] >= n
+	}, soon, time.Millisecond)
+	return c.since()
+}
+
+// awaitQueue waits until n are in the queue.
+func awaitQueue(t testing.TB, store *farsync.Store, path string, n int) {
+	require.Eventually(t, func() bool {
+		entries, _, err := recipe.Queue{Store: store, Path: path}.List(t.Context(), 0)
+		return err == nil && len(entries) == n
+	}, soon, time.Millisecond)
+}
+
+// keysOf returns the keys under the path, oldest first.
+func keysOf(t testing.TB, client *clientv3.Client, path string) []*mvccpb.KeyValue {
+	resp, err := client.Get(within(t, soon), path+"/", clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	require.NoError(t, err)
+	return resp.Kvs
+}
+
+// awaitKeys waits until there are n keys under the path, and returns them. It polls, so that it sees what anybody else
+// would see who came by.
+func awaitKeys(t testing.TB, client *clientv3.Client, path string, n int) (keys []*mvccpb.KeyValue) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		keys = keysOf(t, client, path)
+		return len(keys) == n
+	}, soon, 5*time.Millisecond)
+	return keys
+}
+
+// revokeLeaseOf ends the session to which a key belongs, as the server would that heard no more of it.
+func revokeLeaseOf(t testing.TB, client *clientv3.Client, key *mvccpb.KeyValue) {
+	_, err := client.Revoke(within(t, soon), clientv3.LeaseID(key.Lease))
+	require.NoError(t, err)
+}
+
+// got returns the lease that lockBehind got.
+func got(t testing.TB, leases chan *farsync.Lease) *farsync.Lease {
+	t.Helper()
+	select {
+	case lease := <-leases:
+		return lease
+	case <-time.After(soon):
+		require.FailNow(t, "not granted")
+		return nil
+	}
+}
+
+// ended waits until the lease has.
+func ended(t testing.TB, lease *farsync.Lease) {
+	t.Helper()
+	select {
+	case <-lease.Done():
+	case <-time.After(soon):
+		require.FailNow(t, "the lease has not ended")
+	}
+}
+
+type countedStream struct {
+	grpc.ClientStream
+	*counter
+}
+
+func (s *countedStream) SendMsg(m any) error {
+	if _, ok := m.(*pb.LeaseKeepAliveRequest); ok {
+		s.renewals.Add(1)
+		if to, ok := grpcpeer.FromContext(s.Context()); ok {
+			s.renewer.Store(to.Addr.String())
+		}
+	}
+	if r, ok := m.(*pb.WatchRequest); ok && r.GetProgressRequest() != nil {
+		s.progress.Add(1)
+	}
+	if r, ok := m.(*pb.WatchRequest); ok && r.GetCreateRequest() != nil {
+		s.watches.Add(1)
+		if r.GetCreateRequest().StartRevision > 0 {
+			s.late.Add(1)
+		}
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+func (s *countedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if r, ok := m.(*pb.WatchResponse); ok && err == nil {
+		if len(r.Events) > 0 {
+			s.events.Add(1)
+		}
+		if r.CompactRevision > 0 {
+			s.compactions.Add(1)
+		}
+	}
+	return err
+}

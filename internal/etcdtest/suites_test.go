@@ -1,0 +1,98 @@
+package etcdtest_test
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/storetest"
+)
+
+// An administrator does on a server what the suites ask for.
+type administrator struct{ *clientv3.Client }
+
+// remove deletes the key of an entry.
+func (a administrator) remove(t *testing.T, e driver.Entry) {
+	resp, err := a.Delete(within(t, soon), e.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, resp.Deleted)
+}
+
+// foreign puts a key as another program does that shares the queue.
+func (a administrator) foreign(t *testing.T, queue string) driver.Entry {
+	lease, err := a.Grant(within(t, soon), 600)
+	require.NoError(t, err)
+	return a.stray(t, queue, clientv3.WithLease(lease.ID))
+}
+
+// stray puts a key that has no lease, unless an option gives it one.
+func (a administrator) stray(t *testing.T, queue string, options ...clientv3.OpOption) driver.Entry {
+	key := queue + "/" + rand.Text()
+	_, err := a.Put(within(t, soon), key, "another program's", options...)
+	require.NoError(t, err)
+	return driver.Entry{Queue: queue, ID: key}
+}
+
+// expire revokes the Store's session, which an entry shows.
+func (a administrator) expire(t testing.TB, store *farsync.Store) {
+	path := "/expire/" + rand.Text()
+	lease := lock(t, store, path)
+	revokeLeaseOf(t, a.Client, keysOf(t, a.Client, path)[0])
+	_ = lease.Release() // lost
+}
+
+// TestDriverKeepsTheContract runs the cases that every driver must pass.
+func TestDriverKeepsTheContract(t *testing.T) {
+	server := embedtest.Etcd(t)
+	admin := administrator{newClient(t, server.Endpoint())}
+	proxies := map[driver.Service]*embedtest.Proxy{}
+	storetest.RunDriver(t, storetest.Backend{
+		Open: func(t *testing.T) driver.Service {
+			proxy := embedtest.NewProxy(t, server.Endpoint())
+			s, err := etcd.NewService(newClient(t, "http://"+proxy.Addr()))
+			require.NoError(t, err)
+			proxies[s] = proxy
+			return s
+		},
+		TTL: 2 * time.Second,
+		Expire: func(t *testing.T, s driver.Session) {
+			e := driver.Entry{Queue: "/expire/" + rand.Text(), Kind: driver.Exclusive, Units: 1}
+			e.ID = s.NewID(e.Queue, e.Kind, 1)
+			_, err := s.Create(t.Context(), e, 0)
+			require.NoError(t, err)
+			revokeLeaseOf(t, admin.Client, keysOf(t, admin.Client, e.Queue)[0])
+		},
+		Delete:  admin.remove,
+		Foreign: admin.foreign,
+		Stray:   func(t *testing.T, queue string) driver.Entry { return admin.stray(t, queue) },
+		Cut: func(_ *testing.T, service driver.Service, silent bool) {
+			if silent {
+				proxies[service].Cut()
+			} else {
+				proxies[service].Heal()
+			}
+		},
+	})
+}
+
+// TestPrimitives runs what the primitives do on every service.
+func TestPrimitives(t *testing.T) {
+	noLeaks(t)
+	server := embedtest.Etcd(t)
+	admin := administrator{newClient(t, server.Endpoint())}
+	locktest.Run(t, locktest.Backend{
+		Open:    func(t *testing.T) *farsync.Store { return newStore(t, server.Endpoint(), short) },
+		Expire:  func(t *testing.T, store *farsync.Store) { admin.expire(t, store) },
+		Delete:  admin.remove,
+		Foreign: admin.foreign,
+		Stray:   func(t *testing.T, queue string) driver.Entry { return admin.stray(t, queue) },
+	})
+}

@@ -1,0 +1,102 @@
+package etcdtest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/embedtest"
+)
+
+// TestWaiterOutlivesACompaction is E5 and C12: a watch that was idle for long is set up again over a new connection,
+// from a revision that the server has forgotten.
+func TestWaiterOutlivesACompaction(t *testing.T) {
+	server, admin := begin(t)
+	forget := func() {
+		for range 10 {
+			_, err := admin.Put(within(t, soon), "/elsewhere", "")
+			require.NoError(t, err)
+		}
+		now, err := admin.Get(within(t, soon), "/elsewhere")
+		require.NoError(t, err)
+		_, err = admin.Compact(within(t, soon), now.Header.Revision, clientv3.WithCompactPhysical())
+		require.NoError(t, err)
+	}
+	for _, meanwhile := range []bool{false, true} {
+		t.Run(fmt.Sprint("released meanwhile: ", meanwhile), func(t *testing.T) {
+			proxy := embedtest.NewProxy(t, server.Endpoint())
+			holder := lock(t, newStore(t, server.Endpoint(), nil), "/compact")
+			var sent counter
+			store := newStore(t, "http://"+proxy.Addr(), nil, sent.dial()...)
+			before := sent.answers.Load()
+			waiter := lockBehind(t, farsync.NewMutex(store, "/compact"))
+			// It has joined, and the watch is on, and it has looked once more.
+			require.Eventually(t, func() bool { return sent.answers.Load() == before+2 }, soon, time.Millisecond)
+			sent.since()
+			proxy.Cut()
+			if meanwhile {
+				require.NoError(t, holder.Release())
+			}
+			forget()
+			proxy.Reset()
+			proxy.Heal()
+			require.Eventually(t, func() bool { return sent.compactions.Load() > 0 }, soon, time.Millisecond)
+			if !meanwhile {
+				sent.sinceWhen(t, "KV/Range", 2) // it has looked, and watches again
+				require.Empty(t, waiter)
+				require.NoError(t, holder.Release())
+			}
+			lease := got(t, waiter)
+			require.Greater(t, lease.Token(), holder.Token())
+			require.NoError(t, lease.Release())
+		})
+	}
+}
+
+// TestWaiterOutlivesItsConnection is C12 without a compaction: the event comes late, or the look does.
+func TestWaiterOutlivesItsConnection(t *testing.T) {
+	server, _ := begin(t)
+	proxy := embedtest.NewProxy(t, server.Endpoint())
+	holders := newStore(t, server.Endpoint(), nil)
+	waiters := newStore(t, "http://"+proxy.Addr(), nil)
+	for range 10 {
+		holder := lock(t, holders, "/reset")
+		waiter := lockBehind(t, farsync.NewMutex(waiters, "/reset"))
+		awaitQueue(t, holders, "/reset", 2)
+		proxy.Reset()
+		require.NoError(t, holder.Release())
+		require.NoError(t, got(t, waiter).Release())
+	}
+}
+
+// TestWaiterForAPermitIsQuiet: it waits for one entry and for the size, and asks for neither again and again.
+func TestWaiterForAPermitIsQuiet(t *testing.T) {
+	noLeaks(t)
+	server := embedtest.Etcd(t)
+	holder, err := farsync.NewSemaphore(newStore(t, server.Endpoint(), nil), "/quiet", 1).Acquire(t.Context(), 1)
+	require.NoError(t, err)
+	var sent counter
+	store := newStore(t, server.Endpoint(), nil, sent.dial()...)
+	sent.since()
+	granted := make(chan *farsync.Lease, 1)
+	ctx := within(t, soon)
+	go func() {
+		lease, err := farsync.NewSemaphore(store, "/quiet", 1).Acquire(ctx, 1)
+		if err != nil {
+			t.Error(err)
+		}
+		granted <- lease
+	}()
+	require.Equal(t, calls{"KV/Txn": 1, "KV/Range": 2}, sent.sinceWhen(t, "KV/Range", 2))
+	admin := newClient(t, server.Endpoint())
+	for range 50 {
+		keysOf(t, admin, "/quiet")
+	}
+	require.Empty(t, sent.since())
+	require.NoError(t, holder.Release())
+	require.NoError(t, got(t, granted).Release())
+}
