@@ -86,7 +86,6 @@ func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
 		p, on, err := s.join(ctx, r)
 		if err == nil {
 			if err = s.await(ctx, p, r, on); err == nil {
-				p.in.hold(p.entry, true)
 				return p, nil
 			}
 			s.removeInBackground(p)
@@ -131,7 +130,6 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 			}
 			return nil, ErrLocked
 		case p.in.err() == nil:
-			p.in.hold(p.entry, true)
 			return p, nil
 		}
 		// The session ended on the way. Nothing was held: look again.

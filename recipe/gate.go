@@ -193,8 +193,8 @@ func (g *Gate) joined(gr *grant, p *place, err error) (*Hold, error) {
 		return nil, err
 	}
 	g.mu.Lock()
-	gr.place.Store(p)
-	gr.since, gr.phase, gr.holds = time.Now(), open, 1
+	gr.phase, gr.holds = open, 1
+	gr.winAt(p)
 	g.latest = gr
 	for g.shared && len(g.waiters) > 0 && gr.admits(gr.since) {
 		g.pop().hand <- gr.next()

@@ -396,17 +396,21 @@ func TestReleaseOfADeletedEntry(t *testing.T) {
 	})
 }
 
-// C2, the delete was carried out.
-func TestReplyOfReleaseIsLost(t *testing.T) {
-	inBubble(t, func(w *world) {
-		a, b := w.open(), w.open()
-		g := newGate(a)
-		first, second := w.granted(w.startGate(g)), w.startGate(newGate(b))
-		w.SetFault(faults(storetest.Delete, 1, storetest.LoseReply))
-		require.NoError(w, first.hold.Release())
-		w.release(w.granted(second))
-		w.release(w.granted(w.startGate(g)))
-	})
+// C2, the delete was carried out, or it was not and is sent again.
+func TestDeleteOfReleaseIsLost(t *testing.T) {
+	for _, fault := range []storetest.Fault{storetest.LoseReply, storetest.LoseRequest} {
+		for _, times := range []int{1, 3} {
+			inBubble(t, func(w *world) {
+				a, b := w.open(), w.open()
+				g := newGate(a)
+				first, second := w.granted(w.startGate(g)), w.startGate(newGate(b))
+				w.SetFault(plan(storetest.Delete, slices.Repeat([]storetest.Fault{fault}, times)...))
+				require.NoError(w, first.hold.Release())
+				w.release(w.finally(second))
+				w.release(w.granted(w.startGate(g)))
+			})
+		}
+	}
 }
 
 // C2, it was not, and nobody answers: Release says so in time, and the removal goes on behind.

@@ -36,7 +36,11 @@ type grant struct {
 	store *Store
 	gate  *Gate                 // nil for a grant of its own
 	place atomic.Pointer[place] // replaced when the entry is changed in its place; nil while joining
-	since time.Time             // when it was won
+
+	// Set when it is won, before place.
+	since time.Time
+	life  context.Context // the grant's own, a child of the session's: done when it is given up or its entry is found gone
+	end   context.CancelCauseFunc
 
 	// Guarded by the gate's mu.
 	phase phase
@@ -50,9 +54,17 @@ func newGrant(s *Store, g *Gate) *grant { return &grant{store: s, gate: g, phase
 
 // alone makes a grant without a gate one that is held at p, by one hold.
 func (gr *grant) alone(p *place) *grant {
-	gr.place.Store(p)
-	gr.since, gr.phase, gr.holds = time.Now(), closing, 1
+	gr.phase, gr.holds = closing, 1
+	gr.winAt(p)
 	return gr
+}
+
+// winAt makes p the place of the grant, which is held from now on.
+func (gr *grant) winAt(p *place) {
+	gr.since = time.Now()
+	gr.life, gr.end = context.WithCancelCause(p.in.life)
+	gr.place.Store(p)
+	gr.store.watchOver(gr)
 }
 
 // won reports whether the grant was won from the queue.
@@ -105,12 +117,19 @@ func (gr *grant) vanish() {
 // finished ends one hold on the grant, and reports whether the grant is to be given up.
 func (gr *grant) finished() bool { return gr.gate == nil || gr.gate.finished(gr) }
 
+// giveUp ends the life of a grant whose last hold has ended.
+func (gr *grant) giveUp() {
+	gr.end(ErrReleased)
+	gr.in().release(gr)
+}
+
 // release ends one hold on the grant. After the last it hands the grant off, or gives it up and waits for the service,
 // for no longer than a third of the TTL or what is left of the session.
 func (gr *grant) release() error {
 	if !gr.finished() {
 		return nil
 	}
+	gr.giveUp()
 	p := gr.place.Load()
 	var err error
 	if p.in.err() == nil { // else the entry goes with its session, and the holder has been told
@@ -135,6 +154,7 @@ func (gr *grant) release() error {
 // abandon is release for a caller that cannot wait for the service.
 func (gr *grant) abandon() {
 	if gr.finished() {
+		gr.giveUp()
 		gr.store.removeInBackground(gr.place.Load())
 		if gr.gate != nil {
 			gr.gate.depart(gr)

@@ -27,8 +27,8 @@ type Hold struct {
 
 func newHold(gr *grant, turn int) *Hold {
 	h := &Hold{grant: gr, turn: turn, alone: make(chan struct{}, 1)}
-	// As a child of the session's life the hold ends in the same step, without a goroutine of its own.
-	h.life, h.end = context.WithCancelCause(gr.in().life)
+	// As a child of the grant's life, and that of the session's, the hold ends in the same step as they do.
+	h.life, h.end = context.WithCancelCause(gr.life)
 	return h
 }
 
@@ -120,8 +120,6 @@ func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) error {
 	case err == nil:
 		changed.entry.Revision = p.entry.Revision // the token's
 		h.grant.place.Store(changed)
-		p.in.hold(p.entry, false)
-		p.in.hold(changed.entry, true)
 		return nil
 	case errors.Is(err, driver.ErrGone), downgrade && errors.Is(err, ErrUnknown):
 		if errors.Is(err, driver.ErrGone) {

@@ -72,7 +72,6 @@ func (s *Store) joinIn(ctx context.Context, in *session, r Request) (*place, []d
 // ErrGone means that it had gone before, and that no attempt of this call can have removed it. On any other error removal
 // continues in the background.
 func (s *Store) remove(ctx context.Context, p *place) error {
-	p.in.hold(p.entry, false)
 	if over := p.in.gone(); over != nil {
 		return over
 	}
@@ -112,7 +111,6 @@ func (s *Store) deleteEntry(ctx context.Context, p *place) (found bool, v verdic
 // removeInBackground removes the entry of p until that is confirmed, or its session is over: the entry goes with it. A
 // refusal does not end it, for a permission may be given back. It does not wait.
 func (s *Store) removeInBackground(p *place) {
-	p.in.hold(p.entry, false)
 	s.background(func() {
 		logged := false
 		for delay := retryFirst; ; delay = min(2*delay, p.in.ttl/3) {
@@ -141,21 +139,25 @@ func (s *Store) doubt(p *place) {
 }
 
 // sweep compares what the session owns with its suspects, at once and then ever more slowly, and removes what came late.
-// There is one sweep a session, and only if it has suspects.
+// There is one sweep a session, and only if it has suspects. It looks at no more than some 20 queues a second.
 func (s *Store) sweep(in *session) {
-	for delay := retryFirst; ; {
+	for delay := retryFirst; in.life.Err() == nil; {
+		t := time.NewTimer(delay)
 		select {
-		case <-in.doubt:
+		case <-t.C:
+		case <-in.doubt: // another, which may come any moment
+			t.Stop()
 			delay = retryFirst
-		default:
-		}
-		if pause.For(in.life, delay) != nil {
+			_ = pause.For(in.life, delay)
+		case <-in.life.Done():
+			t.Stop()
 			return
 		}
-		delay = min(2*delay, in.ttl/3)
+		queues := in.suspected()
+		delay = min(2*delay, in.ttl/3+time.Duration(len(queues))*50*time.Millisecond)
 		var owned []driver.Entry
 		v := s.try(in.life, in, func(ctx context.Context, _ int) (err error) {
-			owned, err = in.Owned(ctx, in.suspected())
+			owned, err = in.Owned(ctx, queues)
 			return err
 		})
 		if v.fate != done {

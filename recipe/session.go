@@ -27,7 +27,7 @@ type session struct {
 	mu       sync.Mutex
 	deadline time.Time // Invariant: it never moves back.
 	timer    *time.Timer
-	held     map[string]driver.Entry // entries that back a lease, by ID
+	held     map[*grant]*vigil       // grants that are held; nil until there was one
 	suspects map[string]driver.Entry // entries that a late attempt may create once more, by ID
 	doubt    chan struct{}           // has a value when suspects has grown; nil until it is not empty
 }
@@ -36,7 +36,7 @@ type session struct {
 func newSession(life context.Context, opened driver.Session) *session {
 	ttl, _ := opened.Granted()
 	in := &session{
-		Session: opened, ttl: ttl, held: map[string]driver.Entry{}, suspects: map[string]driver.Entry{},
+		Session: opened, ttl: ttl, suspects: map[string]driver.Entry{},
 	}
 	in.life, in.end = context.WithCancelCause(life)
 	// Under mu, for if the deadline has passed the timer's goroutine is there before this one.
@@ -131,27 +131,6 @@ func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 		end(context.Cause(life)) // the goroutine of AfterFunc may come late
 	}
 	return bound, func() { stop(); end(nil) }
-}
-
-// hold notes that e backs a lease, or, if it does not any more, forgets it.
-func (in *session) hold(e driver.Entry, backs bool) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if backs {
-		in.held[e.ID] = e
-	} else {
-		delete(in.held, e.ID)
-	}
-}
-
-// toProve returns an entry that backs a lease, if there is one. One is enough: a renewal is proved for the session.
-func (in *session) toProve() []driver.Entry {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for _, e := range in.held {
-		return []driver.Entry{e}
-	}
-	return nil
 }
 
 // suspect notes that a late attempt may create an entry with an ID that begins with e's, and reports whether it is the

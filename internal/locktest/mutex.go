@@ -184,6 +184,21 @@ var mutexRows = []row{
 		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
 		s.release(s.lock(mu))
 	}},
+	{"MutexHolderIsToldOfARemovedEntry", "a holder that goes on until it releases does so beside the next", func(s *scene) {
+		one, two := s.client(), s.client()
+		other := s.lock(farsync.NewMutex(one, s.path+"-other"))
+		lease := s.lock(s.mutex(one))
+		behind := s.locking(s.mutex(two).Lock)
+		s.Delete(s.T, s.until(two, 2)[0])
+		next := behind.got()
+		<-lease.Done()
+		require.ErrorIs(s, lease.Err(), farsync.ErrLost)
+		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
+		require.NoError(s, other.Err(), "the session is well")
+		require.NoError(s, next.Err())
+		s.release(next)
+		s.release(other)
+	}},
 	{"MutexIsFreedByClose", "a program that ends in good order does not make others wait for the TTL", func(s *scene) {
 		one, two := s.client(), s.client()
 		lease := s.lock(s.mutex(one))
