@@ -32,6 +32,10 @@
 //
 // Every lease has a [Token] that is higher than that of every lease on the same lock before it.
 //
+// There is one exception. A person with the right to do so may remove the entry of a held lock from the service, and the
+// next waiter gets the lock. The old lease ends when its Store learns of that: a moment later if it has been held for 3
+// seconds, or a third of the TTL if that is less; otherwise when it gets that old.
+//
 // # What nothing can promise
 //
 // That the code which holds a lease stops when the lease does. A process may be suspended, by the scheduler, a

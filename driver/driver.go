@@ -33,8 +33,8 @@ import (
 	"time"
 )
 
-// The answers of a service that are not failures. Methods return them as they are or wrapped. The caller knows what they
-// mean, so Outcome is not asked about them.
+// The answers of a service that are not failures. Methods return them as they are or wrapped. Outcome reports Refused for
+// them: nothing was carried out.
 var (
 	// ErrGone means that the entry is not in its queue.
 	ErrGone = errors.New("the entry is gone")
@@ -82,7 +82,8 @@ type Service interface {
 type Session interface {
 	Optional
 
-	// NewID returns the ID of an entry that is about to be created. It was never used before. It does no I/O.
+	// NewID returns the ID of an entry that is about to be created. It was never used before, and is not the beginning of
+	// another. It does no I/O.
 	NewID(queue string, k Kind, units int64) string
 
 	// Granted returns how long the service keeps the session after a renewal, and the latest moment at which a request
@@ -90,9 +91,10 @@ type Session interface {
 	// arrived, for the service began to count earlier. It does no I/O and may be called at any time.
 	Granted() (ttl time.Duration, from time.Time)
 
-	// Renew asks the service to keep the session. After it has returned nil, Granted may have moved. The caller renews
-	// every quarter of the granted TTL. Entries in prove hold a lock, or are about to: where a service can answer a
-	// renewal without being able to keep the promise, the renewal must be proved with one of them.
+	// Renew asks the service to keep the session, which nothing else here does: a session that is not renewed runs out. After
+	// it has returned nil, Granted may have moved. The caller renews every quarter of the granted TTL. Entries in prove hold a
+	// lock, or are about to: where a service can answer a renewal without being able to keep the promise, the renewal must be
+	// proved with one of them.
 	Renew(ctx context.Context, prove []Entry) error
 
 	// Close ends the session at the service, which removes its entries, and returns when nothing of it is running here.

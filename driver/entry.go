@@ -76,7 +76,7 @@ type Register struct {
 type View struct {
 	// Self is the entry that was asked about.
 	Self Entry
-	// Entries are those ahead of Self, or those of the queue, oldest first.
+	// Entries are those ahead of Self, or those of the queue, oldest first. Callers may share them and must not change them.
 	Entries []Entry
 	// All is true if Entries is all there were, not a part of them.
 	All bool
@@ -98,7 +98,7 @@ type What uint8
 const (
 	// Gone is the end of the entry.
 	Gone What = iota
-	// Changed is the end of the entry or a change in its place.
+	// Changed is the end of the entry or a change in its place: of its version, or of its kind where Entry.Version is 0.
 	Changed
 	// Registered is a write of the register of Entry.Queue, whose version was Entry.Version.
 	Registered

@@ -18,7 +18,8 @@ type Optional interface {
 	// Tell leaves words with an entry, in place of earlier ones. ErrGone means that the entry is gone.
 	Tell(ctx context.Context, e Entry, words string) error
 
-	// Heard returns the words that were left with an entry of this session, or the empty string.
+	// Heard returns the words that were left with an entry of this session, or the empty string. ErrGone means that the entry
+	// is gone.
 	Heard(ctx context.Context, e Entry) (words string, err error)
 
 	// Survey returns entries of all queues whose path begins with prefix, queue by queue in the order of their paths,

@@ -36,24 +36,24 @@ var contextCases = []conformance{
 		s.Cut(s.T, b.service, true)
 		defer s.Cut(s.T, b.service, false)
 		for name, call := range b.calls(first, second) {
-			ctx, cancel := context.WithTimeout(s.ctx(), wallPrompt/3)
+			ctx, cancel := context.WithTimeout(s.ctx(), briefly)
 			done := make(chan error, 1)
 			go func() { done <- call(ctx) }()
-			err := soon(s, done, 2*wallPrompt)
+			err := soon(s, done, wallAnswer)
 			cancel()
 			require.Error(s, err, name)
 			require.Contains(s, []driver.Outcome{driver.Unknown, driver.NotDone}, b.service.Outcome(err), name)
 		}
-		ctx, cancel := context.WithTimeout(s.ctx(), wallPrompt/3)
+		ctx, cancel := context.WithTimeout(s.ctx(), briefly)
 		defer cancel()
 		done := make(chan error, 1)
 		go func() {
 			_, err := b.service.Open(ctx, s.TTL)
 			done <- err
 		}()
-		require.Error(s, soon(s, done, 2*wallPrompt))
+		require.Error(s, soon(s, done, wallAnswer))
 		go func() { done <- b.finish(ctx) }()
-		require.Error(s, soon(s, done, 2*wallPrompt))
+		require.Error(s, soon(s, done, wallAnswer))
 	}},
 	{"CancelledCreates", "what was certainly not done must not be done, and what may have been must be found", func(s *scene) {
 		a, b := s.pair()

@@ -72,12 +72,16 @@ var plays = []play{
 	}},
 	{"GiveUp", []func(*actor) error{
 		func(a *actor) error { return a.twice(a.request(driver.Exclusive, 1, 0), 1) },
-		func(a *actor) error { return a.givesUp(a.request(driver.Exclusive, 1, 0)) },
+		func(a *actor) error { return a.givesUp(recipe.Acquire, a.request(driver.Exclusive, 1, 0)) },
 		func(a *actor) error { return a.twice(a.request(driver.Exclusive, 1, 0), 1) },
+	}},
+	{"GiveUpTrying", []func(*actor) error{
+		func(a *actor) error { return a.once(a.request(driver.Exclusive, 1, 0), 1) },
+		func(a *actor) error { return a.givesUp(recipe.TryAcquire, a.request(driver.Exclusive, 1, 0)) },
 	}},
 	{"GiveUpUnits", []func(*actor) error{
 		func(a *actor) error { return a.twice(a.request(driver.Permit, 2, 2), 1) },
-		func(a *actor) error { return a.givesUp(a.request(driver.Permit, 2, 2)) },
+		func(a *actor) error { return a.givesUp(recipe.Acquire, a.request(driver.Permit, 2, 2)) },
 		func(a *actor) error { return a.twice(a.request(driver.Permit, 2, 2), 1) },
 	}},
 	{"Close", []func(*actor) error{
@@ -279,11 +283,14 @@ func (a *actor) asks() error {
 	return a.once(a.request(driver.Exclusive, 1, 0), 1)
 }
 
+// An acquirer is Acquire or TryAcquire of package recipe.
+type acquirer func(context.Context, *recipe.Store, recipe.Request) (*recipe.Hold, error)
+
 // givesUp waits for no longer than a part of what others work.
-func (a *actor) givesUp(r recipe.Request) error {
+func (a *actor) givesUp(acquire acquirer, r recipe.Request) error {
 	for _, d := range []time.Duration{0, work / 2, work * 3 / 2} {
 		ctx, cancel := context.WithTimeout(a.ctx, d)
-		h, err := recipe.Acquire(ctx, a.store, r)
+		h, err := acquire(ctx, a.store, r)
 		began := time.Now()
 		<-ctx.Done()
 		cancel()
@@ -291,6 +298,8 @@ func (a *actor) givesUp(r recipe.Request) error {
 		case err == nil:
 			a.use(h, work, 1)
 			err = a.release(h)
+		case errors.Is(err, recipe.ErrLocked):
+			err = nil
 		case errors.Is(err, context.DeadlineExceeded):
 			err = nil
 			if late := time.Since(began); late > 0 {

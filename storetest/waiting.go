@@ -70,7 +70,7 @@ func (w *waiting) wakes() {
 func (w *waiting) ends() {
 	w.c.s.Helper()
 	w.cancel()
-	got := soon(w.c.s, w.done, wallPrompt)
+	got := soon(w.c.s, w.done, wallAnswer)
 	require.Error(w.c.s, got.err)
 	require.Contains(w.c.s, []driver.Outcome{driver.Unknown, driver.NotDone}, w.c.service.Outcome(got.err))
 }
