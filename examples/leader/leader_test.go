@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { programtest.Main(m, main) }
 
 func TestNeverTwoLead(t *testing.T) {
-	for _, store := range []string{program.Etcd, program.ZooKeeper} {
+	for _, store := range []string{program.Etcd, program.ZooKeeper, program.SQLite} {
 		t.Run(store, func(t *testing.T) {
 			if store == program.ZooKeeper {
 				programtest.NeedZooKeeper(t)
@@ -50,7 +50,7 @@ func TestFlags(t *testing.T) {
 	programtest.Flag(t, "--help", program.AllRight, "exit status")
 	programtest.Flag(t, "-kills 0", program.Misused, "-kills 0: at least 1")
 	programtest.Flag(t, "-reign 2h", program.Misused, "up to a minute")
-	programtest.Flag(t, "-store redis", program.Misused, `-store "redis": etcd or zk`)
+	programtest.Flag(t, "-store redis", program.Misused, `-store "redis": etcd, zk or sqlite`)
 	programtest.Flag(t, "more", program.Misused, `"more"`)
 	programtest.Flag(t, "worker", program.Misused, "started by leader")
 	programtest.Flag(t, "-endpoints 127.0.0.1:1", program.Failed, "no etcd at 127.0.0.1:1")

@@ -4,7 +4,7 @@
 //
 //	go run ./examples/leader
 //
-// Three processes stand in one farsync.Election, on an etcd that is started for the run (or a ZooKeeper: -store zk).
+// Three processes stand in one farsync.Election, on an etcd that is started for the run (or a ZooKeeper: -store zk, or an SQLite file: -store sqlite).
 // Whoever leads writes to an HTTP server, again and again, with the fencing token of its leadership. Every few seconds
 // the leader is killed: nobody resigns for it, so the others wait until the TTL has passed, and then one of them leads. A
 // new process takes the place of the dead one. An observer, which is none of the three, prints who leads.

@@ -25,10 +25,10 @@ usage: go run ./examples/pool [flags]
                  needed then)
   -ttl d         how long the units stay with a process that is not heard of any
                  more, in whole seconds, 1s at least (default 2s)
-  -store s       etcd (the default), or zk: ZooKeeper, which needs java and
-                 ZooKeeper's jars, unless there are -endpoints
-  -endpoints e   use the service at host:port,host:port,... ; without, one is
-                 started for the run and removed
+  -store s       etcd (the default), zk: ZooKeeper, which needs java and
+                 ZooKeeper's jars, unless there are -endpoints; or sqlite, a file
+  -endpoints e   use the service at host:port,host:port,... or the file; without,
+                 one is started for the run and removed
 
 exit status:
 

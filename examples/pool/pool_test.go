@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { programtest.Main(m, main) }
 
 func TestNeverTooMany(t *testing.T) {
-	for _, store := range []string{program.Etcd, program.ZooKeeper} {
+	for _, store := range []string{program.Etcd, program.ZooKeeper, program.SQLite} {
 		t.Run(store, func(t *testing.T) {
 			if store == program.ZooKeeper {
 				programtest.NeedZooKeeper(t)
@@ -56,7 +56,7 @@ func TestFlags(t *testing.T) {
 	programtest.Flag(t, "-processes 0", program.Misused, "-processes 0: 1 to 100")
 	programtest.Flag(t, "-jobs 7", program.Misused, "-jobs 7: one for each process")
 	programtest.Flag(t, "-job 2h", program.Misused, "up to a minute")
-	programtest.Flag(t, "-store redis", program.Misused, `-store "redis": etcd or zk`)
+	programtest.Flag(t, "-store redis", program.Misused, `-store "redis": etcd, zk or sqlite`)
 	programtest.Flag(t, "more", program.Misused, `"more"`)
 	programtest.Flag(t, "worker", program.Misused, "started by pool")
 	programtest.Flag(t, "-endpoints 127.0.0.1:1", program.Failed, "no etcd at 127.0.0.1:1")

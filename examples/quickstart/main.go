@@ -5,7 +5,7 @@
 //	go run ./examples/quickstart
 //
 // A number is kept in a file. Four processes add 1 to it, 250 times each: read, add, write, under one farsync.Mutex on
-// an etcd that is started for the run (or a ZooKeeper: -store zk). Nothing else protects the number: the file sits behind a small HTTP server,
+// an etcd that is started for the run (or a ZooKeeper: -store zk, or an SQLite file: -store sqlite). Nothing else protects the number: the file sits behind a small HTTP server,
 // which serves a read and a write as two requests that have nothing to do with each other and never compares what is
 // written with what was read. If ever two processes are between their read and their write at the same time, an add
 // is lost.

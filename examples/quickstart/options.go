@@ -23,10 +23,10 @@ usage: go run ./examples/quickstart [flags]
   -adds n        how often each process adds, 10 at least (default 250)
   -ttl d         how long the lock stays with a process that is not heard of any
                  more, in whole seconds, 1s at least (default 2s)
-  -store s       etcd (the default), or zk: ZooKeeper, which needs java and
-                 ZooKeeper's jars, unless there are -endpoints
-  -endpoints e   use the service at host:port,host:port,... and leave nothing in
-                 it; without, one is started for the run and removed
+  -store s       etcd (the default), zk: ZooKeeper, which needs java and
+                 ZooKeeper's jars, unless there are -endpoints; or sqlite, a file
+  -endpoints e   use the service at host:port,host:port,... or the file, and leave
+                 nothing in it; without, one is started for the run and removed
   -primitive p   mutex (the default), rw: the write side of a read/write lock, or
                  semaphore: one of a single unit
   -no-lock       leave the lock out, to see what it is for (nobody is killed or

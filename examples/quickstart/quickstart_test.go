@@ -24,6 +24,7 @@ func TestNothingIsLost(t *testing.T) {
 		{"rw", "-primitive rw"},
 		{"semaphore", "-primitive semaphore"},
 		{"zk", "-store zk"},
+		{"sqlite", "-store sqlite"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if strings.Contains(test.args, "zk") {
@@ -104,7 +105,7 @@ func TestFlags(t *testing.T) {
 	programtest.Flag(t, "-adds many", program.Misused, `"many"`)
 	programtest.Flag(t, "-ttl 10ms", program.Misused, "-ttl 10ms: whole seconds, at least 1s")
 	programtest.Flag(t, "-endpoints localhost", program.Misused, `"localhost" is not host:port`)
-	programtest.Flag(t, "-store redis", program.Misused, `-store "redis": etcd or zk`)
+	programtest.Flag(t, "-store redis", program.Misused, `-store "redis": etcd, zk or sqlite`)
 	programtest.Flag(t, "-primitive latch", program.Misused, `-primitive "latch"`)
 	programtest.Flag(t, "-no-lock -no-fence", program.Misused, "one at a time")
 	programtest.Flag(t, "-nolock", program.Misused, "-nolock")

@@ -76,6 +76,12 @@ var rules = []rule{
 		why:   "a backend knows no other, and those who run ZooKeeper build neither etcd nor gRPC",
 	},
 	{
+		of:    "sqlite",
+		ours:  []string{farsync, "recipe", "driver", "internal/pause"},
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"}, etcdServer, commandLine, testOnly),
+		why:   "a backend knows no other, and those who lock on one machine build no client of a server",
+	},
+	{
 		of:    "storetest",
 		ours:  []string{"recipe", "driver", "internal/pause"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
@@ -136,7 +142,7 @@ var rules = []rule{
 	},
 	{
 		of:   "examples",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "etcd", "zk", "embedtest"},
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "etcd", "zk", "sqlite", "embedtest"},
 		why:  "an example shows what its reader can do too",
 	},
 }
@@ -190,6 +196,10 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module + "/etcd", to: "go.etcd.io/etcd/server/v3/embed"},
 		{from: module + "/etcd/below", to: "go.opentelemetry.io/otel"},
 		{from: module + "/zk", to: "google.golang.org/grpc"},
+		{from: module + "/sqlite", to: module + "/etcd"},
+		{from: module + "/sqlite", to: "go.etcd.io/etcd/client/v3"},
+		{from: module + "/sqlite", to: "google.golang.org/grpc"},
+		{from: module + "/sqlite", to: "github.com/go-zookeeper/zk"},
 		{from: module + "/storetest", to: module},
 		{from: module + "/embedtest", to: module + "/recipe"},
 		{from: module + "/examples/quickstart", to: module + "/storetest"},

@@ -20,6 +20,7 @@ import (
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/pause"
+	"github.com/farsync/farsync/sqlite"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -27,12 +28,13 @@ import (
 const (
 	Etcd      = "etcd"
 	ZooKeeper = "zk"
+	SQLite    = "sqlite"
 )
 
 // A Service says where the store of a show is. Workers are told as part of their part.
 type Service struct {
-	Kind      string   // Etcd or ZooKeeper
-	Endpoints []string // none: start one
+	Kind      string   // Etcd, ZooKeeper or SQLite
+	Endpoints []string // of the service, or the one file; none: start one
 	Path      string   // of the lock or the election, new for each run
 	TTL       time.Duration
 }
@@ -50,13 +52,15 @@ func (s *Service) Flags(flags *flag.FlagSet) {
 // Check says what is wrong with the flags.
 func (s *Service) Check() error {
 	switch {
-	case s.Kind != Etcd && s.Kind != ZooKeeper:
-		return fmt.Errorf("-store %q: %s or %s", s.Kind, Etcd, ZooKeeper)
+	case s.Kind != Etcd && s.Kind != ZooKeeper && s.Kind != SQLite:
+		return fmt.Errorf("-store %q: %s, %s or %s", s.Kind, Etcd, ZooKeeper, SQLite)
+	case s.Kind == SQLite && len(s.Endpoints) > 1:
+		return errors.New("-endpoints: SQLite has one file")
 	case s.TTL < time.Second || s.TTL%time.Second != 0:
 		return fmt.Errorf("-ttl %v: whole seconds, at least 1s", s.TTL)
 	}
 	for _, e := range s.Endpoints {
-		if !strings.Contains(e, ":") {
+		if s.Kind != SQLite && !strings.Contains(e, ":") {
 			return fmt.Errorf("-endpoints: %q is not host:port", e)
 		}
 	}
@@ -65,10 +69,14 @@ func (s *Service) Check() error {
 
 // product is the name of the service, for people.
 func (s *Service) product() string {
-	if s.Kind == ZooKeeper {
+	switch s.Kind {
+	case ZooKeeper:
 		return "ZooKeeper"
+	case SQLite:
+		return "SQLite"
+	default:
+		return "etcd"
 	}
-	return "etcd"
 }
 
 // A Running service is there for the show.
@@ -102,7 +110,11 @@ func (s *Service) Run(ctx context.Context, name, dir string, screen *Screen) (*R
 }
 
 func (r *Running) start(ctx context.Context, dir string) error {
-	if r.Kind == ZooKeeper {
+	switch r.Kind {
+	case SQLite: // there is nothing to start: whoever comes first makes the file
+		r.Endpoints = []string{dir + ".db"}
+		return nil
+	case ZooKeeper:
 		servers, err := embedtest.StartZooKeeper(ctx, dir, 1)
 		if err != nil {
 			return err
@@ -120,6 +132,9 @@ func (r *Running) start(ctx context.Context, dir string) error {
 
 // reachable returns nil if somebody listens at one of the endpoints.
 func (r *Running) reachable(ctx context.Context) error {
+	if r.Kind == SQLite {
+		return nil // opening the file tells
+	}
 	dialer := net.Dialer{Timeout: 2 * time.Second}
 	var errs []error
 	for _, e := range r.Endpoints {
@@ -164,7 +179,14 @@ func (r *Running) Close() error {
 // Open opens a Store on the service, with a client of its own. The caller calls end when it needs them no more.
 func (s *Service) Open(ctx context.Context, holder string) (store *farsync.Store, end func(), err error) {
 	options := farsync.Options{TTL: s.TTL, Holder: holder}
-	if s.Kind == ZooKeeper {
+	switch s.Kind {
+	case SQLite:
+		// The shows are about what happens on every store: a process that is killed keeps its lock for the TTL.
+		if store, err = sqlite.Open(ctx, s.Endpoints[0], &sqlite.Options{Options: options, Linger: true}); err != nil {
+			return nil, nil, err
+		}
+		return store, func() { _ = store.Close() }, nil
+	case ZooKeeper:
 		if store, err = zk.Open(ctx, s.Endpoints, &zk.Options{Options: options}); err != nil {
 			return nil, nil, err
 		}

@@ -1,0 +1,59 @@
+// Package sqlite keeps farsync's queues in an SQLite file, for the processes of one machine. It needs no server and no cgo:
+// the library is modernc.org/sqlite.
+//
+//	store, err := sqlite.Open(ctx, "/var/lib/billing/locks.db", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer store.Close()
+//	mu := farsync.NewMutex(store, "/locks/billing")
+//
+// # What it writes
+//
+// An entry of a queue is a row of farsync_entries. Its revision is the row's AUTOINCREMENT key, so that a number is never
+// used twice. It is inserted by BEGIN IMMEDIATE, which lets one writer into the file at a time, so the order of revisions
+// is that of commits. farsync_sessions has a row for each Store, farsync_registers the sizes of semaphores, and
+// farsync_watches what sessions wait for. The file may have tables of the program's own, which [Guard] can protect. It is in
+// WAL mode from the first Open on.
+//
+// A program that is not farsync's can take part: a row of farsync_entries of another kind counts as exclusive. It needs a
+// session that lives. An entry without one would block its queue for ever, and Lock then fails with an error that names it.
+//
+// # How others hear of a change
+//
+// Each session has a datagram socket in the directory <file>-farsync. After a commit, the client that has made the change
+// sends its name to the sessions that wait for it. A datagram may be lost, and an operator may change the file by hand: a
+// session that waits checks once a second whether the file has changed. Where sockets cannot be made it checks every 10 ms
+// or more often. A session that does not wait does nothing but renew.
+//
+// # How long a lock stays with a process that died
+//
+// For about 0.1 seconds: its socket refuses, and a session that waits, or tries, ends that session. A process that is
+// stopped, or whose socket cannot be reached, keeps its locks for the TTL. So does one with the option Linger.
+//
+// # Clocks
+//
+// On Linux the deadlines in the file are by the clock that counts from the boot, and that no one can set. It stands still
+// while the machine sleeps, and so does a holder's own deadline. A session of an earlier boot is waited out for one TTL
+// after the next Open. On other systems the deadlines are by the time of day: a step forward of more than what is left of
+// a TTL lets others take locks that are held, and a step back keeps those of dead processes for as much longer.
+//
+// # What it needs
+//
+// A local disk: on a network file system the write-ahead log does not work. On Linux, Open refuses file systems that it
+// does not know to be local. Containers on one machine may share the file. All processes need the right to write the file,
+// its directory and <file>-farsync; those of another user hear of changes with up to a second's delay.
+//
+// POSIX drops a process's locks on a file when any descriptor of that file is closed in it. modernc.org/sqlite takes care
+// of its own. So a process that has a Store on the file must not open it by other means: not with another SQLite library,
+// and not to copy it.
+//
+// A transaction of another program that writes keeps all changes waiting, and a process that is stopped in the middle of a
+// write does so until it goes on. Waiting for longer than the TTL, a Store loses its session; no other
+// client is given the locks meanwhile, for that is a write, too.
+//
+// # After a crash of the machine
+//
+// The last changes may be undone unless the option Sync is set. No holder has survived either, so no lock has two. A file
+// that was deleted counts its revisions on from the time of day, so tokens do not go back while that does not.
+package sqlite

@@ -1,0 +1,49 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+)
+
+// Guard makes a transaction of the caller's own, on the same file, one that commits only while lease is held. What the
+// transaction writes is safe even from a holder that was suspended past its TTL:
+//
+//	tx, err := db.BeginTx(ctx, nil)
+//	…
+//	if err := sqlite.Guard(ctx, tx, lease); err != nil {
+//		return err // after tx.Rollback; wraps farsync.ErrLost if the lease is over
+//	}
+//	_, err = tx.ExecContext(ctx, "UPDATE accounts SET …")
+//	…
+//	return tx.Commit()
+//
+// A transaction that writes is the only one to write, from its first write to its end. If another has written since Guard
+// has looked, that first write fails with SQLITE_BUSY. So no other client takes the lock between Guard and the commit, in which
+// all of farsync's changes in the file wait, renewals too. Keep the transaction shorter than half the TTL.
+//
+// In a process that has a Store on the file, the transaction must be of modernc.org/sqlite too: see the package
+// documentation.
+func Guard(ctx context.Context, tx *sql.Tx, lease interface{ Entries() []driver.Entry }) error {
+	held := lease.Entries()
+	if len(held) == 0 {
+		return &farsync.Error{Op: "guard", Path: "lease", Err: farsync.ErrLost}
+	}
+	for _, e := range held {
+		var found bool
+		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM farsync_entries e
+			JOIN farsync_sessions s ON s.id = e.session
+			WHERE e.id = ?1 AND e.revision = ?2 AND s.boot = ?3 AND s.deadline > ?4)`,
+			e.ID, e.Revision, boot(), clock()).Scan(&found)
+		if err == nil && !found {
+			err = fmt.Errorf("%w: its entry is not in the file, or its session is over", farsync.ErrLost)
+		}
+		if err != nil {
+			return &farsync.Error{Op: "guard", Path: e.Queue, Err: err}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// clock returns the time by which sessions end, in microseconds: the time of day, which may be set.
+func clock() int64 { return time.Now().UnixMicro() }
+
+// boot is the same always, for the time of day goes on over a boot.
+func boot() string { return "time of day" }
+
+// checkLocal knows no file systems here.
+func checkLocal(string) error { return nil }
+
+// reach returns the path by which sockets in a directory are bound and reached. If it is too long, none are.
+func reach(dir *os.File, name string) string { return filepath.Join(dir.Name(), name) }

@@ -1,0 +1,258 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+)
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		return file
+	}
+	damaged := func() string {
+		file := filepath.Join(dir, "damaged.db")
+		store, err := Open(t.Context(), file, nil)
+		require.NoError(t, err)
+		require.NoError(t, store.Close())
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for i := 4096; i < len(content); i++ {
+			content[i] = 0xa5
+		}
+		for i := 100; i < 4096; i++ {
+			content[i] ^= 0xa5
+		}
+		require.NoError(t, os.WriteFile(file, content, 0o600))
+		return file
+	}
+	for _, c := range []struct {
+		name, file, words string
+		options           *Options
+	}{
+		{"no directory", filepath.Join(dir, "none", "locks.db"), "no such file or directory", nil},
+		{"a directory", dir, "cannot be opened", nil},
+		{"a text", write("text.db", strings.Repeat("not a database ", 100)), "no SQLite database", nil},
+		{"damaged", damaged(), "damaged", nil},
+		{"a remote file system", "/proc/locks.db", "not known to be local", nil},
+		{"a TTL that is too short", filepath.Join(dir, "a.db"), "TTL", ttl(time.Millisecond)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if strings.HasPrefix(c.file, "/proc") && runtime.GOOS != "linux" {
+				t.Skip("file systems are known on Linux alone")
+			}
+			began := time.Now()
+			_, err := Open(t.Context(), c.file, c.options)
+			require.ErrorContains(t, err, c.words)
+			require.ErrorContains(t, err, c.file)
+			require.NotErrorIs(t, err, farsync.ErrUnavailable)
+			require.Less(t, time.Since(began), time.Second, "at once")
+			t.Log(err)
+		})
+	}
+}
+
+// TestOpenRefusesAReadOnlyFile, as another user, for root may write everything.
+func TestOpenRefusesAReadOnlyFile(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to become another user")
+	}
+	dir, err := os.MkdirTemp("", "farsync-sqlite") //nolint:usetesting // nobody else may enter a test's own
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	file, program := filepath.Join(dir, "locks.db"), filepath.Join(dir, "program")
+	require.NoError(t, newStore(t, file, nil).Close())
+	from, err := os.Open(os.Args[0])
+	require.NoError(t, err)
+	defer func() { _ = from.Close() }()
+	to, err := os.OpenFile(program, os.O_CREATE|os.O_WRONLY, 0o755)
+	require.NoError(t, err)
+	_, err = io.Copy(to, from)
+	require.NoError(t, err)
+	require.NoError(t, to.Close())
+	p := prepared(t, "hold", file)
+	p.Path = program
+	p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	p.begin()
+	words := p.saysAny("error")
+	t.Log(words)
+	require.Contains(t, words, "cannot be written")
+	require.Contains(t, words, file)
+}
+
+// TestForeignWriterIsWaitedFor: another program may keep the file locked for a while.
+func TestForeignWriterIsWaitedFor(t *testing.T) {
+	file := newFile(t)
+	mu := farsync.NewMutex(newStore(t, file, nil), path)
+	in := newSessionIn(t, file, nil)
+	conn, err := newOperator(t, file).db.Conn(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	began := time.Now()
+	got := make(chan error)
+	go func() {
+		lease, err := mu.Lock(context.Background())
+		if err == nil {
+			err = lease.Release()
+		}
+		got <- err
+	}()
+
+	ctx := within(t, 200*time.Millisecond)
+	err = in.Renew(ctx, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, driver.NotDone, in.Outcome(err))
+	require.Less(t, time.Since(began), 400*time.Millisecond)
+	_, err = Open(within(t, 300*time.Millisecond), file, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, file)
+	_, err = mu.Lock(within(t, 300*time.Millisecond))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	list, err := mu.Participants(within(t, time.Second))
+	require.NoError(t, err, "reads go on")
+	require.Empty(t, list)
+
+	<-time.After(2*time.Second - time.Since(began))
+	_, err = conn.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	require.NoError(t, <-got)
+	require.Greater(t, time.Since(began), 2*time.Second)
+	require.Less(t, time.Since(began), 4*time.Second)
+}
+
+// TestFullDiskIsRefused, by the limit that SQLite has of its own.
+func TestFullDiskIsRefused(t *testing.T) {
+	in := newSessionIn(t, newFile(t), nil)
+	_, err := in.write.db.Exec("PRAGMA max_page_count = 1")
+	require.NoError(t, err)
+	for i := range 100 {
+		e := driver.Entry{
+			Queue: "/full/" + strconv.Itoa(i), ID: in.NewID("", 0, 1), Kind: driver.Exclusive, Units: 1,
+			Value: make([]byte, 10_000),
+		}
+		if _, err = in.Create(t.Context(), e, 0); err != nil {
+			break
+		}
+	}
+	require.ErrorContains(t, err, "the disk is full")
+	require.Equal(t, driver.Refused, in.Outcome(err))
+	list, err := in.Owned(t.Context(), []string{"/full/0"})
+	require.NoError(t, err, "it is usable again")
+	require.Empty(t, list)
+	_, err = in.write.db.Exec("PRAGMA max_page_count = 1000000")
+	require.NoError(t, err)
+	require.NoError(t, in.Renew(t.Context(), nil))
+}
+
+// TestFrozenFileSystemKeepsNobody: a write that the kernel holds up hears of no ctx, but its caller does.
+func TestFrozenFileSystemKeepsNobody(t *testing.T) {
+	in := newSessionIn(t, newFile(t), nil)
+	began, thaw := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-began; cancel() }()
+	_, err := update(ctx, in, func(*tx) (bool, error) {
+		close(began)
+		<-thaw
+		return true, nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, driver.Unknown, in.Outcome(err))
+	ended := time.Now()
+	_, _, err = in.Delete(within(t, 50*time.Millisecond), driver.Entry{ID: "any"}, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, driver.NotDone, in.Outcome(err), "it waits for its turn")
+	require.Less(t, time.Since(ended), 300*time.Millisecond)
+	close(thaw)
+	require.NoError(t, in.Renew(t.Context(), nil))
+}
+
+func TestClosedServiceIsClosed(t *testing.T) {
+	s, err := NewService(newFile(t), nil)
+	require.NoError(t, err)
+	in, err := s.Open(t.Context(), time.Second)
+	require.NoError(t, err)
+	require.NoError(t, in.Close(t.Context()))
+	require.NoError(t, s.Close())
+	_, err = s.Open(t.Context(), time.Second)
+	require.Equal(t, driver.Closed, s.Outcome(err))
+}
+
+// TestAnotherBootIsWaitedFor, once: its clock cannot be read any more.
+func TestAnotherBootIsWaitedFor(t *testing.T) {
+	file := newFile(t)
+	mu := farsync.NewMutex(newStore(t, file, ttl(time.Second)), path)
+	admin := newOperator(t, file)
+	admin.exec(t, "INSERT INTO farsync_sessions VALUES ('of before', 'another boot', ?, 2000000, 0)", clock()+int64(time.Hour/time.Microsecond))
+	admin.exec(t, "INSERT INTO farsync_entries (id, queue, session, kind) VALUES ('x', ?, 'of before', 'exclusive')", path)
+	began := time.Now()
+	lease, err := mu.Lock(within(t, soon))
+	require.NoError(t, err)
+	require.Greater(t, time.Since(began), 2*time.Second)
+	require.Less(t, time.Since(began), 5*time.Second)
+	require.NoError(t, lease.Release())
+}
+
+// TestWithoutSockets: a session that has none looks often, and is not taken for dead.
+func TestWithoutSockets(t *testing.T) {
+	file := newFile(t)
+	require.NoError(t, os.WriteFile(file+"-farsync", nil, 0o600)) // where the directory should be
+	holder := start(t, "hold", file, ttlVariable+"=2s")
+	holder.says("locked")
+	store := newStore(t, file, nil)
+	mu := farsync.NewMutex(store, path)
+	killed := time.Now()
+	holder.kill()
+	lease, err := mu.Lock(within(t, soon))
+	require.NoError(t, err)
+	require.Greater(t, time.Since(killed), time.Second, "the TTL")
+	other := farsync.NewMutex(newStore(t, file, nil), path)
+	for range 10 {
+		got := make(chan *farsync.Lease)
+		go func() {
+			lease, err := other.Lock(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			got <- lease
+		}()
+		for list, err := mu.Participants(t.Context()); len(list) < 2; list, err = mu.Participants(t.Context()) {
+			require.NoError(t, err)
+		}
+		released := time.Now()
+		require.NoError(t, lease.Release())
+		lease = <-got
+		require.Less(t, time.Since(released), checkEvery/2)
+		mu, other = other, mu
+	}
+	require.NoError(t, lease.Release())
+}
+
+// TestSync: FULL is 2, NORMAL 1.
+func TestSync(t *testing.T) {
+	for want, options := range map[int]*Options{1: nil, 2: {Sync: true}} {
+		in := newSessionIn(t, newFile(t), options)
+		var is int
+		require.NoError(t, in.write.db.QueryRow("PRAGMA synchronous").Scan(&is))
+		require.Equal(t, want, is)
+	}
+}
