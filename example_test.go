@@ -102,6 +102,52 @@ func ExampleMutex_Do() {
 }
 
 // A lease that is lost ends the contexts made from it, and says why.
+// All replicas run the same lines on the same schedule. One of them runs the job.
+func ExampleMutex_TryDo() {
+	service := storetest.NewMem()
+	ctx, shutDown := context.WithCancel(context.Background())
+	var replicas sync.WaitGroup
+	for _, name := range []string{"first replica", "second replica"} {
+		started := make(chan struct{})
+		replicas.Go(func() {
+			store := service.Open(nil)
+			defer store.Close()
+			err := farsync.NewMutex(store, "/cron/billing").TryDo(ctx, time.Minute, func(context.Context, farsync.Token) error {
+				fmt.Println(name, "runs the job")
+				close(started)
+				return nil
+			})
+			if errors.Is(err, farsync.ErrLocked) {
+				fmt.Println(name, "leaves it to another")
+				close(started)
+			}
+		})
+		<-started
+	}
+	shutDown() // the mutex would be held for the rest of the minute
+	replicas.Wait()
+	// Output:
+	// first replica runs the job
+	// second replica leaves it to another
+}
+
+// An error says what was asked for, on which path, and why it failed.
+func ExampleError() {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+
+	_, err := farsync.NewMutex(store, "no/slash").TryLock(context.Background())
+	if e, ok := errors.AsType[*farsync.Error](err); ok {
+		fmt.Println(e.Op)
+		fmt.Println(e.Path)
+	}
+	fmt.Println(errors.Is(err, farsync.ErrName))
+	// Output:
+	// try lock
+	// no/slash
+	// true
+}
+
 func ExampleLease_Context() {
 	service := storetest.NewMem()
 	store := service.Open(&storetest.MemOptions{Options: farsync.Options{TTL: time.Second}})
