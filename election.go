@@ -12,7 +12,7 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// ErrNoLeader is the error of an election in which nobody stands.
+// ErrNoLeader is the error of an election without candidates.
 var ErrNoLeader = errors.New("no leader")
 
 // An Election makes one of many candidates the leader, until it resigns or is lost. Curator calls it LeaderLatch, and
@@ -45,8 +45,9 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Lease, error) {
 
 var errNotLeader = errors.New("not a lease of this election")
 
-// Proclaim changes the value that observers see, while lease leads. On error it was changed or not, if ctx ended before
-// anybody answered, and not otherwise; the lease is as it was, unless the error wraps ErrLost.
+// Proclaim changes the value that observers see, while lease leads. If ctx ends before the service answers, the error wraps
+// ErrUnknown: the value may have changed, or may change later. After any other error it has not. The lease is as it was,
+// unless the error wraps ErrLost.
 //
 // Not where a LeaderLatch of Curator's may wait right behind the leader: it takes the change for nothing, and looks no
 // more, so it does not learn that it leads until its connection breaks.
@@ -103,7 +104,7 @@ type Leader struct {
 	Token Token
 }
 
-// Leader returns who leads. ErrNoLeader: nobody stands for the election. By the time it returns another may lead, so it
+// Leader returns the leader, or ErrNoLeader if the election has no candidates. By the time it returns another may lead, so it
 // is for finding the leader, and never for deciding that one is.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	leader, _, err := e.leader(ctx)

@@ -13,7 +13,7 @@ import (
 // its Store is closed, whichever is first, and never begins again. All methods may be called by any goroutine at any
 // time.
 //
-// A lease that is lost ends before the service gives the lock to somebody else: by an exact timer, which counts from
+// A lease that is lost ends before the service gives the lock to another client: by an exact timer, which counts from
 // when the last acknowledged renewal was sent. What it cannot do is stop the code that relies on it. A process that is
 // suspended at the wrong moment goes on where it was, with a lease that ended long ago; so does a write that has left
 // the process. Where that matters, give Token to whatever is written to, and have it refuse older ones.
@@ -27,7 +27,7 @@ type Lease struct {
 	left  sync.Once
 
 	listen sync.Once
-	asked  chan struct{}  // closed when somebody has asked for the lock back
+	asked  chan struct{}  // closed when another client has asked for the lock back
 	ears   sync.WaitGroup // the goroutine that listens for that
 }
 
@@ -47,7 +47,7 @@ func newLease(store *Store, path string, hold *recipe.Hold) (*Lease, error) {
 func (l *Lease) Token() Token { return l.token }
 
 // Deadline is when the lease ends unless it is renewed before, as it is all the time while the service can be reached.
-// It is never the end of a lease that is well.
+// A healthy lease is renewed long before its deadline.
 func (l *Lease) Deadline() time.Time { return l.hold.Deadline() }
 
 // Done is closed when the lease has ended, by release or by loss.
@@ -73,21 +73,21 @@ func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel con
 // caller's context is done.
 //
 // Nil: it was held until now. ErrLost: it was not. ErrClosed: the Store was closed before. ErrReleased: it was released
-// before. Any other error: it was held until now, but nobody confirmed that the lock is free; the removal goes on
-// behind, and ends at the latest with the session, one TTL later.
+// before. Any other error: it was held until now, but the service has not confirmed that the lock is free; removal
+// continues in the background, and ends at the latest with the session, one TTL later. ErrUnavailable is among them.
 func (l *Lease) Release() error {
 	if l.leave != nil {
 		l.left.Do(l.leave)
 	}
 	err := l.hold.Release()
-	l.listen.Do(func() {}) // who has not begun to listen does not begin any more
+	l.listen.Do(func() {}) // listening does not begin any more
 	l.ears.Wait()
 	return wrap("release", l.path, err)
 }
 
-// Asked is closed once somebody has asked for the lock back, with Ask or as a Curator client with its Revoker. Nobody is
-// forced: the lease goes on until it is released. Listening begins with the first call, and costs one watch. The channel
-// stays open when the lease ends, and where the store cannot carry such requests.
+// Asked is closed once another client has asked for the lock back, with Ask or as a Curator client with its Revoker. It is
+// only a request: the lease goes on until it is released. Listening begins with the first call, and costs one watch. The
+// channel stays open when the lease ends, and where the store cannot carry such requests.
 func (l *Lease) Asked() <-chan struct{} {
 	l.listen.Do(func() {
 		l.ears.Go(func() { // ends with the lease; Release joins it
@@ -103,7 +103,7 @@ func (l *Lease) Asked() <-chan struct{} {
 // that guard commits only while the lease is held. It returns none once the lease has ended.
 func (l *Lease) Entries() []driver.Entry { return l.hold.Entries() }
 
-// An underKey is the key under which a context holds what it is under, for a writer of the same lock who is given it.
+// An underKey is the key under which a context holds the lease it was made from, for RWMutex.Lock to find.
 type underKey struct {
 	store *Store
 	path  string

@@ -10,13 +10,13 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A Mutex is a mutual exclusion lock across processes: whoever locks the same path of the same service, from whatever
-// process, waits for one another. Curator calls it InterProcessSemaphoreMutex; it is not reentrant.
+// A Mutex is a mutual exclusion lock across processes: callers that lock the same path of the same service, from whatever
+// process, wait for one another. Curator calls it InterProcessSemaphoreMutex; it is not reentrant.
 //
-// It is fair: the lock goes to those who wait in the order in which they came, but for this. Goroutines that share one
-// Mutex value take turns on a lock that their process holds, without traffic: at most 16 more, none started later
-// than 50 ms after the lock was won, by goroutines that have waited for no longer than that. So share one value
-// between the goroutines of a process; two values of one path are strangers to each other.
+// It is fair (FIFO), with one exception. Goroutines that share one Mutex value take turns on a lock that their process
+// holds, without traffic: at most 16 more, none started later than 50 ms after the lock was won, by goroutines that have
+// waited for no longer than that. So share one value between the goroutines of a process; two Mutex values on one path
+// compete like two processes.
 //
 // All methods may be called by many goroutines at once.
 type Mutex struct {
@@ -49,20 +49,21 @@ func exclusive(path string) recipe.Request {
 // Lock waits until the mutex is held, and returns the lease on it. It waits through lost connections and lost sessions
 // alike, until ctx is done.
 //
-// On error nothing is held, and nothing stays in the queue: if the service cannot be reached, the removal goes on behind.
-// The error wraps ctx.Err() if ctx was done first, ErrClosed if the Store was closed, ErrName, or what the service
-// said when it refused.
+// On error nothing is held, and nothing stays in the queue: if the service cannot be reached, cleanup continues in the
+// background. The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the service that did not
+// answer, and not a holder that kept the mutex; ErrClosed if the Store was closed; ErrName; or what the service said when it
+// refused.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "lock", m.store, m.path, m.gate.Acquire)
 }
 
-// TryLock is Lock without waiting for others: if anybody holds the mutex or waits for it, the error wraps ErrLocked,
-// and the service was read but not written to.
+// TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
+// ErrLocked, and the service was read but not written to.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "try lock", m.store, m.path, m.gate.TryAcquire)
 }
 
-// acquire makes a lease of what get gets.
+// acquire calls get and wraps the hold in a Lease.
 func acquire(
 	ctx context.Context, op string, store *Store, path string, get func(context.Context) (*recipe.Hold, error),
 ) (*Lease, error) {
@@ -149,23 +150,23 @@ func sitOut(ctx context.Context, lease *Lease, rest *time.Timer) {
 // again, a moment later each time, until it holds. It panics when ctx is done or the Store is closed.
 //
 // Unlock panics like sync.Mutex if it is not locked. If the lease was lost before Unlock, what happened under it may
-// have happened beside somebody else's: Unlock then calls onError with an error that wraps ErrLost, or panics with it
+// have happened beside another holder's work: Unlock then calls onError with an error that wraps ErrLost, or panics with it
 // if onError is nil. The errors of attempts to lock go to onError too, if it is not nil.
 //
-// ctx is for all of the Locker's life. Different Lockers of one Mutex exclude one another, as does Lock.
+// ctx governs the Locker for its whole lifetime. Different Lockers of one Mutex exclude one another, as does Lock.
 func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
 	return newLocker(ctx, m.path, m.Lock, onError)
 }
 
-// Participants returns who holds the mutex and who waits, the holder first, the others in order. It is what the service
+// Participants returns the holder of the mutex and its waiters, the holder first, the others in order. It is what the service
 // said when it was asked; by the time it returns others may hold. Never decide by it that a lock is held or free.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, m.store, m.path)
 	return list, wrap("participants", m.path, err)
 }
 
-// Ask asks whoever holds the mutex to give it back: the channel of its Lease.Asked is closed. Nobody is forced, and who
-// does not listen is not told. Curator calls it attemptRevoke; on ZooKeeper a Curator holder that is revocable is reached.
+// Ask asks the holder of the mutex to give it back: the channel of its Lease.Asked is closed. It is only a request; a holder
+// that does not call Asked never learns of it. Curator calls it attemptRevoke; on ZooKeeper a Curator holder that is revocable is reached.
 func (m *Mutex) Ask(ctx context.Context) error {
 	return wrap("ask", m.path, ask(ctx, m.store, m.path))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A Participant is one who holds a lock or waits for it.
+// A Participant is a holder of a lock or a waiter for it.
 type Participant struct {
 	// Holder is what it says of itself: the Holder option of its Store.
 	Holder string

@@ -13,7 +13,7 @@ import (
 // A ReentrantMutex is a Mutex that its owner may lock again while it holds, as often as it likes: Curator's
 // InterProcessMutex, in one queue with it. Each Lock gives a lease; the lock is free when the last of them is released.
 //
-// The owner is the goroutine that calls Lock, or whoever the context names: see WithOwner. Which goroutine it is, is
+// The owner is the goroutine that calls Lock, or the owner that the context names: see WithOwner. Which goroutine it is, is
 // asked in Lock and TryLock only. A lease may be released by any goroutine, and counts down for the owner that got it.
 // Leases may be released in any order.
 //

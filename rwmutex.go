@@ -91,11 +91,11 @@ func (rw *RWMutex) upgrade(ctx context.Context) error {
 
 var errNotWriter = errors.New("not a lease of this lock")
 
-// Downgrade turns a lease for writing into one for reading, without a moment in between in which somebody else could
+// Downgrade turns a lease for writing into one for reading, without a moment in between in which another client could
 // write: it keeps the lease's place in the queue, and its token. Readers that wait right behind it come in at once.
 //
 // On error the lease is as it was, and Downgrade may be called again. There is one exception: when ctx ends, or the
-// lease does, before anybody has answered, readers may be in or not. Then the lease is lost. A lease that is for
+// lease does, before the service has answered, readers may be in or not. Then the lease is lost. A lease that is for
 // reading already stays so.
 func (rw *RWMutex) Downgrade(ctx context.Context, lease *Lease) error {
 	if lease.store != rw.store || lease.path != rw.path || !lease.rw {
@@ -115,7 +115,7 @@ func (rw *RWMutex) RLocker(ctx context.Context, onError func(error)) sync.Locker
 	return newLocker(ctx, rw.path, rw.RLock, onError)
 }
 
-// Participants returns who holds the lock and who waits, in the order of the queue, as Mutex.Participants does. Kind
+// Participants returns the holders of the lock and its waiters, in the order of the queue, as Mutex.Participants does. Kind
 // tells readers from writers. Readers that share a place in the queue are one participant.
 func (rw *RWMutex) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, rw.store, rw.path)

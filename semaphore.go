@@ -10,13 +10,12 @@ import (
 
 // A Semaphore is a number of units that processes share: each acquires as many as it needs, and those that find too
 // few left wait. Curator calls it InterProcessSemaphoreV2, and its units leases; golang.org/x/sync/semaphore is the
-// same within one process. It does not share a queue with Curator, which counts those who wait as holders.
+// same within one process. It does not share a queue with Curator, which counts waiters as holders.
 //
-// It is fair: who comes first is served first, so a large request is not passed over for ever by small ones. A request
-// gets all its units or none.
+// It is fair (FIFO), so a large request is not passed over for ever by small ones. A request gets all its units or none.
 //
-// The size is kept in the service with the queue. Whoever uses the semaphore declares the same size, and is refused with
-// ErrSize otherwise; while nobody is in the queue it may be declared anew. Resize changes the size that counts.
+// The size is kept in the service with the queue. All users of the semaphore declare the same size; any other is refused with
+// ErrSize. While the queue is empty it may be declared anew. Resize changes the size that counts.
 //
 // What a release wakes: a waiter watches the nearest entries ahead that leave it no room. When units are released in
 // the order in which they were acquired, that is one waiter a release, whatever the size. A release out of order, by the
@@ -44,7 +43,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int64) (*Lease, error) {
 	return s.acquire(ctx, "acquire", n, recipe.Acquire)
 }
 
-// TryAcquire is Acquire without waiting for others: ErrLocked if there is no room for n units now, or somebody waits.
+// TryAcquire is Acquire without waiting for others: ErrLocked if fewer than n units are free, or another caller waits.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*Lease, error) {
 	return s.acquire(ctx, "try acquire", n, recipe.TryAcquire)
 }
@@ -67,8 +66,8 @@ func (s *Semaphore) acquire(
 // who wait; made smaller, it takes nothing from those who hold: units come free until fewer are held. The size that
 // everybody declares stays what it was. It panics if n is less than 1.
 //
-// On ZooKeeper the size lasts as long as the node of the queue, which the server removes when nobody has been in the
-// queue for a while; after that the declared size counts again.
+// On ZooKeeper the size lasts as long as the node of the queue, which the server removes when the queue has been empty for a
+// while; after that the declared size counts again.
 func (s *Semaphore) Resize(ctx context.Context, n int64) error {
 	if n < 1 {
 		panic("farsync: Semaphore.Resize: size below 1")
@@ -76,8 +75,9 @@ func (s *Semaphore) Resize(ctx context.Context, n int64) error {
 	return wrap("resize", s.path, recipe.Queue{Store: s.store, Path: s.path}.Resize(ctx, s.size, n))
 }
 
-// Participants returns who holds units and who waits for some, in the order of the queue, as Mutex.Participants does.
-// Those hold who fit into the size: after the semaphore was made smaller, also some that are said to wait.
+// Participants returns the holders of units and the waiters for some, in the order of the queue, as Mutex.Participants does.
+// Those at the head hold whose units fit into the size together. After the semaphore was made smaller, some that still hold
+// are said to wait.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, s.store, s.path)
 	return list, wrap("participants", s.path, err)
