@@ -116,6 +116,9 @@ func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) error {
 	defer cancel()
 	changed, err := h.grant.store.replace(bound, p, k, value, h.unsure)
 	h.unsure = err != nil && (h.unsure || errors.Is(err, ErrUnknown))
+	if err != nil && h.life.Err() != nil && ctx.Err() == nil {
+		return h.Err() // the hold has ended on the way: its entry was removed, or it was released
+	}
 	switch {
 	case err == nil:
 		changed.entry.Revision = p.entry.Revision // the token's
