@@ -57,7 +57,7 @@ type Entry struct {
 	// Ahead is how many entries were ahead of this one, where the read that showed it tells; else 0. It is a hint for
 	// Watch: an entry that waits itself is not expected to go soon.
 	Ahead int
-	// Value is who holds or waits, in words, or the value of a candidate. Nil where the read does not carry values.
+	// Value names the holder or waiter in words, or is the value of a candidate. Nil where the read does not carry values.
 	Value []byte
 	// Since is when the entry joined, by the clock of the service or of the client that created it. Zero if unknown.
 	Since time.Time
