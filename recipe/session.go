@@ -27,7 +27,7 @@ type session struct {
 	mu       sync.Mutex
 	deadline time.Time // Invariant: it never moves back.
 	timer    *time.Timer
-	held     map[*grant]*vigil       // grants that are held; nil until there was one
+	held     map[*grant]bool         // grants that are held, and whether their entry is watched; nil until there was one
 	suspects map[string]driver.Entry // entries that a late attempt may create once more, by ID
 	doubt    chan struct{}           // has a value when suspects has grown; nil until it is not empty
 }

@@ -16,12 +16,6 @@ const watchAfter = 3 * time.Second
 
 var errRemoved = errors.New("its entry was removed by another client")
 
-// A vigil is what the session knows of a grant that is held.
-type vigil struct {
-	since   time.Time
-	watched bool
-}
-
 // watchOver notes that a grant is held, and sees to it that its entry is watched when it has been held for a while. A person
 // with the right to do so may remove an entry at any time, and the next in the queue then holds: a holder that is not told
 // would go on beside it until it releases.
@@ -36,9 +30,9 @@ func (in *session) keep(gr *grant) (first bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.held == nil {
-		in.held, first = map[*grant]*vigil{}, true
+		in.held, first = map[*grant]bool{}, true
 	}
-	in.held[gr] = &vigil{since: gr.since}
+	in.held[gr] = false
 	return first
 }
 
@@ -63,9 +57,9 @@ func (in *session) toProve() []driver.Entry {
 func (in *session) unwatched(then time.Time) (list []*grant) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for gr, v := range in.held {
-		if !v.watched && v.since.Before(then) {
-			v.watched = true
+	for gr, watched := range in.held {
+		if !watched && gr.since.Before(then) {
+			in.held[gr] = true
 			list = append(list, gr)
 		}
 	}

@@ -1,0 +1,154 @@
+package recipe
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
+)
+
+// recheckAfter is the least time after which a waiter looks at its queue again although nothing has woken it. It turns a
+// lost event, of which no case is known, from a hang into a delay.
+const recheckAfter = 30 * time.Second
+
+// await returns nil when nothing blocks p any more. ErrGone means that its entry or its session went away.
+//
+// No wake-up is missed. A watch ends when any of its targets is gone or has changed, also if that was before the call;
+// while all of them stay as they are, the rule would name the same ones, so p may not run. A wake-up tells that a target
+// has gone, but not whether it was a holder. So the queue is looked at again, which proves at the same time that p's own
+// entry still exists, unless the driver brings that proof along.
+func (s *Store) await(ctx context.Context, p *place, r Request, on []driver.Target) error {
+	var err error
+	var v verdict
+	if len(on) > 0 {
+		on, v, err = s.outlast(ctx, p, r, on)
+	}
+	over := p.in.err()
+	switch {
+	case s.life.Err() != nil:
+		return context.Cause(s.life)
+	case ctx.Err() != nil:
+		trouble := v.err
+		if len(on) > 0 {
+			trouble = fmt.Errorf("waiting behind %s", describe(on[0].Entry))
+		}
+		return s.failure(ctx, verdict{err: trouble, silent: v.silent})
+	case over != nil:
+		// Also when the look has just shown that nothing blocks: the answer may be older than the session's end.
+		return fmt.Errorf("%w: %v", driver.ErrGone, over) //nolint:errorlint // nothing was held, so nothing was lost
+	default:
+		return err
+	}
+}
+
+// outlast waits for the targets, and for what is found instead of them, until nothing is left. On error it returns what was
+// waited for.
+func (s *Store) outlast(
+	ctx context.Context, p *place, r Request, on []driver.Target,
+) (left []driver.Target, v verdict, err error) {
+	// A server that has ended the session may be out of reach, and what blocks be there for ever: the session's own end
+	// must wake the waiter.
+	bound, cancel := p.in.bind(ctx)
+	defer cancel()
+	var brake pause.Brake
+	for err == nil && len(on) > 0 {
+		var proof *driver.View
+		if proof, err = s.watch(bound, p.in, p.entry, on); err != nil {
+			break
+		}
+		before := on
+		if proof == nil || !proof.All || proof.Self.ID != p.entry.ID {
+			on, v = s.look(bound, p, r, registerIn(before))
+		} else {
+			on, v = s.decide(bound, p, r, registerIn(before), *proof)
+		}
+		if err = v.err; err == nil && len(on) > 0 {
+			brake.Woken(bound, !slices.EqualFunc(before, on, sameTarget))
+		}
+	}
+	return on, v, err
+}
+
+// sameTarget reports whether a look has found what was waited for as it was.
+func sameTarget(a, b driver.Target) bool {
+	return a.What == b.What && a.Entry.ID == b.Entry.ID && a.Entry.Version == b.Entry.Version
+}
+
+// look asks for what is ahead of p, and decides. Was is the register that p has seen last.
+func (s *Store) look(ctx context.Context, p *place, r Request, was driver.Register) ([]driver.Target, verdict) {
+	v, got := s.ahead(ctx, p, r.rule())
+	if got.fate != done {
+		return nil, got
+	}
+	return s.decide(ctx, p, r, was, v)
+}
+
+func (s *Store) ahead(ctx context.Context, p *place, r rule) (v driver.View, got verdict) {
+	got = s.try(ctx, p.in, func(ctx context.Context, _ int) (err error) {
+		v, err = p.in.Ahead(ctx, p.entry, r.nearest())
+		return err
+	})
+	return v, got
+}
+
+// decide applies the rule to what is ahead of p, and returns what p has to wait for. Nothing means that it is granted.
+func (s *Store) decide(
+	ctx context.Context, p *place, r Request, was driver.Register, v driver.View,
+) ([]driver.Target, verdict) {
+	rule := r.rule()
+	if r.Kind == driver.Permit {
+		current, settled, got := s.settleSize(ctx, p, r, was, v)
+		if got.fate != done {
+			return nil, got
+		}
+		if err := fits(r.Units, current); err != nil {
+			return nil, verdict{fate: not, err: err}
+		}
+		v, rule = settled, unitsRule(current)
+	}
+	blockers := rule.blockers(p.entry, v.Entries)
+	if len(blockers) == 0 {
+		return nil, verdict{fate: done}
+	}
+	on := make([]driver.Target, 0, len(blockers)+1)
+	for _, e := range blockers {
+		on = append(on, driver.Target{Entry: e, What: rule.ends(e)})
+	}
+	if r.Kind == driver.Permit {
+		on = append(on, registered(r.Queue, v.Register)) // it may fit when the size changes
+	}
+	return on, verdict{fate: done}
+}
+
+// watch waits until one of the targets may have changed, and watches again when a watch fails. Now and then it is cut
+// short by a random amount, so that the waiters of a queue do not all look at the same time.
+func (s *Store) watch(ctx context.Context, in *session, e driver.Entry, on []driver.Target) (*driver.View, error) {
+	recheck, cancel := context.WithTimeout(ctx, recheckAfter+rand.N(recheckAfter/2))
+	defer cancel()
+	for delay := retryFirst; ; delay = min(2*delay, retryMost) {
+		proof, err := in.Watch(recheck, e, on)
+		switch {
+		case err == nil:
+			return proof, nil
+		case ctx.Err() != nil:
+			return nil, err
+		case recheck.Err() != nil:
+			return nil, nil //nolint:nilnil // no error, and no proof
+		case s.outcome(in, err) == driver.Refused:
+			return nil, err
+		}
+		_ = pause.For(recheck, delay/2+rand.N(delay/2))
+	}
+}
+
+// describe names an entry for people.
+func describe(e driver.Entry) string {
+	if len(e.Value) == 0 {
+		return fmt.Sprintf("%q", e.ID)
+	}
+	return fmt.Sprintf("%q of %q", e.ID, e.Value)
+}
