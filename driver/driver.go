@@ -158,7 +158,7 @@ type Session interface {
 	// head is not the zero Entry, it writes only while head exists. ErrConflict means that nothing was written.
 	SetRegister(ctx context.Context, queue, value string, version int64, head Entry) (int64, error)
 
-	// Owned returns the entries of this session in the given queues, at least. It must see every entry that was created
-	// before the call, also by an attempt whose answer was lost.
+	// Owned returns the entries of this session in the given queues, at least, in any order. It must see every entry that was
+	// created before the call, also by an attempt whose answer was lost.
 	Owned(ctx context.Context, queues []string) ([]Entry, error)
 }
