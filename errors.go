@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -30,6 +31,9 @@ var (
 	ErrTooLarge = recipe.ErrTooLarge
 	// ErrSize means that the semaphore was declared with another size by its present users.
 	ErrSize = recipe.ErrSize
+	// ErrKind means that primitives of another kind use the path: a Mutex and a Semaphore, for example. Nothing was left
+	// behind, and the other users were not disturbed.
+	ErrKind = driver.ErrKind
 	// ErrName means that the path is not a slash and then segments of [A-Za-z0-9._-] joined by slashes.
 	ErrName = recipe.ErrName
 	// ErrUnknown means that the service did not say whether a change was made. It may have been, or may be later.

@@ -106,7 +106,8 @@ func (s *Store) outcome(in *session, err error) driver.Outcome {
 	switch {
 	case errors.Is(err, errAgain):
 		return driver.NotDone
-	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrConflict), errors.Is(err, errors.ErrUnsupported):
+	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrConflict), errors.Is(err, driver.ErrKind),
+		errors.Is(err, errors.ErrUnsupported):
 		return driver.Refused // an answer, and a definite one
 	}
 	outcome := s.service.Outcome(err)
