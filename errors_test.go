@@ -224,6 +224,7 @@ func TestErrUnavailableIsAboutTheService(t *testing.T) {
 		{"attempt after attempt", 10 * time.Second, silent(storetest.Create), lockFree, time.Minute, true},
 		{"the connection breaks, again and again", 10 * time.Second, broken, lockFree, 5 * time.Second, true},
 		{"a look that is not answered", 10 * time.Second, silent(storetest.Ahead), locked, 2 * time.Second, true},
+		{"a wait that does not begin", 10 * time.Second, silent(storetest.Watch), lockTaken, 2 * time.Second, true},
 		{"cut off, but not known yet: a wait is no request without an answer", 10 * time.Second, cutLater, lockTaken, 2 * time.Second, false},
 		{"suspended", 10 * time.Second, cutLater, lockTaken, 5 * time.Second, true},
 		{"no session", 10 * time.Second, cutOff, lockTaken, time.Minute, true},

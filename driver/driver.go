@@ -151,8 +151,11 @@ type Session interface {
 	// A nil proof proves nothing, and the caller asks Ahead. A proof is a View that was true at one revision, after the
 	// call was made: Self existed, All is true, and Entries is everything that was ahead.
 	//
+	// Watch calls stands as soon as it has subscribed and looked, once at least, unless it returns before. Until then it is a
+	// request like any other: the caller ends ctx if it takes too long, and calls again. From then on it may last for any time.
+	//
 	// A target that no session will ever remove is refused with an error that names it.
-	Watch(ctx context.Context, e Entry, on []Target) (proof *View, err error)
+	Watch(ctx context.Context, e Entry, on []Target, stands func()) (proof *View, err error)
 
 	// Register returns the register of a queue. Version is 0 if there is none.
 	Register(ctx context.Context, queue string) (Register, error)

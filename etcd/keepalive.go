@@ -156,7 +156,7 @@ func (s *session) answered(k *keepalive, sent time.Time, ttl time.Duration, err 
 		k.awaited = false
 		k.answer <- err
 		if err == nil {
-			s.checkWatches()
+			s.probe()
 		}
 	}
 	if err == nil { // the others are not needed any more

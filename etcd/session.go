@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -24,17 +23,15 @@ type session struct {
 	life  context.Context // done when the session or the client is, with the cause
 	end   context.CancelCauseFunc
 
-	mu      sync.Mutex
-	ttl     time.Duration
-	from    time.Time    // Invariant: it never moves back.
-	atRest  *keepalive   // between two renewals
-	aside   []*keepalive // those that have not answered yet
-	silent  string       // the address of the member that has not answered
-	watches *watching    // the stream on which watches are set up
-	vain    int          // streams that were given up for missed requests
+	mu       sync.Mutex
+	ttl      time.Duration
+	from     time.Time    // Invariant: it never moves back.
+	atRest   *keepalive   // between two renewals
+	aside    []*keepalive // those that have not answered yet
+	silent   string       // the address of the member that has not answered
+	watching *stream      // on which watches are set up
 
-	tasks     sync.WaitGroup // the goroutines of keepalives
-	impatient atomic.Int32   // setups of watches that have failed in a row
+	tasks sync.WaitGroup // the goroutines of keepalives
 }
 
 var _ driver.Session = (*session)(nil)
@@ -42,7 +39,7 @@ var _ driver.Session = (*session)(nil)
 func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time.Time) *session {
 	in := &session{service: s, lease: lease, ttl: ttl, from: sent}
 	in.life, in.end = context.WithCancelCause(s.outgoing(s.client.Ctx()))
-	in.watches = newWatching(in.life, 0)
+	in.watching = newStream(in.life, 0)
 	return in
 }
 
@@ -64,9 +61,18 @@ func (s *session) Granted() (ttl time.Duration, from time.Time) {
 // Over is closed when the lease is known to be over, and when the client is closed: nothing would ever answer again.
 func (s *session) Over() <-chan struct{} { return s.life.Done() }
 
-// Reset has gRPC connect now where it is not connected. By itself it waits longer after each attempt that fails, soon
+// Reset gives up a watch stream on which nothing has been heard since a watch was begun in vain.
+//
+// It also has gRPC connect now where it is not connected. By itself it waits longer after each attempt that fails, soon
 // longer than what is left of the session when the server is back. Connections that stand are the user's.
-func (s *session) Reset() { s.client.ActiveConnection().ResetConnectBackoff() }
+func (s *session) Reset() {
+	s.client.ActiveConnection().ResetConnectBackoff()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watching.vain.Load() == s.watching.heard.Load() {
+		s.abandon()
+	}
+}
 
 // Close ends everything here, and then revokes the lease, which deletes its keys.
 func (s *session) Close(ctx context.Context) error {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -19,21 +19,29 @@ import (
 var errChanged = errors.New("changed")
 
 // Watch watches the keys of the targets: a single one by itself, several entries with one watch on their queue.
-func (s *session) Watch(ctx context.Context, _ driver.Entry, on []driver.Target) (*driver.View, error) {
+func (s *session) Watch(
+	ctx context.Context, _ driver.Entry, on []driver.Target, stands func(),
+) (*driver.View, error) {
 	if err := s.ended(); err != nil {
 		return nil, err
 	}
 	list := watches(on)
 	if len(list) == 1 {
-		return nil, s.watch(ctx, list[0])
+		return nil, s.watch(ctx, list[0], stands)
 	}
+	var standing atomic.Int64
 	group, first := errgroup.WithContext(ctx)
 	for _, w := range list {
 		group.Go(func() error {
-			if err := s.watch(first, w); err != nil {
-				return err
+			err := s.watch(first, w, func() {
+				if standing.Add(1) == int64(len(list)) {
+					stands()
+				}
+			})
+			if err == nil {
+				err = errChanged
 			}
-			return errChanged
+			return err
 		})
 	}
 	if err := group.Wait(); !errors.Is(err, errChanged) {
@@ -46,97 +54,72 @@ func (s *session) Watch(ctx context.Context, _ driver.Entry, on []driver.Target)
 type watch struct {
 	key     string
 	options []clientv3.OpOption
-	targets map[string]driver.Target // by key; none for the first entry of a queue
-	queue   string                   // if key is the beginning of this queue's keys
+	targets []driver.Target
+	all     bool // key is the beginning of all keys of a queue
 }
 
 // watches are those for the targets: one for all the entries of a queue, which filters out the others' joining, and one
 // for each other key.
 func watches(on []driver.Target) (list []watch) {
 	queues := map[string][]driver.Target{}
-	single := func(key string, t driver.Target, options ...clientv3.OpOption) {
-		list = append(list, watch{key: key, options: options, targets: map[string]driver.Target{key: t}})
+	add := func(key string, t driver.Target, filters ...clientv3.OpOption) {
+		list = append(list, watch{key: key, options: filters, targets: []driver.Target{t}})
 	}
 	for _, t := range on {
-		e := t.Entry
 		switch t.What {
 		case driver.Registered:
-			single(e.Queue, t)
-		case driver.Joined:
-			list = append(list, watch{
-				key: prefix(e.Queue), queue: e.Queue,
-				options: []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()},
-			})
+			add(t.Entry.Queue, t)
 		case driver.Told:
-			single(askKey(e), t, clientv3.WithFilterDelete())
-			single(e.ID, driver.Target{Entry: e}, clientv3.WithFilterPut())
+			add(askKey(t.Entry), t, clientv3.WithFilterDelete())
+			add(t.Entry.ID, driver.Target{Entry: t.Entry}, clientv3.WithFilterPut())
 		default:
-			queues[e.Queue] = append(queues[e.Queue], t)
+			queues[t.Entry.Queue] = append(queues[t.Entry.Queue], t)
 		}
 	}
 	for queue, targets := range queues {
-		var options []clientv3.OpOption
-		if !slices.ContainsFunc(targets, func(t driver.Target) bool { return t.What == driver.Changed }) {
-			options = append(options, clientv3.WithFilterPut())
+		w := watch{key: targets[0].Entry.ID, targets: targets}
+		among := func(what driver.What) bool {
+			return slices.ContainsFunc(targets, func(t driver.Target) bool { return t.What == what })
 		}
-		if len(targets) == 1 {
-			single(targets[0].Entry.ID, targets[0], options...)
-			continue
+		switch {
+		case among(driver.Joined):
+			w.options = append(w.options, clientv3.WithFilterDelete())
+		case !among(driver.Changed):
+			w.options = append(w.options, clientv3.WithFilterPut())
 		}
-		w := watch{
-			key: prefix(queue), queue: queue, options: append(options, clientv3.WithPrefix()),
-			targets: map[string]driver.Target{},
-		}
-		for _, t := range targets {
-			w.targets[t.Entry.ID] = t
+		if len(targets) > 1 || among(driver.Joined) {
+			w.key, w.all, w.options = prefix(queue), true, append(w.options, clientv3.WithPrefix())
 		}
 		list = append(list, w)
 	}
 	return list
 }
 
-const (
-	// The read that closes a watch's gap waits for lookLater where at least manyAhead are ahead of the entry.
-	lookLater = 100 * time.Millisecond
-	manyAhead = 3
-)
-
-// lookAfter returns how long after the watch is on its gap is closed.
-func (w watch) lookAfter() time.Duration {
-	for _, t := range w.targets {
-		if len(w.targets) == 1 && t.Entry.Ahead >= manyAhead {
-			return lookLater
-		}
+// is reports whether a key that w shows is that of a target; of an entry that is waited for, if it is to join.
+func (w watch) is(t driver.Target, kv *mvccpb.KeyValue) bool {
+	if t.What == driver.Joined {
+		_, ok := parseEntry(t.Entry.Queue, kv) // else it belongs to another queue, further down
+		return ok
 	}
-	return 0
+	return !w.all || t.Entry.ID == string(kv.Key)
 }
 
-// watch waits for an event on one of the targets' keys.
+// watch returns nil once a target of w may have changed.
 //
-// It begins with no revision. A watch from a revision that the store has passed already would be put among those that
-// the server brings up to date every 100 ms; one without is up to date from the start, but tells nothing of what was
-// before. So once the server says that the watch is on, one read closes the gap: if a key is gone by then, or was
-// changed, there is nothing to wait for; if it goes later, the watch tells, also if it runs on another member than
+// A watch that begins at a revision in the past would be served late: the server sends such ones their events every 100
+// milliseconds. So it begins now. When the server says that it is on, one read closes the gap: if a key is gone by then,
+// or was changed, there is nothing to wait for; if it goes later, the watch tells, also if it runs on another member than
 // the one that answered the read.
-//
-// The read waits a little where several are ahead of the entry: it can have gone in the gap only if it gave up, or if all
-// of these came and went. Mostly its event comes first, and the read is saved.
-func (s *session) watch(ctx context.Context, w watch) error {
-	ctx, stream, leave := s.onStream(ctx)
+func (s *session) watch(ctx context.Context, w watch, stands func()) error {
+	ctx, on, leave := s.onStream(ctx)
 	defer leave()
 	events := s.client.Watch(ctx, w.key,
 		append(w.options, clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())...)
-	var look <-chan time.Time
 	for {
 		var resp clientv3.WatchResponse
 		var ok bool
 		select {
-		case <-look:
-			if gone, err := s.gone(ctx, w); gone || err != nil {
-				return err
-			}
-			continue
-		case <-stream.ask:
+		case <-on.ask:
 			// From here, for the client would open a stream for the request if there were none, and never close it.
 			_ = s.client.RequestProgress(ctx) // a stream that does not take it does not answer it
 			continue
@@ -156,69 +139,47 @@ func (s *session) watch(ctx context.Context, w watch) error {
 		case err != nil:
 			return err
 		}
-		stream.heard.Add(1)
+		on.heard.Add(1)
 		if resp.IsProgressNotify() {
 			s.progresses.Store(true)
 		}
-		if slices.ContainsFunc(resp.Events, func(event *clientv3.Event) bool { return w.about(event.Kv) }) {
-			return nil
+		for _, event := range resp.Events {
+			if slices.ContainsFunc(w.targets, func(t driver.Target) bool { return w.is(t, event.Kv) }) {
+				return nil
+			}
 		}
 		if resp.Created {
-			look = time.After(w.lookAfter())
+			if changed, err := s.changed(ctx, w); changed || err != nil {
+				return err
+			}
+			stands()
 		}
 	}
 }
 
-// about reports whether a key is one of the targets', or if there are none, one whose creation was waited for.
-func (w watch) about(kv *mvccpb.KeyValue) bool {
-	if w.targets == nil {
-		_, ok := parseEntry(w.queue, kv) // else it belongs to another queue, further down
-		return ok
-	}
-	_, ok := w.targets[string(kv.Key)]
-	return ok
-}
-
-// gone reports whether a target has changed since it was read. The read is a full one: only that shows the keys' leases.
-//
-// A Watch may last for as long as its caller likes, but no read does: it may have come to a member that never answers.
-func (s *session) gone(ctx context.Context, w watch) (bool, error) {
-	var options []clientv3.OpOption
-	if w.queue != "" {
-		options = append(options, clientv3.WithPrefix())
-	}
-	limited, cancel := context.WithTimeout(ctx, s.patience())
-	defer cancel()
-	resp, err := s.get(limited, w.key, options...)
-	switch {
-	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
-	case err != nil:
-		if limited.Err() != nil {
-			s.impatient.Add(1)
-		}
+// changed reports whether a target has changed since it was read. The read is a full one: only that shows the keys' leases.
+func (s *session) changed(ctx context.Context, w watch) (changed bool, err error) {
+	resp, err := s.get(ctx, w.key, w.options...) // which are a prefix, and filters of events
+	if err != nil {
 		return false, fmt.Errorf("looking at what is watched: %w", err)
 	}
-	s.impatient.Store(0)
-	keys := map[string]*mvccpb.KeyValue{}
-	for _, kv := range resp.Kvs {
-		if w.targets == nil && w.about(kv) {
-			return true, nil
+	for _, t := range w.targets {
+		var kv *mvccpb.KeyValue
+		if i := slices.IndexFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return w.is(t, kv) }); i >= 0 {
+			kv = resp.Kvs[i]
 		}
-		keys[string(kv.Key)] = kv
-	}
-	for key, t := range w.targets {
-		kv, there := keys[key]
-		switch {
-		case t.What == driver.Told:
-			return there, nil
-		case t.What == driver.Registered:
-			return kv.GetModRevision() != t.Entry.Version, nil
-		case kv.GetCreateRevision() != t.Entry.Revision, t.What == driver.Changed && kv.ModRevision != t.Entry.Version:
-			return true, nil
-		case kv.Lease == 0:
-			return false, leaselessError(key) // it will block for ever
+		switch t.What {
+		case driver.Joined, driver.Told:
+			changed = changed || kv != nil
+		case driver.Registered:
+			changed = changed || kv.GetModRevision() != t.Entry.Version
+		default:
+			changed = changed || kv.GetCreateRevision() != t.Entry.Revision ||
+				t.What == driver.Changed && kv.ModRevision != t.Entry.Version
+			if !changed && kv.Lease == 0 {
+				return false, leaselessError(kv.Key) // it will block for ever
+			}
 		}
 	}
-	return false, nil
+	return changed, nil
 }

@@ -55,12 +55,9 @@ var errAgain = errors.New("it has changed meanwhile")
 // goes for the end of the session: what was carried out before has gone with it, and the caller looks at the session.
 func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Context, attempt int) error) verdict {
 	var v verdict
-	most := in.ttl / 3
-	patience := min(most, firstAttempt)
-	limit := min(most/2, firstAttempt) // so that a Release, which takes a third of the TTL at most, has two
-	var silentSince time.Time          // when the first attempt without an answer was sent; a connection that breaks is no answer
+	p := in.patience()
 	for n, delay := 0, retryFirst; ; n, delay = n+1, min(2*delay, retryMost) {
-		attempt, cancel := context.WithTimeout(ctx, limit)
+		attempt, cancel := context.WithTimeout(ctx, p.limit)
 		sent := time.Now()
 		err := send(attempt, n)
 		unanswered := attempt.Err() != nil
@@ -80,25 +77,57 @@ func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Cont
 			v.again = true
 		}
 		if errors.Is(err, errAgain) {
-			silentSince = time.Time{}
-		} else if silentSince.IsZero() {
-			silentSince = sent
+			p.answered()
+		} else {
+			p.unanswered(sent)
 		}
 		if ctx.Err() == nil && unanswered {
-			err = fmt.Errorf("%w within %v", errNoAnswer, limit)
-			limit = min(2*limit, most)
+			err = fmt.Errorf("%w within %v", errNoAnswer, p.limit)
+			p.grow()
 		}
 		if v.err == nil || ctx.Err() == nil {
 			v.err = err
 		}
 		if ctx.Err() != nil || pause.For(ctx, delay/2+rand.N(delay/2)) != nil {
-			v.silent = !silentSince.IsZero() && time.Since(silentSince) >= patience
+			v.silent = p.exhausted()
 			if !v.again {
 				v.fate = not
 			}
 			return v
 		}
 	}
+}
+
+// A patience is how long a request waits for an answer.
+type patience struct {
+	limit time.Duration // for the next attempt. Invariant: limit ≤ most
+	most  time.Duration
+	since time.Time // when the first attempt without an answer was sent; zero after one with an answer
+}
+
+// patience returns that of a request in the session. The first limit leaves a Release, which takes a third of the TTL at
+// most, two attempts.
+func (in *session) patience() patience {
+	most := in.ttl / 3
+	return patience{limit: min(most/2, firstAttempt), most: most}
+}
+
+// unanswered notes that an attempt was not answered. A connection that breaks is no answer.
+func (p *patience) unanswered(sent time.Time) {
+	if p.since.IsZero() {
+		p.since = sent
+	}
+}
+
+// answered notes that an attempt was answered.
+func (p *patience) answered() { p.since = time.Time{} }
+
+// grow gives the next attempt more time: the service may be slow.
+func (p *patience) grow() { p.limit = min(2*p.limit, p.most) }
+
+// exhausted reports whether there has been no answer for as long as one may take.
+func (p *patience) exhausted() bool {
+	return !p.since.IsZero() && time.Since(p.since) >= min(p.most, firstAttempt)
 }
 
 // outcome is that of the driver. An error that ends the session, or the Store, does so here.

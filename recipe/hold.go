@@ -152,13 +152,13 @@ func (h *Hold) Asked(ctx context.Context) error {
 		}
 		err := v.err
 		if v.fate == done {
-			_, err = s.watch(ctx, p.in, p.entry, []driver.Target{{Entry: p.entry, What: driver.Told}})
+			_, v.silent, err = s.watch(ctx, p.in, p.entry, []driver.Target{{Entry: p.entry, What: driver.Told}})
 		}
 		if errors.Is(err, driver.ErrGone) && h.moved(ctx, p) {
 			continue
 		}
 		if err != nil {
-			return s.failure(ctx, verdict{err: err})
+			return s.failure(ctx, verdict{err: err, silent: v.silent})
 		}
 	}
 }

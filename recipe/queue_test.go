@@ -281,7 +281,7 @@ func TestLostEventIsADelay(t *testing.T) {
 		a, b := w.open(), w.open()
 		w.SetFault(func(op storetest.Op) storetest.Fault {
 			if op.Kind == storetest.Watch {
-				return storetest.Silence(false)
+				return storetest.Silence(true) // it stands, and does not tell
 			}
 			return storetest.None
 		})
@@ -289,7 +289,33 @@ func TestLostEventIsADelay(t *testing.T) {
 		w.release(w.granted(first))
 		began := time.Now()
 		w.release(w.finally(second))
+		require.Greater(w, time.Since(began), 25*time.Second)
 		require.LessOrEqual(w, time.Since(began), 45*time.Second)
+	})
+}
+
+// A watch whose request is not answered is begun again, each time with twice the patience, up to a third of the TTL.
+func TestWatchThatDoesNotStandIsBegunAgain(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.open(), w.open()
+		var begun []time.Duration
+		start := time.Now()
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind != storetest.Watch || op.Client != "client-2" {
+				return storetest.None
+			}
+			begun = append(begun, time.Since(start).Truncate(time.Second))
+			if len(begun) < 5 {
+				return storetest.Silence(false)
+			}
+			return storetest.None
+		})
+		first := w.granted(w.start(a))
+		second := w.start(b)
+		time.Sleep(15 * time.Second)
+		require.Equal(w, []time.Duration{0, 1 * time.Second, 3 * time.Second, 6 * time.Second, 9 * time.Second}, begun)
+		w.release(first)
+		w.release(w.granted(second))
 	})
 }
 

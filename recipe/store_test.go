@@ -64,11 +64,13 @@ func (h *hangupSession) Close(ctx context.Context) error {
 	return h.Session.Close(ctx)
 }
 
-func (h *hangupSession) Watch(ctx context.Context, e driver.Entry, on []driver.Target) (*driver.View, error) {
+func (h *hangupSession) Watch(
+	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
+) (*driver.View, error) {
 	bound, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(h.life, cancel)()
 	defer cancel()
-	proof, err := h.Session.Watch(bound, e, on)
+	proof, err := h.Session.Watch(bound, e, on, stands)
 	if h.life.Err() != nil {
 		return nil, errHangsUp
 	}

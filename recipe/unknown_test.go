@@ -368,8 +368,10 @@ func (l liarSession) Open(context.Context, time.Duration) (driver.Session, error
 
 func (l liarSession) Close(ctx context.Context) error { return l.Session.Close(ctx) }
 
-func (l liarSession) Watch(ctx context.Context, e driver.Entry, on []driver.Target) (*driver.View, error) {
-	_, err := l.Session.Watch(ctx, e, on)
+func (l liarSession) Watch(
+	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
+) (*driver.View, error) {
+	_, err := l.Session.Watch(ctx, e, on, stands)
 	return l.proof(e), err
 }
 

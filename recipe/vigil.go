@@ -80,7 +80,7 @@ func (s *Store) keepVigil(in *session) {
 func (s *Store) watchHeld(gr *grant) {
 	for brake := (pause.Brake{}); gr.life.Err() == nil; brake.Woken(gr.life, false) {
 		p := gr.place.Load()
-		if _, err := s.watch(gr.life, p.in, driver.Entry{}, []driver.Target{{Entry: p.entry}}); err != nil {
+		if _, _, err := s.watch(gr.life, p.in, driver.Entry{}, []driver.Target{{Entry: p.entry}}); err != nil {
 			_ = pause.For(gr.life, watchAfter) // it is refused, and may not be later
 			continue
 		}

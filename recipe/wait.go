@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -57,7 +58,7 @@ func (s *Store) outlast(
 	var brake pause.Brake
 	for err == nil && len(on) > 0 {
 		var proof *driver.View
-		if proof, err = s.watch(bound, p.in, p.entry, on); err != nil {
+		if proof, v.silent, err = s.watch(bound, p.in, p.entry, on); err != nil {
 			break
 		}
 		before := on
@@ -124,25 +125,56 @@ func (s *Store) decide(
 	return on, verdict{fate: done}
 }
 
-// watch waits until one of the targets may have changed, and watches again when a watch fails. Now and then it is cut
-// short by a random amount, so that the waiters of a queue do not all look at the same time.
-func (s *Store) watch(ctx context.Context, in *session, e driver.Entry, on []driver.Target) (*driver.View, error) {
+// watch waits until one of the targets may have changed. It watches again when a watch fails, and when one does not stand in
+// time: a server that is silent must not keep a waiter from others that answer. Now and then a watch is cut short by a
+// random amount, so that the waiters of a queue do not all look at the same time. Silent is that of a verdict.
+func (s *Store) watch(
+	ctx context.Context, in *session, e driver.Entry, on []driver.Target,
+) (proof *driver.View, silent bool, err error) {
 	recheck, cancel := context.WithTimeout(ctx, recheckAfter+rand.N(recheckAfter/2))
 	defer cancel()
+	p := in.patience()
 	for delay := retryFirst; ; delay = min(2*delay, retryMost) {
-		proof, err := in.Watch(recheck, e, on)
+		began := time.Now()
+		proof, stood, err := in.watchOnce(recheck, e, on, p.limit)
+		overdue := !stood && time.Since(began) >= p.limit
+		if stood {
+			p.answered()
+		} else {
+			p.unanswered(began)
+		}
 		switch {
 		case err == nil:
-			return proof, nil
+			return proof, false, nil
 		case ctx.Err() != nil:
-			return nil, err
+			return nil, p.exhausted(), err
 		case recheck.Err() != nil:
-			return nil, nil //nolint:nilnil // no error, and no proof
+			return nil, false, nil
+		case overdue:
+			p.grow()
+			in.Reset()
 		case s.outcome(in, err) == driver.Refused:
-			return nil, err
+			return nil, false, err
 		}
 		_ = pause.For(recheck, delay/2+rand.N(delay/2))
 	}
+}
+
+// watchOnce makes one attempt to watch, which ends if it does not stand within limit.
+func (in *session) watchOnce(
+	ctx context.Context, e driver.Entry, on []driver.Target, limit time.Duration,
+) (proof *driver.View, stood bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(limit, func() { cancel(errNoAnswer) })
+	defer late.Stop()
+	var stands atomic.Bool
+	proof, err = in.Watch(ctx, e, on, func() {
+		if late.Stop() {
+			stands.Store(true)
+		}
+	})
+	return proof, stands.Load(), err
 }
 
 // describe names an entry for people.

@@ -37,7 +37,9 @@ func nameOf(t driver.Target) string {
 //
 // Only if the session would not be told in any case it writes what it waits for into farsync_watches, and looks once more
 // in that transaction: a change is either seen there, or comes after it and finds the row. The row is for one time.
-func (s *session) Watch(ctx context.Context, e driver.Entry, on []driver.Target) (*driver.View, error) {
+func (s *session) Watch(
+	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
+) (*driver.View, error) {
 	w := s.wait(on)
 	defer s.leave(w)
 	for {
@@ -56,6 +58,7 @@ func (s *session) Watch(ctx context.Context, e driver.Entry, on []driver.Target)
 		s.mu.Lock()
 		w.owners = seen.owners
 		s.mu.Unlock()
+		stands()
 		select {
 		case <-w.woken:
 		case <-ctx.Done():

@@ -159,7 +159,7 @@ func (c *client) calls(first, own driver.Entry) map[string]func(context.Context)
 		"gone": {gone(first)}, "changed": {changed(first)}, "several": {gone(first), changed(own)},
 		"joined": {joined(queue + "-none")}, "registered": {written(queue, 0)}, "told": {told(own)},
 	} {
-		calls["Watch "+name] = func(ctx context.Context) error { _, err := c.Watch(ctx, own, on); return err }
+		calls["Watch "+name] = func(ctx context.Context) error { _, err := c.Watch(ctx, own, on, func() {}); return err }
 	}
 	c.optional(calls, own)
 	return calls

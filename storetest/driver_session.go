@@ -214,7 +214,7 @@ func (c *client) untilEmpty() {
 		if len(list) == 0 {
 			return
 		}
-		_, err := c.Watch(ctx, driver.Entry{}, []driver.Target{gone(list[0])})
+		_, err := c.Watch(ctx, driver.Entry{}, []driver.Target{gone(list[0])}, func() {})
 		require.NoError(c.s, err, "still there: %s", ids(list))
 		require.NoError(c.s, sleep(ctx, c.s.TTL/100)) // it may have been early
 	}

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
@@ -68,6 +70,22 @@ var watchCases = []conformance{
 		for _, w := range all {
 			w.wakes()
 		}
+	}},
+	{"WatchStands", "until it says so it is given up when a server is silent, and from then on it is not", func(s *scene) {
+		a, b := s.pair()
+		e, self := a.join(driver.Exclusive), b.join(driver.Exclusive)
+		w := b.watch(self, gone(e))
+		require.True(s, w.stood(), "the entry lives")
+		if s.Cut != nil {
+			s.Cut(s.T, b.service, true)
+			ctx, cancel := context.WithTimeout(s.ctx(), briefly)
+			_, err := b.Watch(ctx, self, []driver.Target{gone(self)}, func() { s.Error("an answer that did not come") })
+			require.Error(s, err)
+			cancel()
+			s.Cut(s.T, b.service, false)
+		}
+		a.remove(e)
+		w.wakes()
 	}},
 	{"WatchWaits", "a wait that ends at once for no reason, each time, is a loop that burns a processor", func(s *scene) {
 		a, b := s.pair()
@@ -201,7 +219,7 @@ var watchCases = []conformance{
 			stray := s.Stray(s.T, s.queue)
 			self, ahead := c.create(c.entry(s.queue, driver.Exclusive))
 			require.Equal(s, []string{stray.ID}, ids(ahead))
-			_, err := c.Watch(s.ctx(), self, []driver.Target{gone(ahead[0])})
+			_, err := c.Watch(s.ctx(), self, []driver.Target{gone(ahead[0])}, func() {})
 			require.Error(s, err)
 			require.Equal(s, driver.Refused, c.service.Outcome(err), err)
 			require.ErrorContains(s, err, stray.ID)

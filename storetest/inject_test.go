@@ -148,7 +148,7 @@ func TestOpsAreDescribed(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = s.Watch(ctx, v.Self, []driver.Target{{Entry: v.Self}})
+		_, err = s.Watch(ctx, v.Self, []driver.Target{{Entry: v.Self}}, func() {})
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, []storetest.Op{
 			{Kind: storetest.Create, Queue: "/q", Entry: e.ID, Client: "a", Attempt: 3},
@@ -168,7 +168,7 @@ func TestRecord(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, err := b.Watch(context.Background(), second, []driver.Target{{Entry: first}})
+			_, err := b.Watch(context.Background(), second, []driver.Target{{Entry: first}}, func() {})
 			assert.NoError(t, err)
 		}()
 		synctest.Wait()

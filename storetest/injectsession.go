@@ -145,12 +145,16 @@ func (s *injectedSession) Delete(
 }
 
 // Watch implements driver.Session.
-func (s *injectedSession) Watch(ctx context.Context, e driver.Entry, on []driver.Target) (*driver.View, error) {
+func (s *injectedSession) Watch(
+	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
+) (*driver.View, error) {
 	op := about(Watch, e)
 	if len(on) > 0 {
 		op.Queue = on[0].Entry.Queue
 	}
-	return inject(ctx, s, op, func(ctx context.Context) (*driver.View, error) { return s.session.Watch(ctx, e, on) })
+	return inject(ctx, s, op, func(ctx context.Context) (*driver.View, error) {
+		return s.session.Watch(ctx, e, on, stands)
+	})
 }
 
 // Register implements driver.Session.

@@ -86,7 +86,7 @@ func TestMemPartition(t *testing.T) {
 		e := create(t, a, "/q")
 		var waited time.Time
 		go func() {
-			_, _ = b.Watch(context.Background(), driver.Entry{}, []driver.Target{{Entry: e}})
+			_, _ = b.Watch(context.Background(), driver.Entry{}, []driver.Target{{Entry: e}}, func() {})
 			waited = time.Now()
 		}()
 		synctest.Wait()

@@ -131,7 +131,9 @@ func (s *memSession) Delete(ctx context.Context, e driver.Entry, _ []driver.Entr
 }
 
 // Watch implements driver.Session. The proof is of the moment after the event.
-func (s *memSession) Watch(ctx context.Context, e driver.Entry, on []driver.Target) (*driver.View, error) {
+func (s *memSession) Watch(
+	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
+) (*driver.View, error) {
 	if s.over.Load() {
 		return nil, errEnded
 	}
@@ -144,6 +146,7 @@ func (s *memSession) Watch(ctx context.Context, e driver.Entry, on []driver.Targ
 	if err != nil || refused != nil {
 		return nil, errors.Join(err, refused)
 	}
+	stands()
 	select {
 	case <-w.fired:
 		if len(w.on) == 0 {

@@ -172,8 +172,10 @@ func (s *recordedSession) Delete(
 }
 
 // Watch implements driver.Session.
-func (s *recordedSession) Watch(ctx context.Context, e driver.Entry, on []driver.Target) (*driver.View, error) {
-	proof, err := s.Session.Watch(ctx, e, on)
+func (s *recordedSession) Watch(
+	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
+) (*driver.View, error) {
+	proof, err := s.Session.Watch(ctx, e, on, stands)
 	op := about(Watch, e)
 	var watched []driver.Entry
 	for _, t := range on {

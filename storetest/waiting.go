@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"sync"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +14,7 @@ type waiting struct {
 	c      *client
 	e      driver.Entry
 	cancel context.CancelFunc
+	stands chan struct{} // closed when the Watch has said so
 	done   chan woken
 }
 
@@ -24,21 +26,39 @@ type woken struct {
 // start starts a Watch on behalf of e.
 func (c *client) start(e driver.Entry, on ...driver.Target) *waiting {
 	ctx, cancel := context.WithCancel(c.s.ctx())
-	w := &waiting{c: c, e: e, cancel: cancel, done: make(chan woken, 1)}
+	w := &waiting{c: c, e: e, cancel: cancel, stands: make(chan struct{}), done: make(chan woken, 1)}
 	go func() {
-		proof, err := c.Watch(ctx, e, on)
+		proof, err := c.Watch(ctx, e, on, sync.OnceFunc(func() { close(w.stands) }))
 		w.done <- woken{proof, err}
 	}()
 	return w
 }
 
-// watch is start, for a Watch that is in flight as long as some other requests take: long enough that it usually has got
-// to where it waits, which no case relies on.
+// watch is start, for a Watch that stands or has returned.
 func (c *client) watch(e driver.Entry, on ...driver.Target) *waiting {
 	c.s.Helper()
 	w := c.start(e, on...)
-	require.NoError(c.s, c.requests())
+	begun := make(chan struct{})
+	go func() { // ends with the Watch, at the latest
+		defer close(begun)
+		select {
+		case <-w.stands:
+		case got := <-w.done:
+			w.done <- got
+		}
+	}()
+	soon(c.s, begun, wallAnswer)
 	return w
+}
+
+// stood reports whether the Watch has said that it stands.
+func (w *waiting) stood() bool {
+	select {
+	case <-w.stands:
+		return true
+	default:
+		return false
+	}
 }
 
 // requests makes some requests.
@@ -85,6 +105,7 @@ func (c *client) watches(e driver.Entry, on ...driver.Target) {
 		case got := <-w.done:
 			require.NoError(c.s, got.err)
 		default:
+			require.True(c.s, w.stood())
 			w.ends()
 			return
 		}

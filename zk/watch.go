@@ -33,7 +33,9 @@ func (r *read) over() bool {
 // Watch reads the targets and watches them, in one request each: no moment lies between. It starts no goroutine that
 // waits: those that wait for one node, and there may be thousands, share one watch of the library's, and a waiter that
 // gives up leaves nothing but its part in that.
-func (s *session) Watch(ctx context.Context, _ driver.Entry, on []driver.Target) (*driver.View, error) {
+func (s *session) Watch(
+	ctx context.Context, _ driver.Entry, on []driver.Target, stands func(),
+) (*driver.View, error) {
 	set := make([]*read, len(on))
 	for i, t := range on {
 		set[i] = s.watch(s.spot(t))
@@ -49,6 +51,7 @@ func (s *session) Watch(ctx context.Context, _ driver.Entry, on []driver.Target)
 		}
 		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(w.fired)})
 	}
+	stands()
 	if first, _, _ := reflect.Select(cases); first < 2 {
 		return nil, s.unanswered(ctx)
 	}

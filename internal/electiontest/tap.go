@@ -79,9 +79,11 @@ func (s *tappedSession) Ahead(ctx context.Context, e driver.Entry, nearest bool)
 }
 
 // Watch implements driver.Session.
-func (s *tappedSession) Watch(ctx context.Context, e driver.Entry, on []driver.Target) (*driver.View, error) {
+func (s *tappedSession) Watch(
+	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
+) (*driver.View, error) {
 	s.service.reached(watching)
-	proof, err := s.Session.Watch(ctx, e, on)
+	proof, err := s.Session.Watch(ctx, e, on, stands)
 	if proof != nil && proof.All {
 		s.service.looked(*proof)
 	}

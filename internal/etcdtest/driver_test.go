@@ -193,7 +193,7 @@ func TestSessionThatIsOverSaysSo(t *testing.T) {
 	held := in.create(t, "/over", driver.Exclusive)
 	watched := make(chan error, 1)
 	go func() {
-		_, err := in.Watch(t.Context(), driver.Entry{}, []driver.Target{{Entry: held}})
+		_, err := in.Watch(t.Context(), driver.Entry{}, []driver.Target{{Entry: held}}, func() {})
 		watched <- err
 	}()
 	in.Drop()

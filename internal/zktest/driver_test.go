@@ -145,7 +145,7 @@ func TestWordsAreCurators(t *testing.T) {
 	require.Empty(t, heard)
 	told := make(chan error, 1)
 	go func() { // ends with its context
-		_, err := in.Watch(within(t, soon), e, []driver.Target{{Entry: e, What: driver.Told}})
+		_, err := in.Watch(within(t, soon), e, []driver.Target{{Entry: e, What: driver.Told}}, func() {})
 		told <- err
 	}()
 	require.NoError(t, other.Tell(within(t, soon), e, "give it back"))
