@@ -3,6 +3,7 @@ package recipe
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -50,10 +51,9 @@ func CheckPath(path string) error {
 		case strings.HasPrefix(segment, "_c_"):
 			return bad("segment begins with the reserved _c_")
 		}
-		for _, c := range []byte(segment) {
-			if !nameByte(c) {
-				return bad(fmt.Sprintf("character %q; allowed are A-Z a-z 0-9 . _ -", rune(c)))
-			}
+		if i := strings.IndexFunc(segment, notInName); i >= 0 {
+			_, n := utf8.DecodeRuneInString(segment[i:])
+			return bad(fmt.Sprintf("character %q; allowed are A-Z a-z 0-9 . _ -", segment[i:i+n]))
 		}
 	}
 	if path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") {
@@ -62,6 +62,6 @@ func CheckPath(path string) error {
 	return nil
 }
 
-func nameByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
+func notInName(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
 }
