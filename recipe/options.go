@@ -70,7 +70,7 @@ func checkHolder(holder string) error {
 	}
 	for _, c := range holder {
 		if !unicode.IsPrint(c) {
-			return errors.New("option Holder has a character that is not printable")
+			return fmt.Errorf("option Holder has the character %U, which is not printable", c)
 		}
 	}
 	return nil
