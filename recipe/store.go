@@ -124,7 +124,11 @@ func (s *Store) session(ctx context.Context) (*session, error) {
 		case <-s.life.Done():
 			return nil, context.Cause(s.life)
 		case <-ctx.Done():
-			return nil, s.failure(ctx, verdict{err: errNoSession})
+			var v verdict
+			if in == nil || in.err() != nil {
+				v.err = errNoSession
+			}
+			return nil, s.failure(ctx, v)
 		case <-changed:
 		}
 	}
