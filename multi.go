@@ -24,8 +24,8 @@ type MultiMutex struct {
 }
 
 // NewMultiMutex returns a mutex of the members. If they are on more than one store, each of these needs a name, the
-// same in all processes: the Name option of its package. It panics if there are no members, if one comes twice, and if
-// stores have no names or the same.
+// same in all processes: the Name option of its package. It panics if there are no members, if one is nil or comes twice,
+// and if stores have no names or the same.
 func NewMultiMutex(members ...*Mutex) *MultiMutex {
 	if len(members) == 0 {
 		panic("farsync: NewMultiMutex: no members")
@@ -33,6 +33,9 @@ func NewMultiMutex(members ...*Mutex) *MultiMutex {
 	m := &MultiMutex{members: slices.Clone(members)}
 	stores := map[string]*Store{}
 	for i, member := range members {
+		if member == nil {
+			panic("farsync: NewMultiMutex: nil member")
+		}
 		m.order = append(m.order, i)
 		name := member.store.Name()
 		if other, taken := stores[name]; taken && other != member.store {

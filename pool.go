@@ -16,8 +16,11 @@ type Pool struct {
 }
 
 // NewPool returns a pool, and a context that is done when a task returns an error, when Wait returns, or when ctx is
-// done, whichever is first.
+// done, whichever is first. It panics if s is nil.
 func NewPool(ctx context.Context, s *Semaphore) (*Pool, context.Context) {
+	if s == nil {
+		panic("farsync: NewPool: nil semaphore")
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	return &Pool{group, ctx, s}, ctx
 }
