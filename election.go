@@ -52,7 +52,7 @@ var errNotLeader = errors.New("not a lease of this election")
 // Not where a LeaderLatch of Curator's may wait right behind the leader: it takes the change for nothing, and looks no
 // more, so it does not learn that it leads until its connection breaks.
 func (e *Election) Proclaim(ctx context.Context, lease *Lease, value []byte) error {
-	if lease.store != e.store || lease.path != e.path {
+	if lease == nil || lease.store != e.store || lease.path != e.path {
 		return wrap("proclaim", e.path, errNotLeader)
 	}
 	if value == nil {

@@ -98,7 +98,7 @@ var errNotWriter = errors.New("not a lease of this lock")
 // lease does, before the service has answered, readers may be in or not. Then the lease is lost. A lease that is for
 // reading already stays so.
 func (rw *RWMutex) Downgrade(ctx context.Context, lease *Lease) error {
-	if lease.store != rw.store || lease.path != rw.path || !lease.rw {
+	if lease == nil || lease.store != rw.store || lease.path != rw.path || !lease.rw {
 		return wrap("downgrade", rw.path, errNotWriter)
 	}
 	return wrap("downgrade", rw.path, lease.hold.Downgrade(ctx))
