@@ -36,6 +36,19 @@
 // next waiter gets the lock. The old lease ends when its Store learns of that: a moment later if it has been held for 3
 // seconds, or a third of the TTL if that is less; otherwise when it gets that old.
 //
+// # One family a path
+//
+// A path belongs to one family of primitives, that of the oldest entry in its queue, until the queue is empty:
+//
+//   - [Mutex], [ReentrantMutex] and the members of a [MultiMutex] are one lock;
+//   - [RWMutex];
+//   - [Semaphore], and the [Pool] over it;
+//   - [Election].
+//
+// Calls of another family are refused with [ErrKind]: a Try at once, a call that waits after a second at most, in which the
+// others may leave. A lock that another program holds counts as that of a Mutex or a candidate, and an RWMutex waits for
+// it; a Semaphore refuses it.
+//
 // # What nothing can promise
 //
 // That the code which holds a lease stops when the lease does. A process may be suspended, by the scheduler, a

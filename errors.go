@@ -31,8 +31,8 @@ var (
 	ErrTooLarge = recipe.ErrTooLarge
 	// ErrSize means that the semaphore was declared with another size by its present users.
 	ErrSize = recipe.ErrSize
-	// ErrKind means that primitives of another kind use the path: a Mutex and a Semaphore, for example. Nothing was left
-	// behind, and the other users were not disturbed.
+	// ErrKind means that primitives of another family use the path, which the package documentation lists. The text names
+	// the kind and the holder of the oldest entry. Nothing was left behind, and the other users were not disturbed.
 	ErrKind = driver.ErrKind
 	// ErrName means that the path is not a slash and then segments of [A-Za-z0-9._-] joined by slashes.
 	ErrName = recipe.ErrName

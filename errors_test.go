@@ -383,7 +383,16 @@ func TestAWaiterLosesNothing(t *testing.T) {
 		for _, expire := range []bool{true, false} {
 			for _, after := range gaveUpAfter {
 				bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
-					lease := lock(t, farsync.NewMutex(two, "/a"))
+					hold := farsync.NewMutex(two, "/a").Lock
+					switch name {
+					case "read":
+						hold = farsync.NewRWMutex(two, "/a").Lock
+					case "campaign":
+						hold = func(ctx context.Context) (*farsync.Lease, error) {
+							return farsync.NewElection(two, "/a").Campaign(ctx, nil)
+						}
+					}
+					lease := must(t)(hold(t.Context()))
 					ctx, cancel := context.WithCancelCause(t.Context())
 					done := make(chan error)
 					go func() { done <- wait(ctx, one) }()

@@ -32,7 +32,8 @@ type stage struct {
 	ttl     time.Duration
 	exact   bool // nobody takes away what a holder has reason to believe it has
 	latency time.Duration
-	only    int // what most of the actors do most of the time; everything, if it is more than 11
+	mixed   bool // paths are taken for those of another kind
+	only    int  // what most of the actors do most of the time; everything, if it is more than 11
 	clients []*actor
 	acts    sync.WaitGroup
 
@@ -203,6 +204,7 @@ func (s *stage) visit() {
 					if <-lease.Done(); !errors.Is(lease.Err(), farsync.ErrLost) && !errors.Is(lease.Err(), farsync.ErrClosed) {
 						s.complain("the end of a visit: %v", lease.Err())
 					}
+				case s.mixed && errors.Is(err, farsync.ErrKind):
 				case !errors.Is(err, farsync.ErrClosed) && !errors.Is(err, errPlayRefused):
 					s.complain("a visit: %v", err)
 				}
@@ -245,7 +247,7 @@ func (s *stage) look(path string, p *part) {
 		units += o.units
 		switch {
 		case o == p, p.kind == driver.Read && o.kind == driver.Read:
-		case p.kind == driver.Permit:
+		case p.kind == driver.Permit && o.kind == driver.Permit:
 		default:
 			s.wrong = fmt.Sprintf("%s: two hold, a %v with token %d and a %v with %d",
 				path, p.kind, p.token, o.kind, o.token)
@@ -313,6 +315,9 @@ func demand[T any](a *actor, what string, f func(context.Context) (T, error), al
 	a.failed++
 	a.mu.Unlock()
 	allowed = append(allowed, errPlayRefused)
+	if a.mixed {
+		allowed = append(allowed, farsync.ErrKind)
+	}
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
 	case is(context.DeadlineExceeded) && (ctx.Err() == nil || canceled):
@@ -332,6 +337,9 @@ func demand[T any](a *actor, what string, f func(context.Context) (T, error), al
 func (a *actor) play(end time.Time) {
 	for time.Now().Before(end) {
 		what := a.upTo(12)
+		if a.mixed && a.chance(0.2) {
+			a.intrude()
+		}
 		if a.only < 12 && a.chance(0.8) {
 			what = a.only
 		}
@@ -492,9 +500,9 @@ func (a *actor) read() {
 
 func (a *actor) permit(path string, sem *farsync.Semaphore, size int64) {
 	n := 1 + int64(a.upTo(int(size)))
-	acquire, allowed := sem.Acquire, []error{farsync.ErrSize}
+	acquire, allowed := sem.Acquire, []error{farsync.ErrSize, farsync.ErrKind} // a stranger may be at the head
 	if a.chance(0.3) {
-		acquire, allowed = sem.TryAcquire, []error{farsync.ErrSize, farsync.ErrLocked}
+		acquire, allowed = sem.TryAcquire, append(allowed, farsync.ErrLocked)
 	}
 	if path == "/size/one" {
 		allowed = append(allowed, farsync.ErrTooLarge)
@@ -509,11 +517,54 @@ func (a *actor) permit(path string, sem *farsync.Semaphore, size int64) {
 	a.leave(path, p)
 }
 
+// intrude takes a path for that of another kind.
+func (a *actor) intrude() {
+	path := stagePaths[a.upTo(len(stagePaths))]
+	try := a.chance(0.3)
+	var kind driver.Kind
+	var acquire func(context.Context) (*farsync.Lease, error)
+	switch kind = []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Permit, driver.Candidate}[a.upTo(5)]; kind {
+	case driver.Exclusive:
+		acquire = either(try, farsync.NewMutex(a.store, path).TryLock, farsync.NewMutex(a.store, path).Lock)
+	case driver.Write:
+		acquire = either(try, farsync.NewRWMutex(a.store, path).TryLock, farsync.NewRWMutex(a.store, path).Lock)
+	case driver.Read:
+		acquire = either(try, farsync.NewRWMutex(a.store, path).TryRLock, farsync.NewRWMutex(a.store, path).RLock)
+	case driver.Permit:
+		acquire = func(ctx context.Context) (*farsync.Lease, error) {
+			return farsync.NewSemaphore(a.store, path, stageSmall).Acquire(ctx, 1)
+		}
+	default:
+		acquire = func(ctx context.Context) (*farsync.Lease, error) {
+			return farsync.NewElection(a.store, path).Campaign(ctx, nil)
+		}
+	}
+	lease, ok := demand(a, "intrude on "+path, acquire, farsync.ErrLocked, farsync.ErrSize)
+	if !ok {
+		return
+	}
+	p := &part{lease: lease, token: lease.Token(), kind: kind, units: 1, size: stageSmall}
+	a.enter(path, p)
+	time.Sleep(a.moment())
+	a.leave(path, p)
+}
+
+func either[T any](first bool, a, b T) T {
+	if first {
+		return a
+	}
+	return b
+}
+
 func (a *actor) sizes() {
 	if a.chance(0.2) {
+		allowed := []error{farsync.ErrKind} // a stranger may be at the head
+		if a.mixed {
+			allowed = append(allowed, farsync.ErrSize)
+		}
 		_, _ = demand(a, "resize", func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, a.sized.Resize(ctx, 1+int64(a.upTo(stageLarge)))
-		})
+		}, allowed...)
 	}
 	a.permit("/size/one", a.sized, stageLarge)
 }
@@ -610,6 +661,7 @@ func perform(t *testing.T, seed uint64) (wrong string, served, failed int) {
 			exact:   random.IntN(3) > 0,
 			only:    random.IntN(24),
 			faults:  []float64{0, 0.02, 0.1, 0.3}[random.IntN(4)],
+			mixed:   random.IntN(6) == 0,
 		}
 		for i := range 2 + random.IntN(3) {
 			a := &actor{stage: s, name: fmt.Sprint("client-", i)}

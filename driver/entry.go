@@ -7,7 +7,8 @@ type Kind uint8
 
 // The kinds of entries.
 const (
-	// Foreign is an entry that another program's client made in the queue. It counts as exclusive.
+	// Foreign is an entry that another program's client made in the queue, of a kind that its name does not tell. It counts
+	// as exclusive.
 	Foreign Kind = iota
 	// Exclusive is a mutex.
 	Exclusive

@@ -35,13 +35,13 @@ func (r Request) rule() rule { return ruleOf(r.Kind, r.Size) }
 
 // Acquire waits until nothing ahead of a new entry blocks it, and returns a hold on it that is not shared within the
 // process. On error nothing is held, and cleanup has begun. The error is that of a ctx that has ended, wraps ErrClosed, ErrName,
-// ErrSize or ErrTooLarge, or is what the service said when it refused.
+// ErrSize, ErrTooLarge or driver.ErrKind, or is what the service said when it refused.
 func Acquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
 	return s.lone(ctx, r, s.acquire)
 }
 
 // TryAcquire is Acquire without waiting for others: ErrLocked if anything would block. A queue that is seen to be busy
-// costs one read and no write.
+// costs one read and no write; two or three if another family is in it.
 func TryAcquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
 	return s.lone(ctx, r, s.tryAcquire)
 }
@@ -77,6 +77,7 @@ func admit(ctx context.Context, r Request) error {
 // the place, whose entry exists and belongs to a live session. If the entry or its session goes away meanwhile, it joins
 // again at the tail.
 func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
+	var grace time.Time
 	for delay := rejoinFirst; ; delay = min(2*delay, rejoinMost) {
 		p, on, err := s.join(ctx, r)
 		if err == nil {
@@ -85,7 +86,7 @@ func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
 			}
 			s.removeInBackground(p)
 		}
-		if !rejoins(err) {
+		if !rejoins(err) && !s.outwait(ctx, err, &grace) {
 			return nil, err
 		}
 		bound, cancel := bind(ctx, s.life)
@@ -137,11 +138,10 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 func (s *Store) peek(ctx context.Context, r Request) (free bool, err error) {
 	e := driver.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
 	err = s.inSession(ctx, func(ctx context.Context, in *session) verdict {
-		var v driver.View
-		got := s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
-			v, err = in.Ahead(ctx, e, r.rule().nearest())
-			return err
-		})
+		v, got := s.ahead(ctx, in, e, r.rule().nearest())
+		if got.fate == done {
+			got = s.checkKind(ctx, in, e, v)
+		}
 		if got.fate != done {
 			return got
 		}

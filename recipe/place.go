@@ -11,8 +11,8 @@ import (
 	"github.com/farsync/farsync/internal/pause"
 )
 
-// A place is an entry of this Store in a queue, and the session it lives in. It is never changed: what is replaced in its
-// place is another place.
+// A place is an entry of this Store in a queue, and the session it lives in. Once granted it is never changed: what is
+// replaced in its place is another place.
 type place struct {
 	entry driver.Entry
 	in    *session
@@ -20,6 +20,9 @@ type place struct {
 	// was removed.
 	made     driver.Entry
 	doubtful bool
+	// native is true once the queue was found to be of the entry's family although others are ahead. It is set before the
+	// place is granted, by the goroutine that waits.
+	native bool
 }
 
 // join creates an entry at the tail of its queue, and returns its place with what it has to wait for. On error nothing
@@ -61,11 +64,16 @@ func (s *Store) joinIn(ctx context.Context, in *session, r Request) (*place, []d
 	} else {
 		on, got = s.look(ctx, p, r, driver.Register{})
 	}
-	if got.fate != done {
+	switch {
+	case got.fate == done:
+		return p, on, got
+	case errors.Is(got.err, driver.ErrKind):
+		// Those whose queue it is may wait behind the entry already: see its removal through while ctx lives.
+		_ = s.remove(ctx, p)
+	default:
 		s.removeInBackground(p)
-		return nil, nil, got
 	}
-	return p, on, got
+	return nil, nil, got
 }
 
 // remove deletes the entry of p. Nil means that it was removed, or that its session ended first and it goes with that.

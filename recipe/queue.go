@@ -79,7 +79,7 @@ func (q Queue) Resize(ctx context.Context, declared, size int64) error {
 				return verdict{fate: not, err: err}
 			case was == declared && is == size:
 				return v
-			case was != 0 && was != declared:
+			case was != declared:
 				if v := s.vacant(ctx, in, q.Path, was, declared); v.fate != done {
 					return v
 				}
@@ -92,10 +92,14 @@ func (q Queue) Resize(ctx context.Context, declared, size int64) error {
 	})
 }
 
-// vacant returns ErrSize, with both sizes, if the queue has entries.
+// vacant returns an error if the queue has entries that forbid to declare a size: ErrKind, or ErrSize with both sizes. Was
+// is 0 if none is declared.
 func (s *Store) vacant(ctx context.Context, in *session, queue string, was, declared int64) verdict {
 	view, v := s.last(ctx, in, queue)
-	if v.fate == done && len(view.Entries) > 0 {
+	if v.fate == done {
+		v = s.checkKind(ctx, in, driver.Entry{Queue: queue, Kind: driver.Permit, Units: 1}, view)
+	}
+	if v.fate == done && was != 0 && len(view.Entries) > 0 {
 		return verdict{fate: not, err: sizeError(was, declared)}
 	}
 	return v

@@ -70,11 +70,14 @@ func (r rule) blockers(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 }
 
 // crowd returns the fewest of the nearest entries ahead whose units leave no room for e. While all of them live, the
-// units ahead are at least theirs, so e cannot fit.
+// units ahead are at least theirs, so e cannot fit. An entry that is no permit leaves no room at all.
 func (r rule) crowd(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 	room := r.size - e.Units
 	var near []driver.Entry
 	for _, other := range slices.Backward(ahead) {
+		if other.Kind != driver.Permit {
+			return []driver.Entry{other}
+		}
 		near = append(near, other)
 		// Not as a sum: an entry may ask for more units than a sum can hold.
 		if other.Units > room {
@@ -103,4 +106,39 @@ func holders(queue []driver.Entry, size int64) int {
 		}
 	}
 	return len(queue)
+}
+
+// A family is the kinds of entries that share queues.
+type family uint8
+
+const (
+	mutexes family = iota
+	readersAndWriters
+	permits
+	elections
+)
+
+// familyOf returns the family of a kind that is not Foreign.
+func familyOf(k driver.Kind) family {
+	switch k {
+	case driver.Write, driver.Read:
+		return readersAndWriters
+	case driver.Permit:
+		return permits
+	case driver.Candidate:
+		return elections
+	default:
+		return mutexes
+	}
+}
+
+// apart reports whether an entry of kind k is refused in a queue whose oldest entry is of kind head.
+//
+// A foreign entry says no more than that it is exclusive: what other programs put into these queues are locks and
+// elections. So mutexes, candidates, readers and writers wait behind it. A permit could only guess how many units it takes.
+func apart(k, head driver.Kind) bool {
+	if head == driver.Foreign {
+		return k == driver.Permit
+	}
+	return familyOf(k) != familyOf(head)
 }

@@ -3,6 +3,7 @@ package recipe
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -115,7 +116,10 @@ func TestNobodyIsStranded(t *testing.T) {
 // leave out of order, room appears elsewhere, and nobody tells.
 func TestPredecessorRuleStrandsAWaiter(t *testing.T) {
 	const size = 2
-	queue := []driver.Entry{{Revision: 1, Units: 1}, {Revision: 2, Units: 1}, {Revision: 3, Units: 1}}
+	var queue []driver.Entry
+	for i := range 3 {
+		queue = append(queue, driver.Entry{Kind: driver.Permit, Revision: int64(i + 1), Units: 1})
+	}
 	waiter, ahead := queue[2], queue[:2]
 	predecessor := func(ahead []driver.Entry) []driver.Entry {
 		if len(ahead) < size {
@@ -139,7 +143,7 @@ func TestPredecessorRuleStrandsAWaiter(t *testing.T) {
 func TestUnitsDoNotRunOver(t *testing.T) {
 	rule := unitsRule(3)
 	ahead := []driver.Entry{
-		{Revision: 1, Units: 3}, {Revision: 2, Units: math.MaxInt64}, {Revision: 3, Units: 1},
+		{Kind: driver.Permit, Units: 3}, {Kind: driver.Permit, Units: math.MaxInt64}, {Kind: driver.Permit, Units: 1},
 	}
 	require.NotEmpty(t, rule.blockers(driver.Entry{Revision: 4, Units: 1}, ahead))
 	require.NotEmpty(t, unitsRule(math.MaxInt64).blockers(driver.Entry{Units: math.MaxInt64}, ahead))
@@ -164,4 +168,21 @@ func TestHoldersAreAtTheHead(t *testing.T) {
 	} {
 		require.Equal(t, row.held, holders(row.queue, row.size), "%v", row.queue)
 	}
+}
+
+func TestFamilies(t *testing.T) {
+	const at = "mrwpcf"
+	kinds := []driver.Kind{driver.Exclusive, driver.Read, driver.Write, driver.Permit, driver.Candidate, driver.Foreign}
+	for i, heads := range []string{"mf", "rwf", "rwf", "p", "cf"} { // behind which each may stand
+		for j, head := range kinds {
+			require.Equal(t, !strings.Contains(heads, at[j:j+1]), apart(kinds[i], head), "%v behind %v", kinds[i], head)
+		}
+	}
+}
+
+// An entry of another family takes all units there are.
+func TestIntrudersLeaveNoRoom(t *testing.T) {
+	permit := driver.Entry{Kind: driver.Permit, Units: 1}
+	intruder := driver.Entry{Kind: driver.Exclusive, Units: 1, Revision: 7}
+	require.Equal(t, []driver.Entry{intruder}, unitsRule(9).blockers(permit, []driver.Entry{permit, intruder, permit}))
 }

@@ -115,7 +115,7 @@ func (s *Store) settleSize(
 		case !errors.Is(got.err, driver.ErrConflict):
 			return 0, v, got
 		}
-		if v, got = s.ahead(ctx, p, r.rule()); got.fate != done {
+		if v, got = s.ahead(ctx, p.in, p.entry, r.rule().nearest()); got.fate != done {
 			return 0, v, got
 		}
 	}

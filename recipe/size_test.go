@@ -191,8 +191,8 @@ func TestWaiterDeclaresAnewAndIsNotAlone(t *testing.T) {
 // again and again.
 func TestSizeBehindAStray(t *testing.T) {
 	inBubble(t, func(w *world) {
-		a := w.open()
-		w.declare(a, 3)
+		a, b := w.open(), w.open()
+		first := w.granted(w.startFor(b, permits(1, 3)))
 		w.AddStray(queue, "stray")
 		w.ResetCount()
 		var n atomic.Int64
@@ -207,8 +207,9 @@ func TestSizeBehindAStray(t *testing.T) {
 		require.Less(w, w.Count(), 200)
 		time.Sleep(ttl)
 		w.settle()
-		require.Len(w, w.Entries(queue), 1)
 		w.SetFault(nil)
+		w.release(first)
+		require.Len(w, w.Entries(queue), 1)
 		w.Delete(w.Entries(queue)[0].ID)
 	})
 }

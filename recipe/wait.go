@@ -81,16 +81,16 @@ func sameTarget(a, b driver.Target) bool {
 
 // look asks for what is ahead of p, and decides. Was is the register that p has seen last.
 func (s *Store) look(ctx context.Context, p *place, r Request, was driver.Register) ([]driver.Target, verdict) {
-	v, got := s.ahead(ctx, p, r.rule())
+	v, got := s.ahead(ctx, p.in, p.entry, r.rule().nearest())
 	if got.fate != done {
 		return nil, got
 	}
 	return s.decide(ctx, p, r, was, v)
 }
 
-func (s *Store) ahead(ctx context.Context, p *place, r rule) (v driver.View, got verdict) {
-	got = s.try(ctx, p.in, func(ctx context.Context, _ int) (err error) {
-		v, err = p.in.Ahead(ctx, p.entry, r.nearest())
+func (s *Store) ahead(ctx context.Context, in *session, e driver.Entry, nearest bool) (v driver.View, got verdict) {
+	got = s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
+		v, err = in.Ahead(ctx, e, nearest)
 		return err
 	})
 	return v, got
@@ -100,6 +100,12 @@ func (s *Store) ahead(ctx context.Context, p *place, r rule) (v driver.View, got
 func (s *Store) decide(
 	ctx context.Context, p *place, r Request, was driver.Register, v driver.View,
 ) ([]driver.Target, verdict) {
+	if !p.native && len(v.Entries) > 0 {
+		if got := s.checkKind(ctx, p.in, p.entry, v); got.fate != done {
+			return nil, got
+		}
+		p.native = slices.ContainsFunc(v.Entries, func(e driver.Entry) bool { return apart(r.Kind, e.Kind) })
+	}
 	rule := r.rule()
 	if r.Kind == driver.Permit {
 		current, settled, got := s.settleSize(ctx, p, r, was, v)
@@ -180,7 +186,7 @@ func (in *session) watchOnce(
 // describe names an entry for people.
 func describe(e driver.Entry) string {
 	if len(e.Value) == 0 {
-		return fmt.Sprintf("%q", e.ID)
+		return fmt.Sprintf("entry %q", e.ID)
 	}
-	return fmt.Sprintf("%q of %q", e.ID, e.Value)
+	return fmt.Sprintf("%q (entry %q)", e.Value, e.ID)
 }

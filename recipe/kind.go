@@ -1,0 +1,90 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// A queue belongs to the family of its oldest entry. An entry of another family is refused, and must not disturb the
+// others: while it finds out, it stands in the queue for the time of a request or two. So an entry that finds another
+// family ahead of it does not know yet which of the two is at home. It looks at the oldest entry of all, and if that is of
+// its own family, it waits for the intruder as for anything else that blocks.
+
+// kindGrace is how long a call that finds another family at the head of its queue waits, outside of the queue, for that
+// entry to go, where a third of the TTL is longer: it may be an intruder itself, whose predecessors have gone just now, and
+// be about to leave.
+const kindGrace = time.Second
+
+// A kindError says which entry makes a queue another family's.
+type kindError struct {
+	head driver.Entry
+	kind driver.Kind // of the entry that is refused
+}
+
+func (e *kindError) Error() string {
+	return fmt.Sprintf("%v: the oldest entry is %v, %s; this one would be %v", driver.ErrKind, e.head.Kind, describe(e.head), e.kind)
+}
+
+func (e *kindError) Unwrap() error { return driver.ErrKind }
+
+// checkKind returns a kindError if the queue of e belongs to another family. v is what is ahead of e. Only if another
+// family is among that, the oldest entry is asked for.
+func (s *Store) checkKind(ctx context.Context, in *session, e driver.Entry, v driver.View) verdict {
+	for {
+		if !slices.ContainsFunc(v.Entries, func(other driver.Entry) bool { return apart(e.Kind, other.Kind) }) {
+			return verdict{fate: done}
+		}
+		if !v.All {
+			var got verdict
+			if v, got = s.ahead(ctx, in, e, false); got.fate != done {
+				return got
+			}
+		}
+		if len(v.Entries) == 0 || !apart(e.Kind, v.Entries[0].Kind) {
+			return verdict{fate: done}
+		}
+		head := v.Entries[0]
+		if len(head.Value) > 0 {
+			return verdict{fate: not, err: &kindError{head, e.Kind}}
+		}
+		// For its holder's name; and a look may show for a moment what is gone, which this read does not.
+		found, got := s.find(ctx, in, head)
+		switch {
+		case got.fate == done:
+			found.Kind = head.Kind
+			return verdict{fate: not, err: &kindError{found, e.Kind}}
+		case !errors.Is(got.err, driver.ErrGone):
+			return got
+		}
+		v.Entries, v.All = v.Entries[:1], false
+	}
+}
+
+// find reads an entry.
+func (s *Store) find(ctx context.Context, in *session, e driver.Entry) (found driver.Entry, got verdict) {
+	got = s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
+		found, err = in.Find(ctx, e)
+		return err
+	})
+	return found, got
+}
+
+// outwait waits until the entry for which a call was refused may have gone, and reports whether the call may join again.
+// The grace of a call begins with its first refusal.
+func (s *Store) outwait(ctx context.Context, refused error, grace *time.Time) bool {
+	var kind *kindError
+	if !errors.As(refused, &kind) {
+		return false
+	}
+	if grace.IsZero() {
+		*grace = time.Now().Add(min(kindGrace, s.options.TTL/3))
+	}
+	bound, cancel := context.WithDeadline(ctx, *grace)
+	defer cancel()
+	return Queue{s, kind.head.Queue}.Wait(bound, driver.Target{Entry: kind.head}) == nil && bound.Err() == nil
+}
