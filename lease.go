@@ -3,6 +3,7 @@ package farsync
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -22,8 +23,9 @@ type Lease struct {
 	store *Store
 	path  string
 	token Token
-	rw    bool   // it is of an RWMutex
-	leave func() // called once, when it is about to be released; may be nil
+	rw    bool        // it is of an RWMutex
+	reads atomic.Bool // and for reading, be it since it was downgraded
+	leave func()      // called once, when it is about to be released; may be nil
 	left  sync.Once
 
 	listen sync.Once
@@ -101,6 +103,10 @@ func (l *Lease) Asked() <-chan struct{} {
 
 // Entries returns what stands for the lease in the store, for the Guard of the store's package: a transaction with
 // that guard commits only while the lease is held. It returns none once the lease has ended.
+//
+// From then on the lock is not handed off to other goroutines of this process, which would go on under the same entry.
+// Leases for reading that share the entry already keep it: the guard then holds until the last of them is released, and
+// no writer holds before that.
 func (l *Lease) Entries() []driver.Entry { return l.hold.Entries() }
 
 // An underKey is the key under which a context holds the lease it was made from, for RWMutex.Lock to find.

@@ -47,7 +47,7 @@ func (rw *RWMutex) Lock(ctx context.Context) (*Lease, error) {
 	if err := rw.upgrade(ctx); err != nil {
 		return nil, wrap("lock", rw.path, err)
 	}
-	return rw.acquire(ctx, "lock", rw.writers.Acquire)
+	return rw.acquire(ctx, "lock", false, rw.writers.Acquire)
 }
 
 // TryLock is Lock without waiting for others, as Mutex.TryLock is.
@@ -55,25 +55,26 @@ func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	if err := rw.upgrade(ctx); err != nil {
 		return nil, wrap("try lock", rw.path, err)
 	}
-	return rw.acquire(ctx, "try lock", rw.writers.TryAcquire)
+	return rw.acquire(ctx, "try lock", false, rw.writers.TryAcquire)
 }
 
 // RLock waits until the lock is held for reading. The errors, and the state after one, are those of Mutex.Lock.
 func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	return rw.acquire(ctx, "read lock", rw.readers.Acquire)
+	return rw.acquire(ctx, "read lock", true, rw.readers.Acquire)
 }
 
 // TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits.
 func (rw *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
-	return rw.acquire(ctx, "try read lock", rw.readers.TryAcquire)
+	return rw.acquire(ctx, "try read lock", true, rw.readers.TryAcquire)
 }
 
 func (rw *RWMutex) acquire(
-	ctx context.Context, op string, get func(context.Context) (*recipe.Hold, error),
+	ctx context.Context, op string, reads bool, get func(context.Context) (*recipe.Hold, error),
 ) (*Lease, error) {
 	lease, err := acquire(ctx, op, rw.store, rw.path, get)
 	if err == nil {
 		lease.rw = true
+		lease.reads.Store(reads)
 	}
 	return lease, err
 }
@@ -82,7 +83,7 @@ func (rw *RWMutex) acquire(
 func (rw *RWMutex) upgrade(ctx context.Context) error {
 	over, _ := ctx.Value(underKey{rw.store, rw.path}).(*under)
 	for ; over != nil; over = over.outer {
-		if entries := over.lease.Entries(); len(entries) > 0 && entries[0].Kind == driver.Read {
+		if over.lease.reads.Load() && over.lease.Err() == nil {
 			return ErrUpgrade
 		}
 	}
@@ -101,7 +102,11 @@ func (rw *RWMutex) Downgrade(ctx context.Context, lease *Lease) error {
 	if lease == nil || lease.store != rw.store || lease.path != rw.path || !lease.rw {
 		return wrap("downgrade", rw.path, errNotWriter)
 	}
-	return wrap("downgrade", rw.path, lease.hold.Downgrade(ctx))
+	err := lease.hold.Downgrade(ctx)
+	if err == nil {
+		lease.reads.Store(true)
+	}
+	return wrap("downgrade", rw.path, err)
 }
 
 // Locker returns the lock for writing as a sync.Locker, as Mutex.Locker does.

@@ -254,6 +254,17 @@ func (g *Gate) close(gr *grant) {
 	g.shut(gr)
 }
 
+// pin is close, unless the turn of that number is over. Readers' turns run at the same time: theirs is not while any is left.
+func (g *Gate) pin(gr *grant, number int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gr.holds == 0 || !g.shared && gr.turns != number {
+		return false
+	}
+	g.shut(gr)
+	return true
+}
+
 // vanish ends the turns on gr, whose entry is gone.
 func (g *Gate) vanish(gr *grant) {
 	g.mu.Lock()

@@ -107,6 +107,9 @@ func (gr *grant) close() {
 	}
 }
 
+// pin ends the turns on the grant with the one of that number, and reports false if another has begun after that.
+func (gr *grant) pin(number int) bool { return gr.gate == nil || gr.gate.pin(gr, number) }
+
 // vanish ends the turns on the grant, whose entry is gone.
 func (gr *grant) vanish() {
 	if gr.gate != nil {

@@ -52,9 +52,11 @@ func (h *Hold) Err() error {
 	return context.Cause(h.life)
 }
 
-// Entries returns the entry that stands for the hold, or none if it has ended.
+// Entries returns the entry that stands for the hold, or none if it has ended. No other turn begins on that entry: as long
+// as it stands, it stands for this turn, so that a transaction guarded by it does not commit under another. Readers
+// that share the entry already keep it.
 func (h *Hold) Entries() []driver.Entry {
-	if h.Err() != nil {
+	if h.Err() != nil || !h.grant.pin(h.turn) {
 		return nil
 	}
 	return []driver.Entry{h.grant.place.Load().entry}
