@@ -25,6 +25,10 @@ import (
 // has looked, that first write fails with SQLITE_BUSY. So no other client takes the lock between Guard and the commit, in which
 // all of farsync's changes in the file wait, renewals too. Keep the transaction shorter than half the TTL.
 //
+// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
+// lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds until
+// the last of them is released; no writer holds before that.
+//
 // In a process that has a Store on the file, the transaction must be of modernc.org/sqlite too: see the package
 // documentation.
 func Guard(ctx context.Context, tx *sql.Tx, lease interface{ Entries() []driver.Entry }) error {

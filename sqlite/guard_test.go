@@ -13,6 +13,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // held is an owner of entries of anybody's making.
@@ -74,6 +75,31 @@ func TestGuardCommitsOnlyWhileHeld(t *testing.T) {
 	require.NoError(t, user.guarded(next, 6))
 	require.NoError(t, next.Release())
 	require.Equal(t, 6, user.balance(t))
+}
+
+// TestGuardEndsWithItsTurn has goroutines that share a Mutex wait for each other, so that the lock is handed off where it may.
+func TestGuardEndsWithItsTurn(t *testing.T) {
+	file := newFile(t)
+	user := newAccount(t, file)
+	mu := farsync.NewMutex(newStore(t, file, nil), "/guard")
+	for range 10 {
+		first, err := mu.Lock(within(t, soon))
+		require.NoError(t, err)
+		guard := held(first.Entries())
+		require.NoError(t, user.guarded(guard, 1))
+		next := make(chan *farsync.Lease, 1)
+		go func() {
+			lease, _ := mu.Lock(t.Context())
+			next <- lease
+		}()
+		require.NoError(t, pause.For(t.Context(), time.Millisecond))
+		require.NoError(t, first.Release())
+		second := <-next
+		require.NotNil(t, second)
+		require.ErrorIs(t, user.guarded(guard, 2), farsync.ErrLost)
+		require.NoError(t, user.guarded(second, 3))
+		require.NoError(t, second.Release())
+	}
 }
 
 // TestGuardRefusesALostLease, whose holder does not know yet.

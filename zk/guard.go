@@ -15,6 +15,10 @@ import (
 //	_, err := conn.Multi(append(zk.Guard(lease), &client.SetDataRequest{Path: "/balance", Data: data, Version: -1})...)
 //	// err is client.ErrNoNode if the lease was lost
 //
+// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
+// lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds until
+// the last of them is released; no writer holds before that.
+//
 // For a lease that has ended already, it returns a check that fails always.
 func Guard(h interface{ Entries() []driver.Entry }) []any {
 	entries := h.Entries()

@@ -3,6 +3,7 @@ package etcdtest_test
 import (
 	"crypto/rand"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -11,6 +12,7 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // guarded puts a value if the guard allows it, and reports whether it did.
@@ -44,6 +46,32 @@ func TestGuardCommitsOnlyWhileHeld(t *testing.T) {
 	require.True(t, guarded(t, client, etcd.Guard(next), "g"))
 	require.NoError(t, next.Release())
 	require.Equal(t, "g", string(getKey(t, client, "/resource")))
+}
+
+// TestGuardEndsWithItsTurn has goroutines that share a Mutex wait for each other, so that the lock is handed off where it may.
+func TestGuardEndsWithItsTurn(t *testing.T) {
+	noLeaks(t)
+	server := embedtest.Etcd(t)
+	client := newClient(t, server.Endpoint())
+	mu := farsync.NewMutex(storeOn(t, client, nil), "/guard")
+	for range 10 {
+		first, err := mu.Lock(within(t, soon))
+		require.NoError(t, err)
+		guard := etcd.Guard(first)
+		require.True(t, guarded(t, client, guard, "first"))
+		next := make(chan *farsync.Lease, 1)
+		go func() {
+			lease, _ := mu.Lock(t.Context())
+			next <- lease
+		}()
+		require.NoError(t, pause.For(t.Context(), time.Millisecond))
+		require.NoError(t, first.Release())
+		second := <-next
+		require.NotNil(t, second)
+		require.False(t, guarded(t, client, guard, "late"))
+		require.True(t, guarded(t, client, etcd.Guard(second), "second"))
+		require.NoError(t, second.Release())
+	}
 }
 
 // TestGuardRefusesALostLease is C4 and C7, with a holder that does not know yet.

@@ -51,6 +51,37 @@ func TestGuardedMultiCommitsOnlyWhileTheLeaseIsHeld(t *testing.T) {
 	require.Equal(t, "still held", read())
 }
 
+// TestGuardEndsWithItsTurn has goroutines that share a Mutex wait for each other, so that the lock is handed off where it may.
+func TestGuardEndsWithItsTurn(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	conn := newConn(t, server.Endpoint())
+	persistent(t, conn, "/guard/turns")
+	write := func(data string, guard []any) error {
+		_, err := conn.Multi(append(guard, &client.SetDataRequest{Path: "/guard/turns", Data: []byte(data), Version: -1})...)
+		return err
+	}
+	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/guard/lock")
+	for range 10 {
+		first, err := mu.Lock(within(t, soon))
+		require.NoError(t, err)
+		guard := zk.Guard(first)
+		require.NoError(t, write("first", guard))
+		next := make(chan *farsync.Lease, 1)
+		go func() {
+			lease, _ := mu.Lock(t.Context())
+			next <- lease
+		}()
+		pause(t, time.Millisecond)
+		require.NoError(t, first.Release())
+		second := <-next
+		require.NotNil(t, second)
+		require.ErrorIs(t, write("late", guard), client.ErrNoNode)
+		require.NoError(t, write("second", zk.Guard(second)))
+		require.NoError(t, second.Release())
+	}
+}
+
 // TestGuardOfAnEndedLeaseRefusesWhateverIsThere: it must not hang on a name that somebody can make.
 func TestGuardOfAnEndedLeaseRefusesWhateverIsThere(t *testing.T) {
 	server := sharedServer(t)
