@@ -2,16 +2,20 @@
 
 package embedtest
 
+import "time"
+
 // An Option changes how servers are set up. It holds for every member of an ensemble.
 type Option func(*settings)
 
 type settings struct {
-	fsync bool
-	bench bool
+	fsync     bool
+	bench     bool
+	tick      time.Duration // ZooKeeper's
+	syncTicks int
 }
 
 func settingsOf(options []Option) settings {
-	var s settings
+	s := settings{tick: zooKeeperTick, syncTicks: zooKeeperSyncTicks}
 	for _, option := range options {
 		option(&s)
 	}
@@ -24,3 +28,10 @@ func Fsync() Option { return func(s *settings) { s.fsync = true } }
 // Bench sets the servers up to be measured: the members of an ensemble talk to one another directly, which takes a third
 // off the time of an etcd put, so that Isolate panics; and java takes its time to start, and optimises fully.
 func Bench() Option { return func(s *settings) { s.bench = true } }
+
+// Ticks sets the tick of ZooKeeper servers, and its syncLimit: a leader that hears nothing from a majority for so many
+// ticks steps down, a follower that hears nothing from its leader looks for another. By default that is 5 ticks of 500 ms.
+// A session's timeout is at least two ticks. Ticks has no effect on etcd.
+func Ticks(tick time.Duration, syncLimit int) Option {
+	return func(s *settings) { s.tick, s.syncTicks = tick, syncLimit }
+}

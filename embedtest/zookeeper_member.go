@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	zooKeeperTick = 500 * time.Millisecond
-	// A leader that hears nothing from a majority for so many ticks steps down, a follower that hears nothing from
-	// its leader looks for another.
+	// See Ticks.
+	zooKeeperTick      = 500 * time.Millisecond
 	zooKeeperSyncTicks = 5
 	zooKeeperInitTicks = 20
 	// A follower dials a leader that refuses it 5 times, a second apart.
@@ -30,12 +29,12 @@ type zooKeeperMember struct {
 }
 
 // write lays out the home: configuration, name and data.
-func (m zooKeeperMember) write() error {
+func (m zooKeeperMember) write(settings settings) error {
 	if err := os.MkdirAll(m.data(), 0o700); err != nil {
 		return err
 	}
 	files := map[string]string{
-		m.configuration():                         m.configured(),
+		m.configuration():                         m.configured(settings),
 		filepath.Join(m.data(), "myid"):           fmt.Sprintln(m.id),
 		filepath.Join(m.home, "logback.xml"):      logbackSettings,
 		filepath.Join(m.home, "log4j.properties"): log4jSettings,
@@ -48,12 +47,12 @@ func (m zooKeeperMember) write() error {
 	return nil
 }
 
-func (m zooKeeperMember) configured() string {
+func (m zooKeeperMember) configured(settings settings) string {
 	lines := []string{
 		"dataDir=" + m.data(),
-		fmt.Sprintf("tickTime=%d", zooKeeperTick.Milliseconds()),
+		fmt.Sprintf("tickTime=%d", settings.tick.Milliseconds()),
 		fmt.Sprintf("initLimit=%d", zooKeeperInitTicks),
-		fmt.Sprintf("syncLimit=%d", zooKeeperSyncTicks),
+		fmt.Sprintf("syncLimit=%d", settings.syncTicks),
 		fmt.Sprintf("clientPort=%d", m.client.number),
 		"clientPortAddress=127.0.0.1",
 		"maxClientCnxns=0",

@@ -82,7 +82,7 @@ func (e *ZooKeeperServers) prepare(dir string, n int, java string, jars []string
 	}
 	for i, m := range e.members {
 		member := zooKeeperMember{home: filepath.Dir(m.log), client: m.ports[0], id: i + 1, peers: peers[i]}
-		if err := member.write(); err != nil {
+		if err := member.write(settings); err != nil {
 			return err
 		}
 		m.command = func() (*exec.Cmd, error) { return member.command(java, jars, settings), nil }

@@ -78,9 +78,13 @@ func TestKilledZooKeeperKeepsItsDataAndAddressOverRestart(t *testing.T) {
 }
 
 func TestZooKeeperEnsembleForBenchmarksServesButCannotBeIsolated(t *testing.T) {
-	ensemble := embedtest.ZooKeeperEnsemble(t, 3, embedtest.Bench(), embedtest.Fsync())
+	ensemble := embedtest.ZooKeeperEnsemble(t, 3, embedtest.Bench(), embedtest.Fsync(), embedtest.Ticks(250*time.Millisecond, 8))
 	require.NoError(t, openSession(t, ensemble.Member(1).Endpoint()).create("/node", "value"))
 	require.Panics(t, func() { ensemble.Isolate(0) })
+	settings, err := ensemble.Member(0).FourLetter(within(t, soon), "conf")
+	require.NoError(t, err)
+	require.Contains(t, settings, "tickTime=250")
+	require.Contains(t, settings, "syncLimit=8")
 }
 
 func TestIsolatedZooKeeperLeaderIsReplacedAndRejoins(t *testing.T) {
