@@ -22,7 +22,7 @@ each = set -e; for module in $(1); do echo "==> $(2): $$module"; (cd $$module &&
 
 # The tests share two cores with their servers as it is.
 .NOTPARALLEL:
-.PHONY: help test race check format vet lint tidy-check layers bench fuzz tidy servers
+.PHONY: help test race long check format vet lint tidy-check layers bench fuzz tidy servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ test: servers ## the tests of all modules, against real servers
 race: servers ## the tests of the library with the race detector
 	@echo "==> race"
 	@go test -race $(TESTFLAGS) $(PACKAGES)
+
+long: servers ## in full what make test plays a part of: leaders cut off from their followers
+	@echo "==> long"
+	@go test -count=1 -v -timeout 1h -run '^(TestOutages)' ./internal/zktest -partings=200
 
 check: format tidy-check vet layers lint race ## all that CI demands besides test
 

@@ -100,7 +100,7 @@ func (s *session) joined(ctx context.Context, e driver.Entry, names *read, r dri
 		return driver.View{}, s.undo(ctx, e, errSequence)
 	}
 	v := driver.View{Self: e, Register: r}
-	if names != nil {
+	if names != nil && !s.wire.unproved() { // else Ahead proves it
 		v.Entries, v.All = s.ahead(e, names)
 	}
 	return v, nil

@@ -43,7 +43,8 @@
 //
 // What such a request proves depends on what it is. While an entry holds, it is a transaction that checks the entry's
 // node and changes nothing: a quorum has answered it. So has one answered each create. While nothing is held, it is a
-// Sync, which the leader answers alone; one that is cut off does so until it finds out. The heartbeats of the protocol
+// Sync, which the leader answers alone; one that is cut off does so until it finds out. An entry that has waited behind
+// Syncs is granted after such a transaction. The heartbeats of the protocol
 // would prove nothing, because a server that is cut off from its leader answers them as well. The client's are not sent:
 // a session that is not renewed runs out.
 //

@@ -236,7 +236,7 @@ func (l *link) take(body []byte) error {
 		r.made.zxid.Store(zxid)
 	}
 	if proof {
-		l.wire.renewed(proved)
+		l.wire.renewed(proved, r.op)
 	}
 	return nil
 }

@@ -55,6 +55,9 @@ func (s *session) ahead(e driver.Entry, names *read) ([]driver.Entry, bool) {
 // Ahead reads the queue. The server that answers may be behind the leader, but not behind what it told this session
 // before: it shows all that was ahead of the entry and is left. It may show, for a moment, what another client has
 // deleted. Of entries of this session, it shows none that is gone.
+//
+// Before it shows an entry that may be granted, a quorum has proved the session. The Syncs of a session that waits may have
+// been answered by a leader that is cut off.
 func (s *session) Ahead(ctx context.Context, e driver.Entry, _ bool) (driver.View, error) {
 	names, register, err := s.look(ctx, e)
 	switch {
@@ -69,8 +72,16 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, _ bool) (driver.Vie
 	if v.Entries, v.All = s.ahead(e, names); !v.All {
 		return driver.View{}, driver.ErrGone
 	}
-	return v, nil
+	if e.ID != "" && s.wire.unproved() && !slices.ContainsFunc(v.Entries, exclusive) {
+		if err = s.propose(ctx, e); errors.Is(err, client.ErrNoNode) {
+			err = driver.ErrGone
+		}
+	}
+	return v, err
 }
+
+// exclusive reports whether an entry keeps out all that are behind it.
+func exclusive(e driver.Entry) bool { return e.Kind != driver.Read && e.Kind != driver.Permit }
 
 // List reads the names in the queue, and every node that is asked for. It leaves out those that go meanwhile, and the
 // nodes of queues further down.

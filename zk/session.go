@@ -65,12 +65,22 @@ func (s *session) Over() <-chan struct{} { return s.wire.life.Done() }
 // Granted returns by way of the wire.
 func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	s.wire.proposals.Store(len(prove) > 0)
-	return s.wait(ctx, s.launch(func(c *client.Conn) (err error) {
-		if len(prove) == 0 {
-			_, err = c.Sync("/")
-		} else if _, err = c.Multi(&client.CheckVersionRequest{Path: prove[0].ID, Version: -1}); errors.Is(err, client.ErrNoNode) {
-			err = nil // said by a quorum as well
+	if len(prove) > 0 {
+		if err := s.propose(ctx, prove[0]); !errors.Is(err, client.ErrNoNode) {
+			return err
 		}
+		return nil // said by a quorum as well
+	}
+	return s.wait(ctx, s.launch(func(c *client.Conn) error {
+		_, err := c.Sync("/")
+		return err
+	}))
+}
+
+// propose has a quorum look at the node of an entry.
+func (s *session) propose(ctx context.Context, e driver.Entry) error {
+	return s.wait(ctx, s.launch(func(c *client.Conn) error {
+		_, err := c.Multi(&client.CheckVersionRequest{Path: e.ID, Version: -1})
 		return err
 	}))
 }

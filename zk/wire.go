@@ -49,6 +49,7 @@ type wire struct {
 	mu        sync.Mutex
 	timeout   time.Duration // the granted one. Invariant: it never shrinks.
 	proved    time.Time     // what was sent then has renewed the session. Invariant: it never goes back.
+	synced    bool          // a Sync has moved proved, and no proposal was answered after it
 	current   *link
 	pending   map[string]*making // writes that the library has not answered, by the ID of their entry
 	restoring *link              // a link on which the library has yet to set its watches again
@@ -202,13 +203,23 @@ func (w *wire) proves(op int32) bool {
 	return op == opMulti || op == opCreate || op == opSync && !w.proposals.Load()
 }
 
-// renewed is called with a moment from which on the server is known to keep the session for its timeout.
-func (w *wire) renewed(from time.Time) {
+// renewed is called with a moment from which on the server is known to keep the session for its timeout, and with the
+// operation that proves it. A proposal proves what Syncs have said before.
+func (w *wire) renewed(from time.Time, op int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if from.After(w.proved) {
+	later := from.After(w.proved)
+	if later {
 		w.proved = from
 	}
+	w.synced = op == opSync && (later || w.synced)
+}
+
+// unproved reports whether the deadline of the session rests on the word of a leader alone.
+func (w *wire) unproved() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.synced
 }
 
 // make registers a write for an entry. The caller must call made.

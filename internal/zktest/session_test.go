@@ -216,6 +216,25 @@ func TestSyncsProveNothingWhileProposalsAreAskedFor(t *testing.T) {
 	require.Greater(t, now, from, "it is the caller who asks for proposals")
 }
 
+// TestQuorumProvesAHoldBeforeItBegins is P1 for a waiter, whose session is kept by Syncs: the leader that answers them may
+// be cut off, and the news that the lock is free come from before that.
+func TestQuorumProvesAHoldBeforeItBegins(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	holder := lock(t, newStore(t, server.Endpoint(), nil), "/session/begins")
+	store := newTapped(t, withTTL(2*time.Second))
+	granted := lockBehind(t, store.Store, "/session/begins")
+	store.tap.await(t, opGetData, 1)
+	store.tap.await(t, opSync, 3)
+	store.tap.onReply(next(opMulti, 2, drop))
+	require.NoError(t, holder.Release())
+	await(t, func() bool { return store.tap.requests(opMulti) > 1 || len(granted) > 0 })
+	require.Empty(t, granted, "by the word of a leader alone")
+	lease := got(t, granted)
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Release())
+}
+
 // openSession opens a session of the driver's own, closed by t.
 func openSession(t testing.TB, server string, ttl time.Duration) driver.Session {
 	t.Helper()

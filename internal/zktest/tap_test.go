@@ -103,11 +103,14 @@ func (p *tap) since() map[int32]int {
 // await waits until there were n requests of an operation since the last call of since.
 func (p *tap) await(t testing.TB, op int32, n int) {
 	t.Helper()
-	await(t, func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.counts[op] >= n
-	})
+	await(t, func() bool { return p.requests(op) >= n })
+}
+
+// requests returns how many there were of an operation since the last call of since.
+func (p *tap) requests(op int32) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts[op]
 }
 
 // fired returns how many events there were.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,7 +90,7 @@ func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
 				leases = append(leases, lockBehind(t, others, path))
 				awaitNodes(t, conn, path, i+1)
 			}
-			store := newTapped(t, nil)
+			store := newTapped(t, withTTL(40*time.Second)) // so that it is not renewed while it waits
 			var watching atomic.Bool
 			store.tap.onRequest(func(op int32, frame []byte) verdict {
 				if op == opGetData {
@@ -137,6 +138,42 @@ func TestFreeTryLockIsOneReadAndTheLock(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, requests{opGetChildren: 2, opCreate: 1}, store.tap.since())
 	require.NoError(t, lease.Release())
+}
+
+// TestWritesOfASession is what P1 costs (docs/adr/0011): a session that holds is renewed by a proposal every quarter of its
+// TTL, however many locks it holds, and one of a thousand waiters by Syncs.
+func TestWritesOfASession(t *testing.T) {
+	sharedServer(t)
+	noLeaks(t)
+	const waiters, locks, renewals = 1000, 20, 6
+	idle, holder, store := newTapped(t, withTTL(2*time.Second)), newTapped(t, withTTL(2*time.Second)), newTapped(t, withTTL(2*time.Second))
+	for i := range locks {
+		lock(t, holder.Store, fmt.Sprint("/traffic/proposals", i))
+	}
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for range waiters {
+		all.Go(func() {
+			_, err := farsync.NewMutex(store.Store, "/traffic/proposals0").Lock(ctx)
+			if ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
+	}
+	store.tap.await(t, opGetData, waiters)
+	await(t, func() bool { // until all have joined
+		for _, s := range []tapped{idle, store, holder} {
+			s.tap.since()
+		}
+		store.tap.await(t, opSync, renewals)
+		idle.tap.await(t, opSync, renewals)
+		return len(store.tap.since()) == 0 && len(idle.tap.since()) == 0
+	})
+	holder.tap.await(t, opMulti, 1)
+	require.Zero(t, holder.tap.requests(opSync))
+	require.Less(t, holder.tap.since()[opMulti], renewals*locks/2, "one for all locks")
+	cancel()
+	all.Wait()
 }
 
 // TestOneReleaseWakesOneOf200 is C14.
