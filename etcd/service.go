@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +35,7 @@ func Open(ctx context.Context, client *clientv3.Client, options *Options) (*fars
 	}
 	store, err := recipe.Open(ctx, service, options.Options)
 	if err != nil {
-		err = fmt.Errorf("%w (endpoints %s)", err, strings.Join(client.Endpoints(), ", "))
+		err = fmt.Errorf("%w (endpoints %s)", err, shown(client.Endpoints()))
 		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
 	}
 	warnOfOldServer(ctx, client, options.Logger)
@@ -93,7 +92,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	resp, err := s.leases.LeaseGrant(s.outgoing(ctx), &pb.LeaseGrantRequest{TTL: int64(seconds)})
 	if err != nil {
 		s.client.ActiveConnection().ResetConnectBackoff() // as Session.Reset
-		return nil, rpctypes.Error(err)
+		return nil, explain(rpctypes.Error(err))
 	}
 	return newSession(s, clientv3.LeaseID(resp.ID), time.Duration(resp.TTL)*time.Second, sent), nil
 }
