@@ -64,6 +64,7 @@ func (r *request) KV() clientv3.KV {
 
 // result returns err, with what is known of its outcome from how often r was sent.
 func (r *request) result(err error) error {
+	err = r.allowed(err)
 	switch n := r.sent.Load(); {
 	case err == nil:
 		if n > 0 {

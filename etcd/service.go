@@ -92,7 +92,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	resp, err := s.leases.LeaseGrant(s.outgoing(ctx), &pb.LeaseGrantRequest{TTL: int64(seconds)})
 	if err != nil {
 		s.client.ActiveConnection().ResetConnectBackoff() // as Session.Reset
-		return nil, explain(rpctypes.Error(err))
+		return nil, explain(s.allowed(rpctypes.Error(err)))
 	}
 	return newSession(s, clientv3.LeaseID(resp.ID), time.Duration(resp.TTL)*time.Second, sent), nil
 }

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -52,4 +53,20 @@ func shown(endpoints []string) string {
 		list = append(list, endpoint)
 	}
 	return strings.Join(list, ", ")
+}
+
+// allowed adds to a refusal of etcd's whose permission is missing, and which. The client hands on why a watch was refused as
+// a text, which would pass for trouble on the way: the waiter would set it up again and again.
+func (s *service) allowed(err error) error {
+	if err != nil && err.Error() == rpctypes.ErrGRPCPermissionDenied.Error() {
+		err = rpctypes.ErrPermissionDenied
+	}
+	switch {
+	case errors.Is(err, rpctypes.ErrUserEmpty):
+		return fmt.Errorf("%w: the client has no Username, and authentication is on", err)
+	case errors.Is(err, rpctypes.ErrPermissionDenied):
+		return fmt.Errorf("%w: user %q needs READWRITE on a prefix of the path that ends in a slash", err, s.client.Username)
+	default:
+		return err
+	}
 }

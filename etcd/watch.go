@@ -137,7 +137,7 @@ func (s *session) watch(ctx context.Context, w watch, stands func()) error {
 		case errors.Is(err, rpctypes.ErrCompacted):
 			return nil // events may have been missed: look again
 		case err != nil:
-			return err
+			return s.allowed(err)
 		}
 		on.heard.Add(1)
 		if resp.IsProgressNotify() {
