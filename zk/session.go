@@ -226,5 +226,16 @@ func (s *session) verdict(err error) error {
 	if err != nil && s.wire.life.Err() != nil && outcome(err) != driver.Refused {
 		return context.Cause(s.wire.life)
 	}
+	if errors.Is(err, client.ErrNoAuth) {
+		return fmt.Errorf("an ACL forbids it to %s: %w", s.user(), err)
+	}
 	return err
+}
+
+// user says as whom the session asks.
+func (s *session) user() string {
+	if s.digest == nil {
+		return "clients without a Digest"
+	}
+	return s.digest.String()
 }
