@@ -65,11 +65,11 @@ func Open(ctx context.Context, servers []string, options *Options) (*farsync.Sto
 	}
 	s, err := NewService(servers, options)
 	if err != nil {
-		return nil, fmt.Errorf("farsync: open ZooKeeper: %w", err)
+		return nil, &farsync.Error{Op: "open", Path: "ZooKeeper", Err: err}
 	}
 	store, err := recipe.Open(ctx, s, options.Options)
 	if err != nil {
-		return nil, fmt.Errorf("farsync: open ZooKeeper: %w", err)
+		return nil, &farsync.Error{Op: "open", Path: "ZooKeeper", Err: err}
 	}
 	return store, nil
 }
@@ -100,7 +100,7 @@ func NewService(servers []string, options *Options) (driver.Service, error) {
 	for _, server := range servers {
 		dial, ok := address(server)
 		if !ok {
-			return nil, fmt.Errorf("server %q is not host:port", server)
+			return nil, fmt.Errorf("server %q is not host:port (each on its own; a chroot is the option Namespace)", withoutPassword(server))
 		}
 		s.servers = append(s.servers, dial)
 	}

@@ -30,7 +30,7 @@ type service struct {
 func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	dial, least := (&net.Dialer{}).DialContext, 100*time.Millisecond
 	if s.tls != nil {
-		dial, least = (&tls.Dialer{Config: s.tls}).DialContext, time.Second // a handshake takes several round trips
+		dial, least = dialTLS(s.tls), time.Second // a handshake takes several round trips
 	}
 	w := newWire(ttl, least, dial)
 	conn, events, err := client.Connect(s.servers, ttl,
@@ -48,9 +48,9 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	case <-w.life.Done():
 		err = context.Cause(w.life)
 	case <-ctx.Done():
-		err = fmt.Errorf("no answer from any of %v: %w", s.servers, context.Cause(ctx))
+		err = fmt.Errorf("no answer from any of %v", s.servers)
 		if why := w.last.Load(); why != nil {
-			err = fmt.Errorf("%w: %w", err, *why)
+			err = fmt.Errorf("%w: %w", err, hint(*why))
 		}
 	}
 	if err != nil {
