@@ -216,7 +216,7 @@ func TestRulesRefuse(t *testing.T) {
 // there that starts a server has every program download that server.
 func TestTestsOfImportedPackagesBuildNoServer(t *testing.T) {
 	lookAtSources(t)
-	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "etcd", "zk"} {
+	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "etcd", "zk", "sqlite"} {
 		for path := range list(t, "-test", "./"+of) {
 			refused := below(path, module+"/embedtest") || slices.ContainsFunc(etcdServer, func(server string) bool {
 				return below(path, server)
