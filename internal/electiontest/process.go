@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -162,9 +161,9 @@ func (s *scene) killProcesses(rounds int, from Client) (t toll, err error) {
 		return t, err
 	}
 	for round := range rounds + 1 {
-		p, at, stop := processes[leader.name], time.Now(), round == rounds/2
-		if stop {
-			err = p.command.Process.Signal(syscall.SIGSTOP)
+		p, at, stopped := processes[leader.name], time.Now(), round == rounds/2
+		if stopped {
+			err = stop(p.command.Process)
 		} else {
 			err = errors.Join(p.command.Process.Kill(), stand(3+round))
 			delete(processes, p.name)
@@ -178,8 +177,8 @@ func (s *scene) killProcesses(rounds int, from Client) (t toll, err error) {
 		}
 		t.losses++
 		t.vacancies = append(t.vacancies, next.first.Sub(at))
-		if stop {
-			if err := p.command.Process.Signal(syscall.SIGCONT); err != nil {
+		if stopped {
+			if err := resume(p.command.Process); err != nil {
 				return t, err
 			}
 			if err := r.refusedSome(s.ctx); err != nil {
