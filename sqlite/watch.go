@@ -111,7 +111,7 @@ func (s *session) lookAt(t *tx, e driver.Entry, target driver.Target) (moved, to
 		is, err := t.register(was.Queue)
 		return is.Version != was.Version, false, err
 	case driver.Joined:
-		list, err := t.rows("ahead", was.Queue, last, 1)
+		list, err := t.rows("ahead", was.Queue, int64(last), 1)
 		return len(list) > 0, false, err
 	}
 	is, err := t.one("look", was.ID)
