@@ -22,7 +22,7 @@ each = set -e; for module in $(1); do echo "==> $(2): $$module"; (cd $$module &&
 
 # The tests share two cores with their servers as it is.
 .NOTPARALLEL:
-.PHONY: help test race long check format vet lint tidy-check layers bench fuzz tidy servers
+.PHONY: help test race long check format vet lint tidy-check layers systems newest bench fuzz tidy servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,10 +38,18 @@ long: servers ## in full what make test plays a part of: leaders cut off from th
 	@echo "==> long"
 	@go test -count=1 -v -timeout 1h -run '^(TestOutages)' ./internal/zktest -partings=200
 
-check: format tidy-check vet layers lint race ## all that CI demands besides test
+check: format tidy-check vet systems layers lint newest race ## all that CI demands besides test
 
 bench: servers ## all benchmarks: BENCH=pattern, TESTFLAGS=-count=10
 	@$(call each,$(CODE),bench,go test -run '^$$' -bench '$(BENCH)' -benchmem $(TESTFLAGS) $(PACKAGES))
+
+systems: ## builds and vets for Linux, macOS and Windows, on amd64 and arm64, and for 386
+	@scripts/systems.sh
+
+# go.mod requires the lowest versions that pass, and all tests run with them.
+newest: servers ## the suites of the drivers with the newest versions of what farsync requires
+	@echo "==> newest"
+	@go test -modfile=tools/newest.mod -run '^TestDriver' ./internal/etcdtest ./internal/zktest ./sqlite
 
 fuzz: ## every fuzz target for a moment: FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)
@@ -52,6 +60,7 @@ lint: ## golangci-lint, at the version that tools/go.mod pins
 tidy: ## put the code and the go.mod files in order
 	@$(call each,$(CODE),format,$(GOLANGCI) fmt)
 	@$(call each,$(MODULES),go mod tidy,go mod tidy)
+	@go mod tidy -modfile=tools/newest.mod
 
 servers:
 	@scripts/servers.sh
@@ -65,6 +74,7 @@ vet:
 
 tidy-check:
 	@$(call each,$(MODULES),go mod tidy -diff,go mod tidy -diff)
+	@go mod tidy -diff -modfile=tools/newest.mod
 
 layers:
 	@echo "==> layers"
