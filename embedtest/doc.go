@@ -1,10 +1,10 @@
 //go:build unix
 
-// Package embedtest starts real etcd and ZooKeeper servers for tests, as child processes that can be stopped, killed,
-// restarted at the same address, and cut off.
+// Package embedtest starts real etcd, ZooKeeper, PostgreSQL and MariaDB servers for tests, as child processes that can be
+// stopped, killed, restarted at the same address, and cut off.
 //
-// It is for tests of code that uses farsync, or any other client of these servers, and for programs that want a server
-// of their own for a demonstration. Nothing has to be installed for etcd: the child is the running executable once
+// It serves tests of code that uses farsync, or any other client of these servers, and programs that bring a server of
+// their own for a demonstration. Nothing has to be installed for etcd: the child is the running executable once
 // more, so a package that uses it needs this TestMain, in one line:
 //
 //	func TestMain(m *testing.M) { embedtest.Main(m) }
@@ -15,15 +15,16 @@
 //	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
 //
 // ZooKeeper is run by java from the jars of Debian's zookeeper package, or from those under ZOOKEEPER_HOME; see
-// [ZooKeeper] for what happens where there are none.
+// [ZooKeeper] for what happens where there are none. [Postgres] and [MariaDB] are the programs of Debian's packages, or those on
+// the PATH. They are single servers, and what farsync's fencing tokens are tried on.
 //
 // # Addresses
 //
 // Nothing is shared between tests and no port is fixed. A server listens on its TCP port itself, with no forwarding in
-// between; the port is kept for it by a socket in this process that is bound and does not listen. So nobody else is
+// between; the port is kept for it by a socket in this process that is bound and does not listen. So no other process is
 // given the port while the server is dead, a connection to a dead server is refused, as it would be, and Restart finds
 // its address free. (Only Linux shares a port in that way. Elsewhere the port is picked free and let go again, and
-// somebody else may be quicker.)
+// another process may take it first.)
 //
 // # Faults
 //

@@ -1,10 +1,15 @@
 package embedtest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +27,37 @@ func awaitStopped(child *os.Process) {
 		if !errors.Is(err, unix.EINTR) {
 			return
 		}
+	}
+}
+
+// forkedBy returns the processes that a child has started. It is exact while the child is stopped.
+func forkedBy(pid int) (forked []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is a good one
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				forked = append(forked, child)
+			}
+		}
+	}
+	return forked
+}
+
+// awaitState returns once a process that is no child of ours is in one of the states of proc(5), or gone.
+func awaitState(pid int, states string) {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		at := bytes.LastIndexByte(stat, ')') + 2 // the state follows the name, which is in parentheses
+		if err != nil || len(stat) <= at || strings.IndexByte(states, stat[at]) >= 0 {
+			return
+		}
+		<-ticker.C
 	}
 }
 

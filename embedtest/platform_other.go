@@ -9,10 +9,15 @@ import (
 	"syscall"
 )
 
-func dieWithParent() *syscall.SysProcAttr { return nil }
+func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
 // awaitStopped cannot wait here; the child stops a moment later.
 func awaitStopped(*os.Process) {}
+
+// forkedBy does not know here: what a server has forked ends by itself when the server is gone.
+func forkedBy(int) []int { return nil }
+
+func awaitState(int, string) {}
 
 // A port is a TCP port of 127.0.0.1 that was free a moment ago.
 type port struct{ number int }

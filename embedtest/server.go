@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -31,13 +32,14 @@ type server struct {
 	probe    func(context.Context) error // nil once the server is of use to a client
 	log      string                      // file
 	hint     func(log string) string     // what else to say when a run never became ready; may be nil
+	as       *syscall.Credential         // the user that it runs as; nil: ours
 
 	mu      sync.Mutex // guards what follows
 	process *process   // nil before the first run and after a Kill
 	closed  bool
 }
 
-// Endpoint returns the address at which clients reach the server: for etcd an http URL, for ZooKeeper host:port. It never
+// Endpoint returns the address at which clients reach the server: for etcd an http URL, for all others host:port. It never
 // changes.
 func (s *server) Endpoint() string { return s.endpoint }
 
@@ -93,7 +95,7 @@ func (s *server) start() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.process, err = startProcess(command, s.log)
+	s.process, err = startProcess(command, s.log, s.as)
 	return s.process, err
 }
 
@@ -101,6 +103,16 @@ func (s *server) start() (*process, error) {
 func (s *server) kill() {
 	if s.process != nil {
 		s.process.kill()
+		s.process = nil
+	}
+}
+
+// quit has the server end by itself, if it runs. Nothing follows it but a close.
+func (s *server) quit(patience time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil && !isClosed(s.process.exited) {
+		s.process.quit(patience)
 		s.process = nil
 	}
 }

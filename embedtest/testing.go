@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -47,14 +48,55 @@ func ZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	e, err := StartZooKeeper(ctx, t.TempDir(), n, options...)
-	if errors.Is(err, ErrNoZooKeeper) && os.Getenv("FARSYNC_REQUIRE_SERVERS") != "1" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	refuseOrSkip(t, err, ErrNoZooKeeper)
 	t.Cleanup(func() { finish(t, e.servers, e.Close) })
 	return e
+}
+
+// Postgres starts a PostgreSQL server for the test and waits until it is ready. When the test ends, the server is gone; if
+// the test has failed, the end of the server's log is printed. Where no server is found the test is skipped, or fails if
+// FARSYNC_REQUIRE_SERVERS is 1.
+func Postgres(t testing.TB, options ...Option) *PostgresServer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	s, err := StartPostgres(ctx, reachableDir(t), options...)
+	refuseOrSkip(t, err, ErrNoPostgres)
+	t.Cleanup(func() { finish(t, []*server{s.server}, s.Close) })
+	return s
+}
+
+// MariaDB is [Postgres] for a MariaDB server.
+func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	s, err := StartMariaDB(ctx, reachableDir(t), options...)
+	refuseOrSkip(t, err, ErrNoMariaDB)
+	t.Cleanup(func() { finish(t, []*server{s.server}, s.Close) })
+	return s
+}
+
+// reachableDir returns a folder of the test that another user can reach. The folder above it is the test's alone too.
+func reachableDir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// refuseOrSkip ends the test if there is an error, and skips it if that only says that there is no server here.
+func refuseOrSkip(t testing.TB, err, missing error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if errors.Is(err, missing) && os.Getenv("FARSYNC_REQUIRE_SERVERS") != "1" {
+		t.Skip(err)
+	}
+	t.Fatal(err)
 }
 
 // NewProxy starts a proxy to the target, host:port or an http URL, for the test, and closes it when the test ends.

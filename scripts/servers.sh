@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sees to it that the tests find their servers: a ZooKeeper that java can run (etcd comes with the module), and the
-# foreign clients that share a queue with ours in tests, Curator and kazoo. Where apt is there, it installs what is
-# missing. Exits non-zero if no ZooKeeper server can be run afterwards.
+# Sees to it that the tests find their servers: a ZooKeeper that java can run (etcd comes with the module), the databases
+# that fencing tokens are tried on, and the foreign clients that share a queue with ours in tests, Curator and kazoo. Where
+# apt is there, it installs what is missing. Exits non-zero if one of the servers cannot be run afterwards.
 set -euo pipefail
 
 say() { echo "servers: $*" >&2; }
@@ -23,9 +23,18 @@ have_curator() { [ -e /usr/share/java/curator-recipes.jar ]; }
 # Debian's own python, for that is the one that the package is for.
 have_kazoo() { [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import kazoo' 2>/dev/null; }
 
+have_postgres() { { command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb'; } >/dev/null && command -v psql >/dev/null; }
+
+have_mariadb() {
+	{ command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ]; } &&
+		command -v mariadb-install-db >/dev/null && command -v mariadb >/dev/null
+}
+
 missing() {
 	have_jdk || echo default-jdk-headless
 	have_zookeeper || echo zookeeper
+	have_postgres || echo postgresql
+	have_mariadb || echo mariadb-server
 	have_curator || echo libcurator-recipes-java
 	have_kazoo || echo python3-kazoo
 }
@@ -64,6 +73,12 @@ if ! have_zookeeper; then
 	say "FAILED: no ZooKeeper server found. Install Debian's zookeeper package, or set ZOOKEEPER_HOME to a release."
 	exit 1
 fi
+for database in postgres mariadb; do
+	if ! "have_$database"; then
+		say "FAILED: no $database server found. Install Debian's postgresql and mariadb-server packages."
+		exit 1
+	fi
+done
 packages=$(missing | xargs)
 if [ -n "$packages" ]; then
 	say "still missing: $packages. Tests that need them will say so."

@@ -126,6 +126,11 @@ var rules = []rule{
 		why: "it holds one backend's tests against real servers, and no package imports it",
 	},
 	{
+		of:   "internal/docstest",
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "etcd", "zk", "sqlite", "embedtest"},
+		why:  "it runs what the documents print, and uses no more than their readers do",
+	},
+	{
 		of:    "adapt",
 		ours:  []string{farsync, "recipe", "driver", "internal/pause"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),

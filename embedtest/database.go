@@ -1,0 +1,102 @@
+//go:build unix
+
+package embedtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// A database is a server that makes its files by a program of its own, before its first run.
+type database struct {
+	name    string
+	install func(data string) *exec.Cmd
+	run     func(data string, at port) *exec.Cmd
+	ready   func(net.Conn) error
+}
+
+// start lays out the files under dir if there are none yet, and starts the server.
+func (d database) start(ctx context.Context, dir string) (*server, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	as, err := unprivileged(dir)
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	if _, err := os.Stat(data); errors.Is(err, os.ErrNotExist) {
+		install := d.install(data)
+		install.Dir, install.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
+		if said, err := install.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("embedtest: make the files of %s: %w\n%s", d.name, err, said)
+		}
+	}
+	kept, err := reservePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		name: d.name, endpoint: kept.addr(), ports: []port{kept}, log: filepath.Join(dir, "log"), as: as,
+		command: func() (*exec.Cmd, error) {
+			command := d.run(data, kept)
+			command.Dir = dir
+			return command, nil
+		},
+	}
+	s.probe = func(ctx context.Context) error { return s.greeted(ctx, d.ready) }
+	if err := s.Restart(ctx); err != nil {
+		_ = s.close() // err says it all
+		return nil, err
+	}
+	return s, nil
+}
+
+// greeted has a short conversation with the server.
+func (s *server) greeted(ctx context.Context, talk func(net.Conn) error) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", s.endpoint)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if end, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(end); err != nil {
+			return err
+		}
+	}
+	return talk(conn)
+}
+
+// unprivileged returns the user that servers run as which refuse to run as root, and gives it the folder. For any other
+// user it is nil: the servers run as that user.
+func unprivileged(dir string) (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil //nolint:nilnil // no other user is needed
+	}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		return nil, fmt.Errorf("embedtest: no user for the server: %w", err)
+	}
+	uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(nobody.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, int(uid), int(gid))
+}
