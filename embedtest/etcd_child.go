@@ -57,6 +57,7 @@ func (c etcdChild) config() (*embed.Config, error) {
 	config.TickMs = uint(etcdTick / time.Millisecond)
 	config.ElectionMs = uint(etcdElection / time.Millisecond)
 	config.UnsafeNoFsync = !c.Fsync
+	config.BcryptCost = 4 // the least: passwords of tests are no secrets, and a crowd of clients would wait for them
 	config.LogLevel = "warn"
 	config.LogOutputs = []string{embed.StdErrLogOutput}
 	return config, nil
