@@ -2,273 +2,146 @@ package etcdtest_test
 
 import (
 	"context"
-	"fmt"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/locktest"
 )
 
-func TestOpenRefusesMisuseWithoutTraffic(t *testing.T) {
-	noLeaks(t)
+// TestMisuse gives what is wrong, of clients, endpoints and certificates.
+func TestMisuse(t *testing.T) {
+	server, _ := begin(t)
+	locktest.RunInputs(t, slices.Concat(wrongClients(t, server), wrongEndpoints(t), wrongTLS(t, server)))
+}
+
+// TestMisuseOfEveryStore gives what is wrong on every service. An option that is refused costs no request.
+func TestMisuseOfEveryStore(t *testing.T) {
+	server, _ := begin(t)
+	client := newClient(t, server.Endpoint())
+	locktest.Mistaken{Open: func(ctx context.Context, options farsync.Options) (*farsync.Store, error) {
+		return etcd.Open(ctx, client, &etcd.Options{Options: options})
+	}, Opens: opens}.Run(t)
 	var sent counter
-	client := newClient(t, embedtest.Etcd(t).Endpoint(), sent.dial()...)
-	refused := func(why string, o farsync.Options) {
-		_, err := etcd.Open(t.Context(), client, &etcd.Options{Options: o})
-		require.ErrorContains(t, err, "farsync: open etcd", why)
-	}
-	for _, ttl := range []time.Duration{-1, -time.Hour, 1, time.Second - 1, 24*time.Hour + 1, 1<<63 - 1} {
-		refused("a TTL out of range", farsync.Options{TTL: ttl})
-	}
-	for holder, why := range map[string]string{
-		strings.Repeat("x", 1<<20): "too long",
-		strings.Repeat("x", 1025):  "too long",
-		"a\nb":                     "of two lines: the second would pass for the time",
-		"a\x00":                    "NUL",
-		"a\u202eb":                 "shows as another",
-		"\x1b[2J":                  "clears the reader's screen",
-	} {
-		refused(why, farsync.Options{Holder: holder})
+	counted := newClient(t, server.Endpoint(), sent.dial()...)
+	for _, options := range []farsync.Options{{TTL: -1}, {TTL: 25 * time.Hour}, {Holder: "a\nb"}} {
+		_, err := etcd.Open(t.Context(), counted, &etcd.Options{Options: options})
+		require.ErrorContains(t, err, opens+"option ")
 	}
 	require.Empty(t, sent.since())
-	require.NoError(t, client.Close())
-	_, err := etcd.Open(t.Context(), client, nil)
-	require.ErrorIs(t, err, farsync.ErrClosed)
-	_, err = etcd.Open(t.Context(), nil, nil)
-	require.Error(t, err)
-	_, err = etcd.Open(t.Context(), clientv3.NewCtxClient(t.Context()), nil)
-	require.Error(t, err, "a client without a connection")
 }
 
-// TestOddPathsAreServed: none of them looks like a path and a key to the driver.
-func TestOddPathsAreServed(t *testing.T) {
-	server, _ := begin(t)
-	store := newStore(t, server.Endpoint(), nil)
-	for _, path := range []string{
-		"/a", "/zookeeperx", "/a/zookeeper", "/_c", "/a_c_b", "/...", "/-", "/" + strings.Repeat("a", 128),
-		strings.Repeat("/abcdefg", 128), "/m-1", "/a/m-1",
-	} {
-		require.NoError(t, lock(t, store, path).Release())
-	}
-}
+const opens = "farsync: open etcd: "
 
-// TestAnyTTLIsServed is E8: the server has its own idea of the shortest.
-func TestAnyTTLIsServed(t *testing.T) {
-	_, client := begin(t)
-	for _, d := range []time.Duration{time.Second, 1500 * time.Millisecond, 24 * time.Hour} {
-		store := storeOn(t, client, ttl(d))
-		lease := lock(t, store, "/ttl")
-		granted, err := client.TimeToLive(t.Context(), clientv3.LeaseID(keysOf(t, client, "/ttl")[0].Lease))
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, time.Duration(granted.GrantedTTL)*time.Second, d)
-		require.LessOrEqual(t, time.Until(lease.Deadline()), time.Duration(granted.GrantedTTL)*time.Second)
-		require.Greater(t, time.Until(lease.Deadline()), time.Duration(0))
-		require.NoError(t, lease.Release())
-		require.NoError(t, store.Close())
-	}
-}
-
-// TestClosedClientEndsItsStore: who closes the client first has closed the Store, too.
-func TestClosedClientEndsItsStore(t *testing.T) {
-	_, client := begin(t)
-	store := storeOn(t, client, ttl(6*time.Second))
-	lease := lock(t, store, "/client")
-	waited := make(chan error, 1)
-	go func() {
-		_, err := farsync.NewMutex(store, "/client").Lock(t.Context())
-		waited <- err
-	}()
-	awaitQueue(t, store, "/client", 2)
-
-	require.NoError(t, client.Close())
-	require.ErrorIs(t, returns(t, "Lock under way", func() error { return <-waited }), farsync.ErrClosed)
-	ended(t, lease)
-	require.ErrorIs(t, lease.Err(), farsync.ErrClosed)
-	require.ErrorIs(t, returns(t, "Release", lease.Release), farsync.ErrClosed)
-	for _, by := range acquirers {
-		require.ErrorIs(t, returns(t, by.name, func() error {
-			_, err := by.lock(farsync.NewMutex(store, "/another"), t.Context())
-			return err
-		}), farsync.ErrClosed)
-	}
-	require.ErrorIs(t, returns(t, "Participants", func() error {
-		_, err := farsync.NewMutex(store, "/client").Participants(t.Context())
+// opening returns an Open that must fail.
+func opening(client *clientv3.Client) func(*testing.T, context.Context, *slog.Logger) error {
+	return func(_ *testing.T, ctx context.Context, log *slog.Logger) error {
+		store, err := etcd.Open(ctx, client, &etcd.Options{Options: farsync.Options{Logger: log}})
+		if err == nil {
+			_ = store.Close()
+		}
 		return err
-	}), farsync.ErrClosed)
-	const why = "the session could not be ended at the server"
-	require.ErrorIs(t, returns(t, "Close", store.Close), farsync.ErrUnavailable, why)
-	require.ErrorIs(t, returns(t, "another Close", store.Close), farsync.ErrUnavailable, why)
+	}
 }
 
-// TestKeyWithoutLeaseIsRefusedByName is E10: it would block everybody behind it for ever, and nobody would know why.
-func TestKeyWithoutLeaseIsRefusedByName(t *testing.T) {
-	server, admin := begin(t)
-	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/stray")
-	for _, name := range []string{"README", "m-README", "0", ""} {
-		key := "/stray/" + name
-		_, err := admin.Put(t.Context(), key, "hello")
-		require.NoError(t, err)
-		for _, by := range acquirers {
-			_, err := by.lock(mu, within(t, soon))
-			require.ErrorContains(t, err, fmt.Sprintf("%q", key))
-			require.NotErrorIs(t, err, context.DeadlineExceeded)
-			awaitKeys(t, admin, "/stray", 1)
+func wrongClients(t *testing.T, server *embedtest.EtcdServer) []locktest.Input {
+	closed := newClient(t, server.Endpoint())
+	require.NoError(t, closed.Close())
+	const why = "a mistake in a program is found at once, and the message names it"
+	list := []locktest.Input{
+		{Given: "no client", Why: why, Call: opening(nil), Says: []string{opens, "nil client"}},
+		{Given: "a client without a connection", Why: why, Call: opening(clientv3.NewCtxClient(t.Context())), Says: []string{opens, "a client without a connection"}},
+		{Given: "a closed client", Why: why, Call: opening(closed), Says: []string{opens, "the etcd client was closed"}, Is: []error{farsync.ErrClosed}},
+	}
+	return list
+}
+
+// unanswered returns an Open that no server answers, with a ctx and without.
+func unanswered(t *testing.T, given, endpoint string, config *tls.Config, says ...string) []locktest.Input {
+	client := clientOf(t, clientv3.Config{Endpoints: []string{endpoint}, TLS: config})
+	with := locktest.Input{
+		Given: given, Why: "the words are all that there is to find out why the program does not start",
+		Within: 500 * time.Millisecond, Call: opening(client),
+		Says: append(says, opens, "the service does not answer", "endpoints ", strings.TrimPrefix(endpoint, "http://user:"+locktest.Secret)),
+		Is:   []error{farsync.ErrUnavailable, context.DeadlineExceeded}, Never: []string{"rpc error"},
+	}
+	without := with
+	without.Given, without.Within, without.Is = given+", and no ctx", 0, with.Is[:1]
+	without.Never = []string{"rpc error", context.DeadlineExceeded.Error()}
+	return []locktest.Input{with, without}
+}
+
+func wrongEndpoints(t *testing.T) []locktest.Input {
+	refusing, silent := locktest.Refusing(t), locktest.Speaking(t, "")
+	const nothing = "what listens there, if anything does, says nothing"
+	return slices.Concat(
+		unanswered(t, "a port at which nothing listens", refusing, nil, "connection refused"),
+		unanswered(t, "a port at which nothing listens, with TLS", "https://"+refusing, nil, "connection refused"),
+		unanswered(t, "a name that does not resolve", "host.invalid:2379", nil, "lookup host.invalid"),
+		unanswered(t, "a server that says nothing", silent, nil, nothing),
+		unanswered(t, "a server that says nothing, with TLS", "https://"+silent, nil, nothing),
+		unanswered(t, "a server of HTTP", locktest.Speaking(t, "HTTP/1.1 400 Bad Request\r\n\r\n"), nil, "is it etcd's port for clients?"),
+		unanswered(t, "a server of SSH", locktest.Speaking(t, "SSH-2.0-OpenSSH_9.2\r\n"), nil, "is it etcd's port for clients?"),
+		unanswered(t, "no port", "127.0.0.1", nil, "missing port"),
+		unanswered(t, "an empty endpoint", "", nil, "missing address", `endpoints ""`),
+		unanswered(t, "two endpoints in one", "one:2379,two:2379", nil, "too many colons"),
+		unanswered(t, "another scheme", "ftp://host", nil, "unknown port"),
+		unanswered(t, "an endpoint with a password", "http://user:"+locktest.Secret+"@"+refusing, nil, "connection refused", "(endpoints …@"+refusing+")"),
+	)
+}
+
+func wrongTLS(t *testing.T, server *embedtest.EtcdServer) (list []locktest.Input) {
+	plain := strings.TrimPrefix(server.Endpoint(), "http://")
+	authority := locktest.NewAuthority(t)
+	trust, other := authority.Pool(), locktest.NewAuthority(t)
+	front := func(certificate tls.Certificate, mutual bool) string {
+		config := &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}}
+		if mutual {
+			config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, trust
 		}
-		_, err = mu.Participants(t.Context())
-		require.ErrorContains(t, err, fmt.Sprintf("%q", key))
-		_, err = admin.Delete(t.Context(), key)
+		_, port, err := net.SplitHostPort(locktest.TLSFront(t, plain, config))
 		require.NoError(t, err)
+		return "://localhost:" + port
 	}
-	lease, err := mu.TryLock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, lease.Release())
-}
-
-// TestKeyWithoutLeaseHurtsOnlyThoseBehind is E10: who was there before it has the lock, or gets it.
-func TestKeyWithoutLeaseHurtsOnlyThoseBehind(t *testing.T) {
-	server, admin := begin(t)
-	store := newStore(t, server.Endpoint(), nil)
-	holder := lock(t, store, "/behind")
-	before := lockBehind(t, farsync.NewMutex(store, "/behind"))
-	awaitKeys(t, admin, "/behind", 2)
-	_, err := admin.Put(t.Context(), "/behind/stray", "hello")
-	require.NoError(t, err)
-	_, err = farsync.NewMutex(store, "/behind").Lock(within(t, soon))
-	require.ErrorContains(t, err, `"/behind/stray"`)
-	awaitKeys(t, admin, "/behind", 3)
-	require.NoError(t, holder.Release())
-	require.NoError(t, got(t, before).Release())
-}
-
-// TestKeysOfOtherQueuesAreIgnored is E10: not those further down, however many, nor those of a path that begins alike.
-func TestKeysOfOtherQueuesAreIgnored(t *testing.T) {
-	server, admin := begin(t)
-	store := newStore(t, server.Endpoint(), nil)
-	var puts []clientv3.Op
-	flush := func() {
-		_, err := admin.Txn(t.Context()).Then(puts...).Commit()
-		require.NoError(t, err)
-		puts = nil
+	good := authority.Issue(t, "localhost", time.Hour)
+	served, mutual := front(good, false), front(good, true)
+	with := func(certificates ...tls.Certificate) *tls.Config {
+		return &tls.Config{RootCAs: trust, Certificates: certificates}
 	}
-	for i := range 10_000 {
-		// Before ours and behind them in the order of keys.
-		puts = append(puts, clientv3.OpPut(fmt.Sprintf("/path/%s/%d", []string{"a", "z"}[i%2], i), "hello"))
-		if len(puts) == 128 {
-			flush()
-		}
-	}
-	for _, key := range []string{"/path", "/path2", "/path2/m-1", "/pat/m-1", "/path.", "/path-/m-1", "/path/x/y"} {
-		puts = append(puts, clientv3.OpPut(key, "hello"))
-	}
-	flush()
-	for _, by := range acquirers {
-		lease, err := by.lock(farsync.NewMutex(store, "/path"), within(t, soon))
-		require.NoError(t, err, by.name)
-		behind := lockBehind(t, farsync.NewMutex(store, "/path"))
-		awaitQueue(t, store, "/path", 2)
-		_, err = farsync.NewMutex(store, "/path").TryLock(within(t, soon))
-		require.ErrorIs(t, err, farsync.ErrLocked)
-		require.NoError(t, lease.Release())
-		require.NoError(t, got(t, behind).Release())
-	}
-}
-
-// TestBigForeignKeyBlocksLikeAnyOther: 1 MiB is about as much as the server takes.
-func TestBigForeignKeyBlocksLikeAnyOther(t *testing.T) {
-	server, admin := begin(t)
-	store := newStore(t, server.Endpoint(), nil)
-	grant, err := admin.Grant(t.Context(), 600)
-	require.NoError(t, err)
-	_, err = admin.Put(t.Context(), "/big/foreign", strings.Repeat("x", 1<<20), clientv3.WithLease(grant.ID))
-	require.NoError(t, err)
-	mu := farsync.NewMutex(store, "/big")
-	_, err = mu.TryLock(t.Context())
-	require.ErrorIs(t, err, farsync.ErrLocked)
-	waiter := lockBehind(t, mu)
-	awaitKeys(t, admin, "/big", 2)
-	list, err := mu.Participants(t.Context())
-	require.NoError(t, err)
-	require.Len(t, list, 2)
-	require.Len(t, list[0].Holder, 1<<20)
-	ctx, cancel := context.WithCancel(t.Context())
-	waited := make(chan error, 1)
-	go func() {
-		_, err := farsync.NewMutex(store, "/big").Lock(ctx)
-		waited <- err
-	}()
-	awaitKeys(t, admin, "/big", 3)
-	cancel()
-	err = <-waited
-	require.ErrorIs(t, err, context.Canceled)
-	require.Less(t, len(err.Error()), 1000, "what others write does not flood the caller's log")
-	_, err = admin.Delete(t.Context(), "/big/foreign")
-	require.NoError(t, err)
-	require.NoError(t, got(t, waiter).Release())
-}
-
-// TestPermissions: with authentication on, READWRITE on a prefix is enough, and less is refused at once.
-func TestPermissions(t *testing.T) {
-	server, admin := begin(t)
-	ctx := within(t, soon)
-	as := func(user string) *clientv3.Client {
-		return clientOf(t, clientv3.Config{Endpoints: []string{server.Endpoint()}, Username: user, Password: "secret"})
-	}
-	must := func(_ any, err error) {
-		t.Helper()
-		require.NoError(t, err)
-	}
-	for user, permission := range map[string]clientv3.PermissionType{
-		"writer": clientv3.PermissionType(clientv3.PermReadWrite), "reader": clientv3.PermissionType(clientv3.PermRead),
+	for endpoint, config := range map[string]*tls.Config{
+		"https" + served: with(), "https" + mutual: with(authority.Issue(t, "me", time.Hour)),
 	} {
-		must(admin.RoleAdd(ctx, user))
-		must(admin.RoleGrantPermission(ctx, user, "/locks/", clientv3.GetPrefixRangeEnd("/locks/"), permission))
-		must(admin.UserAdd(ctx, user, "secret"))
-		must(admin.UserGrantRole(ctx, user, user))
-	}
-	must(admin.UserAdd(ctx, "nobody", "secret"))
-	must(admin.UserAdd(ctx, "root", "secret"))
-	must(admin.UserGrantRole(ctx, "root", "root"))
-	must(admin.AuthEnable(ctx))
-	root := as("root")
-	defer func() { must(root.AuthDisable(context.WithoutCancel(ctx))) }()
-
-	for _, row := range []struct{ user, path string }{
-		{"nobody", "/locks/a"}, {"reader", "/locks/a"}, {"writer", "/elsewhere/a"},
-	} {
-		store := storeOn(t, as(row.user), nil)
-		for _, by := range acquirers {
-			_, err := by.lock(farsync.NewMutex(store, row.path), within(t, soon))
-			require.ErrorIs(t, err, rpctypes.ErrPermissionDenied, "%s by %s of %s", by.name, row.user, row.path)
-			require.Empty(t, keysOf(t, root, row.path))
-		}
+		store := storeOn(t, clientOf(t, clientv3.Config{Endpoints: []string{endpoint}, TLS: config}), nil)
+		require.NoError(t, lock(t, store, "/misuse/tls").Release())
 		require.NoError(t, store.Close())
 	}
-
-	store := storeOn(t, as("writer"), nil)
-	mu := farsync.NewMutex(store, "/locks/a")
-	lease, err := mu.Lock(ctx)
-	require.NoError(t, err)
-	waiter := lockBehind(t, farsync.NewMutex(storeOn(t, as("writer"), nil), "/locks/a"))
-	awaitQueue(t, store, "/locks/a", 2)
-	_, err = farsync.NewMutex(storeOn(t, as("reader"), nil), "/locks/a").TryLock(ctx)
-	require.ErrorIs(t, err, farsync.ErrLocked, "a reader sees that it is taken")
-	first := lease.Deadline()
-	require.Eventually(t, func() bool { return lease.Deadline().After(first) }, soon, time.Millisecond, "renewed")
-	require.NoError(t, lease.Release())
-	require.NoError(t, got(t, waiter).Release())
-	list, err := mu.Participants(ctx)
-	require.NoError(t, err)
-	require.Empty(t, list)
-	held, err := mu.Lock(ctx)
-	require.NoError(t, err)
-	require.NoError(t, store.Close())
-	require.ErrorIs(t, held.Err(), farsync.ErrClosed)
-	require.Empty(t, keysOf(t, root, "/locks/a"), "Close may revoke")
+	for _, row := range []struct {
+		given, endpoint string
+		config          *tls.Config
+		says            string
+	}{
+		{"a server of an unknown authority", "https" + served, &tls.Config{}, "signed by unknown authority"},
+		{"a server by its address", strings.Replace("https"+served, "localhost", "127.0.0.1", 1), with(), "cannot validate certificate for 127.0.0.1"},
+		{"a certificate for another name", "https" + front(authority.Issue(t, "elsewhere", time.Hour), false), with(), "valid for elsewhere, not localhost"},
+		{"a certificate that has expired", "https" + front(authority.Issue(t, "localhost", -time.Hour), false), with(), "certificate has expired"},
+		{"no certificate of the client", "https" + mutual, with(), "certificate required"},
+		{"a client's certificate that has expired", "https" + mutual, with(authority.Issue(t, "me", -time.Hour)), "expired certificate"},
+		{"a client's certificate of an unknown authority", "https" + mutual, with(other.Issue(t, "me", time.Hour)), "unknown certificate authority"},
+		{"TLS to a server without", "https://" + plain, with(), "does the server speak TLS on this port?"},
+		{"no TLS to a server with it", "http" + served, nil, "its endpoint begins with https://"},
+		{"no TLS to a server that wants a certificate", "http" + mutual, nil, "its endpoint begins with https://"},
+	} {
+		list = append(list, unanswered(t, row.given, row.endpoint, row.config, row.says)...)
+	}
+	return list
 }

@@ -1,0 +1,168 @@
+package etcdtest_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/farsync/farsync"
+)
+
+// TestAnyTTLIsServed is E8: the server has its own idea of the shortest.
+func TestAnyTTLIsServed(t *testing.T) {
+	_, client := begin(t)
+	for _, d := range []time.Duration{time.Second, 1500 * time.Millisecond, 24 * time.Hour} {
+		store := storeOn(t, client, ttl(d))
+		lease := lock(t, store, "/ttl")
+		granted, err := client.TimeToLive(t.Context(), clientv3.LeaseID(keysOf(t, client, "/ttl")[0].Lease))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Duration(granted.GrantedTTL)*time.Second, d)
+		require.LessOrEqual(t, time.Until(lease.Deadline()), time.Duration(granted.GrantedTTL)*time.Second)
+		require.Greater(t, time.Until(lease.Deadline()), time.Duration(0))
+		require.NoError(t, lease.Release())
+		require.NoError(t, store.Close())
+	}
+}
+
+// TestClosedClientEndsItsStore: who closes the client first has closed the Store, too.
+func TestClosedClientEndsItsStore(t *testing.T) {
+	_, client := begin(t)
+	store := storeOn(t, client, ttl(6*time.Second))
+	lease := lock(t, store, "/client")
+	waited := make(chan error, 1)
+	go func() {
+		_, err := farsync.NewMutex(store, "/client").Lock(t.Context())
+		waited <- err
+	}()
+	awaitQueue(t, store, "/client", 2)
+
+	require.NoError(t, client.Close())
+	require.ErrorIs(t, returns(t, "Lock under way", func() error { return <-waited }), farsync.ErrClosed)
+	ended(t, lease)
+	require.ErrorIs(t, lease.Err(), farsync.ErrClosed)
+	require.ErrorIs(t, returns(t, "Release", lease.Release), farsync.ErrClosed)
+	for _, by := range acquirers {
+		require.ErrorIs(t, returns(t, by.name, func() error {
+			_, err := by.lock(farsync.NewMutex(store, "/another"), t.Context())
+			return err
+		}), farsync.ErrClosed)
+	}
+	require.ErrorIs(t, returns(t, "Participants", func() error {
+		_, err := farsync.NewMutex(store, "/client").Participants(t.Context())
+		return err
+	}), farsync.ErrClosed)
+	const why = "the session could not be ended at the server"
+	require.ErrorIs(t, returns(t, "Close", store.Close), farsync.ErrUnavailable, why)
+	require.ErrorIs(t, returns(t, "another Close", store.Close), farsync.ErrUnavailable, why)
+}
+
+// TestKeyWithoutLeaseIsRefusedByName is E10: it would block everybody behind it for ever, and nobody would know why.
+func TestKeyWithoutLeaseIsRefusedByName(t *testing.T) {
+	server, admin := begin(t)
+	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/stray")
+	for _, name := range []string{"README", "m-README", "0", ""} {
+		key := "/stray/" + name
+		_, err := admin.Put(t.Context(), key, "hello")
+		require.NoError(t, err)
+		for _, by := range acquirers {
+			_, err := by.lock(mu, within(t, soon))
+			require.ErrorContains(t, err, fmt.Sprintf("%q", key))
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			awaitKeys(t, admin, "/stray", 1)
+		}
+		_, err = mu.Participants(t.Context())
+		require.ErrorContains(t, err, fmt.Sprintf("%q", key))
+		_, err = admin.Delete(t.Context(), key)
+		require.NoError(t, err)
+	}
+	lease, err := mu.TryLock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, lease.Release())
+}
+
+// TestKeyWithoutLeaseHurtsOnlyThoseBehind is E10: who was there before it has the lock, or gets it.
+func TestKeyWithoutLeaseHurtsOnlyThoseBehind(t *testing.T) {
+	server, admin := begin(t)
+	store := newStore(t, server.Endpoint(), nil)
+	holder := lock(t, store, "/behind")
+	before := lockBehind(t, farsync.NewMutex(store, "/behind"))
+	awaitKeys(t, admin, "/behind", 2)
+	_, err := admin.Put(t.Context(), "/behind/stray", "hello")
+	require.NoError(t, err)
+	_, err = farsync.NewMutex(store, "/behind").Lock(within(t, soon))
+	require.ErrorContains(t, err, `"/behind/stray"`)
+	awaitKeys(t, admin, "/behind", 3)
+	require.NoError(t, holder.Release())
+	require.NoError(t, got(t, before).Release())
+}
+
+// TestKeysOfOtherQueuesAreIgnored is E10: not those further down, however many, nor those of a path that begins alike.
+func TestKeysOfOtherQueuesAreIgnored(t *testing.T) {
+	server, admin := begin(t)
+	store := newStore(t, server.Endpoint(), nil)
+	var puts []clientv3.Op
+	flush := func() {
+		_, err := admin.Txn(t.Context()).Then(puts...).Commit()
+		require.NoError(t, err)
+		puts = nil
+	}
+	for i := range 10_000 {
+		// Before ours and behind them in the order of keys.
+		puts = append(puts, clientv3.OpPut(fmt.Sprintf("/path/%s/%d", []string{"a", "z"}[i%2], i), "hello"))
+		if len(puts) == 128 {
+			flush()
+		}
+	}
+	for _, key := range []string{"/path", "/path2", "/path2/m-1", "/pat/m-1", "/path.", "/path-/m-1", "/path/x/y"} {
+		puts = append(puts, clientv3.OpPut(key, "hello"))
+	}
+	flush()
+	for _, by := range acquirers {
+		lease, err := by.lock(farsync.NewMutex(store, "/path"), within(t, soon))
+		require.NoError(t, err, by.name)
+		behind := lockBehind(t, farsync.NewMutex(store, "/path"))
+		awaitQueue(t, store, "/path", 2)
+		_, err = farsync.NewMutex(store, "/path").TryLock(within(t, soon))
+		require.ErrorIs(t, err, farsync.ErrLocked)
+		require.NoError(t, lease.Release())
+		require.NoError(t, got(t, behind).Release())
+	}
+}
+
+// TestBigForeignKeyBlocksLikeAnyOther: 1 MiB is about as much as the server takes.
+func TestBigForeignKeyBlocksLikeAnyOther(t *testing.T) {
+	server, admin := begin(t)
+	store := newStore(t, server.Endpoint(), nil)
+	grant, err := admin.Grant(t.Context(), 600)
+	require.NoError(t, err)
+	_, err = admin.Put(t.Context(), "/big/foreign", strings.Repeat("x", 1<<20), clientv3.WithLease(grant.ID))
+	require.NoError(t, err)
+	mu := farsync.NewMutex(store, "/big")
+	_, err = mu.TryLock(t.Context())
+	require.ErrorIs(t, err, farsync.ErrLocked)
+	waiter := lockBehind(t, mu)
+	awaitKeys(t, admin, "/big", 2)
+	list, err := mu.Participants(t.Context())
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.Len(t, list[0].Holder, 1<<20)
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
+	go func() {
+		_, err := farsync.NewMutex(store, "/big").Lock(ctx)
+		waited <- err
+	}()
+	awaitKeys(t, admin, "/big", 3)
+	cancel()
+	err = <-waited
+	require.ErrorIs(t, err, context.Canceled)
+	require.Less(t, len(err.Error()), 1000, "what others write does not flood the caller's log")
+	_, err = admin.Delete(t.Context(), "/big/foreign")
+	require.NoError(t, err)
+	require.NoError(t, got(t, waiter).Release())
+}
