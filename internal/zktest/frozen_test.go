@@ -2,7 +2,6 @@ package zktest
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,17 +13,10 @@ import (
 	"github.com/farsync/farsync/zk"
 )
 
+// TestCallsThatNobodyAnswersReturn is C13 and Z8: the server takes connections and requests, and answers nothing. Every
+// call is back when its ctx ends, or its own bound is met; and when the server goes on, nothing is left of any.
 func TestCallsThatNobodyAnswersReturn(t *testing.T) {
 	noLeaks(t)
-	var all sync.WaitGroup
-	all.Go(func() { t.Run("when the server is frozen", callsReturn) })
-	all.Go(func() { t.Run("open says why", openSaysWhy) })
-	all.Wait()
-}
-
-// callsReturn is C13 and Z8: the server takes connections and requests, and answers nothing. Every call is back when its
-// ctx ends, or its own bound is met; and when the server goes on, nothing is left of any.
-func callsReturn(t *testing.T) {
 	server := embedtest.ZooKeeper(t)
 	locktest.RunFrozen(t, locktest.Frozen{
 		Open: func(t *testing.T, ttl time.Duration) *farsync.Store {
