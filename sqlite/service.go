@@ -32,11 +32,11 @@ func Open(ctx context.Context, file string, options *Options) (*farsync.Store, e
 	}
 	s, err := NewService(file, options)
 	if err != nil {
-		return nil, &farsync.Error{Op: "open", Path: file, Err: err}
+		return nil, &farsync.Error{Op: "open", Path: shown(file), Err: err}
 	}
 	store, err := recipe.Open(ctx, s, options.Options)
 	if err != nil {
-		return nil, &farsync.Error{Op: "open", Path: file, Err: err}
+		return nil, &farsync.Error{Op: "open", Path: shown(file), Err: err}
 	}
 	return store, nil
 }
@@ -66,6 +66,9 @@ var _ driver.Service = (*service)(nil)
 
 // NewService returns the driver for a file, which is opened with the first session. Programs call Open.
 func NewService(file string, options *Options) (driver.Service, error) {
+	if err := checkName(file); err != nil {
+		return nil, err
+	}
 	path, err := filepath.Abs(file)
 	if err != nil {
 		return nil, err
