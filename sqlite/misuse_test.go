@@ -4,13 +4,8 @@ package sqlite
 
 import (
 	"context"
-	"io"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,84 +14,6 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 )
-
-func TestOpenRefuses(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		file := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		return file
-	}
-	damaged := func() string {
-		file := filepath.Join(dir, "damaged.db")
-		store, err := Open(t.Context(), file, nil)
-		require.NoError(t, err)
-		require.NoError(t, store.Close())
-		content, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for i := 4096; i < len(content); i++ {
-			content[i] = 0xa5
-		}
-		for i := 100; i < 4096; i++ {
-			content[i] ^= 0xa5
-		}
-		require.NoError(t, os.WriteFile(file, content, 0o600))
-		return file
-	}
-	for _, c := range []struct {
-		name, file, words string
-		options           *Options
-	}{
-		{"no directory", filepath.Join(dir, "none", "locks.db"), "no such file or directory", nil},
-		{"a directory", dir, "cannot be opened", nil},
-		{"a text", write("text.db", strings.Repeat("not a database ", 100)), "no SQLite database", nil},
-		{"damaged", damaged(), "damaged", nil},
-		{"a remote file system", "/proc/locks.db", "not known to be local", nil},
-		{"a TTL that is too short", filepath.Join(dir, "a.db"), "TTL", ttl(time.Millisecond)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if strings.HasPrefix(c.file, "/proc") && runtime.GOOS != "linux" {
-				t.Skip("file systems are known on Linux alone")
-			}
-			began := time.Now()
-			_, err := Open(t.Context(), c.file, c.options)
-			require.ErrorContains(t, err, c.words)
-			require.ErrorContains(t, err, c.file)
-			require.NotErrorIs(t, err, farsync.ErrUnavailable)
-			require.Less(t, time.Since(began), time.Second, "at once")
-			t.Log(err)
-		})
-	}
-}
-
-// TestOpenRefusesAReadOnlyFile, as another user, for root may write everything.
-func TestOpenRefusesAReadOnlyFile(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to become another user")
-	}
-	dir, err := os.MkdirTemp("", "farsync-sqlite") //nolint:usetesting // nobody else may enter a test's own
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o755))
-	file, program := filepath.Join(dir, "locks.db"), filepath.Join(dir, "program")
-	require.NoError(t, newStore(t, file, nil).Close())
-	from, err := os.Open(os.Args[0])
-	require.NoError(t, err)
-	defer func() { _ = from.Close() }()
-	to, err := os.OpenFile(program, os.O_CREATE|os.O_WRONLY, 0o755)
-	require.NoError(t, err)
-	_, err = io.Copy(to, from)
-	require.NoError(t, err)
-	require.NoError(t, to.Close())
-	p := prepared(t, "hold", file)
-	p.Path = program
-	p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	p.begin()
-	words := p.saysAny("error")
-	t.Log(words)
-	require.Contains(t, words, "cannot be written")
-	require.Contains(t, words, file)
-}
 
 // TestForeignWriterIsWaitedFor: another program may keep the file locked for a while.
 func TestForeignWriterIsWaitedFor(t *testing.T) {

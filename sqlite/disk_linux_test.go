@@ -1,0 +1,72 @@
+package sqlite
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/locktest"
+)
+
+// mounted returns a small file system of its own.
+func mounted(t *testing.T, options string, flags uintptr) string {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
+		t.Skip("needs the right to mount: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	return dir
+}
+
+// fill leaves no room on a file system, until the file that it returns is removed.
+func fill(t *testing.T, dir string) string {
+	file := filepath.Join(dir, "filler")
+	f, err := os.Create(file)
+	require.NoError(t, err)
+	for block := make([]byte, 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NoError(t, f.Close())
+	return file
+}
+
+// TestMisuseOfADisk gives a disk without room, and one that may not be written.
+func TestMisuseOfADisk(t *testing.T) {
+	full := mounted(t, "size=128k", 0)
+	fill(t, full)
+	readOnly := filepath.Join(mounted(t, "", syscall.MS_RDONLY), "locks.db")
+	later := mounted(t, "size=1m", 0)
+	store := newStore(t, filepath.Join(later, "locks.db"), nil)
+	held, err := farsync.NewMutex(store, "/held").Lock(within(t, soon))
+	require.NoError(t, err)
+	filler := fill(t, later)
+	locktest.RunInputs(t, []locktest.Input{
+		refused("a disk without room", filepath.Join(full, "locks.db"), filepath.Join(full, "locks.db")),
+		refused("a disk that may not be written", readOnly, readOnly, "cannot be opened or made"),
+		{
+			Given: "a disk that has filled up", Why: "what is not written is not held, and says so",
+			Says: []string{"farsync: campaign /full", "the disk is full", later},
+			Call: func(t *testing.T, ctx context.Context, _ *slog.Logger) error {
+				for i := 0; ; i++ {
+					_, err := farsync.NewElection(store, "/full/"+string(rune('a'+i))).Campaign(ctx, make([]byte, 60_000))
+					if err != nil {
+						return err
+					}
+				}
+			},
+		},
+	})
+	require.NoError(t, os.Remove(filler))
+	assert.NoError(t, held.Release())
+	lease, err := farsync.NewMutex(store, "/held").TryLock(within(t, soon))
+	require.NoError(t, err, "it is usable again")
+	require.NoError(t, lease.Release())
+}
