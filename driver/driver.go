@@ -95,7 +95,8 @@ type Session interface {
 	Granted() (ttl time.Duration, from time.Time)
 
 	// Renew asks the service to keep the session, which nothing else here does: a session that is not renewed runs out. After
-	// it has returned nil, Granted may have moved. The caller renews every quarter of the granted TTL. Entries in prove hold a
+	// it has returned nil, Granted may have moved. The caller renews every quarter of the granted TTL. It calls Renew again
+	// while a call is not answered in time: that one is to ask another server, if there is one. Entries in prove hold a
 	// lock, or are about to: where a service can answer a renewal without being able to keep the promise, the renewal must be
 	// proved with one of them.
 	Renew(ctx context.Context, prove []Entry) error

@@ -51,8 +51,11 @@ func (s *Store) keep(in *session) {
 func (s *Store) renew(in *session) {
 	every := in.ttl / 4
 	limit := every
+	r := &renewals{in: in}
+	r.begin()
+	defer r.end()
 	for wait := every; s.idle(in, wait); {
-		err := s.renewOnce(in, limit)
+		err := s.renewOnce(r, limit)
 		if err == nil {
 			if s.announce(Connected) {
 				s.log.Info("session connected again")
@@ -68,25 +71,6 @@ func (s *Store) renew(in *session) {
 		in.Reset()
 		wait, limit = min(in.ttl/20, time.Second), min(every, firstAttempt)
 	}
-}
-
-// renewOnce makes one attempt to renew the session. While it is not answered for longer than an answer may take, the Store
-// is Suspended.
-func (s *Store) renewOnce(in *session, limit time.Duration) error {
-	attempt, cancel := context.WithTimeout(in.life, limit)
-	defer cancel()
-	told := make(chan struct{})
-	overdue := time.AfterFunc(min(limit, firstAttempt), func() {
-		defer close(told)
-		if in.life.Err() == nil {
-			s.suspend(in, errNoAnswer)
-		}
-	})
-	err := in.Renew(attempt, in.toProve())
-	if !overdue.Stop() {
-		<-told // so that it does not come after what the answer says
-	}
-	return err
 }
 
 func (s *Store) suspend(in *session, why error) {

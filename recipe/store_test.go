@@ -160,3 +160,19 @@ func TestClosedClientClosesTheStore(t *testing.T) {
 		})
 	}
 }
+
+// A renewal whose answer comes later than the next is due counts from when it was sent.
+func TestSlowRenewalsKeepTheSession(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Renew {
+				return storetest.Delay(3 * time.Second) // a quarter of the TTL is less
+			}
+			return storetest.None
+		})
+		first := w.granted(w.start(w.open()))
+		time.Sleep(time.Minute)
+		require.NoError(w, first.hold.Err())
+		w.release(first)
+	})
+}
