@@ -83,8 +83,6 @@ type View struct {
 	All bool
 	// Register is that of the queue, if Self is a Permit.
 	Register Register
-	// Resent is true if the request may have been sent more than once, by a client library that repeats by itself.
-	Resent bool
 }
 
 // A Target is what a Watch waits for.

@@ -28,7 +28,7 @@ func TestOutcomes(t *testing.T) {
 		{rpctypes.ErrNoSpace, driver.Refused},
 		{status.Error(codes.Unimplemented, "404 of a gateway"), driver.Refused},
 		{errors.ErrUnsupported, driver.Refused},
-		{leaselessError("/a/b"), driver.Refused},
+		{leaseless([]byte("/a/b")), driver.Refused},
 		{rpctypes.ErrNoLeader, driver.NotDone},
 		{rpctypes.ErrTooManyRequests, driver.NotDone},
 		{rpctypes.ErrInvalidAuthToken, driver.NotDone},

@@ -3,7 +3,7 @@ package etcd
 import (
 	"bytes"
 	"crypto/rand"
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,75 +13,53 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
+// letters begin the last segments of the keys of each kind. A Permit's is followed by its units.
+var letters = [...]string{
+	driver.Exclusive: "m", driver.Write: "w", driver.Read: "r", driver.Permit: "s", driver.Candidate: "c",
+}
+
 // prefix is what the keys of a queue begin with.
 func prefix(queue string) string { return queue + "/" }
+
+// queueOf returns the queue of an entry's key: all before its last slash.
+func queueOf(key string) string { return key[:max(0, strings.LastIndexByte(key, '/'))] }
 
 // newKey returns a key that was never used: <queue>/<kind>-<id>. The id has 128 bits of chance.
 func newKey(queue string, k driver.Kind, units int64) string {
 	return prefix(queue) + kindText(k, units) + "-" + rand.Text()
 }
 
-// queueOf returns the queue of an entry's key: all before its last slash.
-func queueOf(key string) string { return key[:max(0, strings.LastIndexByte(key, '/'))] }
-
-// askSuffix makes a queue's path into that of the keys by which its entries are asked for. They lie outside of the queue,
-// in which everything counts; and no path has a character like that.
-const askSuffix = "!ask"
-
-// askKey is where an entry is asked for: <queue>!ask/<kind>-<id>.
-func askKey(e driver.Entry) string {
-	return prefix(e.Queue+askSuffix) + strings.TrimPrefix(e.ID, prefix(e.Queue))
-}
-
-func isAsk(queue string) bool { return strings.HasSuffix(queue, askSuffix) }
-
-// kinds are the first characters of the keys' last segments. A Permit's is s and its units.
-var kinds = map[string]driver.Kind{
-	"m": driver.Exclusive, "w": driver.Write, "r": driver.Read, "c": driver.Candidate,
-}
-
 func kindText(k driver.Kind, units int64) string {
 	if k == driver.Permit {
-		return "s" + strconv.FormatInt(units, 10)
+		return letters[k] + strconv.FormatInt(units, 10)
 	}
-	for text, kind := range kinds {
-		if kind == k {
-			return text
-		}
-	}
-	panic(fmt.Sprintf("etcd: no key for an entry of kind %v", k))
+	return letters[k]
 }
 
-// parseKind returns what the part of a key behind the queue's prefix stands for. Whatever does not look like ours is
-// foreign and asks for one unit. ok is false if it belongs to another queue, further down.
-func parseKind(name string) (k driver.Kind, units int64, ok bool) {
-	if strings.Contains(name, "/") {
-		return driver.Foreign, 0, false
-	}
+// parseKind returns what the last segment of a key stands for. Whatever does not look like ours is foreign, and asks for
+// one unit.
+func parseKind(name string) (driver.Kind, int64) {
 	text, id, _ := strings.Cut(name, "-")
-	if id == "" {
-		return driver.Foreign, 1, true
+	if text == "" || id == "" {
+		return driver.Foreign, 1
 	}
-	if digits, isPermit := strings.CutPrefix(text, "s"); isPermit {
-		// Only the way we write numbers: no sign, no leading zero.
-		n, err := strconv.ParseInt(digits, 10, 64)
-		if err == nil && n > 0 && strconv.FormatInt(n, 10) == digits {
-			return driver.Permit, n, true
-		}
+	kind, units := driver.Kind(max(0, slices.Index(letters[:], text[:1]))), int64(1)
+	if kind == driver.Permit {
+		units, _ = strconv.ParseInt(text[1:], 10, 64)
 	}
-	return kinds[text], 1, true // Foreign, if there is none
+	if units < 1 || text != kindText(kind, units) { // there is one way to write it
+		return driver.Foreign, 1
+	}
+	return kind, units
 }
 
 // parseEntry returns the entry that a key of the queue stands for. ok is false for keys of other queues.
 func parseEntry(queue string, kv *mvccpb.KeyValue) (e driver.Entry, ok bool) {
 	name, ok := strings.CutPrefix(string(kv.Key), prefix(queue))
-	if !ok {
+	if !ok || strings.Contains(name, "/") {
 		return e, false
 	}
-	kind, units, ok := parseKind(name)
-	if !ok {
-		return e, false
-	}
+	kind, units := parseKind(name)
 	if kind == driver.Write && kv.ModRevision != kv.CreateRevision {
 		kind = driver.Read // downgraded in its place
 	}
@@ -112,4 +90,13 @@ func parseValue(k driver.Kind, value []byte) (words []byte, since time.Time) {
 		}
 	}
 	return value, since
+}
+
+// askSuffix makes a queue's path into that of the keys by which its entries are asked for. They lie outside of the queue,
+// in which everything counts; and no path has a character like that.
+const askSuffix = "!ask"
+
+// askKey is where an entry is asked for: <queue>!ask/<kind>-<id>.
+func askKey(e driver.Entry) string {
+	return prefix(e.Queue+askSuffix) + strings.TrimPrefix(e.ID, prefix(e.Queue))
 }

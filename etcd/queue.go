@@ -9,7 +9,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync/driver"
@@ -18,7 +17,7 @@ import (
 const (
 	// pageSize is how many keys Create is shown: enough for the whole of most queues, so that no further read is needed
 	// to know what is ahead, and few enough that a long queue does not hold up the server's writes.
-	pageSize = 128
+	pageSize = 127
 	// surveyPage is how many keys one read of Survey returns.
 	surveyPage = 512
 )
@@ -28,12 +27,12 @@ const (
 //
 // The comparison makes it safe to send again: whichever attempt arrives first makes the key, and the others, finding it,
 // tell that it is there.
-func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driver.View, error) {
+func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (driver.View, error) {
 	t := txn{
 		compare: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.ID), "=", 0)},
 		then: []clientv3.Op{
-			clientv3.OpPut(e.ID, makeValue(e.Kind, e.Value, e.Since), clientv3.WithLease(s.lease)),
 			clientv3.OpGet(prefix(e.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
+			clientv3.OpPut(e.ID, makeValue(e.Kind, e.Value, e.Since), clientv3.WithLease(s.lease)),
 		},
 		other: []clientv3.Op{clientv3.OpGet(e.ID, clientv3.WithKeysOnly())},
 	}
@@ -42,24 +41,20 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 		t.other = append(t.other, clientv3.OpGet(e.Queue))
 	}
 	resp, err := s.commit(ctx, t)
-	if errors.Is(err, rpctypes.ErrNoSpace) && attempt == 0 {
-		// The transaction that exceeds the quota is carried out, and answered so all the same. Those after it are not.
-		err = outcomeError{err, driver.Unknown}
-	}
 	if err != nil {
 		return driver.View{}, err
 	}
-	v := driver.View{Self: e, Resent: resp.resent}
+	v := driver.View{Self: e}
 	if e.Kind == driver.Permit {
-		v.Register = register(first(resp.read(len(resp.Responses) - 1).Kvs))
+		v.Register = register(answer(resp, len(resp.Responses)-1).Kvs)
 	}
+	page := answer(resp, 0)
 	if !resp.Succeeded {
-		kv := first(resp.read(0).Kvs)
-		v.Self.Revision, v.Self.Version = kv.GetCreateRevision(), kv.GetModRevision()
+		v.Self.Revision, v.Self.Version = first(page.Kvs).GetCreateRevision(), first(page.Kvs).GetModRevision()
 		return v, nil
 	}
 	v.Self.Revision, v.Self.Version = resp.Header.Revision, resp.Header.Revision
-	if page := resp.read(1); !page.More {
+	if !page.More {
 		v.All, v.Entries = true, ahead(v.Self, page.Kvs)
 	}
 	return v, nil
@@ -117,23 +112,21 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, nearest bool) (driv
 		return s.Ahead(ctx, e, false)
 	}
 	if e.ID == "" {
-		return v, leaseless(e.Queue, resp.Kvs)
+		return v, refuse(e.Queue, resp.Kvs)
 	}
-	for _, kv := range resp.Kvs {
-		if string(kv.Key) == e.ID && kv.CreateRevision == e.Revision {
-			now, _ := parseEntry(e.Queue, kv)
-			v.Self.Kind, v.Self.Version = now.Kind, now.Version
-			return v, nil
-		}
+	own := first(resp.Kvs) // unless it is gone
+	if string(own.GetKey()) != e.ID || own.CreateRevision != e.Revision {
+		return driver.View{}, driver.ErrGone
 	}
-	return driver.View{}, driver.ErrGone
+	now, _ := parseEntry(e.Queue, own)
+	v.Self.Kind, v.Self.Version = now.Kind, now.Version
+	return v, nil
 }
 
 // read reads keys of the queue of v.Self, and for a Permit the register, at one revision.
 func (s *session) read(ctx context.Context, v *driver.View, options []clientv3.OpOption) (*pb.RangeResponse, error) {
 	if v.Self.Kind != driver.Permit {
-		resp, err := s.get(ctx, prefix(v.Self.Queue), options...)
-		return (*pb.RangeResponse)(resp), err
+		return s.get(ctx, prefix(v.Self.Queue), options...)
 	}
 	resp, err := s.commit(ctx, txn{
 		then: []clientv3.Op{clientv3.OpGet(prefix(v.Self.Queue), options...), clientv3.OpGet(v.Self.Queue)},
@@ -141,15 +134,15 @@ func (s *session) read(ctx context.Context, v *driver.View, options []clientv3.O
 	if err != nil {
 		return nil, err
 	}
-	v.Register = register(first(resp.read(1).Kvs))
-	return resp.read(0), nil
+	v.Register = register(answer(resp, 1).Kvs)
+	return answer(resp, 0), nil
 }
 
-// leaseless refuses a queue with a key that nothing will ever remove: it would block the queue for ever.
-func leaseless(queue string, kvs []*mvccpb.KeyValue) error {
+// refuse refuses a queue with a key that nothing will ever remove: it would block the queue for ever.
+func refuse(queue string, kvs []*mvccpb.KeyValue) error {
 	for _, kv := range kvs {
 		if _, ok := parseEntry(queue, kv); ok && kv.Lease == 0 {
-			return leaselessError(kv.Key)
+			return leaseless(kv.Key)
 		}
 	}
 	return nil
@@ -157,12 +150,8 @@ func leaseless(queue string, kvs []*mvccpb.KeyValue) error {
 
 // List reads the queue with its values. It refuses one with a key that has no lease.
 func (s *session) List(ctx context.Context, queue string, limit int) (driver.View, error) {
-	options := []clientv3.OpOption{clientv3.WithPrefix()}
-	if limit > 0 {
-		options = append(options, clientv3.WithLimit(int64(limit)),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-	}
-	resp, err := s.get(ctx, prefix(queue), options...)
+	resp, err := s.get(ctx, prefix(queue), clientv3.WithPrefix(), clientv3.WithLimit(int64(limit)),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return driver.View{}, err
 	}
@@ -170,12 +159,13 @@ func (s *session) List(ctx context.Context, queue string, limit int) (driver.Vie
 	if !v.All && len(v.Entries) < limit {
 		return s.List(ctx, queue, 0) // some of the keys belong to other queues
 	}
-	return v, leaseless(queue, resp.Kvs)
+	return v, refuse(queue, resp.Kvs)
 }
 
 // Find reads the key of e.
 func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error) {
-	kv, err := s.key(ctx, e.ID)
+	resp, err := s.get(ctx, e.ID)
+	kv := first(resp.GetKvs())
 	if err == nil && (kv == nil || e.Revision != 0 && kv.CreateRevision != e.Revision) {
 		err = driver.ErrGone
 	}
@@ -196,57 +186,46 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 	put := clientv3.OpPut(e.ID, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())
 	if value != nil {
 		put = clientv3.OpPut(e.ID, makeValue(k, value, e.Since), clientv3.WithIgnoreLease())
+		e.Value = value
 	}
 	resp, err := s.commit(ctx, txn{
 		compare: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.ID), "=", e.Version)},
 		then:    []clientv3.Op{put},
-		other:   []clientv3.Op{clientv3.OpGet(e.ID, clientv3.WithKeysOnly())},
+		failed:  driver.ErrConflict,
 	})
-	switch {
-	case errors.Is(err, rpctypes.ErrNoSpace):
-		// As in Create; but the answer shows that it is over, so a look tells.
-		if now, lost := s.Find(ctx, e); lost != nil || now.Version != e.Version {
-			err = outcomeError{err, driver.Unknown}
-		}
-		return driver.Entry{}, err
-	case err != nil:
-		return driver.Entry{}, err
-	case resp.Succeeded:
-		e.Kind, e.Version = k, resp.Header.Revision
-		if value != nil {
-			e.Value = value
-		}
-		return e, nil
-	case len(resp.read(0).Kvs) == 0:
-		return driver.Entry{}, driver.ErrGone
-	default:
-		return driver.Entry{}, driver.ErrConflict
+	if errors.Is(err, driver.ErrConflict) {
+		_, lost := s.Find(ctx, e)
+		err = cmp.Or(lost, err)
 	}
+	if err != nil {
+		return driver.Entry{}, err
+	}
+	e.Kind, e.Version = k, resp.Header.Revision
+	return e, nil
 }
 
 // Delete deletes the entry's key. The key is no other entry's, so it needs no comparison, and no look either at what an
 // attempt of unknown outcome has made.
-func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (driver.View, bool, error) {
-	ctx, r, err := s.request(ctx)
-	if err != nil {
-		return driver.View{}, false, err
-	}
-	resp, err := r.KV().Delete(ctx, e.ID)
-	if err := r.result(err); err != nil {
-		return driver.View{}, false, err
-	}
-	return driver.View{Resent: r.resent()}, resp.Deleted > 0, nil
+func (s *session) Delete(
+	ctx context.Context, e driver.Entry, _ []driver.Entry,
+) (v driver.View, found bool, err error) {
+	err = s.write(ctx, func(ctx context.Context, kv clientv3.KV) error {
+		resp, err := kv.Delete(ctx, e.ID)
+		found = err == nil && resp.Deleted > 0
+		return err
+	})
+	return v, found, err
 }
 
 // Register reads the key that is the path of the queue.
 func (s *session) Register(ctx context.Context, queue string) (driver.Register, error) {
-	kv, err := s.key(ctx, queue)
-	return register(kv), err
+	resp, err := s.get(ctx, queue)
+	return register(resp.GetKvs()), err
 }
 
 // register returns the register that the key of a queue's path is.
-func register(kv *mvccpb.KeyValue) driver.Register {
-	return driver.Register{Value: string(kv.GetValue()), Version: kv.GetModRevision()}
+func register(kvs []*mvccpb.KeyValue) driver.Register {
+	return driver.Register{Value: string(first(kvs).GetValue()), Version: first(kvs).GetModRevision()}
 }
 
 // SetRegister puts that key, without a lease: a size outlives its users.
@@ -266,29 +245,46 @@ func (s *session) SetRegister(ctx context.Context, queue, value string, version 
 	return resp.Header.Revision, nil
 }
 
+// Tell puts the key where the holder of e is asked for it, in the session of the client that asks.
+func (s *session) Tell(ctx context.Context, e driver.Entry, words string) error {
+	_, err := s.commit(ctx, txn{
+		compare: []clientv3.Cmp{created(e)}, failed: driver.ErrGone,
+		then: []clientv3.Op{clientv3.OpPut(askKey(e), words, clientv3.WithLease(s.lease))},
+	})
+	return err
+}
+
+// Heard reads that key, and whether e is still there to be asked for.
+func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
+	resp, err := s.commit(ctx, txn{
+		compare: []clientv3.Cmp{created(e)}, failed: driver.ErrGone,
+		then: []clientv3.Op{clientv3.OpGet(askKey(e))},
+	})
+	if err != nil {
+		return "", err
+	}
+	return string(first(answer(resp, 0).Kvs).GetValue()), nil
+}
+
 // Survey reads all keys below the prefix, page by page at one revision, for the order of keys is not that of paths: the
 // keys of /a/b stand among those of /a. Keys without a lease are no entries, but data of other programs, and registers.
-func (s *session) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
+func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (list []driver.Entry, err error) {
 	from, end := max(prefix, after, "/"), clientv3.GetPrefixRangeEnd(max(prefix, "/"))
-	options := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(surveyPage)}
-	var list []driver.Entry
-	for revision := int64(0); ; {
-		resp, err := s.get(ctx, from, append(options, clientv3.WithRev(revision))...)
+	page := &pb.RangeResponse{Header: &pb.ResponseHeader{}, More: true}
+	for page.More {
+		page, err = s.get(ctx, from,
+			clientv3.WithRange(end), clientv3.WithLimit(surveyPage), clientv3.WithRev(page.Header.Revision))
 		if err != nil {
 			return nil, err
 		}
-		for _, kv := range resp.Kvs {
+		for _, kv := range page.Kvs {
 			queue := queueOf(string(kv.Key))
-			if kv.Lease != 0 && queue > after && strings.HasPrefix(queue, prefix) && !isAsk(queue) {
+			if kv.Lease != 0 && queue > after && strings.HasPrefix(queue, prefix) && !strings.HasSuffix(queue, askSuffix) {
 				e, _ := parseEntry(queue, kv)
 				list = append(list, e)
 			}
+			from = string(kv.Key) + "\x00"
 		}
-		if !resp.More {
-			break
-		}
-		revision = resp.Header.Revision
-		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
 	}
 	slices.SortFunc(list, func(a, b driver.Entry) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), byRevision(a, b))

@@ -20,24 +20,18 @@ import (
 //
 // A member that has lost its leader refuses at once what requires one, and the next attempt goes to another member. It
 // would not answer otherwise, and its watches would be silent.
-func (s *service) outgoing(ctx context.Context) context.Context {
-	return metadata.NewOutgoingContext(ctx, s.header)
-}
+func outgoing(ctx context.Context) context.Context { return metadata.NewOutgoingContext(ctx, header) }
 
-// header returns the metadata of all requests.
-func header() metadata.MD {
-	return metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
-}
+var header = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 
-// A request counts how often the client sends it. By itself clientv3 repeats a write whose answer is Canceled or
-// DeadlineExceeded while ctx lives, as that of a proxy in between may be, and returns the last answer alone.
+// A request is sent once at most. By itself clientv3 repeats a write whose answer is Canceled or DeadlineExceeded while
+// ctx lives, as that of a proxy in between may be, and returns the last answer alone.
 //
-// gRPC asks for the credentials of a call once for each stream that it is sent on, before anything is sent. So a request
-// passes for its own credentials, of which there are none.
+// gRPC asks for the credentials of a call before each time it is sent. So a request passes for its own credentials, of
+// which there are none, and refuses them the second time.
 type request struct {
-	*service
 	*grpc.ClientConn
-	sent atomic.Int32
+	sent atomic.Bool
 }
 
 // Invoke is that of the connection, with r as credentials.
@@ -45,111 +39,93 @@ func (r *request) Invoke(ctx context.Context, method string, in, out any, option
 	return r.ClientConn.Invoke(ctx, method, in, out, append(options, grpc.PerRPCCredentials(r))...)
 }
 
-// GetRequestMetadata counts.
+// GetRequestMetadata returns nothing once, and then an error.
 func (r *request) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	r.sent.Add(1)
+	if r.sent.Swap(true) {
+		return nil, errRepeated
+	}
 	return nil, nil //nolint:nilnil // no metadata, no error
 }
 
 // RequireTransportSecurity returns false: there is nothing to be kept secret.
 func (r *request) RequireTransportSecurity() bool { return false }
 
-// KV returns a KV that counts for r, unless the client has one of its own kind, which cannot be counted.
-func (r *request) KV() clientv3.KV {
-	if r.wrapped {
-		return r.client.KV
-	}
-	return clientv3.NewKVFromKVClient(pb.NewKVClient(r), r.client)
-}
-
-// result returns err, with what is known of its outcome from how often r was sent.
-func (r *request) result(err error) error {
-	err = r.allowed(err)
-	switch n := r.sent.Load(); {
-	case err == nil:
-		if n > 0 {
-			r.counts.Store(true)
-		}
-		return nil
-	case n == 0 && !r.wrapped && r.counts.Load() && r.Outcome(err) == driver.Unknown:
-		return outcomeError{err, driver.NotDone}
-	case n > 1:
-		// Whatever the last answer was, it says nothing of those before it.
-		return outcomeError{err, driver.Unknown}
-	default:
+// write makes one attempt at a request that may change something. A KV of the client's own kind, of package namespace for
+// example, repeats as it likes.
+func (s *session) write(ctx context.Context, do func(context.Context, clientv3.KV) error) error {
+	if err := s.ended(); err != nil {
 		return err
 	}
-}
-
-// resent reports whether r was sent more than once.
-func (r *request) resent() bool { return r.sent.Load() > 1 }
-
-// request begins a request of the session, and fails if the session has ended.
-func (s *session) request(ctx context.Context) (context.Context, *request, error) {
-	return s.outgoing(ctx), &request{service: s.service, ClientConn: s.client.ActiveConnection()}, s.ended()
-}
-
-// get makes a linearizable read: it waits for a quorum, and sees every write that was answered before.
-func (s *session) get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	ctx, r, err := s.request(ctx)
-	if err != nil {
-		return nil, err
+	r := &request{ClientConn: s.client.ActiveConnection()}
+	kv := s.client.KV
+	if !s.wrapped {
+		kv = clientv3.NewKVFromKVClient(pb.NewKVClient(r), s.client)
 	}
-	resp, err := r.KV().Get(ctx, key, options...)
-	return resp, r.result(err)
-}
-
-// key reads one key, and returns nil if there is none.
-func (s *session) key(ctx context.Context, key string) (*mvccpb.KeyValue, error) {
-	resp, err := s.get(ctx, key)
-	if err != nil {
-		return nil, err
+	err := s.allowed(do(outgoing(ctx), kv))
+	switch sent := r.sent.Load(); {
+	case err == nil && sent:
+		s.counts.Store(true)
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		s.end(errExpired) // what the server says of one request is true of all
+	case err != nil && !sent && s.counts.Load() && s.Outcome(err) == driver.Unknown:
+		err = outcomeError{err, driver.NotDone}
 	}
-	return first(resp.Kvs), nil
-}
-
-// first returns the only key of a read of one, and nil if there is none. The getters of nil return zeros.
-func first(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
-	for _, kv := range kvs {
-		return kv
-	}
-	return nil
+	return err
 }
 
 // A txn is what a transaction consists of.
 type txn struct {
 	compare     []clientv3.Cmp
 	then, other []clientv3.Op
-	failed      error // what it means if the comparisons are false; nil if that is an answer like any other
+	failed      error // what it means if a comparison is false; nil if that is an answer like any other
 }
-
-// An answer is that of a txn.
-type answer struct {
-	*clientv3.TxnResponse
-	resent bool // the request was sent more than once
-}
-
-// read returns what the i-th operation, a read, has returned.
-func (a answer) read(i int) *pb.RangeResponse { return a.Responses[i].GetResponseRange() }
 
 // commit makes one attempt to commit t.
-func (s *session) commit(ctx context.Context, t txn) (answer, error) {
-	ctx, r, err := s.request(ctx)
-	if err != nil {
-		return answer{}, err
-	}
-	resp, err := r.KV().Txn(ctx).If(t.compare...).Then(t.then...).Else(t.other...).Commit()
-	err = r.result(err)
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		s.end(errExpired) // what the server says of one request is true of all
+func (s *session) commit(ctx context.Context, t txn) (resp *clientv3.TxnResponse, err error) {
+	err = s.write(ctx, func(ctx context.Context, kv clientv3.KV) error {
+		resp, err = kv.Txn(ctx).If(t.compare...).Then(t.then...).Else(t.other...).Commit()
+		return err
+	})
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		// The transaction that exceeds the quota is carried out, and answered so all the same. Those after it are not. As
+		// either is over, a look tells: what was carried out has made the comparisons false.
+		look, lost := s.commit(ctx, txn{compare: t.compare, other: t.other})
+		switch {
+		case lost != nil:
+			err = outcomeError{err, driver.Unknown}
+		case !look.Succeeded:
+			resp, err = look, nil
+		}
 	}
 	if err == nil && !resp.Succeeded {
 		err = t.failed
 	}
-	return answer{resp, r.resent()}, err
+	return resp, err
+}
+
+// answer returns what the i-th operation of a transaction, a read, has returned.
+func answer(resp *clientv3.TxnResponse, i int) *pb.RangeResponse {
+	return resp.Responses[i].GetResponseRange()
 }
 
 // created is true while the entry's key is the one that was made at its revision.
 func created(e driver.Entry) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.ID), "=", e.Revision)
+}
+
+// get makes a linearizable read: it waits for a quorum, and sees every write that was answered before.
+func (s *session) get(ctx context.Context, key string, options ...clientv3.OpOption) (*pb.RangeResponse, error) {
+	if err := s.ended(); err != nil {
+		return nil, err
+	}
+	resp, err := s.client.Get(outgoing(ctx), key, options...)
+	return (*pb.RangeResponse)(resp), s.allowed(err)
+}
+
+// first returns the only key of a read of one, and nil if there is none. The getters of nil return zeros.
+func first(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
+	if len(kvs) == 0 {
+		return nil
+	}
+	return kvs[0]
 }

@@ -12,7 +12,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
@@ -46,10 +45,9 @@ func Open(ctx context.Context, client *clientv3.Client, options *Options) (*fars
 type service struct {
 	client  *clientv3.Client
 	leases  pb.LeaseClient
-	header  metadata.MD // of all requests; it is never changed
-	wrapped bool        // the client has a KV of its own, of package namespace for example
+	wrapped bool // the client has a KV of its own, of package namespace for example
 
-	// counts is set once a request was seen to be counted: no interceptor of the client drops the options of a call.
+	// counts is set once a request was asked for its credentials: no interceptor of the client drops the options of a call.
 	counts atomic.Bool
 	// progresses is set once a request for progress was answered: the server knows them, and so does every proxy before it.
 	progresses atomic.Bool
@@ -76,10 +74,10 @@ func NewService(client *clientv3.Client) (driver.Service, error) {
 	case client.ActiveConnection() == nil:
 		return nil, errors.New("a client without a connection")
 	}
-	// The raw client of leases, as that of keys in request.KV, makes one attempt and returns its error. Those of clientv3
-	// repeat reads and lease requests until ctx ends, and then know no more than that.
+	// The raw client of leases returns the error of its attempt. That of clientv3 repeats until ctx ends, and then knows no
+	// more than that.
 	return &service{
-		client: client, leases: pb.NewLeaseClient(client.ActiveConnection()), header: header(),
+		client: client, leases: pb.NewLeaseClient(client.ActiveConnection()),
 		wrapped: reflect.TypeOf(client.KV) != reflect.TypeOf(clientv3.NewKV(client)),
 	}, nil
 }
@@ -89,7 +87,7 @@ func NewService(client *clientv3.Client) (driver.Service, error) {
 func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	seconds := (ttl + time.Second - 1) / time.Second
 	sent := time.Now()
-	resp, err := s.leases.LeaseGrant(s.outgoing(ctx), &pb.LeaseGrantRequest{TTL: int64(seconds)})
+	resp, err := s.leases.LeaseGrant(outgoing(ctx), &pb.LeaseGrantRequest{TTL: int64(seconds)})
 	if err != nil {
 		s.client.ActiveConnection().ResetConnectBackoff() // as Session.Reset
 		return nil, explain(s.allowed(rpctypes.Error(err)))
@@ -108,14 +106,11 @@ func warnOfOldServer(ctx context.Context, client *clientv3.Client, log *slog.Log
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	status, _ := client.Status(ctx, client.Endpoints()[0]) // of a server that does not answer nothing is known
+	version := (*pb.StatusResponse)(status).GetVersion()
 	var minor, patch int
-	if status, err := client.Status(ctx, client.Endpoints()[0]); err != nil {
-		return
-	} else if n, _ := fmt.Sscanf(status.Version, "3.%d.%d", &minor, &patch); n < 2 {
-		return
-	}
-	if minor < 4 || minor == 4 && patch < 31 || minor == 5 && patch < 13 {
-		log.Warn("this etcd can let an old leader revoke live leases: upgrade to 3.5.13, 3.4.31 or later",
-			"version", fmt.Sprintf("3.%d.%d", minor, patch))
+	n, _ := fmt.Sscanf(version, "3.%d.%d", &minor, &patch)
+	if n == 2 && (minor < 4 || minor == 4 && patch < 31 || minor == 5 && patch < 13) {
+		log.Warn("this etcd can let an old leader revoke live leases: upgrade to 3.5.13, 3.4.31 or later", "version", version)
 	}
 }

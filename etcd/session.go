@@ -25,20 +25,17 @@ type session struct {
 
 	mu       sync.Mutex
 	ttl      time.Duration
-	from     time.Time    // Invariant: it never moves back.
-	atRest   *keepalive   // between two renewals
-	aside    []*keepalive // those that have not answered yet
-	silent   string       // the address of the member that has not answered
-	watching *stream      // on which watches are set up
-
-	tasks sync.WaitGroup // the goroutines of keepalives
+	from     time.Time  // Invariant: it never moves back.
+	atRest   *keepalive // between two renewals
+	asked    string     // the address of the member that has not answered the last renewal
+	watching *stream    // on which watches are set up
 }
 
 var _ driver.Session = (*session)(nil)
 
 func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time.Time) *session {
 	in := &session{service: s, lease: lease, ttl: ttl, from: sent}
-	in.life, in.end = context.WithCancelCause(s.outgoing(s.client.Ctx()))
+	in.life, in.end = context.WithCancelCause(outgoing(s.client.Ctx()))
 	in.watching = newStream(in.life, 0)
 	return in
 }
@@ -80,7 +77,7 @@ func (s *session) Close(ctx context.Context) error {
 	if err := s.client.Ctx().Err(); err != nil {
 		return fmt.Errorf("the etcd client was closed: %w", err) // it would ask itself until ctx ends
 	}
-	_, err := s.leases.LeaseRevoke(s.outgoing(ctx), &pb.LeaseRevokeRequest{ID: int64(s.lease)})
+	_, err := s.leases.LeaseRevoke(outgoing(ctx), &pb.LeaseRevokeRequest{ID: int64(s.lease)})
 	if err = rpctypes.Error(err); errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil
 	}
@@ -88,12 +85,7 @@ func (s *session) Close(ctx context.Context) error {
 }
 
 // Drop ends all streams and calls of the session.
-func (s *session) Drop() {
-	s.mu.Lock()
-	s.end(errEnded) // under mu, so that no stream is opened from here on
-	s.mu.Unlock()
-	s.tasks.Wait()
-}
+func (s *session) Drop() { s.end(errEnded) }
 
 // Owned asks which keys are attached to the lease. The leader answers, when it has carried out all that was committed, so
 // it knows every key that any member has confirmed. The entries have no revision: the answer has none.
@@ -101,7 +93,7 @@ func (s *session) Owned(ctx context.Context, queues []string) ([]driver.Entry, e
 	if err := s.ended(); err != nil {
 		return nil, err
 	}
-	resp, err := s.client.TimeToLive(s.outgoing(ctx), s.lease, clientv3.WithAttachedKeys())
+	resp, err := s.client.TimeToLive(outgoing(ctx), s.lease, clientv3.WithAttachedKeys())
 	if err == nil && resp.TTL < 0 {
 		s.end(errExpired)
 		err = errExpired

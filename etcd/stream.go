@@ -51,7 +51,7 @@ func (s *session) onStream(ctx context.Context) (context.Context, *stream, conte
 	on.watches++
 	heard := on.heard.Load()
 	ctx, end := context.WithCancelCause(
-		metadata.AppendToOutgoingContext(s.outgoing(ctx), "farsync-watches", strconv.Itoa(on.number)))
+		metadata.AppendToOutgoingContext(outgoing(ctx), "farsync-watches", strconv.Itoa(on.number)))
 	unbind := context.AfterFunc(on.life, func() { end(context.Cause(on.life)) })
 	return ctx, on, func() {
 		unbind()

@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync/driver"
 )
-
-// errChanged ends a group of watches when one of them is over.
-var errChanged = errors.New("changed")
 
 // Watch watches the keys of the targets: a single one by itself, several entries with one watch on their queue.
 func (s *session) Watch(
@@ -29,25 +27,23 @@ func (s *session) Watch(
 	if len(list) == 1 {
 		return nil, s.watch(ctx, list[0], stands)
 	}
+	ctx, end := context.WithCancel(ctx)
+	over := make(chan error, len(list))
 	var standing atomic.Int64
-	group, first := errgroup.WithContext(ctx)
+	var tasks sync.WaitGroup
 	for _, w := range list {
-		group.Go(func() error {
-			err := s.watch(first, w, func() {
+		tasks.Go(func() {
+			over <- s.watch(ctx, w, func() {
 				if standing.Add(1) == int64(len(list)) {
 					stands()
 				}
 			})
-			if err == nil {
-				err = errChanged
-			}
-			return err
 		})
 	}
-	if err := group.Wait(); !errors.Is(err, errChanged) {
-		return nil, err
-	}
-	return nil, nil //nolint:nilnil // no error, and no proof
+	err := <-over
+	end()
+	tasks.Wait()
+	return nil, err
 }
 
 // A watch is what one watch of the client is for.
@@ -110,15 +106,25 @@ func (w watch) is(t driver.Target, kv *mvccpb.KeyValue) bool {
 // milliseconds. So it begins now. When the server says that it is on, one read closes the gap: if a key is gone by then,
 // or was changed, there is nothing to wait for; if it goes later, the watch tells, also if it runs on another member than
 // the one that answered the read.
+//
+// The read waits a little where several are ahead of the entry: it can have gone in the gap only if it gave up, or if all
+// of these came and went. Mostly its event comes first, and the read is saved.
 func (s *session) watch(ctx context.Context, w watch, stands func()) error {
 	ctx, on, leave := s.onStream(ctx)
 	defer leave()
 	events := s.client.Watch(ctx, w.key,
 		append(w.options, clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())...)
+	var look <-chan time.Time
 	for {
 		var resp clientv3.WatchResponse
 		var ok bool
 		select {
+		case <-look:
+			if changed, err := s.changed(ctx, w); changed || err != nil {
+				return err
+			}
+			stands()
+			continue
 		case <-on.ask:
 			// From here, for the client would open a stream for the request if there were none, and never close it.
 			_ = s.client.RequestProgress(ctx) // a stream that does not take it does not answer it
@@ -149,12 +155,23 @@ func (s *session) watch(ctx context.Context, w watch, stands func()) error {
 			}
 		}
 		if resp.Created {
-			if changed, err := s.changed(ctx, w); changed || err != nil {
-				return err
-			}
-			stands()
+			look = time.After(w.lookAfter())
 		}
 	}
+}
+
+const (
+	// The read that closes a watch's gap waits for lookLater where at least manyAhead are ahead of the entry.
+	lookLater = 100 * time.Millisecond
+	manyAhead = 3
+)
+
+// lookAfter returns how long after the watch is on its gap is closed.
+func (w watch) lookAfter() time.Duration {
+	if len(w.targets) == 1 && w.targets[0].Entry.Ahead >= manyAhead {
+		return lookLater
+	}
+	return 0
 }
 
 // changed reports whether a target has changed since it was read. The read is a full one: only that shows the keys' leases.
@@ -177,7 +194,7 @@ func (s *session) changed(ctx context.Context, w watch) (changed bool, err error
 			changed = changed || kv.GetCreateRevision() != t.Entry.Revision ||
 				t.What == driver.Changed && kv.ModRevision != t.Entry.Version
 			if !changed && kv.Lease == 0 {
-				return false, leaselessError(kv.Key) // it will block for ever
+				return false, leaseless(kv.Key) // it will block for ever
 			}
 		}
 	}

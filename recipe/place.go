@@ -50,7 +50,7 @@ func (s *Store) joinIn(ctx context.Context, in *session, r Request) (*place, []d
 		v, err = in.Create(ctx, e, attempt)
 		return err
 	})
-	p.doubtful = got.again || v.Resent
+	p.doubtful = got.again
 	if got.fate != done {
 		if got.fate == unknown {
 			s.removeInBackground(p)
@@ -103,13 +103,10 @@ func (s *Store) remove(ctx context.Context, p *place) error {
 
 // deleteEntry removes p's entry. Once that is confirmed, a late attempt that creates it again is looked for.
 func (s *Store) deleteEntry(ctx context.Context, p *place) (found bool, v verdict) {
-	resent := false
-	v = s.try(ctx, p.in, func(ctx context.Context, _ int) error {
-		shown, there, err := p.in.Delete(ctx, p.entry, nil)
-		found, resent = there, shown.Resent
+	v = s.try(ctx, p.in, func(ctx context.Context, _ int) (err error) {
+		_, found, err = p.in.Delete(ctx, p.entry, nil)
 		return err
 	})
-	v.again = v.again || resent
 	if v.fate == done && p.doubtful {
 		s.doubt(p)
 	}

@@ -50,6 +50,29 @@ var sessionCases = []conformance{
 			require.Less(s, from, healed, "the request was sent before")
 		}
 	}},
+	{"RenewsOverlap", "a service that is slow must not lose a session that it keeps", func(s *scene) {
+		if s.Cut == nil {
+			s.Skip("the backend has no Cut")
+		}
+		c := s.openIdle(s.Open(s.T))
+		prove := []driver.Entry{c.join(driver.Exclusive)}
+		require.NoError(s, c.Renew(s.ctx(), prove))
+		_, from := c.Granted()
+		s.Cut(s.T, c.service, true)
+		late, ctx := make(chan error, 1), s.ctx()
+		go func() { late <- c.Renew(ctx, prove) }()
+		brief, cancel := context.WithTimeout(s.ctx(), briefly)
+		defer cancel()
+		require.Error(s, c.Renew(brief, prove))
+		_, now := c.Granted()
+		require.Equal(s, from, now, "only an answer moves it")
+		s.Cut(s.T, c.service, false)
+		if err := soon(s, late, wallAnswer); err != nil {
+			require.Contains(s, []driver.Outcome{driver.Unknown, driver.NotDone}, c.service.Outcome(err), err)
+		}
+		_, now = c.Granted()
+		require.False(s, now.Before(from), "it never moves back")
+	}},
 	{"GrantedOutlivesLoss", "an answer that did not come proves nothing", func(s *scene) {
 		a := s.openIdle(Inject(s.Open(s.T), InjectorFunc(func(_ context.Context, op Op) Fault {
 			if op.Kind == Renew {

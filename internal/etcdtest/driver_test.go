@@ -63,41 +63,35 @@ func (s session) find(t testing.TB, e driver.Entry) driver.Entry {
 	return now
 }
 
-// TestRequestsThatAreSentTwiceSaySo: by itself the client repeats a write that a proxy answers with Canceled, and shows
-// the last answer alone.
-func TestRequestsThatAreSentTwiceSaySo(t *testing.T) {
+// TestRequestsAreSentOnce: by itself the client repeats a write that a proxy answers with Canceled, and shows the last answer
+// alone. Of that it is kept, and the attempt is unknown.
+func TestRequestsAreSentOnce(t *testing.T) {
 	in, f, _ := faultySession(t)
 	ctx, proxy := t.Context(), answer(errProxy)
-
-	v, err := in.Create(ctx, in.entry("/twice", driver.Write), 0)
-	require.NoError(t, err)
-	require.False(t, v.Resent)
-	require.True(t, v.All)
+	unknown := func(err error) {
+		t.Helper()
+		require.Equal(t, driver.Unknown, in.Outcome(err), "%v", err)
+	}
+	e := in.entry("/once", driver.Write)
 	f.next(txn, proxy)
-	v, err = in.Create(ctx, in.entry("/twice", driver.Write), 0)
+	_, err := in.Create(ctx, e, 0)
+	unknown(err)
+	v, err := in.Create(ctx, e, 1)
 	require.NoError(t, err)
-	require.True(t, v.Resent)
 	require.False(t, v.All)
 	require.Positive(t, v.Self.Revision)
+	require.Equal(t, v.Self.Revision, v.Self.Version)
 
 	f.next(txn, proxy)
 	_, err = in.Replace(ctx, v.Self, driver.Read, nil)
-	require.ErrorIs(t, err, driver.ErrConflict, "with itself; the caller looks")
+	unknown(err)
 	require.Equal(t, driver.Read, in.find(t, v.Self).Kind)
-
-	f.next(deleteRange, proxy, answer(rpctypes.ErrGRPCPermissionDenied))
-	_, _, err = in.Delete(ctx, v.Self, nil)
-	require.Equal(t, driver.Unknown, in.Outcome(err), "the refusal says nothing of what was sent before")
-	v, found, err := in.Delete(ctx, v.Self, nil)
-	require.NoError(t, err)
-	require.False(t, found)
-	require.False(t, v.Resent)
-	first := in.create(t, "/twice", driver.Exclusive)
 	f.next(deleteRange, proxy)
-	v, found, err = in.Delete(ctx, first, nil)
+	_, _, err = in.Delete(ctx, v.Self, nil)
+	unknown(err)
+	_, found, err := in.Delete(ctx, v.Self, nil)
 	require.NoError(t, err)
 	require.False(t, found)
-	require.True(t, v.Resent, "so that nobody takes it for lost")
 }
 
 // TestRequestsThatAreNotSentAreNotDone: nothing need be looked for after them.
@@ -139,26 +133,37 @@ func TestLateCreateChangesNothing(t *testing.T) {
 	require.Equal(t, v.Self.Revision, now.Version)
 }
 
-// TestWriteThatExceedsTheQuotaIsUnknown: the transaction that does is carried out, and answered no space. Those after it
-// are refused, and are known to be.
-func TestWriteThatExceedsTheQuotaIsUnknown(t *testing.T) {
+// TestWriteThatExceedsTheQuotaIsDone: the transaction that does is carried out, and answered no space. Those after it are
+// refused, and are known to be.
+func TestWriteThatExceedsTheQuotaIsDone(t *testing.T) {
 	in, f, _ := faultySession(t)
-	e := in.entry("/full", driver.Write)
-	create := func(attempt int) error { _, err := in.Create(t.Context(), e, attempt); return err }
-	replace := func() error { _, err := in.Replace(t.Context(), e, driver.Read, nil); return err }
-	outcome := func(of fate, write func() error) driver.Outcome {
-		f.next(txn, of)
-		err := write()
+	ctx, full := t.Context(), rpctypes.ErrGRPCNoSpace
+	refused := func(err error) {
+		t.Helper()
 		require.ErrorIs(t, err, rpctypes.ErrNoSpace)
-		return in.Outcome(err)
+		require.Equal(t, driver.Refused, in.Outcome(err))
 	}
-	full := rpctypes.ErrGRPCNoSpace
-	require.Equal(t, driver.Unknown, outcome(answer(full), func() error { return create(0) }))
-	require.Equal(t, driver.Refused, outcome(refuse(full), func() error { return create(1) }))
+	e := in.entry("/full", driver.Write)
+	f.next(txn, refuse(full))
+	_, err := in.Create(ctx, e, 0)
+	refused(err)
+	f.next(txn, answer(full))
+	v, err := in.Create(ctx, e, 1)
+	require.NoError(t, err)
 	e = in.find(t, e)
-	require.Equal(t, driver.Refused, outcome(refuse(full), replace))
-	require.Equal(t, driver.Unknown, outcome(answer(full), replace))
+	require.Equal(t, e.Revision, v.Self.Revision)
+
+	f.next(txn, refuse(full))
+	_, err = in.Replace(ctx, e, driver.Read, nil)
+	refused(err)
+	f.next(txn, answer(full))
+	_, err = in.Replace(ctx, e, driver.Read, nil)
+	require.ErrorIs(t, err, driver.ErrConflict, "with itself; the caller looks")
 	require.Equal(t, driver.Read, in.find(t, e).Kind)
+
+	f.next(txn, answer(full), loseReply)
+	_, err = in.Create(ctx, in.entry("/full", driver.Write), 0)
+	require.Equal(t, driver.Unknown, in.Outcome(err), "and the look is lost")
 }
 
 // TestSessionThatIsOverSaysSo: also where the server would go on answering. What it says of one request is true of all.
@@ -249,28 +254,6 @@ func TestRenewalsShareAStream(t *testing.T) {
 	}
 	require.EqualValues(t, 5, sent.renewals.Load())
 	require.EqualValues(t, 1, sent.keepaliveStreams.Load())
-}
-
-// TestLateAnswerOfARenewalCounts: also if nothing waits for it any more; from when its request was sent.
-func TestLateAnswerOfARenewalCounts(t *testing.T) {
-	proxy := embedtest.NewProxy(t, embedtest.Etcd(t).Endpoint())
-	in := openSession(t, newClient(t, "http://"+proxy.Addr()))
-	require.NoError(t, in.Renew(t.Context(), nil))
-	_, before := in.Granted()
-	proxy.CutReplies()
-	began := time.Now()
-	require.ErrorIs(t, in.Renew(within(t, 50*time.Millisecond), nil), context.DeadlineExceeded)
-	given := time.Now()
-	_, from := in.Granted()
-	require.Equal(t, before, from)
-	proxy.Heal()
-	require.Eventually(t, func() bool {
-		_, from = in.Granted()
-		return from.After(before)
-	}, soon, time.Millisecond)
-	require.False(t, from.Before(began))
-	require.True(t, from.Before(given))
-	require.NoError(t, in.Renew(t.Context(), nil))
 }
 
 // TestSurveyShowsWholeQueuesInTheOrderOfTheirPaths: which is not that of their keys.
