@@ -1,4 +1,4 @@
-// Package etcd keeps farsync's queues in etcd, with a client that the program has already.
+// Package etcd keeps farsync's queues in etcd, over a client that the program has already.
 //
 //	store, err := etcd.Open(ctx, client, nil)
 //	if err != nil {
@@ -9,18 +9,25 @@
 //
 // # What it writes
 //
-// An entry of the queue /locks/billing is one key, /locks/billing/m-<id>, attached to the Store's one etcd lease; the
-// order is that of the create revisions. etcdctl lock, concurrency.Mutex of etcd's client, and the server's lock
-// service queue in the same way under the same prefix, so all of them exclude one another on one path. Keys that
-// do not look like farsync's count as exclusive. Keys with a further slash after the path belong to other queues and
-// are ignored; the others named do not ignore them, so do not nest the path of a lock that is shared with them.
+// An entry of the queue /locks/billing is one key, /locks/billing/<kind>-<id>, attached to the Store's one etcd lease. The
+// order is that of the create revisions. The kind is m for a mutex, w and r for a writer and a reader, c for a candidate in
+// an election, and s<units> for units of a semaphore. A writer's key that was put a second time is a reader's.
+//
+// The value of a key is the holder and, on a line of its own, the time since when. That of a candidate is its own value, as
+// etcdctl elect and concurrency.Election have it.
+//
+// The size of a semaphore is the key <path>!size/units: "<declared> <current>". It has no lease and is never removed, for a
+// size that Resize has set lasts while the semaphore is not in use. Delete it when the semaphore is not needed any more. A
+// request to give a lock back is the key <path>!ask/<kind>-<id>. Neither is in a queue.
+//
+// # What it shares a queue with
+//
+// etcdctl lock, concurrency.Mutex of etcd's client, and the server's lock service queue in the same way under the same
+// prefix, so all of them exclude one another on one path. A key that does not look like farsync's counts as exclusive. A key
+// with a further slash after the path belongs to another queue and is ignored. The programs named do not ignore it, so do
+// not nest the path of a lock that is shared with them.
 //
 // A key without a lease under the path would block the queue for ever. Lock then fails with an error that names the key.
-//
-// The value of a key is the holder and, on a line of its own, the time since when; that of a candidate in an election,
-// begun with c-, is its own, as etcdctl elect and concurrency.Election have it. Readers' keys begin with r-, writers' with
-// w-: a writer's key that was put a second time is a reader's. A semaphore's keys begin with s<units>-, and its size is in
-// the key that is the path itself: "<declared> <current>". A request to give a key back is the key <path>!ask/<name>.
 //
 // # What it needs
 //
@@ -30,10 +37,10 @@
 //
 // A client of all members of a cluster loses nothing when one of them fails, also if that one falls silent: each request
 // that is not answered in time is sent to another member, and so are renewals and watches. With a TTL much longer than the
-// default a silent member is noticed later by those that wait. A DialKeepAliveTime and a DialKeepAliveTimeout help there.
+// default a waiter notices a silent member later. A DialKeepAliveTime and a DialKeepAliveTimeout help there.
 //
-// The client may have its KV, Watcher and Lease wrapped by package namespace. Then farsync cannot see how often the client
-// has sent a request by itself, which it does behind a proxy that cancels requests: do not combine the two.
+// The client may have its KV, Watcher and Lease wrapped by package namespace. Such a client may repeat a request by itself
+// behind a proxy that cancels requests, and farsync cannot prevent that: do not combine the two.
 //
 // # How long a lock stays with a client that died
 //

@@ -92,11 +92,17 @@ func parseValue(k driver.Kind, value []byte) (words []byte, since time.Time) {
 	return value, since
 }
 
-// askSuffix makes a queue's path into that of the keys by which its entries are asked for. They lie outside of the queue,
-// in which everything counts; and no path has a character like that.
-const askSuffix = "!ask"
+// What belongs to a queue and is no entry lies outside of it, for in a queue everything counts. No path has a character like
+// that, and a further slash keeps a key out of every queue above.
+const (
+	askSuffix  = "!ask"
+	sizeSuffix = "!size"
+)
 
 // askKey is where an entry is asked for: <queue>!ask/<kind>-<id>.
 func askKey(e driver.Entry) string {
 	return prefix(e.Queue+askSuffix) + strings.TrimPrefix(e.ID, prefix(e.Queue))
 }
+
+// sizeKey is where a semaphore's size is.
+func sizeKey(queue string) string { return prefix(queue+sizeSuffix) + "units" }

@@ -37,8 +37,8 @@ func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 		other: []clientv3.Op{clientv3.OpGet(e.ID, clientv3.WithKeysOnly())},
 	}
 	if e.Kind == driver.Permit {
-		t.then = append(t.then, clientv3.OpGet(e.Queue))
-		t.other = append(t.other, clientv3.OpGet(e.Queue))
+		t.then = append(t.then, clientv3.OpGet(sizeKey(e.Queue)))
+		t.other = append(t.other, clientv3.OpGet(sizeKey(e.Queue)))
 	}
 	resp, err := s.commit(ctx, t)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *session) read(ctx context.Context, v *driver.View, options []clientv3.O
 		return s.get(ctx, prefix(v.Self.Queue), options...)
 	}
 	resp, err := s.commit(ctx, txn{
-		then: []clientv3.Op{clientv3.OpGet(prefix(v.Self.Queue), options...), clientv3.OpGet(v.Self.Queue)},
+		then: []clientv3.Op{clientv3.OpGet(prefix(v.Self.Queue), options...), clientv3.OpGet(sizeKey(v.Self.Queue))},
 	})
 	if err != nil {
 		return nil, err
@@ -217,13 +217,13 @@ func (s *session) Delete(
 	return v, found, err
 }
 
-// Register reads the key that is the path of the queue.
+// Register reads the key of the queue's size.
 func (s *session) Register(ctx context.Context, queue string) (driver.Register, error) {
-	resp, err := s.get(ctx, queue)
+	resp, err := s.get(ctx, sizeKey(queue))
 	return register(resp.GetKvs()), err
 }
 
-// register returns the register that the key of a queue's path is.
+// register returns the register that a read of that key has found.
 func register(kvs []*mvccpb.KeyValue) driver.Register {
 	return driver.Register{Value: string(first(kvs).GetValue()), Version: first(kvs).GetModRevision()}
 }
@@ -231,8 +231,8 @@ func register(kvs []*mvccpb.KeyValue) driver.Register {
 // SetRegister puts that key, without a lease: a size outlives its users.
 func (s *session) SetRegister(ctx context.Context, queue, value string, version int64, head driver.Entry) (int64, error) {
 	t := txn{
-		compare: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(queue), "=", version)},
-		then:    []clientv3.Op{clientv3.OpPut(queue, value)},
+		compare: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(sizeKey(queue)), "=", version)},
+		then:    []clientv3.Op{clientv3.OpPut(sizeKey(queue), value)},
 		failed:  driver.ErrConflict,
 	}
 	if head.ID != "" {

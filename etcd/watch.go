@@ -64,7 +64,7 @@ func watches(on []driver.Target) (list []watch) {
 	for _, t := range on {
 		switch t.What {
 		case driver.Registered:
-			add(t.Entry.Queue, t)
+			add(sizeKey(t.Entry.Queue), t)
 		case driver.Told:
 			add(askKey(t.Entry), t, clientv3.WithFilterDelete())
 			add(t.Entry.ID, driver.Target{Entry: t.Entry}, clientv3.WithFilterPut())

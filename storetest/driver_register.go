@@ -65,6 +65,20 @@ var registerCases = []conformance{
 		require.NoError(s, a.finish(s.ctx()))
 		b.registerIs(s.queue, driver.Register{Value: "5 5", Version: version})
 	}},
+	{"RegisterIsNoEntry", "a semaphore must not stand in the way of a mutex on the path above", func(s *scene) {
+		a, b := s.pair()
+		w := b.watch(driver.Entry{}, joined(s.queue))
+		for _, queue := range []string{s.queue, s.queue + "/below"} {
+			a.set(queue, "5 5", 0)
+			a.create(a.entry(queue+"/further", driver.Permit))
+		}
+		require.Empty(s, b.in(s.queue))
+		require.Empty(s, b.list(s.queue))
+		e, ahead := b.create(b.entry(s.queue, driver.Exclusive))
+		require.Empty(s, ahead)
+		w.wakes()
+		require.Equal(s, []string{e.ID}, ids(a.list(s.queue)))
+	}},
 	{"RegistersApart", "the size of /a is not that of /a/b", func(s *scene) {
 		a, b := s.pair()
 		for _, queue := range []string{s.queue, s.queue + "/b", s.queue + "b"} {

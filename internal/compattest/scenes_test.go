@@ -1,6 +1,7 @@
 package compattest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -132,6 +133,10 @@ var rows = []row{
 		s.agree(2, 2)
 		s.b2.begin(Move{Do: "resize", Path: s.path, Size: 5, Units: 9}).fails("size")
 		behind.waits()
+		if s.sizesApart {
+			s.sizes(two, behind)
+			return
+		}
 		s.a2.do(Move{Do: "resize", Path: s.path, Size: 2, Units: 4})
 		behind.got()
 		more := s.b2.get(acquire(2, 1))
@@ -255,6 +260,9 @@ var rows = []row{
 		}
 		first, second := play(s.a, s.a2, s.path+"/a"), play(s.b, s.b2, s.path+"/b")
 		require.NotEmpty(s, first[0])
+		if s.sizesApart {
+			require.Equal(s, 3, sizesTogether(slices.Concat(first, second)), "looks at the units of one version")
+		}
 		require.Equal(s, first, second)
 	}},
 	{name: "killed", parallel: true, run: func(s *scene) {

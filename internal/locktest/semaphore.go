@@ -51,6 +51,21 @@ var semaphoreRows = []row{
 		s.Logf("%d units of %d were held at once", most, size)
 		s.until(s.client(), 0)
 	}},
+	{"SemaphoreLeavesThePathAboveAlone", "who counts the jobs of a kind may lock all jobs, too", func(s *scene) {
+		store := s.client()
+		below := farsync.NewSemaphore(store, s.path+"/below", 2)
+		held := s.take(units(below, 1))
+		require.NoError(s, below.Resize(s.ctx(), 3))
+		above := s.take(farsync.NewMutex(s.client(), s.path).Lock)
+		list, err := farsync.NewMutex(store, s.path).Participants(s.ctx())
+		require.NoError(s, err)
+		require.Len(s, list, 1)
+		require.NoError(s, held.Release())
+		require.NoError(s, above.Release())
+		again, err := farsync.NewMutex(store, s.path).TryLock(s.ctx())
+		require.NoError(s, err, "and when it is idle")
+		require.NoError(s, again.Release())
+	}},
 	{"SemaphoreDoesNotStarveLargeRequests", "small ones must not pass a large one for ever", func(s *scene) {
 		looker := s.client()
 		sem := s.semaphore(looker, 3)
