@@ -96,14 +96,16 @@ var createCases = []conformance{
 			s.Skip("the service carries out requests in order")
 		}
 		a := s.openIdle(Inject(s.Open(s.T), failOnce(Create, Late(2))))
-		e := a.entry(s.queue, driver.Exclusive)
+		e := a.entry(s.queue, driver.Write)
 		_, err := a.Create(s.ctx(), e, 0)
 		require.Equal(s, driver.Unknown, a.service.Outcome(err))
 		v, err := a.Create(s.ctx(), e, 1)
 		require.NoError(s, err)
+		made := a.find(v.Self)
 		for range 3 {
 			require.Equal(s, []string{v.Self.ID}, ids(a.in(s.queue)))
 		}
+		require.Equal(s, made, a.find(v.Self), "nor change the one that is there")
 		a.remove(v.Self)
 	}},
 	{"RoundTrip", "what an entry asks for has to be understood by those behind it, in other processes", func(s *scene) {

@@ -65,7 +65,7 @@ var registerCases = []conformance{
 		require.NoError(s, a.finish(s.ctx()))
 		b.registerIs(s.queue, driver.Register{Value: "5 5", Version: version})
 	}},
-	{"RegisterIsNoEntry", "a semaphore must not stand in the way of a mutex on the path above", func(s *scene) {
+	{"RegisterOfAPathBelow", "a semaphore must not stand in the way of a mutex on the path above", func(s *scene) {
 		a, b := s.pair()
 		w := b.watch(driver.Entry{}, joined(s.queue))
 		for _, queue := range []string{s.queue, s.queue + "/below"} {

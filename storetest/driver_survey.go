@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,8 +14,9 @@ var surveyCases = []conformance{
 		a, b := s.surveyors()
 		want := map[string][]string{}
 		var paths []string
-		for i := range 7 {
-			queue := fmt.Sprintf("%s/%d", s.queue, i)
+		// In the order of the paths, which is not that of the paths of their entries.
+		for i, name := range []string{"a", "a-b", "a/b", "a/n", "b", "c", "d"} {
+			queue := s.queue + "/" + name
 			paths = append(paths, queue)
 			for range i%3 + 1 {
 				c := []*client{a, b}[i%2]
@@ -48,6 +48,16 @@ var surveyCases = []conformance{
 			require.Equal(s, paths, order)
 		}
 		a.remove(other)
+	}},
+	{"SurveyCrowd", "a queue may be longer than what a service answers at once", func(s *scene) {
+		a, b := s.surveyors()
+		var want []string
+		for range 600 {
+			want = append(want, a.join(driver.Candidate).ID)
+		}
+		list, err := b.Survey(s.ctx(), s.queue, "", 1)
+		require.NoError(s, err)
+		require.Equal(s, want, ids(list))
 	}},
 	{"SurveyIsOfEntries", "a survey that shows queues without users is a list of the past", func(s *scene) {
 		a, b := s.surveyors()

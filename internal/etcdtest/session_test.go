@@ -46,27 +46,6 @@ func (s *states) await(t testing.TB, want ...farsync.State) {
 	require.Equal(t, want, s.all())
 }
 
-// TestRevokedHolderIsTold is C4: all that it held is over, and why.
-func TestRevokedHolderIsTold(t *testing.T) {
-	server, admin := begin(t)
-	var told states
-	store := newStore(t, server.Endpoint(), told.options(short.TTL))
-	var leases []*farsync.Lease
-	for _, path := range []string{"/told", "/other"} {
-		leases = append(leases, lock(t, store, path))
-	}
-	revokeLeaseOf(t, admin, keysOf(t, admin, "/told")[0])
-	for _, lease := range leases {
-		ended(t, lease)
-		require.ErrorIs(t, lease.Err(), farsync.ErrLost)
-		require.ErrorContains(t, lease.Err(), "expired or was revoked")
-		require.Empty(t, lease.Entries())
-		require.ErrorIs(t, lease.Release(), farsync.ErrLost)
-		require.ErrorIs(t, lease.Release(), farsync.ErrReleased)
-	}
-	told.await(t, farsync.Connected, farsync.Lost, farsync.Connected)
-}
-
 // TestHolderAndWaiterOutliveARestart is scenario 5 of a port of Curator, with an outage that is shorter than the TTL.
 func TestHolderAndWaiterOutliveARestart(t *testing.T) {
 	server, _ := begin(t)
