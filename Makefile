@@ -34,9 +34,9 @@ race: servers ## the tests of the library with the race detector
 	@echo "==> race"
 	@go test -race $(TESTFLAGS) $(PACKAGES)
 
-long: servers ## in full what make test plays a part of: leaders cut off from their followers
+long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000
 	@echo "==> long"
-	@go test -count=1 -v -timeout 1h -run '^(TestOutages)' ./internal/zktest -partings=200
+	@go test -count=1 -v -timeout 1h -run '^(TestOutages|TestCrowdIsServed)' ./internal/zktest -partings=200 -crowd=10000
 
 check: format tidy-check vet systems layers lint newest race ## all that CI demands besides test
 

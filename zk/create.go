@@ -24,6 +24,10 @@ func (s *session) NewID(name string, k driver.Kind, units int64) string {
 //
 // An attempt after the first looks for the node before it makes one. What it does not find will not be made any more.
 func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driver.View, error) {
+	if err := s.take(ctx, s.joins); err != nil {
+		return driver.View{}, err
+	}
+	defer func() { <-s.joins }()
 	if attempt > 0 {
 		// What an error of the search leaves open is that of the earlier attempt, not of this one.
 		found, names, err := s.search(ctx, e)

@@ -41,15 +41,14 @@ func (r *read) countable(path string) error {
 
 // ahead returns what is ahead of e, and false if e is not in the queue. An entry without an ID is about to join.
 func (s *session) ahead(e driver.Entry, names *read) ([]driver.Entry, bool) {
-	q := names.queue(e.Queue, s.path(e.Queue), e.Kind)
-	i := q.ahead
-	if e.ID != "" {
-		i = slices.IndexFunc(q.entries, func(other driver.Entry) bool { return other.ID == e.ID })
+	path := s.path(e.Queue)
+	q := names.queue(e.Queue, path, e.Kind)
+	if e.ID == "" {
+		return q.entries[:q.ahead:q.ahead], true
 	}
-	if i < 0 {
-		return nil, false
-	}
-	return q.entries[:i:i], true
+	s.remember(path, q)
+	i, there := q.place[e.ID]
+	return q.entries[:i:i], there
 }
 
 // Ahead reads the queue. The server that answers may be behind the leader, but not behind what it told this session
@@ -58,24 +57,23 @@ func (s *session) ahead(e driver.Entry, names *read) ([]driver.Entry, bool) {
 //
 // Before it shows an entry that may be granted, a quorum has proved the session. The Syncs of a session that waits may have
 // been answered by a leader that is cut off.
-func (s *session) Ahead(ctx context.Context, e driver.Entry, _ bool) (driver.View, error) {
-	names, register, err := s.look(ctx, e)
-	switch {
-	case errors.Is(err, client.ErrNoNode) && e.ID == "":
-		return driver.View{Self: e, All: true}, nil
-	case errors.Is(err, client.ErrNoNode):
-		return driver.View{}, driver.ErrGone
-	case err != nil:
-		return driver.View{}, err
-	}
-	v := driver.View{Self: e, Register: register}
-	if v.Entries, v.All = s.ahead(e, names); !v.All {
-		return driver.View{}, driver.ErrGone
-	}
-	if e.ID != "" && s.wire.unproved() && !slices.ContainsFunc(v.Entries, exclusive) {
-		if err = s.propose(ctx, e); errors.Is(err, client.ErrNoNode) {
-			err = driver.ErrGone
+func (s *session) Ahead(ctx context.Context, e driver.Entry, _ bool) (v driver.View, err error) {
+	v = driver.View{Self: e, All: true}
+	if s.first(e) {
+		_, err = s.node(ctx, e.ID)
+	} else {
+		var names *read
+		if names, v.Register, err = s.look(ctx, e); err == nil {
+			v.Entries, v.All = s.ahead(e, names)
+		} else if errors.Is(err, client.ErrNoNode) && e.ID == "" {
+			err = nil
 		}
+	}
+	if err == nil && v.All && e.ID != "" && s.wire.unproved() && !slices.ContainsFunc(v.Entries, exclusive) {
+		err = s.propose(ctx, e)
+	}
+	if errors.Is(err, client.ErrNoNode) || !v.All {
+		err = driver.ErrGone
 	}
 	return v, err
 }

@@ -29,20 +29,10 @@ type read struct {
 	names []string            // of its children
 	fired <-chan client.Event // of a watch that the request has set: it gets an event and is closed
 
+	next *read // for callers that asked after this one was sent, or nil; the session's mu guards it
+
 	mu     sync.Mutex
-	queues []queue // the names as entries, for each kind of entry that has looked
-}
-
-// A queue is what the children of a node are to one kind of entry. It is shared, and must not be changed.
-type queue struct {
-	kind    driver.Kind
-	entries []driver.Entry // in their order
-	ahead   int            // so many of them are ahead of an entry that joins now
-}
-
-// reads are those of one spot, while one is on its way.
-type reads struct {
-	next *read // for callers that asked after that one was sent, or nil
+	queues []*queue // the names as entries, for each kind of entry that has looked
 }
 
 func newRead() *read { return &read{done: make(chan struct{})} }
@@ -67,7 +57,7 @@ func (s *session) begin(at spot) *read {
 		r.err = errEnded
 		close(r.done)
 	case under == nil:
-		s.reads[at] = &reads{}
+		s.reads[at] = r
 		s.calls.Go(func() { s.serve(at, r) })
 	case under.next == nil:
 		under.next = r
@@ -91,8 +81,9 @@ func (s *session) serve(at spot, r *read) {
 	for r != nil {
 		s.ask(at, r, false)
 		s.mu.Lock()
-		under := s.reads[at]
-		if r, under.next = under.next, nil; r == nil {
+		if r = r.next; r != nil {
+			s.reads[at] = r
+		} else {
 			delete(s.reads, at)
 		}
 		s.mu.Unlock()
@@ -126,7 +117,7 @@ func (s *session) ask(at spot, r *read, watch bool) {
 
 // queue returns the children as entries of the queue name, whose node is path, as an entry of a kind sees them. They are
 // parsed and sorted once for all callers.
-func (r *read) queue(name, path string, kind driver.Kind) queue {
+func (r *read) queue(name, path string, kind driver.Kind) *queue {
 	if kind == driver.Read {
 		kind = driver.Write // they stand in one order
 	}
@@ -138,9 +129,10 @@ func (r *read) queue(name, path string, kind driver.Kind) queue {
 		}
 	}
 	nodes := arrange(r.names, kind)
-	q := queue{kind: kind, entries: make([]driver.Entry, len(nodes))}
+	q := &queue{kind: kind, entries: make([]driver.Entry, len(nodes)), place: make(map[string]int, len(nodes)), gone: map[int]bool{}}
 	for i, n := range nodes {
 		q.entries[i] = driver.Entry{Queue: name, ID: path + "/" + n.name, Kind: n.kind, Units: n.units, Ahead: i}
+		q.place[q.entries[i].ID] = i
 		if n.order <= lastSequence { // else it is the node of another queue, most likely
 			q.ahead = i + 1
 		}

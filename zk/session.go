@@ -28,24 +28,30 @@ type session struct {
 	stopped chan struct{} // closed when the library's loop has ended
 
 	slots chan struct{}  // calls hold one each while the library works on them
+	joins chan struct{}  // creates of entries hold one each, until they have seen the queue
 	calls sync.WaitGroup // calls to the library, which may outlive their callers
 
 	mu      sync.Mutex
-	ending  bool            // no new calls
-	watches map[spot]*read  // one for all who wait for it
-	sweepAt int             // so many watches are worth a look for those that have fired
-	reads   map[spot]*reads // those under way
+	ending  bool              // no new calls
+	watches map[spot]*read    // one for all who wait for it
+	sweepAt int               // so many watches are worth a look for those that have fired
+	reads   map[spot]*read    // those under way
+	crowds  map[string]*queue // by the path of the queue
 }
 
 // maxCalls bounds the calls in the library. Its queue has 16 places; what is behind that waits in goroutines, for as long
 // as a server is silent. Renewals need no slot, so no crowd keeps them out.
 const maxCalls = 256
 
+// maxJoins bounds the entries that are being created. It is less, so that the reads that serve them have room too.
+const maxJoins = maxCalls / 2
+
 // newSession returns the session on a wire. The caller must end it.
 func newSession(s *service, w *wire, conn *client.Conn, events <-chan client.Event) *session {
 	opened := &session{
 		service: s, wire: w, conn: conn, mark: newMark(), stopped: make(chan struct{}), slots: make(chan struct{}, maxCalls),
-		watches: map[spot]*read{}, reads: map[spot]*reads{},
+		joins:   make(chan struct{}, maxJoins),
+		watches: map[spot]*read{}, reads: map[spot]*read{}, crowds: map[string]*queue{},
 	}
 	go func() { // ends with the library's loop; Drop and Close wait for it
 		for range events {
@@ -171,10 +177,13 @@ func (s *session) wait(ctx context.Context, c *call) error {
 }
 
 // slot takes one of the places for calls of which there may be many. The call must free it.
-func (s *session) slot(ctx context.Context) error {
+func (s *session) slot(ctx context.Context) error { return s.take(ctx, s.slots) }
+
+// take waits for a place among those of a kind.
+func (s *session) take(ctx context.Context, places chan<- struct{}) error {
 	if ctx.Err() == nil {
 		select {
-		case s.slots <- struct{}{}:
+		case places <- struct{}{}:
 			return nil
 		case <-ctx.Done():
 		case <-s.wire.life.Done():
@@ -198,13 +207,16 @@ func (s *session) do(ctx context.Context, f func(*client.Conn) error) error {
 
 // until waits until done is closed. It returns why it was not as soon as ctx ends or the session is over.
 func (s *session) until(ctx context.Context, done <-chan struct{}) error {
-	if ctx.Err() == nil {
-		select {
-		case <-done:
-			return nil
-		case <-ctx.Done():
-		case <-s.wire.life.Done():
-		}
+	select {
+	case <-done:
+		return nil // an answer that is there counts, although ctx may have ended since
+	default:
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	case <-s.wire.life.Done():
 	}
 	return s.unanswered(ctx)
 }

@@ -52,8 +52,12 @@ func (s *session) Watch(
 		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(w.fired)})
 	}
 	stands()
-	if first, _, _ := reflect.Select(cases); first < 2 {
+	first, event, _ := reflect.Select(cases)
+	if first < 2 {
 		return nil, s.unanswered(ctx)
+	}
+	if event.Interface().(client.Event).Type == client.EventNodeDeleted {
+		s.left(on[first-2].Entry)
 	}
 	return nil, nil //nolint:nilnil // no error, and no proof
 }
@@ -84,6 +88,7 @@ func (s *session) observe(ctx context.Context, t driver.Target, w *read) (*read,
 	case errors.Is(err, client.ErrNoNode) && (t.What == driver.Joined || t.What == driver.Registered && t.Entry.Version == 0):
 		return s.appears(ctx, at.path)
 	case errors.Is(err, client.ErrNoNode):
+		s.left(t.Entry)
 		return nil, nil
 	case err != nil:
 		return nil, err

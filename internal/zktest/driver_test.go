@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -69,6 +70,47 @@ func TestReadsOfACrowdAreShared(t *testing.T) {
 	asked := p.since()
 	require.Equal(t, crowd, asked[opCreate])
 	require.Less(t, asked[opGetChildren], crowd/2)
+}
+
+// TestCrowdIsReadOnceAndEntriesLeaveInAnyOrder: what a session knows of a long queue grants nothing that the queue itself
+// would not.
+func TestCrowdIsReadOnceAndEntriesLeaveInAnyOrder(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	conn := newConn(t, server.Endpoint())
+	p := newTap(t, server.Endpoint())
+	in := openSession(t, p.addr(), 10*time.Second)
+	const queue, last = "/driver/leavers", 99
+	var crowd []driver.Entry
+	for range last + 1 {
+		crowd = append(crowd, create(t, in, queue, driver.Candidate))
+	}
+	look := func(i int) []driver.Entry {
+		v, err := in.Ahead(within(t, soon), crowd[i], true)
+		require.NoError(t, err)
+		require.True(t, v.All)
+		require.Equal(t, crowd[i].ID, v.Self.ID)
+		return v.Entries
+	}
+	require.Len(t, look(last), last)
+	for left, i := range rand.New(rand.NewPCG(1, 2)).Perm(last) {
+		require.NotEmpty(t, look(last), "%d have left", left)
+		gone := make(chan error, 1)
+		p.since()
+		go func() { // ends with its context
+			_, err := in.Watch(within(t, soon), crowd[last], []driver.Target{{Entry: crowd[i]}}, func() {})
+			gone <- err
+		}()
+		p.await(t, opGetData, 1)
+		require.NoError(t, conn.Delete(crowd[i].ID, -1))
+		require.NoError(t, got(t, gone))
+	}
+	p.since()
+	require.Empty(t, look(last))
+	require.Equal(t, requests{opGetData: 1}, p.since(), "its own node")
+	require.NoError(t, conn.Delete(crowd[last].ID, -1))
+	_, err := in.Ahead(within(t, soon), crowd[last], true)
+	require.ErrorIs(t, err, driver.ErrGone)
 }
 
 // TestListReadsAsManyNodesAsAreAskedFor is Z26.

@@ -1,0 +1,105 @@
+package zktest
+
+import (
+	"context"
+	"flag"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	client "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/zk"
+)
+
+// crowd is how many goroutines wait for one lock at the same time.
+var crowd = flag.Int("crowd", 2000, "goroutines that wait for one lock of one Store")
+
+// TestCrowdIsServedAndCostsNoSession is Z20: each that joins reads the queue, which is long, and the renewal of the session
+// waits for its turn among the answers.
+func TestCrowdIsServedAndCostsNoSession(t *testing.T) {
+	server := sharedServer(t)
+	noLeaks(t)
+	t.Run("values of their own", func(t *testing.T) {
+		store, done := crowded(t, server.Endpoint())
+		serve(t, store, func() *farsync.Mutex { return farsync.NewMutex(store, "/crowd/own") })
+		done()
+	})
+	t.Run("one value", func(t *testing.T) {
+		store, done := crowded(t, server.Endpoint())
+		mu := farsync.NewMutex(store, "/crowd/one")
+		serve(t, store, func() *farsync.Mutex { return mu })
+		done()
+	})
+	t.Run("zk.Lock", func(t *testing.T) { stockCrowd(t, newConn(t, server.Endpoint())) })
+}
+
+// crowded returns a Store which holds another lock. When the crowd was served, done must be called.
+func crowded(t *testing.T, server string) (store *farsync.Store, done func()) {
+	var lost atomic.Int64
+	store = newStore(t, server, &zk.Options{Options: farsync.Options{OnState: func(s farsync.State) {
+		if s == farsync.Lost {
+			lost.Add(1)
+		}
+	}}})
+	other := lock(t, store, "/crowd/other")
+	return store, func() {
+		require.NoError(t, other.Err())
+		require.NoError(t, other.Release())
+		require.Zero(t, lost.Load(), "sessions")
+	}
+}
+
+// serve has all wait at the same time, and each hold once.
+func serve(t *testing.T, store *farsync.Store, mutex func() *farsync.Mutex) {
+	begun := time.Now()
+	first := make(chan time.Time, *crowd)
+	section := locktest.NewSection(t, 1)
+	ctx := t.Context()
+	var all sync.WaitGroup
+	for range *crowd {
+		all.Go(func() {
+			lease, err := mutex().Lock(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			first <- time.Now()
+			section.Visit(ctx, lease, 1)
+			if err := lease.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d served in %v, the first after %v", *crowd, time.Since(begun).Round(time.Millisecond), (<-first).Sub(begun).Round(time.Millisecond))
+}
+
+// stockCrowd does the same with the client library's lock, for as long as a minute.
+func stockCrowd(t *testing.T, conn *client.Conn) {
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var served, failed atomic.Int64
+	var all sync.WaitGroup
+	for range *crowd {
+		all.Go(func() {
+			l := client.NewLock(conn, "/crowd/stock", client.WorldACL(client.PermAll))
+			if err := l.Lock(); err != nil {
+				failed.Add(1)
+				return
+			}
+			if ctx.Err() == nil {
+				served.Add(1)
+			}
+			_ = l.Unlock()
+		})
+	}
+	context.AfterFunc(ctx, conn.Close)
+	all.Wait()
+	t.Logf("zk.Lock: %d served, %d failed, in %v", served.Load(), failed.Load(), time.Since(begun).Round(time.Millisecond))
+}
