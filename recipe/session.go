@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -167,11 +166,9 @@ func (in *session) suspected() (queues []string) {
 func (in *session) isSuspect(e driver.Entry) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if _, ok := in.suspects[e.ID]; ok {
-		return true
-	}
-	for id := range in.suspects {
-		if strings.HasPrefix(e.ID, id) {
+	// There may be as many suspects as entries, so it is not their IDs that are tried one by one.
+	for n := len(e.ID); n > 0; n-- {
+		if _, ok := in.suspects[e.ID[:n]]; ok {
 			return true
 		}
 	}
