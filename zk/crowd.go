@@ -46,7 +46,7 @@ func (s *session) left(e driver.Entry) {
 	if q == nil {
 		return
 	}
-	if i, ok := q.place[e.ID]; ok {
+	if i, ok := q.place[e.ID]; ok && q.entries[i].Kind != driver.Write {
 		q.gone[i] = true
 	}
 	for ; q.gone[q.first]; q.first++ {

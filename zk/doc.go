@@ -16,19 +16,20 @@
 //	RWMutex                 _c_<uuid>-__WRIT__<sequence>    InterProcessReadWriteLock
 //	                        _c_<uuid>-__READ__<sequence>
 //	Election                _c_<uuid>-latch-<sequence>      LeaderLatch
-//	Semaphore               _c_<uuid>-permit-<n>-<sequence> not shared: see below
+//	Semaphore               _c_<uuid>-permit-<n>-<sequence> not shared
 //
-// A Semaphore refuses a path that Curator's InterProcessSemaphoreV2 uses, for that counts those who wait as holders. Its
-// size is in the data of the queue's node, as "<declared> <current>". The data of all other nodes says who holds or
-// waits; a candidate's is its own.
+// A Semaphore's size is in the data of the queue's node, as "<declared> <current>". The data of all other nodes says who
+// holds or waits; a candidate's is its own.
 //
 // The order is Curator's: by the text behind the last lock- (__WRIT__, __READ__, latch-), and by the whole name of what
 // has none of it. So zk.Lock of the client library stands in one queue with Mutex; and so does kazoo's Lock with
 // _NODE_NAME = "-lock-" and _EXCLUDE_NAMES = ["lock-"], but not as it comes. A node that sorts ahead and is not
 // ephemeral would block everybody for ever: Lock then fails with an error that names it.
 //
-// Entries of different recipes on one path stand in one order too, by their sequences, and wait for one another. Curator's
-// recipes do not see one another there.
+// Entries of different recipes on one path stand in one order too, by their sequences, and the oldest says what the path is
+// for: all others are refused with driver.ErrKind. Curator's recipes do not see one another there. A path on which
+// Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex has a lease is refused as well, for these count in another
+// way. They do not look for farsync: where farsync was first, nothing holds them back.
 //
 // Missing nodes above are made as containers, from the bottom up, and made again when the server has collected them. The
 // sequence of a queue that was never empty for a while ends after 2^31 entries; after that, Lock fails and says so.

@@ -51,7 +51,7 @@ var verdicts = map[driver.Outcome][]error{
 	driver.Expired: {errExpired, errShortened, errSecondSession, errEnded, client.ErrSessionExpired},
 	driver.NotDone: {client.ErrNoServer},
 	driver.Refused: {
-		driver.ErrGone, driver.ErrConflict, errors.ErrUnsupported, client.ErrAPIError, client.ErrNoNode, client.ErrNoAuth, client.ErrBadVersion,
+		driver.ErrGone, driver.ErrConflict, driver.ErrKind, errors.ErrUnsupported, client.ErrAPIError, client.ErrNoNode, client.ErrNoAuth, client.ErrBadVersion,
 		client.ErrNoChildrenForEphemerals, client.ErrNodeExists, client.ErrNotEmpty, client.ErrInvalidACL,
 		client.ErrInvalidPath, client.ErrAuthFailed, client.ErrBadArguments,
 	},

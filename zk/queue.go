@@ -16,27 +16,36 @@ import (
 // look reads the queue of an entry, and its register if the entry is a permit.
 func (s *session) look(ctx context.Context, e driver.Entry) (names *read, r driver.Register, err error) {
 	path := s.path(e.Queue)
-	if e.Kind != driver.Permit {
-		names, err = s.children(ctx, path)
-		return names, r, err
+	node := (*read)(nil)
+	if e.Kind == driver.Permit {
+		node = s.begin(spot{opGetData, path})
 	}
-	node := s.begin(spot{opGetData, path})
-	if names, err = s.children(ctx, path); err == nil {
-		node, err = s.await(ctx, node)
+	if names, err = s.names(ctx, path); err == nil && node != nil {
+		if node, err = s.await(ctx, node); err == nil {
+			r = node.register()
+		}
 	}
-	if err != nil {
-		return nil, r, err
-	}
-	return names, node.register(), names.countable(path)
+	return names, r, err
 }
 
-// countable refuses a queue in which Curator counts permits.
-func (r *read) countable(path string) error {
-	if slices.Contains(r.names, "leases") || slices.Contains(r.names, "locks") {
-		return refusal(fmt.Sprintf("node %q has children of Curator's InterProcessSemaphoreV2, which counts in another way: "+
-			"use another path", path))
+// names reads the names in a queue, and refuses one that is a semaphore of Curator's. InterProcessSemaphoreV2, of which
+// InterProcessSemaphoreMutex is made, has two nodes below the path, and its permits below one of these. Either node alone
+// may be a queue of ours, and so may both.
+func (s *session) names(ctx context.Context, path string) (*read, error) {
+	names, err := s.children(ctx, path)
+	if err != nil || !names.counted {
+		return names, err
 	}
-	return nil
+	leases, err := s.children(ctx, path+"/leases")
+	switch {
+	case errors.Is(err, client.ErrNoNode):
+		return names, nil
+	case err != nil:
+		return nil, err
+	case slices.ContainsFunc(leases.names, func(name string) bool { return strings.Contains(name, "-lease-") }):
+		return nil, fmt.Errorf("%w: Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex has nodes below %q", driver.ErrKind, path)
+	}
+	return names, nil
 }
 
 // ahead returns what is ahead of e, and false if e is not in the queue. An entry without an ID is about to join.
@@ -85,7 +94,7 @@ func exclusive(e driver.Entry) bool { return e.Kind != driver.Read && e.Kind != 
 // nodes of queues further down.
 func (s *session) List(ctx context.Context, name string, limit int) (driver.View, error) {
 	path := s.path(name)
-	names, err := s.children(ctx, path)
+	names, err := s.names(ctx, path)
 	if errors.Is(err, client.ErrNoNode) {
 		return driver.View{All: true}, nil
 	}
@@ -93,10 +102,6 @@ func (s *session) List(ctx context.Context, name string, limit int) (driver.View
 		return driver.View{}, err
 	}
 	q := names.queue(name, path, driver.Exclusive)
-	permits := slices.ContainsFunc(q.entries, func(e driver.Entry) bool { return e.Kind == driver.Permit })
-	if err := names.countable(path); err != nil && permits {
-		return driver.View{}, err
-	}
 	var v driver.View
 	v.Entries, v.All, err = s.fill(ctx, q.entries, q.ahead, limit)
 	return v, err

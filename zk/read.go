@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	client "github.com/go-zookeeper/zk"
@@ -22,12 +23,13 @@ type spot struct {
 // No caller gets an answer that is older than its call, which is what a View has to be. A caller that comes while a read
 // is on its way waits for the one after it.
 type read struct {
-	done  chan struct{} // closed when the rest is known
-	err   error
-	data  []byte // of a node
-	stat  client.Stat
-	names []string            // of its children
-	fired <-chan client.Event // of a watch that the request has set: it gets an event and is closed
+	done    chan struct{} // closed when the rest is known
+	err     error
+	data    []byte // of a node
+	stat    client.Stat
+	names   []string            // of its children
+	counted bool                // among them are those of Curator's semaphores
+	fired   <-chan client.Event // of a watch that the request has set: it gets an event and is closed
 
 	next *read // for callers that asked after this one was sent, or nil; the session's mu guards it
 
@@ -112,6 +114,7 @@ func (s *session) ask(at spot, r *read, watch bool) {
 	}
 	if r.err = definite(r.err); r.err == nil {
 		r.stat = *stat
+		r.counted = slices.Contains(r.names, "leases") && slices.Contains(r.names, "locks")
 	}
 }
 

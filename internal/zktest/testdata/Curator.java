@@ -9,6 +9,9 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
@@ -21,6 +24,7 @@ public class Curator {
     private final CuratorFramework client;
     private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
     private final Map<String, InterProcessMutex> locks = new ConcurrentHashMap<>();
+    private final Map<String, AutoCloseable> permits = new ConcurrentHashMap<>();
 
     private Curator(String servers, int sessionMillis) {
         client = CuratorFrameworkFactory.newClient(servers, sessionMillis, sessionMillis / 2,
@@ -65,6 +69,19 @@ public class Curator {
             case "revoke":
                 Revoker.attemptRevoke(client, words[2]);
                 return "revoked";
+            case "semaphore":
+                InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, words[2], 2);
+                Lease lease = semaphore.acquire();
+                permits.put(words[2], () -> semaphore.returnLease(lease));
+                return "acquired";
+            case "semaphoremutex":
+                InterProcessSemaphoreMutex mutex = new InterProcessSemaphoreMutex(client, words[2]);
+                mutex.acquire();
+                permits.put(words[2], mutex::release);
+                return "acquired";
+            case "return":
+                permits.remove(words[2]).close();
+                return "returned";
             case "participants":
                 return "participants " + lock.getParticipantNodes().size();
             case "add":
