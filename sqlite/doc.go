@@ -21,10 +21,11 @@
 //
 // # How others hear of a change
 //
-// Each session has a datagram socket in the directory <file>-farsync. After a commit, the client that has made the change
-// sends its name to the sessions that wait for it. A datagram may be lost, and an operator may change the file by hand: a
-// session that waits checks once a second whether the file has changed. Where sockets cannot be made it checks every 10 ms
-// or more often. A session that does not wait does nothing but renew.
+// Each session has a datagram socket in the directory <file>-farsync. A change of an entry or a register runs triggers, which
+// write down in farsync_told the sessions that have to look. The client that commits the change sends them datagrams. A datagram
+// may be lost: a session that waits checks once a second whether the file has changed. A change that an operator makes by hand
+// runs the same triggers. Where sockets cannot be made, a session that waits checks every 10 ms. A session that does not wait
+// does nothing but renew.
 //
 // # How long a lock stays with a process that died
 //

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -9,27 +8,10 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/sqlstore"
 )
 
-var (
-	errExpired = errors.New("the session's row is gone: it ran out, or was removed")
-	errEnded   = errors.New("the session was closed or dropped")
-	errClosed  = errors.New("the service is closed")
-	errStray   = errors.New("it belongs to no session: delete its row if nothing needs it")
-	errKind    = errors.New("only a write entry can be replaced by one of another kind, a read entry")
-	errStuck   = errors.New("the file system does not answer")
-)
-
-// An outcomeError is an error of which more is known than it says itself.
-type outcomeError struct {
-	error
-	outcome driver.Outcome
-}
-
-func (e outcomeError) Unwrap() error { return e.error }
-
-// notDone is the error of an attempt that ended with ctx before it began, or was rolled back.
-func notDone(ctx context.Context) error { return outcomeError{context.Cause(ctx), driver.NotDone} }
+var errStuck = errors.New("the file system does not answer")
 
 // code returns the primary result code of SQLite, 0 if err has none.
 func code(err error) int {
@@ -59,31 +41,16 @@ var refusals = map[int]string{
 func (s *service) judge(err error, committing bool) error {
 	words, refused := refusals[code(err)]
 	switch {
-	case s.Outcome(err) != driver.Unknown:
+	case err == nil || s.Outcome(err) != driver.Unknown:
 		return err // of our own making
 	case refused && (!committing || code(err) == lib.SQLITE_FULL):
-		return outcomeError{fmt.Errorf("%s: %s: %w", s.path, words, err), driver.Refused}
+		return &sqlstore.Error{Err: fmt.Errorf("%s: %s: %w", s.path, words, err), Outcome: driver.Refused}
 	case committing && !isBusy(err):
 		return fmt.Errorf("%s: commit: %w", s.path, err)
 	default:
-		return outcomeError{fmt.Errorf("%s: %w", s.path, err), driver.NotDone}
+		return &sqlstore.Error{Err: fmt.Errorf("%s: %w", s.path, err), Outcome: driver.NotDone}
 	}
 }
 
-// Outcome tells what was rolled back from what may have been committed. Whatever is not listed is Unknown.
-func (s *service) Outcome(err error) driver.Outcome {
-	is := func(target error) bool { return errors.Is(err, target) }
-	if told, ok := errors.AsType[outcomeError](err); ok {
-		return told.outcome
-	}
-	switch {
-	case is(errClosed):
-		return driver.Closed
-	case is(errExpired), is(errEnded):
-		return driver.Expired
-	case is(driver.ErrGone), is(driver.ErrConflict), is(errStray), is(errKind):
-		return driver.Refused
-	default:
-		return driver.Unknown
-	}
-}
+// Outcome is that of sqlstore: judge has put it into the error.
+func (s *service) Outcome(err error) driver.Outcome { return sqlstore.Outcome(err) }

@@ -4,7 +4,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -138,11 +137,7 @@ func TestGuardHoldsTheLock(t *testing.T) {
 			require.NoError(t, steps[0]())
 			ended := make(chan error, 1)
 			go func() {
-				_, err := update(within(t, soon), by, func(in *tx) (bool, error) {
-					r, err := in.one("look", lease.Entries()[0].ID)
-					return true, errors.Join(err, in.bury(r.session.String))
-				})
-				ended <- err
+				ended <- by.endOwner(within(t, soon), lease.Entries()[0].ID)
 			}()
 			if first == "guard" {
 				require.NoError(t, <-ended, "nothing is written yet")

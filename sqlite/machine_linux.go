@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,4 +47,11 @@ func checkLocal(dir string) error {
 // reach returns the path by which sockets in an open directory are bound and reached. It is short, as the kernel wants it.
 func reach(dir *os.File, name string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
+}
+
+// nap is a sleep of some microseconds. A timer of Go is a millisecond late in a process that does nothing else.
+func nap(d time.Duration) {
+	left := unix.NsecToTimespec(d.Nanoseconds())
+	for unix.Nanosleep(&left, &left) == unix.EINTR {
+	}
 }

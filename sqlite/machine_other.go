@@ -19,3 +19,6 @@ func checkLocal(string) error { return nil }
 
 // reach returns the path by which sockets in a directory are bound and reached. If it is too long, none are.
 func reach(dir *os.File, name string) string { return filepath.Join(dir.Name(), name) }
+
+// nap is a sleep of some microseconds.
+func nap(d time.Duration) { <-time.After(d) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/sqlstore"
 )
 
 // soon is for what has to happen at all.
@@ -80,15 +81,15 @@ func (o operator) foreign(t *testing.T, queue string, session any) driver.Entry 
 
 // expire ends the session that has an entry with this ID, as one is ended that has not been renewed.
 func expire(t *testing.T, by driver.Session, id string) {
-	in := by.(*session)
-	_, err := update(within(t, soon), in, func(tx *tx) (bool, error) {
-		r, err := tx.one("look", id)
-		if err != nil {
-			return false, err
-		}
-		return true, tx.bury(r.session.String)
+	require.NoError(t, by.(*session).endOwner(within(t, soon), id))
+}
+
+// endOwner ends the session of an entry.
+func (s *session) endOwner(ctx context.Context, id string) error {
+	return s.Update(ctx, func(t sqlstore.Tx) error {
+		_, err := t.(*tx).raw.Exec("DELETE FROM farsync_sessions WHERE id = (SELECT session FROM farsync_entries WHERE id = ?)", id)
+		return err
 	})
-	require.NoError(t, err)
 }
 
 // newSessionIn returns a session in the file, closed by t.

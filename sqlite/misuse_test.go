@@ -13,6 +13,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/sqlstore"
 )
 
 // TestForeignWriterIsWaitedFor: another program may keep the file locked for a while.
@@ -38,7 +39,7 @@ func TestForeignWriterIsWaitedFor(t *testing.T) {
 	ctx := within(t, 200*time.Millisecond)
 	err = in.Renew(ctx, nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Equal(t, driver.NotDone, in.Outcome(err))
+	require.Equal(t, driver.NotDone, in.service.Outcome(err))
 	require.Less(t, time.Since(began), 400*time.Millisecond)
 	_, err = Open(within(t, 300*time.Millisecond), file, nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -60,7 +61,7 @@ func TestForeignWriterIsWaitedFor(t *testing.T) {
 // TestFullDiskIsRefused, by the limit that SQLite has of its own.
 func TestFullDiskIsRefused(t *testing.T) {
 	in := newSessionIn(t, newFile(t), nil)
-	_, err := in.write.db.Exec("PRAGMA max_page_count = 1")
+	_, err := in.service.db.Exec("PRAGMA max_page_count = 1")
 	require.NoError(t, err)
 	for i := range 100 {
 		e := driver.Entry{
@@ -72,11 +73,11 @@ func TestFullDiskIsRefused(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, err, "the disk is full")
-	require.Equal(t, driver.Refused, in.Outcome(err))
+	require.Equal(t, driver.Refused, in.service.Outcome(err))
 	list, err := in.Owned(t.Context(), []string{"/full/0"})
 	require.NoError(t, err, "it is usable again")
 	require.Empty(t, list)
-	_, err = in.write.db.Exec("PRAGMA max_page_count = 1000000")
+	_, err = in.service.db.Exec("PRAGMA max_page_count = 1000000")
 	require.NoError(t, err)
 	require.NoError(t, in.Renew(t.Context(), nil))
 }
@@ -87,17 +88,17 @@ func TestFrozenFileSystemKeepsNobody(t *testing.T) {
 	began, thaw := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-began; cancel() }()
-	_, err := update(ctx, in, func(*tx) (bool, error) {
+	err := in.Update(ctx, func(sqlstore.Tx) error {
 		close(began)
 		<-thaw
-		return true, nil
+		return nil
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, driver.Unknown, in.Outcome(err))
+	require.Equal(t, driver.Unknown, in.service.Outcome(err))
 	ended := time.Now()
 	_, _, err = in.Delete(within(t, 50*time.Millisecond), driver.Entry{ID: "any"}, nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Equal(t, driver.NotDone, in.Outcome(err), "it waits for its turn")
+	require.Equal(t, driver.NotDone, in.service.Outcome(err), "it waits for its turn")
 	require.Less(t, time.Since(ended), 300*time.Millisecond)
 	close(thaw)
 	require.NoError(t, in.Renew(t.Context(), nil))
@@ -169,7 +170,7 @@ func TestSync(t *testing.T) {
 	for want, options := range map[int]*Options{1: nil, 2: {Sync: true}} {
 		in := newSessionIn(t, newFile(t), options)
 		var is int
-		require.NoError(t, in.write.db.QueryRow("PRAGMA synchronous").Scan(&is))
+		require.NoError(t, in.service.db.QueryRow("PRAGMA synchronous").Scan(&is))
 		require.Equal(t, want, is)
 	}
 }

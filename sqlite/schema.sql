@@ -34,11 +34,57 @@ CREATE TABLE IF NOT EXISTS farsync_registers (
   version INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Which session is to be told of which name, once. A name is the ID of an entry, = and a queue for its register, or + and
--- a queue for its next entry.
+-- Which session asks to be told of which name, once. A name is the ID of an entry, = and a queue for its register, or + and
+-- a queue for the first entry in it.
 CREATE TABLE IF NOT EXISTS farsync_watches (
   name    TEXT NOT NULL,
   session TEXT NOT NULL,
   PRIMARY KEY (name, session)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS farsync_watches_session ON farsync_watches (session);
+
+-- What is sent to sessions once the transaction is committed: that a name has moved, or, without a name, that the session is over.
+-- The triggers below write it, so a change by hand counts like any other. What such a change leaves here goes out with the
+-- next transaction of a Store.
+CREATE TABLE IF NOT EXISTS farsync_told (
+  session TEXT NOT NULL,
+  name    TEXT NOT NULL
+);
+
+-- To insert into farsync_moves is to say that a name has moved. Those that have asked are told. So is the session of the entry next
+-- behind, which need not ask: a waiter for a mutex, whose only blocker is the entry next ahead, writes nothing in order to
+-- wait. If there was another entry in between when it looked, that one has gone since, and has told it. There are no queue
+-- and no revision where nothing is behind.
+CREATE VIEW IF NOT EXISTS farsync_moves AS SELECT '' AS name, '' AS queue, 0 AS revision;
+CREATE TRIGGER IF NOT EXISTS farsync_moves_told INSTEAD OF INSERT ON farsync_moves BEGIN
+  INSERT INTO farsync_told SELECT session, name FROM farsync_watches WHERE name = new.name;
+  DELETE FROM farsync_watches WHERE name = new.name;
+  INSERT INTO farsync_told SELECT s.id, new.name FROM farsync_sessions s WHERE s.id = (
+    SELECT session FROM farsync_entries WHERE queue = new.queue AND revision > new.revision ORDER BY revision LIMIT 1);
+END;
+
+CREATE TRIGGER IF NOT EXISTS farsync_entries_joined AFTER INSERT ON farsync_entries BEGIN
+  INSERT INTO farsync_moves VALUES ('+' || new.queue, NULL, NULL);
+END;
+CREATE TRIGGER IF NOT EXISTS farsync_entries_gone AFTER DELETE ON farsync_entries BEGIN
+  INSERT INTO farsync_moves VALUES (old.id, old.queue, old.revision);
+END;
+CREATE TRIGGER IF NOT EXISTS farsync_entries_changed AFTER UPDATE OF kind, version, value ON farsync_entries BEGIN
+  INSERT INTO farsync_moves VALUES (new.id, new.queue, new.revision);
+END;
+CREATE TRIGGER IF NOT EXISTS farsync_entries_words AFTER UPDATE OF words ON farsync_entries BEGIN
+  INSERT INTO farsync_moves VALUES (new.id, NULL, NULL);
+END;
+CREATE TRIGGER IF NOT EXISTS farsync_registers_made AFTER INSERT ON farsync_registers BEGIN
+  INSERT INTO farsync_moves VALUES ('=' || new.queue, NULL, NULL);
+END;
+CREATE TRIGGER IF NOT EXISTS farsync_registers_written AFTER UPDATE ON farsync_registers BEGIN
+  INSERT INTO farsync_moves VALUES ('=' || new.queue, NULL, NULL);
+END;
+
+-- The end of a session is that of its entries.
+CREATE TRIGGER IF NOT EXISTS farsync_sessions_over AFTER DELETE ON farsync_sessions BEGIN
+  DELETE FROM farsync_entries WHERE session = old.id;
+  DELETE FROM farsync_watches WHERE session = old.id;
+  INSERT INTO farsync_told VALUES (old.id, '');
+END;

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,49 +16,59 @@ import (
 // used again, and it is unlinked before it is closed. So a socket that is there and refuses is that of a process that has
 // died.
 
-const (
-	// maxNames is how many names a datagram has. In place of more it says everything.
-	maxNames   = 256
-	everything = "*"
-)
+// maxNames is how many names a datagram has. In place of more it has none: the empty name wakes all.
+const maxNames = 256
 
 // listen binds a session's socket. It returns nil where that cannot be: on Windows, in a directory of another user, or if
 // the path is too long for a socket's.
 func (s *service) listen(id string) *net.UnixConn {
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: reach(s.sent, id), Net: "unixgram"})
+	conn, err := net.ListenUnixgram("unixgram", s.address(id))
 	if err != nil {
 		return nil
 	}
 	return conn
 }
 
-// dial connects to the socket of a session, which does not notice.
-func (s *service) dial(id string) (*net.UnixConn, error) {
-	return net.DialUnix("unixgram", nil, &net.UnixAddr{Name: reach(s.sent, id), Net: "unixgram"})
+func (s *service) address(id string) *net.UnixAddr {
+	return &net.UnixAddr{Name: reach(s.sockets, id), Net: "unixgram"}
 }
 
-// send tells a session that names have moved.
-func (s *service) send(id string, names []string) {
-	if in, ok := s.local.Load(id); ok {
-		in.(*session).wake(names)
-		return
+// hear wakes waiters until the socket is closed. It runs in one goroutine, which Drop joins.
+func (s *session) hear() {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := s.ears.Read(buffer)
+		if err != nil {
+			return
+		}
+		s.Waiters.Wake(strings.Split(string(buffer[:n]), "\n"))
 	}
-	conn, err := s.dial(id)
-	if err != nil {
-		return // it polls, or it is dead
-	}
-	defer func() { _ = conn.Close() }()
+}
+
+// send tells a session that names have moved. With it goes the socket of one that is over.
+func (s *session) send(id string, names []string) {
 	if len(names) > maxNames {
-		names = []string{everything}
+		names = nil
 	}
-	// A full socket is that of a session that has enough to look at, or is stopped.
-	_ = conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
-	_, _ = conn.Write([]byte(strings.Join(names, "\n")))
+	switch {
+	case id == s.ID:
+		s.Waiters.Wake(names)
+	case s.ears != nil:
+		// A socket that is full is that of a session that has enough to look at, or is stopped.
+		_ = s.ears.SetWriteDeadline(time.Now().Add(time.Millisecond))
+		_, _ = s.ears.WriteToUnix([]byte(strings.Join(names, "\n")), s.service.address(id))
+	}
+	if slices.Contains(names, "") {
+		s.service.unlink(id)
+	}
 }
 
-// isDead reports whether the process of a session has died without closing it.
+// unlink removes the socket of a session that is over, or about to end without a word.
+func (s *service) unlink(id string) { _ = os.Remove(filepath.Join(s.dir, id)) }
+
+// isDead reports whether the process of a session has died without closing it. The session does not notice.
 func (s *service) isDead(id string) bool {
-	conn, err := s.dial(id)
+	conn, err := net.DialUnix("unixgram", nil, s.address(id))
 	if err == nil {
 		_ = conn.Close()
 	}
@@ -67,27 +78,4 @@ func (s *service) isDead(id string) bool {
 	// A socket that was closed in order refuses, too, but has been unlinked.
 	_, err = os.Lstat(filepath.Join(s.dir, id))
 	return err == nil
-}
-
-// remove unlinks the socket of a session that is over.
-func (s *service) remove(id string) { _ = os.Remove(filepath.Join(s.dir, id)) }
-
-// hear wakes waiters until the socket is closed. It runs in one goroutine.
-func (s *session) hear() {
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := s.ears.Read(buffer)
-		if err != nil {
-			return
-		}
-		s.wake(strings.Split(string(buffer[:n]), "\n"))
-	}
-}
-
-// hush closes the session's socket.
-func (s *session) hush() {
-	if s.ears != nil {
-		s.remove(s.id)
-		_ = s.ears.Close()
-	}
 }

@@ -76,8 +76,14 @@ var rules = []rule{
 		why:   "a backend knows no other, and those who run ZooKeeper build neither etcd nor gRPC",
 	},
 	{
+		of:    "internal/sqlstore",
+		ours:  []string{"driver"},
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "it is the part of a driver that all SQL databases share, so it knows none of them",
+	},
+	{
 		of:    "sqlite",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/sqlstore"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and those who lock on one machine build no client of a server",
 	},
@@ -147,7 +153,7 @@ var rules = []rule{
 	},
 	{
 		of:   "examples",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "etcd", "zk", "sqlite", "embedtest"},
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest"},
 		why:  "an example shows what its reader can do too",
 	},
 }

@@ -1,0 +1,49 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// The errors that all SQL databases share.
+var (
+	ErrExpired = errors.New("the session's row is gone: it ran out, or was removed")
+	ErrEnded   = errors.New("the session was closed or dropped")
+	ErrClosed  = errors.New("the service is closed")
+	ErrStray   = errors.New("it belongs to no session: delete its row if nothing needs it")
+)
+
+// An Error is an error of which more is known than it says itself.
+type Error struct {
+	Err     error
+	Outcome driver.Outcome
+}
+
+// Error returns the text of the error.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// NotDone is the error of an attempt that ended with ctx before it began, or was rolled back.
+func NotDone(ctx context.Context) error { return &Error{context.Cause(ctx), driver.NotDone} }
+
+// Outcome tells what was rolled back from what may have been committed. Whatever is not listed is Unknown.
+func Outcome(err error) driver.Outcome {
+	is := func(target error) bool { return errors.Is(err, target) }
+	if told, ok := errors.AsType[*Error](err); ok {
+		return told.Outcome
+	}
+	switch {
+	case is(ErrClosed):
+		return driver.Closed
+	case is(ErrExpired), is(ErrEnded):
+		return driver.Expired
+	case is(driver.ErrGone), is(driver.ErrConflict), is(ErrStray):
+		return driver.Refused
+	default:
+		return driver.Unknown
+	}
+}

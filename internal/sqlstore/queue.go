@@ -1,0 +1,140 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+
+	"github.com/farsync/farsync/driver"
+)
+
+const (
+	// maxProof is how many entries a proof or the View of Create shows at most.
+	maxProof = 128
+	// everything is the limit of a View that shows all.
+	everything = math.MaxInt32
+)
+
+// Create inserts the entry's row unless one with its ID is there, and reads what is ahead in the same transaction.
+func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.View, error) {
+	var since int64
+	if !e.Since.IsZero() {
+		since = e.Since.UnixMicro()
+	}
+	return transaction(ctx, s.db.Update, func(t Tx) (driver.View, error) {
+		n, err := t.Exec("create", e.ID, e.Queue, s.ID, e.Kind.String(), e.Units, e.Value, since)
+		if err != nil {
+			return driver.View{}, err
+		}
+		v, err := view(t, e, maxProof)
+		if n == 0 && errors.Is(err, driver.ErrGone) {
+			err = ErrExpired // neither the entry nor the session was there
+		}
+		return v, err
+	})
+}
+
+// Ahead reads e and what is ahead of it at one moment. A newcomer, which will not wait, must not be shown the entries of
+// sessions that are over: nothing else may have ended them.
+func (s *Session) Ahead(ctx context.Context, e driver.Entry, nearest bool) (v driver.View, err error) {
+	limit := everything
+	if nearest {
+		limit = 1
+	}
+	if e.ID == "" {
+		err = s.db.Bury(ctx, e.Queue)
+	}
+	if err != nil {
+		return v, err
+	}
+	return transaction(ctx, s.db.Read, func(t Tx) (driver.View, error) { return view(t, e, limit) })
+}
+
+// List reads the queue from its beginning.
+func (s *Session) List(ctx context.Context, queue string, limit int) (driver.View, error) {
+	if limit <= 0 {
+		limit = everything
+	}
+	if err := s.db.Bury(ctx, queue); err != nil {
+		return driver.View{}, err
+	}
+	list, err := s.read(ctx, "list", queue, limit)
+	return driver.View{Entries: list, All: len(list) < limit}, err
+}
+
+// Find reads the row of e.
+func (s *Session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error) {
+	return transaction(ctx, s.db.Read, func(t Tx) (driver.Entry, error) { return entry(t, "find", e.ID) })
+}
+
+// Owned reads the rows of the session.
+func (s *Session) Owned(ctx context.Context, queues []string) ([]driver.Entry, error) {
+	return s.read(ctx, "owned", s.ID, Array(queues))
+}
+
+// Survey reads whole queues, in the order of their paths.
+func (s *Session) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
+	return s.read(ctx, "survey", prefix, after, limit)
+}
+
+func (s *Session) read(ctx context.Context, name string, args ...any) ([]driver.Entry, error) {
+	return transaction(ctx, s.db.Read, func(t Tx) ([]driver.Entry, error) { return entries(t, name, args...) })
+}
+
+// Replace updates the row of e, which keeps its revision and its ID.
+func (s *Session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, value []byte) (driver.Entry, error) {
+	return transaction(ctx, s.db.Update, func(t Tx) (driver.Entry, error) {
+		to, err := entry(t, "replace", e.ID, e.Version, k.String(), value)
+		if !errors.Is(err, driver.ErrGone) {
+			return to, err
+		}
+		if _, err = entry(t, "find", e.ID); err == nil {
+			err = driver.ErrConflict
+		}
+		return driver.Entry{}, err
+	})
+}
+
+// Delete deletes the row of e. Its ID is no other entry's. It hands nothing over: the next entry's session looks for itself.
+func (s *Session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (driver.View, bool, error) {
+	n, err := transaction(ctx, s.db.Update, func(t Tx) (int64, error) { return t.Exec("delete", e.ID) })
+	return driver.View{}, n > 0, err
+}
+
+// Register reads the register of a queue.
+func (s *Session) Register(ctx context.Context, queue string) (driver.Register, error) {
+	return transaction(ctx, s.db.Read, func(t Tx) (driver.Register, error) { return register(t, queue) })
+}
+
+// SetRegister writes it. A register is never removed, so its versions never go back.
+func (s *Session) SetRegister(
+	ctx context.Context, queue, value string, version int64, head driver.Entry,
+) (int64, error) {
+	return transaction(ctx, s.db.Update, func(t Tx) (int64, error) {
+		return version + 1, exec(t, driver.ErrConflict, "write", queue, value, version, head.ID)
+	})
+}
+
+// Tell writes the words into the row of e.
+func (s *Session) Tell(ctx context.Context, e driver.Entry, words string) error {
+	return s.db.Update(ctx, func(t Tx) error { return exec(t, driver.ErrGone, "tell", e.ID, words) })
+}
+
+// Heard reads the words in the row of e.
+func (s *Session) Heard(ctx context.Context, e driver.Entry) (string, error) {
+	return transaction(ctx, s.db.Read, func(t Tx) (words string, err error) {
+		found := false
+		err = t.Query(func(r Row) error { found = true; return r.Scan(&words) }, "heard", e.ID)
+		if err == nil && !found {
+			err = driver.ErrGone
+		}
+		return words, err
+	})
+}
+
+// Array returns a list as the JSON that statements take.
+func Array[T any](list []T) string {
+	text, _ := json.Marshal(list) // of strings and numbers: cannot fail
+	return string(text)
+}

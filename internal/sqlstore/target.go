@@ -1,0 +1,29 @@
+package sqlstore
+
+import "github.com/farsync/farsync/driver"
+
+// A target is a driver.Target as the statements sight and watch take it.
+type target struct {
+	Name    string `json:"name"` // by which it is told of
+	What    string `json:"what"`
+	ID      string `json:"id"`
+	Queue   string `json:"queue"`
+	Kind    string `json:"kind"`
+	Version int64  `json:"version"`
+}
+
+// targetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the entry's ID.
+func targetOf(t driver.Target) target {
+	made := target{t.Entry.ID, "gone", t.Entry.ID, t.Entry.Queue, t.Entry.Kind.String(), t.Entry.Version}
+	switch t.What {
+	case driver.Changed:
+		made.What = "changed"
+	case driver.Told:
+		made.What = "told"
+	case driver.Registered:
+		made.What, made.Name = "registered", "="+t.Entry.Queue
+	case driver.Joined:
+		made.What, made.Name = "joined", "+"+t.Entry.Queue
+	}
+	return made
+}

@@ -1,0 +1,75 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Waiters are the calls of Watch that are under way in a session, by the names that they wait for. All methods may be called
+// by many goroutines at once.
+type Waiters struct {
+	mu      sync.Mutex
+	names   map[chan struct{}][]string // by what has a value once it was woken, and has not looked since
+	arrived chan struct{}              // has a value if a waiter may have come since Await has last returned
+}
+
+func newWaiters() *Waiters {
+	return &Waiters{names: map[chan struct{}][]string{}, arrived: make(chan struct{}, 1)}
+}
+
+// add adds a waiter for some names, before its first look: what comes in between is kept for it.
+func (w *Waiters) add(names []string) chan struct{} {
+	in := make(chan struct{}, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.names[in] = names
+	signal(w.arrived)
+	return in
+}
+
+func (w *Waiters) remove(in chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.names, in)
+}
+
+// Wake wakes those that wait for one of the names. The empty name, and no name, wake all.
+func (w *Waiters) Wake(names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := len(names) == 0 || slices.Contains(names, "")
+	for in, on := range w.names {
+		if all || slices.ContainsFunc(on, func(name string) bool { return slices.Contains(names, name) }) {
+			signal(in)
+		}
+	}
+}
+
+// Names returns what is waited for, in alphabetical order.
+func (w *Waiters) Names() (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, names := range w.names {
+		all = append(all, names...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Await waits until a waiter may have come, or ctx ends, and reports whether one has.
+func (w *Waiters) Await(ctx context.Context) bool {
+	select {
+	case <-w.arrived:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
