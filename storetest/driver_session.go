@@ -170,6 +170,62 @@ var sessionCases = []conformance{
 			require.NoError(s, sleep(s.ctx(), s.TTL/100))
 		}
 	}},
+	{"ExpiryOfItsOwnWaiters", "of a session that ends, an entry that is about to go must not be granted what another has left",
+		func(s *scene) {
+			a, b := s.pair()
+			var all []driver.Entry
+			for range 12 {
+				all = append(all, a.join(driver.Permit))
+			}
+			var waits []*waiting
+			for _, e := range all[1:] {
+				waits = append(waits, a.watch(e, gone(all[0])))
+			}
+			behind := b.join(driver.Permit)
+			s.Expire(s.T, a)
+			for _, w := range waits {
+				if got := soon(s, w.done, wallAnswer); got.err == nil {
+					require.Nil(s, got.proof, "it is gone with the one ahead")
+				}
+			}
+			for list := b.all(behind); len(list) > 0; list = b.all(behind) {
+				b.watch(behind, gone(list[0])).wakes()
+				require.NoError(s, sleep(s.ctx(), s.TTL/100))
+			}
+		}},
+	{"RanOutBlocksNoTry", "where only a waiter ends a session that has run out, a program that only tries finds the lock taken for ever",
+		func(s *scene) {
+			for name, look := range map[string]func(c *client, ctx context.Context) (driver.View, error){
+				"Ahead": func(c *client, ctx context.Context) (driver.View, error) {
+					return c.Ahead(ctx, driver.Entry{Queue: s.queue, Kind: driver.Exclusive, Units: 1}, true)
+				},
+				"List": func(c *client, ctx context.Context) (driver.View, error) { return c.List(ctx, s.queue, 0) },
+			} {
+				a := s.openIdle(s.Open(s.T))
+				dead := a.join(driver.Exclusive)
+				ttl, _ := a.Granted()
+				require.NoError(s, sleep(s.ctx(), ttl*3/4))
+				// From now on there are no renewals, and nothing is opened while this session lives.
+				b := s.openIdle(s.Open(s.T))
+				for ctx := s.ctx(); ; {
+					v, err := look(b, ctx)
+					if err != nil && b.service.Outcome(err) == driver.Expired {
+						b = s.openIdle(s.Open(s.T))
+						continue
+					}
+					require.NoError(s, err, name)
+					if len(v.Entries) == 0 {
+						break
+					}
+					require.Equal(s, []string{dead.ID}, ids(v.Entries), name)
+					require.NoError(s, sleep(ctx, ttl/20), "still there: %s", name)
+				}
+				c := s.open()
+				_, ahead := c.create(c.entry(s.queue, driver.Exclusive))
+				require.Empty(s, ahead, name)
+				require.NoError(s, c.finish(s.ctx()))
+			}
+		}},
 	{"CloseRemoves", "what a process held is free when it has stopped in order, not a TTL later", func(s *scene) {
 		a, b := s.pair()
 		first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)
