@@ -29,8 +29,10 @@
 //
 // # How long a lock stays with a process that died
 //
-// For about 0.1 seconds: its socket refuses, and a session that waits, or tries, ends that session. A process that is
-// stopped, or whose socket cannot be reached, keeps its locks for the TTL. So does one with the option Linger.
+// Until another session notices: its socket refuses. A session that tries knocks at once. A session that waits knocks after 0.1
+// seconds, and then less often, in the end twice a second. It ends the dead session. A process that is stopped, or whose socket
+// cannot be reached, keeps its locks for the TTL, and up to a quarter of another session's longer. So does a process with
+// the option Linger.
 //
 // # Clocks
 //

@@ -29,7 +29,7 @@ var refusals = map[int]string{
 	lib.SQLITE_FULL:     "the disk is full",
 	lib.SQLITE_READONLY: "the file, or its directory, cannot be written",
 	lib.SQLITE_PERM:     "the file may not be used",
-	lib.SQLITE_CANTOPEN: "the file cannot be opened or made",
+	lib.SQLITE_CANTOPEN: "the file, or its log beside it, cannot be opened or made",
 	lib.SQLITE_CORRUPT:  "the file is damaged",
 	lib.SQLITE_NOTADB:   "the file is no SQLite database",
 	lib.SQLITE_ERROR:    "the tables are not those of farsync",

@@ -29,6 +29,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// entriesOf returns the names in a directory.
+func entriesOf(t testing.TB, dir string) (names []string) {
+	list, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
 func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "locks.db") }
 
 func within(t testing.TB, d time.Duration) context.Context {

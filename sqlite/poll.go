@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	// probeEvery is how often a session that waits knocks at the sockets of those that it waits for.
-	probeEvery = 100 * time.Millisecond
-	// checkEvery is how often it looks whether the file has changed without a word, and whether one of those has run out.
+	// A session that waits knocks at the sockets of those that it waits for after times that grow from probeFirst to probeMost: to
+	// be woken ten times a second costs a process more than a thousandth of a processor.
+	probeFirst = 100 * time.Millisecond
+	probeMost  = 500 * time.Millisecond
+	// checkEvery is how often it looks whether the file has changed without a word.
 	checkEvery = time.Second
 	// deafEvery is how often it looks without a socket, which nothing can be sent to.
 	deafEvery = 10 * time.Millisecond
@@ -20,33 +22,37 @@ const (
 
 // poll is the one poller of a session. It does nothing while there is no Watch. It runs in one goroutine, which Drop joins.
 func (s *session) poll() {
-	probe, check := probeEvery, checkEvery
+	first, most, check := probeFirst, probeMost, checkEvery
 	if s.ears == nil {
-		probe, check = deafEvery, deafEvery
+		first, most, check = deafEvery, deafEvery, deafEvery
 	}
 	for s.Waiters.Await(s.Life) {
 		var version int64
 		var owners owners
 		var known []string
 		var checked time.Time
+		probe := first
 		for names := s.Waiters.Names(); len(names) > 0 && s.Life.Err() == nil; names = s.Waiters.Names() {
 			ctx, cancel := context.WithTimeout(s.Life, checkEvery)
-			due := time.Since(checked) >= check
-			if due {
-				checked = time.Now()
+			if !slices.Equal(names, known) {
+				probe = first
+				if found, err := s.owners(ctx, "", names); err == nil {
+					owners, known = found, names // the owner of an entry stays the same
+				}
+			}
+			if time.Since(checked) >= check {
 				// Before the waiters look, so that what comes after their look is seen the next time.
 				if is := s.version(ctx); is != version || is == 0 {
 					version = is
 					s.Waiters.Wake(nil)
 				}
-			}
-			if due || !slices.Equal(names, known) {
-				known = names
-				owners, _ = s.owners(ctx, "", names) // if not now, then the next time
+				checked = time.Now()
 			}
 			_ = s.bury(ctx, owners)
+			owners.ranOut = false // Renew sees who runs out later
 			cancel()
 			_ = pause.For(s.Life, probe)
+			probe = min(probe*5/4, most)
 		}
 	}
 }
@@ -94,8 +100,8 @@ func (s *session) Bury(ctx context.Context, queue string) error {
 	return s.bury(ctx, owners)
 }
 
-// bury ends those of some sessions that are over. Update itself ends those that have run out, unless they were renewed since.
-// One that has died was not.
+// bury ends those of some sessions that are over, and any others that have run out. The transaction asks again: they may have
+// been renewed since. One that has died was not.
 func (s *session) bury(ctx context.Context, o owners) error {
 	var dead []string
 	for _, id := range o.reachable {
@@ -107,7 +113,7 @@ func (s *session) bury(ctx context.Context, o owners) error {
 		return nil
 	}
 	return s.Update(ctx, func(t sqlstore.Tx) error {
-		_, err := t.Exec("bury", boot(), sqlstore.Array(dead))
+		_, err := t.Exec("bury", boot(), clock(), sqlstore.Array(dead))
 		return err
 	})
 }

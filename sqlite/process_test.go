@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,12 +20,13 @@ import (
 )
 
 // The test binary is also the other processes: with a role in its environment it plays that, and says on standard output
-// what happens.
+// what happens. It ends with its standard input, so that it does not outlive the test.
 const (
 	roleVariable   = "FARSYNC_SQLITE_ROLE"
 	fileVariable   = "FARSYNC_SQLITE_FILE"
 	ttlVariable    = "FARSYNC_SQLITE_TTL"
 	lingerVariable = "FARSYNC_SQLITE_LINGER"
+	syncVariable   = "FARSYNC_SQLITE_SYNC"
 )
 
 const path = "/locks/process"
@@ -42,84 +42,38 @@ func perform(role, file string) error {
 	t, _ := time.ParseDuration(os.Getenv(ttlVariable))
 	options := ttl(t)
 	options.Linger = os.Getenv(lingerVariable) != ""
-	ctx := context.Background()
+	options.Sync = os.Getenv(syncVariable) != ""
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { _, _ = io.Copy(io.Discard, os.Stdin); cancel() }()
 	store, err := Open(ctx, file, options)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = store.Close() }()
 	fmt.Println("open")
-	mu := farsync.NewMutex(store, path)
-	switch role {
-	case "hold": // until it is killed, or has lost it
+	return roles[role](ctx, farsync.NewMutex(store, path), file)
+}
+
+var roles = map[string]func(ctx context.Context, mu *farsync.Mutex, file string) error{
+	"hold": func(ctx context.Context, mu *farsync.Mutex, _ string) error { // until it is killed, or has lost it
 		lease, err := mu.Lock(ctx)
 		if err != nil {
 			return err
 		}
 		fmt.Println("locked", lease.Token())
-		<-lease.Done()
-		fmt.Println("lost")
-	case "work": // until its standard input ends
-		stop := make(chan struct{})
-		go func() { _, _ = io.Copy(io.Discard, os.Stdin); close(stop) }()
-		var last farsync.Token
-		others := 0
-		for n := 0; ; n++ {
-			select {
-			case <-stop:
-				fmt.Println("turns", n)
-				fmt.Println("others", others)
-				return nil
-			default:
-			}
-			lease, err := mu.Lock(ctx)
-			if err != nil {
-				return err
-			}
-			if lease.Token() <= last {
-				return fmt.Errorf("token %d after %d", lease.Token(), last)
-			}
-			last = lease.Token()
-			other, err := inside(file + ".inside")
-			if err != nil {
-				return err
-			}
-			if other {
-				others++
-			}
-			if err := lease.Release(); err != nil {
-				return err
-			}
+		select {
+		case <-lease.Done():
+			fmt.Println("lost")
+		case <-ctx.Done():
 		}
-	case "wait": // for a lock that another process holds
-		go func() { _, _ = mu.Lock(ctx) }() // until Close
-		<-time.After(500 * time.Millisecond)
-		var before, after syscall.Rusage
-		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
-		<-time.After(3 * time.Second)
-		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
-		used := func(r syscall.Rusage) int64 { return r.Utime.Nano() + r.Stime.Nano() }
-		fmt.Println("used", (used(after)-used(before))/1000)
-	}
-	return nil
-}
-
-// inside fails if another process is inside, and reports whether another was the last there. The kernel forgets a process
-// that was killed inside.
-func inside(file string) (other bool, err error) {
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = f.Close() }()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return false, fmt.Errorf("another holder is inside: %w", err)
-	}
-	was := make([]byte, 20)
-	n, _ := f.ReadAt(was, 0)
-	is := fmt.Sprintf("%020d", os.Getpid())
-	_, err = f.WriteAt([]byte(is), 0)
-	return string(was[:n]) != is, err
+		return nil
+	},
+	"wait": func(ctx context.Context, mu *farsync.Mutex, _ string) error { // for a lock that another process holds
+		_, _ = mu.Lock(ctx)
+		return nil
+	},
+	"idle": func(ctx context.Context, _ *farsync.Mutex, _ string) error { <-ctx.Done(); return nil },
+	"work": work,
 }
 
 // A process is one that plays a role.
@@ -162,7 +116,12 @@ func (p *process) begin() {
 		}
 		_ = p.Wait()
 	}()
-	t.Cleanup(func() { _ = p.Process.Kill(); <-done })
+	t.Cleanup(func() {
+		_ = p.Process.Kill()
+		for range p.lines { // so that what is left does not keep it
+		}
+		<-done
+	})
 }
 
 // says waits for a line that begins so, and returns the rest of it.
@@ -195,8 +154,17 @@ func (p *process) saysAny(what ...string) string {
 }
 
 func (p *process) kill() {
-	require.NoError(p.t, p.Process.Kill())
+	p.signal(syscall.SIGKILL)
 	p.ends()
+}
+
+// signal sends a signal to the process, which must not have ended.
+func (p *process) signal(s syscall.Signal) {
+	err := p.Process.Signal(s)
+	if err != nil {
+		p.ends() // it has said why
+	}
+	require.NoError(p.t, err)
 }
 
 // ends waits until the process has ended.
@@ -206,136 +174,7 @@ func (p *process) ends() {
 	}
 }
 
-// TestKilledProcessIsSucceededAtOnce: its sockets refuse, so nobody waits for its TTL.
-func TestKilledProcessIsSucceededAtOnce(t *testing.T) {
-	file := newFile(t)
-	mu := farsync.NewMutex(newStore(t, file, nil), path)
-	for range 5 {
-		holder := start(t, "hold", file, ttlVariable+"=1h")
-		holder.says("locked")
-		_, err := mu.TryLock(t.Context())
-		require.ErrorIs(t, err, farsync.ErrLocked)
-		got := make(chan *farsync.Lease)
-		go func() {
-			lease, err := mu.Lock(context.Background())
-			if err != nil {
-				t.Error(err)
-			}
-			got <- lease
-		}()
-		_, err = farsync.NewMutex(newStore(t, file, nil), path).TryLock(t.Context())
-		require.ErrorIs(t, err, farsync.ErrLocked)
-		killed := time.Now()
-		holder.kill()
-		lease := <-got
-		t.Log("taken over after", time.Since(killed))
-		require.Less(t, time.Since(killed), 10*probeEvery)
-		require.NoError(t, lease.Release())
-	}
-}
-
-// TestKilledProcessIsSeenByATry: a program that only tries has no time to wait.
-func TestKilledProcessIsSeenByATry(t *testing.T) {
-	file := newFile(t)
-	holder := start(t, "hold", file, ttlVariable+"=1h")
-	holder.says("locked")
-	mu := farsync.NewMutex(newStore(t, file, nil), path)
-	_, err := mu.TryLock(t.Context())
-	require.ErrorIs(t, err, farsync.ErrLocked)
-	holder.kill()
-	lease, err := mu.TryLock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, lease.Release())
-}
-
-// TestLingeringProcessIsWaitedFor: its children may still work.
-func TestLingeringProcessIsWaitedFor(t *testing.T) {
-	file := newFile(t)
-	mu := farsync.NewMutex(newStore(t, file, nil), path)
-	holder := start(t, "hold", file, ttlVariable+"=2s", lingerVariable+"=yes")
-	holder.says("locked")
-	killed := time.Now()
-	holder.kill()
-	lease, err := mu.Lock(within(t, soon))
-	require.NoError(t, err)
-	require.Greater(t, time.Since(killed), time.Second, "it was renewed every half second")
-	require.NoError(t, lease.Release())
-}
-
-// TestStoppedProcessIsWaitedFor: it is not dead, and finds out that it has lost when it goes on.
-func TestStoppedProcessIsWaitedFor(t *testing.T) {
-	file := newFile(t)
-	mu := farsync.NewMutex(newStore(t, file, nil), path)
-	holder := start(t, "hold", file, ttlVariable+"=2s")
-	holder.says("locked")
-	stopped := time.Now()
-	require.NoError(t, holder.Process.Signal(syscall.SIGSTOP))
-	lease, err := mu.Lock(within(t, soon))
-	require.NoError(t, err)
-	require.Greater(t, time.Since(stopped), time.Second)
-	require.Less(t, time.Since(stopped), 4*time.Second)
-	require.NoError(t, holder.Process.Signal(syscall.SIGCONT))
-	holder.says("lost")
-	require.NoError(t, lease.Err())
-	require.NoError(t, lease.Release())
-}
-
-// TestProcessesTakeTurns has processes lock and release, and kills some of them wherever they are.
-func TestProcessesTakeTurns(t *testing.T) {
-	for _, c := range []struct{ workers, kills int }{{2, 0}, {8, 0}, {2, 10}} {
-		t.Run(fmt.Sprintf("%d processes, %d killed", c.workers, c.kills), func(t *testing.T) {
-			file := newFile(t)
-			var workers []*process
-			for range c.workers {
-				workers = append(workers, start(t, "work", file))
-			}
-			for _, w := range workers {
-				w.says("open")
-			}
-			began := time.Now()
-			for i := range c.kills {
-				<-time.After(50*time.Millisecond + time.Duration(i)*time.Millisecond)
-				workers[i%2].kill()
-				workers[i%2] = start(t, "work", file)
-				workers[i%2].says("open")
-			}
-			<-time.After(2 * time.Second)
-			turns, others := 0, 0
-			for _, w := range workers {
-				require.NoError(t, w.stdin.Close())
-			}
-			for _, w := range workers {
-				n, err := strconv.Atoi(w.says("turns"))
-				require.NoError(t, err)
-				require.Positive(t, n)
-				turns += n
-				n, err = strconv.Atoi(w.says("others"))
-				require.NoError(t, err)
-				others += n
-			}
-			seconds := time.Since(began).Seconds()
-			t.Logf("%.0f turns a second, %.0f of them after another process", float64(turns)/seconds, float64(others)/seconds)
-			if c.kills > 0 {
-				return
-			}
-			for _, w := range workers {
-				w.ends()
-			}
-			left, err := os.ReadDir(file + "-farsync")
-			require.NoError(t, err)
-			require.Empty(t, left, "sockets of sessions that are over")
-		})
-	}
-}
-
-// TestWaitingIsCheap: a process that waits is woken, and does little else.
-func TestWaitingIsCheap(t *testing.T) {
-	file := newFile(t)
-	lease, err := farsync.NewMutex(newStore(t, file, nil), path).Lock(t.Context())
-	require.NoError(t, err)
-	used, err := strconv.Atoi(start(t, "wait", file).says("used"))
-	require.NoError(t, err)
-	t.Log("in 3 s", used, "µs of processor time")
-	require.Less(t, used, 90_000, "3 %")
-	require.NoError(t, lease.Release())
+// used is the processor time that the process has taken, as far as it has ended.
+func (p *process) used() time.Duration {
+	return p.ProcessState.UserTime() + p.ProcessState.SystemTime()
 }

@@ -99,18 +99,11 @@ func (s *service) prepare(ctx context.Context) error {
 	if s.statements != nil {
 		return nil
 	}
-	err := checkLocal(filepath.Dir(s.path))
-	if err == nil {
-		err = os.Mkdir(s.dir, 0o777)
-	}
-	if err == nil || os.IsExist(err) {
-		s.sockets, err = os.Open(s.dir)
-	}
-	if err != nil {
+	if err := checkLocal(filepath.Dir(s.path)); err != nil {
 		return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 	}
 	// It holds the turn already, so it begins as one that reads.
-	err = s.transact(ctx, true, func(t *tx) error {
+	err := s.transact(ctx, true, func(t *tx) error {
 		_, err := t.raw.ExecContext(t.ctx, schema)
 		return err
 	})
@@ -122,6 +115,12 @@ func (s *service) prepare(ctx context.Context) error {
 		if all[name], err = s.db.PrepareContext(ctx, text); err != nil {
 			return s.judge(fmt.Errorf("statement %s: %w", name, err), false)
 		}
+	}
+	if err = os.Mkdir(s.dir, 0o777); err == nil || os.IsExist(err) {
+		s.sockets, err = os.Open(s.dir)
+	}
+	if err != nil {
+		return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 	}
 	s.statements = all
 	return nil

@@ -35,15 +35,12 @@ func (s *session) Read(ctx context.Context, f func(sqlstore.Tx) error) error {
 	return s.service.transact(ctx, true, func(t *tx) error { return f(t) })
 }
 
-// Update runs f in a transaction that writes. With it end the sessions that have run out. Once it is committed, sessions
-// are told what has moved: one that was told before would look, find nothing new, and go on waiting.
+// Update runs f in a transaction that writes. Once it is committed, sessions are told what has moved: one that was told before
+// would look, find nothing new, and go on waiting.
 func (s *session) Update(ctx context.Context, f func(sqlstore.Tx) error) error {
 	told := map[string][]string{}
 	err := s.service.transact(ctx, false, func(t *tx) error {
 		clear(told)
-		if _, err := t.Exec("sweep", boot(), clock()); err != nil {
-			return err
-		}
 		if err := f(t); err != nil {
 			return err
 		}
@@ -63,8 +60,9 @@ func (s *session) Update(ctx context.Context, f func(sqlstore.Tx) error) error {
 	return nil
 }
 
-// Renew moves the deadline of the session's row. A session that has passed its deadline is over with the next transaction
-// that writes, of any process, its own included.
+// Renew moves the deadline of the session's row, and ends the sessions that have passed theirs, so that a file with one live
+// session has no dead ones for long. A row that has passed its deadline and is still there is as good as any: a session ends
+// when its row is deleted, which is a transaction as this is.
 //
 // The deadline counts from within the transaction, Granted from before it, so a session ends here first, however long the
 // file was locked.
@@ -72,16 +70,19 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 	return s.keep(ctx, "renew")
 }
 
-// keep runs a statement that sets the deadline of the session's row, as of now. Sessions of another boot come first.
+// keep runs a statement that sets the deadline of the session's row, as of now.
 func (s *session) keep(ctx context.Context, statement string, args ...any) error {
 	sent := time.Now()
 	err := s.Update(ctx, func(t sqlstore.Tx) error {
-		if _, err := t.Exec("adopt", boot(), clock()); err != nil {
-			return err
-		}
 		n, err := t.Exec(statement, append([]any{s.ID, boot(), clock()}, args...)...)
 		if err == nil && n == 0 {
 			err = sqlstore.ErrExpired
+		}
+		if err == nil {
+			_, err = t.Exec("adopt", boot(), clock())
+		}
+		if err == nil {
+			_, err = t.Exec("bury", boot(), clock(), "[]")
 		}
 		return err
 	})

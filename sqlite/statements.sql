@@ -10,12 +10,10 @@ UPDATE farsync_sessions SET boot = ?2, deadline = ?3 + ttl WHERE id = ?1
 -- is never ended by its socket, which may be of another kernel.
 UPDATE farsync_sessions SET boot = ?1, deadline = ?2 + ttl, linger = 1 WHERE boot <> ?1
 
--- name: sweep
-DELETE FROM farsync_sessions WHERE boot = ?1 AND deadline <= ?2
-
 -- name: bury
--- Ends sessions whose processes have died.
-DELETE FROM farsync_sessions WHERE boot = ?1 AND NOT linger AND id IN (SELECT value FROM json_each(?2))
+-- Ends the sessions that have run out, and those of ?3, whose processes have died.
+DELETE FROM farsync_sessions
+WHERE boot = ?1 AND (deadline <= ?2 OR NOT linger AND id IN (SELECT value FROM json_each(?3)))
 
 -- name: end
 DELETE FROM farsync_sessions WHERE id = ?1

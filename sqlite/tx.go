@@ -40,12 +40,14 @@ func (s *service) transact(ctx context.Context, reads bool, f func(*tx) error) e
 			defer s.give()
 		}
 		err := s.attempt(ctx, reads, f)
-		for n := 0; isBusy(err); n++ {
-			if why := rest(ctx, n); why != nil {
-				err = &sqlstore.Error{Err: fmt.Errorf("%w: %w", why, err), Outcome: driver.NotDone}
-				break
+		for n := 0; isBusy(err) && rest(ctx, n); n++ {
+			again := s.attempt(ctx, reads, f)
+			if ctx.Err() == nil || s.Outcome(again) != driver.NotDone {
+				err = again
 			}
-			err = s.attempt(ctx, reads, f)
+		}
+		if isBusy(err) {
+			err = &sqlstore.Error{Err: fmt.Errorf("%w: %w", context.Cause(ctx), err), Outcome: driver.NotDone}
 		}
 		done <- err
 	})
@@ -64,13 +66,14 @@ func (s *service) transact(ctx context.Context, reads bool, f func(*tx) error) e
 	}
 }
 
-// rest waits after the n-th attempt.
-func rest(ctx context.Context, n int) error {
-	if n >= naps {
-		return pause.For(ctx, rand.N(restMost))
+// rest waits after the n-th attempt, and reports whether ctx still lives.
+func rest(ctx context.Context, n int) bool {
+	if n < naps {
+		nap(rand.N(napMost))
+	} else {
+		_ = pause.For(ctx, rand.N(restMost))
 	}
-	nap(rand.N(napMost))
-	return context.Cause(ctx)
+	return ctx.Err() == nil
 }
 
 // attempt runs f in a transaction. ctx bounds the wait for a connection, and nothing is committed once it has ended. The
