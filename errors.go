@@ -12,7 +12,8 @@ import (
 // The errors a caller can tell apart with errors.Is. Every error of a call is an *Error that wraps one of them, or
 // ctx.Err() if the caller gave up, or what the service said.
 var (
-	// ErrLocked means that a Try found the lock taken. Nothing was left behind.
+	// ErrLocked means that a Try found the lock taken, or that the context of a call that waits stands for a lease on the
+	// same lock: it would wait for itself. Nothing was left behind.
 	ErrLocked = recipe.ErrLocked
 	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock now.
 	ErrLost = recipe.ErrLost

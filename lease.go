@@ -23,9 +23,8 @@ type Lease struct {
 	store *Store
 	path  string
 	token Token
-	rw    bool        // it is of an RWMutex
-	reads atomic.Bool // and for reading, be it since it was downgraded
-	leave func()      // called once, when it is about to be released; may be nil
+	kind  atomic.Uint32 // a driver.Kind: what it is a lease for; a writer's may become Read
+	leave func()        // called once, when it is about to be released; may be nil
 	left  sync.Once
 
 	listen sync.Once
@@ -34,16 +33,21 @@ type Lease struct {
 }
 
 // newLease makes a lease of a hold, which it releases if it cannot.
-func newLease(store *Store, path string, hold *recipe.Hold) (*Lease, error) {
+func newLease(store *Store, path string, kind driver.Kind, hold *recipe.Hold) (*Lease, error) {
 	revision, turn := hold.Token()
 	if revision > maxRevision {
 		_ = hold.Release()
 		return nil, errToken
 	}
-	return &Lease{
+	l := &Lease{
 		hold: hold, store: store, path: path, token: makeToken(revision, turn), asked: make(chan struct{}),
-	}, nil
+	}
+	l.kind.Store(uint32(kind))
+	return l, nil
 }
+
+// is reports whether it is a lease of that kind.
+func (l *Lease) is(k driver.Kind) bool { return l.kind.Load() == uint32(k) }
 
 // Token is the lease's fencing token.
 func (l *Lease) Token() Token { return l.token }
@@ -59,15 +63,17 @@ func (l *Lease) Done() <-chan struct{} { return l.hold.Life().Done() }
 // It looks at the clock, and so may know of a loss a moment before Done is closed.
 func (l *Lease) Err() error { return l.hold.Err() }
 
-// Context returns a context that is done when parent is, or the lease, with Err as its cause. Its Err looks at the
-// clock as Lease.Err does. The caller must call cancel when the work is over.
+// Context returns a context that is done when parent is, or the lease, with Err as its cause. The caller must call cancel
+// when the work is over.
+//
+// Its Err looks at the clock as Lease.Err does. A context that is derived from it ends in the same moment as its Done
+// channel is closed, by a timer, and its own Err knows no earlier: ask this one, or the lease, right before a step that
+// cannot be undone.
+//
+// The context stands for the lease: a Lock of the same lock with it would wait for itself, and fails at once.
 func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancel = bind(parent, l.hold.Life(), l)
-	if l.rw {
-		outer, _ := parent.Value(underKey{l.store, l.path}).(*under)
-		ctx = context.WithValue(ctx, underKey{l.store, l.path}, &under{l, outer})
-	}
-	return ctx, cancel
+	return stand(ctx, l), cancel
 }
 
 // Release gives the lease back. It ends at once; then Release waits for the service to confirm, for no longer than a
@@ -108,18 +114,6 @@ func (l *Lease) Asked() <-chan struct{} {
 // Leases for reading that share the entry already keep it: the guard then holds until the last of them is released, and
 // no writer holds before that.
 func (l *Lease) Entries() []driver.Entry { return l.hold.Entries() }
-
-// An underKey is the key under which a context holds the lease it was made from, for RWMutex.Lock to find.
-type underKey struct {
-	store *Store
-	path  string
-}
-
-// An under is a lease of an RWMutex whose Context made the context, and what that one's parent was under.
-type under struct {
-	lease *Lease
-	outer *under
-}
 
 // bind returns a context that ends with parent or with the lease, with the cause.
 func bind(

@@ -42,13 +42,11 @@ func (l *locker) Lock() {
 			l.lease = lease
 			return
 		}
-		if l.ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrName) {
+		if l.ctx.Err() != nil || l.onError == nil || lasts(err) {
 			<-l.local
 			panic(err)
 		}
-		if l.onError != nil {
-			l.onError(err)
-		}
+		l.onError(err)
 		again := time.NewTimer(delay)
 		select {
 		case <-again.C:
@@ -56,6 +54,16 @@ func (l *locker) Lock() {
 			again.Stop()
 		}
 	}
+}
+
+// lasts reports whether the next attempt of a Locker, with the same context on the same Store and path, must fail as well.
+func lasts(err error) bool {
+	for _, target := range []error{ErrClosed, ErrName, ErrUpgrade, ErrLocked} { // locked by a lease that its context stands for
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *locker) Unlock() {

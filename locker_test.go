@@ -63,6 +63,53 @@ func TestLockerTriesThroughErrors(t *testing.T) {
 	})
 }
 
+func TestLockerIsNotSilentAboutWhatDoesNotPass(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		panics := func(want error, l interface{ Lock() }) {
+			t.Helper()
+			defer func() {
+				err, _ := recover().(error)
+				require.ErrorIs(t, err, want)
+			}()
+			l.Lock()
+		}
+		var told []error
+		tell := func(err error) { told = append(told, err) }
+		service.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Create {
+				return storetest.Refuse(errWork)
+			}
+			return storetest.None
+		})
+		refused := farsync.NewMutex(one, "/a").Locker(t.Context(), nil)
+		panics(errWork, refused)
+		service.SetFault(nil)
+		refused.Lock() // usable afterwards
+		refused.Unlock()
+
+		lease := lock(t, farsync.NewMutex(one, "/a"))
+		ctx, cancel := lease.Context(t.Context())
+		defer cancel()
+		panics(farsync.ErrLocked, farsync.NewMutex(one, "/a").Locker(ctx, tell))
+		require.NoError(t, lease.Release())
+		reader := must(t)(farsync.NewRWMutex(one, "/a").RLock(t.Context()))
+		ctx, cancel = reader.Context(t.Context())
+		defer cancel()
+		panics(farsync.ErrUpgrade, farsync.NewRWMutex(one, "/a").Locker(ctx, tell))
+		panics(farsync.ErrName, farsync.NewMutex(one, "a").Locker(t.Context(), tell))
+		require.Empty(t, told)
+
+		// Another family may leave: that passes.
+		began := time.Now()
+		time.AfterFunc(time.Minute, func() { _ = reader.Release() })
+		l := farsync.NewMutex(one, "/a").Locker(t.Context(), tell)
+		l.Lock()
+		l.Unlock()
+		require.Less(t, time.Since(began), 2*time.Minute)
+		require.ErrorIs(t, told[0], farsync.ErrKind)
+	})
+}
+
 func TestLossUnderALockerIsNeverSilent(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
 		lose := func(l interface {

@@ -146,7 +146,11 @@ func (l *MultiLease) Err() error {
 
 // Context is as Lease.Context, for all members.
 func (l *MultiLease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
-	return bind(parent, l.life, l)
+	ctx, cancel = bind(parent, l.life, l)
+	for _, lease := range l.leases {
+		ctx = stand(ctx, lease)
+	}
+	return ctx, cancel
 }
 
 // Entries is as Lease.Entries, for all members. Those of different stores need a Guard of their own in each.

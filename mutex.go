@@ -51,27 +51,32 @@ func exclusive(path string) recipe.Request {
 //
 // On error nothing is held, and nothing stays in the queue: if the service cannot be reached, cleanup continues in the
 // background. The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the service that did not
-// answer, and not a holder that kept the mutex; ErrClosed if the Store was closed; ErrName; or what the service said when it
-// refused.
+// answer, and not a holder that kept the mutex; ErrClosed if the Store was closed; ErrName; ErrKind if other primitives use the
+// path; or what the service said when it refused. ErrLocked, at once: ctx was made by the Context of a lease on this path
+// that is still held, so that Lock would wait for itself.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "lock", m.store, m.path, m.gate.Acquire)
+	return acquire(ctx, "lock", m.store, m.path, driver.Exclusive, m.gate.Acquire)
 }
 
 // TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
 // ErrLocked, and the service was read but not written to.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "try lock", m.store, m.path, m.gate.TryAcquire)
+	return acquire(ctx, "try lock", m.store, m.path, driver.Exclusive, m.gate.TryAcquire)
 }
 
 // acquire calls get and wraps the hold in a Lease.
 func acquire(
-	ctx context.Context, op string, store *Store, path string, get func(context.Context) (*recipe.Hold, error),
+	ctx context.Context, op string, store *Store, path string, kind driver.Kind,
+	get func(context.Context) (*recipe.Hold, error),
 ) (*Lease, error) {
+	if err := oneself(ctx, store, path, kind); err != nil {
+		return nil, wrap(op, path, err)
+	}
 	hold, err := get(ctx)
 	if err != nil {
 		return nil, wrap(op, path, err)
 	}
-	lease, err := newLease(store, path, hold)
+	lease, err := newLease(store, path, kind, hold)
 	return lease, wrap(op, path, err)
 }
 
@@ -146,12 +151,14 @@ func sitOut(ctx context.Context, lease *Lease, rest *time.Timer) {
 	}
 }
 
-// Locker returns the mutex as a sync.Locker, for code that was written for one. Its Lock has no way to fail: it tries
-// again, a moment later each time, until it holds. It panics when ctx is done or the Store is closed.
+// Locker returns the mutex as a sync.Locker, for code that was written for one. Its Lock has no way to fail. If the service
+// refuses, it calls onError and tries again, a moment later each time, until it holds; if onError is nil, it panics with
+// the error. It panics in any case when ctx is done, and with an error that cannot pass: ErrClosed, ErrName, ErrUpgrade, and
+// ErrLocked, of a lease that ctx stands for.
 //
 // Unlock panics like sync.Mutex if it is not locked. If the lease was lost before Unlock, what happened under it may
 // have happened beside another holder's work: Unlock then calls onError with an error that wraps ErrLost, or panics with it
-// if onError is nil. The errors of attempts to lock go to onError too, if it is not nil.
+// if onError is nil.
 //
 // ctx governs the Locker for its whole lifetime. Different Lockers of one Mutex exclude one another, as does Lock.
 func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {

@@ -1,12 +1,11 @@
 package farsync
 
 import (
-	"bytes"
 	"context"
-	"runtime"
-	"strconv"
 	"sync"
 
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/goroutine"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -18,7 +17,8 @@ import (
 // Leases may be released in any order.
 //
 // Only through one ReentrantMutex value does an owner enter again; a second value on the path is a stranger to the
-// first. Ownership does not travel through Lease.Context: a goroutine that was started with it waits like any other.
+// first. Ownership does not travel through Lease.Context: a Lock with it, in another goroutine, would wait for the lease that
+// the context ends with, and fails like Mutex.Lock.
 type ReentrantMutex struct {
 	store *Store
 	path  string
@@ -102,7 +102,11 @@ func (m *ReentrantMutex) lease(
 func (m *ReentrantMutex) first(
 	ctx context.Context, who owner, o *ownership, acquire func(context.Context) (*recipe.Hold, error),
 ) (*Lease, error) {
-	hold, err := acquire(ctx)
+	err := oneself(ctx, m.store, m.path, driver.Exclusive)
+	var hold *recipe.Hold
+	if err == nil {
+		hold, err = acquire(ctx)
+	}
 	m.mu.Lock()
 	if err != nil {
 		delete(m.owners, who)
@@ -118,7 +122,7 @@ func (m *ReentrantMutex) first(
 }
 
 func (m *ReentrantMutex) made(who owner, o *ownership, hold *recipe.Hold) (*Lease, error) {
-	lease, err := newLease(m.store, m.path, hold)
+	lease, err := newLease(m.store, m.path, driver.Exclusive, hold)
 	if err != nil {
 		m.leave(who, o)
 		return nil, err
@@ -159,21 +163,11 @@ func ownerOf(ctx context.Context) owner {
 	if who := ctx.Value(ownerKey{}); who != nil {
 		return who
 	}
-	return goroutine()
-}
-
-// goroutine returns the number of the calling goroutine, from the first line of its stack: "goroutine 7 [running]:". The
-// runtime never uses a number twice. That line is what the runtime has printed since the first release, and is asked
-// about once per Lock, beside which its microsecond is little.
-func goroutine() uint64 {
-	var line [64]byte
-	fields := bytes.Fields(line[:runtime.Stack(line[:], false)])
-	if len(fields) > 1 {
-		if n, err := strconv.ParseUint(string(fields[1]), 10, 64); err == nil {
-			return n
-		}
+	n, ok := goroutine.Number()
+	if !ok {
+		panic("farsync: the runtime does not tell the goroutine's number; use WithOwner")
 	}
-	panic("farsync: the runtime does not tell the goroutine's number; use WithOwner")
+	return n
 }
 
 // Ask is as with Mutex.

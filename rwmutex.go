@@ -44,50 +44,23 @@ func NewRWMutex(store *Store, path string) *RWMutex {
 // Lock waits until the lock is held for writing, as Mutex.Lock does. ErrUpgrade, at once: ctx was made by the Context
 // of a lease for reading on this lock that is still held.
 func (rw *RWMutex) Lock(ctx context.Context) (*Lease, error) {
-	if err := rw.upgrade(ctx); err != nil {
-		return nil, wrap("lock", rw.path, err)
-	}
-	return rw.acquire(ctx, "lock", false, rw.writers.Acquire)
+	return acquire(ctx, "lock", rw.store, rw.path, driver.Write, rw.writers.Acquire)
 }
 
 // TryLock is Lock without waiting for others, as Mutex.TryLock is.
 func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
-	if err := rw.upgrade(ctx); err != nil {
-		return nil, wrap("try lock", rw.path, err)
-	}
-	return rw.acquire(ctx, "try lock", false, rw.writers.TryAcquire)
+	return acquire(ctx, "try lock", rw.store, rw.path, driver.Write, rw.writers.TryAcquire)
 }
 
 // RLock waits until the lock is held for reading. The errors, and the state after one, are those of Mutex.Lock.
 func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	return rw.acquire(ctx, "read lock", true, rw.readers.Acquire)
+	return acquire(ctx, "read lock", rw.store, rw.path, driver.Read, rw.readers.Acquire)
 }
 
-// TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits.
+// TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits. Where RLock would share the place of
+// another goroutine's lease, past a writer that waits, TryRLock does so too.
 func (rw *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
-	return rw.acquire(ctx, "try read lock", true, rw.readers.TryAcquire)
-}
-
-func (rw *RWMutex) acquire(
-	ctx context.Context, op string, reads bool, get func(context.Context) (*recipe.Hold, error),
-) (*Lease, error) {
-	lease, err := acquire(ctx, op, rw.store, rw.path, get)
-	if err == nil {
-		lease.rw = true
-		lease.reads.Store(reads)
-	}
-	return lease, err
-}
-
-// upgrade returns ErrUpgrade if ctx stands for a lease that reads, be it since it was downgraded.
-func (rw *RWMutex) upgrade(ctx context.Context) error {
-	over, _ := ctx.Value(underKey{rw.store, rw.path}).(*under)
-	for ; over != nil; over = over.outer {
-		if over.lease.reads.Load() && over.lease.Err() == nil {
-			return ErrUpgrade
-		}
-	}
-	return nil
+	return acquire(ctx, "try read lock", rw.store, rw.path, driver.Read, rw.readers.TryAcquire)
 }
 
 var errNotWriter = errors.New("not a lease of this lock")
@@ -99,12 +72,12 @@ var errNotWriter = errors.New("not a lease of this lock")
 // lease does, before the service has answered, readers may be in or not. Then the lease is lost. A lease that is for
 // reading already stays so.
 func (rw *RWMutex) Downgrade(ctx context.Context, lease *Lease) error {
-	if lease == nil || lease.store != rw.store || lease.path != rw.path || !lease.rw {
+	if lease == nil || lease.store != rw.store || lease.path != rw.path || !lease.is(driver.Write) && !lease.is(driver.Read) {
 		return wrap("downgrade", rw.path, errNotWriter)
 	}
 	err := lease.hold.Downgrade(ctx)
 	if err == nil {
-		lease.reads.Store(true)
+		lease.kind.Store(uint32(driver.Read))
 	}
 	return wrap("downgrade", rw.path, err)
 }

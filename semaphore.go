@@ -55,7 +55,7 @@ func (s *Semaphore) acquire(
 	if n < 1 {
 		panic(fmt.Sprintf("farsync: Semaphore: %d units", n))
 	}
-	return acquire(ctx, op, s.store, s.path, func(ctx context.Context) (*recipe.Hold, error) {
+	return acquire(ctx, op, s.store, s.path, driver.Permit, func(ctx context.Context) (*recipe.Hold, error) {
 		return get(ctx, s.store, recipe.Request{
 			Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size,
 		})

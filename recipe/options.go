@@ -25,7 +25,8 @@ type Options struct {
 	Name string
 	// Logger receives what happens to the session and to cleanup. Nothing is logged if it is nil.
 	Logger *slog.Logger
-	// OnState is called when the State of the Store changes, in order, from one goroutine. Close waits for it to return.
+	// OnState is called when the State of the Store changes, in order, from one goroutine. Close waits for it to return, and may
+	// be called by it.
 	OnState func(State)
 }
 

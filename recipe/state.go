@@ -1,6 +1,11 @@
 package recipe
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/farsync/farsync/internal/goroutine"
+)
 
 // A State is how a Store stands with its service.
 type State uint8
@@ -35,6 +40,7 @@ type announcer struct {
 	hook   func(State)
 	states chan State
 	done   sync.WaitGroup
+	number atomic.Uint64 // of the goroutine that calls the hook
 
 	mu   sync.Mutex
 	last State
@@ -46,6 +52,8 @@ func newAnnouncer(hook func(State)) *announcer {
 	a := &announcer{hook: hook, states: make(chan State, 64)}
 	if hook != nil {
 		a.done.Go(func() {
+			n, _ := goroutine.Number()
+			a.number.Store(n)
 			for state := range a.states {
 				hook(state)
 			}
@@ -76,6 +84,15 @@ func (a *announcer) state() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last
+}
+
+// within reports whether the caller is the hook.
+func (a *announcer) within() bool {
+	if a.hook == nil {
+		return false
+	}
+	n, ok := goroutine.Number()
+	return ok && n == a.number.Load()
 }
 
 // stop returns when the hook has been told everything.

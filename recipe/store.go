@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -32,7 +33,10 @@ type Store struct {
 
 	life context.Context // the Store's own: done when it is closed, with the cause
 	shut context.CancelCauseFunc
-	end  func() error // what the first Close returns
+
+	ending   atomic.Bool   // by the first Close
+	finished chan struct{} // closed when that is done, with what it returned
+	result   error
 
 	mu      sync.Mutex
 	closed  bool
@@ -52,7 +56,7 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 	if err != nil {
 		return nil, errors.Join(err, service.Close())
 	}
-	s := &Store{service: service, options: resolved, log: resolved.Logger, changed: make(chan struct{})}
+	s := &Store{service: service, options: resolved, log: resolved.Logger, changed: make(chan struct{}), finished: make(chan struct{})}
 	s.life, s.shut = context.WithCancelCause(context.Background())
 	first, err := s.first(ctx)
 	if err != nil {
@@ -60,7 +64,6 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 		return nil, errors.Join(err, service.Close())
 	}
 	s.states = newAnnouncer(resolved.OnState)
-	s.end = sync.OnceValue(s.finish)
 	s.use(first)
 	s.announce(Connected)
 	s.tasks.Go(func() { s.keep(first) })
@@ -168,6 +171,16 @@ func (s *Store) revoke(in *session) error {
 	return nil
 }
 
+// end is Close for a caller that is not the hook.
+func (s *Store) end() error {
+	if !s.ending.Swap(true) {
+		s.result = s.finish()
+		close(s.finished)
+	}
+	<-s.finished
+	return s.result
+}
+
 // finish is what Close does the first time.
 func (s *Store) finish() error {
 	s.stop(ErrClosed)
@@ -180,7 +193,16 @@ func (s *Store) finish() error {
 // takes what waited out of the queues. It returns when everything that the Store has started has ended. If the service
 // does not confirm the end of the session within a third of the TTL, the error wraps ErrUnavailable, and the session ends
 // by itself, one TTL later. A second Close returns the same.
-func (s *Store) Close() error { return s.end() }
+//
+// A Close by OnState, which Close waits for, begins all that and returns nil at once.
+func (s *Store) Close() error {
+	if s.states.within() {
+		s.stop(ErrClosed)
+		go func() { _ = s.end() }() // ends when the hook has returned; any other Close joins it
+		return nil
+	}
+	return s.end()
+}
 
 // State returns how the Store stands with its service, as OnState was told last.
 func (s *Store) State() State { return s.states.state() }

@@ -176,3 +176,27 @@ func TestSlowRenewalsKeepTheSession(t *testing.T) {
 		w.release(first)
 	})
 }
+
+// A program that is of no use without its session may close the Store where it hears of the loss.
+func TestCloseByOnState(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var s *recipe.Store
+		closed := make(chan error, 1)
+		w.onState = func(state recipe.State) {
+			if state == recipe.Lost {
+				closed <- s.Close()
+				time.Sleep(time.Second) // it is waited for
+			}
+		}
+		s = w.open()
+		hold := w.granted(w.start(s)).hold
+		w.Expire(s)
+		require.NoError(w, <-closed)
+		began := time.Now()
+		require.NoError(w, s.Close())
+		require.Equal(w, time.Second, time.Since(began), "any other Close waits for the hook")
+		require.ErrorIs(w, hold.Release(), recipe.ErrLost)
+		_, err := recipe.Acquire(w.Context(), s, exclusive)
+		require.ErrorIs(w, err, recipe.ErrClosed)
+	})
+}

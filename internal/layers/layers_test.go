@@ -51,27 +51,32 @@ var rules = []rule{
 		why:   "all that waits uses it",
 	},
 	{
+		of:    "internal/goroutine",
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "the waist uses it",
+	},
+	{
 		of:    "recipe",
-		ours:  []string{"driver", "internal/pause"},
+		ours:  []string{"driver", "internal/pause", "internal/goroutine"},
 		never: append([]string{thirdParty}, testOnly...),
 		why:   "the waist decides by pure functions and knows no backend and no primitive; all else stands on it",
 	},
 	{
 		of:    farsync,
-		ours:  []string{"recipe", "driver", "internal/pause"},
+		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
 		why: "the primitives run on any Store, so a program builds the one backend that it imports itself; " +
 			"golang.org/x/sync is what a Pool is made of",
 	},
 	{
 		of:    "etcd",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
 		never: slices.Concat(etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and costs a program etcd's client, nothing of a server or a tool",
 	},
 	{
 		of:    "zk",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and those who run ZooKeeper build neither etcd nor gRPC",
 	},
@@ -83,13 +88,13 @@ var rules = []rule{
 	},
 	{
 		of:    "sqlite",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/sqlstore"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/sqlstore"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and those who lock on one machine build no client of a server",
 	},
 	{
 		of:    "storetest",
-		ours:  []string{"recipe", "driver", "internal/pause"},
+		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
 		why:   "the root's own tests use it, so it cannot import the root; it fits any backend, so it knows none",
 	},
@@ -99,26 +104,26 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/locktest",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "storetest"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "storetest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
 		why:   "it says how the primitives behave over every Store, so it is handed one and knows none",
 	},
 	{
 		of:    "internal/electiontest",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "storetest", "internal/locktest"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "storetest", "internal/locktest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
 		why:   "it says how elections behave on every cluster, so it is handed one and knows none",
 	},
 	{
 		of:    "internal/compattest",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "etcd", "zk"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "zk"},
 		never: slices.Concat(etcdServer, commandLine, testOnly),
 		why:   "it is compiled with an earlier farsync too, as the programs of a user are, and uses no more than they do",
 	},
 	{
 		of: "internal/zktest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/pause", "zk", "storetest", "embedtest", "internal/locktest",
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "zk", "storetest", "embedtest", "internal/locktest",
 			"internal/electiontest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -126,19 +131,19 @@ var rules = []rule{
 	{
 		of: "internal/etcdtest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/pause", "etcd", "storetest", "embedtest", "internal/locktest",
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "storetest", "embedtest", "internal/locktest",
 			"internal/electiontest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
 	},
 	{
 		of:   "internal/docstest",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "etcd", "zk", "sqlite", "embedtest"},
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest"},
 		why:  "it runs what the documents print, and uses no more than their readers do",
 	},
 	{
 		of:    "adapt",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
 		why:   "it fits the interfaces of others by the standard library's types alone, so that nobody builds those others",
 	},
@@ -148,12 +153,12 @@ var rules = []rule{
 	},
 	{
 		of:   "cmd",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "etcd", "zk", "embedtest"},
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "zk", "embedtest"},
 		why:  "the tool does what any program could do with the packages that everybody can import",
 	},
 	{
 		of:   "examples",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest"},
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest"},
 		why:  "an example shows what its reader can do too",
 	},
 }
