@@ -313,6 +313,7 @@ func TestWatchThatDoesNotStandIsBegunAgain(t *testing.T) {
 		first := w.granted(w.start(a))
 		second := w.start(b)
 		time.Sleep(15 * time.Second)
+		w.settle()
 		require.Equal(w, []time.Duration{0, 1 * time.Second, 3 * time.Second, 6 * time.Second, 9 * time.Second}, begun)
 		w.release(first)
 		w.release(w.granted(second))
