@@ -148,7 +148,7 @@ func (l *MultiLease) Err() error {
 func (l *MultiLease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancel = bind(parent, l.life, l)
 	for _, lease := range l.leases {
-		ctx = stand(ctx, lease)
+		ctx = stand(ctx, lease) //nolint:fatcontext // one for each member
 	}
 	return ctx, cancel
 }

@@ -47,7 +47,7 @@ func (h *Hold) Life() context.Context { return h.life }
 func (h *Hold) Err() error {
 	if h.life.Err() == nil {
 		// Looking ends a session whose deadline has passed, and with it this hold.
-		_ = h.grant.in().err()
+		_ = h.grant.in().errNow()
 	}
 	return context.Cause(h.life)
 }

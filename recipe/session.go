@@ -16,6 +16,9 @@ import (
 // A session ends here before it ends there. Its deadline counts from when a renewal was sent, that of the service from
 // when it was processed, which is later. The session ends by itself when the deadline passes, on the monotonic clock, and
 // never comes back: a proof that arrives after the end changes nothing.
+//
+// That clock stands still while the host is suspended. So the session also looks for how long that was, and its deadline
+// comes nearer by as much.
 type session struct {
 	driver.Session
 
@@ -23,26 +26,44 @@ type session struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
+	suspended func() time.Duration // for how long the host has been, ever
+
 	mu       sync.Mutex
-	deadline time.Time // Invariant: it never moves back.
+	deadline time.Time     // Invariant: it moves back only by as much as the host was suspended.
+	slept    time.Duration // what suspended returned when its growth was last accounted for
+	woke     time.Time     // when that was noticed: requests that were sent earlier prove nothing
+	looked   time.Time     // when suspended was last called
 	timer    *time.Timer
 	held     map[*grant]bool         // grants that are held, and whether their entry is watched; nil until there was one
 	suspects map[string]driver.Entry // entries that a late attempt may create once more, by ID
 	doubt    chan struct{}           // has a value when suspects has grown; nil until it is not empty
 }
 
-// newSession returns a session that ends with the life of its Store, or when no renewal is proved in time.
-func newSession(life context.Context, opened driver.Session) *session {
+const (
+	// leastSuspend is more than the noise of reading two clocks, and less than any margin.
+	leastSuspend = 10 * time.Millisecond
+	// lookAgain is how old the last look at the clock of suspends may be for the Store's own decisions. A holder that asks
+	// gets a new one.
+	lookAgain = time.Millisecond
+	// lookUnasked is how often a session looks at least, for a suspend delays its timer.
+	lookUnasked = time.Second
+)
+
+// newSession returns a session that ends with the life of its Store, or when no renewal is proved in time. Slept is what
+// suspended returned before the session was asked for.
+func newSession(
+	life context.Context, opened driver.Session, suspended func() time.Duration, slept time.Duration,
+) *session {
 	ttl, _ := opened.Granted()
 	in := &session{
-		Session: opened, ttl: ttl, suspects: map[string]driver.Entry{},
+		Session: opened, ttl: ttl, suspects: map[string]driver.Entry{}, suspended: suspended, slept: slept,
 	}
 	in.life, in.end = context.WithCancelCause(life)
 	// Under mu, for if the deadline has passed the timer's goroutine is there before this one.
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.advance()
-	in.timer = time.AfterFunc(time.Until(in.deadline), in.expire)
+	in.timer = time.AfterFunc(in.untilLook(), in.expire)
 	return in
 }
 
@@ -51,35 +72,52 @@ func margin(ttl time.Duration) time.Duration {
 	return max(ttl/20, 100*time.Millisecond)
 }
 
+// account moves the deadline by as much as the host has been suspended since the last look. The caller holds mu.
+func (in *session) account(now time.Time) {
+	in.looked = now
+	if slept := in.suspended(); slept-in.slept >= leastSuspend {
+		in.deadline = in.deadline.Add(in.slept - slept)
+		in.slept, in.woke = slept, now
+	}
+}
+
 // advance moves the deadline to what the driver has proved by now. The caller holds mu.
 func (in *session) advance() {
+	in.account(time.Now())
 	ttl, from := in.Granted()
-	if proved := from.Add(ttl - margin(ttl)); proved.After(in.deadline) {
+	if proved := from.Add(ttl - margin(ttl)); proved.After(in.deadline) && from.After(in.woke) {
 		in.deadline = proved
 	}
 }
 
-// lives reports whether the deadline lies ahead, after a look at what the driver has proved.
-func (in *session) lives() bool {
+// lives reports whether the deadline lies ahead, after a look at what the driver has proved. The last look at the clock of
+// suspends may be as old as age.
+func (in *session) lives(age time.Duration) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if now := time.Now(); !now.Before(in.deadline) {
-		in.advance()
-		return now.Before(in.deadline)
+	now := time.Now()
+	if now.Sub(in.looked) >= age {
+		in.account(now)
 	}
-	return true
+	if !now.Before(in.deadline) {
+		in.advance()
+	}
+	return now.Before(in.deadline)
 }
+
+// untilLook returns when the timer is to run next. The caller holds mu.
+func (in *session) untilLook() time.Duration { return min(time.Until(in.deadline), lookUnasked) }
 
 // expire runs on the timer.
 func (in *session) expire() {
-	if !in.lives() {
+	if !in.lives(0) {
 		in.fail(errDeadline)
 		return
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.life.Err() == nil {
-		in.timer.Reset(time.Until(in.deadline))
+		in.timer.Reset(in.untilLook())
 	}
 }
 
@@ -93,8 +131,13 @@ func (in *session) fail(why error) {
 
 // err is nil while the session is alive. It looks at the clock, for the timer's goroutine may be late: after the process
 // was stopped, a caller may run before it.
-func (in *session) err() error {
-	if in.life.Err() == nil && !in.lives() {
+func (in *session) err() error { return in.errAt(lookAgain) }
+
+// errNow is err for a holder.
+func (in *session) errNow() error { return in.errAt(0) }
+
+func (in *session) errAt(age time.Duration) error {
+	if in.life.Err() == nil && !in.lives(age) {
 		in.fail(errDeadline)
 	}
 	return context.Cause(in.life)

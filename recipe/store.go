@@ -98,11 +98,12 @@ func (s *Store) first(ctx context.Context) (*session, error) {
 func (s *Store) open(ctx context.Context, limit time.Duration) (*session, error) {
 	attempt, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	slept := suspended()
 	opened, err := s.service.Open(attempt, s.options.TTL)
 	if err != nil {
 		return nil, err
 	}
-	return newSession(s.life, opened), nil
+	return newSession(s.life, opened, suspended, slept), nil
 }
 
 // use makes in the session of all calls to come, or leaves them without one.
