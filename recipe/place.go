@@ -89,10 +89,10 @@ func (s *Store) remove(ctx context.Context, p *place) error {
 	switch {
 	case v.fate == done && (found || v.again):
 		return nil
+	case s.life.Err() != nil: // and what was not found has gone with the session
+		return context.Cause(s.life)
 	case v.fate == done:
 		return driver.ErrGone
-	case s.life.Err() != nil:
-		return context.Cause(s.life)
 	case p.in.err() != nil:
 		return nil
 	default:
