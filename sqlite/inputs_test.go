@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
@@ -198,4 +199,29 @@ func TestMisuseByAnotherUser(t *testing.T) {
 			require.Contains(t, words, file)
 		})
 	}
+}
+
+// TestOpensThatAreGivenUp leaves no session in the file, no socket beside it, and no goroutine.
+func TestOpensThatAreGivenUp(t *testing.T) {
+	file := newFile(t)
+	require.NoError(t, newStore(t, file, nil).Close())
+	admin := newOperator(t, file)
+	require.NoError(t, admin.db.Ping())
+	before := goleak.IgnoreCurrent()
+	defer func() {
+		begun, err := time.Now(), goleak.Find(before)
+		for err != nil && time.Since(begun) < soon {
+			err = goleak.Find(before)
+		}
+		require.NoError(t, err)
+	}()
+	locktest.RunOpens(t, func(ctx context.Context) (*farsync.Store, error) {
+		return Open(ctx, file, ttl(2*time.Second))
+	}, func() (left int) {
+		require.NoError(t, newStore(t, file, nil).Close()) // it removes what has run out
+		require.NoError(t, admin.db.QueryRow("SELECT count(*) FROM farsync_sessions").Scan(&left))
+		sockets, err := os.ReadDir(file + "-farsync")
+		require.NoError(t, err)
+		return left + len(sockets)
+	})
 }
