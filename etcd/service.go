@@ -34,7 +34,6 @@ func Open(ctx context.Context, client *clientv3.Client, options *Options) (*fars
 	}
 	store, err := recipe.Open(ctx, service, options.Options)
 	if err != nil {
-		err = fmt.Errorf("%w (endpoints %s)", err, shown(client.Endpoints()))
 		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
 	}
 	warnOfOldServer(ctx, client, options.Logger)
@@ -90,7 +89,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	resp, err := s.leases.LeaseGrant(outgoing(ctx), &pb.LeaseGrantRequest{TTL: int64(seconds)})
 	if err != nil {
 		s.client.ActiveConnection().ResetConnectBackoff() // as Session.Reset
-		return nil, explain(s.allowed(rpctypes.Error(err)))
+		return nil, fmt.Errorf("%w (endpoints %s)", explain(s.allowed(rpctypes.Error(err))), shown(s.client.Endpoints()))
 	}
 	return newSession(s, clientv3.LeaseID(resp.ID), time.Duration(resp.TTL)*time.Second, sent), nil
 }
