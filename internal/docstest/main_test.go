@@ -1,0 +1,55 @@
+//go:build unix
+
+package docstest_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/embedtest"
+)
+
+// soon is when a test is taken to hang.
+const soon = 30 * time.Second
+
+func TestMain(m *testing.M) { embedtest.Main(m) }
+
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// blocks returns the fenced blocks of a language in a document whose first line is the given one, without that line.
+func blocks(t testing.TB, document, language, first string) (found []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", document))
+	require.NoError(t, err)
+	for i, part := range strings.Split("\n"+string(text), "\n```") {
+		body, ok := strings.CutPrefix(part, language+"\n")
+		if i%2 == 0 || !ok {
+			continue // outside of a block, or in another language
+		}
+		if rest, ok := strings.CutPrefix(body, first+"\n"); ok {
+			found = append(found, rest)
+		}
+	}
+	require.NotEmpty(t, found, "%s has no %s block that begins with %q", document, language, first)
+	return found
+}
+
+// run feeds the text to a command and returns what it prints.
+func run(t testing.TB, command *exec.Cmd, text string) string {
+	t.Helper()
+	command.Stdin = strings.NewReader(text)
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", command, out)
+	return strings.TrimSpace(string(out))
+}
