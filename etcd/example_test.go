@@ -1,0 +1,54 @@
+package etcd_test
+
+import (
+	"context"
+	"log"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/etcd"
+)
+
+// The client is the program's own, and stays open until after the Store is closed.
+func ExampleOpen() {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:         []string{"10.0.0.1:2379", "10.0.0.2:2379", "10.0.0.3:2379"},
+		DialKeepAliveTime: 5 * time.Second, // a connection that has died in silence is given up
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	ctx := context.Background()
+	store, err := etcd.Open(ctx, client, &etcd.Options{Options: farsync.Options{TTL: 15 * time.Second}})
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	defer store.Close()
+
+	err = farsync.NewMutex(store, "/locks/billing").Do(ctx, func(ctx context.Context, token farsync.Token) error {
+		return nil // the work
+	})
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// A transaction with a guard commits only while the lease is held, even if the process slept since it looked.
+func ExampleGuard() {
+	withdraw := func(ctx context.Context, client *clientv3.Client, lease *farsync.Lease) error {
+		resp, err := client.Txn(ctx).If(etcd.Guard(lease)...).Then(clientv3.OpPut("/balance", "100")).Commit()
+		if err != nil {
+			return err
+		}
+		if !resp.Succeeded {
+			return farsync.ErrLost
+		}
+		return nil
+	}
+	_ = withdraw
+}

@@ -1,0 +1,129 @@
+package farsync_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/storetest"
+)
+
+// Participants shows what holds a lock and what waits for it, in the order of the queue.
+func ExampleMutex_Participants() {
+	service := storetest.NewMem()
+	store := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-1"}})
+	defer store.Close()
+	mu := farsync.NewMutex(store, "/locks/billing")
+
+	ctx := context.Background()
+	lease, err := mu.Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release()
+
+	list, err := mu.Participants(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, p := range list {
+		fmt.Println(p.Holder, p.Held, p.Token == lease.Token())
+	}
+	// Output:
+	// web-1 true true
+}
+
+// Ask asks the holder to give the lock back. A holder that listens to Asked does so when it can.
+func ExampleMutex_Ask() {
+	service := storetest.NewMem()
+	here, there := service.Open(nil), service.Open(nil)
+	defer here.Close()
+	defer there.Close()
+
+	ctx := context.Background()
+	lease, err := farsync.NewMutex(here, "/locks/index").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	done := make(chan error)
+	go func() { // a long job that can stop between two steps
+		<-lease.Asked()
+		done <- lease.Release()
+	}()
+
+	mu := farsync.NewMutex(there, "/locks/index")
+	if err := mu.Ask(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("given back:", <-done)
+	next, err := mu.Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("held:", next.Err() == nil)
+	fmt.Println("released:", next.Release())
+	// Output:
+	// given back: <nil>
+	// held: true
+	// released: <nil>
+}
+
+// A leader changes what the others see of it while it leads.
+func ExampleElection_Proclaim() {
+	service := storetest.NewMem()
+	leader, other := service.Open(nil), service.Open(nil)
+	defer leader.Close()
+	defer other.Close()
+
+	ctx := context.Background()
+	election := farsync.NewElection(leader, "/leader/relay")
+	lease, err := election.Campaign(ctx, []byte("starting"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release()
+	if err := election.Proclaim(ctx, lease, []byte("ready at 10.0.0.7:8080")); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	seen, err := farsync.NewElection(other, "/leader/relay").Leader(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(string(seen.Value))
+	// Output:
+	// ready at 10.0.0.7:8080
+}
+
+// OnState hears of the session: what a health check or a page of the operator shows.
+func ExampleOptions_onState() {
+	service := storetest.NewMem()
+	states := make(chan farsync.State, 8)
+	store := service.Open(&storetest.MemOptions{Options: farsync.Options{
+		TTL:     time.Second,
+		OnState: func(s farsync.State) { states <- s },
+	}})
+
+	fmt.Println(<-states)
+	service.Partition(store, true) // the network fails
+	fmt.Println(<-states)          // a renewal is overdue; leases are still held
+	fmt.Println(<-states)          // the TTL has passed; every lease has ended with ErrLost
+	service.Partition(store, false)
+	fmt.Println(<-states) // a new session: locks can be had again
+	fmt.Println(store.Close())
+	// Output:
+	// connected
+	// suspended
+	// lost
+	// connected
+	// <nil>
+}
