@@ -28,12 +28,16 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 	if err := s.ended(); err != nil {
 		return err
 	}
-	k := s.take()
+	k, rested := s.take()
 	unbind := context.AfterFunc(ctx, k.leave)
-	err := s.open(k)
+	var err error
+	if !rested {
+		err = s.open(k)
+	}
 	sent := time.Now()
 	var resp *pb.LeaseKeepAliveResponse
 	if err == nil {
+		s.asks(k)
 		_ = k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)}) // if it fails, Recv says why
 		resp, err = k.stream.Recv()
 	}
@@ -53,7 +57,9 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 		if sent.After(s.from) {
 			s.ttl, s.from = time.Duration(resp.TTL)*time.Second, sent
 		}
-		s.probe()
+		if rested { // else it may be one of many answers that a server gives at once when it is back
+			s.probe()
+		}
 	}
 	if err == nil && usable {
 		s.atRest = k
@@ -64,42 +70,42 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 }
 
 // take returns the stream at rest, or one that is still to be opened.
-func (s *session) take() (k *keepalive) {
+func (s *session) take() (k *keepalive, rested bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k, s.atRest = s.atRest, nil; k == nil {
+	if s.atRest == nil {
 		k = &keepalive{}
 		k.life, k.leave = context.WithCancel(s.life)
+		return k, false
 	}
-	return k
+	k, s.atRest = s.atRest, nil
+	return k, true
 }
 
-// open opens k's stream if that was not done before. The client deals the members in turn to all that it sends, so a new
-// stream may come to the member that has not answered the last renewal. Then the next one comes to another, if one is
-// connected.
+// open opens k's stream. The client deals the members in turn to all that it sends, so a new stream may come to the member
+// that has not answered the last renewal. Then the next one comes to another, if one is connected.
 func (s *session) open(k *keepalive) (err error) {
-	for again := k.stream == nil; again; {
-		before := k.stream
+	for range 2 {
+		if k.stream != nil {
+			_ = k.stream.CloseSend()
+		}
 		if k.stream, err = s.leases.LeaseKeepAlive(k.life); err != nil {
 			return err
 		}
-		again = s.meets(k) && before == nil
-		if before != nil {
-			_ = before.CloseSend()
+		if to, ok := peer.FromContext(k.stream.Context()); ok {
+			k.member = to.Addr.String()
+		}
+		if !s.asks(k) {
+			break
 		}
 	}
-	s.meets(k)
 	return nil
 }
 
-// meets notes the member that k asks, and reports whether it has not answered the last renewal.
-func (s *session) meets(k *keepalive) bool {
-	if to, ok := peer.FromContext(k.stream.Context()); ok {
-		k.member = to.Addr.String()
-	}
+// asks notes the member that k asks, and reports whether it has not answered the last renewal.
+func (s *session) asks(k *keepalive) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again := k.member == s.asked
-	s.asked = k.member
+	again, s.asked = k.member == s.asked, k.member
 	return again
 }

@@ -86,7 +86,7 @@ func (s *session) commit(ctx context.Context, t txn) (resp *clientv3.TxnResponse
 		resp, err = kv.Txn(ctx).If(t.compare...).Then(t.then...).Else(t.other...).Commit()
 		return err
 	})
-	if errors.Is(err, rpctypes.ErrNoSpace) {
+	if errors.Is(err, rpctypes.ErrNoSpace) && len(t.then) > 0 {
 		// The transaction that exceeds the quota is carried out, and answered so all the same. Those after it are not. As
 		// either is over, a look tells: what was carried out has made the comparisons false.
 		look, lost := s.commit(ctx, txn{compare: t.compare, other: t.other})

@@ -256,3 +256,14 @@ func TestAWritersValueIsNeverChanged(t *testing.T) {
 	require.Equal(t, driver.Read, now.Kind)
 	require.Equal(t, "else", string(now.Value))
 }
+
+// TestRenewalOutlivesItsConnection: the only member there is is asked again, although it has not answered the last time.
+func TestRenewalOutlivesItsConnection(t *testing.T) {
+	proxy := embedtest.NewProxy(t, embedtest.Etcd(t).Endpoint())
+	in := openSession(t, newClient(t, "http://"+proxy.Addr()))
+	for range 3 {
+		require.NoError(t, in.Renew(t.Context(), nil))
+		proxy.Reset()
+		require.Eventually(t, func() bool { return in.Renew(within(t, time.Second), nil) == nil }, soon, time.Millisecond)
+	}
+}
