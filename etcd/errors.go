@@ -36,9 +36,12 @@ func leaseless(key []byte) error {
 	}
 }
 
-// The errors that tell by themselves what became of an attempt.
+// The errors that tell by themselves what became of an attempt. An error of the connection tells nothing: the request may have
+// been sent, and a member that has taken it may still propose it. Neither does ErrTimeout, nor ErrLeaderChanged: the request
+// was proposed, and may be committed by the next leader.
 var (
 	expired = []error{errEnded, errExpired, rpctypes.ErrLeaseNotFound}
+	// refused are the driver's own answers, which it gives to a comparison that is false.
 	refused = []error{driver.ErrGone, driver.ErrConflict, errors.ErrUnsupported}
 	// notDone are the answers of a server that has not proposed the request, and of one that has not carried it out because
 	// of something that passes.
@@ -48,13 +51,17 @@ var (
 		rpctypes.ErrInvalidAuthToken, // looked at before the proposal
 		rpctypes.ErrAuthOldRevision,  // looked at when it is carried out, before anything is
 	}
+	// refusals are the codes of a definite no of the server, or of a gateway or proxy before it that has not let the request
+	// pass. Of ResourceExhausted there is one case that commit looks at: the quota.
 	refusals = []codes.Code{
 		codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
 		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.ResourceExhausted,
 	}
 )
 
-// Outcome tells what a server has answered from what it may still carry out. Whatever is not listed is Unknown.
+// Outcome tells what a server has answered from what it may still carry out. Whatever is not listed is Unknown. That the
+// client was closed comes first, for then every error is of that, and that the session is over before what is known of the
+// attempt: its entry goes with it.
 func (s *service) Outcome(err error) driver.Outcome {
 	is := func(target error) bool { return errors.Is(err, target) }
 	told, known := errors.AsType[outcomeError](err)

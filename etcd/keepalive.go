@@ -29,6 +29,7 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 		return err
 	}
 	k, rested := s.take()
+	// The stream outlives the call, so it has a context of its own, which ends with that of the caller while the call lasts.
 	unbind := context.AfterFunc(ctx, k.leave)
 	var err error
 	if !rested {
@@ -43,17 +44,20 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// An answer that comes together with the end of ctx counts, and the stream is lost with ctx. Of several calls at the same
+	// time the first to be answered leaves its stream.
 	usable := unbind() && s.atRest == nil
 	switch over := s.ended(); {
 	case over != nil:
 		err = over
 	case err != nil:
 		err = fmt.Errorf("no renewal by %q: %w", k.member, cmp.Or(ctx.Err(), rpctypes.Error(err)))
-	case resp.TTL <= 0:
+	case resp.TTL <= 0: // so the server answers for a lease that it does not know
 		err = errExpired
 		s.end(err)
 	default:
 		s.asked = ""
+		// Not every answer is the latest: renewals may overtake one another on their streams.
 		if sent.After(s.from) {
 			s.ttl, s.from = time.Duration(resp.TTL)*time.Second, sent
 		}

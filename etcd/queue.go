@@ -26,7 +26,9 @@ const (
 // all there is, no further read is needed to know what is ahead.
 //
 // The comparison makes it safe to send again: whichever attempt arrives first makes the key, and the others, finding it,
-// tell that it is there.
+// tell that it is there. An attempt without it would put a writer's key a second time, and make it a reader's.
+//
+// The queue is read before the key is put, so that it is not among what is shown.
 func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (driver.View, error) {
 	t := txn{
 		compare: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.ID), "=", 0)},
@@ -53,6 +55,7 @@ func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 		v.Self.Revision, v.Self.Version = first(page.Kvs).GetCreateRevision(), first(page.Kvs).GetModRevision()
 		return v, nil
 	}
+	// A transaction that puts has a revision of its own, which is that of all it has put.
 	v.Self.Revision, v.Self.Version = resp.Header.Revision, resp.Header.Revision
 	if !page.More {
 		v.All, v.Entries = true, ahead(v.Self, page.Kvs)
@@ -95,6 +98,7 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, nearest bool) (driv
 	}
 	limit := int64(1)
 	if e.ID != "" {
+		// In descending order the own key comes first, and the nearest second.
 		options = append(options, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(e.Revision))
 		limit = 2
 	}
@@ -148,7 +152,8 @@ func refuse(queue string, kvs []*mvccpb.KeyValue) error {
 	return nil
 }
 
-// List reads the queue with its values. It refuses one with a key that has no lease.
+// List reads the queue with its values. It refuses one with a key that has no lease, as Ahead does for an entry that is about
+// to join: both show leases, and both are asked before anything waits behind such a key.
 func (s *session) List(ctx context.Context, queue string, limit int) (driver.View, error) {
 	resp, err := s.get(ctx, prefix(queue), clientv3.WithPrefix(), clientv3.WithLimit(int64(limit)),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
@@ -162,7 +167,7 @@ func (s *session) List(ctx context.Context, queue string, limit int) (driver.Vie
 	return v, refuse(queue, resp.Kvs)
 }
 
-// Find reads the key of e.
+// Find reads the key of e. An entry that was never confirmed has no revision, and its key alone tells it from others.
 func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error) {
 	resp, err := s.get(ctx, e.ID)
 	kv := first(resp.GetKvs())
@@ -228,7 +233,8 @@ func register(kvs []*mvccpb.KeyValue) driver.Register {
 	return driver.Register{Value: string(first(kvs).GetValue()), Version: first(kvs).GetModRevision()}
 }
 
-// SetRegister puts that key, without a lease: a size outlives its users.
+// SetRegister puts that key, without a lease: a size outlives its users. The mod revision of a key that is not there is 0, as
+// is the version of a register that is not.
 func (s *session) SetRegister(ctx context.Context, queue, value string, version int64, head driver.Entry) (int64, error) {
 	t := txn{
 		compare: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(sizeKey(queue)), "=", version)},

@@ -52,6 +52,10 @@ func (r *request) RequireTransportSecurity() bool { return false }
 
 // write makes one attempt at a request that may change something. A KV of the client's own kind, of package namespace for
 // example, repeats as it likes.
+//
+// A request that was not asked for its credentials was not sent, and is certainly not done: most of those that are given up
+// during an outage. That is known only once the credentials of another were asked for, since an interceptor of the
+// client's may drop the options of a call.
 func (s *session) write(ctx context.Context, do func(context.Context, clientv3.KV) error) error {
 	if err := s.ended(); err != nil {
 		return err
@@ -113,7 +117,8 @@ func created(e driver.Entry) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.ID), "=", e.Revision)
 }
 
-// get makes a linearizable read: it waits for a quorum, and sees every write that was answered before.
+// get makes a linearizable read: it waits for a quorum, and sees every write that was answered before. The client may repeat
+// it by itself, which does no harm.
 func (s *session) get(ctx context.Context, key string, options ...clientv3.OpOption) (*pb.RangeResponse, error) {
 	if err := s.ended(); err != nil {
 		return nil, err

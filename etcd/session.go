@@ -71,7 +71,8 @@ func (s *session) Reset() {
 	}
 }
 
-// Close ends everything here, and then revokes the lease, which deletes its keys.
+// Close ends everything here, and then revokes the lease, which deletes its keys. A lease that is not found was revoked before,
+// or has run out.
 func (s *session) Close(ctx context.Context) error {
 	s.Drop()
 	if err := s.client.Ctx().Err(); err != nil {
@@ -84,7 +85,8 @@ func (s *session) Close(ctx context.Context) error {
 	return err
 }
 
-// Drop ends all streams and calls of the session.
+// Drop ends all streams and calls of the session. It has no goroutines of its own: a renewal runs in its caller's, and a watch
+// in those of the client and of its caller.
 func (s *session) Drop() { s.end(errEnded) }
 
 // Owned asks which keys are attached to the lease. The leader answers, when it has carried out all that was committed, so

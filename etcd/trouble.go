@@ -18,6 +18,7 @@ func explain(err error) error {
 	if c := status.Code(err); answer || c != codes.Unavailable && c != codes.DeadlineExceeded {
 		return err
 	}
+	// Such as: connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:2379: connect: connection refused"
 	text := status.Convert(err).Message()
 	if _, quoted, ok := strings.Cut(text, "connection error: desc = "); ok {
 		if why, err := strconv.Unquote(quoted); err == nil {

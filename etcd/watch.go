@@ -16,7 +16,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// Watch watches the keys of the targets: a single one by itself, several entries with one watch on their queue.
+// Watch watches the keys of the targets: a single one by itself, several entries with one watch on their queue. It stands
+// when all of its watches do, and ends with the first of them.
 func (s *session) Watch(
 	ctx context.Context, _ driver.Entry, on []driver.Target, stands func(),
 ) (*driver.View, error) {
@@ -55,7 +56,10 @@ type watch struct {
 }
 
 // watches are those for the targets: one for all the entries of a queue, which filters out the others' joining, and one
-// for each other key.
+// for each other key. The server filters, so what is filtered costs it nothing on the wire: of puts, unless a change in
+// its place is waited for, and of deletions, where a key is to come.
+//
+// Words for an entry are a key of their own, so the end of the entry takes a second watch.
 func watches(on []driver.Target) (list []watch) {
 	queues := map[string][]driver.Target{}
 	add := func(key string, t driver.Target, filters ...clientv3.OpOption) {
@@ -175,6 +179,9 @@ func (w watch) lookAfter() time.Duration {
 }
 
 // changed reports whether a target has changed since it was read. The read is a full one: only that shows the keys' leases.
+//
+// An entry is told by its create revision, and a register by its mod revision, which is 0 while there is none. A key that is
+// not there has both 0, and so has no entry's.
 func (s *session) changed(ctx context.Context, w watch) (changed bool, err error) {
 	resp, err := s.get(ctx, w.key, w.options...) // which are a prefix, and filters of events
 	if err != nil {
