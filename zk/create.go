@@ -72,12 +72,10 @@ func (s *session) create(ctx context.Context, e driver.Entry) (driver.View, erro
 		defer s.wire.made(e.ID, m)
 		made.ID, err = c.Create(e.ID, e.Value, client.FlagEphemeralSequential, s.acl())
 		made.Revision, made.Version = m.zxid.Load(), 1
-		select {
-		case <-m.sent:
-			return err
-		default: // the library has given up before
+		if !happened(m.sent) { // the library has given up before
 			return notDone(err)
 		}
+		return err
 	})
 	names, register, looked := (*read)(nil), driver.Register{}, error(nil)
 	select {

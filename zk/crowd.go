@@ -6,7 +6,7 @@ const (
 	// A session remembers queues of crowdSize entries and more. To read a shorter one again costs little.
 	crowdSize = 64
 	// maxCrowds bounds how many it remembers.
-	maxCrowds = 16
+	maxCrowds = 4
 )
 
 // A queue is what the children of a node are to one kind of entry, as they were read once. All callers share it.
@@ -20,8 +20,8 @@ type queue struct {
 	place   map[string]int // of an entry, by its ID
 
 	// The session's mu guards these.
-	gone  map[int]bool // places behind first whose entries have gone since
-	first int          // Invariant: all entries in places before it have gone.
+	gone  map[string]bool // IDs of entries that have gone since
+	first int             // Invariant: all entries in places before it have gone.
 }
 
 // remember keeps a queue that was read. It must be one of mutexes or candidates: a writer's node may be replaced in its
@@ -42,18 +42,8 @@ func (s *session) remember(path string, q *queue) {
 func (s *session) left(e driver.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.crowds[s.path(e.Queue)]
-	if q == nil {
-		return
-	}
-	if i, ok := q.place[e.ID]; ok && q.entries[i].Kind != driver.Write {
-		q.gone[i] = true
-	}
-	for ; q.gone[q.first]; q.first++ {
-		delete(q.gone, q.first)
-	}
-	if q.first == len(q.entries) {
-		delete(s.crowds, s.path(e.Queue))
+	if q := s.crowds[s.path(e.Queue)]; q != nil && e.Kind != driver.Write {
+		q.gone[e.ID] = true
 	}
 }
 
@@ -66,5 +56,8 @@ func (s *session) first(e driver.Entry) bool {
 		return false
 	}
 	i, ok := q.place[e.ID]
+	for ok && q.first < i && q.gone[q.entries[q.first].ID] {
+		q.first++
+	}
 	return ok && i == q.first
 }

@@ -229,7 +229,7 @@ func (l *link) take(body []byte) error {
 	l.mu.Unlock()
 	switch {
 	case code == errExpiry:
-		l.wire.end(errExpired)
+		l.wire.expired()
 	case r.op == opExists && (code == 0 || code == errNoNode):
 		l.wire.anchored.Store(true)
 	case r.made != nil && code == 0:

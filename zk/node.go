@@ -12,13 +12,15 @@ import (
 
 // Curator's names. A protected node is _c_<uuid>-<name><sequence>, and the queue's order is that of the text behind
 // the last <name>.
-const (
-	nameLock   = "lock-"
-	nameWrite  = "__WRIT__"
-	nameRead   = "__READ__"
-	nameLatch  = "latch-"
-	namePermit = "permit-"
+var names = map[driver.Kind]string{
+	driver.Exclusive: "lock-",
+	driver.Write:     "__WRIT__",
+	driver.Read:      "__READ__",
+	driver.Candidate: "latch-",
+	driver.Permit:    "permit-", // ours: <n>- follows
+}
 
+const (
 	protected = "_c_"
 	uuidSize  = 36
 	seqDigits = 10
@@ -50,13 +52,17 @@ func newName(begin string, k driver.Kind, units int64) string {
 	var id [8]byte
 	rand.Read(id[:])
 	id[0] = id[0]&0x3f | 0x80
-	return begin + fmt.Sprintf("%x-%x-", id[:2], id[2:]) + kindName(k, units)
+	name := fmt.Sprintf("%s%x-%x-%s", begin, id[:2], id[2:], names[k])
+	if k == driver.Permit {
+		name += strconv.FormatInt(units, 10) + "-"
+	}
+	return name
 }
 
 // readName returns the path of the reader's node that takes the place of a writer's. The same for each attempt.
 func readName(path string) string {
-	i := strings.LastIndex(path, nameWrite)
-	return path[:i] + nameRead + path[i+len(nameWrite):]
+	i := strings.LastIndex(path, names[driver.Write])
+	return path[:i] + names[driver.Read] + path[i+len(names[driver.Write]):]
 }
 
 // confirmed reports whether an ID is one that the server has completed with a sequence.
@@ -66,23 +72,6 @@ func confirmed(id string) bool {
 
 func nameOf(path string) string   { return path[strings.LastIndexByte(path, '/')+1:] }
 func parentOf(path string) string { return path[:strings.LastIndexByte(path, '/')] }
-
-func kindName(k driver.Kind, units int64) string {
-	switch k {
-	case driver.Exclusive:
-		return nameLock
-	case driver.Write:
-		return nameWrite
-	case driver.Read:
-		return nameRead
-	case driver.Permit:
-		return namePermit + strconv.FormatInt(units, 10) + "-"
-	case driver.Candidate:
-		return nameLatch
-	default:
-		panic(fmt.Sprintf("zk: no node for an entry of kind %v", k))
-	}
-}
 
 // parseNode returns what a child's name stands for, to an entry of the family: the kind of the entry that looks, for
 // names mean what the recipe that reads them takes them for. A node of another family that has a sequence stands in its
@@ -102,30 +91,24 @@ func parseNode(name string, family driver.Kind) node {
 
 // parseAs returns what a name is to a family, and false if it is none of its names.
 func parseAs(name string, family driver.Kind) (n node, ok bool) {
-	n = node{name: name, order: name, units: 1}
+	n = node{name: name, order: name, kind: family, units: 1}
 	switch family {
 	case driver.Write, driver.Read:
 		// Curator looks for the one, and in what is left for the other.
-		if order, found := cutLast(name, nameRead); found {
-			n.order, n.kind = order, driver.Read
+		for _, k := range []driver.Kind{driver.Read, driver.Write} {
+			if order, found := cutLast(n.order, names[k]); found {
+				n.order, n.kind, ok = order, k, true
+			}
 		}
-		if order, found := cutLast(n.order, nameWrite); found {
-			n.order, n.kind = order, driver.Write
-		}
-		return n, n.kind != driver.Foreign
+		return n, ok
 	case driver.Permit:
-		rest, found := cutLast(name, namePermit)
+		rest, found := cutLast(name, names[driver.Permit])
 		digits, order, _ := strings.Cut(rest, "-")
 		units, err := strconv.ParseInt(digits, 10, 64)
-		n.order, n.kind, n.units = order, driver.Permit, units
+		n.order, n.units = order, units
 		return n, found && err == nil && units > 0 && strconv.FormatInt(units, 10) == digits && sequence(order)
-	case driver.Candidate:
-		n.kind = driver.Candidate
-		n.order, ok = cutLast(name, nameLatch)
-	default:
-		n.kind = driver.Exclusive
-		n.order, ok = cutLast(name, nameLock)
 	}
+	n.order, ok = cutLast(name, names[family])
 	return n, ok
 }
 

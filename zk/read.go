@@ -23,8 +23,7 @@ type spot struct {
 // No caller gets an answer that is older than its call, which is what a View has to be. A caller that comes while a read
 // is on its way waits for the one after it.
 type read struct {
-	done    chan struct{} // closed when the rest is known
-	err     error
+	call
 	data    []byte // of a node
 	stat    client.Stat
 	names   []string            // of its children
@@ -37,7 +36,7 @@ type read struct {
 	queues []*queue // the names as entries, for each kind of entry that has looked
 }
 
-func newRead() *read { return &read{done: make(chan struct{})} }
+func newRead() *read { return &read{call: call{done: make(chan struct{})}} }
 
 // children reads the names in a queue. The answer is not older than the call.
 func (s *session) children(ctx context.Context, path string) (*read, error) {
@@ -71,10 +70,10 @@ func (s *session) begin(at spot) *read {
 
 // await returns the read when it was answered.
 func (s *session) await(ctx context.Context, r *read) (*read, error) {
-	if err := s.until(ctx, r.done); err != nil {
+	if err := s.wait(ctx, &r.call); err != nil {
 		return nil, err
 	}
-	return r, s.verdict(r.err)
+	return r, nil
 }
 
 // serve makes one read after the other of a spot, until none has been asked for. It runs in a goroutine that Drop waits
@@ -132,7 +131,7 @@ func (r *read) queue(name, path string, kind driver.Kind) *queue {
 		}
 	}
 	nodes := arrange(r.names, kind)
-	q := &queue{kind: kind, entries: make([]driver.Entry, len(nodes)), place: make(map[string]int, len(nodes)), gone: map[int]bool{}}
+	q := &queue{kind: kind, entries: make([]driver.Entry, len(nodes)), place: make(map[string]int, len(nodes)), gone: map[string]bool{}}
 	for i, n := range nodes {
 		q.entries[i] = driver.Entry{Queue: name, ID: path + "/" + n.name, Kind: n.kind, Units: n.units, Ahead: i}
 		q.place[q.entries[i].ID] = i

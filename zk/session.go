@@ -108,17 +108,11 @@ func (s *session) Close(ctx context.Context) error {
 		}
 		unhook()
 	}
-	expired := errors.Is(context.Cause(s.wire.life), errExpired)
 	s.Drop()
-	select {
-	case <-s.wire.ended:
-		return nil
-	default:
-		if expired {
-			return nil
-		}
+	if !happened(s.wire.ended) {
 		return errors.New("the server did not confirm the end of the session, which runs out by itself")
 	}
+	return nil
 }
 
 // Drop lets go of the session without ending it at the server. The library is brought to where it looks for another
@@ -168,12 +162,19 @@ func (s *session) launch(f func(*client.Conn) error) *call {
 	return c
 }
 
-// wait returns the answer, or why there is none as soon as ctx ends or the session is over.
+// wait returns the error of the answer, or why there is none as soon as ctx ends or the session is over. What the library
+// says of a connection that is gone for good is that the session is over.
 func (s *session) wait(ctx context.Context, c *call) error {
 	if err := s.until(ctx, c.done); err != nil {
 		return err
 	}
-	return s.verdict(c.err)
+	if c.err != nil && s.wire.life.Err() != nil && outcome(c.err) != driver.Refused {
+		return context.Cause(s.wire.life)
+	}
+	if errors.Is(c.err, client.ErrNoAuth) {
+		return fmt.Errorf("an ACL forbids it to %s: %w", s.user(), c.err)
+	}
+	return c.err
 }
 
 // slot takes one of the places for calls of which there may be many. The call must free it.
@@ -207,10 +208,8 @@ func (s *session) do(ctx context.Context, f func(*client.Conn) error) error {
 
 // until waits until done is closed. It returns why it was not as soon as ctx ends or the session is over.
 func (s *session) until(ctx context.Context, done <-chan struct{}) error {
-	select {
-	case <-done:
-		return nil // an answer that is there counts, although ctx may have ended since
-	default:
+	if happened(done) { // an answer that is there counts, although ctx may have ended since
+		return nil
 	}
 	select {
 	case <-done:
@@ -232,22 +231,20 @@ func (s *session) unanswered(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// verdict returns the error of an answer. What the library says of a connection that is gone for good is that the session
-// is over.
-func (s *session) verdict(err error) error {
-	if err != nil && s.wire.life.Err() != nil && outcome(err) != driver.Refused {
-		return context.Cause(s.wire.life)
-	}
-	if errors.Is(err, client.ErrNoAuth) {
-		return fmt.Errorf("an ACL forbids it to %s: %w", s.user(), err)
-	}
-	return err
-}
-
 // user says as whom the session asks.
 func (s *session) user() string {
 	if s.digest == nil {
 		return "clients without a Digest"
 	}
 	return s.digest.String()
+}
+
+// happened reports whether a channel has something to say.
+func happened[T any](c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -13,22 +13,7 @@ import (
 )
 
 // over reports whether the watch of a read has fired, or was never set.
-func (r *read) over() bool {
-	select {
-	case <-r.done:
-	default:
-		return false
-	}
-	if r.err != nil {
-		return true
-	}
-	select {
-	case <-r.fired:
-		return true
-	default:
-		return false
-	}
-}
+func (r *read) over() bool { return happened(r.done) && (r.err != nil || happened(r.fired)) }
 
 // Watch reads the targets and watches them, in one request each: no moment lies between. It starts no goroutine that
 // waits: those that wait for one node, and there may be thousands, share one watch of the library's, and a waiter that

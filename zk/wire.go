@@ -178,7 +178,7 @@ func (w *wire) connected(id int64, timeout time.Duration, sent time.Time) error 
 	defer w.mu.Unlock()
 	switch known := w.id.Load(); {
 	case id == 0:
-		w.end(errExpired)
+		w.expired()
 		return nil // the library must read it, to stop
 	case known == 0:
 		// The leader began to count when it made the session, which was after the request was sent.
@@ -195,6 +195,12 @@ func (w *wire) connected(id int64, timeout time.Duration, sent time.Time) error 
 	}
 	w.timeout = timeout
 	return nil
+}
+
+// expired is called when the server says that the session is over.
+func (w *wire) expired() {
+	w.end(errExpired)
+	w.closed()
 }
 
 // proves reports whether the answer to an operation proves that the leader has heard of what was sent earlier. Proposals
