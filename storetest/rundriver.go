@@ -40,10 +40,7 @@ func RunDriver(t *testing.T, b Backend) {
 	if b.Case == nil {
 		b.Case = func(t *testing.T, run func(t *testing.T)) { t.Helper(); run(t) }
 	}
-	for _, c := range slices.Concat(
-		createCases, aheadCases, replaceCases, deleteCases, watchCases, proofCases, registerCases, ownedCases, tellCases,
-		surveyCases, sessionCases, contextCases,
-	) {
+	for _, c := range conformances() {
 		t.Run(c.name, func(t *testing.T) {
 			b.Case(t, func(t *testing.T) {
 				t.Cleanup(func() {
@@ -55,6 +52,13 @@ func RunDriver(t *testing.T, b Backend) {
 			})
 		})
 	}
+}
+
+func conformances() []conformance {
+	return slices.Concat(
+		createCases, aheadCases, replaceCases, deleteCases, watchCases, proofCases, registerCases, ownedCases, tellCases,
+		surveyCases, sessionCases, contextCases,
+	)
 }
 
 // A scene is what a case plays in.
@@ -286,16 +290,4 @@ func ids(list []driver.Entry) []string {
 		ids = append(ids, e.ID)
 	}
 	return ids
-}
-
-func gone(e driver.Entry) driver.Target    { return driver.Target{Entry: e, What: driver.Gone} }
-func changed(e driver.Entry) driver.Target { return driver.Target{Entry: e, What: driver.Changed} }
-func told(e driver.Entry) driver.Target    { return driver.Target{Entry: e, What: driver.Told} }
-
-func joined(queue string) driver.Target {
-	return driver.Target{Entry: driver.Entry{Queue: queue}, What: driver.Joined}
-}
-
-func written(queue string, version int64) driver.Target {
-	return driver.Target{Entry: driver.Entry{Queue: queue, Version: version}, What: driver.Registered}
 }

@@ -120,3 +120,15 @@ func (c *client) joinUntil(w *waiting) driver.Entry {
 	w.wakes()
 	return e
 }
+
+func gone(e driver.Entry) driver.Target    { return driver.Target{Entry: e, What: driver.Gone} }
+func changed(e driver.Entry) driver.Target { return driver.Target{Entry: e, What: driver.Changed} }
+func told(e driver.Entry) driver.Target    { return driver.Target{Entry: e, What: driver.Told} }
+
+func joined(queue string) driver.Target {
+	return driver.Target{Entry: driver.Entry{Queue: queue}, What: driver.Joined}
+}
+
+func written(queue string, version int64) driver.Target {
+	return driver.Target{Entry: driver.Entry{Queue: queue, Version: version}, What: driver.Registered}
+}
