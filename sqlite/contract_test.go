@@ -26,7 +26,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 			require.NoError(t, err)
 			return s
 		},
-		TTL: 2 * time.Second,
+		TTL: 3 * time.Second,
 		Expire: func(t *testing.T, s driver.Session) {
 			v, err := s.Create(t.Context(), driver.Entry{
 				Queue: "/expire", ID: s.NewID("/expire", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
@@ -44,7 +44,8 @@ func TestPrimitives(t *testing.T) {
 	file := newFile(t)
 	by, admin := newSessionIn(t, file, nil), newOperator(t, file)
 	locktest.Run(t, locktest.Backend{
-		Open: func(t *testing.T) *farsync.Store { return newStore(t, file, ttl(2*time.Second)) },
+		// A Release has a third of the TTL. In one file, it may come after the writes of a whole crowd.
+		Open: func(t *testing.T) *farsync.Store { return newStore(t, file, ttl(5*time.Second)) },
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()
 			lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))

@@ -20,7 +20,8 @@ const (
 	deafEvery = 10 * time.Millisecond
 )
 
-// poll is the one poller of a session. It does nothing while there is no Watch. It runs in one goroutine, which Drop joins.
+// poll is the one poller of a session. It does nothing while there is no Watch, nor for one that soon ends. It runs in one
+// goroutine, which Drop joins.
 func (s *session) poll() {
 	first, most, check := probeFirst, probeMost, checkEvery
 	if s.ears == nil {
@@ -31,8 +32,11 @@ func (s *session) poll() {
 		var owners owners
 		var known []string
 		var checked time.Time
-		probe := first
-		for names := s.Waiters.Names(); len(names) > 0 && s.Life.Err() == nil; names = s.Waiters.Names() {
+		for probe := first; pause.For(s.Life, probe) == nil; probe = min(probe*5/4, most) {
+			names := s.Waiters.Names()
+			if len(names) == 0 {
+				break
+			}
 			ctx, cancel := context.WithTimeout(s.Life, checkEvery)
 			if !slices.Equal(names, known) {
 				probe = first
@@ -51,8 +55,6 @@ func (s *session) poll() {
 			_ = s.bury(ctx, owners)
 			owners.ranOut = false // Renew sees who runs out later
 			cancel()
-			_ = pause.For(s.Life, probe)
-			probe = min(probe*5/4, most)
 		}
 	}
 }
@@ -100,8 +102,8 @@ func (s *session) Bury(ctx context.Context, queue string) error {
 	return s.bury(ctx, owners)
 }
 
-// bury ends those of some sessions that are over, and any others that have run out. The transaction asks again: they may have
-// been renewed since. One that has died was not.
+// bury ends those of some sessions that are over, and any others that have run out. The transaction asks again, for one that had
+// run out may have been renewed since. One that has died was not: its ID is never used again.
 func (s *session) bury(ctx context.Context, o owners) error {
 	var dead []string
 	for _, id := range o.reachable {
