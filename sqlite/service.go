@@ -126,7 +126,7 @@ func (s *service) prepare(ctx context.Context) error {
 	return nil
 }
 
-// take waits for the turn to write.
+// take waits for the turn to write. Writers of one process wait for each other here, in order, rather than by trying.
 func (s *service) take(ctx context.Context) error {
 	select {
 	case _, open := <-s.turn:

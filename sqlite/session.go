@@ -54,6 +54,7 @@ func (s *session) Update(ctx context.Context, f func(sqlstore.Tx) error) error {
 	if err != nil {
 		return err
 	}
+	// A process that dies here has told no one: others find that the file has changed, within checkEvery.
 	for session, names := range told {
 		s.send(session, names)
 	}
@@ -70,7 +71,8 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 	return s.keep(ctx, "renew")
 }
 
-// keep runs a statement that sets the deadline of the session's row, as of now.
+// keep runs a statement that sets the deadline of the session's row, as of now. Only then sessions of an earlier boot are given
+// a deadline by this clock, and those that have run out are ended: its own comes first.
 func (s *session) keep(ctx context.Context, statement string, args ...any) error {
 	sent := time.Now()
 	err := s.Update(ctx, func(t sqlstore.Tx) error {

@@ -41,6 +41,7 @@ func (s *service) transact(ctx context.Context, reads bool, f func(*tx) error) e
 		}
 		err := s.attempt(ctx, reads, f)
 		for n := 0; isBusy(err) && rest(ctx, n); n++ {
+			// What stands in the way is worth more to a reader of the error than that ctx has ended.
 			again := s.attempt(ctx, reads, f)
 			if ctx.Err() == nil || s.Outcome(again) != driver.NotDone {
 				err = again
@@ -66,7 +67,8 @@ func (s *service) transact(ctx context.Context, reads bool, f func(*tx) error) e
 	}
 }
 
-// rest waits after the n-th attempt, and reports whether ctx still lives.
+// rest waits after the n-th attempt, and reports whether ctx still lives. The times are random and do not grow at first, so that
+// of several processes none falls behind by having waited for longer.
 func rest(ctx context.Context, n int) bool {
 	if n < naps {
 		nap(rand.N(napMost))

@@ -66,7 +66,9 @@ func (s *session) send(id string, names []string) {
 // unlink removes the socket of a session that is over, or about to end without a word.
 func (s *service) unlink(id string) { _ = os.Remove(filepath.Join(s.dir, id)) }
 
-// isDead reports whether the process of a session has died without closing it. The session does not notice.
+// isDead reports whether the process of a session has died without closing it. The session does not notice: connecting a datagram
+// socket sends nothing. A process that is stopped has its socket still. One without a socket, or with one that this user may
+// not reach, is not known to be dead.
 func (s *service) isDead(id string) bool {
 	conn, err := net.DialUnix("unixgram", nil, s.address(id))
 	if err == nil {

@@ -24,7 +24,10 @@ type Tx interface {
 // A Row is a row of the result of a statement, of database/sql or another library.
 type Row interface{ Scan(into ...any) error }
 
-// transaction runs f with Update or Read.
+// transaction runs f with Update or Read, and returns what it has found.
+//
+// If ctx ends while the database does not answer, f may still run, or run again, after transaction has returned. So found is
+// its own until run has returned nil, and then it is no longer written to.
 func transaction[T any](
 	ctx context.Context, run func(context.Context, func(Tx) error) error, f func(Tx) (T, error),
 ) (v T, err error) {
@@ -39,7 +42,8 @@ func transaction[T any](
 	return v, err
 }
 
-// exec runs a statement that changes one row, or none where the answer is otherwise.
+// exec runs a statement that changes one row if its condition holds, and returns otherwise if it does not. The condition is
+// part of the statement, so nothing can come between the look and the change.
 func exec(t Tx, otherwise error, name string, args ...any) error {
 	n, err := t.Exec(name, args...)
 	if err == nil && n == 0 {

@@ -40,7 +40,10 @@ func entry(t Tx, name string, args ...any) (driver.Entry, error) {
 	return list[0], nil
 }
 
-// view returns e as it is, and up to limit entries ahead of it, the nearest.
+// view returns e as it is, and up to limit entries ahead of it, the nearest. The statement finds the revision of e by its ID,
+// for the caller may not know it: the answer to its Create may have been lost.
+//
+// Only if All is true has it counted what is ahead, and can tell Watch how far ahead each entry is.
 func view(t Tx, e driver.Entry, limit int) (driver.View, error) {
 	list, err := entries(t, "ahead", e.Queue, e.ID, limit+2) // e itself, and one that shows that there are more
 	if err != nil {
@@ -67,7 +70,7 @@ func view(t Tx, e driver.Entry, limit int) (driver.View, error) {
 	return v, err
 }
 
-// register returns the register of a queue, or that of one that has none.
+// register returns the register of a queue. A queue that has none has the zero Register, whose version no register ever has.
 func register(t Tx, queue string) (r driver.Register, err error) {
 	err = t.Query(func(row Row) error { return row.Scan(&r.Value, &r.Version) }, "register", queue)
 	return r, err

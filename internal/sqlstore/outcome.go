@@ -7,7 +7,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// The errors that all SQL databases share.
+// The errors that all SQL databases share. A session is over when its row is gone, and not before: a row that has passed its
+// deadline can still be renewed by the process that it belongs to, unless another has deleted it.
 var (
 	ErrExpired = errors.New("the session's row is gone: it ran out, or was removed")
 	ErrEnded   = errors.New("the session was closed or dropped")
@@ -15,7 +16,8 @@ var (
 	ErrStray   = errors.New("it belongs to no session: delete its row if nothing needs it")
 )
 
-// An Error is an error of which more is known than it says itself.
+// An Error is an error of which more is known than it says itself. What it means is decided where it happens, in the driver:
+// whether a transaction had come to its COMMIT cannot be seen in the error of the database.
 type Error struct {
 	Err     error
 	Outcome driver.Outcome
@@ -27,7 +29,8 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotDone is the error of an attempt that ended with ctx before it began, or was rolled back.
+// NotDone is the error of an attempt that ended with ctx before it began, or was rolled back. It is for what is certain: the
+// Store sends the request again, and asks no further.
 func NotDone(ctx context.Context) error { return &Error{context.Cause(ctx), driver.NotDone} }
 
 // Outcome tells what was rolled back from what may have been committed. Whatever is not listed is Unknown.

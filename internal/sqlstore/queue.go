@@ -16,7 +16,9 @@ const (
 	everything = math.MaxInt32
 )
 
-// Create inserts the entry's row unless one with its ID is there, and reads what is ahead in the same transaction.
+// Create inserts the entry's row unless one with its ID is there, and reads what is ahead in the same transaction. So an attempt
+// that comes after another, whose answer was lost, finds that one's row, whichever of the two is carried out first. And as
+// transactions that write take turns, what it shows is all that can ever be ahead.
 func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.View, error) {
 	var since int64
 	if !e.Since.IsZero() {
@@ -68,7 +70,7 @@ func (s *Session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error
 	return transaction(ctx, s.db.Read, func(t Tx) (driver.Entry, error) { return entry(t, "find", e.ID) })
 }
 
-// Owned reads the rows of the session.
+// Owned reads the rows of the session. Those of attempts that were never answered are among them.
 func (s *Session) Owned(ctx context.Context, queues []string) ([]driver.Entry, error) {
 	return s.read(ctx, "owned", s.ID, Array(queues))
 }
@@ -82,7 +84,8 @@ func (s *Session) read(ctx context.Context, name string, args ...any) ([]driver.
 	return transaction(ctx, s.db.Read, func(t Tx) ([]driver.Entry, error) { return entries(t, name, args...) })
 }
 
-// Replace updates the row of e, which keeps its revision and its ID.
+// Replace updates the row of e, which keeps its revision and its ID. The version is part of the statement's condition, so an
+// attempt that is carried out late changes nothing. Which of the two it is, gone or another version, is asked only then.
 func (s *Session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, value []byte) (driver.Entry, error) {
 	return transaction(ctx, s.db.Update, func(t Tx) (driver.Entry, error) {
 		to, err := entry(t, "replace", e.ID, e.Version, k.String(), value)
@@ -96,7 +99,8 @@ func (s *Session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 	})
 }
 
-// Delete deletes the row of e. Its ID is no other entry's. It hands nothing over: the next entry's session looks for itself.
+// Delete deletes the row of e. Its ID is no other entry's, so a late attempt does no harm. It hands nothing over: the next
+// entry's session is woken and looks for itself.
 func (s *Session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (driver.View, bool, error) {
 	n, err := transaction(ctx, s.db.Update, func(t Tx) (int64, error) { return t.Exec("delete", e.ID) })
 	return driver.View{}, n > 0, err
@@ -107,7 +111,8 @@ func (s *Session) Register(ctx context.Context, queue string) (driver.Register, 
 	return transaction(ctx, s.db.Read, func(t Tx) (driver.Register, error) { return register(t, queue) })
 }
 
-// SetRegister writes it. A register is never removed, so its versions never go back.
+// SetRegister writes it. A register is never removed, so its versions never go back. Whether the version or the head is not as
+// it was makes no difference to the caller, which reads both again.
 func (s *Session) SetRegister(
 	ctx context.Context, queue, value string, version int64, head driver.Entry,
 ) (int64, error) {

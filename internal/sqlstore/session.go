@@ -36,7 +36,7 @@ func NewSession(db DB, ttl time.Duration) *Session {
 	}
 }
 
-// NewID returns random text. All have one length.
+// NewID returns random text. All have one length, so none is the beginning of another.
 func (s *Session) NewID(string, driver.Kind, int64) string { return rand.Text() }
 
 // Granted returns what Acknowledged has noted.
@@ -46,7 +46,8 @@ func (s *Session) Granted() (time.Duration, time.Time) {
 	return s.ttl, s.from
 }
 
-// Acknowledged notes that the database has confirmed a renewal, or the opening, which was sent then.
+// Acknowledged notes that the database has confirmed a renewal, or the opening, which was sent then. It counts from when it was
+// sent, so that the session ends here before its deadline there. Of two renewals the later may be confirmed first.
 func (s *Session) Acknowledged(sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,7 +4,7 @@ import "github.com/farsync/farsync/driver"
 
 // A target is a driver.Target as the statements sight and watch take it.
 type target struct {
-	Name    string `json:"name"` // by which it is told of
+	Name    string `json:"name"` // what a Watch is woken by
 	What    string `json:"what"`
 	ID      string `json:"id"`
 	Queue   string `json:"queue"`

@@ -34,7 +34,8 @@ func (w *Waiters) remove(in chan struct{}) {
 	delete(w.names, in)
 }
 
-// Wake wakes those that wait for one of the names. The empty name, and no name, wake all.
+// Wake wakes those that wait for one of the names. The empty name, and no name, wake all. It never waits: a waiter that was
+// woken before and has not looked since will see this change, too, for its look is yet to come.
 func (w *Waiters) Wake(names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,7 +47,7 @@ func (w *Waiters) Wake(names []string) {
 	}
 }
 
-// Names returns what is waited for, in alphabetical order.
+// Names returns what is waited for, each name once, in alphabetical order, so that two answers can be compared.
 func (w *Waiters) Names() (all []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +58,8 @@ func (w *Waiters) Names() (all []string) {
 	return slices.Compact(all)
 }
 
-// Await waits until a waiter may have come, or ctx ends, and reports whether one has.
+// Await waits until a waiter may have come, or ctx ends, and reports whether one has. It is for a poller that rests while there is
+// none. The waiter may have gone again.
 func (w *Waiters) Await(ctx context.Context) bool {
 	select {
 	case <-w.arrived:

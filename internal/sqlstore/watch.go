@@ -26,6 +26,7 @@ func (s *Session) Watch(
 	defer s.Waiters.remove(woken)
 	look := func(t Tx) (sight, error) { return look(t, e, targets, len(on)) }
 	ask := func(t Tx) (sight, error) {
+		// To ask for what has moved already would leave a row that nothing removes before the session ends.
 		seen, err := look(t)
 		if err == nil && !seen.moved {
 			_, err = t.Exec("watch", targets, s.ID)
@@ -41,6 +42,8 @@ func (s *Session) Watch(
 			return seen.proof, err
 		}
 		stands()
+		// It is woken by what it waits for, by a name that another Watch waits for as well, or for no reason. If it asked, the row
+		// is used up by then: unless something has moved, it looks and asks again.
 		select {
 		case <-woken:
 		case <-ctx.Done():
@@ -59,7 +62,9 @@ type sight struct {
 }
 
 // look reports whether one of the targets has moved, and if so shows what is ahead of e. What is next ahead of e is next until
-// it goes, for nothing is inserted in between. A stray is an entry of no session.
+// it goes, for nothing is inserted in between. If it goes, and another entry was next, then that one has gone first, and has
+// woken this session. With several targets at most one is next, so the session asks for all of them. A stray is an entry of
+// no session: to wait for it would be to wait for ever.
 func look(t Tx, e driver.Entry, targets string, n int) (seen sight, err error) {
 	err = t.Query(func(r Row) error {
 		var id string
