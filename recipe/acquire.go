@@ -52,11 +52,14 @@ func (s *Store) lone(
 	if err := admit(ctx, r); err != nil {
 		return nil, err
 	}
+	began := s.begin()
 	p, err := acquire(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return newHold(newGrant(s, nil).alone(p), 0), nil
+	h := newHold(newGrant(s, nil).alone(p), 0)
+	s.noteAcquired(h, began)
+	return h, nil
 }
 
 // admit refuses what need not be asked for.
@@ -78,9 +81,11 @@ func admit(ctx context.Context, r Request) error {
 // again at the tail.
 func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
 	var grace time.Time
+	began := time.Now()
 	for delay := rejoinFirst; ; delay = min(2*delay, rejoinMost) {
 		p, on, err := s.join(ctx, r)
 		if err == nil {
+			p.began = began
 			if err = s.await(ctx, p, r, on); err == nil {
 				return p, nil
 			}

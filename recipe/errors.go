@@ -29,6 +29,7 @@ var (
 )
 
 var (
+	errTurn      = errors.New("waiting behind another goroutine of this process")
 	errNoAnswer  = errors.New("no answer")
 	errNoSession = errors.New("no session with the service")
 	errExpired   = errors.New("the service has ended the session")

@@ -50,9 +50,27 @@ func NewGate(s *Store, r Request) *Gate {
 
 // Acquire waits for a hold. On error nothing is held, and cleanup has begun. The errors are those of the function Acquire.
 func (g *Gate) Acquire(ctx context.Context) (*Hold, error) {
+	return g.enterWith(ctx, g.acquire)
+}
+
+// TryAcquire is Acquire without waiting for others: ErrLocked if another goroutine or process holds or waits.
+func (g *Gate) TryAcquire(ctx context.Context) (*Hold, error) {
+	return g.enterWith(ctx, g.tryAcquire)
+}
+
+func (g *Gate) enterWith(ctx context.Context, acquire func(context.Context) (*Hold, error)) (*Hold, error) {
 	if err := admit(ctx, g.request); err != nil {
 		return nil, err
 	}
+	began := g.store.begin()
+	h, err := acquire(ctx)
+	if err == nil {
+		g.store.noteAcquired(h, began)
+	}
+	return h, err
+}
+
+func (g *Gate) acquire(ctx context.Context) (*Hold, error) {
 	t, w, wait := g.enter()
 	if w != nil {
 		var err error
@@ -72,11 +90,7 @@ func (g *Gate) Acquire(ctx context.Context) (*Hold, error) {
 	return g.joined(t.grant, p, err)
 }
 
-// TryAcquire is Acquire without waiting for others: ErrLocked if another goroutine or process holds or waits.
-func (g *Gate) TryAcquire(ctx context.Context) (*Hold, error) {
-	if err := admit(ctx, g.request); err != nil {
-		return nil, err
-	}
+func (g *Gate) tryAcquire(ctx context.Context) (*Hold, error) {
 	t, ok := g.tryEnter()
 	if !ok {
 		return nil, ErrLocked
@@ -166,7 +180,7 @@ func (g *Gate) await(ctx context.Context, w *waiter, wait time.Duration) (turn, 
 				g.depart(t.grant)
 			}
 		}
-		return turn{}, g.store.failure(ctx, verdict{})
+		return turn{}, g.store.failure(ctx, verdict{err: errTurn})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 type Hold struct {
 	grant *grant
 	turn  int
+	since time.Time
 	taken atomic.Bool   // released, by the first caller of Release
 	alone chan struct{} // has a value while Downgrade or Release is under way: either may wait for the service
 	// unsure is true if the version of the entry may not be known, after a change of unknown outcome. Guarded by alone.
@@ -26,7 +27,10 @@ type Hold struct {
 }
 
 func newHold(gr *grant, turn int) *Hold {
-	h := &Hold{grant: gr, turn: turn, alone: make(chan struct{}, 1)}
+	h := &Hold{grant: gr, turn: turn, since: gr.since, alone: make(chan struct{}, 1)}
+	if turn > 0 {
+		h.since = time.Now()
+	}
 	// As a child of the grant's life, and that of the session's, the hold ends in the same step as they do.
 	h.life, h.end = context.WithCancelCause(gr.life)
 	return h
@@ -200,8 +204,13 @@ func (h *Hold) Release() error {
 	h.alone <- struct{}{} // a Downgrade that is under way ends with the hold
 	defer func() { <-h.alone }()
 	err := h.grant.release()
-	if lost != nil {
+	switch {
+	case lost != nil:
 		return lost
+	case errors.Is(err, ErrLost):
+		h.grant.store.noteLost(h.grant, err)
+	default:
+		h.grant.store.noteReleased(h, err)
 	}
 	return err
 }

@@ -22,7 +22,7 @@ const (
 func (s *Store) keep(in *session) {
 	for {
 		s.announce(Connected)
-		s.log.Info("session open", "ttl", in.ttl)
+		s.log.Info("session open", "ttl", in.ttl, "holder", s.options.Holder)
 		s.renew(in)
 		s.use(nil)
 		if s.life.Err() != nil {
@@ -30,7 +30,7 @@ func (s *Store) keep(in *session) {
 			return
 		}
 		s.announce(Lost)
-		s.log.Warn("session lost", "cause", in.err())
+		s.noteSession(in)
 		// It must not be ended at the service: its holders may need the time that is left there to stop. In the background,
 		// for a client library may take long to close, and others wait for the next session.
 		if !s.background(in.Drop) { // the method of this session: in is about to be another
@@ -75,7 +75,7 @@ func (s *Store) renew(in *session) {
 
 func (s *Store) suspend(in *session, why error) {
 	if s.announce(Suspended) {
-		s.log.Warn("session suspended", "error", why, "until", in.until())
+		s.log.Warn("session suspended", "cause", why, "left", time.Until(in.until()))
 	}
 }
 
@@ -113,7 +113,7 @@ func (s *Store) reopen() (*session, bool) {
 			s.stop(fmt.Errorf("%w: %w", ErrClosed, err))
 		}
 		if s.life.Err() == nil {
-			s.log.Warn("no new session yet", "error", err)
+			s.log.Warn("no new session yet", "cause", err)
 		}
 	}
 }

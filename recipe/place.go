@@ -23,6 +23,8 @@ type place struct {
 	// native is true once the queue was found to be of the entry's family although others are ahead. It is set before the
 	// place is granted, by the goroutine that waits.
 	native bool
+	began  time.Time // when the call began to wait for it
+	ahead  int       // how many entries were ahead of it when it joined, as far as that was seen
 }
 
 // join creates an entry at the tail of its queue, and returns its place with what it has to wait for. On error nothing
@@ -66,6 +68,9 @@ func (s *Store) joinIn(ctx context.Context, in *session, r Request) (*place, []d
 	}
 	switch {
 	case got.fate == done:
+		if p.ahead = len(v.Entries); !v.All && len(on) > 0 {
+			p.ahead = on[0].Entry.Ahead + 1
+		}
 		return p, on, got
 	case errors.Is(got.err, driver.ErrKind):
 		// Those whose queue it is may wait behind the entry already: see its removal through while ctx lives.
@@ -125,7 +130,8 @@ func (s *Store) removeInBackground(p *place) {
 			}
 			if !logged {
 				logged = true
-				s.log.Error("entry not removed: trying again until the session ends", "entry", p.entry.ID, "error", v.err)
+				s.log.Error("entry not removed: trying again until the session ends",
+					"path", p.entry.Queue, "kind", p.entry.Kind.String(), "cause", v.err)
 			}
 			if pause.For(p.in.life, delay) != nil {
 				return
@@ -166,13 +172,13 @@ func (s *Store) sweep(in *session) {
 			return err
 		})
 		if v.fate != done {
-			s.log.Debug("late entries not looked for", "error", v.err)
+			s.log.Debug("late entries not looked for", "cause", v.err)
 		}
 		for _, e := range owned {
 			if in.isSuspect(e) {
 				late := &place{entry: e, in: in, made: e}
 				if _, v := s.deleteEntry(in.life, late); v.fate == done {
-					s.log.Info("late entry removed", "entry", e.ID)
+					s.log.Info("late entry removed", "path", e.Queue, "kind", e.Kind.String())
 				}
 			}
 		}

@@ -59,6 +59,7 @@ func (r *renewals) send() {
 // renewOnce makes one attempt to renew the session, and returns nil when it is answered, or one before it is. While none is
 // for longer than an answer may take, the Store is Suspended.
 func (s *Store) renewOnce(r *renewals, limit time.Duration) error {
+	deadline := r.in.until()
 	r.send()
 	overdue, late := time.NewTimer(min(limit, firstAttempt)), time.NewTimer(limit)
 	defer overdue.Stop()
@@ -67,6 +68,7 @@ func (s *Store) renewOnce(r *renewals, limit time.Duration) error {
 		select {
 		case answer := <-r.answers:
 			if answer.err == nil {
+				s.noteLate(r.in, deadline)
 				r.begin()
 			}
 			if answer.err == nil || answer.number == r.made {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +37,9 @@ type session struct {
 	looked   time.Time     // when suspended was last called
 	timer    *time.Timer
 	held     map[*grant]bool         // grants that are held, and whether their entry is watched; nil until there was one
+	losing   []*grant                // those in held when the session was lost
+	waiters  map[*waiting]bool       // calls that wait in it
+	attended bool                    // a goroutine looks at them
 	suspects map[string]driver.Entry // entries that a late attempt may create once more, by ID
 	doubt    chan struct{}           // has a value when suspects has grown; nil until it is not empty
 }
@@ -56,7 +61,7 @@ func newSession(
 ) *session {
 	ttl, _ := opened.Granted()
 	in := &session{
-		Session: opened, ttl: ttl, suspects: map[string]driver.Entry{}, suspended: suspended, slept: slept,
+		Session: opened, ttl: ttl, suspects: map[string]driver.Entry{}, waiters: map[*waiting]bool{}, suspended: suspended, slept: slept,
 	}
 	in.life, in.end = context.WithCancelCause(life)
 	// Under mu, for if the deadline has passed the timer's goroutine is there before this one.
@@ -125,6 +130,9 @@ func (in *session) expire() {
 func (in *session) fail(why error) {
 	in.mu.Lock()
 	in.timer.Stop()
+	if in.life.Err() == nil && in.losing == nil {
+		in.losing = slices.Collect(maps.Keys(in.held))
+	}
 	in.mu.Unlock()
 	in.end(fmt.Errorf("%w: %w", ErrLost, why))
 }

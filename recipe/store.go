@@ -30,6 +30,7 @@ type Store struct {
 	options Options
 	log     *slog.Logger
 	states  *announcer
+	sights  chan struct{} // has a value for each request of sight that is under way
 
 	life context.Context // the Store's own: done when it is closed, with the cause
 	shut context.CancelCauseFunc
@@ -57,6 +58,10 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 		return nil, errors.Join(err, service.Close())
 	}
 	s := &Store{service: service, options: resolved, log: resolved.Logger, changed: make(chan struct{}), finished: make(chan struct{})}
+	s.sights = make(chan struct{}, maxSights)
+	if s.options.Name != "" {
+		s.log = s.log.With("store", s.options.Name)
+	}
 	s.life, s.shut = context.WithCancelCause(context.Background())
 	first, err := s.first(ctx)
 	if err != nil {

@@ -90,7 +90,7 @@ func (s *Store) watchHeld(gr *grant) {
 			return err
 		})
 		if errors.Is(v.err, driver.ErrGone) && gr.place.Load() == p {
-			s.log.Warn("lock lost", "entry", p.entry.ID, "cause", errRemoved)
+			s.noteLost(gr, errRemoved)
 			gr.vanish()
 			gr.end(fmt.Errorf("%w: %w", ErrLost, errRemoved))
 		}

@@ -25,8 +25,9 @@ const recheckAfter = 30 * time.Second
 func (s *Store) await(ctx context.Context, p *place, r Request, on []driver.Target) error {
 	var err error
 	var v verdict
+	var behind string
 	if len(on) > 0 {
-		on, v, err = s.outlast(ctx, p, r, on)
+		on, behind, v, err = s.outlast(ctx, p, r, on)
 	}
 	over := p.in.err()
 	switch {
@@ -35,7 +36,7 @@ func (s *Store) await(ctx context.Context, p *place, r Request, on []driver.Targ
 	case ctx.Err() != nil:
 		trouble := v.err
 		if len(on) > 0 {
-			trouble = fmt.Errorf("waiting behind %s", describe(on[0].Entry))
+			trouble = fmt.Errorf("waiting behind %s", behind)
 		}
 		return s.failure(ctx, verdict{err: trouble, silent: v.silent})
 	case over != nil:
@@ -47,14 +48,17 @@ func (s *Store) await(ctx context.Context, p *place, r Request, on []driver.Targ
 }
 
 // outlast waits for the targets, and for what is found instead of them, until nothing is left. On error it returns what was
-// waited for.
+// waited for, and the name of that.
 func (s *Store) outlast(
 	ctx context.Context, p *place, r Request, on []driver.Target,
-) (left []driver.Target, v verdict, err error) {
+) (left []driver.Target, behind string, v verdict, err error) {
 	// A server that has ended the session may be out of reach, and what blocks be there for ever: the session's own end
 	// must wake the waiter.
 	bound, cancel := p.in.bind(ctx)
 	defer cancel()
+	w := s.enlist(p, on)
+	defer p.in.delist(w)
+	defer s.sight(bound, w)()
 	var brake pause.Brake
 	for err == nil && len(on) > 0 {
 		var proof *driver.View
@@ -68,10 +72,14 @@ func (s *Store) outlast(
 			on, v = s.decide(bound, p, r, registerIn(before), *proof)
 		}
 		if err = v.err; err == nil && len(on) > 0 {
+			p.in.moved(w, on)
 			brake.Woken(bound, !slices.EqualFunc(before, on, sameTarget))
 		}
 	}
-	return on, v, err
+	if err != nil {
+		behind = p.in.name(w)
+	}
+	return on, behind, v, err
 }
 
 // sameTarget reports whether a look has found what was waited for as it was.
