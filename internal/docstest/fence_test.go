@@ -17,6 +17,14 @@ import (
 	"github.com/farsync/farsync/embedtest"
 )
 
+func openSQLite(t *testing.T, file string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(10000)")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
 // A database runs the statements of the README.
 type database struct {
 	// run runs the first statement, which makes the column.
@@ -70,9 +78,7 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 			}
 		}},
 		{"SQLite", func(t *testing.T) database {
-			db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "accounts.db"))
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, db.Close()) })
+			db := openSQLite(t, filepath.Join(t.TempDir(), "accounts.db"))
 			do := func(text string, arguments ...any) sql.Result {
 				result, err := db.ExecContext(t.Context(), text, arguments...)
 				require.NoError(t, err)

@@ -28,11 +28,9 @@ func within(t testing.TB, d time.Duration) context.Context {
 }
 
 // blocks returns the fenced blocks of a language in a document whose first line is the given one, without that line.
-func blocks(t testing.TB, document, language, first string) (found []string) {
+func blocks(t testing.TB, name, language, first string) (found []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../..", document))
-	require.NoError(t, err)
-	for i, part := range strings.Split("\n"+string(text), "\n```") {
+	for i, part := range strings.Split("\n"+document(t, name), "\n```") {
 		body, ok := strings.CutPrefix(part, language+"\n")
 		if i%2 == 0 || !ok {
 			continue // outside of a block, or in another language
@@ -41,8 +39,15 @@ func blocks(t testing.TB, document, language, first string) (found []string) {
 			found = append(found, rest)
 		}
 	}
-	require.NotEmpty(t, found, "%s has no %s block that begins with %q", document, language, first)
+	require.NotEmpty(t, found, "%s has no %s block that begins with %q", name, language, first)
 	return found
+}
+
+func document(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", name))
+	require.NoError(t, err)
+	return string(text)
 }
 
 // run feeds the text to a command and returns what it prints.

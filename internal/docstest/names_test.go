@@ -1,0 +1,73 @@
+package docstest_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// read returns the text of all files of the repository whose names match.
+func read(t testing.TB, match func(path string) bool) string {
+	t.Helper()
+	var all strings.Builder
+	require.NoError(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !match(path) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all.Write(text)
+		return err
+	}))
+	return all.String()
+}
+
+func TestTestsThatDocumentsNameAreThere(t *testing.T) {
+	documents := read(t, func(path string) bool {
+		return filepath.Dir(path) == "../../docs" || filepath.Base(path) == "README.md"
+	})
+	code := read(t, func(path string) bool { return strings.HasSuffix(path, "_test.go") })
+	there := map[string]bool{}
+	for _, test := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(code, -1) {
+		there[test[1]] = true
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(documents, -1)
+	require.Greater(t, len(named), 20, "the test would not notice that it looks at nothing")
+	for _, name := range named {
+		require.True(t, there[name[1]], "a document names %s, which is not there", name[1])
+	}
+}
+
+// TestRunbookExplainsEveryMessage: what a Store logs is in the runbook, with its level, and nothing else is.
+func TestRunbookExplainsEveryMessage(t *testing.T) {
+	runbook, err := os.ReadFile("../../docs/RUNBOOK.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(runbook), "\n## What the log says\n")
+	require.True(t, found)
+	explained := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (\\w+) \\|").FindAllStringSubmatch(table, -1) {
+		explained[strings.TrimSuffix(row[1], "…")] = row[2]
+	}
+	code := read(t, func(path string) bool {
+		of := filepath.Base(filepath.Dir(path))
+		return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") &&
+			(of == "recipe" || of == "etcd" || of == "zk" || of == "sqlite")
+	})
+	logged := regexp.MustCompile(`\blog\.(Debug|Info|Warn|Error)\("([^"]+)"`).FindAllStringSubmatch(code, -1)
+	require.NotEmpty(t, logged)
+	for _, line := range logged {
+		level, known := "", ""
+		for message, of := range explained {
+			if strings.HasPrefix(line[2], message) {
+				level, known = of, message
+			}
+		}
+		require.Equal(t, line[1], level, "the level of %q", line[2])
+		delete(explained, known)
+	}
+	require.Empty(t, explained, "no code logs this")
+}
