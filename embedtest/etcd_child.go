@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 )
 
 // An etcdChild says what a child process is to serve.
@@ -26,6 +27,8 @@ func (c etcdChild) serve() error {
 	if err != nil {
 		return err
 	}
+	// etcd reserves the space of two segments of its log beforehand, 128 MB by default.
+	wal.SegmentSizeBytes = 4 << 20
 	server, err := embed.StartEtcd(config)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type Process struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
 	stderr  bytes.Buffer
-	closing chan struct{} // closed by stop: nobody takes reports any more
+	closing chan struct{} // closed by stop: no one takes reports any more
 	gone    chan struct{} // closed when the process has been reaped
 }
 

@@ -12,6 +12,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/farsync/farsync/embedtest"
@@ -90,13 +93,26 @@ func (p Program) show(args []string) int {
 	return AllRight
 }
 
+// inFolder plays in a folder of its own, and removes it. A run that was killed could not: the next removes what it has left.
 func inFolder(ctx context.Context, name string, screen *Screen, play Play) (Outcome, error) {
-	dir, err := os.MkdirTemp("", name)
+	removeLeft(name)
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", name, os.Getpid()))
 	if err != nil {
 		return nil, err
 	}
 	outcome, err := play(ctx, screen, dir)
 	return outcome, errors.Join(err, os.RemoveAll(dir))
+}
+
+// removeLeft removes the folders of runs whose process is gone. Errors do not matter: the folders are in no one's way.
+func removeLeft(name string) {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), name+"*-*"))
+	for _, dir := range left {
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), name), "-")
+		if pid, err := strconv.Atoi(number); err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }
 
 func (p Program) worker(args []string) int {

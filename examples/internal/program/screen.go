@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Screen is what the show writes on: lines that stay, each with the time since the start, and one below them that
@@ -55,12 +57,21 @@ func (s *Screen) Progress(done, all int, of, words string) {
 		bar := strings.Repeat("#", width*done/max(all, 1))
 		line := fmt.Sprintf("%s[%-*s] %d of %d %s: %s", indent, width, bar, done, all, of, words)
 		// A line that wraps could not be redrawn in place.
-		fmt.Fprint(s.out, "\r\033[K", line[:min(len(line), lineWidth-1)])
+		fmt.Fprint(s.out, "\r\033[K", line[:min(len(line), s.width()-1)])
 		s.drawn = true
 	case time.Since(s.last) >= time.Second:
 		s.last = time.Now()
 		s.Say("%d of %d %s: %s", done, all, of, words)
 	}
+}
+
+// width is that of the terminal, lineWidth at most.
+func (s *Screen) width() int {
+	size, err := unix.IoctlGetWinsize(int(s.out.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 {
+		return lineWidth
+	}
+	return min(int(size.Col), lineWidth)
 }
 
 // clear takes the progress line off the terminal.

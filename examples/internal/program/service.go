@@ -111,7 +111,7 @@ func (s *Service) Run(ctx context.Context, name, dir string, screen *Screen) (*R
 
 func (r *Running) start(ctx context.Context, dir string) error {
 	switch r.Kind {
-	case SQLite: // there is nothing to start: whoever comes first makes the file
+	case SQLite: // there is nothing to start: the first to open the file makes it
 		r.Endpoints = []string{dir + ".db"}
 		return nil
 	case ZooKeeper:
@@ -130,7 +130,7 @@ func (r *Running) start(ctx context.Context, dir string) error {
 	return nil
 }
 
-// reachable returns nil if somebody listens at one of the endpoints.
+// reachable returns nil if a server listens at one of the endpoints.
 func (r *Running) reachable(ctx context.Context) error {
 	if r.Kind == SQLite {
 		return nil // opening the file tells

@@ -48,5 +48,5 @@ func (s *Stage) Await(ctx context.Context) error {
 	}
 }
 
-// Tell reports. It needs no error: if nobody listens any more, standard input ends too.
+// Tell reports. It needs no error: when no one listens any more, standard input ends too.
 func (s *Stage) Tell(report any) { _ = s.out.Encode(report) }

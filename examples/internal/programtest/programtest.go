@@ -7,8 +7,10 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -138,10 +140,29 @@ func NothingIsLeft(t *testing.T, words string, args ...string) {
 					left, err := os.ReadDir(dir)
 					require.NoError(t, err)
 					require.Empty(t, left)
+				} else if ok {
+					const most = 16 << 20
+					require.Less(t, sizeOf(t, dir), int64(most), "until the next run removes it")
 				}
 			}
 		})
 	}
+}
+
+// sizeOf returns the bytes of all files below a folder.
+func sizeOf(t *testing.T, dir string) (sum int64) {
+	require.NoError(t, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	}))
+	t.Logf("%d KB are left", sum>>10)
+	return sum
 }
 
 // Flag runs the program with arguments with which it has little to do: it must say so.
