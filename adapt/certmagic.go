@@ -34,7 +34,7 @@ func (c *CertMagic) Lock(ctx context.Context, name string) error {
 	return c.keep(name, lease, err)
 }
 
-// TryLock locks if nobody else has the named lock, and reports whether it did.
+// TryLock locks if the named lock is free, and reports whether it did.
 func (c *CertMagic) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := farsync.NewMutex(c.store, below(c.path, name)).TryLock(ctx)
 	if errors.Is(err, farsync.ErrLocked) {
@@ -56,7 +56,7 @@ func (c *CertMagic) keep(name string, lease *farsync.Lease, err error) error {
 }
 
 // Unlock releases the named lock. It needs no ctx, and takes one because certmagic gives it. ErrLost: it was lost before,
-// and somebody else may have held it meanwhile. farsync's other errors of Lease.Release are possible too.
+// and another client may have held it meanwhile. farsync's other errors of Lease.Release are possible too.
 func (c *CertMagic) Unlock(_ context.Context, name string) error {
 	c.mu.Lock()
 	lease := c.held[name]

@@ -11,7 +11,7 @@ import (
 	"github.com/farsync/farsync/internal/pause"
 )
 
-// ErrNotLeader is what a replica's elector says while another leads, or nobody.
+// ErrNotLeader is what a replica's elector says while another leads, or none.
 var ErrNotLeader = errors.New("farsync: not the leader")
 
 // campaignAgain is after what part of it, by chance, an elector stands again that the service has refused.
@@ -54,7 +54,7 @@ func (g *GocronElector) lead(ctx context.Context, lease *farsync.Lease) {
 	g.lease.Store(lease)
 	defer func() {
 		g.lease.Store(nil)
-		_ = lease.Release() // it goes with its session if nobody confirms
+		_ = lease.Release() // without an answer it goes with its session
 	}()
 	select {
 	case <-lease.Done():

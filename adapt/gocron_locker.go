@@ -64,7 +64,7 @@ func (g *GocronLocker[L]) releaseBehind(lease *farsync.Lease, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		_ = lease.Release() // it goes with its session if nobody confirms
+		_ = lease.Release() // without an answer it goes with its session
 		return
 	}
 	g.behind.Go(func() { // joined by Close

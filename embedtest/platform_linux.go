@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithParent has the kernel kill the child when the thread that starts it ends, which for a thread that nobody else
+// dieWithParent has the kernel kill the child when the thread that starts it ends, which for a thread that nothing else
 // ends is when this process does. It reaches a stopped child too.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -68,7 +68,7 @@ type port struct {
 }
 
 // reservePort binds a socket to a free port and does not listen on it. A child may then listen on the port, since both
-// sockets allow the address to be reused and ours does not listen; nobody who asks for any free port is given it.
+// sockets allow the address to be reused and ours does not listen; no process that asks for any free port is given it.
 func reservePort() (port, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -70,7 +70,7 @@ func ExampleGuard() {
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback()
+		defer func() { _ = tx.Rollback() }()
 		if err := sqlite.Guard(ctx, tx, lease); err != nil {
 			return err
 		}

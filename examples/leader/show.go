@@ -77,7 +77,7 @@ func (s *show) observe(ctx context.Context, election *farsync.Election) (stop fu
 			words := fmt.Sprintf("%s leads, with token %d", leader.Value, leader.Token)
 			switch {
 			case errors.Is(err, farsync.ErrNoLeader):
-				words = "nobody leads"
+				words = "no one leads"
 			case err != nil:
 				continue // it goes on looking
 			}
@@ -123,7 +123,7 @@ func (s *show) run(ctx context.Context) error {
 		s.screen.Say("%s writes: %s after the kill.", next.name, program.Seconds(next.first.Sub(at)))
 		last = leader.token
 	}
-	// Those that are left resign in good order, one after the other takes over, and nobody is left.
+	// Those that are left resign in good order, one after the other takes over, and none is left.
 	for _, p := range s.processes {
 		p.Dismiss()
 	}
@@ -153,7 +153,7 @@ func (s *show) kill(leader term) (at time.Time, err error) {
 	return at, s.start()
 }
 
-// awaitLeader waits until somebody writes with a higher token.
+// awaitLeader waits until a candidate writes with a higher token.
 func (s *show) awaitLeader(ctx context.Context, after farsync.Token) (leader term, err error) {
 	err = s.until(ctx, func() bool {
 		var ok bool

@@ -115,7 +115,7 @@ func (l *ledger) late() (refused, accepted []access) {
 	return refused, accepted
 }
 
-// overlaps counts the adds that got through although somebody else's write did between their read and their write.
+// overlaps counts the adds that got through although another write did, between their read and their write.
 func (l *ledger) overlaps() int {
 	count, writes := 0, 0
 	readAt := make(map[string]int) // how many writes there had been when the worker read last

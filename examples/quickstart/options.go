@@ -29,7 +29,7 @@ usage: go run ./examples/quickstart [flags]
                  nothing in it; without, one is started for the run and removed
   -primitive p   mutex (the default), rw: the write side of a read/write lock, or
                  semaphore: one of a single unit
-  -no-lock       leave the lock out, to see what it is for (nobody is killed or
+  -no-lock       leave the lock out, to see what it is for (none is killed or
                  stopped then, and no service is needed)
   -no-fence      have the file's server accept every token, to see what they are
                  for

@@ -44,7 +44,7 @@ func nothingIsLost(t *testing.T, args ...string) {
 	require.Equal(t, 160, programtest.Count(t, out, "found"))
 	require.Zero(t, programtest.Count(t, out, "adds that overlapped"))
 	require.GreaterOrEqual(t, programtest.Count(t, out, "acquisitions"), 162, "160 that added, one killed, one stopped")
-	require.Greater(t, programtest.Count(t, out, "hand-overs"), 80, "those who wait get it, not the one who just had it")
+	require.Greater(t, programtest.Count(t, out, "hand-overs"), 80, "the waiters get it, not the one that just had it")
 	require.Equal(t, "yes", programtest.Figure(t, out, "tokens strictly increasing"))
 	refused := programtest.Count(t, out, "late requests refused")
 	require.Positive(t, refused)

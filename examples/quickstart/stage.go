@@ -35,7 +35,7 @@ func (s *stage) between(ctx context.Context, token farsync.Token, read int) {
 }
 
 // reportLate tells of a refused request, and whether the lease knew that it was lost. It must have known: a lease ends
-// before the lock can be somebody else's.
+// before the lock can be another's.
 func (s *stage) reportLate(err error) {
 	s.Tell(report{Event: late, Lost: errors.Is(err, farsync.ErrLost)})
 }

@@ -4,8 +4,8 @@ package main
 
 import "context"
 
-// workUnlocked is work for -no-lock: the same reads and writes, and nobody waits for anybody. Its token is 0, as of
-// somebody who has never held the lock; the server lets it in because it has not seen a higher one.
+// workUnlocked is work for -no-lock: the same reads and writes, and no one waits. Its token is 0, as of a
+// worker that has never held the lock. The server lets it in because it has not seen a higher one.
 func workUnlocked(ctx context.Context, c workerConfig, s *stage) error {
 	w := &worker{number: &number{url: c.Number, who: c.Name}, stage: s}
 	if err := s.awaitStart(ctx); err != nil {

@@ -57,7 +57,7 @@ func (w *worker) repeat(ctx context.Context, adds int) error {
 		case err == nil:
 			done++
 		case errors.Is(err, errLate):
-			// The lock was somebody else's before the request arrived. The server changed nothing, so the add is
+			// The lock was another worker's before the request arrived. The server changed nothing, so the add is
 			// still to be done.
 			w.stage.reportLate(err)
 		default:

@@ -145,7 +145,7 @@ var rules = []rule{
 		of:    "adapt",
 		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
-		why:   "it fits the interfaces of others by the standard library's types alone, so that nobody builds those others",
+		why:   "it fits the interfaces of others by the standard library's types alone, so that no program builds those others",
 	},
 	{
 		of:  "internal/layers",
@@ -154,7 +154,7 @@ var rules = []rule{
 	{
 		of:   "cmd",
 		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "zk", "embedtest"},
-		why:  "the tool does what any program could do with the packages that everybody can import",
+		why:  "the tool does what any program could do with the packages that every program can import",
 	},
 	{
 		of:   "examples",
