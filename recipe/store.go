@@ -79,22 +79,26 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 func (s *Store) first(ctx context.Context) (*session, error) {
 	within, cancel := context.WithTimeout(ctx, openMost)
 	defer cancel()
+	var why error // of an attempt that was cut short only if there was no other
 	for limit, delay := openFirst, retryFirst; ; limit, delay = 2*limit, 2*delay {
 		in, err := s.open(within, limit)
+		if why == nil || within.Err() == nil {
+			why = err
+		}
 		switch {
 		case err == nil:
 			return in, nil
 		case ctx.Err() != nil:
-			return nil, gaveUp(ctx, err, true)
+			return nil, gaveUp(ctx, why, true)
 		case s.service.Outcome(err) == driver.Refused:
 			return nil, err
 		case s.service.Outcome(err) == driver.Closed:
 			return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 		case within.Err() != nil || pause.For(within, delay) != nil:
 			if ctx.Err() != nil {
-				return nil, gaveUp(ctx, err, true)
+				return nil, gaveUp(ctx, why, true)
 			}
-			return nil, fmt.Errorf("%w: %v", ErrUnavailable, err) //nolint:errorlint // the chain has what happened to the caller
+			return nil, fmt.Errorf("%w: %v", ErrUnavailable, why) //nolint:errorlint // the chain has what happened to the caller
 		}
 	}
 }
