@@ -32,8 +32,11 @@ type service struct {
 	dir     string // of the sockets
 	options Options
 	db      *sql.DB
-	eye     *sql.DB        // of one connection, for session.version
-	tasks   sync.WaitGroup // the transactions under way; joined by Close
+	eye     *sql.DB // of one connection, for session.version
+
+	mu    sync.Mutex
+	shut  bool           // no new transactions
+	tasks sync.WaitGroup // the transactions under way; added to under mu while not shut, joined by Close
 
 	// turn has a value while no transaction of this process writes, and is closed with the service. What follows is set
 	// under it, once.
@@ -141,10 +144,24 @@ func (s *service) take(ctx context.Context) error {
 
 func (s *service) give() { s.turn <- struct{}{} }
 
+// start runs a transaction in a goroutine that Close joins. It reports false after Close: the call of a caller that uses the
+// Store meanwhile may come as late as that.
+func (s *service) start(transaction func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.shut {
+		s.tasks.Go(transaction)
+	}
+	return !s.shut
+}
+
 // Close closes the file, once what writes has ended.
 func (s *service) Close() error {
 	<-s.turn
 	close(s.turn)
+	s.mu.Lock()
+	s.shut = true
+	s.mu.Unlock()
 	s.tasks.Wait()
 	if s.sockets != nil {
 		_ = s.sockets.Close()

@@ -31,7 +31,7 @@ const (
 // way than connections.
 func (s *service) transact(ctx context.Context, reads bool, f func(*tx) error) error {
 	done := make(chan error, 1)
-	s.tasks.Go(func() {
+	started := s.start(func() {
 		if !reads {
 			if err := s.take(ctx); err != nil {
 				done <- err
@@ -52,6 +52,9 @@ func (s *service) transact(ctx context.Context, reads bool, f func(*tx) error) e
 		}
 		done <- err
 	})
+	if !started {
+		return sqlstore.ErrClosed
+	}
 	select {
 	case err := <-done:
 		return err
