@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -113,7 +114,9 @@ func (s *scene) mix(values int) *ledger {
 						s.Errorf("%s: token %d", wrong, lease.Token())
 					}
 					section.Visit(ctx, lease, units)
-					if err := lease.Release(); err != nil {
+					// On a busy machine a third of a short TTL may pass without an answer. Then removal continues in the
+					// background, as the end shows.
+					if err := lease.Release(); err != nil && !errors.Is(err, farsync.ErrUnavailable) {
 						s.Error(err)
 					}
 				}
