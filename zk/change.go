@@ -51,6 +51,7 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 		)
 		return err
 	}))
+	// The transaction is carried out as a whole or not at all, so each of these says that nothing was changed.
 	switch {
 	case errors.Is(err, client.ErrNoNode):
 		return e, driver.ErrGone
@@ -132,6 +133,7 @@ func (s *session) SetRegister(
 		}
 		was = version(&r.stat)
 	}
+	// The head is checked in the same transaction: a client that has lost its place at the head must not write.
 	err = s.do(ctx, func(c *client.Conn) error {
 		ops := []any{&client.SetDataRequest{Path: path, Data: []byte(value), Version: int32(was - 1)}}
 		if head.ID != "" {

@@ -30,6 +30,7 @@ type link struct {
 	renewed  time.Time         // when the request was sent that the next proves, or the ConnectRequest
 	answered time.Time         // when a request was answered last, or the connection was made
 	requests map[int32]request // sent and not yet answered
+	restored chan struct{}     // closed when the library sets its watches again; nil where it has none
 
 	frame []byte // what is left to be read of the last frame; only the reading goroutine uses it
 }
@@ -88,7 +89,10 @@ func (l *link) sending(p []byte) (ping bool, err error) {
 		if len(p) < 28 {
 			return false, errFrame
 		}
-		return false, l.wire.connecting(l, int64(binary.BigEndian.Uint64(p[20:])))
+		if l.wire.anchored.Load() {
+			l.restored = make(chan struct{})
+		}
+		return false, l.wire.connecting(int64(binary.BigEndian.Uint64(p[20:])))
 	}
 	if len(p) < 12 {
 		return false, errFrame
@@ -102,7 +106,9 @@ func (l *link) sending(p []byte) (ping bool, err error) {
 	case opCreate:
 		r.made = l.wire.creating(text(p[12:]))
 	case opSetWatches:
-		l.wire.watchesSet(l)
+		if l.restored != nil && !happened(l.restored) {
+			close(l.restored)
+		}
 	}
 	l.requests[xid] = r
 	return false, nil
@@ -121,7 +127,7 @@ func (l *link) Read(p []byte) (int, error) {
 			if steady && l.steady() {
 				// Before the library is told, so that the request does not stay with it, to be sent on the next link and
 				// taken for that one's.
-				l.wire.awaitWatches(l)
+				l.awaitWatches()
 			}
 			return 0, err
 		}
@@ -169,6 +175,32 @@ func (l *link) next() ([]byte, error) {
 	return frame, l.take(frame[4:])
 }
 
+// awaitWatches returns when the library has read its last zxid for setting its watches again, and reports false if it does
+// not get there. It reads it without a lock, while a reply makes it write it.
+func (l *link) awaitWatches() bool {
+	l.mu.Lock()
+	restored := l.restored
+	l.mu.Unlock()
+	if restored == nil {
+		return true
+	}
+	select {
+	case <-restored:
+		return true
+	case <-l.gone:
+	}
+	// The library does not know yet, and sends on.
+	giveUp := time.NewTimer(l.wire.patience())
+	defer giveUp.Stop()
+	select {
+	case <-restored:
+		return true
+	case <-l.wire.life.Done():
+	case <-giveUp.C:
+	}
+	return false
+}
+
 // skip reads past an answer that is too long, and returns one in its place that is an error of that call alone.
 func (l *link) skip(size int64) ([]byte, error) {
 	frame := make([]byte, 4+headerSize)
@@ -205,14 +237,15 @@ func (l *link) take(body []byte) error {
 	r, asked := l.requests[xid]
 	l.mu.Unlock()
 	switch {
-	case !asked: // an event
+	case !asked: // An event. It comes before every answer that is younger than what it tells of.
 		return nil
 	case r.op == opClose:
 		l.wire.closed()
 	case code == 0 && !sound(r.op, body[headerSize:]):
 		return fmt.Errorf("%w: a malformed answer to operation %d", errFrame, r.op)
 	}
-	if zxid > 0 && !l.wire.awaitWatches(l) {
+	// From here on the library may take the zxid of this answer for the last that it has seen.
+	if zxid > 0 && !l.awaitWatches() {
 		return net.ErrClosed
 	}
 	ttl, _ := l.wire.granted()

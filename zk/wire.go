@@ -46,14 +46,12 @@ type wire struct {
 	links     atomic.Int64          // dialed so far
 	last      atomic.Pointer[error] // why there is no connection, for people; nil if there is one
 
-	mu        sync.Mutex
-	timeout   time.Duration // the granted one. Invariant: it never shrinks.
-	proved    time.Time     // what was sent then has renewed the session. Invariant: it never goes back.
-	synced    bool          // a Sync has moved proved, and no proposal was answered after it
-	current   *link
-	pending   map[string]*making // writes that the library has not answered, by the ID of their entry
-	restoring *link              // a link on which the library has yet to set its watches again
-	restored  chan struct{}      // closed when it has
+	mu      sync.Mutex
+	timeout time.Duration // the granted one. Invariant: it never shrinks.
+	proved  time.Time     // what was sent then has renewed the session. Invariant: it never goes back.
+	synced  bool          // a Sync has moved proved, and no proposal was answered after it
+	current *link
+	pending map[string]*making // writes that the library has not answered, by the ID of their entry
 }
 
 // A making is a write that is under way: a create, or the replacement of an entry.
@@ -104,10 +102,7 @@ func (w *wire) patience() time.Duration {
 func (w *wire) dial(network, address string, _ time.Duration) (net.Conn, error) {
 	if w.links.Add(1) > 1 {
 		// Do not spin over servers that refuse at once.
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-w.life.Done():
-		}
+		_ = pause.For(w.life, 50*time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(w.life, w.patience())
 	defer cancel()
@@ -156,19 +151,11 @@ func (w *wire) cut(cause error) {
 
 // connecting is called before a ConnectRequest is written. The library would open a new session after the loss of the old one, and run
 // on it what was asked for under the old: an entry of a session that nothing here keeps.
-func (w *wire) connecting(l *link, id int64) error {
+func (w *wire) connecting(id int64) error {
 	if w.life.Err() == nil && w.id.Load() != id {
 		w.end(errSecondSession)
 	}
-	if w.life.Err() != nil {
-		return context.Cause(w.life)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.anchored.Load() {
-		w.restoring, w.restored = l, make(chan struct{})
-	}
-	return nil
+	return context.Cause(w.life)
 }
 
 // connected is called with the answer: the session's id, 0 if it is over, and its timeout.
@@ -256,41 +243,4 @@ func (w *wire) creating(id string) *making {
 		m.once.Do(func() { close(m.sent) })
 	}
 	return m
-}
-
-// watchesSet is called before the library sets its watches again on l.
-func (w *wire) watchesSet(l *link) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.restoring == l {
-		w.restoring = nil
-		close(w.restored)
-	}
-}
-
-// awaitWatches returns when the library has read its last zxid for setting its watches again on l, and reports false if
-// it does not get there. It reads it without a lock, while a reply makes it write it.
-func (w *wire) awaitWatches(l *link) bool {
-	w.mu.Lock()
-	wait := w.restoring == l
-	restored := w.restored
-	w.mu.Unlock()
-	if !wait {
-		return true
-	}
-	select {
-	case <-restored:
-		return true
-	case <-l.gone:
-	}
-	// The library does not know yet, and sends on.
-	giveUp := time.NewTimer(w.patience())
-	defer giveUp.Stop()
-	select {
-	case <-restored:
-		return true
-	case <-w.life.Done():
-	case <-giveUp.C:
-	}
-	return false
 }
