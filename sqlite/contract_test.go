@@ -45,7 +45,7 @@ func TestPrimitives(t *testing.T) {
 	by, admin := newSessionIn(t, file, nil), newOperator(t, file)
 	locktest.Run(t, locktest.Backend{
 		// A Release has a third of the TTL. In one file, it may come after the writes of a whole crowd.
-		Open: func(t *testing.T) *farsync.Store { return newStore(t, file, ttl(5*time.Second)) },
+		Open: func(t *testing.T) *farsync.Store { return newStore(t, file, ttl(10*time.Second)) },
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()
 			lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
