@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
@@ -12,7 +16,7 @@ import (
 
 // A Participant is a holder of a lock or a waiter for it.
 type Participant struct {
-	// Holder is what it says of itself: the Holder option of its Store.
+	// Holder is what it says of itself: the Holder option of its Store. Empty where a foreign client does not tell.
 	Holder string
 	// Held tells whether it holds. The others wait, in the order given.
 	Held bool
@@ -22,18 +26,52 @@ type Participant struct {
 	Units int64
 	// Since is when it joined the queue. Zero where a foreign client does not tell.
 	Since time.Time
-	// Token is the token of its lease. A turn that was handed on within its process is not to be seen from here: the
-	// token then is that of the first.
+	// HeldSince is when it came to hold. Zero if it waits, and if it belongs to another Store: the service does not note it.
+	HeldSince time.Time
+	// Token is the token of its lease. The turns that are handed off within its process cannot be seen from here: the token
+	// is that of the first.
 	Token Token
+	// ID is what the service calls its entry: a key of etcd, a node of ZooKeeper.
+	ID string
+	// Session is what the service's own tools call its session: on etcd the lease in hexadecimal, as etcdctl prints it.
+	Session string
 }
 
 // String is one line for people.
 func (p Participant) String() string {
-	verb := "waits"
-	if p.Held {
-		verb = "holds"
+	var b strings.Builder
+	switch {
+	case p.Holder == "":
+		b.WriteString("unnamed")
+	case strings.ContainsFunc(p.Holder, func(c rune) bool { return !unicode.IsPrint(c) }) || !utf8.ValidString(p.Holder):
+		b.WriteString(strconv.Quote(p.Holder))
+	default:
+		b.WriteString(p.Holder)
 	}
-	return fmt.Sprintf("%s %s (%s, token %d, since %s)", p.Holder, verb, p.Kind, p.Token, p.Since.Format(time.RFC3339))
+	verb := " waits"
+	if p.Held {
+		verb = " holds"
+	}
+	b.WriteString(verb)
+	if !p.HeldSince.IsZero() {
+		b.WriteString(" since " + p.HeldSince.Format(time.RFC3339))
+	}
+	fmt.Fprintf(&b, " (%s", p.Kind)
+	if p.Kind == driver.Permit {
+		fmt.Fprintf(&b, " of %d units", p.Units)
+	}
+	fmt.Fprintf(&b, ", token %d", p.Token)
+	if !p.Since.IsZero() {
+		b.WriteString(", joined " + p.Since.Format(time.RFC3339))
+	}
+	if p.ID != "" {
+		b.WriteString(", entry " + p.ID)
+	}
+	if p.Session != "" {
+		b.WriteString(", session " + p.Session)
+	}
+	b.WriteString(")")
+	return b.String()
 }
 
 // participants returns those who stand in the queue. Those that hold are at its head.
@@ -45,12 +83,15 @@ func participants(ctx context.Context, store *Store, path string) ([]Participant
 	list := make([]Participant, len(entries))
 	for i, e := range entries {
 		list[i] = Participant{
-			Holder: string(e.Value),
-			Held:   i < held,
-			Kind:   e.Kind,
-			Units:  e.Units,
-			Since:  e.Since,
-			Token:  makeToken(e.Revision, 0),
+			Holder:    string(e.Value),
+			Held:      i < held,
+			Kind:      e.Kind,
+			Units:     e.Units,
+			Since:     e.Since,
+			HeldSince: e.HeldSince,
+			Token:     makeToken(e.Revision, 0),
+			ID:        e.ID,
+			Session:   e.Session,
 		}
 	}
 	return list, nil

@@ -62,6 +62,11 @@ type Entry struct {
 	Value []byte
 	// Since is when the entry joined, by the clock of the service or of the client that created it. Zero if unknown.
 	Since time.Time
+	// HeldSince is when the entry came to hold. Only the Store that holds it knows, and sets it; a driver leaves it zero.
+	HeldSince time.Time
+	// Session is what the service's own tools call the session of the entry, etcdctl or zkCli for instance. Empty where the
+	// read does not tell, and if there is none. List tells, where sessions have names.
+	Session string
 }
 
 // A Register is the one short text that a queue keeps beside its entries.

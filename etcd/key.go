@@ -66,6 +66,9 @@ func parseEntry(queue string, kv *mvccpb.KeyValue) (e driver.Entry, ok bool) {
 	e = driver.Entry{
 		Queue: queue, ID: string(kv.Key), Kind: kind, Units: units, Revision: kv.CreateRevision, Version: kv.ModRevision,
 	}
+	if kv.Lease != 0 {
+		e.Session = strconv.FormatInt(kv.Lease, 16)
+	}
 	e.Value, e.Since = parseValue(kind, kv.Value)
 	return e, true
 }

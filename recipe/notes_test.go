@@ -111,7 +111,7 @@ func TestNotes(t *testing.T) {
 		got := book.take()
 		require.Len(t, got, 3)
 		for i, waited := range []string{"10s", "1m0s", "10m0s"} {
-			require.Equal(t, fmt.Sprintf(`INFO still waiting: store=test path=/q kind=exclusive behind="client-1" (entry "%s") ahead=1 waited=%s`, behind.ID, waited), got[i])
+			require.Equal(t, fmt.Sprintf(`INFO still waiting: store=test path=/q kind=exclusive behind="client-1" (entry %q) ahead=1 waited=%s`, behind.ID, waited), got[i])
 		}
 		w.release(holder)
 		revision, _ = w.granted(waits).hold.Token()

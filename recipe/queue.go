@@ -3,6 +3,7 @@ package recipe
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -33,7 +34,30 @@ func (q Queue) List(ctx context.Context, limit int) (list []driver.Entry, held i
 			return nil, 0, err
 		}
 	}
-	return v.Entries, holders(v.Entries, size), nil
+	list, held = slices.Clone(v.Entries), holders(v.Entries, size)
+	q.Store.sinceHeld(list[:held])
+	return list, held, nil
+}
+
+// sinceHeld sets HeldSince of the entries that this Store holds, all of one queue.
+func (s *Store) sinceHeld(entries []driver.Entry) {
+	s.mu.Lock()
+	in := s.current
+	s.mu.Unlock()
+	if in == nil || len(entries) == 0 {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for gr := range in.held {
+		own := gr.place.Load().entry
+		if own.Queue != entries[0].Queue {
+			continue
+		}
+		if i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.ID == own.ID }); i >= 0 {
+			entries[i].HeldSince = gr.since
+		}
+	}
 }
 
 // size returns the current size of a queue of permits.

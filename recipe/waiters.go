@@ -73,8 +73,8 @@ func (in *session) name(w *waiting) string {
 // attend looks now and then for those that wait for long. It ends when none waits.
 func (s *Store) attend(in *session) {
 	for pause.For(in.life, waitersEvery) == nil {
-		due, any := in.long(time.Now())
-		if !any {
+		due, more := in.long(time.Now())
+		if !more {
 			return
 		}
 		heads := map[string]driver.Entry{}
@@ -84,8 +84,8 @@ func (s *Store) attend(in *session) {
 	}
 }
 
-// long returns those whose wait has become long since the last call, and reports whether any waits at all.
-func (in *session) long(now time.Time) (due []*waiting, any bool) {
+// long returns those whose wait has become long since the last call, and reports whether there are any.
+func (in *session) long(now time.Time) (due []*waiting, more bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for w := range in.waiters {

@@ -127,6 +127,17 @@ var aheadCases = []conformance{
 		require.NoError(s, err)
 		require.Empty(s, v.Entries)
 	}},
+	{"ListNamesSessions", "an operator who ends the session of a stuck holder must not end another", func(s *scene) {
+		a, b := s.pair()
+		order := []driver.Entry{a.join(driver.Exclusive), b.join(driver.Exclusive), a.join(driver.Exclusive)}
+		list := a.list(s.queue)
+		require.Equal(s, ids(order), ids(list))
+		if list[0].Session != "" { // sessions may have no names
+			require.NotEmpty(s, list[1].Session)
+			require.NotEqual(s, list[0].Session, list[1].Session)
+		}
+		require.Equal(s, list[0].Session, list[2].Session)
+	}},
 	{"FindGone", "a value that nothing stands behind any more misleads", func(s *scene) {
 		a, b := s.pair()
 		e := a.join(driver.Candidate)

@@ -149,7 +149,13 @@ func (m *Mem) list(queue string, limit int) driver.View {
 	if limit <= 0 || limit > len(q) {
 		limit = len(q)
 	}
-	return driver.View{Entries: entriesOf(q[:limit]), All: limit == len(q)}
+	list := entriesOf(q[:limit])
+	for i, n := range q[:limit] {
+		if n.session > 0 {
+			list[i].Session = fmt.Sprint(n.session)
+		}
+	}
+	return driver.View{Entries: list, All: limit == len(q)}
 }
 
 // entry returns e as it is.

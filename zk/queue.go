@@ -145,6 +145,9 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 // fill returns e with what its node tells.
 func (r *read) fill(e driver.Entry) driver.Entry {
 	e.Value, e.Version, e.Since = r.data, version(&r.stat), time.UnixMilli(r.stat.Ctime)
+	if r.stat.EphemeralOwner != 0 {
+		e.Session = fmt.Sprintf("%#x", r.stat.EphemeralOwner)
+	}
 	if e.Revision == 0 { // else it may be that of the node whose place this one has taken
 		e.Revision = r.stat.Czxid
 	}

@@ -1,0 +1,69 @@
+package farsync_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/storetest"
+)
+
+func TestParticipantIsOneLine(t *testing.T) {
+	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	for want, p := range map[string]farsync.Participant{
+		"ci-7 pid 412 holds since 2026-05-04T03:02:31Z (exclusive, token 447120640, joined 2026-05-04T03:02:01Z, " +
+			"entry /deploy/m-K3, session 694d8a6f)": {
+			Holder: "ci-7 pid 412", Held: true, Kind: driver.Exclusive, Units: 1, Since: at, HeldSince: at.Add(30 * time.Second),
+			Token: 447120640, ID: "/deploy/m-K3", Session: "694d8a6f",
+		},
+		"ci-9 pid 7 waits (permit of 3 units, token 512, joined 2026-05-04T03:02:01Z, entry /r/s3-A)": {
+			Holder: "ci-9 pid 7", Kind: driver.Permit, Units: 3, Since: at, Token: 512, ID: "/r/s3-A",
+		},
+		"unnamed holds (foreign, token 256, entry /lock/694d8a6f, session 694d8a6f)": {
+			Held: true, Kind: driver.Foreign, Units: 1, Token: 256, ID: "/lock/694d8a6f", Session: "694d8a6f",
+		},
+		`"\x00\xff" waits (candidate, token 256, entry /e/c-B)`: {
+			Holder: "\x00\xff", Kind: driver.Candidate, Token: 256, ID: "/e/c-B",
+		},
+	} {
+		require.Equal(t, want, p.String())
+	}
+}
+
+func TestParticipantHoldsSince(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		start := time.Now()
+		holder := lock(t, farsync.NewMutex(two, "/a"))
+		mu := farsync.NewMutex(one, "/a")
+		leased := make(chan *farsync.Lease)
+		go func() {
+			lease, _ := mu.Lock(t.Context())
+			leased <- lease
+		}()
+		synctest.Wait()
+		time.AfterFunc(time.Minute, func() { _ = holder.Release() })
+		list := must2(mu.Participants(t.Context()))(t)
+		require.Len(t, list, 2)
+		require.Zero(t, list[0].HeldSince, "it is another Store's")
+		require.NotEqual(t, list[0].Session, list[1].Session)
+		lease := <-leased
+		list = must2(mu.Participants(t.Context()))(t)
+		require.Len(t, list, 1)
+		require.Equal(t, start, list[0].Since)
+		require.Equal(t, start.Add(time.Minute), list[0].HeldSince)
+		require.Equal(t, service.Entries("/a")[0].ID, list[0].ID)
+		require.NoError(t, lease.Release())
+	})
+}
+
+func must2[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
+}
