@@ -3,7 +3,7 @@
 //
 // [Mutex], [ReentrantMutex], [RWMutex], [Semaphore] and [MultiMutex] are what their names say. An [Election] has one leader
 // among many candidates, and a [Pool] runs tasks, a bounded number of them at a time over all processes. Each is made on
-// a Store, by a path that all who share it agree on.
+// a Store, by a path that all its users agree on.
 //
 // Open a Store with package etcd, make a Mutex on it, and share both between the goroutines of the process:
 //
@@ -27,7 +27,7 @@
 //
 // Lock returns a [Lease]. While Lease.Err is nil, no other lease on the same lock has an Err of nil, in whatever process:
 // the service keeps the lock for a session of this Store's, and the lease ends by the clock here before the service can
-// end that session there. If the connection fails, the lease goes on until that moment and not longer; then Done is
+// end that session there. If the connection fails, the lease stays held until that moment and not longer; then Done is
 // closed, the contexts made from the lease end, and Err wraps ErrLost.
 //
 // Every lease has a [Token] that is higher than that of every lease on the same lock before it.
@@ -53,7 +53,7 @@
 //
 // That the code which holds a lease stops when the lease does. A process may be suspended, by the scheduler, a
 // debugger, the host of its virtual machine, a long garbage collection, for longer than the TTL of its session; another
-// gets the lock; then the first goes on, and what it was about to write is written. The same goes for a request that
+// gets the lock; then the first resumes, and what it was about to write is written. The same is true of a request that
 // is under way in the network. No lock service can prevent that, and no client can see it from within.
 //
 // So where two at once would do harm rather than double work, let the resource decide: give Token with every write, and

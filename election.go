@@ -19,7 +19,7 @@ var ErrNoLeader = errors.New("no leader")
 // An Election makes one of many candidates the leader, until it resigns or is lost. Curator calls it LeaderLatch, and
 // takes part in the same election; so do etcdctl elect and concurrency.Election.
 //
-// Candidates lead in the order in which they came. Leadership is never handed on within a process.
+// Candidates lead in the order in which they came. Leadership is never handed off within a process.
 //
 // All methods may be called by many goroutines at once.
 type Election struct {
@@ -97,7 +97,7 @@ func (e *Election) term(
 	return false, fn(under, lease.Token())
 }
 
-// A Leader is who leads.
+// A Leader is the candidate that leads.
 type Leader struct {
 	// Value is what the leader says of itself.
 	Value []byte
@@ -137,7 +137,7 @@ const (
 	observeAgain = 30 * time.Second
 )
 
-// Observe yields who leads, first and whenever that changes or the leader proclaims another value. A vacancy is yielded
+// Observe yields the leader, first and whenever it changes or proclaims another value. A vacancy is yielded
 // as ErrNoLeader, trouble with the service as its error; neither ends it. Of changes that come quickly one after
 // another some may be left out, never the last.
 //
@@ -180,7 +180,7 @@ func (e *Election) await(ctx context.Context, seen driver.Target) {
 	_ = recipe.Queue{Store: e.store, Path: e.path}.Wait(ctx, seen)
 }
 
-// Candidates returns who leads and who stands for election, in order, as Mutex.Participants does. Holder is the value
+// Candidates returns the leader and the candidates behind it, in order, as Mutex.Participants does. Holder is the value
 // that a candidate campaigned with.
 func (e *Election) Candidates(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, e.store, e.path)

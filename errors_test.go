@@ -262,18 +262,18 @@ func cutOff(service *storetest.Mem, one *farsync.Store) { service.Partition(one,
 
 func TestErrUnavailableIsAloneFromOpenAndRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
-		service.PartitionClient("nobody", true)
+		service.PartitionClient("cut-off", true)
 		began := time.Now()
-		_, err := recipe.Open(t.Context(), service.Service("nobody"), farsync.Options{})
+		_, err := recipe.Open(t.Context(), service.Service("cut-off"), farsync.Options{})
 		require.ErrorIs(t, err, farsync.ErrUnavailable)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 5*time.Second, time.Since(began))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = recipe.Open(ctx, service.Service("nobody"), farsync.Options{})
+		_, err = recipe.Open(ctx, service.Service("cut-off"), farsync.Options{})
 		require.ErrorIs(t, err, farsync.ErrUnavailable)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "that of the caller")
-		service.PartitionClient("nobody", false)
+		service.PartitionClient("cut-off", false)
 
 		lease := lock(t, farsync.NewMutex(one, "/a"))
 		service.Partition(one, true)
@@ -298,7 +298,7 @@ func TestErrUnavailableIsAloneFromOpenAndRelease(t *testing.T) {
 	})
 }
 
-// A lost lease that was not released is in nobody's way.
+// A lost lease that was not released is in no other caller's way.
 func TestALostLeaseDoesNotMakeTriesFail(t *testing.T) {
 	for _, known := range []bool{true, false} { // whether the client has been told
 		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {

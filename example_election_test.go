@@ -60,7 +60,7 @@ func ExampleElection_Lead() {
 	// <nil>
 }
 
-// Observe tells who leads now, and then each change.
+// Observe yields the present leader, and then each change.
 func ExampleElection_Observe() {
 	service := storetest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
@@ -73,14 +73,14 @@ func ExampleElection_Observe() {
 	for leader, err := range farsync.NewElection(there, "/elections/scheduler").Observe(ctx) {
 		switch {
 		case errors.Is(err, farsync.ErrNoLeader) && lease == nil:
-			fmt.Println("nobody yet")
+			fmt.Println("no leader yet")
 			if lease, err = election.Campaign(ctx, []byte("10.0.0.1:8080")); err != nil {
 				fmt.Println(err)
 				return
 			}
 			continue
 		case errors.Is(err, farsync.ErrNoLeader):
-			fmt.Println("nobody any more")
+			fmt.Println("no leader any more")
 			return
 		case err != nil:
 			fmt.Println("trouble:", err) // Observe goes on
@@ -98,8 +98,8 @@ func ExampleElection_Observe() {
 		}
 	}
 	// Output:
-	// nobody yet
+	// no leader yet
 	// 10.0.0.1:8080 leads
 	// 10.0.0.1:9090 leads
-	// nobody any more
+	// no leader any more
 }

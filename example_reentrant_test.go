@@ -32,7 +32,7 @@ func (a *account) depositTwice(ctx context.Context, amount int) error {
 		return err
 	}
 	defer lease.Release()
-	// Nobody else comes in between, and deposit does not wait for us.
+	// No other caller comes in between, and deposit does not wait for us.
 	return errors.Join(a.deposit(ctx, amount), a.deposit(ctx, amount))
 }
 

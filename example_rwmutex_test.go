@@ -45,7 +45,7 @@ func ExampleRWMutex() {
 	// <nil> <nil>
 }
 
-// What was written is read back before anybody else can write.
+// What was written is read back before another client can write.
 func ExampleRWMutex_Downgrade() {
 	service := storetest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)

@@ -38,7 +38,7 @@ func ExampleSemaphore() {
 	// <nil>
 }
 
-// More units wake those who wait.
+// More units wake the waiters.
 func ExampleSemaphore_Resize() {
 	service := storetest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)

@@ -49,10 +49,10 @@ func ExampleMutex_TryLock() {
 
 	_, err = farsync.NewMutex(there, "/locks/report").TryLock(ctx)
 	fmt.Println(err)
-	fmt.Println("somebody else is at it:", errors.Is(err, farsync.ErrLocked))
+	fmt.Println("another client is at it:", errors.Is(err, farsync.ErrLocked))
 	// Output:
 	// farsync: try lock /locks/report: locked
-	// somebody else is at it: true
+	// another client is at it: true
 }
 
 // Lock waits for as long as its context allows.
@@ -87,7 +87,7 @@ func ExampleMutex_Do() {
 	for range 10 {
 		all.Go(func() {
 			err := mu.Do(context.Background(), func(ctx context.Context, token farsync.Token) error {
-				counter++ // nobody else is here, in this process or in another
+				counter++ // no other caller is here, in this process or in another
 				return nil
 			})
 			if err != nil {

@@ -16,7 +16,7 @@ import (
 //
 // A lease that is lost ends before the service gives the lock to another client: by an exact timer, which counts from
 // when the last acknowledged renewal was sent. What it cannot do is stop the code that relies on it. A process that is
-// suspended at the wrong moment goes on where it was, with a lease that ended long ago; so does a write that has left
+// suspended at the wrong moment resumes where it was, with a lease that ended long ago; so does a write that has left
 // the process. Where that matters, give Token to whatever is written to, and have it refuse older ones.
 type Lease struct {
 	hold  *recipe.Hold
@@ -94,7 +94,7 @@ func (l *Lease) Release() error {
 }
 
 // Asked is closed once another client has asked for the lock back, with Ask or as a Curator client with its Revoker. It is
-// only a request: the lease goes on until it is released. Listening begins with the first call, and costs one watch. The
+// only a request: the lease stays held until it is released. Listening begins with the first call, and costs one watch. The
 // channel stays open when the lease ends, and where the store cannot carry such requests.
 func (l *Lease) Asked() <-chan struct{} {
 	l.listen.Do(func() {

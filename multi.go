@@ -15,8 +15,8 @@ import (
 
 // A MultiMutex is several mutexes that are locked together: all or none. Curator calls it InterProcessMultiLock.
 //
-// Whoever locks some of the same mutexes through a MultiMutex does so in the same order, so that two of them cannot each
-// hold what the other waits for: by the name of the store, then by path. Mixed with plain Locks of the members, taken
+// A MultiMutex locks its members in one order, by the name of the store, then by path. So two of them with members in
+// common cannot each hold what the other waits for. Mixed with plain Locks of the members, taken
 // one inside the other, there is no such order.
 type MultiMutex struct {
 	members []*Mutex // in the order of the caller
@@ -75,7 +75,7 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 		lease, err := m.members[i].Lock(under)
 		if err != nil {
 			if ctx.Err() == nil && under.Err() != nil {
-				// It was not the caller who gave up.
+				// The caller has not given up.
 				err = wrap("lock", m.members[i].path, context.Cause(under))
 			}
 			l.abandon(n)

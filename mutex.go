@@ -121,7 +121,7 @@ func run(
 	rest := time.NewTimer(atLeast)
 	defer rest.Stop()
 	defer func() {
-		// A failed fn keeps its error. An unconfirmed release is no failure of fn: the Store goes on with it.
+		// A failed fn keeps its error. An unconfirmed release is no failure of fn: the Store continues it in the background.
 		if released := lease.Release(); errors.Is(released, ErrLost) || errors.Is(released, ErrClosed) {
 			err = errors.Join(err, released)
 		}

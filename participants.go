@@ -74,7 +74,7 @@ func (p Participant) String() string {
 	return b.String()
 }
 
-// participants returns those who stand in the queue. Those that hold are at its head.
+// participants returns the entries of a queue. Those that hold are at its head.
 func participants(ctx context.Context, store *Store, path string) ([]Participant, error) {
 	entries, held, err := recipe.Queue{Store: store, Path: path}.List(ctx, 0)
 	if err != nil {

@@ -30,7 +30,7 @@ var errPlayRefused = errors.New("permission denied for a while")
 type stage struct {
 	*storetest.Mem
 	ttl     time.Duration
-	exact   bool // nobody takes away what a holder has reason to believe it has
+	exact   bool // nothing takes away what a holder has reason to believe it has
 	latency time.Duration
 	mixed   bool // paths are taken for those of another kind
 	only    int  // what most of the actors do most of the time; everything, if it is more than 11
@@ -447,7 +447,7 @@ func (a *actor) reenter() {
 	a.enter(path, p)
 	more, err := a.again.TryLock(context.Background())
 	if err != nil && lease.Err() == nil {
-		a.complain("an owner who holds is refused: %v", err)
+		a.complain("an owner that holds is refused: %v", err)
 	}
 	time.Sleep(a.moment())
 	a.leave(path, p)

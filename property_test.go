@@ -21,7 +21,7 @@ import (
 type step struct {
 	what   string
 	client int
-	which  int   // of those who are there, modulo their number
+	which  int   // of those that are there, modulo their number
 	units  int64 // or the size
 	pause  time.Duration
 }
@@ -207,8 +207,8 @@ func (p *play) release(a *attempt) {
 	p.attempts = rest
 }
 
-// holding returns the attempts that hold. Not those whose entry has been taken away early with its session: nobody can
-// know of that before he is told, neither who holds nor who shares it.
+// holding returns the attempts that hold. Not those whose entry has been taken away early with its session: its holder
+// and all that share it cannot know of that before they are told.
 func (p *play) holding() []*attempt {
 	there := map[int64]bool{}
 	for _, e := range p.service.Entries(playPath) {
@@ -223,7 +223,7 @@ func (p *play) holding() []*attempt {
 	return list
 }
 
-// idle returns what is wrong if an entry that is granted is held by nobody here: all the others wait for it in vain.
+// idle returns what is wrong if an entry that is granted is held by no attempt here: all the others wait for it in vain.
 func (p *play) idle(granted func(e driver.Entry, ahead []driver.Entry) bool) string {
 	list := p.service.Entries(playPath)
 	for i, e := range list {
@@ -235,7 +235,7 @@ func (p *play) idle(granted func(e driver.Entry, ahead []driver.Entry) bool) str
 			held = held || a.returned() && a.lease != nil && a.lease.Token().Revision() == e.Revision
 		}
 		if !held {
-			return fmt.Sprintf("entry %s is granted, and nobody holds it", e.ID)
+			return fmt.Sprintf("entry %s is granted, and no attempt holds it", e.ID)
 		}
 	}
 	return ""

@@ -31,7 +31,7 @@ type ReentrantMutex struct {
 // An owner is a goroutine's number, or the value that WithOwner has made.
 type owner any
 
-// An ownership is what an owner holds, or is about to. There is one as long as a lease of his is not released.
+// An ownership is what an owner holds, or is about to. There is one as long as a lease of the owner is not released.
 type ownership struct {
 	hold   *recipe.Hold  // nil while it is being acquired
 	known  chan struct{} // closed when it is known what became of that
@@ -60,21 +60,21 @@ func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return lease, wrap("try lock", m.path, err)
 }
 
-// lease enters again for an owner who holds, and acquires for one who does not. Of several goroutines that are one owner,
+// lease enters again for an owner that holds, and acquires for one that does not. Of several goroutines that are one owner,
 // the first acquires for all: two of them in the queue would wait for each other.
 func (m *ReentrantMutex) lease(
 	ctx context.Context, acquire func(context.Context) (*recipe.Hold, error), wait bool,
 ) (*Lease, error) {
-	who := ownerOf(ctx)
+	caller := ownerOf(ctx)
 	for {
 		m.mu.Lock()
-		o := m.owners[who]
+		o := m.owners[caller]
 		switch {
 		case o == nil:
 			o = &ownership{known: make(chan struct{})}
-			m.owners[who] = o
+			m.owners[caller] = o
 			m.mu.Unlock()
-			return m.first(ctx, who, o, acquire)
+			return m.first(ctx, caller, o, acquire)
 		case o.hold != nil:
 			hold, err := o.hold.Again()
 			if err == nil {
@@ -84,7 +84,7 @@ func (m *ReentrantMutex) lease(
 			if err != nil {
 				return nil, err
 			}
-			return m.made(who, o, hold)
+			return m.made(caller, o, hold)
 		}
 		m.mu.Unlock()
 		if !wait {
@@ -98,9 +98,9 @@ func (m *ReentrantMutex) lease(
 	}
 }
 
-// first acquires for an owner who holds nothing.
+// first acquires for an owner that holds nothing.
 func (m *ReentrantMutex) first(
-	ctx context.Context, who owner, o *ownership, acquire func(context.Context) (*recipe.Hold, error),
+	ctx context.Context, caller owner, o *ownership, acquire func(context.Context) (*recipe.Hold, error),
 ) (*Lease, error) {
 	err := oneself(ctx, m.store, m.path, driver.Exclusive)
 	var hold *recipe.Hold
@@ -109,7 +109,7 @@ func (m *ReentrantMutex) first(
 	}
 	m.mu.Lock()
 	if err != nil {
-		delete(m.owners, who)
+		delete(m.owners, caller)
 	} else {
 		o.hold, o.leases = hold, 1
 	}
@@ -118,27 +118,27 @@ func (m *ReentrantMutex) first(
 	if err != nil {
 		return nil, err
 	}
-	return m.made(who, o, hold)
+	return m.made(caller, o, hold)
 }
 
-func (m *ReentrantMutex) made(who owner, o *ownership, hold *recipe.Hold) (*Lease, error) {
+func (m *ReentrantMutex) made(caller owner, o *ownership, hold *recipe.Hold) (*Lease, error) {
 	lease, err := newLease(m.store, m.path, driver.Exclusive, hold)
 	if err != nil {
-		m.leave(who, o)
+		m.leave(caller, o)
 		return nil, err
 	}
-	lease.leave = func() { m.leave(who, o) }
+	lease.leave = func() { m.leave(caller, o) }
 	return lease, nil
 }
 
-// leave counts a lease out, before it is released: an owner who locks again after the last waits for that release like
-// anybody else. While any is left, o.hold can be entered again, also if it was released itself: what it stands for is
+// leave counts a lease out, before it is released: an owner that locks again after the last waits for that release like
+// any other. While any is left, o.hold can be entered again, also if it was released itself: what it stands for is
 // the turn.
-func (m *ReentrantMutex) leave(who owner, o *ownership) {
+func (m *ReentrantMutex) leave(caller owner, o *ownership) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if o.leases--; o.leases == 0 {
-		delete(m.owners, who)
+		delete(m.owners, caller)
 	}
 }
 
@@ -151,17 +151,17 @@ func (m *ReentrantMutex) Participants(ctx context.Context) ([]Participant, error
 // ownerKey is the key of a context's owner.
 type ownerKey struct{}
 
-// WithOwner returns a context that stands for an owner of its own: whoever locks a ReentrantMutex with it, or with a
-// context made from it, in whatever goroutine, is that owner. It is for work that spreads over goroutines and is one
-// thing all the same; these must not disturb one another, for among them the mutex excludes nobody.
+// WithOwner returns a context that stands for an owner of its own: a Lock of a ReentrantMutex with it, or with a
+// context made from it, is by that owner, in whatever goroutine. It is for work that spreads over goroutines and is one
+// thing all the same; these must not disturb one another, for the mutex does not keep them apart.
 func WithOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, new(byte))
 }
 
 // ownerOf returns the context's owner, or the calling goroutine.
 func ownerOf(ctx context.Context) owner {
-	if who := ctx.Value(ownerKey{}); who != nil {
-		return who
+	if named := ctx.Value(ownerKey{}); named != nil {
+		return named
 	}
 	n, ok := goroutine.Number()
 	if !ok {

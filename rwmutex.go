@@ -100,7 +100,7 @@ func (rw *RWMutex) Participants(ctx context.Context) ([]Participant, error) {
 	return list, wrap("participants", rw.path, err)
 }
 
-// Ask asks all who hold the lock to give it back, as Mutex.Ask does.
+// Ask asks all holders of the lock to give it back, as Mutex.Ask does.
 func (rw *RWMutex) Ask(ctx context.Context) error {
 	return wrap("ask", rw.path, ask(ctx, rw.store, rw.path))
 }

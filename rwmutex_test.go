@@ -129,7 +129,7 @@ func TestReadersInTheLineComeInTogether(t *testing.T) {
 	})
 }
 
-// The first of the line gives up: somebody of it has to be in the queue all the same.
+// The first of the waiters gives up: one of them has to be in the queue all the same.
 func TestReadersInTheLineOutliveTheirFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		writer := must(t)(farsync.NewRWMutex(two, "/a").Lock(t.Context()))
@@ -186,7 +186,7 @@ func TestDowngradeHandsNoTurnOn(t *testing.T) {
 	})
 }
 
-// Nobody answers: readers may be in or not.
+// Nothing answers: readers may be in or not.
 func TestDowngradeOfUnknownOutcomeIsALoss(t *testing.T) {
 	for _, cut := range []bool{false, true} { // when the ctx ends, or when the lease does
 		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {

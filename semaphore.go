@@ -62,9 +62,9 @@ func (s *Semaphore) acquire(
 	})
 }
 
-// Resize sets the size that counts, for all who use the semaphore, until it is set again. Made larger, it wakes those
-// who wait; made smaller, it takes nothing from those who hold: units come free until fewer are held. The size that
-// everybody declares stays what it was. It panics if n is less than 1.
+// Resize sets the size that counts, for all users of the semaphore, until it is set again. Made larger, it wakes
+// waiters; made smaller, it takes nothing from holders: units come free until fewer are held. The size that all users
+// declare stays what it was. It panics if n is less than 1.
 //
 // On ZooKeeper the size lasts as long as the node of the queue, which the server removes when the queue has been empty for a
 // while; after that the declared size counts again.

@@ -46,7 +46,7 @@ func TestSemaphoreReleaseWakesOneInOrderAndAFewOutOfOrder(t *testing.T) {
 		woken    int
 	}{
 		{"in order", 0, 1},
-		{"the third oldest could be the one that makes room for each of the first three who wait", 2, 3},
+		{"the third oldest could be the one that makes room for each of the first three waiters", 2, 3},
 		{"the youngest: for all", size - 1, waiters},
 	} {
 		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {

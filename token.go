@@ -1,16 +1,16 @@
 package farsync
 
 // A Token is a fencing token: a number by which a resource tells a holder that is late from one that came after it.
-// Over the exclusive holders of one path it strictly increases, also over restarts of everybody, over lost sessions,
-// and over turns that are handed on within a process.
+// Over the exclusive holders of one path it strictly increases, also over restarts of all processes and servers, over
+// lost sessions, and over turns that are handed off within a process.
 //
 // A resource that is to be protected remembers the highest token it has seen and refuses a request with a lower one. A
 // read that a write depends on counts as a request: if it does not bring the token along, a late write may still be
 // let in between the two.
-// The tokens of readers and of permits identify, but do not fence those who hold at the same time from one another.
+// The tokens of readers and of permits identify, but do not fence holders at the same time from one another.
 //
 // Its layout is revision<<8 | turn. The revision is the one at which the store made the lease's entry (etcd: create
-// revision, ZooKeeper: czxid); the turn counts how often that entry was handed on within its process. So tokens of
+// revision, ZooKeeper: czxid); the turn counts how often that entry was handed off within its process. So tokens of
 // different stores do not compare, nor do tokens from before and after a store was restored from a backup that set
 // its revisions back.
 type Token int64

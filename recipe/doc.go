@@ -1,4 +1,4 @@
-// Package recipe is what all of farsync's primitives and all of its backends share: the rules that decide who waits, the
+// Package recipe is what all of farsync's primitives and all of its backends share: the rules that decide which entry waits, the
 // one loop that waits, what is held, and the one [Store] that keeps it all alive on a service that fails. Users of farsync
 // do not need it. To bring farsync to another service, read package driver; Open makes a Store of a driver.
 //

@@ -184,7 +184,7 @@ func (g *Gate) await(ctx context.Context, w *waiter, wait time.Duration) (turn, 
 	}
 }
 
-// leave takes w out of the line, and reports whether it was still in it. If w goes on to the queue it gets a grant in the
+// leave takes w out of the waiters, and reports whether it was among them. If w is to join the queue it gets a grant in the
 // same step, so that a newcomer never finds the gate without one.
 func (g *Gate) leave(w *waiter, toQueue bool) (turn, bool) {
 	g.mu.Lock()

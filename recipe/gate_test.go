@@ -34,7 +34,7 @@ func turnOf(h *recipe.Hold) int {
 	return turn
 }
 
-// idle requires that a gate that nobody uses lets the next in at once, and knows that nobody uses it.
+// idle requires that a gate that is not in use lets the next in at once, and knows that it is not.
 func (w *world) idle(g *recipe.Gate) {
 	w.Helper()
 	w.release(w.granted(w.startGate(g)))
@@ -85,7 +85,7 @@ func TestHandOnIsFIFOAndBounded(t *testing.T) {
 }
 
 func TestNoTurnStartsLate(t *testing.T) {
-	for i := range 60 { // at the very moment it is for the scheduler to say who comes first
+	for i := range 60 { // at the very moment the scheduler says which comes first
 		held := handOnFor + time.Duration(i%3-1)*time.Millisecond
 		inBubble(t, func(w *world) {
 			near, far := w.open(), w.open()
@@ -145,7 +145,7 @@ func TestRemoteContenderIsNotStarved(t *testing.T) {
 			require.True(w, slices.IsSorted(order))
 			mu.Unlock()
 			for _, revision := range passed {
-				require.Less(w, revision, token(remote.hold)>>8, "passed over by who came later")
+				require.Less(w, revision, token(remote.hold)>>8, "passed over by one that came later")
 			}
 			require.LessOrEqual(w, len(passed), from)
 			require.NoError(w, remote.hold.Release())
@@ -164,7 +164,7 @@ func TestCancelledInTheLine(t *testing.T) {
 		second.cancel()
 		w.settle()
 		require.ErrorIs(w, second.err, context.Canceled)
-		require.Zero(w, w.Count(), "who never joined the queue has nothing to remove")
+		require.Zero(w, w.Count(), "one that never joined the queue has nothing to remove")
 		w.release(w.granted(first))
 		require.Equal(w, 1, turnOf(w.granted(third).hold))
 		w.release(third)
@@ -197,7 +197,7 @@ func TestCancelledWithTheTurnOnItsWay(t *testing.T) {
 	}
 }
 
-// The same for one who is told to join the queue, because the last of the gate that was in it goes.
+// The same for one that is told to join the queue, because the last of the gate that was in it goes.
 func TestCancelledWhenSentToTheQueue(t *testing.T) {
 	for range 200 {
 		inBubble(t, func(w *world) {
@@ -371,7 +371,7 @@ func TestReleaseEndsTheHold(t *testing.T) {
 	})
 }
 
-// The second Release of a hold must not end the turn of somebody else.
+// The second Release of a hold must not end another turn.
 func TestReleaseTwiceAfterAHandOn(t *testing.T) {
 	inBubble(t, func(w *world) {
 		g := newGate(w.open())
@@ -413,7 +413,7 @@ func TestDeleteOfReleaseIsLost(t *testing.T) {
 	}
 }
 
-// C2, it was not, and nobody answers: Release says so in time, and the removal goes on behind.
+// C2, it was not, and nothing answers: Release says so in time, and removal continues in the background.
 func TestReleaseIsNotConfirmed(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
@@ -585,7 +585,7 @@ func TestGateUnderLoad(t *testing.T) {
 // A resource is what the lock protects. It checks tokens.
 type resource struct {
 	w *world
-	// exact: two holds may never overlap, not even to the eye of one who does not check tokens.
+	// exact: two holds may never overlap, not even to the eye of a resource that does not check tokens.
 	exact bool
 
 	mu                sync.Mutex

@@ -66,7 +66,7 @@ func (h *Hold) Entries() []driver.Entry {
 	return []driver.Entry{h.grant.place.Load().entry}
 }
 
-// Again returns another hold on the same turn, for an owner who enters once more. The turn is over when all of them
+// Again returns another hold on the same turn, for an owner that enters once more. The turn is over when all of them
 // are released, in whatever order; then Again fails with ErrReleased. If the session is over it fails with the cause.
 func (h *Hold) Again() (*Hold, error) {
 	if err := h.grant.again(h.turn); err != nil {
@@ -76,7 +76,7 @@ func (h *Hold) Again() (*Hold, error) {
 }
 
 // Downgrade turns a writer's entry into a reader's, in its place in the queue: no writer comes in between, and the readers
-// behind it come in at once. The hold goes on, with the turn and the revision that it had when it was granted.
+// behind it come in at once. The hold continues, with the turn and the revision that it had when it was granted.
 //
 // On error the hold is as it was, and Downgrade may be called again, with one exception. If the service has not said
 // whether the entry was changed, readers may be in or not, so that the hold is neither; then it is lost, and the error

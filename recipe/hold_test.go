@@ -49,7 +49,7 @@ func TestLateProclaimAfterTheSameValue(t *testing.T) {
 	}
 }
 
-// A hold whose entry was found to be gone is lost. It is in nobody's way, also before it is released.
+// A hold whose entry was found to be gone is lost. It is in no other's way, also before it is released.
 func TestTryAfterTheEntryWasFoundGone(t *testing.T) {
 	inBubble(t, func(w *world) {
 		g := recipe.NewGate(w.open(), recipe.Request{Queue: queue, Kind: driver.Write, Units: 1})

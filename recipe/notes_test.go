@@ -258,7 +258,7 @@ func (s namelessSession) Watch(
 	return proof, err
 }
 
-// An error says who holds, and not only under which key. The name is asked for before the deadline: afterwards nothing
+// An error names the holder, and not only its key. The name is asked for before the deadline: afterwards nothing
 // may keep the caller waiting.
 func TestTheHolderIsNamed(t *testing.T) {
 	inBubble(t, func(w *world) {

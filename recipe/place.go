@@ -29,7 +29,7 @@ type place struct {
 
 // join creates an entry at the tail of its queue, and returns its place with what it has to wait for. On error nothing
 // stays that outlives the session: the removal of what may have been created has begun. If the session ends on the way,
-// join goes on in the next. ErrGone and errNotAlone mean that the caller may join again.
+// join continues in the next. ErrGone and errNotAlone mean that the caller may join again.
 func (s *Store) join(ctx context.Context, r Request) (p *place, on []driver.Target, err error) {
 	err = s.inSession(ctx, func(ctx context.Context, in *session) (v verdict) {
 		p, on, v = s.joinIn(ctx, in, r)

@@ -35,7 +35,7 @@ func ruleOf(k driver.Kind, size int64) rule {
 // leave room for its own. It waits for as many of the nearest as keep it from fitting.
 //
 // To watch only the entry size places ahead, as Curator's LockInternals does for its maxLeases, strands a waiter when
-// holders release out of order: the one it watches goes on holding while room appears elsewhere.
+// holders release out of order: the one it watches keeps holding while room appears elsewhere.
 //
 // It panics if size is less than 1.
 func unitsRule(size int64) rule {

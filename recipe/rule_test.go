@@ -12,7 +12,7 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// granted is what the three rules promise, said without watching: who may run beside those ahead.
+// granted is what the three rules promise, said without watching: which entry may run beside those ahead.
 func granted(rule string, size, units int64, ahead []driver.Entry) bool {
 	for _, e := range ahead {
 		units += e.Units
@@ -51,7 +51,7 @@ func TestRulesAgreeWithTheModel(t *testing.T) {
 		require.True(t, slices.IsSortedFunc(blockers, func(a, b driver.Entry) int { return int(b.Revision - a.Revision) }),
 			"nearest first")
 
-		// While all that it watches live, e may not run, whoever else leaves: no wake-up is missed.
+		// While all that it watches live, e may not run, whatever else leaves: no wake-up is missed.
 		left := slices.DeleteFunc(slices.Clone(ahead), func(other driver.Entry) bool {
 			watched := slices.ContainsFunc(blockers, func(b driver.Entry) bool { return b.Revision == other.Revision })
 			return !watched && rapid.Bool().Draw(t, "leaves")
@@ -73,13 +73,13 @@ func TestRulesAgreeWithTheModel(t *testing.T) {
 	})
 }
 
-// Holders leave in any order; whoever is not granted must be watching somebody who will let it look again.
-func TestNobodyIsStranded(t *testing.T) {
+// Holders leave in any order; an entry that is not granted must be watching one whose end lets it look again.
+func TestNoWaiterIsStranded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.Int64Range(1, 5).Draw(t, "size")
 		rule := unitsRule(size)
 		queue := make([]driver.Entry, rapid.IntRange(1, 12).Draw(t, "n"))
-		watches := map[int64][]int64{} // of those who wait
+		watches := map[int64][]int64{} // of those that wait
 		look := func(i int) {
 			delete(watches, queue[i].Revision)
 			for _, b := range rule.blockers(queue[i], queue[:i]) {
@@ -113,7 +113,7 @@ func TestNobodyIsStranded(t *testing.T) {
 }
 
 // Curator's LockInternals has the one at place n of a queue with room for size watch the one at place n-size. When holders
-// leave out of order, room appears elsewhere, and nobody tells.
+// leave out of order, room appears elsewhere, unseen.
 func TestPredecessorRuleStrandsAWaiter(t *testing.T) {
 	const size = 2
 	var queue []driver.Entry

@@ -11,7 +11,7 @@ import (
 )
 
 // A queue of permits has a size, which the service keeps in the queue's register as two numbers. The declared one is what
-// all who use the queue must agree on: the first to join declares it, and it is declared anew by an entry that is alone in
+// all users of the queue must agree on: the first to join declares it, and it is declared anew by an entry that is alone in
 // the queue. The current one is the declared one until Resize changes it, and it is what counts.
 
 // sizeGrace is how long a permit that finds another declared size, and entries ahead of it, waits before it takes that

@@ -14,7 +14,7 @@ import (
 // writeEvery is how often a leader writes.
 const writeEvery = 5 * time.Millisecond
 
-var errRefused = errors.New("refused: somebody leads with a higher token")
+var errRefused = errors.New("refused: another leads with a higher token")
 
 // An election is one path with its candidates, its resource and an observer.
 type election struct {

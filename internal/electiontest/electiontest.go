@@ -50,7 +50,7 @@ type Client struct {
 
 // A Control is what happens to a Client.
 type Control interface {
-	// Cut loses everything between the client and the service until Heal. Nobody is told.
+	// Cut loses everything between the client and the service until Heal. No client is told.
 	Cut()
 	Heal()
 	// Reset breaks the client's connections. New ones succeed.
@@ -150,7 +150,7 @@ func (s *scene) lead(store Client, path, value string) *farsync.Lease {
 	return s.campaign(s.ctx, store, path, value).got()
 }
 
-// queued polls until the queue is as asked for, as anybody sees it who comes by.
+// queued polls until the queue is as asked for, as any client sees it.
 func (s *scene) queued(store Client, path string, so func([]driver.Entry) bool) []driver.Entry {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, soon)

@@ -152,6 +152,6 @@ func (s *scene) report(tolls []toll) toll {
 		len(tolls), s.TTL, sum.losses, sum.terms, sum.stale, sum.staleAccepted,
 		sum.vacancies[len(sum.vacancies)/2].Round(time.Millisecond), slices.Max(sum.vacancies).Round(time.Millisecond))
 	require.Zero(s, sum.staleAccepted)
-	require.Positive(s, sum.stale, "nobody has tried")
+	require.Positive(s, sum.stale, "no write was tried")
 	return sum
 }

@@ -73,7 +73,7 @@ func (o *observer) sees(ctx context.Context, so func(last string) bool) error {
 	}
 }
 
-// seesLeader waits until the last that was told is who leads.
+// seesLeader waits until the last leader that was seen is the present one.
 func (o *observer) seesLeader(ctx context.Context, election *farsync.Election) error {
 	leader, err := election.Leader(ctx)
 	if err != nil {

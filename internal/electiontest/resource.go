@@ -40,7 +40,7 @@ func (d doubled) String() string {
 
 func newResource() *resource { return &resource{changed: make(chan struct{})} }
 
-// write lets a write in or refuses it. held says whether the writer's lease is held, asked while nobody else writes.
+// write lets a write in or refuses it. held says whether the writer's lease is held, asked while no other writes.
 func (r *resource) write(name string, token farsync.Token, held func() bool) (admitted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *resource) after(ctx context.Context, token farsync.Token) (term, error)
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return term{}, fmt.Errorf("nobody leads after token %d: %w", token, context.Cause(ctx))
+			return term{}, fmt.Errorf("no leader after token %d: %w", token, context.Cause(ctx))
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (r *resource) after(ctx context.Context, token farsync.Token) (term, error)
 // A verdict is what a resource has seen.
 type verdict struct {
 	terms         int
-	stale         int       // attempts to write with a token that somebody came after
+	stale         int       // attempts to write with a token lower than the highest
 	staleAccepted int       // those of them that were let in, or came with a token that was not the writer's alone
 	doubled       []doubled // those whose writers were led to believe that they lead
 }

@@ -90,7 +90,7 @@ func (s *scene) brokenConnection() {
 }
 
 // comingAndGoing is scenario 28: many campaign, give up and resign at the same time, while a stranger removes some of
-// them. Whoever leads by its lease has a token of its own, and in the end nobody is left in the queue.
+// them. Each that leads by its lease has a token of its own, and in the end the queue is empty.
 func (s *scene) comingAndGoing() {
 	path, r := newPath(), newResource()
 	clients := []Client{s.Open(s), s.Open(s), s.Open(s)}
@@ -120,7 +120,7 @@ func (s *scene) comingAndGoing() {
 				switch {
 				case err == nil:
 					elected.Add(1)
-					r.write("somebody", lease.Token(), func() bool { return false })
+					r.write("another", lease.Token(), func() bool { return false })
 					_ = lease.Release() // lost, where a stranger was quicker
 				case ctx.Err() != nil && s.ctx.Err() == nil:
 					gaveUp.Add(1)
@@ -153,7 +153,7 @@ func (s *scene) predecessorGone() {
 	require.NoError(s, next.Release())
 }
 
-// wiped is of scenario 29: a stranger removes everything. Those who wait come again, one of them leads with a higher
+// wiped is of scenario 29: a stranger removes everything. The waiters come again, one of them leads with a higher
 // token, and the old leader learns at the latest when it resigns.
 func (s *scene) wiped() {
 	path := newPath()

@@ -36,16 +36,16 @@ var askRows = []row{
 		s.notAsked(lease)
 		require.NoError(s, s.mutex(two).Ask(s.ctx()))
 		s.asked(lease)
-		require.NoError(s, lease.Err(), "nobody is forced")
+		require.NoError(s, lease.Err(), "no holder is forced")
 		behind.waits()
 		s.release(lease)
 		s.asked(lease)
 		next := behind.got()
 		s.notAsked(next)
 		s.release(next)
-		require.NoError(s, s.mutex(two).Ask(s.ctx()), "there is nobody to ask")
+		require.NoError(s, s.mutex(two).Ask(s.ctx()), "there is no holder to ask")
 	}},
-	{"AskBeforeAnybodyListens", "the question must not be lost", func(s *scene) {
+	{"AskBeforeTheHolderListens", "the question must not be lost", func(s *scene) {
 		one, two := s.client(), s.client()
 		mu := farsync.NewReentrantMutex(one, s.path)
 		first, second := s.take(mu.Lock), s.take(mu.Lock)

@@ -59,7 +59,7 @@ func (s *scene) see(sights <-chan sight, value string) farsync.Leader {
 }
 
 var electionRows = []row{
-	{"ElectionElectsInOrder", "one leads, the next in line follows, and everybody can see who", func(s *scene) {
+	{"ElectionElectsInOrder", "one leads, the next in line follows, and every client can see which", func(s *scene) {
 		looker := s.client()
 		e := s.election(looker)
 		_, err := e.Leader(s.ctx())
@@ -104,7 +104,7 @@ var electionRows = []row{
 		require.Greater(s, second.Token().Revision(), first.Token().Revision())
 		s.release(second)
 	}},
-	{"ElectionIsObserved", "who follows a leader has to see the last state, always", func(s *scene) {
+	{"ElectionIsObserved", "a follower of a leader has to see the last state, always", func(s *scene) {
 		one, two, three := s.client(), s.client(), s.client()
 		sights, stop := s.observing(s.election(three))
 		s.see(sights, "")
@@ -139,7 +139,7 @@ var electionRows = []row{
 		}
 		require.ErrorIs(s, last.err, context.Canceled, "it ends with the error of its context")
 	}},
-	{"ElectionProclaimsForItsLeaderOnly", "who does not lead must not speak as if", func(s *scene) {
+	{"ElectionProclaimsForItsLeaderOnly", "a candidate that does not lead must not speak as if", func(s *scene) {
 		one, two := s.client(), s.client()
 		e := s.election(one)
 		lease := s.take(campaign(e, "one"))

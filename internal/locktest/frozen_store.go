@@ -21,7 +21,7 @@ func on(
 	})
 }
 
-// frozenStoreRows are the calls of a Store, and of those who look at a queue of one.
+// frozenStoreRows are the calls of a Store, and of a Queue of one.
 var frozenStoreRows = []frozenRow{
 	{name: "Queue.List", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, _ driver.Entry) error {
 		_, _, err := q.List(ctx, 0)

@@ -182,7 +182,7 @@ func (g given) everywhere() (list []Input) {
 func (g given) contexts() (list []Input) {
 	cause := errors.New("the caller's reason")
 	for _, name := range slices.Sorted(maps.Keys(g.calls(g.store))) {
-		list = append(list, input("a ctx that was cancelled to "+name, "it asks for nothing, and says who gave up", func(ctx context.Context) error {
+		list = append(list, input("a ctx that was cancelled to "+name, "it asks for nothing, and says that the caller gave up", func(ctx context.Context) error {
 			ctx, cancel := context.WithCancelCause(ctx)
 			cancel(cause)
 			return g.calls(g.store)[name](ctx)

@@ -145,7 +145,7 @@ func (g given) leases() []Input {
 			}
 			return rw(path).Downgrade(ctx, lease)
 		}), farsync.ErrReleased, "farsync: downgrade "+g.path+"-f"),
-		input("a Mutex's path to a Semaphore", "the two would exclude nobody, or each other for ever", under("h", mutex,
+		input("a Mutex's path to a Semaphore", "the two would not exclude each other, or would for ever", under("h", mutex,
 			func(ctx context.Context, path string, _ *farsync.Lease) error {
 				_, err := farsync.NewSemaphore(g.store, path, 2).Acquire(ctx, 1)
 				return err

@@ -119,7 +119,7 @@ var kindRows = []row{
 	},
 	{
 		"KindOfAHeldPath",
-		"however often it is asked for as something else, a lock that is held stays what it is, also to those who wait for it",
+		"however often it is asked for as something else, a lock that is held stays what it is, also to its waiters",
 		func(s *scene) {
 			one, two, three := s.client(), s.client(), s.client()
 			holder := s.lock(s.mutex(one))

@@ -22,7 +22,7 @@ const soon = time.Minute
 // A row is one thing that a primitive does.
 type row struct {
 	name string
-	// why it matters, for whoever sees it fail
+	// why it matters, for the reader of a failure
 	why string
 	run func(*scene)
 }
@@ -126,7 +126,7 @@ func (l *locking) waits() {
 	}
 }
 
-// until polls until there are n in the queue, as anybody sees it who comes by.
+// until polls until there are n in the queue, as any client sees it.
 func (s *scene) until(store *farsync.Store, n int) []driver.Entry {
 	s.Helper()
 	return s.untilAt(store, s.path, n)

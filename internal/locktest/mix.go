@@ -61,7 +61,7 @@ func (l *ledger) enter(lease *farsync.Lease, write bool) string {
 		return ""
 	}
 	l.reads++
-	// Those who share a grant may pass a writer, the first on it may not.
+	// Readers that share a grant may pass a writer, the first on it may not.
 	passed := turn == 0 && token.Revision() < l.token.Revision()
 	if turn == 0 {
 		l.read = max(l.read, token.Revision())
@@ -76,7 +76,7 @@ var mixRows = []row{
 	{"RWMix", "what each rule keeps by itself they have to keep together, under a load", func(s *scene) {
 		s.mix(4)
 	}},
-	{"RWMixOfStrangers", "whoever is not of one process has nothing but the queue", func(s *scene) {
+	{"RWMixOfStrangers", "goroutines that share no value have nothing but the queue", func(s *scene) {
 		l := s.mix(64)
 		require.Zero(s, l.turns)
 	}},

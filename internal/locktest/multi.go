@@ -122,7 +122,7 @@ var multiRows = []row{
 		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
 		s.untilAt(one, s.path+"/b", 0)
 	}},
-	{"MultiGivesUpWhenAMemberIsLost", "waiting for the rest makes no sense, and it was not the caller who gave up", func(s *scene) {
+	{"MultiGivesUpWhenAMemberIsLost", "waiting for the rest makes no sense, and the caller has not given up", func(s *scene) {
 		one, two := s.client(), s.client()
 		theirs := s.lock(s.members(two, "b")[0])
 		done := make(chan error)

@@ -72,7 +72,7 @@ var mutexRows = []row{
 		all.Wait()
 		require.EqualValues(s, clients*goroutines*adds, number.Load())
 	}},
-	{"MutexIsFair", "who came first is served first, and anybody can see the order", func(s *scene) {
+	{"MutexIsFair", "the first to come is the first to be served, and every client can see the order", func(s *scene) {
 		looker := s.client()
 		holder := s.lock(s.mutex(looker))
 		var waiting []*locking
@@ -137,7 +137,7 @@ var mutexRows = []row{
 		require.Greater(s, third.Token(), second.Token(), "the store goes on in a new session")
 		s.release(third)
 	}},
-	{"MutexWaiterNeverHoldsOnALostSession", "an entry of a dead session is nobody's (CURATOR-604)", func(s *scene) {
+	{"MutexWaiterNeverHoldsOnALostSession", "an entry of a dead session belongs to no client (CURATOR-604)", func(s *scene) {
 		one, two, three := s.client(), s.client(), s.client()
 		holder := s.lock(s.mutex(one))
 		behind := s.locking(s.mutex(two).Lock)
@@ -160,12 +160,12 @@ var mutexRows = []row{
 			require.Greater(s, lease.Token().Revision(), before[1].Revision)
 			list, err := s.mutex(three).Participants(s.ctx())
 			require.NoError(s, err)
-			require.Equal(s, lease.Token(), list[0].Token, "who holds is at the head of the queue")
+			require.Equal(s, lease.Token(), list[0].Token, "the holder is at the head of the queue")
 			s.release(lease)
 		}
 		behind.done, last.done = closed, closed
 	}},
-	{"MutexWaiterJoinsAgain", "somebody cleaned up by hand, and a waiter must not wait for ever without a place", func(s *scene) {
+	{"MutexWaiterJoinsAgain", "an operator cleans up by hand, and a waiter must not wait for ever without a place", func(s *scene) {
 		one, two := s.client(), s.client()
 		holder := s.lock(s.mutex(one))
 		behind := s.locking(s.mutex(two).Lock)
@@ -176,7 +176,7 @@ var mutexRows = []row{
 		require.Greater(s, lease.Token().Revision(), list[1].Revision)
 		s.release(lease)
 	}},
-	{"MutexReleaseTellsOfARemovedEntry", "what was done under it may have been done beside somebody else", func(s *scene) {
+	{"MutexReleaseTellsOfARemovedEntry", "what was done under it may have been done beside another holder", func(s *scene) {
 		one := s.client()
 		mu := s.mutex(one)
 		lease := s.lock(mu)
@@ -224,7 +224,7 @@ var mutexRows = []row{
 		s.Delete(s.T, foreign)
 		s.release(behind.got())
 	}},
-	{"MutexNamesWhatBlocksForEver", "an entry that no session will end needs a human, who needs its name", func(s *scene) {
+	{"MutexNamesWhatBlocksForEver", "an entry that no session will end needs a person, and a person needs its name", func(s *scene) {
 		one := s.client()
 		stray := s.Stray(s.T, s.path)
 		_, err := s.mutex(one).Lock(s.ctx())

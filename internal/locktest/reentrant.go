@@ -22,7 +22,7 @@ func (s *scene) take(get func(context.Context) (*farsync.Lease, error)) *farsync
 }
 
 var reentrantRows = []row{
-	{"ReentrantCounts", "code that locks is called from code that has locked; who leaves first is not always who came last",
+	{"ReentrantCounts", "code that locks is called from code that has locked; the first to leave is not always the last that came",
 		func(s *scene) {
 			one, two := s.client(), s.client()
 			mu, other := s.reentrant(one), s.reentrant(two)

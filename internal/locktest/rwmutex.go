@@ -32,7 +32,7 @@ var rwRows = []row{
 		s.drain(reader, another)
 		s.until(one, 0)
 	}},
-	{"RWServesInOrder", "who came first is served first, readers and writers alike", func(s *scene) {
+	{"RWServesInOrder", "the first to come is the first to be served, readers and writers alike", func(s *scene) {
 		looker := s.client()
 		first := s.take(s.rw(looker).RLock)
 		var waiting []*locking
@@ -173,7 +173,7 @@ var rwRows = []row{
 		s.release(outer)
 		s.release(s.take(func(context.Context) (*farsync.Lease, error) { return rw.Lock(context.WithoutCancel(under)) }))
 	}},
-	{"RWTries", "who does not wait leaves nothing behind, and readers do not turn readers away", func(s *scene) {
+	{"RWTries", "a call that does not wait leaves nothing behind, and readers do not turn readers away", func(s *scene) {
 		one, two, three := s.client(), s.client(), s.client()
 		locked := func(try func(context.Context) (*farsync.Lease, error)) {
 			s.Helper()
@@ -245,7 +245,7 @@ var rwRows = []row{
 		s.release(behind.got())
 		s.until(one, 0)
 	}},
-	{"RWDowngradeByItsHolderOnly", "Curator's throws for anybody else", func(s *scene) {
+	{"RWDowngradeByItsHolderOnly", "Curator's throws for any other caller", func(s *scene) {
 		one, two := s.client(), s.client()
 		rw := s.rw(one)
 		writer := s.take(rw.Lock)

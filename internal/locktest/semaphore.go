@@ -51,7 +51,7 @@ var semaphoreRows = []row{
 		s.Logf("%d units of %d were held at once", most, size)
 		s.until(s.client(), 0)
 	}},
-	{"SemaphoreLeavesThePathAboveAlone", "who counts the jobs of a kind may lock all jobs, too", func(s *scene) {
+	{"SemaphoreLeavesThePathAboveAlone", "a program that counts the jobs of a kind may lock all jobs, too", func(s *scene) {
 		store := s.client()
 		below := farsync.NewSemaphore(store, s.path+"/below", 2)
 		held := s.take(units(below, 1))
@@ -140,7 +140,7 @@ var semaphoreRows = []row{
 			both.Wait()
 		}
 	}},
-	{"SemaphoreTries", "who does not wait leaves nothing behind", func(s *scene) {
+	{"SemaphoreTries", "a call that does not wait leaves nothing behind", func(s *scene) {
 		one, two := s.client(), s.client()
 		first, err := s.semaphore(one, 3).TryAcquire(s.ctx(), 2)
 		require.NoError(s, err)
@@ -153,7 +153,7 @@ var semaphoreRows = []row{
 		s.release(second)
 		s.until(one, 0)
 	}},
-	{"SemaphoreResize", "more units wake those who wait, fewer take nothing from those who hold", func(s *scene) {
+	{"SemaphoreResize", "more units wake waiters, fewer take nothing from holders", func(s *scene) {
 		one, two := s.client(), s.client()
 		sem := s.semaphore(one, 2)
 		first := s.take(units(sem, 2))
@@ -180,7 +180,7 @@ var semaphoreRows = []row{
 		s.release(last.got())
 		s.until(one, 0)
 	}},
-	{"SemaphoreResizeBelowWhatIsWaitedFor", "who could wait for ever is told, and those behind go on", func(s *scene) {
+	{"SemaphoreResizeBelowWhatIsWaitedFor", "a waiter that could wait for ever fails, and those behind it go on", func(s *scene) {
 		one, two := s.client(), s.client()
 		sem := s.semaphore(one, 4)
 		first := s.take(units(sem, 4))
@@ -224,7 +224,7 @@ var semaphoreRows = []row{
 		require.ErrorIs(s, first.Release(), farsync.ErrLost)
 		s.release(lease)
 	}},
-	{"SemaphoreWaiterNeverHoldsOnALostSession", "what a dead session's entry was granted is nobody's", func(s *scene) {
+	{"SemaphoreWaiterNeverHoldsOnALostSession", "what a dead session's entry was granted belongs to no client", func(s *scene) {
 		one, two := s.client(), s.client()
 		first := s.take(units(s.semaphore(one, 2), 2))
 		behind := s.locking(units(s.semaphore(two, 2), 1))

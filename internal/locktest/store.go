@@ -52,7 +52,7 @@ var storeRows = []row{
 		s.release(leases[2])
 		s.release(leases[0])
 	}},
-	{"StoreLeavesNothingOfCancelledCalls", "an entry that nobody knows of blocks everybody for as long as the session lives",
+	{"StoreLeavesNothingOfCancelledCalls", "an entry that no client knows of blocks all of them for as long as the session lives",
 		func(s *scene) {
 			one, two := s.client(), s.client()
 			cause := errors.New("enough")
@@ -86,7 +86,7 @@ var storeRows = []row{
 		s.release(holder)
 		s.until(two, 0)
 	}},
-	{"StoreWaitersAreOnTheirOwn", "one who gives up takes no other's wake-up along, and one event is for all who wait", func(s *scene) {
+	{"StoreWaitersAreOnTheirOwn", "a waiter that gives up takes no other's wake-up along, and one event is for all waiters", func(s *scene) {
 		one, two := s.client(), s.client()
 		writer := s.take(s.rw(two).Lock)
 		var readers []*locking
@@ -169,7 +169,7 @@ var storeRows = []row{
 		s.release(other)
 		require.ErrorIs(s, first.Release(), farsync.ErrLost)
 	}},
-	{"StoreReleasesAnExpiredLease", "a release after the loss of the session must not wait for anybody", func(s *scene) {
+	{"StoreReleasesAnExpiredLease", "a release after the loss of the session must not wait for another client", func(s *scene) {
 		one, two := s.client(), s.client()
 		first, second := s.lock(s.mutex(one)), s.lock(farsync.NewMutex(one, s.path+"-other"))
 		s.Expire(s.T, one)
@@ -181,7 +181,7 @@ var storeRows = []row{
 		<-second.Done()
 		require.ErrorIs(s, second.Release(), farsync.ErrLost)
 	}},
-	{"StoreCloseEndsCalls", "a Close that waits for those who wait for the lock never returns", func(s *scene) {
+	{"StoreCloseEndsCalls", "a Close that waits for the waiters of a lock never returns", func(s *scene) {
 		one, two := s.client(), s.client()
 		holder := s.lock(s.mutex(two))
 		waiting := s.locking(s.mutex(one).Lock)
@@ -225,7 +225,7 @@ var storeRows = []row{
 		one, two := s.client(), s.client()
 		e := s.election(one)
 		long := bytes.Repeat([]byte("x"), 64<<10)
-		for _, value := range [][]byte{[]byte("who \x00 é /\n="), {}, long} {
+		for _, value := range [][]byte{[]byte("it \x00 é /\n="), {}, long} {
 			lease := s.take(func(ctx context.Context) (*farsync.Lease, error) { return e.Campaign(ctx, value) })
 			list := s.until(two, 1)
 			require.Equal(s, driver.Candidate, list[0].Kind)
@@ -261,7 +261,7 @@ var storeRows = []row{
 }
 
 // calls returns calls that ask the service, on queues of which that of the scene is held by an Exclusive elsewhere or by
-// nobody. None of them leaves anything, and none waits long for another.
+// none. None of them leaves anything, and none waits long for another.
 func (s *scene) calls(store *farsync.Store) map[string]func(context.Context) error {
 	released := func(get func(context.Context) (*farsync.Lease, error)) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -297,7 +297,7 @@ func (s *scene) calls(store *farsync.Store) map[string]func(context.Context) err
 	}
 }
 
-// known is nil for the answer that nobody leads.
+// known is nil for the answer that there is no leader.
 func known(err error) error {
 	if errors.Is(err, farsync.ErrNoLeader) {
 		return nil
@@ -307,7 +307,7 @@ func known(err error) error {
 
 // sizeRows are about the size of a semaphore, which the service keeps.
 var sizeRows = []row{
-	{"SizeIsDeclaredByUse", "the size is kept where all who use it see it", func(s *scene) {
+	{"SizeIsDeclaredByUse", "the size is kept where all its users see it", func(s *scene) {
 		one, two := s.client(), s.client()
 		_, err := s.semaphore(one, 5).Acquire(s.ctx(), 6)
 		require.ErrorIs(s, err, farsync.ErrTooLarge, "also by the first")
@@ -353,7 +353,7 @@ var sizeRows = []row{
 			s.until(two, 0)
 		}
 	}},
-	{"SizeIsSetBeforeUse", "an administrator may be there before those who use it", func(s *scene) {
+	{"SizeIsSetBeforeUse", "an administrator may be there before its users", func(s *scene) {
 		one, two := s.client(), s.client()
 		require.NoError(s, s.semaphore(one, 5).Resize(s.ctx(), 8))
 		s.sizeIs(two, 5, 8)
@@ -369,7 +369,7 @@ var sizeRows = []row{
 		}
 		s.release(lease)
 	}},
-	{"SizeLoweredCountsForThoseBehind", "those who hold go on, and those who come wait until there is room", func(s *scene) {
+	{"SizeLoweredCountsForThoseBehind", "holders go on, and newcomers wait until there is room", func(s *scene) {
 		one, two := s.client(), s.client()
 		first, second := s.take(units(s.semaphore(one, 5), 3)), s.take(units(s.semaphore(two, 5), 2))
 		require.NoError(s, s.semaphore(two, 5).Resize(s.ctx(), 2))
@@ -501,7 +501,7 @@ func (s *scene) seeAny(sights <-chan sight) farsync.Leader {
 				return now.leader
 			}
 		case <-ctx.Done():
-			require.FailNow(s, "nobody was seen")
+			require.FailNow(s, "no leader was seen")
 		}
 	}
 }
