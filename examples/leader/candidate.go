@@ -34,11 +34,7 @@ func candidateMain(text json.RawMessage) error {
 	}
 	defer end()
 	election := farsync.NewElection(store, p.Service.Path)
-	err = election.Lead(ctx, []byte(p.Name), p.lead)
-	if program.Over(err) {
-		return nil
-	}
-	return err
+	return election.Lead(ctx, []byte(p.Name), p.lead)
 }
 
 // lead is what a leader does: here, it writes every few milliseconds. It must return when ctx is done, for by then

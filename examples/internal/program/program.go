@@ -121,7 +121,7 @@ func (p Program) worker(args []string) int {
 		return Misused
 	}
 	signal.Ignore(os.Interrupt, syscall.SIGTERM) // a Ctrl-C goes to all processes; the show ends its workers itself
-	if err := p.Work(json.RawMessage(args[0])); err != nil {
+	if err := p.Work(json.RawMessage(args[0])); err != nil && !over(err) {
 		fmt.Fprintln(os.Stderr, err)
 		return Failed
 	}

@@ -35,8 +35,8 @@ func NewStage() (*Stage, context.Context) {
 	return &Stage{cues: cues, out: json.NewEncoder(os.Stdout)}, ctx
 }
 
-// Over reports whether a worker's error says no more than that the show is over.
-func Over(err error) bool { return errors.Is(err, errShowOver) || errors.Is(err, context.Canceled) }
+// over reports whether a worker's error says no more than that the show is over, wherever it was by then.
+func over(err error) bool { return errors.Is(err, errShowOver) || errors.Is(err, context.Canceled) }
 
 // Await waits for the next cue.
 func (s *Stage) Await(ctx context.Context) error {
