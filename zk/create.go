@@ -102,8 +102,9 @@ func (s *session) joined(ctx context.Context, e driver.Entry, names *read, r dri
 		return driver.View{}, s.undo(ctx, e, errSequence)
 	}
 	v := driver.View{Self: e, Register: r}
-	if names != nil && !s.wire.unproved() { // else Ahead proves it
+	if names != nil {
 		v.Entries, v.All = s.ahead(e, names)
+		v.All = v.All && s.prove(ctx, v) == nil // else Ahead does
 	}
 	return v, nil
 }

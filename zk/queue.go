@@ -78,8 +78,8 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, _ bool) (v driver.V
 			err = nil
 		}
 	}
-	if err == nil && v.All && e.ID != "" && s.wire.unproved() && !slices.ContainsFunc(v.Entries, exclusive) {
-		err = s.propose(ctx, e)
+	if err == nil {
+		err = s.prove(ctx, v)
 	}
 	if errors.Is(err, client.ErrNoNode) || !v.All {
 		err = driver.ErrGone
@@ -87,8 +87,14 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, _ bool) (v driver.V
 	return v, err
 }
 
-// exclusive reports whether an entry keeps out all that are behind it.
-func exclusive(e driver.Entry) bool { return e.Kind != driver.Read && e.Kind != driver.Permit }
+// prove has a quorum prove the session before an entry is shown that may be granted, where none has.
+func (s *session) prove(ctx context.Context, v driver.View) error {
+	excludes := func(e driver.Entry) bool { return e.Kind != driver.Read && e.Kind != driver.Permit }
+	if v.Self.ID == "" || !v.All || !s.wire.unproved() || slices.ContainsFunc(v.Entries, excludes) {
+		return nil
+	}
+	return s.propose(ctx, v.Self)
+}
 
 // List reads the names in the queue, and every node that is asked for. It leaves out those that go meanwhile, and the
 // nodes of queues further down.
