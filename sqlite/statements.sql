@@ -35,26 +35,26 @@ ON CONFLICT (id) DO NOTHING
 
 -- name: ahead
 -- The entry ?2 and what is ahead of it, or the whole queue if that is empty; newest first. Nothing if the entry is not there.
-SELECT id, queue, kind, units, revision, version, since, NULL FROM farsync_entries
+SELECT id, queue, kind, units, revision, version, since, NULL, coalesce(session, '') FROM farsync_entries
 WHERE queue = ?1 AND revision <= CASE ?2
   WHEN '' THEN 9223372036854775807
   ELSE (SELECT revision FROM farsync_entries WHERE id = ?2) END
 ORDER BY revision DESC LIMIT ?3
 
 -- name: list
-SELECT id, queue, kind, units, revision, version, since, value FROM farsync_entries
+SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
 WHERE queue = ?1 ORDER BY revision LIMIT ?2
 
 -- name: find
-SELECT id, queue, kind, units, revision, version, since, value FROM farsync_entries WHERE id = ?1
+SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries WHERE id = ?1
 
 -- name: owned
-SELECT id, queue, kind, units, revision, version, since, value FROM farsync_entries
+SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
 WHERE session = ?1 AND queue IN (SELECT value FROM json_each(?2)) ORDER BY revision
 
 -- name: survey
 -- Up to the queue in which the entry with the number ?3 stands, or all: every text is less than a blob.
-SELECT id, queue, kind, units, revision, version, since, value FROM farsync_entries
+SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
 WHERE queue > ?2 AND queue >= ?1 AND queue < ?1 || char(0x10ffff) AND queue <= coalesce((
   SELECT queue FROM farsync_entries WHERE queue > ?2 AND queue >= ?1 AND queue < ?1 || char(0x10ffff)
   ORDER BY queue, revision LIMIT 1 OFFSET ?3 - 1), x'')
@@ -62,7 +62,7 @@ ORDER BY queue, revision
 
 -- name: replace
 UPDATE farsync_entries SET kind = ?3, version = version + 1, value = coalesce(?4, value) WHERE id = ?1 AND version = ?2
-RETURNING id, queue, kind, units, revision, version, since, value
+RETURNING id, queue, kind, units, revision, version, since, value, coalesce(session, '')
 
 -- name: delete
 DELETE FROM farsync_entries WHERE id = ?1

@@ -3,8 +3,8 @@
 //
 // A driver implements [DB], embeds the Session in its own, and adds what no two databases do alike: how a session is opened,
 // renewed and ended, and how those that wait are woken. These are the statements that the Session runs, by name. Entries are
-// read from the columns id, queue, kind, units, revision, version, since, value, with since in microseconds of the time of
-// day, 0 if unknown.
+// read from the columns id, queue, kind, units, revision, version, since, value, session, with since in microseconds of the time of
+// day, 0 if unknown, and an empty session if there is none.
 //
 //	create    id, queue, session, kind, units, value, since    inserts nothing if the session is over, or the ID is there
 //	ahead     queue, id, limit    entry and all ahead of it, or the queue if id is empty; newest first, without values

@@ -13,7 +13,7 @@ func entries(t Tx, name string, args ...any) (list []driver.Entry, err error) {
 		var e driver.Entry
 		var kind string
 		var since int64
-		err := r.Scan(&e.ID, &e.Queue, &kind, &e.Units, &e.Revision, &e.Version, &since, &e.Value)
+		err := r.Scan(&e.ID, &e.Queue, &kind, &e.Units, &e.Revision, &e.Version, &since, &e.Value, &e.Session)
 		for k := driver.Exclusive; k <= driver.Candidate; k++ {
 			if k.String() == kind {
 				e.Kind = k
