@@ -46,6 +46,13 @@
 //
 // One release wakes one waiter, for a rule that lets any entry block names only the nearest one.
 //
+// # One family a queue
+//
+// The rules of a family say nothing of another's entries: a reader beside a permit, for instance. So a queue belongs to the
+// family of its oldest entry. An entry that finds another family ahead of it asks for the oldest entry of all. If that is of
+// its own family, what is ahead is about to be refused, and it waits. Otherwise it is refused itself. As each entry asks
+// only once, and an entry that is refused leaves, no waiter is refused for one that came later.
+//
 // # Why a token never goes back
 //
 // A hold's token is made of the revision at which the service created its entry, and the turn within the grant. An entry
