@@ -57,7 +57,7 @@ func TestRunbookExplainsEveryMessage(t *testing.T) {
 		return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") &&
 			(of == "recipe" || of == "etcd" || of == "zk" || of == "sqlite")
 	})
-	logged := regexp.MustCompile(`\blog\.(Debug|Info|Warn|Error)\("([^"]+)"`).FindAllStringSubmatch(code, -1)
+	logged := regexp.MustCompile(`(?:\blog\.|slog\.Level)(Debug|Info|Warn|Error)(?:\(|, )"([^"]+)"`).FindAllStringSubmatch(code, -1)
 	require.NotEmpty(t, logged)
 	for _, line := range logged {
 		level, known := "", ""
