@@ -21,7 +21,7 @@
 //	defer lease.Release()
 //	ctx, cancel := lease.Context(ctx) // done the moment the lease is lost
 //	defer cancel()
-//	return db.Write(ctx, row, lease.Token()) // the database refuses older tokens
+//	return withdraw(ctx, lease.Token()) // the database refuses older tokens: the README has the SQL
 //
 // # What a lease promises
 //

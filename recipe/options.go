@@ -15,7 +15,10 @@ type Options struct {
 	// TTL is how long the service keeps what this Store holds when it hears no more from it, from 1 second to 1 day. The
 	// service may round it, and what it grants counts. The default is 10 seconds.
 	//
-	// A short TTL frees the locks of a dead process sooner. A long one survives longer interruptions.
+	// A short TTL frees the locks of a dead process sooner. A long one survives longer interruptions. The next holder has the
+	// lock a TTL after the last renewal that the service saw, and at most as much later as the service takes to notice: a
+	// second on etcd, one of its ticks on ZooKeeper, a quarter of the waiter's TTL in an SQLite file. When the leader of etcd or
+	// ZooKeeper changes meanwhile, the TTL begins again.
 	TTL time.Duration
 	// Holder is what others see of this Store: at most 1024 bytes of printable text. The default is the host name and the
 	// process ID. It is not a place for secrets.
