@@ -25,6 +25,7 @@ const billing = "/locks/billing"
 type scene struct {
 	holder *farsync.Lease
 	next   chan *farsync.Lease
+	list   []farsync.Participant
 }
 
 func newScene(t *testing.T, open func(farsync.Options) *farsync.Store) scene {
@@ -48,7 +49,7 @@ func newScene(t *testing.T, open func(farsync.Options) *farsync.Store) scene {
 		for {
 			list, err := mu.Participants(ctx)
 			require.NoError(t, err)
-			if len(list) == 2 {
+			if s.list = list; len(list) == 2 {
 				break
 			}
 		}
@@ -97,6 +98,7 @@ func TestRunbookOnZooKeeper(t *testing.T) {
 	number := func(node string) string { return node[strings.LastIndexByte(node, '-')+1:] }
 	slices.SortFunc(nodes, func(a, b string) int { return strings.Compare(number(a), number(b)) })
 	require.Contains(t, nodes[0], "-lock-")
+	require.Equal(t, billing+"/"+nodes[0], s.list[0].ID, "Participants names the node to delete")
 	shown := command("get", nodes[0])
 	require.Contains(t, shown, "worker-1 pid 412\n")
 	require.Contains(t, shown, "ephemeralOwner = 0x1")
@@ -126,6 +128,7 @@ func TestRunbookOnSQLite(t *testing.T) {
 	require.NoError(t, rows.Err())
 	require.NoError(t, rows.Close())
 	require.Equal(t, []string{"worker-1 pid 412", "worker-2 pid 88"}, holders)
+	require.Equal(t, ids[0], s.list[0].ID, "Participants names the row to delete")
 	_, err = db.ExecContext(t.Context(), remove[0], sql.Named("id", ids[0]))
 	require.NoError(t, err)
 	s.broken(t)
