@@ -40,12 +40,15 @@ func candidateMain(text json.RawMessage) error {
 // lead is what a leader does: here, it writes every few milliseconds. It must return when ctx is done, for by then
 // another may be elected; and what it writes carries the token, for it may have been stopped after it looked at ctx.
 //
+// A write that has begun is not given up when ctx is done, as at a resignation: its request would still be under way when the
+// next leader writes.
+//
 // If the leadership was lost, Lead campaigns again, whatever lead returns.
 func (p part) lead(ctx context.Context, token farsync.Token) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if err := p.write(ctx, token); err != nil {
+		if err := p.write(context.WithoutCancel(ctx), token); err != nil {
 			return err
 		}
 		select {
