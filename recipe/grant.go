@@ -94,6 +94,9 @@ func (gr *grant) again(number int) error {
 	if err := gr.in().err(); err != nil {
 		return err
 	}
+	if gr.life.Err() != nil {
+		return context.Cause(gr.life) // its entry was found gone, or the last hold on it has ended
+	}
 	if gr.gate == nil || !gr.gate.again(gr, number) {
 		return ErrReleased
 	}
