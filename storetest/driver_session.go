@@ -17,6 +17,7 @@ var sessionCases = []conformance{
 		require.Positive(s, ttl)
 		require.False(s, from.After(time.Now()), "from a request that was made")
 		require.False(s, from.Before(before), "from a request of this session")
+		begun := time.Now()
 		for range 4 {
 			require.NoError(s, sleep(s.ctx(), ttl/6))
 			require.NoError(s, c.Renew(s.ctx(), []driver.Entry{c.join(driver.Exclusive)}))
@@ -26,7 +27,7 @@ var sessionCases = []conformance{
 			require.False(s, now.After(time.Now()))
 			from = now
 		}
-		require.Less(s, time.Since(from), ttl/2, "renewals that were answered move it")
+		require.False(s, from.Before(begun), "renewals that were answered move it")
 	}},
 	{"GrantedFromTheSending", "the server counts from when a request arrives, which is before the answer does", func(s *scene) {
 		if s.Cut == nil {
