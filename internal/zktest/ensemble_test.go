@@ -179,10 +179,10 @@ func sessionReplaced(t *testing.T, ensemble *embedtest.ZooKeeperServers) {
 	for i := range 3 {
 		ensemble.Member(i).Kill()
 	}
-	told.await(t, farsync.Connected, farsync.Suspended, farsync.Lost)
+	told.until(t, farsync.Lost)
 	curator.tells(t, "state", "LOST")
 	require.NoError(t, ensemble.Restart(within(t, 2*soon)))
-	told.await(t, farsync.Connected, farsync.Suspended, farsync.Lost, farsync.Connected)
+	told.until(t, farsync.Connected)
 	curator.tells(t, "state", "RECONNECTED")
 	for _, holder := range holders {
 		await(t, func() bool {

@@ -44,6 +44,15 @@ func (s *states) await(t testing.TB, want ...farsync.State) {
 	require.Equal(t, want, s.all())
 }
 
+// until waits until the hook was told that last, whatever it was told before.
+func (s *states) until(t testing.TB, last farsync.State) {
+	t.Helper()
+	await(t, func() bool {
+		told := s.all()
+		return len(told) > 0 && told[len(told)-1] == last
+	})
+}
+
 // TestWaiterIsNeverGrantedOnAnExpiredSession is C3, scenario 7: the waiter's session ends, and at the same moment the
 // holder leaves, so that the waiter finds nobody ahead. Its node went with its session, before it can be told of either.
 func TestWaiterIsNeverGrantedOnAnExpiredSession(t *testing.T) {
