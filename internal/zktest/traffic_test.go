@@ -145,8 +145,8 @@ func TestFreeTryLockIsOneReadAndTheLock(t *testing.T) {
 func TestWritesOfASession(t *testing.T) {
 	sharedServer(t)
 	noLeaks(t)
-	const waiters, locks, renewals = 1000, 20, 6
-	idle, holder, store := newTapped(t, withTTL(2*time.Second)), newTapped(t, withTTL(2*time.Second)), newTapped(t, withTTL(2*time.Second))
+	const waiters, locks, renewals = 1000, 20, 3
+	idle, holder, store := newTapped(t, withTTL(6*time.Second)), newTapped(t, withTTL(6*time.Second)), newTapped(t, withTTL(6*time.Second))
 	for i := range locks {
 		lock(t, holder.Store, fmt.Sprint("/traffic/proposals", i))
 	}
