@@ -58,7 +58,8 @@ func (s *session) Granted() (ttl time.Duration, from time.Time) {
 // Over is closed when the lease is known to be over, and when the client is closed: nothing would ever answer again.
 func (s *session) Over() <-chan struct{} { return s.life.Done() }
 
-// Reset gives up a watch stream on which nothing has been heard since a watch was begun in vain.
+// Reset gives up a watch stream on which nothing has been heard since a watch was begun. One on which other watches were set
+// up meanwhile is slow, and is kept.
 //
 // It also has gRPC connect now where it is not connected. By itself it waits longer after each attempt that fails, soon
 // longer than what is left of the session when the server is back. Connections that stand are the user's.
@@ -66,7 +67,7 @@ func (s *session) Reset() {
 	s.client.ActiveConnection().ResetConnectBackoff()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watching.vain.Load() == s.watching.heard.Load() {
+	if on := s.watching; on.pending > 0 && on.heard.Load() == on.since {
 		s.abandon()
 	}
 }

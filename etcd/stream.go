@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc/metadata"
@@ -20,10 +21,11 @@ type stream struct {
 	leave  context.CancelCauseFunc
 	ask    chan struct{} // has a value when a watch is to request progress
 	heard  atomic.Int64  // messages
-	vain   atomic.Int64  // what heard was when the last watch that has ended was begun: it never stood if it still is
 
 	// Guarded by the session's mu.
-	watches int   // set up or being set up
+	watches int   // set up or being set up. Invariant: 0 ≤ pending ≤ watches
+	pending int   // being set up
+	since   int64 // what heard was when the first of these was begun
 	known   int64 // what heard was when progress was requested last
 	missed  int   // requests for progress since the last message. Invariant: 0 ≤ missed ≤ mostMissed
 }
@@ -38,25 +40,33 @@ const (
 
 func newStream(life context.Context, number int) *stream {
 	on := &stream{number: number, ask: make(chan struct{}, 1)}
-	on.vain.Store(-1)
 	on.life, on.leave = context.WithCancelCause(life)
 	return on
 }
 
-// onStream returns a context for one watch on the stream, which ends with ctx, with the stream and with the session.
-func (s *session) onStream(ctx context.Context) (context.Context, *stream, context.CancelFunc) {
+// onStream returns a context for one watch on the stream, which ends with ctx, with the stream and with the session. The
+// watch calls begun once when it is on, and leave at its end.
+func (s *session) onStream(ctx context.Context) (_ context.Context, on *stream, begun, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	on := s.watching
+	on = s.watching
+	if on.pending == 0 {
+		on.since = on.heard.Load()
+	}
 	on.watches++
-	heard := on.heard.Load()
+	on.pending++
 	ctx, end := context.WithCancelCause(
 		metadata.AppendToOutgoingContext(outgoing(ctx), "farsync-watches", strconv.Itoa(on.number)))
 	unbind := context.AfterFunc(on.life, func() { end(context.Cause(on.life)) })
-	return ctx, on, func() {
+	begun = sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		on.pending--
+	})
+	return ctx, on, begun, func() {
 		unbind()
 		end(nil)
-		on.vain.Store(heard)
+		begun()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		on.watches--

@@ -114,7 +114,7 @@ func (w watch) is(t driver.Target, kv *mvccpb.KeyValue) bool {
 // The read waits a little where several are ahead of the entry: it can have gone in the gap only if it gave up, or if all
 // of these came and went. Mostly its event comes first, and the read is saved.
 func (s *session) watch(ctx context.Context, w watch, stands func()) error {
-	ctx, on, leave := s.onStream(ctx)
+	ctx, on, begun, leave := s.onStream(ctx)
 	defer leave()
 	events := s.client.Watch(ctx, w.key,
 		append(w.options, clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())...)
@@ -159,6 +159,7 @@ func (s *session) watch(ctx context.Context, w watch, stands func()) error {
 			}
 		}
 		if resp.Created {
+			begun()
 			look = time.After(w.lookAfter())
 		}
 	}

@@ -150,8 +150,7 @@ func (s *Store) watch(
 	p := in.patience()
 	for delay := retryFirst; ; delay = min(2*delay, retryMost) {
 		began := time.Now()
-		proof, stood, err := in.watchOnce(recheck, e, on, p.limit)
-		overdue := !stood && time.Since(began) >= p.limit
+		proof, stood, err := in.watchOnce(recheck, e, on, p)
 		if stood {
 			p.answered()
 		} else {
@@ -164,9 +163,6 @@ func (s *Store) watch(
 			return nil, p.exhausted(), err
 		case recheck.Err() != nil:
 			return nil, false, nil
-		case overdue:
-			p.grow()
-			in.Reset()
 		case s.outcome(in, err) == driver.Refused:
 			return nil, false, err
 		}
@@ -174,16 +170,31 @@ func (s *Store) watch(
 	}
 }
 
-// watchOnce makes one attempt to watch, which ends if it does not stand within limit.
+// watchOnce makes one attempt to watch. If it does not stand in time, the driver is to drop a connection that is silent, and
+// the attempt goes on: a service that is slow sets up a crowd of watches one by one, and those that are given up come last
+// again. So that is not before the patience has grown to its end.
 func (in *session) watchOnce(
-	ctx context.Context, e driver.Entry, on []driver.Target, limit time.Duration,
+	ctx context.Context, e driver.Entry, on []driver.Target, p patience,
 ) (proof *driver.View, stood bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := time.AfterFunc(limit, func() { cancel(errNoAnswer) })
+	late := time.AfterFunc(p.most, func() { cancel(errNoAnswer) })
 	defer late.Stop()
+	reset := make(chan struct{}) // closed when Reset has returned, or will not be called
+	overdue := time.AfterFunc(p.limit, func() {
+		defer close(reset)
+		in.Reset()
+	})
+	defer func() {
+		if !overdue.Stop() {
+			<-reset
+		}
+	}()
 	var stands atomic.Bool
 	proof, err = in.Watch(ctx, e, on, func() {
+		if overdue.Stop() {
+			close(reset)
+		}
 		if late.Stop() {
 			stands.Store(true)
 		}
