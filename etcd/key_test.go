@@ -38,7 +38,7 @@ func TestKeysSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestNoTwoKeysAreAlike is C9: not even those of one process, one session, one call.
+// TestNoTwoKeysAreAlike: not even those of one process, one session, one call.
 func TestNoTwoKeysAreAlike(t *testing.T) {
 	seen := map[string]bool{}
 	for range 10_000 {

@@ -396,7 +396,7 @@ func TestReleaseOfADeletedEntry(t *testing.T) {
 	})
 }
 
-// C2, the delete was carried out, or it was not and is sent again.
+// The delete was carried out, or it was not and is sent again.
 func TestDeleteOfReleaseIsLost(t *testing.T) {
 	for _, fault := range []storetest.Fault{storetest.LoseReply, storetest.LoseRequest} {
 		for _, times := range []int{1, 3} {
@@ -413,7 +413,7 @@ func TestDeleteOfReleaseIsLost(t *testing.T) {
 	}
 }
 
-// C2, it was not, and nothing answers: Release says so in time, and removal continues in the background.
+// It was not, and nothing answers: Release says so in time, and removal continues in the background.
 func TestReleaseIsNotConfirmed(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
@@ -460,7 +460,7 @@ func TestReleaseWhileCutOff(t *testing.T) {
 	})
 }
 
-// C4, C6: whenever the cut comes, the lease ends before the next one begins.
+// Whenever the cut comes, the lease ends before the next one begins.
 func TestHoldEndsBeforeTheNextBegins(t *testing.T) {
 	for i := range 100 {
 		inBubble(t, func(w *world) {

@@ -139,7 +139,7 @@ func TestPermitsReleasedOutOfOrder(t *testing.T) {
 	}
 }
 
-// C3: etcd's Campaign and Curator's InterProcessMutex grant the dead entry.
+// The Campaign of etcd and Curator's InterProcessMutex grant the dead entry.
 func TestSessionLostWhileWaiting(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b, c := w.open(), w.open(), w.open()
@@ -205,7 +205,7 @@ func TestOwnEntryDeletedWhileWaiting(t *testing.T) {
 	})
 }
 
-// C1, the caller stays.
+// The caller stays.
 func TestReplyOfJoinIsLost(t *testing.T) {
 	for _, fault := range []storetest.Fault{storetest.LoseReply, storetest.LoseRequest} {
 		inBubble(t, func(w *world) {
@@ -219,7 +219,7 @@ func TestReplyOfJoinIsLost(t *testing.T) {
 	}
 }
 
-// C1, the caller goes.
+// The caller goes.
 func TestReplyOfJoinIsLostAndTheCallerGone(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
@@ -275,7 +275,6 @@ func TestJoiningAgainIsLimited(t *testing.T) {
 	})
 }
 
-// C12
 func TestLostEventIsADelay(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
@@ -320,7 +319,6 @@ func TestWatchThatDoesNotStandIsBegunAgain(t *testing.T) {
 	})
 }
 
-// C11
 func TestSpuriousEventIsNoGrant(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()

@@ -24,7 +24,7 @@ func numbers(list ...uint32) (p []byte) {
 	return p
 }
 
-// TestAnswersThatTheLibraryDoesNotSurviveAreSeen is Z23: it makes a slice of 2^32-1 strings, and reads past the end of
+// TestAnswersThatTheLibraryDoesNotSurviveAreSeen: it makes a slice of 2^32-1 strings, and reads past the end of
 // the results of a Multi.
 func TestAnswersThatTheLibraryDoesNotSurviveAreSeen(t *testing.T) {
 	end := append(append(numbers(0xffffffff), 1), numbers(0xffffffff)...)
@@ -56,7 +56,7 @@ func TestAnswersThatTheLibraryDoesNotSurviveAreSeen(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsTooLongIsAnErrorOfThatCall is Z25: the connection goes on, and with it the leases of all others.
+// TestAnswerThatIsTooLongIsAnErrorOfThatCall: the connection goes on, and with it the leases of all others.
 func TestAnswerThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 	server, conn := net.Pipe()
 	w := newWire(time.Second, 0, nil)
@@ -84,7 +84,7 @@ func TestAnswerThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 	require.Equal(t, driver.Refused, outcome(refused))
 }
 
-// TestOutcomes is Z22: a refusal without a name in the library would be sent again for ever.
+// TestOutcomes: a refusal without a name in the library would be sent again for ever.
 func TestOutcomes(t *testing.T) {
 	for err, want := range map[error]driver.Outcome{
 		client.ErrNoAuth:                      driver.Refused,

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFailedWriteOfCredentialsIsSurvived is Z5: the client library repeats them on every connection, and if it cannot
+// TestFailedWriteOfCredentialsIsSurvived: the client library repeats them on every connection, and if it cannot
 // write them it answers a channel that has no more room, for good. The server does nothing but answer: the fault is on
 // this side of the network.
 func TestFailedWriteOfCredentialsIsSurvived(t *testing.T) {
@@ -112,7 +112,7 @@ func answer(conn net.Conn) error {
 	}
 }
 
-// TestPatienceIsBounded is Z4 for a timeout that no server grants: until one has been granted, what was asked for is all
+// TestPatienceIsBounded has a timeout that no server grants: until one has been granted, what was asked for is all
 // there is to go by.
 func TestPatienceIsBounded(t *testing.T) {
 	for asked, patience := range map[time.Duration]time.Duration{

@@ -64,7 +64,7 @@ func TestSequenceIsWhatTheServerWritesAndNotNegative(t *testing.T) {
 	}
 }
 
-// TestNegativeSequenceIsNone is C8: the counter is a signed 32-bit number, and what comes after its last value sorts
+// TestNegativeSequenceIsNone: the counter is a signed 32-bit number, and what comes after its last value sorts
 // before everything that is there.
 func TestNegativeSequenceIsNone(t *testing.T) {
 	for _, seq := range []int32{math.MinInt32, math.MinInt32 + 1, -1} {
@@ -81,7 +81,7 @@ func TestForeignSiblingsAreHarmless(t *testing.T) {
 		sibling string
 		ahead   bool
 	}{
-		{"_c_x", false}, // Z6
+		{"_c_x", false},
 		{"_c_", false},
 		{"leases", false},
 		{"locks", false},

@@ -36,7 +36,7 @@ func (s *scene) resignations() {
 	s.Logf("after a resignation the next leads: median %v, longest %v", took[len(took)/2], took[len(took)-1])
 }
 
-// lostWhileWaiting is C3: a candidate's session is over before the leader resigns, and the candidate does not know yet.
+// lostWhileWaiting: a candidate's session is over before the leader resigns, and the candidate does not know yet.
 // It must not lead on the entry that went with the session.
 func (s *scene) lostWhileWaiting() {
 	leaders := s.Open(s)
@@ -89,7 +89,7 @@ func (s *scene) brokenConnection() {
 	require.NoError(s, next.got().Release())
 }
 
-// comingAndGoing is scenario 28: many campaign, give up and resign at the same time, while a stranger removes some of
+// comingAndGoing: many campaign, give up and resign at the same time, while a stranger removes some of
 // them. Each that leads by its lease has a token of its own, and in the end the queue is empty.
 func (s *scene) comingAndGoing() {
 	path, r := newPath(), newResource()

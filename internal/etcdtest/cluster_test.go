@@ -72,7 +72,7 @@ var memberFaults = []memberFault{
 		func(_ context.Context, c *embedtest.EtcdEnsemble, i int) error { c.Heal(); return nil }},
 }
 
-// TestLeaderChangeKeepsTheQueue is E6 and C5: the leader goes while a lock is held and others wait. Either the lease is
+// TestLeaderChangeKeepsTheQueue: the leader goes while a lock is held and others wait. Either the lease is
 // kept, or its holder is told; whoever waits gets the lock in turn, with a higher token.
 func TestLeaderChangeKeepsTheQueue(t *testing.T) {
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestLeaderChangeKeepsTheQueue(t *testing.T) {
 	}
 }
 
-// TestWaiterLeavesAMemberThatIsCutOff is E4: the member that serves the waiter's watch hears no more of what
+// TestWaiterLeavesAMemberThatIsCutOff: the member that serves the waiter's watch hears no more of what
 // happens, and its connection to the waiter is well.
 func TestWaiterLeavesAMemberThatIsCutOff(t *testing.T) {
 	noLeaks(t)

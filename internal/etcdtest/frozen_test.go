@@ -19,7 +19,7 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// TestCallsReturnWhenTheServerIsFrozen is C13: the server takes connections and requests, and answers nothing. Every call
+// TestCallsReturnWhenTheServerIsFrozen: the server takes connections and requests, and answers nothing. Every call
 // is back when its ctx ends, or its own bound is met; and when the server goes on, nothing is left of any.
 func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
 	noLeaks(t)
@@ -36,7 +36,7 @@ func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
 	})
 }
 
-// TestOpenReturnsWithItsContext is C13 for the first call of all, of a server that is frozen, and where nothing listens.
+// TestOpenReturnsWithItsContext is for the first call of all, of a server that is frozen, and where nothing listens.
 func TestOpenReturnsWithItsContext(t *testing.T) {
 	noLeaks(t)
 	frozen := embedtest.Etcd(t)
@@ -52,7 +52,7 @@ func TestOpenReturnsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestWaitersReturnBehindAFullWatchStream is C13 for those who wait on a stream that takes no more requests, as
+// TestWaitersReturnBehindAFullWatchStream is for waiters on a stream that takes no more requests, as
 // that of a frozen server does some 10,000 requests later: the client of etcd then keeps to itself that a watch is over.
 func TestWaitersReturnBehindAFullWatchStream(t *testing.T) {
 	noLeaks(t)

@@ -22,7 +22,7 @@ func guarded(t testing.TB, client *clientv3.Client, guard []clientv3.Cmp, value 
 	return resp.Succeeded
 }
 
-// TestGuardCommitsOnlyWhileHeld is C7.
+// TestGuardCommitsOnlyWhileHeld: the write of a holder that was stopped past its TTL is refused.
 func TestGuardCommitsOnlyWhileHeld(t *testing.T) {
 	noLeaks(t)
 	server := embedtest.Etcd(t)
@@ -74,7 +74,7 @@ func TestGuardEndsWithItsTurn(t *testing.T) {
 	}
 }
 
-// TestGuardRefusesALostLease is C4 and C7, with a holder that does not know yet.
+// TestGuardRefusesALostLease, with a holder that does not know yet.
 func TestGuardRefusesALostLease(t *testing.T) {
 	noLeaks(t)
 	server := embedtest.Etcd(t)
@@ -120,7 +120,7 @@ type held []driver.Entry
 
 func (h held) Entries() []driver.Entry { return h }
 
-// TestGuardRefusesAStaleHolder is C7 for a holder that was stopped at the worst moment: it has made its guard, and then
+// TestGuardRefusesAStaleHolder shows a holder that was stopped at the worst moment: it has made its guard, and then
 // nothing of it ran until somebody else had the lock. What it sends now is refused.
 func TestGuardRefusesAStaleHolder(t *testing.T) {
 	server, _ := begin(t)

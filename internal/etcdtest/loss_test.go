@@ -11,7 +11,7 @@ import (
 	"github.com/farsync/farsync/etcd"
 )
 
-// TestLeaseEndsBeforeTheNextHolderIsGranted is C5 and C6: a holder that is cut off from the server has lost its lease,
+// TestLeaseEndsBeforeTheNextHolderIsGranted: a holder that is cut off from the server has lost its lease,
 // and has been told, before anybody else gets the lock. With etcd's own concurrency.Mutex the next holder is first in
 // two of three cuts.
 //

@@ -76,7 +76,7 @@ func unanswered(t *testing.T, given, endpoint string, config *tls.Config, says .
 		Is:   []error{farsync.ErrUnavailable, context.DeadlineExceeded}, Never: []string{"rpc error"},
 	}
 	without := with
-	without.Says = append(says, with.Says...) // on a busy machine the cause may take longer than such a ctx to show
+	without.Says = slices.Concat(says, with.Says) // on a busy machine the cause may take longer than such a ctx to show
 	without.Given, without.Within, without.Is = given+", and no ctx", 0, with.Is[:1]
 	without.Never = []string{"rpc error", context.DeadlineExceeded.Error()}
 	return []locktest.Input{with, without}

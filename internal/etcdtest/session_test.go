@@ -75,7 +75,7 @@ func TestHolderAndWaiterOutliveARestart(t *testing.T) {
 	require.Equal(t, []farsync.State{farsync.Connected, farsync.Suspended, farsync.Connected}, told.all())
 }
 
-// TestStoreConnectsOftenWhileItsSessionIsAtStake is C5: gRPC by itself waits for a second after the first attempt to
+// TestStoreConnectsOftenWhileItsSessionIsAtStake: gRPC by itself waits for a second after the first attempt to
 // connect that fails, and longer each time. A server that is back in time would be found too late.
 func TestStoreConnectsOftenWhileItsSessionIsAtStake(t *testing.T) {
 	server, _ := begin(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// TestAnyTTLIsServed is E8: the server has its own idea of the shortest.
+// TestAnyTTLIsServed: the server has its own idea of the shortest.
 func TestAnyTTLIsServed(t *testing.T) {
 	_, client := begin(t)
 	for _, d := range []time.Duration{time.Second, 1500 * time.Millisecond, 24 * time.Hour} {
@@ -61,7 +61,7 @@ func TestClosedClientEndsItsStore(t *testing.T) {
 	require.ErrorIs(t, returns(t, "another Close", store.Close), farsync.ErrUnavailable, why)
 }
 
-// TestKeyWithoutLeaseIsRefusedByName is E10: it would block everybody behind it for ever, and nobody would know why.
+// TestKeyWithoutLeaseIsRefusedByName: it would block everybody behind it for ever, and nobody would know why.
 func TestKeyWithoutLeaseIsRefusedByName(t *testing.T) {
 	server, admin := begin(t)
 	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/stray")
@@ -85,7 +85,7 @@ func TestKeyWithoutLeaseIsRefusedByName(t *testing.T) {
 	require.NoError(t, lease.Release())
 }
 
-// TestKeyWithoutLeaseHurtsOnlyThoseBehind is E10: who was there before it has the lock, or gets it.
+// TestKeyWithoutLeaseHurtsOnlyThoseBehind: who was there before it has the lock, or gets it.
 func TestKeyWithoutLeaseHurtsOnlyThoseBehind(t *testing.T) {
 	server, admin := begin(t)
 	store := newStore(t, server.Endpoint(), nil)
@@ -101,7 +101,7 @@ func TestKeyWithoutLeaseHurtsOnlyThoseBehind(t *testing.T) {
 	require.NoError(t, got(t, before).Release())
 }
 
-// TestKeysOfOtherQueuesAreIgnored is E10: not those further down, however many, nor those of a path that begins alike.
+// TestKeysOfOtherQueuesAreIgnored: not those further down, however many, nor those of a path that begins alike.
 func TestKeysOfOtherQueuesAreIgnored(t *testing.T) {
 	server, admin := begin(t)
 	store := newStore(t, server.Endpoint(), nil)

@@ -52,7 +52,7 @@ func newLossy(t *testing.T, server *embedtest.EtcdServer, options *etcd.Options)
 	}
 }
 
-// TestLostJoinIsMadeOnce is C1 and E2: each request that is lost costs one more, and there is one key.
+// TestLostJoinIsMadeOnce: each request that is lost costs one more, and there is one key.
 func TestLostJoinIsMadeOnce(t *testing.T) {
 	server, _ := begin(t)
 	for _, row := range []struct {
@@ -88,7 +88,7 @@ func TestLostJoinIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestLateJoinIsRemoved is U1 and E3: a join that was given up is carried out when its key was removed. Until then it is
+// TestLateJoinIsRemoved: a join that was given up is carried out when its key was removed. Until then it is
 // looked for, by reads alone: when a service comes back from an outage, many look for what they may have left behind.
 func TestLateJoinIsRemoved(t *testing.T) {
 	l := beginLossy(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/farsync/farsync/embedtest"
 )
 
-// TestWaiterOutlivesACompaction is E5 and C12: a watch that was idle for long is set up again over a new connection,
+// TestWaiterOutlivesACompaction: a watch that was idle for long is set up again over a new connection,
 // from a revision that the server has forgotten.
 func TestWaiterOutlivesACompaction(t *testing.T) {
 	server, admin := begin(t)
@@ -57,7 +57,7 @@ func TestWaiterOutlivesACompaction(t *testing.T) {
 	}
 }
 
-// TestWaiterOutlivesItsConnection is C12 without a compaction: the event comes late, or the look does.
+// TestWaiterOutlivesItsConnection has no compaction: the event comes late, or the look does.
 func TestWaiterOutlivesItsConnection(t *testing.T) {
 	server, _ := begin(t)
 	proxy := embedtest.NewProxy(t, server.Endpoint())

@@ -126,7 +126,7 @@ var rwRows = []row{
 			busy.Wait()
 		}
 	}},
-	{"RWUpgradeIsRefused", "a reader that waits to write waits for itself (C16)", func(s *scene) {
+	{"RWUpgradeIsRefused", "a reader that waits to write waits for itself", func(s *scene) {
 		one := s.client()
 		rw := s.rw(one)
 		outer := s.take(rw.RLock)
@@ -195,7 +195,7 @@ var rwRows = []row{
 		s.release(s.take(s.rw(two).TryLock))
 		s.until(one, 0)
 	}},
-	{"RWDowngrade", "a queued writer must not get in between, and readers behind must not wait any longer (C17)", func(s *scene) {
+	{"RWDowngrade", "a queued writer must not get in between, and readers behind must not wait any longer", func(s *scene) {
 		one, two, three := s.client(), s.client(), s.client()
 		rw := s.rw(one)
 		writer := s.take(rw.Lock)

@@ -21,7 +21,7 @@ import (
 	"github.com/farsync/farsync/zk"
 )
 
-// TestQueueThatIsTooLongIsAnErrorOfThatCall is Z25: the answer is longer than anything a peer may have us allocate. The
+// TestQueueThatIsTooLongIsAnErrorOfThatCall: the answer is longer than anything a peer may have us allocate. The
 // locks of the Store live on, and so does its connection.
 func TestQueueThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 	server := sharedServer(t)
@@ -53,7 +53,7 @@ func TestQueueThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 	require.NoError(t, lease.Release())
 }
 
-// TestRefusalWithoutANameIsNotRepeated is Z22: the client library knows only some of the server's errors.
+// TestRefusalWithoutANameIsNotRepeated: the client library knows only some of the server's errors.
 func TestRefusalWithoutANameIsNotRepeated(t *testing.T) {
 	sharedServer(t)
 	noLeaks(t)
@@ -73,7 +73,7 @@ func TestRefusalWithoutANameIsNotRepeated(t *testing.T) {
 	require.Equal(t, requests{opGetChildren: 1}, store.tap.since())
 }
 
-// TestMalformedAnswersAreSurvived is Z23: the client library believes a count, and reads past the end of what it is sent.
+// TestMalformedAnswersAreSurvived: the client library believes a count, and reads past the end of what it is sent.
 func TestMalformedAnswersAreSurvived(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
@@ -114,7 +114,7 @@ func TestMalformedAnswersAreSurvived(t *testing.T) {
 	}
 }
 
-// TestChangeThatTheServerDoesNotTellIsNotWaitedForTwice is Z24. The connection is lost before the request arrives that sets
+// TestChangeThatTheServerDoesNotTellIsNotWaitedForTwice: the connection is lost before the request arrives that sets
 // the watches again, but after an answer that is younger than a change: the client library then asks for younger changes
 // only, and the watch does not fire. Those that read the node themselves must get another watch, not a busy loop.
 func TestChangeThatTheServerDoesNotTellIsNotWaitedForTwice(t *testing.T) {
@@ -174,7 +174,7 @@ func TestChangeThatTheServerDoesNotTellIsNotWaitedForTwice(t *testing.T) {
 	require.NoError(t, got(t, told))
 }
 
-// TestConnectionOnWhichAnswersArriveIsKept is Z20: where a renewal waits behind long answers, another connection would have
+// TestConnectionOnWhichAnswersArriveIsKept: where a renewal waits behind long answers, another connection would have
 // to be told everything again.
 func TestConnectionOnWhichAnswersArriveIsKept(t *testing.T) {
 	server := sharedServer(t)
@@ -198,7 +198,7 @@ func TestConnectionOnWhichAnswersArriveIsKept(t *testing.T) {
 	})
 }
 
-// TestTLSReconnectOverALongWayKeepsTheSession is Z28: a handshake takes several round trips, which may be longer than a
+// TestTLSReconnectOverALongWayKeepsTheSession: a handshake takes several round trips, which may be longer than a
 // sixth of a short TTL.
 func TestTLSReconnectOverALongWayKeepsTheSession(t *testing.T) {
 	server := sharedServer(t)

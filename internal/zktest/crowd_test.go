@@ -19,7 +19,7 @@ import (
 // crowd is how many goroutines wait for one lock at the same time.
 var crowd = flag.Int("crowd", 2000, "goroutines that wait for one lock of one Store")
 
-// TestCrowdIsServedAndCostsNoSession is Z20: each that joins reads the queue, which is long, and the renewal of the session
+// TestCrowdIsServedAndCostsNoSession: each that joins reads the queue, which is long, and the renewal of the session
 // waits for its turn among the answers.
 func TestCrowdIsServedAndCostsNoSession(t *testing.T) {
 	server := sharedServer(t)

@@ -48,7 +48,7 @@ func TestReplacementWhoseAnswerIsLostIsFound(t *testing.T) {
 	}
 }
 
-// TestReadsOfACrowdAreShared is Z20: each that joins reads the whole queue, and waits for the answers to all others.
+// TestReadsOfACrowdAreShared: each that joins reads the whole queue, and waits for the answers to all others.
 func TestReadsOfACrowdAreShared(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
@@ -113,7 +113,7 @@ func TestCrowdIsReadOnceAndEntriesLeaveInAnyOrder(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrGone)
 }
 
-// TestListReadsAsManyNodesAsAreAskedFor is Z26.
+// TestListReadsAsManyNodesAsAreAskedFor: an election of many candidates has one leader to read.
 func TestListReadsAsManyNodesAsAreAskedFor(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
@@ -129,7 +129,7 @@ func TestListReadsAsManyNodesAsAreAskedFor(t *testing.T) {
 	require.Equal(t, requests{opGetChildren: 1, opGetData: 1}, p.since())
 }
 
-// TestParentsAreMadeFromTheBottom is Z21: a user may have no right above what is its own, and what it makes above its
+// TestParentsAreMadeFromTheBottom: a user may have no right above what is its own, and what it makes above its
 // queue is for everybody.
 func TestParentsAreMadeFromTheBottom(t *testing.T) {
 	server := sharedServer(t)

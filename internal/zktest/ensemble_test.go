@@ -153,7 +153,7 @@ func (c *contest) stop(t *testing.T) {
 	awaitNodes(t, c.conn, c.path, 0)
 }
 
-// sessionReplaced is C3, CURATOR-604. All servers are away for longer than the sessions of those who wait live. To the
+// sessionReplaced is CURATOR-604. All servers are away for longer than the sessions of those who wait live. To the
 // clients these are over, and they go on in new ones. But servers that start give every session they know of its whole
 // timeout anew: the old nodes are still there, and when the holder leaves they are first in their queues.
 //

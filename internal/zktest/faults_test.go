@@ -44,7 +44,7 @@ func next(op int32, n int64, to verdict, also ...func()) func(int32, []byte) ver
 	}
 }
 
-// TestLostCreateIsMadeOnce is C1, scenarios 8, 11 and 12: whatever is lost on the way with its connection, who goes on
+// TestLostCreateIsMadeOnce: whatever is lost on the way with its connection, who goes on
 // asking gets one node, and the lock.
 func TestLostCreateIsMadeOnce(t *testing.T) {
 	server := sharedServer(t)
@@ -100,7 +100,7 @@ func TestLostCreateIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestSearchForALostCreateSeesWhatTheLeaderHasAccepted is Z3: another server may not have heard of the create yet, so a
+// TestSearchForALostCreateSeesWhatTheLeaderHasAccepted: another server may not have heard of the create yet, so a
 // Sync comes before the look, on the same path.
 func TestSearchForALostCreateSeesWhatTheLeaderHasAccepted(t *testing.T) {
 	server := sharedServer(t)
@@ -136,7 +136,7 @@ func TestSearchForALostCreateSeesWhatTheLeaderHasAccepted(t *testing.T) {
 	require.Equal(t, []asked{{opSync, "/faults/search"}, {opGetChildren, "/faults/search"}}, search)
 }
 
-// TestCreateLostAsTheCallerGivesUpIsRemovedBehind is C1 at its worst: the request of a create or its reply is lost, and ctx
+// TestCreateLostAsTheCallerGivesUpIsRemovedBehind is the worst case: the request of a create or its reply is lost, and ctx
 // ends while the news of the broken connection is on its way. The session lives on.
 func TestCreateLostAsTheCallerGivesUpIsRemovedBehind(t *testing.T) {
 	server := sharedServer(t)
@@ -177,7 +177,7 @@ func TestCreateLostAsTheCallerGivesUpIsRemovedBehind(t *testing.T) {
 	all.Wait()
 }
 
-// TestLostDeleteIsNoLoss is C2: Release is told that the node is gone already, and knows that it may have been its own
+// TestLostDeleteIsNoLoss: Release is told that the node is gone already, and knows that it may have been its own
 // doing.
 func TestLostDeleteIsNoLoss(t *testing.T) {
 	server := sharedServer(t)
@@ -207,7 +207,7 @@ func TestLostDeleteIsNoLoss(t *testing.T) {
 	}
 }
 
-// TestFrozenServerInTheHandshakeCostsNoSession is Z4: the client library waits 6.67 times the timeout for one that
+// TestFrozenServerInTheHandshakeCostsNoSession: the client library waits 6.67 times the timeout for one that
 // accepts and says nothing, while there is another.
 func TestFrozenServerInTheHandshakeCostsNoSession(t *testing.T) {
 	server := sharedServer(t)
@@ -253,7 +253,7 @@ func newFrozen(t testing.TB, says string) string {
 	return listener.Addr().String()
 }
 
-// TestBadFramesAreSurvived is Z12: in the client library a frame of 8 bytes panics, and the length is believed.
+// TestBadFramesAreSurvived: in the client library a frame of 8 bytes panics, and the length is believed.
 func TestBadFramesAreSurvived(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
@@ -289,7 +289,7 @@ func TestBadFramesAreSurvived(t *testing.T) {
 	}
 }
 
-// TestSiblingsThatAreNoEntriesAreHarmless is Z6: the client library's search for a lost create panics at _c_x.
+// TestSiblingsThatAreNoEntriesAreHarmless: the client library's search for a lost create panics at _c_x.
 func TestSiblingsThatAreNoEntriesAreHarmless(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
@@ -308,7 +308,7 @@ func TestSiblingsThatAreNoEntriesAreHarmless(t *testing.T) {
 	require.Len(t, nodes(t, conn, "/faults/siblings"), 6)
 }
 
-// TestNodeOfAnotherSessionIsNotTakenForOnesOwn is C3 and Z2, scenario 10: what a search finds counts only if it goes with
+// TestNodeOfAnotherSessionIsNotTakenForOnesOwn: what a search finds counts only if it goes with
 // the session that looks.
 func TestNodeOfAnotherSessionIsNotTakenForOnesOwn(t *testing.T) {
 	server := sharedServer(t)
@@ -340,7 +340,7 @@ func TestNodeOfAnotherSessionIsNotTakenForOnesOwn(t *testing.T) {
 	require.NoError(t, lease.Release())
 }
 
-// TestReleaseDuringAnOutageOfTheWaiterIsNotMissed is C12: nobody tells a client what happens while it is away.
+// TestReleaseDuringAnOutageOfTheWaiterIsNotMissed: nobody tells a client what happens while it is away.
 func TestReleaseDuringAnOutageOfTheWaiterIsNotMissed(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
@@ -364,7 +364,7 @@ func TestReleaseDuringAnOutageOfTheWaiterIsNotMissed(t *testing.T) {
 	}
 }
 
-// TestNegativeSequenceIsRefusedAndLeavesNothing is C8. It takes 2^31 creates to make a server give one; here the tap
+// TestNegativeSequenceIsRefusedAndLeavesNothing: the counter has 31 bits. It takes 2^31 creates to make a server give one; here the tap
 // says that it did.
 func TestNegativeSequenceIsRefusedAndLeavesNothing(t *testing.T) {
 	server := sharedServer(t)
@@ -391,7 +391,7 @@ func TestNegativeSequenceIsRefusedAndLeavesNothing(t *testing.T) {
 	awaitNodes(t, conn, path, 0)
 }
 
-// TestReconnectIsNoRace is Z7: on a new connection the client library reads the last zxid, to set its watches again,
+// TestReconnectIsNoRace: on a new connection the client library reads the last zxid, to set its watches again,
 // while the first replies write it. The race detector is to stay quiet while connections break all the time, under
 // watches and requests, with credentials to be repeated and without.
 func TestReconnectIsNoRace(t *testing.T) {

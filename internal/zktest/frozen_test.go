@@ -13,7 +13,7 @@ import (
 	"github.com/farsync/farsync/zk"
 )
 
-// TestCallsThatNobodyAnswersReturn is C13 and Z8: the server takes connections and requests, and answers nothing. Every
+// TestCallsThatNobodyAnswersReturn: the server takes connections and requests, and answers nothing. Every
 // call is back when its ctx ends, or its own bound is met; and when the server goes on, nothing is left of any.
 func TestCallsThatNobodyAnswersReturn(t *testing.T) {
 	noLeaks(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/farsync/farsync/zk"
 )
 
-// TestGuardedMultiCommitsOnlyWhileTheLeaseIsHeld is C7.
+// TestGuardedMultiCommitsOnlyWhileTheLeaseIsHeld: the write of a holder that was stopped past its TTL is refused.
 func TestGuardedMultiCommitsOnlyWhileTheLeaseIsHeld(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)

@@ -57,7 +57,7 @@ func TestNodesOfAllKindsStandInOneOrder(t *testing.T) {
 	}
 }
 
-// TestCuratorsKindsAreRefusedOrExcluded is P5 with real Curator: what stands on a path is waited for by its own family, and
+// TestCuratorsKindsAreRefusedOrExcluded, with real Curator: what stands on a path is waited for by its own family, and
 // all others are told that the path is another kind's.
 func TestCuratorsKindsAreRefusedOrExcluded(t *testing.T) {
 	server := sharedServer(t)

@@ -31,7 +31,7 @@ func TestOutages(t *testing.T) {
 	all.Wait()
 }
 
-// cutClients is C6: whoever holds a lock is told that it is lost before somebody else gets it.
+// cutClients: whoever holds a lock is told that it is lost before somebody else gets it.
 func cutClients(t *testing.T, server *embedtest.ZooKeeperServer) {
 	const ttl, cuts = 3 * time.Second, 51
 	waiters := newStore(t, server.Endpoint(), nil)
@@ -57,7 +57,7 @@ func cutServers(t *testing.T) {
 	}
 }
 
-// cutFollowers is C6 where it is hardest: the server of the holder answers it as if nothing were the matter, but for
+// cutFollowers is the hardest form: the server of the holder answers it as if nothing were the matter, but for
 // Syncs, and its leader hears no more of the session.
 func cutFollowers(t *testing.T, ensemble *embedtest.ZooKeeperServers, leader int) {
 	const ttl, rounds, holders = 4 * time.Second, 3, 8

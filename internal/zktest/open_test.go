@@ -15,7 +15,7 @@ import (
 	"github.com/farsync/farsync/zk"
 )
 
-// TestGrantedTimeoutCounts is C6: the server moves what is asked for into its own bounds.
+// TestGrantedTimeoutCounts: the server moves what is asked for into its own bounds.
 func TestGrantedTimeoutCounts(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
@@ -74,7 +74,7 @@ func TestDigestProtectsEntriesAndTheirQueue(t *testing.T) {
 	require.ErrorIs(t, err, client.ErrNoAuth)
 	waiter := lockBehind(t, store.Store, "/team/lock")
 	store.tap.await(t, opGetData, 1)
-	store.tap.sever() // Z14: the next connection is told who it is, too
+	store.tap.sever() // the next connection is told who it is, too
 	require.NoError(t, lease.Release())
 	require.NoError(t, got(t, waiter).Release())
 }

@@ -16,7 +16,7 @@ import (
 // partings is how many locks are lost at each TTL, for each way to part a leader from its followers.
 var partings = flag.Int("partings", 10, "locks to lose at each TTL, for each parting of a leader and its followers")
 
-// A parting is a way to part a leader from its followers, with its clients on its side. It is P1: the leader goes on
+// A parting is a way to part a leader from its followers, with its clients on its side: the leader goes on
 // answering what needs no quorum, Syncs among them, until it has heard nothing of its followers for syncLimit. They elect
 // another, which gives every session its whole timeout anew and then ends it. The old leader cannot commit anything, so
 // none of a holder's proposals is answered.

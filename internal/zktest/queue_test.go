@@ -14,7 +14,7 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// TestCollectedParentIsMadeAgain is scenario 14 and C8: the server has collected the queue's container, so that its
+// TestCollectedParentIsMadeAgain: the server has collected the queue's container, so that its
 // sequences begin anew, and the tokens do not.
 func TestCollectedParentIsMadeAgain(t *testing.T) {
 	server := sharedServer(t)

@@ -53,7 +53,7 @@ func (s *states) until(t testing.TB, last farsync.State) {
 	})
 }
 
-// TestWaiterIsNeverGrantedOnAnExpiredSession is C3, scenario 7: the waiter's session ends, and at the same moment the
+// TestWaiterIsNeverGrantedOnAnExpiredSession: the waiter's session ends, and at the same moment the
 // holder leaves, so that the waiter finds nobody ahead. Its node went with its session, before it can be told of either.
 func TestWaiterIsNeverGrantedOnAnExpiredSession(t *testing.T) {
 	server := sharedServer(t)
@@ -96,7 +96,7 @@ func TestWaiterIsNeverGrantedOnAnExpiredSession(t *testing.T) {
 	all.Wait()
 }
 
-// TestExpiredWaiterJoinsAgain is C3 while the holder holds on.
+// TestExpiredWaiterJoinsAgain, while the holder holds on.
 func TestExpiredWaiterJoinsAgain(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
@@ -121,7 +121,7 @@ func TestExpiredWaiterJoinsAgain(t *testing.T) {
 	require.NoError(t, lease.Release())
 }
 
-// TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession is Z2.
+// TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession: the client library keeps what was not sent for its next session.
 func TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
@@ -171,7 +171,7 @@ func TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession(t *testing.T) {
 	}
 }
 
-// TestRenewalsProveOneAnotherAQuarterOfTheTTLApart is C6. An answer of the leader's proves that it has heard of the request
+// TestRenewalsProveOneAnotherAQuarterOfTheTTLApart: an answer of the leader's proves that it has heard of the request
 // before if a heartbeat of the follower lies between. Syncs that look for a lost create come at any time. Here one comes
 // right after a renewal.
 func TestRenewalsProveOneAnotherAQuarterOfTheTTLApart(t *testing.T) {
@@ -195,7 +195,7 @@ func TestRenewalsProveOneAnotherAQuarterOfTheTTLApart(t *testing.T) {
 	}
 }
 
-// TestSyncsProveNothingWhileProposalsAreAskedFor is P1: a leader that is cut off answers Syncs, and no proposals.
+// TestSyncsProveNothingWhileProposalsAreAskedFor: a leader that is cut off answers Syncs, and no proposals.
 func TestSyncsProveNothingWhileProposalsAreAskedFor(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
@@ -225,7 +225,7 @@ func TestSyncsProveNothingWhileProposalsAreAskedFor(t *testing.T) {
 	require.Greater(t, now, from, "it is the caller who asks for proposals")
 }
 
-// TestQuorumProvesAHoldBeforeItBegins is P1 for a waiter, whose session is kept by Syncs: the leader that answers them may
+// TestQuorumProvesAHoldBeforeItBegins has a waiter, whose session is kept by Syncs: the leader that answers them may
 // be cut off, and the news that the lock is free come from before that.
 func TestQuorumProvesAHoldBeforeItBegins(t *testing.T) {
 	server := sharedServer(t)
@@ -260,7 +260,7 @@ func openSession(t testing.TB, server string, ttl time.Duration) driver.Session 
 	return in
 }
 
-// TestServerThatAnswersNoSyncsIsLeft is C5 and Z1: a server that is cut off from its leader answers pings, so that the
+// TestServerThatAnswersNoSyncsIsLeft: a server that is cut off from its leader answers pings, so that the
 // client library is content with it, and reads. Another may do better, while the session lives.
 func TestServerThatAnswersNoSyncsIsLeft(t *testing.T) {
 	sharedServer(t)
@@ -284,7 +284,7 @@ func TestServerThatAnswersNoSyncsIsLeft(t *testing.T) {
 	require.NoError(t, lease.Release())
 }
 
-// TestSessionThatAnotherServerShortensIsLost is C6: the deadline counts on the timeout that was granted first.
+// TestSessionThatAnotherServerShortensIsLost: the deadline counts on the timeout that was granted first.
 func TestSessionThatAnotherServerShortensIsLost(t *testing.T) {
 	sharedServer(t)
 	noLeaks(t)

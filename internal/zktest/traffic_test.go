@@ -140,7 +140,7 @@ func TestFreeTryLockIsOneReadAndTheLock(t *testing.T) {
 	require.NoError(t, lease.Release())
 }
 
-// TestWritesOfASession is what P1 costs (docs/adr/0011): a session that holds is renewed by a proposal every quarter of its
+// TestWritesOfASession is what proof by a quorum costs (docs/adr/0011): a session that holds is renewed by a proposal every quarter of its
 // TTL, however many locks it holds, and one of a thousand waiters by Syncs.
 func TestWritesOfASession(t *testing.T) {
 	sharedServer(t)
@@ -176,7 +176,7 @@ func TestWritesOfASession(t *testing.T) {
 	all.Wait()
 }
 
-// TestOneReleaseWakesOneOf200 is C14.
+// TestOneReleaseWakesOneOf200: the other 199 are sent nothing.
 func TestOneReleaseWakesOneOf200(t *testing.T) {
 	server := sharedServer(t)
 	noLeaks(t)
