@@ -34,6 +34,9 @@ func TestOrphans(t *testing.T) {
 	if _, _, err := embedtest.FindZooKeeper(); err == nil {
 		embedtest.ZooKeeper(t).Pause()
 	}
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		embedtest.Redis(t).Pause()
+	}
 	for _, pid := range childrenOf(t, os.Getpid()) {
 		fmt.Println("child", pid)
 	}

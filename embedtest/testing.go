@@ -99,6 +99,19 @@ func refuseOrSkip(t testing.TB, err, missing error) {
 	t.Fatal(err)
 }
 
+// Redis starts a Redis server for the test and waits until it is ready. Arguments are further ones of redis-server. When
+// the test ends, the server is gone and all goroutines are joined; if the test has failed, the end of the server's log is
+// printed. Where no server is found the test is skipped, or fails if FARSYNC_REQUIRE_SERVERS is 1.
+func Redis(t testing.TB, arguments ...string) *RedisServer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	s, err := StartRedis(ctx, t.TempDir(), arguments...)
+	refuseOrSkip(t, err, ErrNoRedis)
+	t.Cleanup(func() { finish(t, []*server{&s.server}, s.Close) })
+	return s
+}
+
 // NewProxy starts a proxy to the target, host:port or an http URL, for the test, and closes it when the test ends.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()

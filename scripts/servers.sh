@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sees to it that the tests find their servers: a ZooKeeper that java can run (etcd comes with the module), the databases
+# Sees to it that the tests find their servers: a ZooKeeper that java can run (etcd comes with the module), a Redis, the databases
 # that fencing tokens are tried on, and the foreign clients that share a queue with ours in tests, Curator and kazoo. Where
 # apt is there, it installs what is missing. Exits non-zero if one of the servers cannot be run afterwards.
 set -euo pipefail
@@ -18,6 +18,8 @@ have_zookeeper() {
 	fi
 }
 
+have_redis() { command -v redis-server >/dev/null; }
+
 have_curator() { [ -e /usr/share/java/curator-recipes.jar ]; }
 
 # Debian's own python, for that is the one that the package is for.
@@ -35,6 +37,7 @@ missing() {
 	have_zookeeper || echo zookeeper
 	have_postgres || echo postgresql
 	have_mariadb || echo mariadb-server
+	have_redis || echo redis-server
 	have_curator || echo libcurator-recipes-java
 	have_kazoo || echo python3-kazoo
 }
@@ -79,6 +82,10 @@ for database in postgres mariadb; do
 		exit 1
 	fi
 done
+if ! have_redis; then
+	say "FAILED: no Redis server found. Install Debian's redis-server package, or put redis-server into the PATH."
+	exit 1
+fi
 packages=$(missing | xargs)
 if [ -n "$packages" ]; then
 	say "still missing: $packages. Tests that need them will say so."
