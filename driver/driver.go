@@ -114,17 +114,22 @@ type Session interface {
 	// append a second entry. It must be impossible for two attempts with one ID to leave two entries, but a late first
 	// attempt may recreate an entry that was deleted meanwhile.
 	//
-	// The View has the entry as Self, with its Revision and its final ID, which begins with the one that was given. If
-	// All is false, the View says nothing about the entries ahead, and the caller asks Ahead.
+	// The View has the entry as Self, with its Revision and its final ID, which begins with the one that was given. If All is
+	// false and Entries is empty, the View says nothing about the entries ahead, and the caller asks Ahead. If All is false
+	// and Entries is not empty, it is what Ahead shows of what keeps the entry waiting.
 	Create(ctx context.Context, e Entry, attempt int) (View, error)
 
 	// Ahead returns e as it is now, and what is ahead of it. The answer must not be older than the call: an entry
 	// that was deleted before the call is not shown as Self. Self may come without its Value. If e.ID is empty, e stands
 	// for an entry that would join now, and everything in the queue is ahead of it.
 	//
-	// If nearest is true, the caller needs only the nearest entry ahead, and the View may leave out the others. ErrGone
-	// means that e is not in the queue.
-	Ahead(ctx context.Context, e Entry, nearest bool) (View, error)
+	// If waiting is true, the caller needs only what keeps e waiting, and the View may leave out the other entries. Needed is
+	// the nearest entry ahead; for a Read, the nearest that is no Read; for a Permit, all of them. A service that decides by
+	// itself which permits are granted, by the rule that the oldest are while all units fit, may show one Permit in place of
+	// all, as long as the oldest entry is a Permit. It has an ID of the driver's making. Its Units are 0 if e is granted, and
+	// otherwise more than any semaphore has. That entry is Gone for Watch once e is granted. ErrGone means that e is not in
+	// the queue.
+	Ahead(ctx context.Context, e Entry, waiting bool) (View, error)
 
 	// List returns the entries of a queue, oldest first, with their values; if limit is positive, at least the oldest
 	// limit of them. Unlike all other reads it may be answered by a server that is behind the others by a moment.

@@ -92,7 +92,8 @@ func byRevision(a, b driver.Entry) int {
 // the server's log.
 //
 // For an entry that is about to join the keys are read with their leases, which a read of keys alone does not show.
-func (s *session) Ahead(ctx context.Context, e driver.Entry, nearest bool) (driver.View, error) {
+func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driver.View, error) {
+	nearest := waiting && e.Kind != driver.Read && e.Kind != driver.Permit
 	options := []clientv3.OpOption{
 		clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend),
 	}

@@ -143,7 +143,7 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 func (s *Store) peek(ctx context.Context, r Request) (free bool, err error) {
 	e := driver.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
 	err = s.inSession(ctx, func(ctx context.Context, in *session) verdict {
-		v, got := s.ahead(ctx, in, e, r.rule().nearest())
+		v, got := s.ahead(ctx, in, e, true)
 		if got.fate == done {
 			got = s.checkKind(ctx, in, e, v)
 		}

@@ -61,7 +61,7 @@ func (s *Store) joinIn(ctx context.Context, in *session, r Request) (*place, []d
 	}
 	p.entry.ID, p.entry.Revision, p.entry.Version = v.Self.ID, v.Self.Revision, v.Self.Version
 	var on []driver.Target
-	if v.All {
+	if v.All || len(v.Entries) > 0 {
 		on, got = s.decide(ctx, p, r, driver.Register{}, v)
 	} else {
 		on, got = s.look(ctx, p, r, driver.Register{})

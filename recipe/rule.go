@@ -45,10 +45,6 @@ func unitsRule(size int64) rule {
 	return rule{size: size}
 }
 
-// nearest reports whether the nearest entry ahead alone decides. A driver may then read just that one; otherwise the
-// rule must be shown all entries ahead.
-func (r rule) nearest() bool { return !r.shared && r.size == 0 }
-
 // blockers returns those of ahead, oldest first, that e has to wait for, nearest first. None means that e is granted. The
 // result shares no memory with ahead, which a waiter would keep alive as long as it waits.
 func (r rule) blockers(e driver.Entry, ahead []driver.Entry) []driver.Entry {

@@ -67,7 +67,7 @@ func TestRulesAgreeWithTheModel(t *testing.T) {
 				require.True(t, granted(name, size, e.Units, rest))
 			}
 		}
-		if r.nearest() && len(ahead) > 0 {
+		if !r.shared && r.size == 0 && len(ahead) > 0 {
 			require.Equal(t, blockers, r.blockers(e, ahead[len(ahead)-1:]), "the nearest alone decides")
 		}
 	})

@@ -115,7 +115,7 @@ func (s *Store) settleSize(
 		case !errors.Is(got.err, driver.ErrConflict):
 			return 0, v, got
 		}
-		if v, got = s.ahead(ctx, p.in, p.entry, r.rule().nearest()); got.fate != done {
+		if v, got = s.ahead(ctx, p.in, p.entry, true); got.fate != done {
 			return 0, v, got
 		}
 	}
@@ -142,10 +142,11 @@ func (s *Store) alone(ctx context.Context, p *place) verdict {
 	return got
 }
 
-// last returns what is ahead of a permit that would join now, at least the last.
+// last returns what is ahead of an entry that would join now, at least the last. It is none for a permit: a service may show
+// one entry in place of those.
 func (s *Store) last(ctx context.Context, in *session, queue string) (v driver.View, got verdict) {
 	got = s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
-		v, err = in.Ahead(ctx, driver.Entry{Queue: queue, Kind: driver.Permit, Units: 1}, true)
+		v, err = in.Ahead(ctx, driver.Entry{Queue: queue, Kind: driver.Exclusive, Units: 1}, true)
 		return err
 	})
 	return v, got

@@ -89,16 +89,16 @@ func sameTarget(a, b driver.Target) bool {
 
 // look asks for what is ahead of p, and decides. Was is the register that p has seen last.
 func (s *Store) look(ctx context.Context, p *place, r Request, was driver.Register) ([]driver.Target, verdict) {
-	v, got := s.ahead(ctx, p.in, p.entry, r.rule().nearest())
+	v, got := s.ahead(ctx, p.in, p.entry, true)
 	if got.fate != done {
 		return nil, got
 	}
 	return s.decide(ctx, p, r, was, v)
 }
 
-func (s *Store) ahead(ctx context.Context, in *session, e driver.Entry, nearest bool) (v driver.View, got verdict) {
+func (s *Store) ahead(ctx context.Context, in *session, e driver.Entry, waiting bool) (v driver.View, got verdict) {
 	got = s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
-		v, err = in.Ahead(ctx, e, nearest)
+		v, err = in.Ahead(ctx, e, waiting)
 		return err
 	})
 	return v, got

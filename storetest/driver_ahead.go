@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"slices"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
@@ -36,6 +38,96 @@ var aheadCases = []conformance{
 					require.Len(s, v.Entries, i)
 				}
 			}
+		}
+	}},
+	{"AheadWaiting", "what keeps an entry waiting has to be shown, or two hold; and what does not, or nothing does", func(s *scene) {
+		a, b := s.pair()
+		a.set(s.queue, "3 3", 0)
+		permit := func(units int64) driver.Entry {
+			e, _ := a.create(a.permit(s.queue, driver.Permit, units))
+			return e
+		}
+		first, second, third, fourth := permit(2), permit(1), permit(2), permit(1)
+		for _, e := range []driver.Entry{first, second} {
+			require.Empty(s, a.blockers(e, 3))
+			require.Empty(s, b.blockers(e, 3))
+		}
+		require.NotEmpty(s, b.blockers(third, 3))
+		require.NotEmpty(s, a.blockers(fourth, 3), "it would fit, and may not overtake")
+		newcomer := func(units int64) driver.Entry {
+			return driver.Entry{Queue: s.queue, Kind: driver.Permit, Units: units}
+		}
+		require.NotEmpty(s, b.blockers(newcomer(1), 3))
+		w := a.watch(third, a.blockers(third, 3)...)
+		behind := a.watch(fourth, a.blockers(fourth, 3)...)
+		a.remove(first)
+		w.wakes()
+		require.Empty(s, a.blockers(third, 3))
+		require.NotEmpty(s, a.blockers(fourth, 3))
+		a.remove(second)
+		for len(a.blockers(fourth, 3)) > 0 {
+			behind.wakes()
+			behind = a.watch(fourth, a.blockers(fourth, 3)...)
+		}
+		behind.cancel()
+		require.NotEmpty(s, b.blockers(newcomer(1), 3))
+		a.remove(third)
+		require.Empty(s, b.blockers(newcomer(2), 3))
+		require.NotEmpty(s, b.blockers(newcomer(3), 3))
+		a.remove(fourth)
+		require.Empty(s, b.blockers(newcomer(3), 3))
+	}},
+	{"AheadWaitingAmongOthers", "an intruder of another kind is refused by what is shown of the queue", func(s *scene) {
+		a, b := s.pair()
+		a.set(s.queue, "3 3", 0)
+		other := a.join(driver.Exclusive)
+		e := b.join(driver.Permit)
+		v, err := b.Ahead(s.ctx(), e, true)
+		require.NoError(s, err)
+		require.Equal(s, []string{other.ID}, ids(v.Entries))
+		require.Equal(s, driver.Exclusive, v.Entries[0].Kind)
+		a.remove(other)
+		require.Empty(s, b.blockers(e, 3))
+		other = a.join(driver.Exclusive)
+		last := b.join(driver.Permit)
+		require.NotEmpty(s, b.blockers(last, 3), "the intruder is ahead")
+		w := b.watch(last, b.blockers(last, 3)...)
+		a.remove(other)
+		w.wakes()
+		require.Empty(s, b.blockers(last, 3))
+	}},
+	{"AheadWaitingReader", "readers do not wait for readers, and are too many to be shown", func(s *scene) {
+		a, b := s.pair()
+		first, writer := a.join(driver.Read), a.join(driver.Write)
+		second, third := b.join(driver.Read), b.join(driver.Read)
+		require.Empty(s, b.blockers(first, 0))
+		for _, e := range []driver.Entry{second, third, {Queue: s.queue, Kind: driver.Read, Units: 1}} {
+			require.Equal(s, []driver.Target{gone(driver.Entry{ID: writer.ID})}, bare(b.blockers(e, 0)))
+		}
+		a.replace(writer, driver.Read, nil)
+		for _, e := range []driver.Entry{second, third, {Queue: s.queue, Kind: driver.Read, Units: 1}} {
+			require.Empty(s, b.blockers(e, 0))
+		}
+		last := a.join(driver.Write)
+		v, err := a.Ahead(s.ctx(), last, true)
+		require.NoError(s, err)
+		require.Equal(s, third.ID, v.Entries[len(v.Entries)-1].ID)
+	}},
+	{"CreateWaiting", "what Create shows of a long queue is what a look would show", func(s *scene) {
+		a, b := s.pair()
+		for _, k := range []driver.Kind{driver.Exclusive, driver.Read, driver.Permit} {
+			queue := s.queue + "-" + k.String()
+			for range 150 {
+				a.create(a.entry(queue, k))
+			}
+			v, err := b.Create(s.ctx(), b.entry(queue, k), 0)
+			require.NoError(s, err)
+			if v.All || len(v.Entries) == 0 {
+				continue
+			}
+			look, err := b.Ahead(s.ctx(), v.Self, true)
+			require.NoError(s, err)
+			require.Equal(s, ids(look.Entries), ids(v.Entries))
 		}
 	}},
 	{"AheadOfANewcomer", "a try that finds the lock taken must not be seen by others", func(s *scene) {
@@ -148,4 +240,35 @@ var aheadCases = []conformance{
 		_, err := b.Find(s.ctx(), e)
 		require.ErrorIs(s, err, driver.ErrGone)
 	}},
+}
+
+// blockers returns what keeps e waiting, of what Ahead shows of that: for a permit, in a queue of that size.
+func (c *client) blockers(e driver.Entry, size int64) (on []driver.Target) {
+	c.s.Helper()
+	v, err := c.Ahead(c.s.ctx(), e, true)
+	require.NoError(c.s, err)
+	if e.Kind == driver.Permit {
+		require.Equal(c.s, "3 3", v.Register.Value)
+	}
+	room := size - e.Units
+	for _, other := range slices.Backward(v.Entries) {
+		switch {
+		case e.Kind == driver.Read && other.Kind == driver.Read:
+			continue
+		case e.Kind == driver.Permit && other.Kind == driver.Permit && other.Units <= room:
+			room -= other.Units
+			on = append(on, gone(other))
+			continue
+		}
+		return append(on, gone(other))
+	}
+	return nil
+}
+
+// bare returns the targets with nothing but the IDs of their entries.
+func bare(on []driver.Target) []driver.Target {
+	for i, t := range on {
+		on[i] = gone(driver.Entry{ID: t.Entry.ID})
+	}
+	return on
 }

@@ -102,9 +102,9 @@ func (s *injectedSession) Create(ctx context.Context, e driver.Entry, attempt in
 }
 
 // Ahead implements driver.Session.
-func (s *injectedSession) Ahead(ctx context.Context, e driver.Entry, nearest bool) (driver.View, error) {
+func (s *injectedSession) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driver.View, error) {
 	return inject(ctx, s, about(Ahead, e), func(ctx context.Context) (driver.View, error) {
-		return s.session.Ahead(ctx, e, nearest)
+		return s.session.Ahead(ctx, e, waiting)
 	})
 }
 

@@ -105,8 +105,8 @@ func (s *memSession) Create(ctx context.Context, e driver.Entry, attempt int) (d
 }
 
 // Ahead implements driver.Session.
-func (s *memSession) Ahead(ctx context.Context, e driver.Entry, nearest bool) (driver.View, error) {
-	return ask(ctx, s, Ahead, func() (driver.View, error) { return s.mem.ahead(e, nearest) })
+func (s *memSession) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driver.View, error) {
+	return ask(ctx, s, Ahead, func() (driver.View, error) { return s.mem.ahead(e, waiting) })
 }
 
 // List implements driver.Session.

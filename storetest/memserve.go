@@ -121,7 +121,7 @@ func (m *Mem) view(self driver.Entry, ahead []driver.Entry) driver.View {
 }
 
 // ahead returns e as it is, and what is ahead of it.
-func (m *Mem) ahead(e driver.Entry, nearest bool) (driver.View, error) {
+func (m *Mem) ahead(e driver.Entry, waiting bool) (driver.View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q := m.queues[e.Queue]
@@ -132,7 +132,7 @@ func (m *Mem) ahead(e driver.Entry, nearest bool) (driver.View, error) {
 		}
 		e, q = n.entry, q[:place(q, n)]
 	}
-	all := !nearest || len(q) <= 1
+	all := !waiting || len(q) <= 1 || e.Kind == driver.Read || e.Kind == driver.Permit
 	if !all {
 		q = q[len(q)-1:]
 	}

@@ -133,8 +133,8 @@ func (s *recordedSession) Create(ctx context.Context, e driver.Entry, attempt in
 }
 
 // Ahead implements driver.Session.
-func (s *recordedSession) Ahead(ctx context.Context, e driver.Entry, nearest bool) (driver.View, error) {
-	v, err := s.Session.Ahead(ctx, e, nearest)
+func (s *recordedSession) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driver.View, error) {
+	v, err := s.Session.Ahead(ctx, e, waiting)
 	s.service.add(about(Ahead, e), err, v.Entries)
 	return v, err
 }

@@ -70,8 +70,8 @@ func (s *tappedSession) Create(ctx context.Context, e driver.Entry, attempt int)
 }
 
 // Ahead implements driver.Session.
-func (s *tappedSession) Ahead(ctx context.Context, e driver.Entry, nearest bool) (driver.View, error) {
-	v, err := s.Session.Ahead(ctx, e, nearest)
+func (s *tappedSession) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driver.View, error) {
+	v, err := s.Session.Ahead(ctx, e, waiting)
 	if err == nil {
 		s.service.looked(v)
 	}

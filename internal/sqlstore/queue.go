@@ -33,15 +33,18 @@ func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 		if n == 0 && errors.Is(err, driver.ErrGone) {
 			err = ErrExpired // neither the entry nor the session was there
 		}
+		if !v.All {
+			v.Entries = nil // the nearest may not be all that keeps a permit or a reader waiting
+		}
 		return v, err
 	})
 }
 
 // Ahead reads e and what is ahead of it at one moment. A newcomer, which will not wait, must not be shown the entries of
 // sessions that are over: nothing else may have ended them.
-func (s *Session) Ahead(ctx context.Context, e driver.Entry, nearest bool) (v driver.View, err error) {
+func (s *Session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v driver.View, err error) {
 	limit := everything
-	if nearest {
+	if waiting && e.Kind != driver.Read && e.Kind != driver.Permit {
 		limit = 1
 	}
 	if e.ID == "" {
