@@ -71,13 +71,13 @@ var rules = []rule{
 	{
 		of:    "etcd",
 		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
-		never: slices.Concat(etcdServer, commandLine, testOnly),
+		never: slices.Concat([]string{"github.com/redis"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and costs a program etcd's client, nothing of a server or a tool",
 	},
 	{
 		of:    "zk",
 		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
-		never: slices.Concat([]string{"go.etcd.io", "google.golang.org"}, etcdServer, commandLine, testOnly),
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/redis"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and those who run ZooKeeper build neither etcd nor gRPC",
 	},
 	{
@@ -89,13 +89,19 @@ var rules = []rule{
 	{
 		of:    "sqlite",
 		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/sqlstore"},
-		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"}, etcdServer, commandLine, testOnly),
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and those who lock on one machine build no client of a server",
+	},
+	{
+		of:    "redis",
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org"}, etcdServer, commandLine, testOnly),
+		why:   "a backend knows no other, and those who run Redis build one client",
 	},
 	{
 		of:    "storetest",
 		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine"},
-		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
+		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"},
 		why:   "the root's own tests use it, so it cannot import the root; it fits any backend, so it knows none",
 	},
 	{
@@ -105,7 +111,7 @@ var rules = []rule{
 	{
 		of:    "internal/locktest",
 		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "storetest"},
-		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
+		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"},
 		why:   "it says how the primitives behave over every Store, so it is handed one and knows none",
 	},
 	{
@@ -133,6 +139,14 @@ var rules = []rule{
 		ours: []string{
 			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "storetest", "embedtest", "internal/locktest",
 			"internal/electiontest",
+		},
+		why: "it holds one backend's tests against real servers, and no package imports it",
+	},
+	{
+		of: "internal/redistest",
+		ours: []string{
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "redis", "storetest", "embedtest",
+			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
 	},
@@ -216,6 +230,14 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module + "/sqlite", to: "go.etcd.io/etcd/client/v3"},
 		{from: module + "/sqlite", to: "google.golang.org/grpc"},
 		{from: module + "/sqlite", to: "github.com/go-zookeeper/zk"},
+		{from: module + "/redis", to: module + "/etcd"},
+		{from: module + "/redis", to: "go.etcd.io/etcd/client/v3"},
+		{from: module + "/redis", to: "google.golang.org/grpc"},
+		{from: module + "/redis", to: "github.com/go-zookeeper/zk"},
+		{from: module + "/redis", to: "modernc.org/sqlite"},
+		{from: module + "/etcd", to: "github.com/redis/go-redis/v9"},
+		{from: module + "/zk", to: "github.com/redis/go-redis/v9"},
+		{from: module + "/sqlite", to: "github.com/redis/go-redis/v9"},
 		{from: module + "/storetest", to: module},
 		{from: module + "/embedtest", to: module + "/recipe"},
 		{from: module + "/examples/quickstart", to: module + "/storetest"},
@@ -232,7 +254,7 @@ func TestRulesRefuse(t *testing.T) {
 // there that starts a server has every program download that server.
 func TestTestsOfImportedPackagesBuildNoServer(t *testing.T) {
 	lookAtSources(t)
-	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "etcd", "zk", "sqlite"} {
+	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "etcd", "zk", "sqlite", "redis"} {
 		for path := range list(t, "-test", "./"+of) {
 			refused := below(path, module+"/embedtest") || slices.ContainsFunc(etcdServer, func(server string) bool {
 				return below(path, server)

@@ -40,6 +40,11 @@ func TestGuestsAreLight(t *testing.T) {
 			"sqlite", "modernc.org/sqlite", []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"}, 80,
 			"SQLite and a C library, both as Go for 20 systems, are most of it",
 		},
+		{
+			"redis", "github.com/redis/go-redis/v9",
+			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org"}, 10,
+			"go-redis is most of it",
+		},
 	} {
 		t.Run(row.backend, func(t *testing.T) {
 			g := newGuest(t, row.backend)

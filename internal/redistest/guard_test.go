@@ -1,0 +1,94 @@
+package redistest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/redis"
+)
+
+// withdraw is a script of a user.
+var withdraw = redis.Guard("", "return redis.call('DECRBY', KEYS[1], ARGV[1])")
+
+func TestGuardRunsOnlyWhileHeld(t *testing.T) {
+	noLeaks(t)
+	server := embedtest.Redis(t)
+	data, admin := newClient(t, server.Endpoint()), newAdministrator(t, server.Endpoint())
+	require.NoError(t, data.Set(within(t, soon), "balance", 100, 0).Err())
+	store := newStore(t, server.Endpoint(), fresh(2*time.Second))
+	run := func(lease interface{ Entries() []driver.Entry }) (any, error) {
+		return withdraw.Run(within(t, soon), data, lease, []string{"balance"}, 10)
+	}
+	lease := lock(t, store, "/guard")
+	for _, want := range []int64{90, 80} {
+		left, err := run(lease)
+		require.NoError(t, err)
+		require.Equal(t, want, left)
+	}
+	require.NoError(t, lease.Release())
+	_, err := run(lease)
+	require.ErrorIs(t, err, farsync.ErrLost, "released")
+
+	// A holder that was stopped knows nothing of what has become of its lock.
+	lease = lock(t, store, "/guard")
+	entries := stopped(lease.Entries())
+	admin.remove(t, entries[0])
+	next := lock(t, newStore(t, server.Endpoint(), fresh(2*time.Second)), "/guard")
+	_, err = run(entries)
+	require.ErrorIs(t, err, farsync.ErrLost)
+	require.ErrorContains(t, err, "/guard")
+	_, err = redis.Guard("other", "return 1").Run(within(t, soon), data, next, nil)
+	require.ErrorIs(t, err, farsync.ErrLost, "in that namespace it is not held")
+	left, err := run(next)
+	require.NoError(t, err)
+	require.EqualValues(t, 70, left)
+
+	both, err := farsync.NewMultiMutex(farsync.NewMutex(store, "/a"), farsync.NewMutex(store, "/b")).Lock(within(t, soon))
+	require.NoError(t, err)
+	left, err = run(both)
+	require.NoError(t, err)
+	require.EqualValues(t, 60, left)
+	admin.remove(t, both.Entries()[1])
+	_, err = run(both)
+	require.ErrorIs(t, err, farsync.ErrLost, "one of two")
+	_, err = redis.Guard("", "return redis.call('NONSENSE')").Run(within(t, soon), data, next, nil)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, farsync.ErrLost)
+}
+
+// stopped is a lease as a process remembers it that was stopped.
+type stopped []driver.Entry
+
+func (s stopped) Entries() []driver.Entry { return s }
+
+// TestGuardEndsWithItsTurn has goroutines that share a Mutex wait for each other, so that the lock is handed off where it may.
+func TestGuardEndsWithItsTurn(t *testing.T) {
+	noLeaks(t)
+	server := embedtest.Redis(t)
+	data := newClient(t, server.Endpoint())
+	mu := farsync.NewMutex(newStore(t, server.Endpoint(), fresh(2*time.Second)), "/guard")
+	for range 10 {
+		first, err := mu.Lock(within(t, soon))
+		require.NoError(t, err)
+		entries := stopped(first.Entries())
+		got := make(chan *farsync.Lease, 1)
+		go func() { // joined below
+			lease, err := mu.Lock(within(t, soon))
+			if err != nil {
+				t.Error(err)
+			}
+			got <- lease
+		}()
+		require.NoError(t, first.Release())
+		next := <-got
+		require.NotNil(t, next)
+		_, err = withdraw.Run(within(t, soon), data, entries, []string{"balance"}, 1)
+		require.ErrorIs(t, err, farsync.ErrLost, "the guard of the first, while the second holds")
+		require.NoError(t, next.Release())
+	}
+}

@@ -1,0 +1,168 @@
+package redistest_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+
+	client "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/redis"
+)
+
+// soon is for what has to happen at all. No test is to get near it.
+const soon = 30 * time.Second
+
+// prefix begins every key of the default namespace.
+const prefix = "farsync:{farsync}:"
+
+func TestMain(m *testing.M) { embedtest.Main(m) }
+
+// fresh returns options with a TTL, for a server that is new.
+func fresh(ttl time.Duration) *redis.Options {
+	return &redis.Options{Options: farsync.Options{TTL: ttl}, Fresh: true}
+}
+
+// at returns the settings of a client of one server.
+func at(endpoint string) *client.UniversalOptions {
+	return &client.UniversalOptions{Addrs: []string{endpoint}}
+}
+
+// newStore returns a Store, closed by t.
+func newStore(t testing.TB, endpoint string, options *redis.Options) *farsync.Store {
+	t.Helper()
+	store, err := open(within(t, soon), endpoint, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// open opens a Store as often as it takes: a machine that is busy with other things may take longer than one Open.
+func open(ctx context.Context, endpoint string, options *redis.Options) (*farsync.Store, error) {
+	for {
+		store, err := redis.Open(ctx, at(endpoint), options)
+		if !errors.Is(err, farsync.ErrUnavailable) || ctx.Err() != nil {
+			return store, err
+		}
+	}
+}
+
+// newService returns a driver.
+func newService(t testing.TB, endpoint string, options *redis.Options) driver.Service {
+	s, err := redis.NewService(at(endpoint), options)
+	require.NoError(t, err)
+	return s
+}
+
+// openSession returns a session of the driver, closed by t.
+func openSession(t testing.TB, endpoint string, ttl time.Duration) driver.Session {
+	in, err := newService(t, endpoint, fresh(0)).Open(within(t, soon), ttl)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = in.Close(context.WithoutCancel(t.Context())) })
+	return in
+}
+
+// noLeaks fails the test if goroutines are left when everything it has opened is closed. Call it first.
+func noLeaks(t testing.TB) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		begun := time.Now()
+		err := goleak.Find(before)
+		for err != nil && time.Since(begun) < soon {
+			err = goleak.Find(before) // which waits between its looks
+		}
+		require.NoError(t, err)
+	})
+}
+
+// within returns a context for what a server should have done long before.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// lock locks, which must succeed.
+func lock(t testing.TB, store *farsync.Store, path string) *farsync.Lease {
+	t.Helper()
+	lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
+	require.NoError(t, err)
+	return lease
+}
+
+// An administrator does at a server what the suites ask for.
+type administrator struct {
+	*client.Client
+	session driver.Session
+}
+
+func newAdministrator(t testing.TB, endpoint string) administrator {
+	admin := newClient(t, endpoint)
+	return administrator{admin, openSession(t, endpoint, time.Hour)}
+}
+
+// newClient returns a client of the library, closed by t.
+func newClient(t testing.TB, endpoint string) *client.Client {
+	c := client.NewClient(&client.Options{Addr: endpoint})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// remove removes an entry, as docs/wire-redis.md has it.
+func (a administrator) remove(t *testing.T, e driver.Entry) {
+	_, found, err := a.session.Delete(within(t, soon), e, nil)
+	require.NoError(t, err)
+	require.True(t, found)
+}
+
+// byHand appends an entry of another program, as docs/wire-redis.md has it.
+var byHand = client.NewScript(`
+local P, id, path, session = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local revision = string.format('%.0f', math.max((redis.call('GET', P .. 'revision') or 0) + 1, now))
+redis.call('SET', P .. 'revision', revision)
+redis.call('ZADD', P .. 'q:' .. path, revision, id)
+redis.call('ZADD', P .. 'x:' .. path, revision, id)
+redis.call('ZADD', P .. 'queues', 0, path)
+redis.call('HSET', P .. 'e:' .. id, 'queue', path, 'kind', 'batch', 'units', 1, 'revision', revision, 'version', 1)
+if session ~= '' then
+  redis.call('HSET', P .. 'e:' .. id, 'session', session)
+  redis.call('SADD', P .. 's:' .. session, id)
+  redis.call('ZADD', P .. 'sessions', string.format('%.0f', now + 600000000), session)
+end
+for _, other in ipairs(redis.call('SMEMBERS', P .. 'w:vacant:' .. path)) do
+  redis.call('PUBLISH', P .. 'c:' .. other, 'vacant:' .. path)
+end
+redis.call('DEL', P .. 'w:vacant:' .. path)
+return id`)
+
+func (a administrator) foreign(t *testing.T, queue string) driver.Entry {
+	return a.append(t, queue, rand.Text())
+}
+
+// stray is foreign without a session.
+func (a administrator) stray(t *testing.T, queue string) driver.Entry { return a.append(t, queue, "") }
+
+func (a administrator) append(t *testing.T, queue, session string) driver.Entry {
+	id := rand.Text()
+	require.NoError(t, byHand.Run(within(t, soon), a.Client, []string{prefix}, id, queue, session).Err())
+	return driver.Entry{Queue: queue, ID: id}
+}
+
+// expire has the session of an entry run out.
+func (a administrator) expire(t testing.TB, id string) {
+	session, err := a.HGet(within(t, soon), prefix+"e:"+id, "session").Result()
+	require.NoError(t, err)
+	n, err := a.ZAddXX(within(t, soon), prefix+"sessions", client.Z{Score: 1, Member: session}).Result()
+	require.NoError(t, err)
+	require.Zero(t, n, "it was there")
+	require.NoError(t, a.session.Renew(within(t, soon), nil), "which ends what has run out")
+}

@@ -1,0 +1,171 @@
+package redistest_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	client "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
+)
+
+// commands returns how many commands the server has carried out, those in scripts among them, and how long its scripts
+// have taken in all.
+func commands(t testing.TB, admin *client.Client) (n int, scripts time.Duration, requests int) {
+	text, err := admin.Info(within(t, soon), "commandstats").Result()
+	require.NoError(t, err)
+	for line := range strings.Lines(text) {
+		name, fields, found := strings.Cut(strings.TrimSpace(line), ":")
+		if !found || strings.HasPrefix(name, "cmdstat_info") {
+			continue
+		}
+		var calls, usec int
+		_, err := fmt.Sscanf(fields, "calls=%d,usec=%d", &calls, &usec)
+		require.NoError(t, err)
+		n += calls
+		if name == "cmdstat_evalsha" {
+			scripts, requests = time.Duration(usec)*time.Microsecond, calls
+		}
+	}
+	return n, scripts, requests
+}
+
+// TestPermitsCostTheSameWhateverTheSize counts the commands of a join and of a leave in semaphores that are full, with as
+// many waiting as hold.
+func TestPermitsCostTheSameWhateverTheSize(t *testing.T) {
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	in := openSession(t, server.Endpoint(), time.Hour)
+	create := func(queue string) driver.Entry {
+		e := driver.Entry{Queue: queue, Kind: driver.Permit, Units: 1, Value: []byte("x"), Since: time.Now()}
+		e.ID = in.NewID(queue, e.Kind, e.Units)
+		v, err := in.Create(within(t, soon), e, 0)
+		require.NoError(t, err)
+		return v.Self
+	}
+	var cost []int
+	for _, size := range []int{10, 1000} {
+		queue := "/permits/" + strconv.Itoa(size)
+		_, err := in.SetRegister(within(t, soon), queue, fmt.Sprint(size, " ", size), 0, driver.Entry{})
+		require.NoError(t, err)
+		first := create(queue)
+		for range 2*size - 1 {
+			create(queue)
+		}
+		before, took, _ := commands(t, admin)
+		const times = 8
+		for range times {
+			last := create(queue)
+			v, err := in.Ahead(within(t, soon), last, true)
+			require.NoError(t, err)
+			require.Len(t, v.Entries, 1)
+			_, found, err := in.Delete(within(t, soon), last, nil)
+			require.NoError(t, err)
+			require.True(t, found)
+		}
+		_, found, err := in.Delete(within(t, soon), first, nil) // grants to one
+		require.NoError(t, err)
+		require.True(t, found)
+		after, later, requests := commands(t, admin)
+		cost = append(cost, after-before)
+		t.Logf("size %d: %d commands, %v in scripts (%d requests so far)", size, after-before, later-took, requests)
+	}
+	require.Equal(t, cost[0], cost[1])
+}
+
+// TestPermitsAreServedInTurn has holders of several units come and go, give up, and be resized.
+func TestPermitsAreServedInTurn(t *testing.T) {
+	noLeaks(t)
+	server := embedtest.Redis(t)
+	const size = 8
+	section := locktest.NewSection(t, size)
+	var all sync.WaitGroup
+	for i := range 3 {
+		store := newStore(t, server.Endpoint(), fresh(2*time.Second))
+		sem := farsync.NewSemaphore(store, "/permits", size)
+		for j := range 8 {
+			units := int64((i+j)%3 + 1)
+			all.Go(func() {
+				for k := range 20 {
+					limit := soon
+					if k%5 == 4 {
+						limit = 2 * time.Millisecond // gives up
+					}
+					lease, err := sem.Acquire(within(t, limit), units)
+					if err != nil {
+						if limit == soon {
+							t.Errorf("stranded: %v", err)
+						}
+						continue
+					}
+					section.Visit(t.Context(), lease, units)
+					if err := lease.Release(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	visits, most := section.Visits()
+	t.Log(visits, "visits, at most", most, "units at once")
+	require.Greater(t, visits, 3*8*16-1)
+	admin := newClient(t, server.Endpoint())
+	account, err := admin.HMGet(within(t, soon), prefix+"size:/permits", "held", "granted").Result()
+	require.NoError(t, err)
+	require.Equal(t, []any{"0", "0"}, account, "nothing is held")
+}
+
+// TestManyPermitsAreFreedInPages: the end of a session with 1,000 permits, for which 1,000 others wait.
+func TestManyPermitsAreFreedInPages(t *testing.T) {
+	server := embedtest.Redis(t)
+	a, b := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
+	const size = 1000
+	_, err := a.SetRegister(within(t, soon), "/many", fmt.Sprint(size, " ", size), 0, driver.Entry{})
+	require.NoError(t, err)
+	create := func(in driver.Session, units int64) driver.Entry {
+		e := driver.Entry{Queue: "/many", Kind: driver.Permit, Units: units}
+		e.ID = in.NewID("/many", e.Kind, units)
+		v, err := in.Create(within(t, soon), e, 0)
+		require.NoError(t, err)
+		return v.Self
+	}
+	for range size {
+		create(a, 1)
+	}
+	var waiting []driver.Entry
+	for range size {
+		waiting = append(waiting, create(b, 1))
+	}
+	require.NoError(t, a.Close(within(t, soon)))
+	for _, e := range waiting {
+		v, err := b.Ahead(within(t, soon), e, true)
+		require.NoError(t, err)
+		for _, other := range v.Entries {
+			require.Zero(t, other.Units, "granted")
+		}
+	}
+	// And one that frees all units at once.
+	for _, e := range waiting {
+		_, _, err := b.Delete(within(t, soon), e, nil)
+		require.NoError(t, err)
+	}
+	whole := create(b, size)
+	waiting = waiting[:0]
+	for range size {
+		waiting = append(waiting, create(b, 1))
+	}
+	_, _, err = b.Delete(within(t, soon), whole, nil)
+	require.NoError(t, err)
+	granted, err := newClient(t, server.Endpoint()).HGet(within(t, soon), prefix+"size:/many", "granted").Result()
+	require.NoError(t, err)
+	require.Equal(t, strconv.Itoa(size), granted, "all, although a script grants to 128")
+}

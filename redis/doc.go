@@ -1,0 +1,67 @@
+// Package redis keeps farsync's queues in Redis, version 7 or newer, with the library go-redis.
+//
+//	store, err := redis.Open(ctx, &goredis.UniversalOptions{Addrs: []string{"localhost:6379"}}, nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer store.Close()
+//	mu := farsync.NewMutex(store, "/locks/billing")
+//
+// # What it writes
+//
+// A queue is a sorted set of entries in the order of their revisions, an entry is a hash, and the sessions are a sorted set
+// by their deadlines. All keys begin with farsync:{<namespace>}:, and docs/wire-redis.md has them all. Each request is one
+// script, which Redis carries out as a whole. Revisions are the server's clock in microseconds, or one more than the last
+// where that is higher. No key has a TTL of Redis's own: sessions end when a script finds their deadline passed, by the
+// clock of the server.
+//
+// Which permits of a semaphore are granted is decided by the scripts, so a join and a release cost the same in a semaphore of
+// 10 units and in one of 1,000.
+//
+// A waiter is woken by a message to the one channel of its Store, which the script publishes that removes what it waits for.
+//
+// # What holds, and what does not
+//
+// Redis answers before it has replicated or saved what it was told, so a restart or a failover may undo it. farsync does not
+// prevent that. It notices, and grants nothing until every holder of before has stopped. A server that was restarted, has
+// become the master, has lost its data, or is another one at the same address does not know the scripts that it is sent;
+// the Store that finds this out ends all sessions, and nothing is granted for the longest TTL that was seen in the
+// namespace. So the first lock of a new namespace takes one TTL, unless the option Fresh is set.
+//
+//	one server, clocks set in small steps       two holders never overlap
+//	killed and restarted, with its data         the same, after a silence of one TTL
+//	killed and restarted, the last second lost  the same
+//	killed and restarted, without its data      the same, if all Stores of the namespace have one TTL
+//	all keys removed (FLUSHALL)                 the same, if no Store has the option Fresh
+//	failover to a replica that is behind        the same, if the old master is dead
+//	failover, and the old master goes on        two holders, unless Replicas leaves the old master no majority
+//	two failovers within a TTL, back to the     two holders, if no Store has made a request in between
+//	  first master, which was not restarted
+//	single keys changed or removed by hand      not covered
+//	the server's clock steps forward            two holders: by more than two thirds of the TTL, or at all while a holder is
+//	                                            cut off
+//	the server's clock steps back               locks of dead processes stay for as much longer
+//
+// Tokens increase with the revisions: for as long as the data lives in any case, and after it is lost for as long as the
+// clocks of the servers agree. A step of the clock between two renewals is logged. Whatever is written in the table,
+// a resource that checks tokens, or a script under a [Guard], is safe from an old holder.
+//
+// Failover has been tried with replicas that are promoted by hand. Not tried are Sentinel, which a MasterName asks for, TLS,
+// Valkey, and steps of the server's clock. Redis Cluster is not supported, and Open refuses it. A proxy that spreads the requests of one
+// connection over several servers must not stand in between.
+//
+// # What it needs
+//
+// A maxmemory-policy of noeviction, or a volatile one: Open refuses a server that may remove any key when its memory is full.
+// With full memory nothing new is locked, and what is held goes on. The user needs the commands EVALSHA, EVAL, SCRIPT LOAD,
+// INFO, SUBSCRIBE and PING, WAIT with the option Replicas, all commands that the scripts use, and the keys and channels
+// farsync:{<namespace>}:*.
+//
+// A Store has connections of its own. Of the settings that Open is given, it changes MaxRetries and DialerRetries, for a
+// request is sent once, and ContextTimeoutEnabled. go-redis logs failed dials to standard error; its SetLogger changes that.
+//
+// # How long a lock stays with a client that died
+//
+// For the TTL, counted from its last renewal, and up to a quarter of the TTL more: what has run out is removed when another
+// Store renews its session or joins a queue.
+package redis
