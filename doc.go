@@ -1,5 +1,5 @@
 // Package farsync is sync for goroutines of different processes: locks, semaphores and leader election that hold across
-// machines, on the etcd or ZooKeeper that a team already runs.
+// machines, on the etcd, ZooKeeper or Redis that a team already runs, or on one machine in a file.
 //
 // [Mutex], [ReentrantMutex], [RWMutex], [Semaphore] and [MultiMutex] are what their names say. An [Election] has one leader
 // among many candidates, and a [Pool] runs tasks, a bounded number of them at a time over all processes. Each is made on
