@@ -1,6 +1,10 @@
 package zk
 
-import "github.com/farsync/farsync/driver"
+import (
+	"slices"
+
+	"github.com/farsync/farsync/driver"
+)
 
 const (
 	// A session remembers queues of crowdSize entries and more. To read a shorter one again costs little.
@@ -17,10 +21,10 @@ type queue struct {
 	kind    driver.Kind
 	entries []driver.Entry // in their order
 	ahead   int            // so many of them are ahead of an entry that joins now
-	place   map[string]int // of an entry, by its ID
+	place   map[string]int // of an entry, by its ID; nil where the queue is no crowd
 
 	// The session's mu guards these.
-	gone  map[string]bool // IDs of entries that have gone since
+	gone  map[string]bool // IDs of entries that have gone since; nil until the queue is remembered
 	first int             // Invariant: all entries in places before it have gone.
 }
 
@@ -35,7 +39,20 @@ func (s *session) remember(path string, q *queue) {
 	if len(s.crowds) >= maxCrowds {
 		clear(s.crowds)
 	}
+	if q.gone == nil {
+		q.gone = map[string]bool{}
+	}
 	s.crowds[path] = q
+}
+
+// find returns the place of an entry, and whether it is in the queue.
+func (q *queue) find(id string) (int, bool) {
+	if q.place != nil {
+		i, ok := q.place[id]
+		return i, ok
+	}
+	i := slices.IndexFunc(q.entries, func(e driver.Entry) bool { return e.ID == id })
+	return i, i >= 0
 }
 
 // left notes that an entry has gone.
@@ -55,7 +72,7 @@ func (s *session) first(e driver.Entry) bool {
 	if q == nil || q.kind != e.Kind {
 		return false
 	}
-	i, ok := q.place[e.ID]
+	i, ok := q.find(e.ID)
 	for ok && q.first < i && q.gone[q.entries[q.first].ID] {
 		q.first++
 	}

@@ -56,8 +56,11 @@ func (s *session) ahead(e driver.Entry, names *read) ([]driver.Entry, bool) {
 		return q.entries[:q.ahead:q.ahead], true
 	}
 	s.remember(path, q)
-	i, there := q.place[e.ID]
-	return q.entries[:i:i], there
+	i, there := q.find(e.ID)
+	if !there {
+		return nil, false
+	}
+	return q.entries[:i:i], true
 }
 
 // Ahead reads the queue. The server that answers may be behind the leader, but not behind what it told this session

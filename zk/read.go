@@ -131,12 +131,17 @@ func (r *read) queue(name, path string, kind driver.Kind) *queue {
 		}
 	}
 	nodes := arrange(r.names, kind)
-	q := &queue{kind: kind, entries: make([]driver.Entry, len(nodes)), place: make(map[string]int, len(nodes)), gone: map[string]bool{}}
+	q := &queue{kind: kind, entries: make([]driver.Entry, len(nodes))}
 	for i, n := range nodes {
 		q.entries[i] = driver.Entry{Queue: name, ID: path + "/" + n.name, Kind: n.kind, Units: n.units, Ahead: i}
-		q.place[q.entries[i].ID] = i
 		if n.order <= lastSequence { // else it is the node of another queue, most likely
 			q.ahead = i + 1
+		}
+	}
+	if len(nodes) >= crowdSize {
+		q.place = make(map[string]int, len(nodes))
+		for i, e := range q.entries {
+			q.place[e.ID] = i
 		}
 	}
 	r.queues = append(r.queues, q)
