@@ -5,7 +5,8 @@
 // among many candidates, and a [Pool] runs tasks, a bounded number of them at a time over all processes. Each is made on
 // a Store, by a path that all its users agree on.
 //
-// Open a Store with package etcd, make a Mutex on it, and share both between the goroutines of the process:
+// Open a Store with package etcd, zk, redis or sqlite, make a Mutex on it, and share both between the goroutines of the
+// process:
 //
 //	store, err := etcd.Open(ctx, client, nil)
 //	if err != nil {
@@ -25,16 +26,20 @@
 //
 // # What a lease promises
 //
-// Lock returns a [Lease]. While Lease.Err is nil, no other lease on the same lock has an Err of nil, in whatever process:
-// the service keeps the lock for a session of this Store's, and the lease ends by the clock here before the service can
-// end that session there. If the connection fails, the lease stays held until that moment and not longer; then Done is
-// closed, the contexts made from the lease end, and Err wraps ErrLost.
+// Lock returns a [Lease]. While Lease.Err is nil, no lease that it excludes has an Err of nil, in whatever process: the
+// service keeps the lock for a session of this Store's, and the lease ends by the clock here before the service can end
+// that session there. If the connection fails, the lease stays held until that moment and not longer; then Done is closed,
+// the contexts made from the lease end, and Err wraps ErrLost.
 //
-// Every lease has a [Token] that is higher than that of every lease on the same lock before it.
+// Every lease has a [Token]. That of an exclusive holder is higher than those of all exclusive holders of the same lock
+// before it.
 //
 // There is one exception. A person with the right to do so may remove the entry of a held lock from the service, and the
 // next waiter gets the lock. The old lease ends when its Store learns of that: a moment later if it has been held for 3
-// seconds, or a third of the TTL if that is less; otherwise when it gets that old.
+// seconds, or a third of the TTL if that is less; otherwise when it gets that old, or at its Release.
+//
+// What a service forgets, farsync cannot keep: docs/WHICH-STORE.md lists, for each store, the failures over which these
+// promises hold.
 //
 // # One family a path
 //
@@ -51,16 +56,17 @@
 //
 // # What nothing can promise
 //
-// That the code which holds a lease stops when the lease does. A process may be suspended, by the scheduler, a
-// debugger, the host of its virtual machine, a long garbage collection, for longer than the TTL of its session; another
-// gets the lock; then the first resumes, and what it was about to write is written. The same is true of a request that
+// Nothing can promise that the code under a lease stops when the lease does. A process may be suspended for longer than the
+// TTL of its session, by the scheduler, a debugger, the host of its virtual machine or a long garbage collection. Another
+// process gets the lock. Then the first resumes, and writes what it was about to write. The same is true of a request that
 // is under way in the network. No lock service can prevent that, and no client can see it from within.
 //
-// So where two at once would do harm rather than double work, let the resource decide: give Token with every write, and
-// have the resource refuse a token that is lower than the highest it has seen. If the resource is the store itself,
-// use the Guard of its package: the write is then made only while the lease is held. A lock alone is enough where a
-// rare overlap is a waste and nothing worse.
+// Where concurrent access would do harm rather than double work, let the resource decide: give Token with every write, and
+// have the resource reject any token lower than the highest it has seen. If the resource is the store itself, use the
+// Guard of its package: the write is then made only while the lease is held. A lock alone is enough where a rare overlap
+// is a waste and nothing worse.
 //
-// Clocks need not agree. The only assumption about time is that the clocks of client and server run at about the same
-// rate: within a twentieth of it, which is the margin kept.
+// Clocks need not agree, but those of client and server must run at about the same rate: within a twentieth of it, which
+// is the margin kept. Redis counts deadlines by its own time of day, and SQLite by that of the machine on systems other
+// than Linux. There the clock must not be set forward while locks are held.
 package farsync

@@ -50,8 +50,8 @@ var errNotLeader = errors.New("not a lease of this election")
 // ErrUnknown: the value may have changed, or may change later. After any other error it has not. The lease is as it was,
 // unless the error wraps ErrLost.
 //
-// Not where a LeaderLatch of Curator's may wait right behind the leader: it takes the change for nothing, and looks no
-// more, so it does not learn that it leads until its connection breaks.
+// Do not use it where a LeaderLatch of Curator's may wait right behind the leader. The latch takes the change for the event
+// that it waits for, and does not watch again. It then learns that it leads only when its connection breaks.
 func (e *Election) Proclaim(ctx context.Context, lease *Lease, value []byte) error {
 	if lease == nil || lease.store != e.store || lease.path != e.path {
 		return wrap("proclaim", e.path, errNotLeader)
@@ -63,8 +63,8 @@ func (e *Election) Proclaim(ctx context.Context, lease *Lease, value []byte) err
 }
 
 // Lead campaigns, runs fn while it leads, waits for fn to return, and resigns. The context that fn gets is done when ctx
-// is, or when the leadership is lost; since the next leader is elected no sooner than Lead resigns, or the loss, fn must
-// then stop at once.
+// is, or when the leadership is lost; fn must then stop at once. The next leader is elected no sooner than Lead resigns or
+// the leadership is lost.
 //
 // If the leadership was lost while fn ran, Lead campaigns again once fn has returned, and runs it again. Otherwise it
 // returns what fn returned; or why it could not campaign, as Campaign does.
@@ -105,8 +105,8 @@ type Leader struct {
 	Token Token
 }
 
-// Leader returns the leader, or ErrNoLeader if the election has no candidates. By the time it returns another may lead, so it
-// is for finding the leader, and never for deciding that one is.
+// Leader returns the leader, or ErrNoLeader if the election has no candidates. By the time it returns another may lead, so use
+// it to find the leader, and never to decide that this process leads.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	leader, _, err := e.leader(ctx)
 	return leader, wrap("leader", e.path, err)

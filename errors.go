@@ -35,7 +35,7 @@ var (
 	// ErrKind means that primitives of another family use the path, which the package documentation lists. The text names
 	// the kind and the holder of the oldest entry. Nothing was left behind, and the other users were not disturbed.
 	ErrKind = driver.ErrKind
-	// ErrName means that the path is not a slash and then segments of [A-Za-z0-9._-] joined by slashes.
+	// ErrName means that the path is not valid: see NewMutex.
 	ErrName = recipe.ErrName
 	// ErrUnknown means that the service did not say whether a change was made. It may have been, or may be later.
 	ErrUnknown = recipe.ErrUnknown

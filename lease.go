@@ -17,7 +17,7 @@ import (
 // A lease that is lost ends before the service gives the lock to another client: by an exact timer, which counts from
 // when the last acknowledged renewal was sent. What it cannot do is stop the code that relies on it. A process that is
 // suspended at the wrong moment resumes where it was, with a lease that ended long ago; so does a write that has left
-// the process. Where that matters, give Token to whatever is written to, and have it refuse older ones.
+// the process. Where that matters, send Token with every write, and have the resource reject older ones.
 type Lease struct {
 	hold  *recipe.Hold
 	store *Store

@@ -25,8 +25,11 @@ type Mutex struct {
 	gate  *recipe.Gate
 }
 
-// NewMutex returns a mutex on path, a slash and then segments of [A-Za-z0-9._-] joined by slashes. It does no I/O. It
-// panics if store is nil or path is empty; any other path that is not of that form makes every call fail with ErrName.
+// NewMutex returns a mutex on path: a slash, and then segments of 1 to 128 of the characters [A-Za-z0-9._-] joined by
+// slashes, 1024 bytes at most. The segments . and .., those that begin with _c_, and the tree /zookeeper are reserved.
+//
+// NewMutex does no I/O. It panics if store is nil or path is empty; any other path that is not valid makes every call fail
+// with ErrName.
 func NewMutex(store *Store, path string) *Mutex {
 	check("NewMutex", store, path)
 	return &Mutex{store, path, recipe.NewGate(store, exclusive(path))}
@@ -59,7 +62,8 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
-// ErrLocked, and the service was read but not written to.
+// ErrLocked. A mutex that is seen to be taken costs a read and no write; if another client joins between the read and the
+// write, TryLock removes its entry again. The other errors, and the state after one, are those of Lock.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "try lock", m.store, m.path, driver.Exclusive, m.gate.TryAcquire)
 }
@@ -80,13 +84,13 @@ func acquire(
 	return lease, wrap(op, path, err)
 }
 
-// Do locks, runs fn, and releases. ctx governs both: how long Do waits for the mutex, and how long fn works. The context
-// that fn gets is done when ctx is, or when the lease is lost; fn must then stop, and it is waited for. The token is the
-// lease's.
+// Do locks, runs fn, and releases. ctx governs both: how long Do waits for the mutex, and how long fn works. The
+// context that fn gets is done when ctx is, or when the lease is lost; fn must then stop, and Do waits for it. The
+// token is the lease's.
 //
 // The error is that of Lock if fn was not run. Otherwise it is fn's, joined with ErrLost if the lease was lost before fn
 // returned: also when fn succeeded, for then another holder may have worked at the same time. ErrLost does not say that
-// what fn did had no effect: whether to do it again is for the resource to tell.
+// what fn did had no effect: ask the resource before doing it again.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, token Token) error) error {
 	lease, err := m.Lock(ctx)
 	if err != nil {

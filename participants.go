@@ -16,7 +16,8 @@ import (
 
 // A Participant is a holder of a lock or a waiter for it.
 type Participant struct {
-	// Holder is what it says of itself: the Holder option of its Store. Empty where a foreign client does not tell.
+	// Holder is what it says of itself: the Holder option of its Store, or the value of a candidate. Empty where a foreign
+	// client does not tell.
 	Holder string
 	// Held tells whether it holds. The others wait, in the order given.
 	Held bool
@@ -31,7 +32,8 @@ type Participant struct {
 	// Token is the token of its lease. The turns that are handed off within its process cannot be seen from here: the token
 	// is that of the first.
 	Token Token
-	// ID is what the service calls its entry: a key of etcd, a node of ZooKeeper.
+	// ID is what the service calls its entry: a key of etcd, a node of ZooKeeper, the id of a row in an SQLite file, the name
+	// of an entry in Redis.
 	ID string
 	// Session is what the service's own tools call its session: on etcd the lease in hexadecimal, as etcdctl prints it.
 	Session string

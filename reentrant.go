@@ -16,8 +16,8 @@ import (
 // asked in Lock and TryLock only. A lease may be released by any goroutine, and counts down for the owner that got it.
 // Leases may be released in any order.
 //
-// Only through one ReentrantMutex value does an owner enter again; a second value on the path is a stranger to the
-// first. Ownership does not travel through Lease.Context: a Lock with it, in another goroutine, would wait for the lease that
+// An owner enters again only through one ReentrantMutex value; two values on one path compete like two processes.
+// Ownership does not travel through Lease.Context: a Lock with it, in another goroutine, would wait for the lease that
 // the context ends with, and fails like Mutex.Lock.
 type ReentrantMutex struct {
 	store *Store
@@ -151,9 +151,9 @@ func (m *ReentrantMutex) Participants(ctx context.Context) ([]Participant, error
 // ownerKey is the key of a context's owner.
 type ownerKey struct{}
 
-// WithOwner returns a context that stands for an owner of its own: a Lock of a ReentrantMutex with it, or with a
-// context made from it, is by that owner, in whatever goroutine. It is for work that spreads over goroutines and is one
-// thing all the same; these must not disturb one another, for the mutex does not keep them apart.
+// WithOwner returns a context that stands for a new owner. A Lock of a ReentrantMutex with that context, or with one
+// derived from it, counts for that owner in whatever goroutine it is called. Use it for one task that runs in several
+// goroutines. The mutex does not keep these goroutines apart.
 func WithOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, new(byte))
 }

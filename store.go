@@ -2,8 +2,8 @@ package farsync
 
 import "github.com/farsync/farsync/recipe"
 
-// A Store is a client of one coordination service, on which primitives are made. Package etcd opens one on etcd, package
-// zk on ZooKeeper. It has one session at the service, however many primitives are made on it, and stays usable when that
+// A Store is a client of one coordination service, on which primitives are made. The Open of package etcd, zk, redis or
+// sqlite returns one. It has one session at the service, however many primitives are made on it, and stays usable when that
 // session is lost: it opens another by itself. Share one Store between all goroutines of a process.
 //
 // Close ends all leases and all waiting on it.
