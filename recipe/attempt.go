@@ -166,7 +166,7 @@ func (s *Store) failure(ctx context.Context, v verdict) error {
 }
 
 // inSession calls f in a session that is alive, under a context that ends with it, and again in the next if the session
-// ends before f has succeeded. It is for what leaves nothing behind but what goes with its session.
+// ends before f has succeeded. Whatever f leaves at the service must end with the session.
 func (s *Store) inSession(ctx context.Context, f func(ctx context.Context, in *session) verdict) error {
 	for {
 		in, err := s.session(ctx)

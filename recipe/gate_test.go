@@ -108,7 +108,7 @@ func TestNoTurnStartsLate(t *testing.T) {
 	}
 }
 
-// However busy the gate, whoever waits elsewhere comes next after the bound.
+// However busy the gate, a waiter elsewhere comes next after the bound.
 func TestRemoteContenderIsNotStarved(t *testing.T) {
 	inBubble(t, func(w *world) {
 		near, far := w.open(), w.open()

@@ -15,7 +15,7 @@ const lostNotes = 100
 // notes reports whether the Logger takes lines of that level.
 func (s *Store) notes(level slog.Level) bool { return s.log.Enabled(context.Background(), level) }
 
-// begin returns when a call began that acquires, if that will be of interest.
+// begin returns the time at which a call that acquires began, or zero if it will not be logged.
 func (s *Store) begin() (began time.Time) {
 	if s.notes(slog.LevelDebug) {
 		began = time.Now()

@@ -17,8 +17,9 @@ type Options struct {
 	//
 	// A short TTL frees the locks of a dead process sooner. A long one survives longer interruptions. The next holder has the
 	// lock a TTL after the last renewal that the service saw, and at most as much later as the service takes to notice: a
-	// second on etcd, one of its ticks on ZooKeeper, a quarter of the waiter's TTL in an SQLite file. When the leader of etcd or
-	// ZooKeeper changes meanwhile, the TTL begins again.
+	// second on etcd, one of its ticks on ZooKeeper, a quarter of the waiter's TTL on Redis and in an SQLite file. When the
+	// leader of etcd or ZooKeeper changes meanwhile, the TTL begins again. A Redis server that was restarted or replaced
+	// grants nothing for one TTL.
 	TTL time.Duration
 	// Holder is what others see of this Store: at most 1024 bytes of printable text. The default is the host name and the
 	// process ID. It is not a place for secrets.
@@ -26,10 +27,11 @@ type Options struct {
 	// Name identifies the Store in a MultiMutex whose members are on several Stores. It must be the same in all
 	// processes.
 	Name string
-	// Logger receives what happens to the session and to cleanup. Nothing is logged if it is nil.
+	// Logger receives what happens to the session, to locks and to cleanup. docs/RUNBOOK.md explains every line. Nothing is
+	// logged if it is nil.
 	Logger *slog.Logger
-	// OnState is called when the State of the Store changes, in order, from one goroutine. Close waits for it to return, and may
-	// be called by it.
+	// OnState is called when the State of the Store changes, in order, from one goroutine. Close waits for it to return.
+	// OnState may call Close.
 	OnState func(State)
 }
 

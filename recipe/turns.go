@@ -23,7 +23,7 @@ func (g *Gate) close(gr *grant) {
 	g.shut(gr)
 }
 
-// pin is close, unless the turn of that number is over. Readers' turns run at the same time: theirs is not while any is left.
+// pin is close, unless the turn of that number is over. Readers' turns run at the same time: they are over only when none is left.
 func (g *Gate) pin(gr *grant, number int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

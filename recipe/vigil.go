@@ -17,8 +17,8 @@ const watchAfter = 3 * time.Second
 var errRemoved = errors.New("its entry was removed by another client")
 
 // watchOver notes that a grant is held, and sees to it that its entry is watched when it has been held for a while. A person
-// with the right to do so may remove an entry at any time, and the next in the queue then holds: a holder that is not told
-// would go on beside it until it releases.
+// with the right to do so may remove an entry at any time, and the next in the queue then holds. A holder that does not
+// learn of it would work beside the next until it releases.
 func (s *Store) watchOver(gr *grant) {
 	if gr.in().keep(gr) {
 		s.background(func() { s.keepVigil(gr.in()) })

@@ -171,8 +171,8 @@ func (s *Store) watch(
 }
 
 // watchOnce makes one attempt to watch. If it does not stand in time, the driver is to drop a connection that is silent, and
-// the attempt goes on: a service that is slow sets up a crowd of watches one by one, and those that are given up come last
-// again. So that is not before the patience has grown to its end.
+// the attempt continues: a service that is slow sets up a crowd of watches one by one, and a watch that is given up comes
+// last again. So a watch is given up only once the patience has grown to its end.
 func (in *session) watchOnce(
 	ctx context.Context, e driver.Entry, on []driver.Target, p patience,
 ) (proof *driver.View, stood bool, err error) {

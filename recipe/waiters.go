@@ -13,7 +13,7 @@ const (
 	// waitersEvery is how often a session looks at those that wait in it, while there are any.
 	waitersEvery = 2500 * time.Millisecond
 	// A waiter whose ctx has a deadline, and which does not know the name of the holder, asks for it that long before, or
-	// when half of its time is over: the error is to say it, and must not wait for it.
+	// when half of its time is over: the error names the holder, and must not wait for the answer.
 	sightBefore = 250 * time.Millisecond
 	// maxSights is how many such requests a Store has under way. What is more goes without.
 	maxSights = 16

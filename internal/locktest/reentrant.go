@@ -185,7 +185,7 @@ var reentrantRows = []row{
 		s.release(second.got())
 		s.until(one, 0)
 	}},
-	{"ReentrantReleasedByAnotherGoroutine", "a lease may be given to whoever ends the work", func(s *scene) {
+	{"ReentrantReleasedByAnotherGoroutine", "a lease may be given to the goroutine that ends the work", func(s *scene) {
 		one := s.client()
 		mu := s.reentrant(one)
 		first, second := s.take(mu.Lock), s.take(mu.Lock)
@@ -200,7 +200,7 @@ var reentrantRows = []row{
 		require.Greater(s, again.Token(), first.Token())
 		s.release(again)
 	}},
-	{"ReentrantNeverOnALostSession", "to enter again on a lock that is lost is to work beside whoever has it now", func(s *scene) {
+	{"ReentrantNeverOnALostSession", "to enter again on a lock that is lost is to work beside its new holder", func(s *scene) {
 		one, two := s.client(), s.client()
 		mu := s.reentrant(one)
 		first, second := s.take(mu.Lock), s.take(mu.Lock)

@@ -287,7 +287,7 @@ var rwRows = []row{
 		s.release(s.take(s.rw(two).RLock))
 		s.release(writer)
 	}},
-	{"RWDowngradeWhileReleased", "whoever is quicker, nothing may stay in the queue", func(s *scene) {
+	{"RWDowngradeWhileReleased", "whichever is quicker, nothing may stay in the queue", func(s *scene) {
 		one, two := s.client(), s.client()
 		rw := s.rw(one)
 		for range 20 {
