@@ -31,7 +31,8 @@
 //
 // # What it needs
 //
-// With authentication on, the client's user needs READWRITE on the prefix of the paths, which must end in a slash.
+// With authentication on, the client's user needs READWRITE on the prefix of the paths, which must end in a slash: /locks/
+// for the lock /locks/billing. With rights on /locks/billing/ alone it can lock; Ask and a Semaphore are refused.
 //
 // The client logs its retries to standard error unless it has a Logger of its own.
 //

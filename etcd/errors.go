@@ -59,9 +59,9 @@ var (
 	}
 )
 
-// Outcome tells what a server has answered from what it may still carry out. Whatever is not listed is Unknown. That the
-// client was closed comes first, for then every error is of that, and that the session is over before what is known of the
-// attempt: its entry goes with it.
+// Outcome tells what a server has answered from what it may still carry out. Whatever is not listed is Unknown. A closed
+// client comes first, for every error then stems from it. The end of the session comes before what is known of the attempt,
+// whose entry goes with the session.
 func (s *service) Outcome(err error) driver.Outcome {
 	is := func(target error) bool { return errors.Is(err, target) }
 	told, known := errors.AsType[outcomeError](err)

@@ -97,7 +97,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 // Close does nothing: the client is the user's.
 func (s *service) Close() error { return nil }
 
-// warnOfOldServer tells the logger of a server that can let an old leader revoke live leases: it lacks the fix of etcd's
+// warnOfOldServer logs a warning about a server that can let an old leader revoke live leases: it lacks the fix of etcd's
 // issue 15247.
 func warnOfOldServer(ctx context.Context, client *clientv3.Client, log *slog.Logger) {
 	if log == nil || len(client.Endpoints()) == 0 {

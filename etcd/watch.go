@@ -55,9 +55,9 @@ type watch struct {
 	all     bool // key is the beginning of all keys of a queue
 }
 
-// watches are those for the targets: one for all the entries of a queue, which filters out the others' joining, and one
-// for each other key. The server filters, so what is filtered costs it nothing on the wire: of puts, unless a change in
-// its place is waited for, and of deletions, where a key is to come.
+// watches returns the watches for the targets: one for all the entries of a queue, and one for each other key. The server
+// filters events, so those that are left out cost nothing on the wire: puts, unless a change in place is waited for, and
+// deletions where a key is to come.
 //
 // Words for an entry are a key of their own, so the end of the entry takes a second watch.
 func watches(on []driver.Target) (list []watch) {
