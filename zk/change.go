@@ -148,8 +148,8 @@ func (s *session) SetRegister(
 	return was + 1, err
 }
 
-// revoke is what Curator's Revoker writes to a node to ask for it back. A holder of Curator's that has made its lock
-// revocable is told by it.
+// revoke is what Curator's Revoker writes to a node to ask for it back. It notifies a holder of Curator's that has
+// made its lock revocable.
 const revoke = "__REVOKE__"
 
 // Tell writes Curator's word to the entry's node, whatever the words are: Curator has no other.

@@ -88,8 +88,8 @@ func (s *session) create(ctx context.Context, e driver.Entry) (driver.View, erro
 	if err := s.wait(ctx, creating); err != nil {
 		return driver.View{}, err
 	}
-	// A look that got no answer is made again by the caller, who is told so by a View that is not All. A refusal would be
-	// repeated, and the node would stand in the queue meanwhile.
+	// After a look without an answer the View is not All, and the caller looks again. A refusal would be repeated, and the
+	// node would stand in the queue meanwhile.
 	if looked != nil && outcome(looked) == driver.Refused {
 		return driver.View{}, s.undo(ctx, made, looked)
 	}
@@ -136,7 +136,7 @@ func (s *session) guarded(ctx context.Context, path string) error {
 	}
 	for _, a := range acl {
 		if a.Scheme == "world" && a.Perms&(client.PermWrite|client.PermDelete|client.PermCreate|client.PermAdmin) != 0 {
-			return refusal(fmt.Sprintf("node %q can be written to by everybody, who could delete what a Digest protects below it", path))
+			return refusal(fmt.Sprintf("node %q can be written to by everybody: any client could delete what a Digest protects below it", path))
 		}
 	}
 	return nil

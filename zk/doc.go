@@ -18,13 +18,13 @@
 //	Election                _c_<uuid>-latch-<sequence>      LeaderLatch
 //	Semaphore               _c_<uuid>-permit-<n>-<sequence> not shared
 //
-// A Semaphore's size is in the data of the queue's node, as "<declared> <current>". The data of all other nodes says who
-// holds or waits; a candidate's is its own.
+// A Semaphore's size is in the data of the queue's node, as "<declared> <current>". The data of an entry is the
+// Holder option of its Store; that of a candidate is its own value.
 //
 // The order is Curator's: by the text behind the last lock- (__WRIT__, __READ__, latch-), and by the whole name of what
 // has none of it. So zk.Lock of the client library stands in one queue with Mutex; and so does kazoo's Lock with
 // _NODE_NAME = "-lock-" and _EXCLUDE_NAMES = ["lock-"], but not as it comes. A node that sorts ahead and is not
-// ephemeral would block everybody for ever: Lock then fails with an error that names it.
+// ephemeral would block the queue for ever: Lock then fails with an error that names it.
 //
 // Entries of different recipes on one path stand in one order too, by their sequences, and the oldest says what the path is
 // for: all others are refused with driver.ErrKind. Curator's recipes do not see one another there. A path on which

@@ -23,7 +23,7 @@ import (
 func Guard(h interface{ Entries() []driver.Entry }) []any {
 	entries := h.Entries()
 	if len(entries) == 0 {
-		// Nobody has made a node of this name.
+		// No node has this name.
 		return []any{&client.CheckVersionRequest{Path: "/zookeeper/" + rand.Text(), Version: -1}}
 	}
 	guard := make([]any, len(entries))

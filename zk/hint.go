@@ -31,7 +31,7 @@ func hungUp(err error) bool {
 var (
 	// errPlain is the error of a handshake that the server has not understood.
 	errPlain = errors.New("TLS handshake: the server hangs up; does it speak TLS on this port?")
-	// errMute is the error of one that it has not answered.
+	// errMute is the error of a handshake that the server has not answered.
 	errMute = errors.New("TLS handshake: no answer in time")
 )
 

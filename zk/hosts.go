@@ -19,11 +19,11 @@ func (h *hosts) Init(servers []string) error {
 // Len returns the number of servers.
 func (h *hosts) Len() int { return len(h.servers) }
 
-// Next returns the server to try next. It is the one place at which the library's loop can be met from outside.
-// Its second result has the library fail what waits to be sent, and look whether it
-// was closed, for a second at most. So it is for a session that is over, and comes when the library is being closed: the
-// last request that waits to be sent is that of its Close, which it would wait a second for. While the session lives,
-// what waits may wait, and the wire keeps the pace.
+// Next returns the server to try next. The library's loop can be influenced from outside at this one place. If the second
+// result is true, the library fails the requests that wait to be sent, and looks for up to a second whether it was closed.
+// Next returns true only once the session is over, which is when the library is being closed: the last request that waits to
+// be sent is that of its Close, and the library would wait a second for it. While the session lives, requests may wait, and
+// the wire keeps the pace.
 func (h *hosts) Next() (string, bool) {
 	h.next = (h.next + 1) % len(h.servers)
 	over := h.wire.life.Err() != nil

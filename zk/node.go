@@ -73,10 +73,10 @@ func confirmed(id string) bool {
 func nameOf(path string) string   { return path[strings.LastIndexByte(path, '/')+1:] }
 func parentOf(path string) string { return path[:strings.LastIndexByte(path, '/')] }
 
-// parseNode returns what a child's name stands for, to an entry of the family: the kind of the entry that looks, for
-// names mean what the recipe that reads them takes them for. A node of another family that has a sequence stands in its
-// place in the same order: Curator's recipes do not see one another on one path, but ours do. Whatever else there is is
-// foreign, and sorts by its whole name, as it does for Curator.
+// parseNode returns what a child's name stands for, as an entry of the given family reads it: a name means what the
+// recipe that reads it takes it for. A node of another family that has a sequence stands in its place in the same
+// order: Curator's recipes do not see one another on one path, but ours do. Whatever else there is is foreign, and
+// sorts by its whole name, as it does for Curator.
 func parseNode(name string, family driver.Kind) node {
 	if n, ok := parseAs(name, family); ok {
 		return n

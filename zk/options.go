@@ -29,11 +29,11 @@ type Options struct {
 	// TLS is for connections that are encrypted. Certificates are checked against the names of the servers as they were
 	// given to Open.
 	TLS *tls.Config
-	// Digest is who the Store is to the service. When it is set, the queues and their entries are made with an ACL that
+	// Digest is the user that the Store is for the service. When it is set, the queues and their entries are made with an ACL that
 	// gives everything to that user and nothing to others, and a queue to which others may write is refused: they could
-	// delete its nodes, whatever the nodes' own ACLs say. Missing nodes above a queue are made for everybody.
+	// delete its nodes, whatever the nodes' own ACLs say. Missing nodes above a queue are open to all users.
 	Digest *Digest
-	// PlaintextDigest allows Digest without TLS, where everybody on the way can read the password.
+	// PlaintextDigest allows Digest without TLS, where the password can be read on the network.
 	PlaintextDigest bool
 }
 

@@ -18,14 +18,14 @@ func (r refusal) Error() string { return string(r) }
 
 const (
 	// errSequence refuses a queue whose order cannot be told any more. See sequence.
-	errSequence = refusal("the queue's sequence has run over 2^31 creates: delete its parent node while nobody uses it")
+	errSequence = refusal("the queue's sequence has run over 2^31 creates: delete its parent node while no client uses it")
 	// errTooLong refuses a read.
 	errTooLong = refusal("the answer is longer than 16 MiB")
 )
 
 // stray refuses a queue which is blocked by a node that no session will ever remove.
 func stray(path string) error {
-	return refusal(fmt.Sprintf("node %q is not ephemeral: it would block the queue for ever; delete it if nobody needs it", path))
+	return refusal(fmt.Sprintf("node %q is not ephemeral: it would block the queue for ever; delete it if it is not needed", path))
 }
 
 // An attemptError is an error about whose attempt more is known than the error itself tells.

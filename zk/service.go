@@ -81,8 +81,8 @@ func (s *service) acl() []client.ACL {
 	return client.WorldACL(client.PermAll)
 }
 
-// authorize tells the server who the session's user is. The library repeats it on every connection, once it has been
-// answered. So a session is not used before.
+// authorize tells the server the session's user. Once the server has answered, the library repeats this on every
+// connection. The session is not used before that.
 func (s *session) authorize(ctx context.Context) error {
 	if s.digest == nil {
 		return nil

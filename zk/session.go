@@ -33,7 +33,7 @@ type session struct {
 
 	mu      sync.Mutex
 	ending  bool              // no new calls
-	watches map[spot]*read    // one for all who wait for it
+	watches map[spot]*read    // each is shared by all its waiters
 	sweepAt int               // so many watches are worth a look for those that have fired
 	reads   map[spot]*read    // those under way
 	crowds  map[string]*queue // by the path of the queue

@@ -120,8 +120,8 @@ func (s *session) appears(ctx context.Context, path string) (*read, error) {
 	return w, nil
 }
 
-// watch returns the session's watch of a spot, which may still have to be set. There is one for all who wait for it.
-// The library cannot take it back: it stays until it fires.
+// watch returns the session's watch of a spot, which may still have to be set. All waiters share it. The library
+// cannot take it back: it stays until it fires.
 func (s *session) watch(at spot) *read {
 	s.mu.Lock()
 	defer s.mu.Unlock()
