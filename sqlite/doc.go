@@ -36,10 +36,11 @@
 //
 // # Clocks
 //
-// On Linux the deadlines in the file are by the clock that counts from the boot, and that no one can set. It stands still
-// while the machine sleeps, and so does a holder's own deadline. A session of an earlier boot is waited out for one TTL
-// after the next Open. On other systems the deadlines are by the time of day: a step forward of more than what is left of
-// a TTL lets others take locks that are held, and a step back keeps those of dead processes for as much longer.
+// On Linux the deadlines in the file are by the clock that counts from the boot, and that cannot be set. It stands
+// still while the machine sleeps. A holder's own deadline counts the sleep, so it only comes earlier. A session of an
+// earlier boot is waited out for one TTL after the next Open. On other systems the deadlines are by the time of day:
+// a step forward of more than what is left of a TTL lets others take locks that are held, and a step back keeps those
+// of dead processes for as much longer.
 //
 // # What it needs
 //
@@ -57,6 +58,6 @@
 //
 // # After a crash of the machine
 //
-// The last changes may be undone unless the option Sync is set. No holder has survived either, so no lock has two. A file
-// that was deleted counts its revisions on from the time of day, so tokens do not go back while that does not.
+// The last changes may be undone unless the option Sync is set. No holder has survived either, so no lock has two. A new
+// file in the place of a deleted one counts its revisions from the time of day, so tokens do not go back unless the clock does.
 package sqlite

@@ -12,7 +12,8 @@ import (
 )
 
 // clock returns the time by which sessions end, in microseconds. It begins with the boot, is the same in all processes,
-// and knows no steps. It stands still while the machine sleeps, as the clock of every Store's own deadline does.
+// and knows no steps. It stands still while the machine sleeps. A Store's own deadline counts the sleep, so it comes
+// no later.
 func clock() int64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail

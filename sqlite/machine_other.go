@@ -11,7 +11,7 @@ import (
 // clock returns the time by which sessions end, in microseconds: the time of day, which may be set.
 func clock() int64 { return time.Now().UnixMicro() }
 
-// boot is the same always, for the time of day goes on over a boot.
+// boot is always the same, for the time of day continues over a boot.
 func boot() string { return "time of day" }
 
 // checkLocal knows no file systems here.

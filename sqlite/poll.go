@@ -14,13 +14,13 @@ const (
 	// be woken ten times a second costs a process more than a thousandth of a processor.
 	probeFirst = 100 * time.Millisecond
 	probeMost  = 500 * time.Millisecond
-	// checkEvery is how often it looks whether the file has changed without a word.
+	// checkEvery is how often it looks whether the file has changed without a datagram.
 	checkEvery = time.Second
 	// deafEvery is how often it looks without a socket, which nothing can be sent to.
 	deafEvery = 10 * time.Millisecond
 )
 
-// poll is the one poller of a session. It does nothing while there is no Watch, nor for one that soon ends. It runs in one
+// poll is the one poller of a session. It does nothing while there is no Watch, nor for a Watch that soon ends. It runs in one
 // goroutine, which Drop joins.
 func (s *session) poll() {
 	first, most, check := probeFirst, probeMost, checkEvery
@@ -53,7 +53,7 @@ func (s *session) poll() {
 				checked = time.Now()
 			}
 			_ = s.bury(ctx, owners)
-			owners.ranOut = false // Renew sees who runs out later
+			owners.ranOut = false // Renew sees to the sessions that run out later
 			cancel()
 		}
 	}

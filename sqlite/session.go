@@ -35,8 +35,8 @@ func (s *session) Read(ctx context.Context, f func(sqlstore.Tx) error) error {
 	return s.service.transact(ctx, true, func(t *tx) error { return f(t) })
 }
 
-// Update runs f in a transaction that writes. Once it is committed, sessions are told what has moved: one that was told before
-// would look, find nothing new, and go on waiting.
+// Update runs f in a transaction that writes. Sessions are notified of what has moved only after the commit: one that was
+// notified before would look, find nothing new, and wait again.
 func (s *session) Update(ctx context.Context, f func(sqlstore.Tx) error) error {
 	told := map[string][]string{}
 	err := s.service.transact(ctx, false, func(t *tx) error {
@@ -54,7 +54,7 @@ func (s *session) Update(ctx context.Context, f func(sqlstore.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	// A process that dies here has told no one: others find that the file has changed, within checkEvery.
+	// A process that dies here has notified no session: the others find that the file has changed, within checkEvery.
 	for session, names := range told {
 		s.send(session, names)
 	}

@@ -16,7 +16,8 @@ type Options struct {
 	// transaction that had committed, together with all that came after it.
 	Sync bool
 	// Linger keeps the locks of a process that has died until its session runs out, as on a remote service. Without it
-	// they are free at once. Set it in programs whose child processes go on under a lock.
+	// they are free as soon as another session notices, which a waiter does within half a second. Set it in programs whose
+	// child processes continue under a lock.
 	Linger bool
 }
 

@@ -97,7 +97,7 @@ func (s *service) attempt(ctx context.Context, reads bool, f func(*tx) error) er
 		return s.judge(err, false)
 	}
 	err = f(t)
-	// A caller that has gone is told that nothing was done, which is better for it to know than Unknown.
+	// A caller that has gone gets NotDone, which tells it more than Unknown.
 	if err == nil && ctx.Err() != nil {
 		err = sqlstore.NotDone(ctx)
 	}

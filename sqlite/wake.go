@@ -45,7 +45,7 @@ func (s *session) hear() {
 	}
 }
 
-// send tells a session that names have moved. With it goes the socket of one that is over.
+// send notifies a session that names have moved. If the session is over, send unlinks its socket.
 func (s *session) send(id string, names []string) {
 	if len(names) > maxNames {
 		names = nil

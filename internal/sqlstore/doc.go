@@ -2,7 +2,7 @@
 // its own dialect, the [Waiters] of its Watches, and what errors mean.
 //
 // A driver implements [DB], embeds the Session in its own, and adds what no two databases do alike: how a session is opened,
-// renewed and ended, and how those that wait are woken. These are the statements that the Session runs, by name. Entries are
+// renewed and ended, and how waiters are woken. These are the statements that the Session runs, by name. Entries are
 // read from the columns id, queue, kind, units, revision, version, since, value, session, with since in microseconds of the time of
 // day, 0 if unknown, and an empty session if there is none.
 //
@@ -19,7 +19,7 @@
 //	tell      id, words
 //	heard     id                  words
 //	sight     targets, queue, revision    of each target: ID, moved, next, stray; see [Session.Watch]
-//	watch     targets, session    asks that the session is told, once
+//	watch     targets, session    has the session notified, once
 package sqlstore
 
 import "strings"

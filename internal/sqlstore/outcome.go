@@ -29,8 +29,8 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotDone is the error of an attempt that ended with ctx before it began, or was rolled back. It is for what is certain: the
-// Store sends the request again, and asks no further.
+// NotDone is the error of an attempt that ended with ctx before it began, or was rolled back. Use it only for what is
+// certain: the Store sends the request again without looking.
 func NotDone(ctx context.Context) error { return &Error{context.Cause(ctx), driver.NotDone} }
 
 // Outcome tells what was rolled back from what may have been committed. Whatever is not listed is Unknown.

@@ -58,8 +58,8 @@ func (w *Waiters) Names() (all []string) {
 	return slices.Compact(all)
 }
 
-// Await waits until a waiter may have come, or ctx ends, and reports whether one has. It is for a poller that rests while there is
-// none. The waiter may have gone again.
+// Await waits until a waiter may have come, or ctx ends, and reports whether one has. A poller rests in it while
+// there is none. The waiter may have gone again.
 func (w *Waiters) Await(ctx context.Context) bool {
 	select {
 	case <-w.arrived:

@@ -11,8 +11,9 @@ import (
 // Watch waits to be woken, and looks after each time. It listens before it looks the first time, so a change between the look
 // and the wait has left its mark.
 //
-// A session is told without having asked when the entry moves that is next ahead of one of its own. For all else it asks, and
-// looks in that transaction: a change is either seen there, or comes after it and finds the row. The row is for one time.
+// A session is notified without a request when the nearest entry ahead of one of its own moves. For every other target it
+// leaves a row, and looks in the same transaction: a change is either seen there, or comes after it and finds the row. Each row
+// serves once.
 func (s *Session) Watch(
 	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
 ) (*driver.View, error) {
