@@ -18,12 +18,13 @@
 // Which permits of a semaphore are granted is decided by the scripts, so a join and a release cost the same in a semaphore of
 // 10 units and in one of 1,000.
 //
-// A waiter is woken by a message to the one channel of its Store, which the script publishes that removes what it waits for.
+// A waiter is woken by a message to the one channel of its Store. The script that removes the entry it waits for publishes
+// that message.
 //
 // # What holds, and what does not
 //
 // Redis answers before it has replicated or saved what it was told, so a restart or a failover may undo it. farsync does not
-// prevent that. It notices, and grants nothing until every holder of before has stopped. A server that was restarted, has
+// prevent that. It notices, and grants nothing until every earlier holder has stopped. A server that was restarted, has
 // become the master, has lost its data, or is another one at the same address does not know the scripts that it is sent;
 // the Store that finds this out ends all sessions, and nothing is granted for the longest TTL that was seen in the
 // namespace. So the first lock of a new namespace takes one TTL, unless the option Fresh is set.

@@ -2,7 +2,7 @@ package redis
 
 import "github.com/farsync/farsync/driver"
 
-// A mailbox is what a session has been told, and what it will be told. The server publishes a name once for each time that
+// A mailbox is what was published to a session, and what will be. The server publishes a name once for each time that
 // the session was noted for it. Guarded by session.mu.
 type mailbox struct {
 	// noted are the names for which the server has noted the session, with the version at which it did. Invariant: if a name

@@ -14,8 +14,9 @@ type Options struct {
 	// Namespace names the queues of this Store, from 1 to 64 letters, digits, dots, dashes and underscores. Only Stores of
 	// the same namespace and the same database share queues. The default is "farsync".
 	Namespace string
-	// Replicas is how many replicas have to confirm a renewal before it counts. It is for servers that fail over: with as
-	// many as leave no majority to the other side, a master that was replaced and does not know it keeps no holder.
+	// Replicas is how many replicas have to confirm a renewal before it counts. Set it where a replica takes over from a
+	// master that fails: a master that was replaced without knowing it then keeps no holder, provided that the replicas left
+	// to it are fewer than Replicas. The default is 0.
 	Replicas int
 	// Fresh says that nothing is held in a namespace that the server does not know. Without it, the first lock of a new
 	// namespace is granted after one TTL. Set it in tests, and where a namespace is used for the first time. A server that

@@ -126,8 +126,8 @@ func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) 
 	return driver.View{}, a.number(0) == 1, nil
 }
 
-// promote goes on with what a script has left for another: it grants to no more than 128 permits at a time. Should it
-// fail, whichever script comes next in that queue goes on with it.
+// promote continues what a script has left to do: a script grants to no more than 128 permits at a time. If promote fails,
+// the next script in that queue continues.
 func (s *session) promote(ctx context.Context, queue string) {
 	for more := queue != ""; more; {
 		a, err := s.eval(ctx, "promote", queue)

@@ -82,8 +82,8 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 // Close does nothing: the last session has closed its connections.
 func (s *service) Close() error { return nil }
 
-// inspect returns the run ID of the server at the other end of a connection, which it changes when it starts, or refuses
-// the server.
+// inspect returns the run ID of the server at the other end of a connection, or refuses the server. A server has another
+// run ID after each start.
 func (s *service) inspect(ctx context.Context, conn client.Cmdable) (id string, err error) {
 	text, err := conn.Info(ctx).Result()
 	if err != nil {

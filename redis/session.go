@@ -66,8 +66,8 @@ func (s *session) begin(ctx context.Context) error {
 	return s.renew(ctx, "open")
 }
 
-// call makes a request, and returns when it is answered or ctx has ended. What go-redis does not give up then goes on in
-// the background until its timeout, or until the session is closed or dropped.
+// call makes a request, and returns when it is answered or ctx has ended. What go-redis does not give up then continues
+// in the background until its timeout, or until the session is closed or dropped.
 func (s *session) call(ctx context.Context, send func(context.Context, *link) (answer, error)) (answer, error) {
 	if ctx.Err() != nil {
 		return nil, notDone(ctx)

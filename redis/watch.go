@@ -16,7 +16,7 @@ const (
 	// turnOf begins the ID of an entry that the server does not have: it stands for all that is ahead of a permit, and is
 	// gone when the permit is granted.
 	turnOf = "the units ahead of "
-	// silence is the ID of another. It is ahead of everything, and gone when the server grants again.
+	// silence is the ID of a second such entry. It is ahead of everything, and gone when the server grants again.
 	silence = "the silence after a restart of Redis"
 
 	// pingEvery is how long the subscription is quiet before it has to show that it is alive, in as long.
@@ -116,8 +116,8 @@ func (s *session) await(ctx context.Context, w *waiter) error {
 	}
 }
 
-// hear hands out what is published to the session until its end. Whenever it has begun to listen anew, everything that
-// waits looks again. It says how the first subscription has gone. It runs in one goroutine, which stop joins.
+// hear hands out what is published to the session until its end. Whenever it has begun to listen anew, all waiters
+// look again. It reports how the first subscription has gone. It runs in one goroutine, which stop joins.
 func (s *session) hear(first chan<- error) {
 	for s.life.Err() == nil {
 		l := s.hold()
