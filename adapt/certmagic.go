@@ -9,8 +9,8 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// A CertMagic locks for certmagic, as its Locker and its TryLocker: one who obtains or renews a certificate, among all
-// processes that use the same path. Give it to certmagic as part of a Storage.
+// A CertMagic locks for certmagic, as its Locker and its TryLocker: of all processes that use the same path, one at a time
+// obtains or renews a certificate. Give it to certmagic as part of a Storage.
 //
 // All methods may be called by many goroutines at once.
 type CertMagic struct {

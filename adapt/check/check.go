@@ -1,4 +1,4 @@
-// Package check holds package adapt to the libraries that it is for. It is a module of its own, so that no program that
+// Package check holds package adapt to the libraries that it serves. It is a module of its own, so that no program that
 // imports farsync inherits them.
 package check
 
