@@ -113,9 +113,9 @@ func TestRunbookOnSQLite(t *testing.T) {
 		require.NoError(t, err)
 		return store
 	})
-	who, remove := blocks(t, "docs/RUNBOOK.md", "sql", "-- who"), blocks(t, "docs/RUNBOOK.md", "sql", "-- break")
+	look, remove := blocks(t, "docs/RUNBOOK.md", "sql", "-- look"), blocks(t, "docs/RUNBOOK.md", "sql", "-- break")
 	db := openSQLite(t, file)
-	rows, err := db.QueryContext(t.Context(), who[0])
+	rows, err := db.QueryContext(t.Context(), look[0])
 	require.NoError(t, err)
 	var ids, holders []string
 	for rows.Next() {
