@@ -15,7 +15,7 @@ import (
 
 const candidates = 3
 
-// A show directs the candidates: it starts them, kills who leads, and starts another in its place. All of it is done by
+// A show directs the candidates: it starts them, kills the leader, and starts another in its place. All of it is done by
 // one goroutine.
 type show struct {
 	options  options
@@ -67,7 +67,7 @@ func (o options) perform(ctx context.Context, screen *program.Screen, dir string
 	return result, err
 }
 
-// observe tells the show who leads. It is a client like any other, and could be in any process.
+// observe tells the show which candidate leads. It is a client like any other, and could be in any process.
 func (s *show) observe(ctx context.Context, election *farsync.Election) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

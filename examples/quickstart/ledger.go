@@ -65,7 +65,7 @@ func (l *ledger) quietFor() time.Duration {
 	return time.Since(all[len(all)-1].at)
 }
 
-// next returns the first accepted access with a token above the given one: by whoever held the lock next.
+// next returns the first accepted access with a token above the given one: by the next holder of the lock.
 func (l *ledger) next(after farsync.Token) (a access, ok bool) {
 	for _, a := range l.all() {
 		if !a.refused && a.token > after {

@@ -12,7 +12,7 @@
 //
 // Then it gets rough:
 //
-//   - One process is killed while it holds the lock, has read and has not written. Nobody releases its lock; the service gives
+//   - One process is killed while it holds the lock, has read and has not written. It does not release its lock; the service gives
 //     it to the next when the TTL has passed. A new process does the adds that were left.
 //   - One process is stopped at the same point for longer than the TTL, and then goes on as if nothing had happened. By
 //     then others have held the lock and added. Its late write would set the number back; no lock service can stop it,

@@ -83,7 +83,7 @@ func (w *worker) add(ctx context.Context) error {
 	return nil
 }
 
-// increment reads, adds and writes. Nothing in here keeps anybody else from doing so at the same time.
+// increment reads, adds and writes. Nothing in here keeps other processes from doing so at the same time.
 //
 // It never asks whether the lease is still held. It should: with lease.Context(ctx) in place of ctx, a request is not
 // even sent once the lease is known to be lost. That is left out on purpose, to show what it cannot do: a process may

@@ -180,7 +180,7 @@ func (p *player) answer(a Answer, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.out.Encode(a) // if nobody reads, the input ends too
+	_ = p.out.Encode(a) // if the other end does not read, the input ends too
 }
 
 func (p *player) mutex(m Move) *farsync.Mutex {
