@@ -64,7 +64,8 @@ func (in *session) delist(w *waiting) {
 func (in *session) name(w *waiting) string {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(w.behind.Value) == 0 && w.holder.ID != "" {
+	// The oldest may be the waiter itself: what it waited for has gone meanwhile, or is no entry of the queue.
+	if len(w.behind.Value) == 0 && w.holder.ID != "" && w.holder.ID != w.place.entry.ID {
 		return describe(w.holder)
 	}
 	return describe(w.behind)
