@@ -103,8 +103,9 @@ func (s *session) joined(ctx context.Context, e driver.Entry, names *read, r dri
 	}
 	v := driver.View{Self: e, Register: r}
 	if names != nil {
-		v.Entries, v.All = s.ahead(e, names)
-		v.All = v.All && s.prove(ctx, v) == nil // else Ahead does
+		if v.Entries, v.All = s.ahead(e, names); v.All && s.prove(ctx, v) != nil {
+			v.Entries, v.All = nil, false // the caller asks Ahead, which proves it
+		}
 	}
 	return v, nil
 }
