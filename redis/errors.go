@@ -15,6 +15,7 @@ import (
 var (
 	errExpired = errors.New("the session is not in Redis any more: it ran out, or the server was restarted or replaced")
 	errEnded   = errors.New("the session was closed or dropped")
+	errCut     = errors.New("the connections of the session were dropped before the request was sent")
 	errStray   = errors.New("its session is not in Redis: remove the entry if nothing needs it")
 	errKind    = errors.New("only a write entry can be replaced by one of another kind, a read entry")
 	errReplica = errors.New("the server is a replica: locks are taken at its master")
@@ -53,7 +54,7 @@ func (s *service) Outcome(err error) driver.Outcome {
 		return driver.Expired
 	case is(driver.ErrGone), is(driver.ErrConflict), is(errStray), is(errKind), slices.ContainsFunc(refusals, begins):
 		return driver.Refused
-	case is(errUnknown), is(errReplica), is(client.ErrPoolTimeout), is(client.ErrPoolExhausted), slices.ContainsFunc(tryAgain, begins),
+	case is(errUnknown), is(errReplica), is(errCut), is(client.ErrPoolTimeout), is(client.ErrPoolExhausted), slices.ContainsFunc(tryAgain, begins),
 		dial != nil && dial.Op == "dial":
 		return driver.NotDone
 	case err != nil && strings.Contains(err.Error(), "x509: "):

@@ -48,7 +48,7 @@ func (l *link) dial(ctx context.Context, dial dialer, network, address string) (
 	l.mu.Lock()
 	if l.over {
 		l.mu.Unlock()
-		return nil, errEnded
+		return nil, errCut
 	}
 	l.dials.Add(1)
 	l.mu.Unlock()
