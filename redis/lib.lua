@@ -55,8 +55,15 @@ end
 -- It tells their sessions, but not that of self, which is being answered. It returns 1 if it has stopped for having granted
 -- to 128: the caller sends "promote".
 local function promote(path, self)
+  if quiet > 0 then
+    -- The first waits for the end of the silence, and all others for their turn. So one that has become the first is told.
+    local first = not self and call('ZRANGE', P .. 'wu:' .. path, 0, 0)[1]
+    local session = first and call('HGET', P .. 'e:' .. first, 'session')
+    if session then call('PUBLISH', P .. 'c:' .. session, 'turn:' .. first) end
+    return 0
+  end
   local size = call('HMGET', P .. 'size:' .. path, 'current', 'held', 'granted')
-  if not size[1] or quiet > 0 then return 0 end
+  if not size[1] then return 0 end
   local room, before, given, count, more = size[1] - (size[2] or 0), (size[3] or 0) + 0, 0, 0, 0
   while true do
     local first = call('ZRANGE', P .. 'wu:' .. path, 0, 0)[1]

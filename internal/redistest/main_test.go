@@ -69,6 +69,15 @@ func openSession(t testing.TB, endpoint string, ttl time.Duration) driver.Sessio
 	return in
 }
 
+// create appends an entry to a queue.
+func create(t testing.TB, in driver.Session, queue string, k driver.Kind) driver.View {
+	e := driver.Entry{Queue: queue, Kind: k, Units: 1, Value: []byte("x"), Since: time.Now()}
+	e.ID = in.NewID(queue, e.Kind, e.Units)
+	v, err := in.Create(within(t, soon), e, 0)
+	require.NoError(t, err)
+	return v
+}
+
 // noLeaks fails the test if goroutines are left when everything it has opened is closed. Call it first.
 func noLeaks(t testing.TB) {
 	before := goleak.IgnoreCurrent()
