@@ -32,6 +32,11 @@ local function alive(session)
   return deadline and deadline + 0 > now
 end
 
+-- lib: kept
+-- A session that has run out is kept until all its entries are removed, which happens in parts. They go soon: to wait for
+-- one of them is not to wait for ever.
+local function kept(session) return session and call('ZSCORE', P .. 'sessions', session) end
+
 -- lib: note
 -- Notes that a session waits for a name. A name with a colon is none of an entry, and does not go with one.
 local function note(session, name)
@@ -125,7 +130,8 @@ local function finish(session)
 end
 
 -- lib: bury
--- Ends sessions that are past their deadline, some at a time.
+-- Ends sessions that are past their deadline, some at a time. The answer to "renew" tells whether there are more: then its
+-- caller sends "bury".
 for _, session in ipairs(call('ZRANGEBYSCORE', P .. 'sessions', '-inf', int(now), 'LIMIT', 0, 4)) do
   if not finish(session) then break end
 end
@@ -184,7 +190,7 @@ local function view(session, id, path, kind, units, waiting)
     else
       turn = 'granted'
     end
-  elseif waiting == '1' and id ~= '' and ids[1] and alive(call('HGET', P .. 'e:' .. ids[1], 'session')) then
+  elseif waiting == '1' and id ~= '' and ids[1] and kept(call('HGET', P .. 'e:' .. ids[1], 'session')) then
     note(session, ids[1])
     noted = 1
   end

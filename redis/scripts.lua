@@ -9,19 +9,23 @@ if ARGV[2] + 0 > (call('HGET', P .. 'server', 'ttl') or 0) + 0 then call('HSET',
 return {'ok', int(now), int(quiet)}
 
 -- name: renew uses base alive wake promote remove finish bury
--- ARGV: session, ttl in µs
+-- ARGV: session, ttl in µs. Behind ok: the time, and how many sessions are past their deadline and still to be ended.
 if not alive(ARGV[1]) then return {'session'} end
 -- A server that is out of memory refuses a script whose first write needs some.
 call('ZREM', P .. 'sessions', ARGV[1])
 call('ZADD', P .. 'sessions', int(now + ARGV[2]), ARGV[1])
-return {'ok', int(now)}
+return {'ok', int(now), call('ZCOUNT', P .. 'sessions', '-inf', int(now))}
+
+-- name: bury uses base wake promote remove finish bury
+-- Behind ok: how many sessions are still to be ended.
+return {'ok', call('ZCOUNT', P .. 'sessions', '-inf', int(now))}
 
 -- name: close uses base wake promote remove finish
 -- ARGV: session. The second word is 1 if there is more to remove: the caller sends it again.
 if call('ZREM', P .. 'sessions', ARGV[1]) == 1 then call('ZADD', P .. 'sessions', 0, ARGV[1]) end
 return {'ok', finish(ARGV[1]) and 0 or 1}
 
--- name: create uses base alive note wake promote remove finish bury row view
+-- name: create uses base alive kept note wake promote remove finish bury row view
 -- ARGV: session, id, path, kind, units, value, since in µs of the day
 local session, id, path, kind, units = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 if not alive(session) then return {'session'} end
@@ -42,7 +46,7 @@ end
 if kind == 'permit' then promote(path, id) end
 return view(session, id, path, kind, units, '1')
 
--- name: ahead uses base alive note wake promote remove finish bury row view
+-- name: ahead uses base kept note wake promote remove finish bury row view
 -- ARGV: session, id or nothing, path, kind, units, 1 if what keeps it waiting is enough
 if ARGV[4] == 'permit' then promote(ARGV[3], ARGV[2]) end
 return view(ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6])
@@ -88,7 +92,7 @@ return {'ok', 1, ''}
 -- ARGV: path. Behind ok: 1 if there is more.
 return {'ok', promote(ARGV[1])}
 
--- name: watch uses base alive note wake promote remove finish bury
+-- name: watch uses base alive kept note wake promote remove finish bury
 -- ARGV: session, and for each target: what, entry or path, version or 0, kind. The second word is 1 if one of them has moved;
 -- otherwise the session is noted for all.
 if not alive(ARGV[1]) then return {'session'} end
@@ -106,7 +110,7 @@ for i = 2, #ARGV, 4 do
     if not e[1] then return {'ok', 1} end
     if what == 'turn' then
       if not call('ZSCORE', P .. 'wu:' .. e[1], of) then return {'ok', 1} end
-    elseif not alive(e[2]) then
+    elseif not kept(e[2]) then
       return {'stray', of}
     elseif what == 'told' and e[5] then
       return {'ok', 1}

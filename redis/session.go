@@ -23,13 +23,14 @@ type session struct {
 	end  context.CancelFunc
 	run  sync.WaitGroup // hear, and the requests under way; joined by stop
 
-	mu    sync.Mutex
-	over  bool     // Invariant: run is not added to once it is true
-	link  *link    // the one in use; replaced by Reset
-	known *edition // what the server was given last; nil before
-	from  time.Time
-	clock clock
-	mail  mailbox
+	mu      sync.Mutex
+	over    bool     // Invariant: run is not added to once it is true
+	burying bool     // bury is under way
+	link    *link    // the one in use; replaced by Reset
+	known   *edition // what the server was given last; nil before
+	from    time.Time
+	clock   clock
+	mail    mailbox
 }
 
 func newSession(s *service, ttl time.Duration) *session {
@@ -63,7 +64,8 @@ func (s *session) begin(ctx context.Context) error {
 	case <-ctx.Done():
 		return notDone(ctx)
 	}
-	return s.renew(ctx, "open")
+	_, err = s.renew(ctx, "open")
+	return err
 }
 
 // call makes a request, and returns when it is answered or ctx has ended. What go-redis does not give up then continues
@@ -119,17 +121,43 @@ func (s *session) Granted() (time.Duration, time.Time) {
 }
 
 // Renew moves the deadline of the session, and ends sessions that have passed theirs.
-func (s *session) Renew(ctx context.Context, _ []driver.Entry) error { return s.renew(ctx, "renew") }
+func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
+	a, err := s.renew(ctx, "renew")
+	if err == nil && a.number(1) > 0 {
+		s.bury()
+	}
+	return err
+}
+
+// bury goes on with what a renewal has left: a script ends only so much at a time, and a process that dies may leave thousands
+// of entries. It does so in a goroutine that Drop joins, one at a time, for the renewal is done.
+func (s *session) bury() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || s.burying {
+		return
+	}
+	s.burying = true
+	s.run.Go(func() {
+		for more := true; more; {
+			a, err := s.eval(s.life, "bury")
+			more = err == nil && a.number(0) > 0
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.burying = false
+	})
+}
 
 // renew counts from before the request was sent, the server from when it runs the script, which is later.
-func (s *session) renew(ctx context.Context, script string) error {
+func (s *session) renew(ctx context.Context, script string) (answer, error) {
 	sent := time.Now()
 	a, err := s.eval(ctx, script, s.id, s.ttl.Microseconds())
 	if err == nil && s.options.Replicas > 0 {
 		err = s.confirm(ctx)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +168,7 @@ func (s *session) renew(ctx context.Context, script string) error {
 		s.log.Warn("the clock of the redis server was set: a step forward of more than two thirds of the TTL ends sessions early",
 			"step", step)
 	}
-	return nil
+	return a, nil
 }
 
 // confirm makes sure that the replicas have what was written before.
