@@ -55,7 +55,8 @@ return view(ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6])
 -- ARGV: path, revision behind which it begins, limit
 local rows = {}
 for i, id in ipairs(call('ZRANGEBYSCORE', P .. 'q:' .. ARGV[1], '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[3])) do
-  rows[i] = row(id) or {ARGV[1], '', '', '', '', '', '', id}
+  -- Its hash may have been removed by hand. The caller goes on behind its revision.
+  rows[i] = row(id) or {ARGV[1], '', '', int(call('ZSCORE', P .. 'q:' .. ARGV[1], id)), '', '', '', id}
 end
 return {'ok', rows}
 
