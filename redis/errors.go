@@ -20,6 +20,7 @@ var (
 	errKind    = errors.New("only a write entry can be replaced by one of another kind, a read entry")
 	errReplica = errors.New("the server is a replica: locks are taken at its master")
 	errUnknown = errors.New("the server does not know the scripts although it was given them")
+	errTorn    = errors.New("a part of a message was lost")
 	errAnswer  = errors.New("an answer that is none of farsync's scripts: other versions of farsync may use the namespace")
 )
 

@@ -138,6 +138,9 @@ func (s *session) hear(first chan<- error) {
 }
 
 // listen hands out what is published on one connection until it breaks, and calls ready when it is subscribed.
+//
+// go-redis forgets what it has read of a message when the deadline passes in the middle, and takes the words of the rest for
+// answers to pings. So what is no such answer breaks the connection.
 func (s *session) listen(l *link, sub *client.PubSub, ready func()) error {
 	for asked := false; ; {
 		message, err := sub.ReceiveTimeout(l.life, pingEvery)
@@ -149,6 +152,9 @@ func (s *session) listen(l *link, sub *client.PubSub, ready func()) error {
 		}
 		if err != nil {
 			return err
+		}
+		if pong, ok := message.(*client.Pong); ok && pong.Payload != "" && pong.Payload != "PONG" {
+			return errTorn
 		}
 		s.mu.Lock()
 		switch m := message.(type) {
