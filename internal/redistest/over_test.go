@@ -19,7 +19,7 @@ func TestManyThatHaveRunOutAreNoStrays(t *testing.T) {
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	dead, in := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
-	const entries, waiters = 2000, 6
+	const entries, waiters = 3000, 3
 	for i := range entries {
 		create(t, dead, fmt.Sprint("/many/", i), driver.Exclusive)
 	}
