@@ -43,6 +43,9 @@
 //	                                            cut off
 //	the server's clock steps back               locks of dead processes stay for as much longer
 //
+// While nothing is granted, a semaphore that is declared with another size than before is refused with farsync.ErrSize,
+// although none of its units is in use.
+//
 // Tokens increase with the revisions: for as long as the data lives in any case, and after it is lost for as long as the
 // clocks of the servers agree. A step of the clock between two renewals is logged. Whatever is written in the table,
 // a resource that checks tokens, or a script under a [Guard], is safe from an old holder.
