@@ -45,7 +45,7 @@ func TestOpenReturnsWithItsContext(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 	for _, endpoint := range []string{frozen.Endpoint(), "http://" + listener.Addr().String()} {
-		require.ErrorIs(t, returns(t, "Open", func() error {
+		require.ErrorIs(t, locktest.Returns(t, soon, "Open", func() error {
 			_, err := etcd.Open(within(t, time.Second), newClient(t, endpoint), nil)
 			return err
 		}), context.DeadlineExceeded)
@@ -72,7 +72,7 @@ func TestWaitersReturnBehindAFullWatchStream(t *testing.T) {
 		go func() { done <- queue.Wait(ctx, driver.Target{Entry: holder[0]}) }()
 	}
 	sent.sinceWhen(t, "KV/Range", waiters) // the read that follows when the watch is on
-	require.NoError(t, returns(t, "Wait", func() error {
+	require.NoError(t, locktest.Returns(t, soon, "Wait", func() error {
 		giveUp()
 		for range waiters {
 			if err := <-done; !errors.Is(err, context.Canceled) {

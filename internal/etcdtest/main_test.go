@@ -2,7 +2,6 @@ package etcdtest_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -100,8 +99,6 @@ var running struct {
 	before goleak.Option // from when there were none
 }
 
-var errHangs = errors.New("it has not returned")
-
 // begin begins a test that runs beside others and leaves no goroutines, on a new server. The client is to see what is there.
 func begin(t *testing.T) (server *embedtest.EtcdServer, admin *clientv3.Client) {
 	t.Parallel()
@@ -116,21 +113,6 @@ func lock(t testing.TB, store *farsync.Store, path string) *farsync.Lease {
 	lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
 	require.NoError(t, err)
 	return lease
-}
-
-// returns calls f, which has to return although no server answers, and says how long it took.
-func returns(t testing.TB, name string, f func() error) error {
-	t.Helper()
-	begun, done := time.Now(), make(chan error, 1)
-	go func() { done <- f() }() // joined, or the test fails
-	select {
-	case err := <-done:
-		t.Logf("%s returns after %v: %v", name, time.Since(begun).Round(time.Millisecond), err)
-		return err
-	case <-time.After(soon):
-		t.Errorf("%s has not returned", name)
-		return errHangs
-	}
 }
 
 // within returns a context for what a server should have done long before.

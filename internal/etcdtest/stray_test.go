@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/locktest"
 )
 
 // TestAnyTTLIsServed: the server has its own idea of the shortest.
@@ -42,26 +43,26 @@ func TestClosedClientEndsItsStore(t *testing.T) {
 	awaitQueue(t, store, "/client", 2)
 
 	require.NoError(t, client.Close())
-	require.ErrorIs(t, returns(t, "Lock under way", func() error { return <-waited }), farsync.ErrClosed)
+	require.ErrorIs(t, locktest.Returns(t, soon, "Lock under way", func() error { return <-waited }), farsync.ErrClosed)
 	ended(t, lease)
 	require.ErrorIs(t, lease.Err(), farsync.ErrClosed)
-	require.ErrorIs(t, returns(t, "Release", lease.Release), farsync.ErrClosed)
+	require.ErrorIs(t, locktest.Returns(t, soon, "Release", lease.Release), farsync.ErrClosed)
 	for _, by := range acquirers {
-		require.ErrorIs(t, returns(t, by.name, func() error {
+		require.ErrorIs(t, locktest.Returns(t, soon, by.name, func() error {
 			_, err := by.lock(farsync.NewMutex(store, "/another"), t.Context())
 			return err
 		}), farsync.ErrClosed)
 	}
-	require.ErrorIs(t, returns(t, "Participants", func() error {
+	require.ErrorIs(t, locktest.Returns(t, soon, "Participants", func() error {
 		_, err := farsync.NewMutex(store, "/client").Participants(t.Context())
 		return err
 	}), farsync.ErrClosed)
 	const why = "the session could not be ended at the server"
-	require.ErrorIs(t, returns(t, "Close", store.Close), farsync.ErrUnavailable, why)
-	require.ErrorIs(t, returns(t, "another Close", store.Close), farsync.ErrUnavailable, why)
+	require.ErrorIs(t, locktest.Returns(t, soon, "Close", store.Close), farsync.ErrUnavailable, why)
+	require.ErrorIs(t, locktest.Returns(t, soon, "another Close", store.Close), farsync.ErrUnavailable, why)
 }
 
-// TestKeyWithoutLeaseIsRefusedByName: it would block everybody behind it for ever, and nobody would know why.
+// TestKeyWithoutLeaseIsRefusedByName: it would block everything behind it for ever, without a word of why.
 func TestKeyWithoutLeaseIsRefusedByName(t *testing.T) {
 	server, admin := begin(t)
 	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/stray")

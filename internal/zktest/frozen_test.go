@@ -36,7 +36,7 @@ func TestOpenReturnsWhenTheServerIsFrozen(t *testing.T) {
 	server.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	require.ErrorIs(t, returns(t, "Open", func() error {
+	require.ErrorIs(t, locktest.Returns(t, soon, "Open", func() error {
 		_, err := zk.Open(ctx, []string{server.Endpoint()}, nil)
 		return err
 	}), context.DeadlineExceeded)

@@ -132,23 +132,6 @@ func noLeaks(t testing.TB) {
 	})
 }
 
-var errHangs = errors.New("it has not returned")
-
-// returns calls f, which has to return although no server answers, and says how long it took.
-func returns(t testing.TB, name string, f func() error) error {
-	t.Helper()
-	begun, done := time.Now(), make(chan error, 1)
-	go func() { done <- f() }() // joined, or the test fails
-	select {
-	case err := <-done:
-		t.Logf("%s returns after %v: %v", name, time.Since(begun).Round(time.Millisecond), err)
-		return err
-	case <-time.After(soon):
-		t.Errorf("%s has not returned", name)
-		return errHangs
-	}
-}
-
 // within returns a context for what a server should have done long before.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
