@@ -59,7 +59,7 @@ func (e *Election) Proclaim(ctx context.Context, lease *Lease, value []byte) err
 	if value == nil {
 		value = []byte{}
 	}
-	return wrap("proclaim", e.path, lease.hold.Proclaim(ctx, value))
+	return wrap("proclaim", e.path, lease.hold.Change(ctx, driver.Candidate, value))
 }
 
 // Lead campaigns, runs fn while it leads, waits for fn to return, and resigns. The context that fn gets is done when ctx

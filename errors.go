@@ -17,6 +17,9 @@ var (
 	ErrLocked = recipe.ErrLocked
 	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock now.
 	ErrLost = recipe.ErrLost
+	// ErrBroken means that the lease was ended by another client with Break; the text says by whom and why. It stands under
+	// ErrLost.
+	ErrBroken = recipe.ErrBroken
 	// ErrReleased means that the lease was released before.
 	ErrReleased = recipe.ErrReleased
 	// ErrClosed means that the Store was closed, which ends all its leases and all waiting.

@@ -31,6 +31,32 @@ func ExampleMultiMutex() {
 	// <nil>
 }
 
+// Three servers that fail independently: in production each Store is one of redis.Open, on a server of its own. One of them
+// may be gone.
+func ExampleQuorumMutex() {
+	ctx := context.Background()
+	var members []*farsync.Mutex
+	for _, name := range []string{"east", "west", "north"} { // the same in all processes
+		store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Name: name}})
+		defer store.Close()
+		members = append(members, farsync.NewMutex(store, "/locks/billing"))
+	}
+	lease, err := farsync.NewQuorumMutex(members...).Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i, token := range lease.Tokens() {
+		fmt.Println("the token of member", i, "fences:", token != 0)
+	}
+	fmt.Println(lease.Release())
+	// Output:
+	// the token of member 0 fences: true
+	// the token of member 1 fences: false
+	// the token of member 2 fences: true
+	// <nil>
+}
+
 // A job in the background gives way when it is asked to.
 func ExampleLease_Asked() {
 	service := storetest.NewMem()

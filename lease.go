@@ -46,8 +46,11 @@ func newLease(store *Store, path string, kind driver.Kind, hold *recipe.Hold) (*
 	return l, nil
 }
 
+// held is what it is a lease for.
+func (l *Lease) held() driver.Kind { return driver.Kind(l.kind.Load()) }
+
 // is reports whether it is a lease of that kind.
-func (l *Lease) is(k driver.Kind) bool { return l.kind.Load() == uint32(k) }
+func (l *Lease) is(k driver.Kind) bool { return l.held() == k }
 
 // Token is the lease's fencing token.
 func (l *Lease) Token() Token { return l.token }
@@ -73,7 +76,7 @@ func (l *Lease) Err() error { return l.hold.Err() }
 // The context stands for the lease: a Lock of the same lock with it would wait for itself, and fails at once.
 func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancel = bind(parent, l.hold.Life(), l)
-	return stand(ctx, l), cancel
+	return stand(ctx, l.store, l.path, l), cancel
 }
 
 // Release gives the lease back. It ends at once; then Release waits for the service to confirm, for no longer than a

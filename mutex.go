@@ -13,10 +13,10 @@ import (
 // A Mutex is a mutual exclusion lock across processes: callers that lock the same path of the same service, from whatever
 // process, wait for one another. Curator calls it InterProcessSemaphoreMutex; it is not reentrant.
 //
-// It is fair (FIFO), with one exception. Goroutines that share one Mutex value take turns on a lock that their process
-// holds, without traffic: at most 16 more, none started later than 50 ms after the lock was won, by goroutines that have
-// waited for no longer than that. So share one value between the goroutines of a process; two Mutex values on one path
-// compete like two processes.
+// It is fair (FIFO), with one exception. Goroutines that share one Mutex value wait in a line of their own, first in first out,
+// behind one entry in the queue. Once it is granted they take turns on it, without traffic: at most 255 more, none
+// started later than 50 ms after the lock was won. Where turns are slow, up to 16 entries stand for the line. So
+// share one value between the goroutines of a process; two Mutex values on one path compete like two processes.
 //
 // All methods may be called by many goroutines at once.
 type Mutex struct {
@@ -171,6 +171,8 @@ func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
 
 // Participants returns the holder of the mutex and its waiters, the holder first, the others in order. It is what the service
 // said when it was asked; by the time it returns others may hold. Never decide by it that a lock is held or free.
+//
+// Goroutines that share a Mutex value share its entries: one participant may stand for all of those that wait.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, m.store, m.path)
 	return list, wrap("participants", m.path, err)

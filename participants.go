@@ -82,6 +82,11 @@ func participants(ctx context.Context, store *Store, path string) ([]Participant
 	if err != nil {
 		return nil, err
 	}
+	return participantsOf(entries, held), nil
+}
+
+// participantsOf returns the entries of a queue for people. As many hold as are told, those at its head.
+func participantsOf(entries []driver.Entry, held int) []Participant {
 	list := make([]Participant, len(entries))
 	for i, e := range entries {
 		list[i] = Participant{
@@ -96,7 +101,7 @@ func participants(ctx context.Context, store *Store, path string) ([]Participant
 			Session:   e.Session,
 		}
 	}
-	return list, nil
+	return list
 }
 
 // ask asks all holders to give the lock back. A free lock is no error.

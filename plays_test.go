@@ -708,14 +708,18 @@ func perform(t *testing.T, seed uint64) (wrong string, served, failed int) {
 
 // TestPlays has clients use everything at once while requests and clients fail in every way, and sees to what must always
 // hold: -plays says how often.
-func TestPlays(t *testing.T) {
+func TestPlays(t *testing.T) { repeat(t, perform) }
+
+// repeat makes as many plays as -plays says.
+func repeat(t *testing.T, one func(t *testing.T, seed uint64) (wrong string, served, failed int)) {
+	t.Helper()
 	first := *playFlag
 	if first == 0 {
 		first = rand.Uint64N(1 << 40)
 	}
 	served, failed := 0, 0
 	for seed := first; seed < first+uint64(*playsFlag); seed++ {
-		wrong, ok, not := perform(t, seed)
+		wrong, ok, not := one(t, seed)
 		served, failed = served+ok, failed+not
 		if wrong != "" {
 			t.Fatalf("-play=%d: %s", seed, wrong)

@@ -13,8 +13,8 @@ import (
 // writer. Curator calls it InterProcessReadWriteLock, and takes part in the same queue.
 //
 // It is fair to both sides: a reader waits for the writers that came before it, a writer for all that came before it.
-// Goroutines that share one RWMutex value read on one place in the queue: after the first, up to 255 more within 50 ms,
-// also past a writer that came in between. Writers take turns as with Mutex.
+// Goroutines that share one RWMutex value read on one place in the queue: the first, up to 255 more that wait with it, and
+// those that come within 50 ms after, also past a writer that came in between. Writers take turns as with Mutex.
 //
 // A reader cannot become a writer: it would wait for itself, and two of them for each other. A writer can become a
 // reader: see Downgrade.
@@ -75,7 +75,7 @@ func (rw *RWMutex) Downgrade(ctx context.Context, lease *Lease) error {
 	if lease == nil || lease.store != rw.store || lease.path != rw.path || !lease.is(driver.Write) && !lease.is(driver.Read) {
 		return wrap("downgrade", rw.path, errNotWriter)
 	}
-	err := lease.hold.Downgrade(ctx)
+	err := lease.hold.Change(ctx, driver.Read, nil)
 	if err == nil {
 		lease.kind.Store(uint32(driver.Read))
 	}

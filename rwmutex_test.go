@@ -173,8 +173,9 @@ func TestDowngradeHandsNoTurnOn(t *testing.T) {
 		writer := must(t)(rw.Lock(t.Context()))
 		line := begin(rw.Lock)
 		require.Len(t, service.Entries("/a"), 1, "it waits for a turn")
+		behind := begin(farsync.NewRWMutex(two, "/a").RLock)
 		require.NoError(t, rw.Downgrade(t.Context(), writer))
-		reader := must(t)(farsync.NewRWMutex(two, "/a").RLock(t.Context()))
+		reader := behind.got(t) // the line stands in the queue now, so a reader that came later would wait for it
 		require.NoError(t, writer.Release())
 		require.True(t, line.waiting())
 		time.Sleep(shareFor)

@@ -86,6 +86,10 @@ type View struct {
 	Entries []Entry
 	// All is true if Entries is all there were, not a part of them.
 	All bool
+	// Silent is true if the service grants nothing for a while, to any entry, and nothing in the queue holds. What is shown is
+	// an entry of the driver's making, with a kind of the family of the one that was asked about. It is Gone for Watch when the
+	// service grants again.
+	Silent bool
 	// Register is that of the queue, if Self is a Permit.
 	Register Register
 }

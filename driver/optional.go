@@ -15,7 +15,8 @@ type Optional interface {
 	// Reset drops a connection that does not answer, so that the next attempt uses another. It may do nothing.
 	Reset()
 
-	// Tell leaves words with an entry, in place of earlier ones. ErrGone means that the entry is gone.
+	// Tell leaves words with an entry, in place of earlier ones. ErrGone means that the entry is gone. Where other programs'
+	// clients can be asked for an entry, words of one line may be told in theirs; words of several lines arrive as they are.
 	Tell(ctx context.Context, e Entry, words string) error
 
 	// Heard returns the words that were left with an entry of this session, or the empty string. ErrGone means that the entry

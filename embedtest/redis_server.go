@@ -7,29 +7,65 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ErrNoRedis says that no Redis server can be run here.
 var ErrNoRedis = errors.New("farsync: no Redis server found: apt-get install redis-server")
 
 // A RedisServer is one Redis server, over all its runs. It writes every change to its append-only file before it answers,
-// so that a Restart finds all of it.
+// so that a Restart finds all of it. A replica is one with the argument --replicaof.
 type RedisServer struct {
 	server
 	data string // directory
+	tls  string // the address at which it speaks TLS
+	time string // the file with the offset of its clock; empty if it has that of the machine
 }
 
 // StartRedis starts a Redis server that keeps its data and log under dir, which is made if need be, and waits until it is
 // ready or ctx is done. A server that finds data there goes on with it. It lives until Close, also when ctx is done later;
-// on failure nothing is left running. Arguments are further ones of redis-server. The error is [ErrNoRedis] where there is
-// nothing to run.
+// on failure nothing is left running. Arguments are further ones of redis-server; with --tls-cert-file it speaks TLS at another
+// address. The error is [ErrNoRedis] where there is nothing to run.
 func StartRedis(ctx context.Context, dir string, arguments ...string) (*RedisServer, error) {
+	return startRedis(ctx, dir, arguments, "")
+}
+
+// ErrNoFaketime says that no library is found that can set the clock of a server apart from that of the machine.
+var ErrNoFaketime = errors.New("farsync: no libfaketime found: apt-get install libfaketime")
+
+// StartRedisWithClock is [StartRedis] for a server with a clock of its own, which StepClock sets. The error is [ErrNoFaketime]
+// where that cannot be had.
+func StartRedisWithClock(ctx context.Context, dir string, arguments ...string) (*RedisServer, error) {
+	libraries, err := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+	if err != nil || len(libraries) == 0 {
+		return nil, ErrNoFaketime
+	}
+	return startRedis(ctx, dir, arguments, libraries[0])
+}
+
+// StepClock sets the server's clock ahead of that of the machine by so much, or behind it if that is negative. It returns at
+// once, and whatever the server does then knows of it.
+func (s *RedisServer) StepClock(by time.Duration) error {
+	// By a rename, for the server may be reading.
+	next := s.time + ".next"
+	if err := os.WriteFile(next, fmt.Appendf(nil, "%+f\n", by.Seconds()), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, s.time)
+}
+
+// TLSEndpoint returns the address at which the server speaks TLS, if it was told to.
+func (s *RedisServer) TLSEndpoint() string { return s.tls }
+
+func startRedis(ctx context.Context, dir string, arguments []string, faketime string) (*RedisServer, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrNoRedis, err)
@@ -52,12 +88,34 @@ func StartRedis(ctx context.Context, dir string, arguments ...string) (*RedisSer
 	}
 	s.ports = []port{kept} // released by Close
 	s.endpoint = kept.addr()
+	if slices.Contains(arguments, "--tls-cert-file") {
+		second, err := reservePort()
+		if err != nil {
+			kept.release()
+			return nil, err
+		}
+		s.ports = append(s.ports, second)
+		s.tls = second.addr()
+		arguments = append(slices.Clip(arguments), "--tls-port", strconv.Itoa(second.number))
+	}
+	if faketime != "" {
+		s.time = filepath.Join(dir, "clock")
+		if err := s.StepClock(0); err != nil {
+			return nil, err
+		}
+	}
 	s.command = func() (*exec.Cmd, error) {
 		command := exec.Command(program, append([]string{
 			"--port", strconv.Itoa(kept.number), "--bind", "127.0.0.1", "--dir", s.data,
 			"--save", "", "--appendonly", "yes", "--appendfsync", "no", "--daemonize", "no",
+			"--repl-diskless-sync-delay", "0", // a replica need not wait for others to come
 		}, arguments...)...)
 		command.Dir = s.data
+		if faketime != "" {
+			// The allocator that Redis is linked with asks for the time before the library is ready to tell it; libc's does not.
+			command.Env = append(os.Environ(), "LD_PRELOAD="+faketime+" libc.so.6", "FAKETIME_TIMESTAMP_FILE="+s.time,
+				"FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1")
+		}
 		return command, nil
 	}
 	if err := s.Restart(ctx); err != nil {
@@ -124,24 +182,44 @@ func (s *RedisServer) Close() error { return s.close() }
 
 // serving returns nil once the server has read its data.
 func (s *RedisServer) serving(ctx context.Context) error {
+	_, err := s.ask(ctx, "PING")
+	// A server that wants a password is ready, too.
+	if err != nil && strings.HasPrefix(err.Error(), "NOAUTH") {
+		return nil
+	}
+	return err
+}
+
+// ask sends one command, and returns a simple answer or a string. The error is what the server says, if it says no.
+func (s *RedisServer) ask(ctx context.Context, command string) (string, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", s.endpoint)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
-		return err
+	if _, err := conn.Write([]byte(command + "\r\n")); err != nil {
+		return "", err
 	}
-	reply, err := bufio.NewReader(conn).ReadString('\n')
+	reader := bufio.NewReader(conn)
+	line, err := reader.ReadString('\n')
 	if err != nil {
-		return err
+		return "", err
 	}
-	// A server that wants a password is ready, too.
-	if !strings.HasPrefix(reply, "+PONG") && !strings.HasPrefix(reply, "-NOAUTH") {
-		return fmt.Errorf("not serving: %s", strings.TrimSpace(reply))
+	kind, rest := line[0], strings.TrimSpace(line[1:])
+	switch kind {
+	case '-':
+		return "", errors.New(rest)
+	case '$':
+		length, err := strconv.Atoi(rest)
+		if err != nil || length < 0 {
+			return "", err
+		}
+		text := make([]byte, length)
+		_, err = io.ReadFull(reader, text)
+		return string(text), err
 	}
-	return nil
+	return rest, nil
 }

@@ -5,6 +5,7 @@ package embedtest_test
 import (
 	"bufio"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
@@ -87,6 +88,19 @@ func TestRedisForgetsAndGoesBack(t *testing.T) {
 	require.NoError(t, server.Forget())
 	require.NoError(t, server.Restart(within(t, soon)))
 	answers(t, server.Endpoint(), "GET key", "$-1")
+}
+
+func TestRedisHasAClockOfItsOwn(t *testing.T) {
+	server := embedtest.RedisWithClock(t)
+	for _, by := range []time.Duration{0, time.Hour, -time.Hour} {
+		require.NoError(t, server.StepClock(by))
+		text, err := ask(t, server.Endpoint(), "EVAL \"return redis.call('TIME')[1]\" 0", soon)
+		require.NoError(t, err)
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		require.NoError(t, err)
+		require.InDelta(t, time.Now().Add(by).Unix(), seconds, 2*soon.Seconds())
+	}
+	require.NoError(t, server.Restart(within(t, soon)), "with the same clock")
 }
 
 func TestRedisTakesArguments(t *testing.T) {

@@ -112,6 +112,42 @@ func Redis(t testing.TB, arguments ...string) *RedisServer {
 	return s
 }
 
+// RedisWithClock is [Redis] for a server with a clock of its own, as [StartRedisWithClock] starts it.
+func RedisWithClock(t testing.TB, arguments ...string) *RedisServer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	s, err := StartRedisWithClock(ctx, t.TempDir(), arguments...)
+	if !errors.Is(err, ErrNoRedis) {
+		refuseOrSkip(t, err, ErrNoFaketime)
+	}
+	refuseOrSkip(t, err, ErrNoRedis)
+	t.Cleanup(func() { finish(t, []*server{&s.server}, s.Close) })
+	return s
+}
+
+// Sentinels starts n Sentinels for the test, as [StartRedisSentinels] does. When the test ends, they are gone.
+func Sentinels(t testing.TB, n int, master *RedisServer, settings ...string) *RedisSentinels {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	s, err := StartRedisSentinels(ctx, t.TempDir(), n, master, settings...)
+	refuseOrSkip(t, err, ErrNoRedis)
+	t.Cleanup(func() { finish(t, s.servers, s.Close) })
+	return s
+}
+
+// RedisClusterOf starts a Redis Cluster for the test, as [StartRedisCluster] does. When the test ends, it is gone.
+func RedisClusterOf(t testing.TB, masters int, arguments ...string) *RedisCluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	c, err := StartRedisCluster(ctx, t.TempDir(), masters, arguments...)
+	refuseOrSkip(t, err, ErrNoRedis)
+	t.Cleanup(func() { finish(t, c.servers, c.Close) })
+	return c
+}
+
 // NewProxy starts a proxy to the target, host:port or an http URL, for the test, and closes it when the test ends.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()

@@ -1,9 +1,13 @@
 package etcd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -16,25 +20,15 @@ var (
 	errEnded     = errors.New("the session has ended")
 	errExpired   = errors.New("the server does not know the session's lease: it expired or was revoked")
 	errRepeated  = errors.New("it was sent before, and not answered")
+	errUnsent    = errors.New("the request was not sent")
+	errThere     = errors.New("the entry is there already")
+	errStray     = errors.New("it would block the queue for ever; delete it if nothing needs it")
 	errSilent    = errors.New("the watch stream is silent")
 	errWatchOver = errors.New("the watch ended")
 )
 
-// An outcomeError is an error of which more is known than it says itself.
-type outcomeError struct {
-	error
-	outcome driver.Outcome
-}
-
-func (e outcomeError) Unwrap() error { return e.error }
-
-// leaseless refuses a queue that is blocked by a key that nothing will ever remove.
-func leaseless(key []byte) error {
-	return outcomeError{
-		fmt.Errorf("key %q has no lease: it would block the queue for ever; delete it if nothing needs it", key),
-		driver.Refused,
-	}
-}
+// stray refuses a queue with an entry that nothing will ever remove.
+func stray(e driver.Entry) error { return fmt.Errorf("key %q has no lease: %w", e.ID, errStray) }
 
 // The errors that tell by themselves what became of an attempt. An error of the connection tells nothing: the request may have
 // been sent, and a member that has taken it may still propose it. Neither does ErrTimeout, nor ErrLeaderChanged: the request
@@ -42,10 +36,11 @@ func leaseless(key []byte) error {
 var (
 	expired = []error{errEnded, errExpired, rpctypes.ErrLeaseNotFound}
 	// refused are the driver's own answers, which it gives to a comparison that is false.
-	refused = []error{driver.ErrGone, driver.ErrConflict, errors.ErrUnsupported}
+	refused = []error{driver.ErrGone, driver.ErrConflict, errors.ErrUnsupported, errStray}
 	// notDone are the answers of a server that has not proposed the request, and of one that has not carried it out because
 	// of something that passes.
 	notDone = []error{
+		errUnsent,
 		rpctypes.ErrNoLeader,         // the door: the request requires a leader
 		rpctypes.ErrTooManyRequests,  // the queue of proposals is full
 		rpctypes.ErrInvalidAuthToken, // looked at before the proposal
@@ -64,7 +59,6 @@ var (
 // whose entry goes with the session.
 func (s *service) Outcome(err error) driver.Outcome {
 	is := func(target error) bool { return errors.Is(err, target) }
-	told, known := errors.AsType[outcomeError](err)
 	code := status.Code(err)
 	if typed, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		code = typed.Code()
@@ -74,13 +68,73 @@ func (s *service) Outcome(err error) driver.Outcome {
 		return driver.Closed
 	case slices.ContainsFunc(expired, is):
 		return driver.Expired
-	case known:
-		return told.outcome
 	case slices.ContainsFunc(notDone, is):
 		return driver.NotDone
 	case slices.ContainsFunc(refused, is), slices.Contains(refusals, code):
 		return driver.Refused
 	default:
 		return driver.Unknown
+	}
+}
+
+// explain returns why an attempt to open a session has had no answer, with what may be behind it where that is not plain.
+// gRPC tells why a connection fails in its text alone. Answers of etcd come back as they are.
+func explain(err error) error {
+	_, answer := errors.AsType[rpctypes.EtcdError](err)
+	if c := status.Code(err); answer || c != codes.Unavailable && c != codes.DeadlineExceeded {
+		return err
+	}
+	// Such as: connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:2379: connect: connection refused"
+	text := status.Convert(err).Message()
+	if _, quoted, ok := strings.Cut(text, "connection error: desc = "); ok {
+		if why, err := strconv.Unquote(quoted); err == nil {
+			text = strings.TrimPrefix(strings.TrimPrefix(why, "transport: "), "Error while dialing: ")
+		}
+	}
+	for _, row := range hints {
+		if row.of.MatchString(text) {
+			return errors.New(row.of.ReplaceAllString(text, row.says))
+		}
+	}
+	return errors.New(text)
+}
+
+// hints are what explain says of a text, by the first row that fits.
+var hints = []struct {
+	of   *regexp.Regexp
+	says string
+}{
+	{regexp.MustCompile(`.*handshake failed: .*(EOF|connection reset|broken pipe).*`), "$0; does the server speak TLS on this port?"},
+	{regexp.MustCompile(`.*(EOF|connection reset|broken pipe).*`), "$0; if the server speaks TLS, its endpoint begins with https://, and it may want a certificate"},
+	{regexp.MustCompile(`.*server preface: http2.*`), "$0; is it etcd's port for clients?"},
+	{regexp.MustCompile(`.*connections to become ready.*`), "no connection in time: what listens there, if anything does, says nothing"},
+	{regexp.MustCompile(`.*context deadline exceeded.*`), "connected, and no answer in time"},
+}
+
+// login is what an endpoint, which is a URL, may have of a user and a password.
+var login = regexp.MustCompile(`^.*@`)
+
+// shown returns the client's endpoints for a text.
+func shown(endpoints []string) string {
+	list := slices.Clone(endpoints)
+	for i, endpoint := range list {
+		list[i] = cmp.Or(login.ReplaceAllString(endpoint, "…@"), `""`)
+	}
+	return strings.Join(list, ", ")
+}
+
+// allowed adds to a refusal of etcd's whose permission is missing, and which. The client hands on why a watch was refused as
+// a text, which would pass for trouble on the way: the waiter would set it up again and again.
+func (s *service) allowed(err error) error {
+	if err != nil && err.Error() == rpctypes.ErrGRPCPermissionDenied.Error() {
+		err = rpctypes.ErrPermissionDenied
+	}
+	switch {
+	case errors.Is(err, rpctypes.ErrUserEmpty):
+		return fmt.Errorf("%w: the client has no Username, and authentication is on", err)
+	case errors.Is(err, rpctypes.ErrPermissionDenied):
+		return fmt.Errorf("%w: user %q needs READWRITE on a prefix of the path that ends in a slash", err, s.client.Username)
+	default:
+		return err
 	}
 }

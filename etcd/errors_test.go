@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestOutcomes(t *testing.T) {
 		{rpctypes.ErrNoSpace, driver.Refused},
 		{status.Error(codes.Unimplemented, "404 of a gateway"), driver.Refused},
 		{errors.ErrUnsupported, driver.Refused},
-		{leaseless([]byte("/a/b")), driver.Refused},
+		{stray(driver.Entry{ID: "/a/b"}), driver.Refused},
 		{rpctypes.ErrNoLeader, driver.NotDone},
 		{rpctypes.ErrTooManyRequests, driver.NotDone},
 		{rpctypes.ErrInvalidAuthToken, driver.NotDone},
@@ -42,7 +43,8 @@ func TestOutcomes(t *testing.T) {
 		{errSilent, driver.Unknown},
 		{rpctypes.ErrLeaseNotFound, driver.Expired},
 		{errEnded, driver.Expired},
-		{outcomeError{rpctypes.ErrLeaseNotFound, driver.Unknown}, driver.Expired},
+		{fmt.Errorf("%w: %w", errUnsent, context.Canceled), driver.NotDone},
+		{fmt.Errorf("%w: %w", errUnsent, rpctypes.ErrLeaseNotFound), driver.Expired},
 	} {
 		require.Equal(t, row.want, in.Outcome(row.err), "%v", row.err)
 	}

@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"fmt"
 	"log"
 	"time"
 
@@ -31,7 +32,8 @@ func ExampleOpen() {
 	defer store.Close()
 
 	err = farsync.NewMutex(store, "/locks/billing").Do(ctx, func(ctx context.Context, token farsync.Token) error {
-		return nil // the work
+		fmt.Println("the work, with token", token)
+		return nil
 	})
 	if err != nil {
 		log.Print(err)
@@ -40,15 +42,37 @@ func ExampleOpen() {
 
 // A transaction with a guard commits only while the lease is held, even if the process slept since it looked.
 func ExampleGuard() {
-	withdraw := func(ctx context.Context, client *clientv3.Client, lease *farsync.Lease) error {
-		resp, err := client.Txn(ctx).If(etcd.Guard(lease)...).Then(clientv3.OpPut("/balance", "100")).Commit()
-		if err != nil {
-			return err
-		}
-		if !resp.Succeeded {
-			return farsync.ErrLost
-		}
-		return nil
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"10.0.0.1:2379", "10.0.0.2:2379", "10.0.0.3:2379"}})
+	if err != nil {
+		log.Fatal(err)
 	}
-	_ = withdraw
+	defer client.Close()
+	ctx := context.Background()
+	store, err := etcd.Open(ctx, client, nil)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	defer store.Close()
+	lease, err := farsync.NewMutex(store, "/locks/billing").Lock(ctx)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	pay := func() {
+		resp, err := client.Txn(ctx).If(etcd.Guard(lease)...).Then(clientv3.OpPut("/balance", "100")).Commit()
+		switch {
+		case err != nil:
+			fmt.Println(err)
+		case resp.Succeeded:
+			fmt.Println("paid")
+		default:
+			fmt.Println("another may hold the lock, and nothing was paid")
+		}
+	}
+	pay()
+	if err := lease.Release(); err != nil {
+		log.Print(err)
+	}
+	pay()
 }

@@ -28,20 +28,18 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 	if err := s.ended(); err != nil {
 		return err
 	}
-	k, rested := s.take()
-	// The stream outlives the call, so it has a context of its own, which ends with that of the caller while the call lasts.
-	unbind := context.AfterFunc(ctx, k.leave)
-	var err error
+	s.mu.Lock()
+	k := s.atRest
+	s.atRest = nil
+	s.mu.Unlock()
+	rested := k != nil
 	if !rested {
-		err = s.open(k)
+		k = &keepalive{}
+		k.life, k.leave = context.WithCancel(s.life)
 	}
-	sent := time.Now()
-	var resp *pb.LeaseKeepAliveResponse
-	if err == nil {
-		s.asks(k)
-		_ = k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)}) // if it fails, Recv says why
-		resp, err = k.stream.Recv()
-	}
+	// The stream outlives the call, so its context is its own. It ends with that of the caller while the call lasts.
+	unbind := context.AfterFunc(ctx, k.leave)
+	ttl, sent, err := s.ask(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// An answer that comes together with the end of ctx counts, and the stream is lost with ctx. Of several calls at the same
@@ -52,14 +50,15 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 		err = over
 	case err != nil:
 		err = fmt.Errorf("no renewal by %q: %w", k.member, cmp.Or(ctx.Err(), rpctypes.Error(err)))
-	case resp.TTL <= 0: // so the server answers for a lease that it does not know
+	case ttl <= 0: // so the server answers for a lease that it does not know
 		err = errExpired
 		s.end(err)
 	default:
-		s.asked = ""
+		s.asked.Store("")
+		s.mute.CompareAndSwap(k.member, "")
 		// Not every answer is the latest: renewals may overtake one another on their streams.
 		if sent.After(s.from) {
-			s.ttl, s.from = time.Duration(resp.TTL)*time.Second, sent
+			s.ttl, s.from = ttl, sent
 		}
 		if rested { // else it may be one of many answers that a server gives at once when it is back
 			s.probe()
@@ -73,43 +72,26 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 	return err
 }
 
-// take returns the stream at rest, or one that is still to be opened.
-func (s *session) take() (k *keepalive, rested bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.atRest == nil {
-		k = &keepalive{}
-		k.life, k.leave = context.WithCancel(s.life)
-		return k, false
-	}
-	k, s.atRest = s.atRest, nil
-	return k, true
-}
-
-// open opens k's stream. The client deals the members in turn to all that it sends, so a new stream may come to the member
-// that has not answered the last renewal. Then the next one comes to another, if one is connected.
-func (s *session) open(k *keepalive) (err error) {
-	for range 2 {
-		if k.stream != nil {
-			_ = k.stream.CloseSend()
+// ask sends one request over k's stream, which it opens first if need be. The client deals the members in turn to all that it
+// sends, so a new stream may come to the one that has not answered. Then the next one comes to another, if one is connected.
+func (s *session) ask(k *keepalive) (ttl time.Duration, sent time.Time, err error) {
+	for again := true; k.stream == nil; again = false {
+		stream, err := s.leases.LeaseKeepAlive(k.life)
+		if err != nil {
+			return 0, sent, err
 		}
-		if k.stream, err = s.leases.LeaseKeepAlive(k.life); err != nil {
-			return err
-		}
-		if to, ok := peer.FromContext(k.stream.Context()); ok {
+		if to, ok := peer.FromContext(stream.Context()); ok {
 			k.member = to.Addr.String()
 		}
-		if !s.asks(k) {
-			break
+		if again && (k.member == s.asked.Load() || k.member == s.mute.Load()) {
+			_ = stream.CloseSend()
+		} else {
+			k.stream = stream
 		}
 	}
-	return nil
-}
-
-// asks notes the member that k asks, and reports whether it has not answered the last renewal.
-func (s *session) asks(k *keepalive) (again bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	again, s.asked = k.member == s.asked, k.member
-	return again
+	s.asked.Store(k.member)
+	sent = time.Now()
+	_ = k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)}) // if it fails, Recv says why
+	resp, err := k.stream.Recv()
+	return time.Duration(resp.GetTTL()) * time.Second, sent, err
 }

@@ -42,10 +42,24 @@ func TestKeysSayWhatTheyAre(t *testing.T) {
 func TestNoTwoKeysAreAlike(t *testing.T) {
 	seen := map[string]bool{}
 	for range 10_000 {
-		key := newKey("/a", driver.Exclusive, 1)
-		require.False(t, seen[key])
-		seen[key] = true
+		for _, kind := range []driver.Kind{driver.Exclusive, driver.Permit} {
+			key := newKey("/a", kind, 1)
+			require.False(t, seen[key])
+			seen[key] = true
+		}
 	}
+}
+
+// TestKeysOfPermitsAreInTheOrderOfTime: also across everything that a digit may carry into.
+func TestKeysOfPermitsAreInTheOrderOfTime(t *testing.T) {
+	last := timeText(time.UnixMicro(0))
+	for _, micros := range []int64{1, 31, 32, 33, 1<<20 - 1, 1 << 20, 1<<50 + 7, 1_795_000_000_000_000, 1<<55 - 1} {
+		text := timeText(time.UnixMicro(micros))
+		require.Len(t, text, timeLen)
+		require.Greater(t, text, last)
+		last = text
+	}
+	require.Regexp(t, "^/a/s1-[A-Z2-7]{26}$", newKey("/a", driver.Permit, 1), "as those of earlier versions")
 }
 
 // TestStrangersKeysAreForeign: what does not look exactly like ours counts as exclusive.

@@ -25,39 +25,34 @@ const (
 // Create puts the entry's key in one transaction, which also shows the beginning of the queue in key order. If that is
 // all there is, no further read is needed to know what is ahead.
 //
-// The comparison makes it safe to send again: whichever attempt arrives first makes the key, and the others, finding it,
-// tell that it is there. An attempt without it would put a writer's key a second time, and make it a reader's.
+// The comparison makes it safe to send again: whichever attempt arrives first makes the key, and the others find it. An
+// attempt without it would put a writer's key a second time, and make it a reader's.
 //
 // The queue is read before the key is put, so that it is not among what is shown.
-func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (driver.View, error) {
-	t := txn{
-		compare: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.ID), "=", 0)},
-		then: []clientv3.Op{
-			clientv3.OpGet(prefix(e.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
-			clientv3.OpPut(e.ID, makeValue(e.Kind, e.Value, e.Since), clientv3.WithLease(s.lease)),
-		},
-		other: []clientv3.Op{clientv3.OpGet(e.ID, clientv3.WithKeysOnly())},
+func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (v driver.View, err error) {
+	then := []clientv3.Op{
+		clientv3.OpGet(prefix(e.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
+		clientv3.OpPut(e.ID, makeValue(e.Kind, e.Value, e.Since), clientv3.WithLease(s.lease)),
 	}
 	if e.Kind == driver.Permit {
-		t.then = append(t.then, clientv3.OpGet(sizeKey(e.Queue)))
-		t.other = append(t.other, clientv3.OpGet(sizeKey(e.Queue)))
+		then = append(then, clientv3.OpGet(sizeKey(e.Queue)))
 	}
-	resp, err := s.commit(ctx, t)
+	none := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.ID), "=", 0)}
+	resp, err := s.commit(ctx, none, errThere, then...)
+	if errors.Is(err, errThere) {
+		v.Self, err = s.Find(ctx, e)
+		return v, err
+	}
 	if err != nil {
-		return driver.View{}, err
-	}
-	v := driver.View{Self: e}
-	if e.Kind == driver.Permit {
-		v.Register = register(answer(resp, len(resp.Responses)-1).Kvs)
-	}
-	page := answer(resp, 0)
-	if !resp.Succeeded {
-		v.Self.Revision, v.Self.Version = first(page.Kvs).GetCreateRevision(), first(page.Kvs).GetModRevision()
-		return v, nil
+		return v, err
 	}
 	// A transaction that puts has a revision of its own, which is that of all it has put.
+	v.Self = e
 	v.Self.Revision, v.Self.Version = resp.Header.Revision, resp.Header.Revision
-	if !page.More {
+	if e.Kind == driver.Permit {
+		v.Register = register(resp.Responses[2].GetResponseRange().Kvs)
+	}
+	if page := resp.Responses[0].GetResponseRange(); !page.More {
 		v.All, v.Entries = true, ahead(v.Self, page.Kvs)
 	}
 	return v, nil
@@ -117,7 +112,7 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driv
 		return s.Ahead(ctx, e, false)
 	}
 	if e.ID == "" {
-		return v, refuse(e.Queue, resp.Kvs)
+		return v, refuse(v.Entries)
 	}
 	own := first(resp.Kvs) // unless it is gone
 	if string(own.GetKey()) != e.ID || own.CreateRevision != e.Revision {
@@ -133,21 +128,20 @@ func (s *session) read(ctx context.Context, v *driver.View, options []clientv3.O
 	if v.Self.Kind != driver.Permit {
 		return s.get(ctx, prefix(v.Self.Queue), options...)
 	}
-	resp, err := s.commit(ctx, txn{
-		then: []clientv3.Op{clientv3.OpGet(prefix(v.Self.Queue), options...), clientv3.OpGet(sizeKey(v.Self.Queue))},
-	})
+	resp, err := s.commit(ctx, nil, nil,
+		clientv3.OpGet(prefix(v.Self.Queue), options...), clientv3.OpGet(sizeKey(v.Self.Queue)))
 	if err != nil {
 		return nil, err
 	}
-	v.Register = register(answer(resp, 1).Kvs)
-	return answer(resp, 0), nil
+	v.Register = register(resp.Responses[1].GetResponseRange().Kvs)
+	return resp.Responses[0].GetResponseRange(), nil
 }
 
 // refuse refuses a queue with a key that nothing will ever remove: it would block the queue for ever.
-func refuse(queue string, kvs []*mvccpb.KeyValue) error {
-	for _, kv := range kvs {
-		if _, ok := parseEntry(queue, kv); ok && kv.Lease == 0 {
-			return leaseless(kv.Key)
+func refuse(list []driver.Entry) error {
+	for _, e := range list {
+		if e.Session == "" {
+			return stray(e)
 		}
 	}
 	return nil
@@ -165,7 +159,7 @@ func (s *session) List(ctx context.Context, queue string, limit int) (driver.Vie
 	if !v.All && len(v.Entries) < limit {
 		return s.List(ctx, queue, 0) // some of the keys belong to other queues
 	}
-	return v, refuse(queue, resp.Kvs)
+	return v, refuse(v.Entries)
 }
 
 // Find reads the key of e. An entry that was never confirmed has no revision, and its key alone tells it from others.
@@ -194,11 +188,8 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 		put = clientv3.OpPut(e.ID, makeValue(k, value, e.Since), clientv3.WithIgnoreLease())
 		e.Value = value
 	}
-	resp, err := s.commit(ctx, txn{
-		compare: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.ID), "=", e.Version)},
-		then:    []clientv3.Op{put},
-		failed:  driver.ErrConflict,
-	})
+	unchanged := clientv3.Compare(clientv3.ModRevision(e.ID), "=", e.Version)
+	resp, err := s.commit(ctx, []clientv3.Cmp{unchanged}, driver.ErrConflict, put)
 	if errors.Is(err, driver.ErrConflict) {
 		_, lost := s.Find(ctx, e)
 		err = cmp.Or(lost, err)
@@ -212,15 +203,9 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 
 // Delete deletes the entry's key. The key is no other entry's, so it needs no comparison, and no look either at what an
 // attempt of unknown outcome has made.
-func (s *session) Delete(
-	ctx context.Context, e driver.Entry, _ []driver.Entry,
-) (v driver.View, found bool, err error) {
-	err = s.write(ctx, func(ctx context.Context, kv clientv3.KV) error {
-		resp, err := kv.Delete(ctx, e.ID)
-		found = err == nil && resp.Deleted > 0
-		return err
-	})
-	return v, found, err
+func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (v driver.View, found bool, err error) {
+	resp, err := s.do(ctx, clientv3.OpDelete(e.ID))
+	return v, err == nil && resp.Del().Deleted > 0, err
 }
 
 // Register reads the key of the queue's size.
@@ -237,15 +222,11 @@ func register(kvs []*mvccpb.KeyValue) driver.Register {
 // SetRegister puts that key, without a lease: a size outlives its users. The mod revision of a key that is not there is 0, as
 // is the version of a register that is not.
 func (s *session) SetRegister(ctx context.Context, queue, value string, version int64, head driver.Entry) (int64, error) {
-	t := txn{
-		compare: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(sizeKey(queue)), "=", version)},
-		then:    []clientv3.Op{clientv3.OpPut(sizeKey(queue), value)},
-		failed:  driver.ErrConflict,
-	}
+	as := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(sizeKey(queue)), "=", version)}
 	if head.ID != "" {
-		t.compare = append(t.compare, created(head))
+		as = append(as, created(head))
 	}
-	resp, err := s.commit(ctx, t)
+	resp, err := s.commit(ctx, as, driver.ErrConflict, clientv3.OpPut(sizeKey(queue), value))
 	if err != nil {
 		return 0, err
 	}
@@ -254,23 +235,18 @@ func (s *session) SetRegister(ctx context.Context, queue, value string, version 
 
 // Tell puts the key where the holder of e is asked for it, in the session of the client that asks.
 func (s *session) Tell(ctx context.Context, e driver.Entry, words string) error {
-	_, err := s.commit(ctx, txn{
-		compare: []clientv3.Cmp{created(e)}, failed: driver.ErrGone,
-		then: []clientv3.Op{clientv3.OpPut(askKey(e), words, clientv3.WithLease(s.lease))},
-	})
+	_, err := s.commit(ctx, []clientv3.Cmp{created(e)}, driver.ErrGone,
+		clientv3.OpPut(askKey(e), words, clientv3.WithLease(s.lease)))
 	return err
 }
 
 // Heard reads that key, and whether e is still there to be asked for.
 func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
-	resp, err := s.commit(ctx, txn{
-		compare: []clientv3.Cmp{created(e)}, failed: driver.ErrGone,
-		then: []clientv3.Op{clientv3.OpGet(askKey(e))},
-	})
+	resp, err := s.commit(ctx, []clientv3.Cmp{created(e)}, driver.ErrGone, clientv3.OpGet(askKey(e)))
 	if err != nil {
 		return "", err
 	}
-	return string(first(answer(resp, 0).Kvs).GetValue()), nil
+	return string(first(resp.Responses[0].GetResponseRange().Kvs).GetValue()), nil
 }
 
 // Survey reads all keys below the prefix, page by page at one revision, for the order of keys is not that of paths: the

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -11,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -24,14 +26,16 @@ func outgoing(ctx context.Context) context.Context { return metadata.NewOutgoing
 
 var header = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 
-// A request is sent once at most. By itself clientv3 repeats a write whose answer is Canceled or DeadlineExceeded while
-// ctx lives, as that of a proxy in between may be, and returns the last answer alone.
+// A request is sent once at most. By itself clientv3 repeats a read that was not answered, and a write whose answer is
+// Canceled or DeadlineExceeded while ctx lives, as that of a proxy in between may be, and returns the last answer alone.
 //
-// gRPC asks for the credentials of a call before each time it is sent. So a request passes for its own credentials, of
-// which there are none, and refuses them the second time.
+// gRPC asks for the credentials of a call before each time it is sent, when it has chosen a member. So a request passes for its
+// own credentials, of which there are none, and refuses them the second time, and where the member is one to avoid.
 type request struct {
 	*grpc.ClientConn
-	sent atomic.Bool
+	avoid   string // the address of a member, or empty
+	avoided bool
+	to      atomic.Value // the address of the member to which it was sent, a string
 }
 
 // Invoke is that of the connection, with r as credentials.
@@ -40,8 +44,12 @@ func (r *request) Invoke(ctx context.Context, method string, in, out any, option
 }
 
 // GetRequestMetadata returns nothing once, and then an error.
-func (r *request) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	if r.sent.Swap(true) {
+func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	to := ""
+	if member, ok := peer.FromContext(ctx); ok {
+		to = member.Addr.String()
+	}
+	if r.avoided = r.avoid != "" && r.avoid == to; r.avoided || !r.to.CompareAndSwap(nil, to) {
 		return nil, errRepeated
 	}
 	return nil, nil //nolint:nilnil // no metadata, no error
@@ -50,81 +58,74 @@ func (r *request) GetRequestMetadata(context.Context, ...string) (map[string]str
 // RequireTransportSecurity returns false: there is nothing to be kept secret.
 func (r *request) RequireTransportSecurity() bool { return false }
 
-// write makes one attempt at a request that may change something. A KV of the client's own kind, of package namespace for
-// example, repeats as it likes.
+// do makes one attempt at a request. A KV of the client's own kind, of package namespace for example, repeats as it likes.
+//
+// Where the client deals it the member that is mute, it is dealt another, once: that one may be the only one there is.
 //
 // A request that was not asked for its credentials was not sent, and is certainly not done: most of those that are given up
 // during an outage. That is known only once the credentials of another were asked for, since an interceptor of the
 // client's may drop the options of a call.
-func (s *session) write(ctx context.Context, do func(context.Context, clientv3.KV) error) error {
+func (s *session) do(ctx context.Context, op clientv3.Op) (resp clientv3.OpResponse, err error) {
 	if err := s.ended(); err != nil {
-		return err
+		return resp, err
 	}
-	r := &request{ClientConn: s.client.ActiveConnection()}
-	kv := s.client.KV
-	if !s.wrapped {
-		kv = clientv3.NewKVFromKVClient(pb.NewKVClient(r), s.client)
+	r := &request{avoided: true}
+	for avoid := s.mute.Load().(string); r.avoided; avoid = "" {
+		r = &request{ClientConn: s.client.ActiveConnection(), avoid: avoid}
+		kv := s.client.KV
+		if !s.wrapped {
+			kv = clientv3.NewKVFromKVClient(pb.NewKVClient(r), s.client)
+		}
+		resp, err = kv.Do(outgoing(ctx), op)
 	}
-	err := s.allowed(do(outgoing(ctx), kv))
-	switch sent := r.sent.Load(); {
+	err = s.allowed(err)
+	switch to, sent := r.to.Load().(string); {
 	case err == nil && sent:
 		s.counts.Store(true)
+		s.mute.CompareAndSwap(to, "")
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		s.end(errExpired) // what the server says of one request is true of all
-	case err != nil && !sent && s.counts.Load() && s.Outcome(err) == driver.Unknown:
-		err = outcomeError{err, driver.NotDone}
-	}
-	return err
-}
-
-// A txn is what a transaction consists of.
-type txn struct {
-	compare     []clientv3.Cmp
-	then, other []clientv3.Op
-	failed      error // what it means if a comparison is false; nil if that is an answer like any other
-}
-
-// commit makes one attempt to commit t.
-func (s *session) commit(ctx context.Context, t txn) (resp *clientv3.TxnResponse, err error) {
-	err = s.write(ctx, func(ctx context.Context, kv clientv3.KV) error {
-		resp, err = kv.Txn(ctx).If(t.compare...).Then(t.then...).Else(t.other...).Commit()
-		return err
-	})
-	if errors.Is(err, rpctypes.ErrNoSpace) && len(t.then) > 0 {
-		// The transaction that exceeds the quota is carried out, and answered so all the same. Those after it are not. As
-		// either is over, a look tells: what was carried out has made the comparisons false.
-		look, lost := s.commit(ctx, txn{compare: t.compare, other: t.other})
-		switch {
-		case lost != nil:
-			err = outcomeError{err, driver.Unknown}
-		case !look.Succeeded:
-			resp, err = look, nil
+	case sent && (errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader)):
+		if len(s.client.Endpoints()) > 1 {
+			s.mute.Store(to)
 		}
-	}
-	if err == nil && !resp.Succeeded {
-		err = t.failed
+	case err != nil && !sent && s.counts.Load() && s.Outcome(err) == driver.Unknown:
+		err = fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	return resp, err
 }
 
-// answer returns what the i-th operation of a transaction, a read, has returned.
-func answer(resp *clientv3.TxnResponse, i int) *pb.RangeResponse {
-	return resp.Responses[i].GetResponseRange()
+// get makes a linearizable read: it waits for a quorum, and sees every write that was answered before.
+func (s *session) get(ctx context.Context, key string, options ...clientv3.OpOption) (*pb.RangeResponse, error) {
+	resp, err := s.do(ctx, clientv3.OpGet(key, options...))
+	return (*pb.RangeResponse)(resp.Get()), err
+}
+
+// commit makes one attempt at a transaction. If a comparison is false nothing is carried out, and the error is failed.
+func (s *session) commit(
+	ctx context.Context, compare []clientv3.Cmp, failed error, then ...clientv3.Op,
+) (*clientv3.TxnResponse, error) {
+	resp, err := s.do(ctx, clientv3.OpTxn(compare, then, nil))
+	if errors.Is(err, rpctypes.ErrNoSpace) && len(then) > 0 {
+		// The transaction that exceeds the quota is carried out, and answered so all the same. Those after it are not. As
+		// either is over, a look tells: what was carried out has made the comparisons false.
+		switch _, look := s.commit(ctx, compare, failed); {
+		case look == nil:
+		case errors.Is(look, failed):
+			err = failed
+		default:
+			err = fmt.Errorf("no space, and not known whether it was carried out: %v", look) //nolint:errorlint // nor is its outcome that of the look
+		}
+	}
+	if err == nil && !resp.Txn().Succeeded {
+		err = failed
+	}
+	return resp.Txn(), err
 }
 
 // created is true while the entry's key is the one that was made at its revision.
 func created(e driver.Entry) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.ID), "=", e.Revision)
-}
-
-// get makes a linearizable read: it waits for a quorum, and sees every write that was answered before. The client may repeat
-// it by itself, which does no harm.
-func (s *session) get(ctx context.Context, key string, options ...clientv3.OpOption) (*pb.RangeResponse, error) {
-	if err := s.ended(); err != nil {
-		return nil, err
-	}
-	resp, err := s.client.Get(outgoing(ctx), key, options...)
-	return (*pb.RangeResponse)(resp), s.allowed(err)
 }
 
 // first returns the only key of a read of one, and nil if there is none. The getters of nil return zeros.

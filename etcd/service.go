@@ -18,6 +18,13 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
+// Options change how a Store behaves. The zero value of each field is a good choice.
+//
+// The TTL is rounded up to whole seconds, and the server may raise it.
+type Options struct {
+	farsync.Options
+}
+
 // Open opens a session with the etcd that client is connected to, and returns a Store in it. The Store uses one etcd
 // lease, one keepalive stream and one watch stream, however many locks are made on it. The client remains the caller's:
 // close the Store first, then the client. A client that is closed first ends the Store with it. ctx governs Open alone.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -27,8 +28,11 @@ type session struct {
 	ttl      time.Duration
 	from     time.Time  // Invariant: it never moves back.
 	atRest   *keepalive // between two renewals
-	asked    string     // the address of the member that has not answered the last renewal
 	watching *stream    // on which watches are set up
+
+	// The addresses of members, strings; empty if there is none. What is sent next is sent to another.
+	asked atomic.Value // that has not answered the last renewal yet
+	mute  atomic.Value // that has not answered a request in time, or has no leader
 }
 
 var _ driver.Session = (*session)(nil)
@@ -37,6 +41,8 @@ func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time
 	in := &session{service: s, lease: lease, ttl: ttl, from: sent}
 	in.life, in.end = context.WithCancelCause(outgoing(s.client.Ctx()))
 	in.watching = newStream(in.life, 0)
+	in.asked.Store("")
+	in.mute.Store("")
 	return in
 }
 
@@ -67,7 +73,7 @@ func (s *session) Reset() {
 	s.client.ActiveConnection().ResetConnectBackoff()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if on := s.watching; on.pending > 0 && on.heard.Load() == on.since {
+	if on := s.watching; on.pending.Load() > 0 && on.heard.Load() == on.since {
 		s.abandon()
 	}
 }

@@ -2,11 +2,8 @@ package etcd
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"sync/atomic"
-
-	"google.golang.org/grpc/metadata"
 )
 
 // A stream is one on which watches are set up. The client keeps one for each set of metadata, so the number of the stream
@@ -16,18 +13,18 @@ import (
 // server answers at once. The keepalive stream is another than this one, and may be with another member: a member that
 // is stopped, or cut off without a word, is noticed by gRPC in 10 seconds or more, if at all.
 type stream struct {
-	number int
-	life   context.Context // done when the stream is given up or the session has ended, with the cause
-	leave  context.CancelCauseFunc
-	ask    chan struct{} // has a value when a watch is to request progress
-	heard  atomic.Int64  // messages
+	number  int
+	life    context.Context // done when the stream is given up or the session has ended, with the cause
+	leave   context.CancelCauseFunc
+	ask     chan struct{} // has a value when a watch is to request progress
+	heard   atomic.Int64  // messages
+	watches atomic.Int64  // set up or being set up. Invariant: 0 ≤ pending ≤ watches
+	pending atomic.Int64  // being set up
 
 	// Guarded by the session's mu.
-	watches int   // set up or being set up. Invariant: 0 ≤ pending ≤ watches
-	pending int   // being set up
-	since   int64 // what heard was when the first of these was begun
-	known   int64 // what heard was when progress was requested last
-	missed  int   // requests for progress since the last message. Invariant: 0 ≤ missed ≤ mostMissed
+	since  int64 // what heard was when the first of the pending was begun
+	known  int64 // what heard was when progress was requested last
+	missed int   // requests for progress since the last message. Invariant: 0 ≤ missed ≤ mostMissed
 }
 
 const (
@@ -44,51 +41,34 @@ func newStream(life context.Context, number int) *stream {
 	return on
 }
 
-// onStream returns a context for one watch on the stream, which ends with ctx, with the stream and with the session. The
-// watch calls begun once when it is on, and leave at its end.
-func (s *session) onStream(ctx context.Context) (_ context.Context, on *stream, begun, leave func()) {
+// begin returns the stream for one more watch, which calls stood once it is set up, or given up, and then leaves the stream.
+func (s *session) begin() (on *stream, stood func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	on = s.watching
-	if on.pending == 0 {
+	on.watches.Add(1)
+	if on.pending.Add(1) == 1 {
 		on.since = on.heard.Load()
 	}
-	on.watches++
-	on.pending++
-	ctx, end := context.WithCancelCause(
-		metadata.AppendToOutgoingContext(outgoing(ctx), "farsync-watches", strconv.Itoa(on.number)))
-	unbind := context.AfterFunc(on.life, func() { end(context.Cause(on.life)) })
-	begun = sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		on.pending--
-	})
-	return ctx, on, begun, func() {
-		unbind()
-		end(nil)
-		begun()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		on.watches--
-	}
+	return on, sync.OnceFunc(func() { on.pending.Add(-1) })
 }
 
 // probe has progress requested on the stream, or gives the stream up. A renewal that was answered calls it, so a session
 // that is in trouble itself does not judge. The caller holds mu.
 func (s *session) probe() {
-	on := s.watching
-	if heard := on.heard.Load(); heard != on.known || on.watches == 0 {
+	on, watches := s.watching, s.watching.watches.Load()
+	if heard := on.heard.Load(); heard != on.known || watches == 0 {
 		on.known, on.missed = heard, 0
 	}
 	switch {
-	case on.watches == 0 || on.number >= mostVain && !s.progresses.Load():
+	case watches == 0 || on.number >= mostVain && !s.progresses.Load():
 	case on.missed == mostMissed:
 		s.abandon()
 	default:
-		on.missed++
+		on.missed++ // also if no watch takes the request: then all of them wait for the server
 		select {
 		case on.ask <- struct{}{}:
-		default: // no watch has taken the last request: all of them wait for the server themselves
+		default:
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,15 +14,14 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/farsync/farsync/driver"
 )
 
-// Watch watches the keys of the targets: a single one by itself, several entries with one watch on their queue. It stands
+// Watch watches the keys of the targets: a single one by itself, several entries with one watch on the range in which they lie. It stands
 // when all of its watches do, and ends with the first of them.
-func (s *session) Watch(
-	ctx context.Context, _ driver.Entry, on []driver.Target, stands func(),
-) (*driver.View, error) {
+func (s *session) Watch(ctx context.Context, _ driver.Entry, on []driver.Target, stands func()) (*driver.View, error) {
 	if err := s.ended(); err != nil {
 		return nil, err
 	}
@@ -47,52 +48,48 @@ func (s *session) Watch(
 	return nil, err
 }
 
-// A watch is what one watch of the client is for.
+// A watch is what one watch of the client is for: one target, or several entries of a queue, nearest first.
 type watch struct {
 	key     string
 	options []clientv3.OpOption
 	targets []driver.Target
-	all     bool // key is the beginning of all keys of a queue
 }
 
-// watches returns the watches for the targets: one for all the entries of a queue, and one for each other key. The server
-// filters events, so those that are left out cost nothing on the wire: puts, unless a change in place is waited for, and
-// deletions where a key is to come.
+// watches returns the watches for the targets. Words for an entry are a key of their own, so the end of the entry takes a
+// second watch.
 //
-// Words for an entry are a key of their own, so the end of the entry takes a second watch.
+// The server filters events: where only ends of entries are waited for, the waiters of a queue are not sent each that joins.
 func watches(on []driver.Target) (list []watch) {
-	queues := map[string][]driver.Target{}
-	add := func(key string, t driver.Target, filters ...clientv3.OpOption) {
-		list = append(list, watch{key: key, options: filters, targets: []driver.Target{t}})
-	}
+	var entries []driver.Target
 	for _, t := range on {
 		switch t.What {
 		case driver.Registered:
-			add(sizeKey(t.Entry.Queue), t)
+			list = append(list, watch{key: sizeKey(t.Entry.Queue), targets: []driver.Target{t}})
+			continue
 		case driver.Told:
-			add(askKey(t.Entry), t, clientv3.WithFilterDelete())
-			add(t.Entry.ID, driver.Target{Entry: t.Entry}, clientv3.WithFilterPut())
-		default:
-			queues[t.Entry.Queue] = append(queues[t.Entry.Queue], t)
+			list = append(list, watch{key: askKey(t.Entry), targets: []driver.Target{t}})
+			t.What = driver.Gone
 		}
+		entries = append(entries, t)
 	}
-	for queue, targets := range queues {
-		w := watch{key: targets[0].Entry.ID, targets: targets}
-		among := func(what driver.What) bool {
-			return slices.ContainsFunc(targets, func(t driver.Target) bool { return t.What == what })
-		}
-		switch {
-		case among(driver.Joined):
-			w.options = append(w.options, clientv3.WithFilterDelete())
-		case !among(driver.Changed):
-			w.options = append(w.options, clientv3.WithFilterPut())
-		}
-		if len(targets) > 1 || among(driver.Joined) {
-			w.key, w.all, w.options = prefix(queue), true, append(w.options, clientv3.WithPrefix())
-		}
-		list = append(list, w)
+	if len(entries) == 0 {
+		return list
 	}
-	return list
+	w := watch{key: entries[0].Entry.ID, targets: entries}
+	switch {
+	case entries[0].What == driver.Joined:
+		w.key, w.options = prefix(entries[0].Entry.Queue), append(w.options, clientv3.WithPrefix())
+	case len(entries) > 1:
+		last := w.key
+		for _, t := range entries {
+			w.key, last = min(w.key, t.Entry.ID), max(last, t.Entry.ID)
+		}
+		w.options = append(w.options, clientv3.WithRange(last+"\x00")) // to the last and with it
+	}
+	if !slices.ContainsFunc(entries, func(t driver.Target) bool { return t.What != driver.Gone }) {
+		w.options = append(w.options, clientv3.WithFilterPut())
+	}
+	return append(list, w)
 }
 
 // is reports whether a key that w shows is that of a target; of an entry that is waited for, if it is to join.
@@ -101,7 +98,22 @@ func (w watch) is(t driver.Target, kv *mvccpb.KeyValue) bool {
 		_, ok := parseEntry(t.Entry.Queue, kv) // else it belongs to another queue, further down
 		return ok
 	}
-	return !w.all || t.Entry.ID == string(kv.Key)
+	return len(w.targets) == 1 || t.Entry.ID == string(kv.Key)
+}
+
+// moved reports whether a target is not as it was when it was read. Now is its key, nil if it is not there.
+//
+// An entry is told by its create revision, and a register by its mod revision, which is 0 while there is none.
+func moved(t driver.Target, now *mvccpb.KeyValue) bool {
+	switch t.What {
+	case driver.Joined, driver.Told:
+		return now != nil
+	case driver.Registered:
+		return now.GetModRevision() != t.Entry.Version
+	default:
+		return now == nil || now.CreateRevision != t.Entry.Revision ||
+			t.What == driver.Changed && now.ModRevision != t.Entry.Version
+	}
 }
 
 // watch returns nil once a target of w may have changed.
@@ -114,96 +126,96 @@ func (w watch) is(t driver.Target, kv *mvccpb.KeyValue) bool {
 // The read waits a little where several are ahead of the entry: it can have gone in the gap only if it gave up, or if all
 // of these came and went. Mostly its event comes first, and the read is saved.
 func (s *session) watch(ctx context.Context, w watch, stands func()) error {
-	ctx, on, begun, leave := s.onStream(ctx)
-	defer leave()
+	on, stood := s.begin()
+	defer on.watches.Add(-1)
+	defer stood()
+	ctx, end := context.WithCancelCause(
+		metadata.AppendToOutgoingContext(outgoing(ctx), "farsync-watches", strconv.Itoa(on.number)))
+	defer end(nil)
+	defer context.AfterFunc(on.life, func() { end(context.Cause(on.life)) })()
 	events := s.client.Watch(ctx, w.key,
 		append(w.options, clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())...)
 	var look <-chan time.Time
 	for {
-		var resp clientv3.WatchResponse
-		var ok bool
 		select {
 		case <-look:
 			if changed, err := s.changed(ctx, w); changed || err != nil {
 				return err
 			}
 			stands()
-			continue
 		case <-on.ask:
 			// From here, for the client would open a stream for the request if there were none, and never close it.
 			_ = s.client.RequestProgress(ctx) // a stream that does not take it does not answer it
-			continue
-		case resp, ok = <-events:
 		case <-ctx.Done():
-			// The client closes the channel too, but not before it has got rid of what it tells the server about the
-			// watches that others gave up before.
-		}
-		err := resp.Err()
-		switch {
-		case ctx.Err() != nil:
+			// The client closes events too, but not before it has got rid of what it tells the server about the watches that
+			// others gave up before.
 			return context.Cause(ctx)
-		case !ok:
-			return errWatchOver
-		case errors.Is(err, rpctypes.ErrCompacted):
-			return nil // events may have been missed: look again
-		case err != nil:
-			return s.allowed(err)
-		}
-		on.heard.Add(1)
-		if resp.IsProgressNotify() {
-			s.progresses.Store(true)
-		}
-		for _, event := range resp.Events {
-			if slices.ContainsFunc(w.targets, func(t driver.Target) bool { return w.is(t, event.Kv) }) {
+		case resp, ok := <-events:
+			switch err := resp.Err(); {
+			case errors.Is(err, rpctypes.ErrCompacted):
+				return nil // events may have been missed: look again
+			case err != nil || !ok:
+				return cmp.Or(context.Cause(ctx), s.allowed(err), errWatchOver)
+			}
+			on.heard.Add(1)
+			if resp.IsProgressNotify() {
+				s.progresses.Store(true)
+			}
+			if slices.ContainsFunc(resp.Events, w.shows) {
 				return nil
 			}
-		}
-		if resp.Created {
-			begun()
-			look = time.After(w.lookAfter())
+			if resp.Created {
+				stood()
+				look = time.After(s.lookAfter(w))
+			}
 		}
 	}
 }
 
 const (
-	// The read that closes a watch's gap waits for lookLater where at least manyAhead are ahead of the entry.
-	lookLater = 100 * time.Millisecond
+	// The read that closes a watch's gap waits for lookLater for each that is ahead of the entry, if manyAhead are. That is
+	// longer than a turn of each takes mostly, and lookLast is the longest. It is shorter than a watch has time to stand.
+	lookLater = 15 * time.Millisecond
 	manyAhead = 3
+	lookLast  = 500 * time.Millisecond
 )
 
 // lookAfter returns how long after the watch is on its gap is closed.
-func (w watch) lookAfter() time.Duration {
-	if len(w.targets) == 1 && w.targets[0].Entry.Ahead >= manyAhead {
-		return lookLater
+func (s *session) lookAfter(w watch) time.Duration {
+	ahead := w.targets[len(w.targets)-1].Entry.Ahead // of the oldest
+	if len(w.targets) > 1 {
+		ahead -= len(w.targets) // for that many may hold beside one another
 	}
-	return 0
+	if ahead < manyAhead {
+		return 0
+	}
+	ttl, _ := s.Granted()
+	return min(time.Duration(ahead)*lookLater, lookLast, ttl/12)
 }
 
-// changed reports whether a target has changed since it was read. The read is a full one: only that shows the keys' leases.
-//
-// An entry is told by its create revision, and a register by its mod revision, which is 0 while there is none. A key that is
-// not there has both 0, and so has no entry's.
+// shows reports whether an event shows that a target has moved.
+func (w watch) shows(event *clientv3.Event) bool {
+	now := event.Kv
+	if event.Type == clientv3.EventTypeDelete {
+		now = nil
+	}
+	return slices.ContainsFunc(w.targets, func(t driver.Target) bool { return w.is(t, event.Kv) && moved(t, now) })
+}
+
+// changed reads the keys of w, and reports whether a target has moved. The read is a full one: only that shows the keys' leases.
 func (s *session) changed(ctx context.Context, w watch) (changed bool, err error) {
 	resp, err := s.get(ctx, w.key, w.options...) // which are a prefix, and filters of events
 	if err != nil {
 		return false, fmt.Errorf("looking at what is watched: %w", err)
 	}
 	for _, t := range w.targets {
-		var kv *mvccpb.KeyValue
+		var now *mvccpb.KeyValue
 		if i := slices.IndexFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return w.is(t, kv) }); i >= 0 {
-			kv = resp.Kvs[i]
+			now = resp.Kvs[i]
 		}
-		switch t.What {
-		case driver.Joined, driver.Told:
-			changed = changed || kv != nil
-		case driver.Registered:
-			changed = changed || kv.GetModRevision() != t.Entry.Version
-		default:
-			changed = changed || kv.GetCreateRevision() != t.Entry.Revision ||
-				t.What == driver.Changed && kv.ModRevision != t.Entry.Version
-			if !changed && kv.Lease == 0 {
-				return false, leaseless(kv.Key) // it will block for ever
-			}
+		changed = changed || moved(t, now)
+		if !changed && (t.What == driver.Gone || t.What == driver.Changed) && now.Lease == 0 {
+			return false, stray(t.Entry) // it will block for ever
 		}
 	}
 	return changed, nil

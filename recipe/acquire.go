@@ -28,6 +28,10 @@ type Request struct {
 	Size int64
 	// Value is what others read, of 64 KiB at most. Nil means the Holder of the Store.
 	Value []byte
+	// Replaceable is true if the caller has other Stores for this one. Such a request does not wait for the service, only
+	// for those ahead of it: Acquire fails with ErrUnavailable when the service has not answered for a tenth of the TTL,
+	// while the Store is not Connected, and when nothing is ahead of it and the service grants nothing for a while.
+	Replaceable bool
 }
 
 // rule returns the rule of the request, with the size of its queue as it is declared.
@@ -57,7 +61,7 @@ func (s *Store) lone(
 	if err != nil {
 		return nil, err
 	}
-	h := newHold(newGrant(s, nil).alone(p), 0)
+	h := newHold(loneGrant(s, p), 0)
 	s.noteAcquired(h, began)
 	return h, nil
 }
@@ -76,20 +80,60 @@ func admit(ctx context.Context, r Request) error {
 	return nil
 }
 
-// acquire is the one waiting loop: it joins the queue, waits until the rule finds nothing ahead that blocks, and returns
+// acquire is stand, for a caller that leaves nothing behind when it fails.
+func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
+	p, err := s.stand(ctx, r, nil, time.Now())
+	if err != nil && p != nil {
+		s.removeInBackground(p)
+		p = nil
+	}
+	return p, err
+}
+
+// stand is standAt, for as long as the service is what is asked for.
+func (s *Store) stand(ctx context.Context, r Request, p *place, began time.Time) (*place, error) {
+	if !r.Replaceable {
+		return s.standAt(ctx, r, p, began)
+	}
+	bound, cancel := bind(ctx, s.states.connected())
+	defer cancel()
+	p, err := s.standAt(bound, r, p, began)
+	if err != nil && ctx.Err() == nil && bound.Err() != nil && s.life.Err() == nil {
+		err = context.Cause(bound)
+	}
+	return p, err
+}
+
+// standAt is the one waiting loop: it joins the queue, waits until the rule finds nothing ahead that blocks, and returns
 // the place, whose entry exists and belongs to a live session. If the entry or its session goes away meanwhile, it joins
 // again at the tail.
-func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
+//
+// If ctx ends while the entry waits, standAt returns its place with the error. The caller removes the entry, or has it wait on
+// by another call, whose p it then is. Nothing is known then of what is ahead, so that call begins with a look.
+func (s *Store) standAt(ctx context.Context, r Request, p *place, began time.Time) (*place, error) {
 	var grace time.Time
-	began := time.Now()
 	for delay := rejoinFirst; ; delay = min(2*delay, rejoinMost) {
-		p, on, err := s.join(ctx, r)
-		if err == nil {
-			p.began = began
-			if err = s.await(ctx, p, r, on); err == nil {
-				return p, nil
+		var on []driver.Target
+		var v verdict
+		var err error
+		if p == nil {
+			if p, on, err = s.joinInTime(ctx, r); err == nil {
+				p.began = began
 			}
+		} else {
+			on, v = s.lookAgain(ctx, p, r)
+		}
+		if p != nil {
+			err = s.await(ctx, p, r, on, v)
+		}
+		switch {
+		case err == nil:
+			return p, nil
+		case p != nil && ctx.Err() != nil && s.life.Err() == nil:
+			return p, err
+		case p != nil:
 			s.removeInBackground(p)
+			p = nil
 		}
 		if !rejoins(err) && !s.outwait(ctx, err, &grace) {
 			return nil, err
@@ -101,6 +145,27 @@ func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
 			return nil, s.failure(ctx, verdict{err: err})
 		}
 	}
+}
+
+// joinInTime is join, which waits for nothing but answers, in the time that a service has which can be replaced.
+func (s *Store) joinInTime(ctx context.Context, r Request) (*place, []driver.Target, error) {
+	if !r.Replaceable {
+		return s.join(ctx, r)
+	}
+	bound, cancel := context.WithTimeout(ctx, s.options.TTL/10)
+	defer cancel()
+	p, on, err := s.join(bound, r)
+	if err != nil && ctx.Err() == nil && bound.Err() != nil && s.life.Err() == nil {
+		err = errOverdue
+	}
+	return p, on, err
+}
+
+// lookAgain is look, for an entry that nothing is known of.
+func (s *Store) lookAgain(ctx context.Context, p *place, r Request) ([]driver.Target, verdict) {
+	bound, cancel := p.in.bind(ctx)
+	defer cancel()
+	return s.look(bound, p, r, driver.Register{})
 }
 
 // rejoins reports whether an entry that was given up with err is to be replaced by another, at the tail.

@@ -63,6 +63,7 @@ func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Cont
 		unanswered := attempt.Err() != nil
 		cancel()
 		if err == nil {
+			p.answered(ctx)
 			return verdict{fate: done, again: v.again}
 		}
 		switch s.outcome(in, err) {
@@ -77,9 +78,9 @@ func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Cont
 			v.again = true
 		}
 		if errors.Is(err, errAgain) {
-			p.answered()
+			p.answered(ctx)
 		} else {
-			p.unanswered(sent)
+			p.unanswered(ctx, sent)
 		}
 		if ctx.Err() == nil && unanswered {
 			err = fmt.Errorf("%w within %v", errNoAnswer, p.limit)
@@ -113,14 +114,27 @@ func (in *session) patience() patience {
 }
 
 // unanswered notes that an attempt was not answered. A connection that breaks is no answer.
-func (p *patience) unanswered(sent time.Time) {
-	if p.since.IsZero() {
-		p.since = sent
+func (p *patience) unanswered(ctx context.Context, sent time.Time) {
+	if !p.since.IsZero() {
+		return
+	}
+	p.since = sent
+	if gr := grantOf(ctx); gr != nil {
+		seen := *p
+		gr.unanswered.Store(&seen)
 	}
 }
 
 // answered notes that an attempt was answered.
-func (p *patience) answered() { p.since = time.Time{} }
+func (p *patience) answered(ctx context.Context) {
+	if p.since.IsZero() {
+		return
+	}
+	p.since = time.Time{}
+	if gr := grantOf(ctx); gr != nil {
+		gr.unanswered.Store(nil)
+	}
+}
 
 // grow gives the next attempt more time: the service may be slow.
 func (p *patience) grow() { p.limit = min(2*p.limit, p.most) }

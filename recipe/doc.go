@@ -6,7 +6,7 @@
 //
 //	mutex.go    Mutex.Lock(ctx)                              a Lease
 //	               │                                            ▲
-//	recipe      Gate: a turn of this process, or            a Hold on a grant
+//	recipe      Gate: the line of this process, and         a Hold on a grant
 //	               │                                            ▲
 //	            Store: join, wait until the Rule                │ nothing ahead blocks
 //	               │   finds no blocker; retry, settle,         │
@@ -18,7 +18,8 @@
 //
 // A [Rule] is a pure function: from the entries ahead of an entry it tells which ones block it. A Store joins, waits and
 // looks again until nothing blocks. The entry at the end of that is a grant; a [Hold] is one local use of it, and a [Gate]
-// lets the goroutines of a process take turns on one. A [Queue] is for those that look at a queue without standing in it.
+// has the goroutines of a process wait in a line of their own and take turns on a grant. A [Queue] is for those that look at a queue
+// without standing in it.
 //
 // # Why two never hold at once
 //
@@ -46,6 +47,34 @@
 //
 // One release wakes one waiter, for a rule that lets any entry block names only the nearest one.
 //
+// # What a line of goroutines changes, and what not
+//
+// The goroutines that share a Gate are a cohort. They wait in a local line, first in first out, and one entry stands in the
+// queue for all of them. To the queue that entry is like any other: it watches its own blockers, it is granted by the proof
+// above, and it is removed once. What is new happens after the grant and within the process: the hold is given to the first
+// of the line, whichever of them created the entry, and when it is released, to the next. Four things bound that:
+//
+//   - Turns on a grant follow one another, since the next begins in the step in which the last hold of the one before ends. So
+//     two of them hold no more than two grants do.
+//   - A grant has at most 255 turns after the first, and none begins later than 50 ms after the grant. So a waiter of
+//     another process is kept, by each grant ahead of it, for no longer than 50 ms and one critical section. The entry is then
+//     removed, and the line stands at the tail with a new one.
+//   - No goroutine of the line waits for nothing. While there is one, a grant is open, whose turns it is offered, or an entry
+//     stands in the queue or is on its way there. What could end that, ends in a step under the same lock that provides the next
+//     entry: the 255th turn, a guard or a downgrade that keeps the entry for one turn, a release, a refusal, a caller that
+//     gives up. The holder that just takes its time is a timer, at 50 ms; it covers a session that is lost on the
+//     way, too. An entry that is carried for more goroutines than are left in the line is removed.
+//   - The entry of a caller that gives up belongs to the line from then on. Nothing is concluded from what its caller has
+//     seen: the wait goes on with a look at the queue, which proves what is ahead of it and that it exists.
+//
+// One entry is too little where turns are slow. When each grant ends by time and serves 2 of 50, the other 48 wait 24 rounds of the
+// whole queue, in which every other process has been served. So the next line has as many entries as it takes to serve it in one
+// round, going by how many the last grant has served: 16 at most. They are granted like those of different processes, and each
+// serves the line from its head.
+//
+// A caller whose context stands for a lease does not wait in the line. It holds what others may wait for, and that it waits is
+// to be seen in the queue.
+//
 // # One family a queue
 //
 // The rules of a family say nothing of another's entries: a reader beside a permit, for instance. So a queue belongs to the
@@ -59,7 +88,8 @@
 // is granted only after all exclusive entries ahead of it, with lower revisions, have gone; and the revisions of a
 // service never go back, also when it restarts or a session is replaced, for a waiter whose session is lost joins again
 // with a new entry at the tail. Within a grant each turn starts after the one before has ended, with a number one
-// higher. So of two exclusive holders of one path, the later has the higher token.
+// higher, and no turn begins on a grant once a later one of the same gate is held. So of two exclusive holders of one path, the
+// later has the higher token.
 //
 // # What an answer that did not come means
 //

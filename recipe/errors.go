@@ -12,6 +12,8 @@ var (
 	ErrLocked = errors.New("locked")
 	// ErrLost means that what was held can no longer be proved to be held. It wraps the cause.
 	ErrLost = errors.New("lost")
+	// ErrBroken means that another client has ended the hold, with Break. It stands under ErrLost.
+	ErrBroken = errors.New("broken")
 	// ErrReleased means that the hold was released before.
 	ErrReleased = errors.New("released")
 	// ErrClosed means that the Store was closed.
@@ -35,6 +37,11 @@ var (
 	errExpired   = errors.New("the service has ended the session")
 	errUnusable  = errors.New("the session cannot be used any more")
 	errDeadline  = errors.New("no renewal was acknowledged in time")
+
+	// These end requests that are Replaceable.
+	errOverdue      = fmt.Errorf("%w: no answer within a tenth of the TTL", ErrUnavailable)
+	errDisconnected = fmt.Errorf("%w: a renewal is overdue, or the session is over", ErrUnavailable)
+	errSilent       = fmt.Errorf("%w: it grants nothing for a while", ErrUnavailable)
 )
 
 // gaveUp is the error of a call whose ctx has ended. Its chain has ctx.Err() and the cause, if ctx was given one, and

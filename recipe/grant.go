@@ -10,51 +10,58 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A turn is a number within a grant: 0 for the hold that won it from the queue.
+// A turn is a number within a grant: 0 for the hold that won it from the queue. Or it is none, for err.
 type turn struct {
 	grant  *grant
 	number int
+	err    error
 }
 
 // A phase is the state of a grant. It only moves on.
 type phase uint8
 
 const (
+	// trying: a caller that does not wait has it in the queue, or on its way there.
+	trying phase = iota
 	// joining: it is in the queue, or on its way there.
-	joining phase = iota
+	joining
 	// open: it is held, and another turn may begin.
 	open
 	// closing: it is held, and no other turn may begin.
 	closing
-	// over: the last hold on it has ended.
+	// over: the last hold on it has ended, or it was not won.
 	over
 )
 
 // A grant is one entry that this process wins from its queue, and the turns that are taken on it. Only a grant of a gate
 // has more than one hold.
 type grant struct {
-	store *Store
-	gate  *Gate                 // nil for a grant of its own
-	place atomic.Pointer[place] // replaced when the entry is changed in its place; nil while joining
+	store  *Store
+	cohort *cohort               // nil for a grant of its own
+	place  atomic.Pointer[place] // replaced when the entry is changed in its place; nil until it is won
+
+	// For those of the line, until it is won: how it waits in the queue, and since when the service has not answered. Nil if it
+	// does not wait, and if the service answers.
+	waits      atomic.Pointer[waiting]
+	unanswered atomic.Pointer[patience]
 
 	// Set when it is won, before place.
 	since time.Time
 	life  context.Context // the grant's own, a child of the session's: done when it is given up or its entry is found gone
 	end   context.CancelCauseFunc
 
-	// Guarded by the gate's mu.
-	phase phase
-	turns int  // that have begun, after the first. Invariant: 0 ≤ turns ≤ 255
-	gone  bool // the entry, though the session is alive and the last hold was not released
-	holds int  // that have not been released. Invariant: 0 if joining or over, else > 0
+	// Guarded by the cohort's mu.
+	phase    phase
+	turns    int                // that have begun, after the first. Invariant: 0 ≤ turns ≤ 255
+	gone     bool               // the entry, though the session is alive and the last hold was not released
+	holds    int                // that have not been released. Invariant: > 0 if open or closing, else 0
+	standing *place             // of the entry that its caller has left to the line
+	drop     context.CancelFunc // while it is carried for the line; else nil
 }
 
-// newGrant returns a grant that is joining.
-func newGrant(s *Store, g *Gate) *grant { return &grant{store: s, gate: g, phase: joining} }
-
-// alone makes a grant without a gate one that is held at p, by one hold.
-func (gr *grant) alone(p *place) *grant {
-	gr.phase, gr.holds = closing, 1
+// loneGrant returns a grant that is held at p, by one hold, and belongs to no gate.
+func loneGrant(s *Store, p *place) *grant {
+	gr := &grant{store: s, phase: closing, holds: 1}
 	gr.winAt(p)
 	return gr
 }
@@ -73,20 +80,14 @@ func (gr *grant) won() bool { return gr.place.Load() != nil }
 // in returns the session of the grant, which never changes. The grant was won.
 func (gr *grant) in() *session { return gr.place.Load().in }
 
-// admits reports whether another turn may begin on the grant now. The caller holds the gate's mu.
-func (gr *grant) admits(now time.Time) bool {
-	most := maxTurns
-	if gr.gate.shared {
-		most = maxReaders
-	}
-	return gr.phase == open && gr.turns < most && now.Sub(gr.since) < handOffFor && gr.in().err() == nil
-}
+// held reports whether the grant was won, and its entry still stands as far as is known. The caller holds the cohort's mu.
+func (gr *grant) held() bool { return gr.won() && !gr.gone && gr.in().err() == nil }
 
-// next begins another turn. The caller holds the gate's mu.
+// next begins another turn. The caller holds the cohort's mu.
 func (gr *grant) next() turn {
 	gr.turns++
 	gr.holds++
-	return turn{gr, gr.turns}
+	return turn{grant: gr, number: gr.turns}
 }
 
 // again adds a hold to the turn with that number, which must be the last that began and not be over.
@@ -97,7 +98,7 @@ func (gr *grant) again(number int) error {
 	if gr.life.Err() != nil {
 		return context.Cause(gr.life) // its entry was found gone, or the last hold on it has ended
 	}
-	if gr.gate == nil || !gr.gate.again(gr, number) {
+	if gr.cohort == nil || !gr.cohort.again(gr, number) {
 		return ErrReleased
 	}
 	return nil
@@ -105,23 +106,23 @@ func (gr *grant) again(number int) error {
 
 // close ends the turns on the grant with the present one.
 func (gr *grant) close() {
-	if gr.gate != nil {
-		gr.gate.close(gr)
+	if gr.cohort != nil {
+		gr.cohort.close(gr)
 	}
 }
 
 // pin ends the turns on the grant with the one of that number, and reports false if another has begun after that.
-func (gr *grant) pin(number int) bool { return gr.gate == nil || gr.gate.pin(gr, number) }
+func (gr *grant) pin(number int) bool { return gr.cohort == nil || gr.cohort.pin(gr, number) }
 
 // vanish ends the turns on the grant, whose entry is gone.
 func (gr *grant) vanish() {
-	if gr.gate != nil {
-		gr.gate.vanish(gr)
+	if gr.cohort != nil {
+		gr.cohort.vanish(gr)
 	}
 }
 
 // finished ends one hold on the grant, and reports whether the grant is to be given up.
-func (gr *grant) finished() bool { return gr.gate == nil || gr.gate.finished(gr) }
+func (gr *grant) finished() bool { return gr.cohort == nil || gr.cohort.finished(gr) }
 
 // giveUp ends the life of a grant whose last hold has ended.
 func (gr *grant) giveUp() {
@@ -151,8 +152,8 @@ func (gr *grant) release() error {
 			err = fmt.Errorf("%w: not released within %v", ErrUnavailable, limit.Round(time.Millisecond))
 		}
 	}
-	if gr.gate != nil {
-		gr.gate.depart(gr)
+	if gr.cohort != nil {
+		gr.cohort.depart(gr)
 	}
 	return err
 }
@@ -162,8 +163,8 @@ func (gr *grant) abandon() {
 	if gr.finished() {
 		gr.giveUp()
 		gr.store.removeInBackground(gr.place.Load())
-		if gr.gate != nil {
-			gr.gate.depart(gr)
+		if gr.cohort != nil {
+			gr.cohort.depart(gr)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,12 +19,14 @@ type Hold struct {
 	turn  int
 	since time.Time
 	taken atomic.Bool   // released, by the first caller of Release
-	alone chan struct{} // has a value while Downgrade or Release is under way: either may wait for the service
+	alone chan struct{} // has a value while Change or Release is under way: either may wait for the service
 	// unsure is true if the version of the entry may not be known, after a change of unknown outcome. Guarded by alone.
 	unsure bool
 
-	life context.Context // the hold's own: done when it has ended, with the cause
-	end  context.CancelCauseFunc
+	mu    sync.Mutex
+	cause error           // why it has ended; nil while it is not known to have
+	life  context.Context // for those that ask: done when it has ended, with the cause; nil until then, for most turns do without
+	cut   context.CancelCauseFunc
 }
 
 func newHold(gr *grant, turn int) *Hold {
@@ -31,8 +34,6 @@ func newHold(gr *grant, turn int) *Hold {
 	if turn > 0 {
 		h.since = time.Now()
 	}
-	// As a child of the grant's life, and that of the session's, the hold ends in the same step as they do.
-	h.life, h.end = context.WithCancelCause(gr.life)
 	return h
 }
 
@@ -44,16 +45,54 @@ func (h *Hold) Token() (revision int64, turn int) { return h.grant.place.Load().
 func (h *Hold) Deadline() time.Time { return h.grant.in().until() }
 
 // Life returns a context that is done when the hold has ended, with the cause. Its Err does not look at the clock.
-func (h *Hold) Life() context.Context { return h.life }
+func (h *Hold) Life() context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.life != nil:
+	case h.cause != nil:
+		h.life, h.cut = context.WithCancelCause(context.Background())
+		h.cut(h.cause)
+	default:
+		// As a child of the grant's life, and that of the session's, it ends in the same step as they do.
+		h.life, h.cut = context.WithCancelCause(h.grant.life)
+	}
+	return h.life
+}
+
+// end ends the hold, unless it has ended.
+func (h *Hold) end(cause error) {
+	if h.ended() != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause == nil {
+		h.cause = cause
+	}
+	if h.life != nil {
+		h.cut(h.cause)
+	}
+}
+
+// ended returns why the hold has ended, or nil. It does not look at the clock.
+func (h *Hold) ended() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause == nil {
+		h.cause = context.Cause(h.grant.life)
+	}
+	return h.cause
+}
 
 // Err is nil while the hold is held, by the clock at the time of the call. Otherwise it is ErrReleased or ErrClosed, or
 // wraps ErrLost and the cause.
 func (h *Hold) Err() error {
-	if h.life.Err() == nil {
+	if h.ended() == nil {
 		// Looking ends a session whose deadline has passed, and with it this hold.
 		_ = h.grant.in().errNow()
 	}
-	return context.Cause(h.life)
+	return h.ended()
 }
 
 // Entries returns the entry that stands for the hold, or none if it has ended. No other turn begins on that entry: as long
@@ -75,29 +114,23 @@ func (h *Hold) Again() (*Hold, error) {
 	return newHold(h.grant, h.turn), nil
 }
 
-// Downgrade turns a writer's entry into a reader's, in its place in the queue: no writer comes in between, and the readers
-// behind it come in at once. The hold continues, with the turn and the revision that it had when it was granted.
-//
-// On error the hold is as it was, and Downgrade may be called again, with one exception. If the service has not said
-// whether the entry was changed, readers may be in or not, so that the hold is neither; then it is lost, and the error
-// wraps ErrUnknown.
-func (h *Hold) Downgrade(ctx context.Context) error {
-	return h.change(ctx, driver.Read, nil)
-}
-
 var errNotCandidate = errors.New("not a candidate")
 
-// Proclaim changes the value of a candidate's entry. If the service has not said whether it did, the value may have
-// changed or may change later, and the error wraps ErrUnknown.
-func (h *Hold) Proclaim(ctx context.Context, value []byte) error {
-	k := h.grant.place.Load().entry.Kind
-	if k != driver.Candidate {
+// Change changes the hold's entry in its place in the queue. The hold continues, with the turn and the revision that it had when
+// it was granted. There are two changes:
+//
+// With driver.Read a writer becomes a reader: no writer comes in between, and the readers behind it come in at once. The value
+// has to be nil, and stays. A reader is left as it is. If the service has not said whether the entry was changed, readers may be
+// in or not, so that the hold is neither; then it is lost, and the error wraps ErrUnknown.
+//
+// With driver.Candidate a candidate gets another value. If the service has not said whether it did, the value may have changed
+// or may change later, and the error wraps ErrUnknown.
+//
+// After any other error the hold is as it was, and Change may be called again.
+func (h *Hold) Change(ctx context.Context, k driver.Kind, value []byte) error {
+	if (k == driver.Candidate) != (h.grant.place.Load().entry.Kind == driver.Candidate) {
 		return errNotCandidate
 	}
-	return h.change(ctx, k, value)
-}
-
-func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) error {
 	if ctx.Err() != nil {
 		return gaveUp(ctx, nil, false) // before anything is asked for, the outcome of which would be unknown
 	}
@@ -118,11 +151,11 @@ func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) error {
 	if downgrade {
 		h.grant.close() // the next turn would be taken for a writer's
 	}
-	bound, cancel := bind(ctx, h.life)
+	bound, cancel := bind(ctx, h.Life())
 	defer cancel()
 	changed, err := h.grant.store.replace(bound, p, k, value, h.unsure)
 	h.unsure = err != nil && (h.unsure || errors.Is(err, ErrUnknown))
-	if err != nil && h.life.Err() != nil && ctx.Err() == nil {
+	if err != nil && h.ended() != nil && ctx.Err() == nil {
 		return h.Err() // the hold has ended on the way: its entry was removed, or it was released
 	}
 	switch {
@@ -140,20 +173,18 @@ func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) error {
 	return err
 }
 
-// Asked returns nil once the holder is asked to give back its lock, also if that was before the call. Otherwise it returns
+// Asked returns nil once the holder is asked to give back its lock, also if that was before the call; no further turn begins on
+// its entry then. Otherwise it returns
 // why that will not happen: the end of ctx or of the hold, or that the Store cannot carry words.
 func (h *Hold) Asked(ctx context.Context) error {
-	ctx, cancel := bind(ctx, h.life)
+	ctx, cancel := bind(ctx, h.Life())
 	defer cancel()
 	s := h.grant.store
 	for brake := (pause.Brake{}); ; brake.Woken(ctx, false) {
 		p := h.grant.place.Load()
-		words := ""
-		v := s.try(ctx, p.in, func(ctx context.Context, _ int) (err error) {
-			words, err = p.in.Heard(ctx, p.entry)
-			return err
-		})
+		words, v := s.heard(ctx, p)
 		if v.fate == done && words != "" {
+			h.grant.pin(h.turn) // to hand it to a goroutine of the same process would not be to give it back
 			return nil
 		}
 		err := v.err
@@ -169,6 +200,15 @@ func (h *Hold) Asked(ctx context.Context) error {
 	}
 }
 
+// heard returns the words that were left with the entry of p.
+func (s *Store) heard(ctx context.Context, p *place) (words string, v verdict) {
+	v = s.try(ctx, p.in, func(ctx context.Context, _ int) (err error) {
+		words, err = p.in.Heard(ctx, p.entry)
+		return err
+	})
+	return words, v
+}
+
 // moved reports whether another entry has taken the place of p. The change that has put it there is about to say so.
 func (h *Hold) moved(ctx context.Context, p *place) bool {
 	select {
@@ -180,7 +220,7 @@ func (h *Hold) moved(ctx context.Context, p *place) bool {
 }
 
 // Abandon is Release for a caller that cannot wait: removal continues in the background from the start. It must not be
-// called while a Downgrade is under way.
+// called while a Change is under way.
 func (h *Hold) Abandon() {
 	if !h.taken.Swap(true) {
 		h.end(ErrReleased)
@@ -201,7 +241,7 @@ func (h *Hold) Release() error {
 	}
 	lost := h.Err()
 	h.end(ErrReleased)
-	h.alone <- struct{}{} // a Downgrade that is under way ends with the hold
+	h.alone <- struct{}{} // a Change that is under way ends with the hold
 	defer func() { <-h.alone }()
 	err := h.grant.release()
 	switch {

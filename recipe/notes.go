@@ -81,12 +81,10 @@ func (h *Hold) token() int64 { return tokenOf(h.Token()) }
 
 // turn returns the number of the last turn that has begun.
 func (gr *grant) turn() int {
-	if gr.gate == nil {
+	if gr.cohort == nil {
 		return 0
 	}
-	gr.gate.mu.Lock()
-	defer gr.gate.mu.Unlock()
-	return gr.turns
+	return gr.cohort.turn(gr)
 }
 
 // lost returns the grants that were held when the session ended.

@@ -46,3 +46,52 @@ func TestOpenSaysWhatAnAttemptHasSaid(t *testing.T) {
 		})
 	}
 }
+
+// With the option Late a Store begins without a session, and gets one when the service answers.
+func TestOpenLate(t *testing.T) {
+	states := make(chan recipe.State, 10)
+	options := recipe.Options{TTL: ttl, Late: true, OnState: func(s recipe.State) { states <- s }}
+	inBubble(t, func(w *world) {
+		w.PartitionClient("late", true)
+		s, err := recipe.Open(w.Context(), w.Service("late"), options)
+		require.NoError(w, err)
+		require.Equal(w, recipe.Lost, <-states)
+		require.Equal(w, recipe.Lost, s.State())
+		waiting := w.start(s)
+		require.False(w, waiting.returned())
+		require.ErrorIs(w, w.startFor(s, replaceable).err, recipe.ErrUnavailable)
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		_, err = recipe.Acquire(ctx, s, exclusive)
+		require.ErrorIs(w, err, recipe.ErrUnavailable)
+		w.PartitionClient("late", false)
+		w.finally(waiting)
+		require.Equal(w, recipe.Connected, <-states)
+		require.Equal(w, recipe.Connected, s.State())
+		w.release(waiting)
+		require.NoError(w, s.Close())
+
+		// It may be closed before, and Open may be given less time.
+		w.PartitionClient("late", true)
+		began := time.Now()
+		ctx, cancel = context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		s, err = recipe.Open(ctx, w.Service("late"), options)
+		require.NoError(w, err)
+		require.Equal(w, time.Second, time.Since(began))
+		require.NoError(w, s.Close())
+		require.Equal(w, recipe.Lost, <-states)
+		require.Equal(w, time.Second, time.Since(began))
+		ctx, cancel = context.WithCancel(w.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err = recipe.Open(ctx, w.Service("late"), options)
+		require.ErrorIs(w, err, context.Canceled)
+		w.PartitionClient("late", false)
+
+		// A service that refuses need not be waited for.
+		refused := errors.New("wrong password")
+		w.SetFault(func(storetest.Op) storetest.Fault { return storetest.Refuse(refused) })
+		_, err = recipe.Open(w.Context(), w.Service("late"), options)
+		require.ErrorIs(w, err, refused)
+	})
+}

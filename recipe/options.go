@@ -24,9 +24,13 @@ type Options struct {
 	// Holder is what others see of this Store: at most 1024 bytes of printable text. The default is the host name and the
 	// process ID. It is not a place for secrets.
 	Holder string
-	// Name identifies the Store in a MultiMutex whose members are on several Stores. It must be the same in all
-	// processes.
+	// Name identifies the Store in a MultiMutex whose members are on several Stores, and in a QuorumMutex. It must be the
+	// same in all processes.
 	Name string
+	// Late has Open return a Store although the service does not answer, for a service that others stand in for, as in a
+	// QuorumMutex. The Store is Lost until it has its first session. A service that refuses, with a wrong password for
+	// example, is an error of Open all the same.
+	Late bool
 	// Logger receives what happens to the session, to locks and to cleanup. docs/RUNBOOK.md explains every line. Nothing is
 	// logged if it is nil.
 	Logger *slog.Logger

@@ -25,19 +25,63 @@ func (q Queue) List(ctx context.Context, limit int) (list []driver.Entry, held i
 		v, err = in.List(ctx, q.Path, limit)
 		return err
 	})
-	if err != nil || len(v.Entries) == 0 {
+	if err != nil {
 		return nil, 0, err
 	}
+	list = slices.Clone(v.Entries)
+	held, err = q.held(ctx, list)
+	return list, held, err
+}
+
+// held returns how many of the entries of the queue hold, and sets what is known of them here alone.
+func (q Queue) held(ctx context.Context, list []driver.Entry) (held int, err error) {
+	if len(list) == 0 {
+		return 0, nil
+	}
 	size := int64(1)
-	if v.Entries[0].Kind == driver.Permit {
+	if list[0].Kind == driver.Permit {
 		if size, err = q.size(ctx); err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 	}
-	list, held = slices.Clone(v.Entries), holders(v.Entries, size)
+	held = holders(list, size)
 	q.Store.sinceHeld(list[:held])
-	return list, held, nil
+	return held, nil
 }
+
+// Survey yields the queues whose paths begin with prefix, in the order of their paths, each with what List returns of it. It
+// ends when yield returns false.
+func Survey(
+	ctx context.Context, s *Store, prefix string, yield func(path string, list []driver.Entry, held int) bool,
+) error {
+	for after := ""; ; {
+		var page []driver.Entry
+		err := s.inSession(ctx, func(ctx context.Context, in *session) verdict {
+			return s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
+				page, err = in.Survey(ctx, prefix, after, surveyed)
+				return err
+			})
+		})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for len(page) > 0 {
+			after = page[0].Queue
+			n := 1
+			for n < len(page) && page[n].Queue == after {
+				n++
+			}
+			held, err := Queue{s, after}.held(ctx, page[:n])
+			if err != nil || !yield(after, page[:n:n], held) {
+				return err
+			}
+			page = page[n:]
+		}
+	}
+}
+
+// surveyed is how many entries one request of a survey asks for.
+const surveyed = 500
 
 // sinceHeld sets HeldSince of the entries that this Store holds, all of one queue.
 func (s *Store) sinceHeld(entries []driver.Entry) {
@@ -123,7 +167,7 @@ func (s *Store) vacant(ctx context.Context, in *session, queue string, was, decl
 	if v.fate == done {
 		v = s.checkKind(ctx, in, driver.Entry{Queue: queue, Kind: driver.Permit, Units: 1}, view)
 	}
-	if v.fate == done && was != 0 && len(view.Entries) > 0 {
+	if v.fate == done && was != 0 && len(view.Entries) > 0 && !view.Silent {
 		return verdict{fate: not, err: sizeError(was, declared)}
 	}
 	return v

@@ -113,6 +113,30 @@ func TestWriterLetsAllReadersIn(t *testing.T) {
 	})
 }
 
+// The k-th oldest holder of units wakes k waiters. One of them comes in, and the others watch again; the rest is left alone.
+func TestReleaseOfAUnitWakesThoseItMayLetIn(t *testing.T) {
+	const size = 8
+	for k := 1; k <= size; k++ {
+		inBubble(t, func(w *world) {
+			s := w.open()
+			var queued []*try
+			for range 8 * size {
+				queued = append(queued, w.startFor(s, permits(1, size)))
+			}
+			w.ResetCount()
+			w.release(w.granted(queued[k-1]))
+			w.granted(queued[size])
+			require.Equal(w, k-1, w.Count(storetest.Watch))
+			require.Equal(w, k, w.Count(), "the release itself; a wake-up brings its proof along")
+			for i, try := range queued {
+				if i != k-1 {
+					w.release(w.granted(try))
+				}
+			}
+		})
+	}
+}
+
 func TestPermitsReleasedOutOfOrder(t *testing.T) {
 	for leaves := range 3 {
 		inBubble(t, func(w *world) {

@@ -67,6 +67,10 @@ func (r rule) blockers(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 
 // crowd returns the fewest of the nearest entries ahead whose units leave no room for e. While all of them live, the
 // units ahead are at least theirs, so e cannot fit. An entry that is no permit leaves no room at all.
+//
+// No rule that only watches can name fewer: if what it names leaves room for e, e may run as soon as all others ahead are gone,
+// and nothing would wake it. Holders go, and waiters rarely do, so the nearest are those whose end wakes it in vain the
+// least: when units are released in the order in which they were acquired, never.
 func (r rule) crowd(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 	room := r.size - e.Units
 	var near []driver.Entry

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -45,11 +46,14 @@ type announcer struct {
 	mu   sync.Mutex
 	last State
 	over bool
+	well context.Context // done while last is not Connected
+	ail  context.CancelCauseFunc
 }
 
 // newAnnouncer returns an announcer for hook, which may be nil. stop must be called.
 func newAnnouncer(hook func(State)) *announcer {
 	a := &announcer{hook: hook, states: make(chan State, 64)}
+	a.well, a.ail = context.WithCancelCause(context.Background())
 	if hook != nil {
 		a.done.Go(func() {
 			n, _ := goroutine.Number()
@@ -70,6 +74,11 @@ func (a *announcer) announce(state State) bool {
 		return false
 	}
 	a.last = state
+	if state != Connected {
+		a.ail(errDisconnected)
+	} else if a.well.Err() != nil {
+		a.well, a.ail = context.WithCancelCause(context.Background())
+	}
 	if a.hook != nil {
 		select {
 		case a.states <- state:
@@ -86,6 +95,13 @@ func (a *announcer) state() State {
 	return a.last
 }
 
+// connected returns a context that is done while the last state is not Connected, or at the next that is not.
+func (a *announcer) connected() context.Context {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.well
+}
+
 // within reports whether the caller is the hook.
 func (a *announcer) within() bool {
 	if a.hook == nil {
@@ -100,6 +116,7 @@ func (a *announcer) stop() {
 	a.mu.Lock()
 	over := a.over
 	a.over = true
+	a.ail(ErrClosed)
 	a.mu.Unlock()
 	if !over {
 		close(a.states)

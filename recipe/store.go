@@ -51,7 +51,8 @@ type Store struct {
 // alone.
 //
 // Open fails if the service does not answer within ctx, or 5 seconds, whichever is shorter, with an error that wraps
-// ErrUnavailable; if the service refuses; and if an option is not valid. Then the service is closed.
+// ErrUnavailable; if the service refuses; and if an option is not valid. Then the service is closed. With the option Late a
+// service that does not answer is no reason to fail.
 func Open(ctx context.Context, service driver.Service, o Options) (*Store, error) {
 	resolved, err := o.resolve()
 	if err != nil {
@@ -64,11 +65,21 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 	}
 	s.life, s.shut = context.WithCancelCause(context.Background())
 	first, err := s.first(ctx)
-	if err != nil {
+	if late := resolved.Late && errors.Is(err, ErrUnavailable) && !errors.Is(err, context.Canceled); err != nil && !late {
 		s.shut(ErrClosed)
 		return nil, errors.Join(err, service.Close())
 	}
 	s.states = newAnnouncer(resolved.OnState)
+	if first == nil { // it comes late
+		s.announce(Lost)
+		s.tasks.Go(func() {
+			if in, ok := s.reopen(); ok {
+				s.use(in)
+				s.keep(in)
+			}
+		})
+		return s, nil
+	}
 	s.use(first)
 	s.announce(Connected)
 	s.tasks.Go(func() { s.keep(first) })

@@ -15,14 +15,23 @@ const (
 // suspended returns for how long the host has been suspended since it was started: for so long the clock that Go reads has
 // stood still, while that of the service has not. If the kernel cannot tell, it is zero for good.
 //
-// The clocks are read one after the other. What passes in between makes the result too small, never too large.
-func suspended() time.Duration {
-	boot, ok := readClock(clockBoottime)
-	monotonic, ok2 := readClock(clockMonotonic)
-	if !ok || !ok2 {
-		return 0
+// The clocks are read one after the other, and what passes in between makes the result too small. A process may be kept from
+// running just then, for longer than leastSuspend, and the next result, which is right, would then look like a suspend. So clocks
+// that were not read in one go are read again.
+func suspended() time.Duration { return suspendedBy(readClock) }
+
+func suspendedBy(read func(id uintptr) (time.Duration, bool)) time.Duration {
+	for {
+		before, ok := read(clockMonotonic)
+		boot, ok2 := read(clockBoottime)
+		after, ok3 := read(clockMonotonic)
+		switch {
+		case !ok || !ok2 || !ok3:
+			return 0
+		case after-before < leastSuspend/4:
+			return boot - after
+		}
 	}
-	return boot - monotonic
 }
 
 func readClock(id uintptr) (time.Duration, bool) {

@@ -24,6 +24,27 @@ func TestClocksAdvance(t *testing.T) {
 	require.InDelta(t, now, suspended(), float64(time.Second), "while the host runs it stays what it is")
 }
 
+// The process is kept from running between two readings, as on a busy machine. That is no suspend, nor is the next result one.
+func TestPauseBetweenTwoReadingsIsNoSuspend(t *testing.T) {
+	const offset = 3 * time.Hour
+	for pause := range 6 { // before the reading of that number
+		now, reads := time.Minute, 0
+		read := func(id uintptr) (time.Duration, bool) {
+			if now += time.Microsecond; reads == pause {
+				now += time.Second
+			}
+			reads++
+			if id == clockBoottime {
+				return now + offset, true
+			}
+			return now, true
+		}
+		for range 2 {
+			require.InDelta(t, offset, suspendedBy(read), float64(leastSuspend/4), "paused before reading %d", pause)
+		}
+	}
+}
+
 func BenchmarkSuspended(b *testing.B) {
 	for b.Loop() {
 		suspended()

@@ -138,7 +138,7 @@ func TestDowngradeRefusedAfterALostReply(t *testing.T) {
 					return storetest.None
 				}
 			})
-			err := writer.Downgrade(w.Context())
+			err := writer.Change(w.Context(), driver.Read, nil)
 			w.granted(reader)
 			if blind {
 				require.ErrorIs(w, err, recipe.ErrLost)
@@ -202,14 +202,14 @@ func TestLateProclaimChangesNothing(t *testing.T) {
 			}))
 			w.SetFault(plan(storetest.Replace, storetest.Late(late)))
 			ctx, cancel := context.WithTimeout(w.Context(), time.Nanosecond)
-			err := leader.hold.Proclaim(ctx, []byte("old"))
+			err := leader.hold.Change(ctx, driver.Candidate, []byte("old"))
 			cancel()
 			require.ErrorIs(w, err, recipe.ErrUnknown)
 			require.NoError(w, leader.hold.Err())
-			require.NoError(w, leader.hold.Proclaim(w.Context(), []byte("new")))
+			require.NoError(w, leader.hold.Change(w.Context(), driver.Candidate, []byte("new")))
 			w.busy(a, late)
 			require.Equal(w, "new", string(w.Entries(queue)[0].Value))
-			require.NoError(w, leader.hold.Proclaim(w.Context(), []byte("newer")))
+			require.NoError(w, leader.hold.Change(w.Context(), driver.Candidate, []byte("newer")))
 			require.Equal(w, "newer", string(w.Entries(queue)[0].Value))
 			w.release(leader)
 		})

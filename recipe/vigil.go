@@ -76,23 +76,57 @@ func (s *Store) keepVigil(in *session) {
 	}
 }
 
-// watchHeld waits until the entry of a grant is gone, and then ends it. It ends with the grant.
+// watchHeld waits until the entry of a grant is gone, or words break it, and then ends the grant. It ends with the grant.
 func (s *Store) watchHeld(gr *grant) {
+	hearing := true
 	for brake := (pause.Brake{}); gr.life.Err() == nil; brake.Woken(gr.life, false) {
 		p := gr.place.Load()
-		if _, _, err := s.watch(gr.life, p.in, driver.Entry{}, []driver.Target{{Entry: p.entry}}); err != nil {
-			_ = pause.For(gr.life, watchAfter) // it is refused, and may not be later
-			continue
-		}
+		err := s.watchOwn(gr.life, p, hearing)
 		// An event is a hint. The entry may have been replaced in its place, too, which a look shows.
-		v := s.try(gr.life, p.in, func(ctx context.Context, _ int) error {
-			_, err := p.in.Find(ctx, p.entry)
-			return err
-		})
-		if errors.Is(v.err, driver.ErrGone) && gr.place.Load() == p {
-			s.noteLost(gr, errRemoved)
-			gr.vanish()
-			gr.end(fmt.Errorf("%w: %w", ErrLost, errRemoved))
+		words, v := s.heard(gr.life, p)
+		deaf := errors.Is(v.err, errors.ErrUnsupported)
+		if deaf {
+			_, v = s.find(gr.life, p.in, p.entry)
+		}
+		why := broken(words)
+		switch {
+		case gr.place.Load() != p:
+		case errors.Is(v.err, driver.ErrGone):
+			s.loseGrant(gr, errRemoved)
+		case why != nil:
+			s.loseGrant(gr, why)
+			s.removeInBackground(p) // the holder has been told
+		case err != nil && !errors.Is(err, errors.ErrUnsupported):
+			_ = pause.For(gr.life, watchAfter) // it is refused, and may not be later
+		default:
+			// Words that only ask stay, and a watch for words would wake at once.
+			hearing = hearing && !deaf && words == ""
 		}
 	}
+}
+
+// watchOwn waits until the entry of p may be gone or, if hearing, words may have been left with it. Otherwise it returns every
+// third of the TTL, for words that replace others make no event for a watch of the end.
+func (s *Store) watchOwn(ctx context.Context, p *place, hearing bool) error {
+	on := driver.Target{Entry: p.entry, What: driver.Told}
+	if hearing {
+		_, _, err := s.watch(ctx, p.in, driver.Entry{}, []driver.Target{on})
+		return err
+	}
+	on.What = driver.Gone
+	bound, cancel := context.WithTimeout(ctx, p.in.ttl/3)
+	defer cancel()
+	_, _, err := s.watch(bound, p.in, driver.Entry{}, []driver.Target{on})
+	if bound.Err() != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+// loseGrant ends a grant whose entry is gone, or is to go. No other turn begins on it, and it backs no proof any more.
+func (s *Store) loseGrant(gr *grant, why error) {
+	s.noteLost(gr, why)
+	gr.in().release(gr)
+	gr.vanish()
+	gr.end(fmt.Errorf("%w: %w", ErrLost, why))
 }

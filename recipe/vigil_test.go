@@ -62,7 +62,7 @@ func TestDowngradedHoldIsWatchedOn(t *testing.T) {
 	inBubble(t, func(w *world) {
 		h := w.writer(w.open())
 		time.Sleep(ttl)
-		require.NoError(w, h.Downgrade(w.Context()))
+		require.NoError(w, h.Change(w.Context(), driver.Read, nil))
 		time.Sleep(ttl)
 		require.NoError(w, h.Err())
 		w.Delete(w.Entries(queue)[0].ID)

@@ -16,17 +16,17 @@ import (
 // lost event, of which no case is known, from a hang into a delay.
 const recheckAfter = 30 * time.Second
 
-// await returns nil when nothing blocks p any more. ErrGone means that its entry or its session went away.
+// await returns nil when nothing blocks p any more. ErrGone means that its entry or its session went away. On is what a look has
+// shown, unless v says that it has failed.
 //
 // No wake-up is missed. A watch ends when any of its targets is gone or has changed, also if that was before the call;
 // while all of them stay as they are, the rule would name the same ones, so p may not run. A wake-up tells that a target
 // has gone, but not whether it was a holder. So the queue is looked at again, which proves at the same time that p's own
 // entry still exists, unless the driver brings that proof along.
-func (s *Store) await(ctx context.Context, p *place, r Request, on []driver.Target) error {
-	var err error
-	var v verdict
+func (s *Store) await(ctx context.Context, p *place, r Request, on []driver.Target, v verdict) error {
+	err := v.err
 	var behind string
-	if len(on) > 0 {
+	if err == nil && len(on) > 0 {
 		on, behind, v, err = s.outlast(ctx, p, r, on)
 	}
 	over := p.in.err()
@@ -58,7 +58,12 @@ func (s *Store) outlast(
 	defer cancel()
 	w := s.enlist(p, on)
 	defer p.in.delist(w)
-	defer s.sight(bound, w)()
+	defer s.sight(bound, func() *waiting { return w })()
+	if gr := grantOf(ctx); gr != nil {
+		gr.unanswered.Store(nil) // what is waited for was an answer
+		gr.waits.Store(w)
+		defer gr.waits.Store(nil)
+	}
 	var brake pause.Brake
 	for err == nil && len(on) > 0 {
 		var proof *driver.View
@@ -108,11 +113,18 @@ func (s *Store) ahead(ctx context.Context, in *session, e driver.Entry, waiting 
 func (s *Store) decide(
 	ctx context.Context, p *place, r Request, was driver.Register, v driver.View,
 ) ([]driver.Target, verdict) {
+	if v.Silent && r.Replaceable {
+		return nil, verdict{fate: not, err: errSilent}
+	}
 	if !p.native && len(v.Entries) > 0 {
 		if got := s.checkKind(ctx, p.in, p.entry, v); got.fate != done {
 			return nil, got
 		}
 		p.native = slices.ContainsFunc(v.Entries, func(e driver.Entry) bool { return apart(r.Kind, e.Kind) })
+	}
+	if v.Silent {
+		// Nothing holds units of another size, and when the silence is over, p is asked about that once more.
+		return []driver.Target{{Entry: v.Entries[len(v.Entries)-1]}}, verdict{fate: done}
 	}
 	rule := r.rule()
 	if r.Kind == driver.Permit {
@@ -151,10 +163,10 @@ func (s *Store) watch(
 	for delay := retryFirst; ; delay = min(2*delay, retryMost) {
 		began := time.Now()
 		proof, stood, err := in.watchOnce(recheck, e, on, p)
-		if stood {
-			p.answered()
+		if stood || err == nil {
+			p.answered(ctx)
 		} else {
-			p.unanswered(began)
+			p.unanswered(ctx, began)
 		}
 		switch {
 		case err == nil:

@@ -132,18 +132,25 @@ func (s *Store) head(ctx context.Context, in *session, queue string) (head drive
 	return head
 }
 
-// sight asks for the holder's name shortly before the deadline of ctx, if w does not know it. Stop must be called.
-func (s *Store) sight(ctx context.Context, w *waiting) (stop func()) {
+// sight asks for the holder's name shortly before the deadline of ctx, if what then waits does not know it. Stop must be called.
+func (s *Store) sight(ctx context.Context, waits func() *waiting) (stop func()) {
 	deadline, ok := ctx.Deadline()
-	if !ok || len(w.behind.Value) > 0 {
+	if !ok {
 		return func() {}
 	}
-	in := w.place.in
+	if w := waits(); w != nil && w.place.in.knows(w) {
+		return func() {}
+	}
 	left := time.Until(deadline)
 	attempt, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	t := time.AfterFunc(left-min(left/2, sightBefore), func() {
 		defer close(done)
+		w := waits()
+		if w == nil || w.place.in.knows(w) {
+			return
+		}
+		in := w.place.in
 		select {
 		case s.sights <- struct{}{}:
 			head := s.head(attempt, in, w.place.entry.Queue)
@@ -160,4 +167,11 @@ func (s *Store) sight(ctx context.Context, w *waiting) (stop func()) {
 			<-done
 		}
 	}
+}
+
+// knows reports whether the name of what w waits for is known.
+func (in *session) knows(w *waiting) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(w.behind.Value) > 0
 }

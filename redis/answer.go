@@ -2,99 +2,65 @@ package redis
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/farsync/farsync/driver"
 )
 
-// An answer is what follows the first word of a script's answer. A field that is not what is asked for is its zero value.
-type answer []any
-
-// parse splits the first word off, and returns the error that it stands for.
-func parse(list []any, err error) (answer, error) {
-	if err != nil {
-		return nil, err
-	}
-	a := answer(list)
-	switch word := a.text(0); word {
-	case "ok":
-		return a[1:], nil
-	case "unknown":
-		return nil, errUnknown
-	case "session":
-		return nil, errExpired
-	case "gone":
-		return nil, driver.ErrGone
-	case "conflict":
-		return nil, driver.ErrConflict
-	case "kind":
-		return nil, errKind
-	case "stray":
-		return nil, fmt.Errorf("entry %s: %w", a.text(1), errStray)
-	default:
-		return nil, fmt.Errorf("%w: %q", errAnswer, word)
-	}
+// An answer is what the script says, as its first lines have it.
+type answer struct {
+	n        int64
+	more     bool
+	register driver.Register // value and version
+	entries  []driver.Entry
+	all      bool
 }
 
-func (a answer) text(i int) string {
-	if i < len(a) {
-		if text, ok := a[i].(string); ok {
-			return text
-		}
+// width is how many fields an entry has.
+const width = 9
+
+// parse returns an answer, or the error that its first word stands for.
+func parse(list []string) (a answer, err error) {
+	list = slices.Concat(list, make([]string, 5))[:max(len(list), 5)]
+	err, known := words[list[0]]
+	switch {
+	case !known:
+		return a, fmt.Errorf("%w: %q", errAnswer, list[0])
+	case err != nil && list[3] != "":
+		return a, fmt.Errorf("%s: %w", list[3], err)
+	case err != nil:
+		return a, err
 	}
-	return ""
+	a = answer{n: number(list[1]), more: list[2] == "1", register: driver.Register{Value: list[3], Version: number(list[4])}}
+	list = list[5:]
+	a.all = len(list)%width == 1
+	for len(list) >= width {
+		a.entries = append(a.entries, entry(list[:width]))
+		list = list[width:]
+	}
+	return a, nil
 }
 
-func (a answer) number(i int) int64 {
-	if i < len(a) {
-		if n, ok := a[i].(int64); ok {
-			return n
-		}
-	}
-	n, _ := strconv.ParseInt(a.text(i), 10, 64)
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
 }
 
-func (a answer) list(i int) answer {
-	if i < len(a) {
-		if list, ok := a[i].([]any); ok {
-			return list
+// entry returns the entry whose fields these are. A kind that is none of farsync's is that of another program's entry.
+func entry(fields []string) driver.Entry {
+	e := driver.Entry{
+		Queue: fields[0], Units: number(fields[2]), Revision: number(fields[3]), Version: number(fields[4]),
+		Value: []byte(fields[6]), Session: fields[7], ID: fields[8],
+	}
+	for k := driver.Exclusive; k <= driver.Candidate; k++ {
+		if k.String() == fields[1] {
+			e.Kind = k
 		}
 	}
-	return nil
-}
-
-// entry returns the entry whose fields a is.
-func (a answer) entry() driver.Entry {
-	e := driver.Entry{
-		Queue: a.text(0), Kind: kindOf(a.text(1)), Units: max(a.number(2), 1), Revision: a.number(3), Version: a.number(4),
-		Value: []byte(a.text(6)), ID: a.text(7),
-	}
-	if since := a.number(5); since != 0 {
+	if since := number(fields[5]); since != 0 {
 		e.Since = time.UnixMicro(since)
 	}
 	return e
-}
-
-// entries returns the entries in the list at i.
-func (a answer) entries(i int) []driver.Entry {
-	rows := a.list(i)
-	list := make([]driver.Entry, len(rows))
-	for j := range rows {
-		list[j] = rows.list(j).entry()
-	}
-	return list
-}
-
-var kinds = []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Permit, driver.Candidate}
-
-// kindOf returns the kind of that name. A name that is none of farsync's is that of another program's entry.
-func kindOf(name string) driver.Kind {
-	for _, k := range kinds {
-		if k.String() == name {
-			return k
-		}
-	}
-	return driver.Foreign
 }

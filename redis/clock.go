@@ -4,27 +4,24 @@ import "time"
 
 // A clock compares the clock of the server, which decides when sessions end, with the monotonic one of this process.
 type clock struct {
-	server      int64 // µs, at a moment between sent and answered
-	sent, heard time.Time
+	base        time.Time
+	ahead, slow time.Duration // of the last answer: how far the server was ahead of base, and how long it took
 }
 
 // leastStep is the least step that is worth a word.
 const leastStep = 100 * time.Millisecond
 
-// step returns by how much the server's clock was set since the last call, 0 if that cannot be told from the time that
-// requests take.
+// step returns by how much the server's clock, in µs, was set since the last call, 0 if that cannot be told from the time
+// that requests take.
 func (c *clock) step(server int64, sent, heard time.Time) time.Duration {
 	was := *c
-	*c = clock{server, sent, heard}
-	if was.server == 0 || server == 0 {
+	if was.base.IsZero() {
+		c.base = sent
+	}
+	c.ahead, c.slow = time.Duration(server)*time.Microsecond-sent.Sub(c.base), heard.Sub(sent)
+	step := c.ahead - was.ahead
+	if was.base.IsZero() || step.Abs() <= leastStep+max(c.slow, was.slow) {
 		return 0
 	}
-	passed := time.Duration(server-was.server) * time.Microsecond
-	switch most, least := heard.Sub(was.sent), sent.Sub(was.heard); {
-	case passed > most+leastStep:
-		return passed - most
-	case passed < least-leastStep:
-		return passed - least
-	}
-	return 0
+	return step
 }

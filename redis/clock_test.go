@@ -19,7 +19,7 @@ func TestStepsOfTheServersClockAreTold(t *testing.T) {
 		{"none", time.Second, time.Second, time.Second + time.Millisecond, 0},
 		{"none, in a slow answer", 3 * time.Second, time.Second, 4 * time.Second, 0},
 		{"none that is worth a word", time.Second + leastStep/2, time.Second, time.Second, 0},
-		{"forward", 10 * time.Second, time.Second, 2 * time.Second, 8 * time.Second},
+		{"forward", 10 * time.Second, time.Second, 2 * time.Second, 9 * time.Second},
 		{"back", -5 * time.Second, time.Second, 2 * time.Second, -6 * time.Second},
 	} {
 		t.Run(row.name, func(t *testing.T) {

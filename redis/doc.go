@@ -10,8 +10,8 @@
 // # What it writes
 //
 // A queue is a sorted set of entries in the order of their revisions, an entry is a hash, and the sessions are a sorted set
-// by their deadlines. All keys begin with farsync:{<namespace>}:, and docs/wire-redis.md has them all. Each request is one
-// script, which Redis carries out as a whole. Revisions are the server's clock in microseconds, or one more than the last
+// by their deadlines. All keys begin with farsync:{<namespace>}:, and docs/wire-redis.md has them all. Each request calls
+// one script, which Redis carries out as a whole. Revisions are the server's clock in microseconds, or one more than the last
 // where that is higher. No key has a TTL of Redis's own: sessions end when a script finds their deadline passed, by the
 // clock of the server.
 //
@@ -34,7 +34,9 @@
 //	killed and restarted, the last second lost  the same
 //	killed and restarted, without its data      the same, if all Stores of the namespace have one TTL
 //	all keys removed (FLUSHALL)                 the same, if no Store has the option Fresh
-//	failover to a replica that is behind        the same, if the old master is dead
+//	failover to a replica that is behind,       the same, if the old master is dead
+//	  by Sentinel, in a cluster or by hand
+//	the address leads to another server         the same, if all Stores of the namespace have one TTL
 //	failover, and the old master goes on        two holders, unless Replicas leaves the old master no majority
 //	two failovers within a TTL, back to the     two holders, if no Store has made a request in between
 //	  first master, which was not restarted
@@ -43,26 +45,25 @@
 //	                                            cut off
 //	the server's clock steps back               locks of dead processes stay for as much longer
 //
-// While nothing is granted, a semaphore that is declared with another size than before is refused with farsync.ErrSize,
-// although none of its units is in use.
-//
 // Tokens increase with the revisions: for as long as the data lives in any case, and after it is lost for as long as the
 // clocks of the servers agree. A step of the clock between two renewals is logged. Whatever is written in the table,
 // a resource that checks tokens, or a script under a [Guard], is safe from an old holder.
 //
-// Failover has been tried with replicas that are promoted by hand. Not tried are Sentinel, which a MasterName asks for, TLS,
-// Valkey, and steps of the server's clock. Redis Cluster is not supported, and Open refuses it. A proxy that spreads the requests of one
-// connection over several servers must not stand in between.
+// A cluster keeps a namespace on one server, for all its keys are in one slot. To spread many locks over a cluster, spread them
+// over Stores of several namespaces. While the slot moves to another server nothing is granted, and then for one TTL more.
+//
+// Not tried are Valkey, KeyDB and Dragonfly. A proxy that spreads the requests of one connection over several servers must
+// not stand in between.
 //
 // # What it needs
 //
 // A maxmemory-policy of noeviction, or a volatile one: Open refuses a server that may remove any key when its memory is full.
 // With full memory nothing new is locked, and what is held goes on. The user needs the commands EVALSHA, EVAL, SCRIPT LOAD,
-// INFO, SUBSCRIBE and PING, WAIT with the option Replicas, all commands that the scripts use, and the keys and channels
+// INFO, SSUBSCRIBE, SPUBLISH and PING, WAIT with the option Replicas, all commands that the scripts use, and the keys and channels
 // farsync:{<namespace>}:*.
 //
-// A Store has connections of its own. Of the settings that Open is given, it changes MaxRetries and DialerRetries, for a
-// request is sent once, and ContextTimeoutEnabled. go-redis logs failed dials to standard error; its SetLogger changes that.
+// A Store has connections of its own. Of the settings that Open is given, it changes those by which go-redis repeats requests,
+// reads from replicas, or ignores a ctx, and bounds its timeouts by 3 seconds. go-redis logs failed dials to standard error; its SetLogger changes that.
 //
 // # How long a lock stays with a client that died
 //

@@ -2,65 +2,93 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"slices"
-	"strings"
+	"syscall"
 
 	client "github.com/redis/go-redis/v9"
 
 	"github.com/farsync/farsync/driver"
 )
 
-var (
-	errExpired = errors.New("the session is not in Redis any more: it ran out, or the server was restarted or replaced")
-	errEnded   = errors.New("the session was closed or dropped")
-	errCut     = errors.New("the connections of the session were dropped before the request was sent")
-	errStray   = errors.New("its session is not in Redis: remove the entry if nothing needs it")
-	errKind    = errors.New("only a write entry can be replaced by one of another kind, a read entry")
-	errReplica = errors.New("the server is a replica: locks are taken at its master")
-	errUnknown = errors.New("the server does not know the scripts although it was given them")
-	errTorn    = errors.New("a part of a message was lost")
-	errAnswer  = errors.New("an answer that is none of farsync's scripts: other versions of farsync may use the namespace")
-)
-
-// An outcomeError is an error of which more is known than it says itself.
-type outcomeError struct {
+// A failure is an error of which more is known than it says itself.
+type failure struct {
 	error
 	outcome driver.Outcome
 }
 
-func (e outcomeError) Unwrap() error { return e.error }
+func (f *failure) Unwrap() error { return f.error }
+
+func failed(outcome driver.Outcome, words string) error { return &failure{errors.New(words), outcome} }
+
+// undialed is the error of a connection that could not be made. A server that cannot prove who it is will not be able to later.
+func undialed(address string, err error) error {
+	outcome := driver.NotDone
+	if unproven := (*tls.CertificateVerificationError)(nil); errors.As(err, &unproven) {
+		outcome = driver.Refused
+	}
+	return &failure{fmt.Errorf("connect to %s: %w", address, err), outcome}
+}
+
+// closed adds to an error that says no more than that the server has closed a connection at once why servers do.
+func closed(err error) error {
+	for _, cause := range []error{io.EOF, syscall.EPIPE, syscall.ECONNRESET} {
+		if errors.Is(err, cause) {
+			return fmt.Errorf("%w: the server closes the connection: it may want TLS, be in protected mode, or have too many clients", err)
+		}
+	}
+	return err
+}
 
 // notDone is the error of an attempt that ended with ctx before anything was sent.
-func notDone(ctx context.Context) error { return outcomeError{context.Cause(ctx), driver.NotDone} }
+func notDone(ctx context.Context) error { return &failure{context.Cause(ctx), driver.NotDone} }
+
+var (
+	errExpired = failed(driver.Expired, "the session is not in Redis any more: it ran out, or the server was restarted or replaced")
+	errEnded   = failed(driver.Expired, "the session was closed or dropped")
+	errKind    = failed(driver.Refused, "only a write entry can be replaced by one of another kind, a read entry")
+	errStray   = failed(driver.Refused, "its session is not in Redis: remove the entry if nothing needs it")
+	errCommand = failed(driver.Refused, "NOPERM this user has no permissions to run the command in a script, or for the keys of the namespace")
+	errReplica = failed(driver.NotDone, "the server is a replica: locks are taken at its master")
+	errUnknown = failed(driver.NotDone, "the server does not know the script although it was given it")
+	errTorn    = errors.New("a part of a message was lost")
+	errAnswer  = errors.New("an answer that is none of farsync's script: other versions of farsync may use the namespace")
+)
+
+// words are the errors that the first word of an answer stands for.
+var words = map[string]error{
+	"ok": nil, "unknown": errUnknown, "session": errExpired, "gone": driver.ErrGone, "conflict": driver.ErrConflict,
+	"kind": errKind, "stray": errStray, "command": errCommand,
+}
 
 // What Redis answers before it has carried out anything of a script. Of a script that breaks in the middle nothing is
 // known, so other answers are Unknown.
 var (
 	refusals = []string{"NOPERM", "NOAUTH", "WRONGPASS", "OOM", "MISCONF", "DENIED", "invalid password", "DB index"}
-	tryAgain = []string{"LOADING", "READONLY", "NOREPLICAS", "BUSY", "MASTERDOWN", "max number of clients"}
+	tryAgain = []string{
+		"LOADING", "READONLY", "NOREPLICAS", "BUSY", "MASTERDOWN", "max number of clients",
+		"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN",
+	}
 )
 
 // Outcome tells what was certainly not carried out. Whatever is not listed is Unknown.
 func (s *service) Outcome(err error) driver.Outcome {
-	is := func(target error) bool { return errors.Is(err, target) }
 	begins := func(word string) bool { return client.HasErrorPrefix(err, word) }
-	if told, ok := errors.AsType[outcomeError](err); ok {
-		return told.outcome
-	}
-	dial, _ := errors.AsType[*net.OpError](err)
+	told, _ := errors.AsType[*failure](err)
+	alert, _ := errors.AsType[*net.OpError](err)
 	switch {
-	case is(errExpired), is(errEnded):
-		return driver.Expired
-	case is(driver.ErrGone), is(driver.ErrConflict), is(errStray), is(errKind), slices.ContainsFunc(refusals, begins):
+	case told != nil:
+		return told.outcome
+	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrConflict), slices.ContainsFunc(refusals, begins),
+		alert != nil && alert.Op == "remote error": // of TLS: the server does not let this client in
 		return driver.Refused
-	case is(errUnknown), is(errReplica), is(errCut), is(client.ErrPoolTimeout), is(client.ErrPoolExhausted), slices.ContainsFunc(tryAgain, begins),
-		dial != nil && dial.Op == "dial":
+	case errors.Is(err, client.ErrClosed), errors.Is(err, client.ErrPoolTimeout),
+		errors.Is(err, client.ErrPoolExhausted), slices.ContainsFunc(tryAgain, begins):
 		return driver.NotDone
-	case err != nil && strings.Contains(err.Error(), "x509: "):
-		return driver.Refused
-	default:
-		return driver.Unknown
 	}
+	return driver.Unknown
 }

@@ -3,79 +3,110 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	client "github.com/redis/go-redis/v9"
+
+	"github.com/farsync/farsync/driver"
 )
 
-// eval runs a script at the server, and returns what follows the first word of its answer. It makes one attempt. If the
-// server does not know the script, or the namespace is not introduced to it, nothing was carried out, and it is introduced
-// first: it was restarted, has become the master, has lost its data, or is another one at the same address.
-func (s *session) eval(ctx context.Context, script string, args ...any) (answer, error) {
-	return s.call(ctx, func(ctx context.Context, l *link) (answer, error) {
-		a, err := s.evalOn(ctx, l.Client, script, args)
-		if !errors.Is(err, errUnknown) {
-			return a, err
-		}
-		// INFO, introduce and SCRIPT LOAD are about one server only if they take one connection. If it breaks, so does this.
-		conn := l.Conn()
-		defer func() { _ = conn.Close() }()
-		if err := s.introduce(ctx, conn); err != nil {
-			return nil, err
-		}
-		return s.evalOn(ctx, conn, script, args)
-	})
+// send runs the script at the server, all on one connection. If the server does not know it, or the namespace is not
+// introduced to the server, nothing was carried out, and it is introduced first: it was restarted, has become the master,
+// has lost its data, or is another one at the same address.
+func (s *session) send(ctx context.Context, op string, args []any) (answer, error) {
+	link := s.use()
+	defer link.users.Done()
+	node, err := s.node(ctx, link)
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := s.sendTo(ctx, node, op, args)
+	if cluster, ok := link.UniversalClient.(*client.ClusterClient); ok && err != nil {
+		cluster.ReloadState(ctx) // another may be the master by now
+	}
+	return a, err
 }
 
-func (s *session) evalOn(ctx context.Context, conn client.Scripter, script string, args []any) (answer, error) {
+// sendTo is send for the server that has the namespace.
+func (s *session) sendTo(ctx context.Context, node *client.Client, op string, args []any) (answer, error) {
+	conn := node.Conn()
+	defer func() { _ = conn.Close() }()
+	a, err := s.evalOn(ctx, conn, op, args)
+	if errors.Is(err, errUnknown) {
+		if err = s.introduce(ctx, conn); err == nil {
+			a, err = s.evalOn(ctx, conn, op, args)
+		}
+	}
+	if err == nil && s.options.Replicas > 0 && (op == "open" || op == "renew") {
+		err = s.confirm(ctx, conn)
+	}
+	return a, err
+}
+
+// node returns the client of the server that has the namespace.
+func (s *session) node(ctx context.Context, link *link) (*client.Client, error) {
+	cluster, ok := link.UniversalClient.(*client.ClusterClient)
+	if !ok {
+		return link.UniversalClient.(*client.Client), nil
+	}
+	node, err := cluster.MasterForKey(ctx, s.prefix)
+	if err != nil {
+		return nil, &failure{err, driver.NotDone}
+	}
+	return node, nil
+}
+
+func (s *session) evalOn(ctx context.Context, conn *client.Conn, op string, args []any) (answer, error) {
 	s.mu.Lock()
-	known := s.known
+	script := s.known
 	s.mu.Unlock()
-	if known == nil {
-		return nil, errUnknown
-	}
-	list, err := conn.EvalSha(ctx, known.scripts[script].hash, []string{s.prefix}, args...).Slice()
+	list, err := script.EvalSha(ctx, conn, []string{s.prefix}, append([]any{op}, args...)...).StringSlice()
 	if client.HasErrorPrefix(err, "NOSCRIPT") {
-		return nil, errUnknown
+		err = errUnknown
 	}
-	return parse(list, err)
+	if err != nil {
+		return answer{}, err
+	}
+	return parse(list)
 }
 
 // introduce makes the namespace known to the server, if it is not: all sessions end, and nothing is granted for as long as
-// the longest TTL that was seen. Then the server is given the scripts.
+// the longest TTL that was seen. Then the server is given the script.
 func (s *session) introduce(ctx context.Context, conn *client.Conn) error {
 	run, err := s.inspect(ctx, conn)
 	if err != nil {
 		return err
 	}
-	e := newEdition(s.options.Namespace, run)
-	fresh := 0
+	script, fresh := s.script(run), 0
 	if s.options.Fresh {
 		fresh = 1
 	}
-	for more := true; more; {
-		a, err := parse(conn.Eval(ctx, e.scripts["introduce"].text, []string{s.prefix}, s.ttl.Microseconds(), fresh).Slice())
-		if err != nil {
-			return err
-		}
-		more = a.number(0) == 1
-		if quiet := time.Duration(a.number(1)) * time.Microsecond; quiet > 0 {
-			s.log.Warn("redis server is new to the namespace: its sessions have ended, and nothing is granted for a while",
-				"for", quiet, "namespace", s.options.Namespace, "run_id", run)
-		}
+	list, err := script.Eval(ctx, conn, []string{s.prefix}, "introduce", s.ttl.Microseconds(), fresh, script.Hash()).StringSlice()
+	if err != nil {
+		return err
 	}
-	_, err = conn.Pipelined(ctx, func(p client.Pipeliner) error {
-		for name, script := range e.scripts {
-			if name != "introduce" {
-				p.ScriptLoad(ctx, script.text)
-			}
-		}
-		return nil
-	})
+	a, err := parse(list)
+	if a.n > 0 {
+		s.log.Warn("redis server is new to the namespace: its sessions have ended, and nothing is granted for a while",
+			"for", time.Duration(a.n)*time.Microsecond, "namespace", s.options.Namespace, "run_id", run)
+	}
+	if err == nil {
+		err = script.Load(ctx, conn).Err() // what was sent by EVAL alone a server may forget
+	}
 	if err == nil {
 		s.mu.Lock()
-		s.known = e
+		s.known = script
 		s.mu.Unlock()
+	}
+	return err
+}
+
+// confirm makes sure that the replicas have what was written on the connection.
+func (s *session) confirm(ctx context.Context, conn *client.Conn) error {
+	n, err := conn.Wait(ctx, s.options.Replicas, s.ttl/8).Result()
+	if err == nil && n < int64(s.options.Replicas) {
+		err = fmt.Errorf("%d of %d replicas have confirmed the renewal", n, s.options.Replicas)
 	}
 	return err
 }

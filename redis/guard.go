@@ -45,7 +45,7 @@ end
 // where they would be without a guard; a few more stand behind them.
 func Guard(namespace, script string) *GuardedScript {
 	if namespace == "" {
-		namespace = defaultNamespace
+		namespace = "farsync"
 	}
 	return &GuardedScript{prefixOf(namespace), client.NewScript(condition + script)}
 }

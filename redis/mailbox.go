@@ -1,94 +1,104 @@
 package redis
 
-import "github.com/farsync/farsync/driver"
+import (
+	"slices"
+	"sync"
 
-// A mailbox is what was published to a session, and what will be. The server publishes a name once for each time that
-// the session was noted for it. Guarded by session.mu.
+	"github.com/farsync/farsync/driver"
+)
+
+// A mailbox hands out what is published to a session.
 type mailbox struct {
-	// noted are the names for which the server has noted the session, with the version at which it did. Invariant: if a name
-	// is in it and moves, it is published after the name was put in.
-	noted map[string]int64
-	// flights are the requests under way that may note the session.
-	flights map[*flight]struct{}
-	waiters map[*waiter]struct{}
+	mu    sync.Mutex
+	ears  map[string][]*ear // by each of their names
+	looks map[string]*ear   // of the entries for which the server has noted the session at their last look, by ID
 }
 
-// A flight is one request. What is published while it is under way may come from before it was carried out or from after,
-// so what it has noted does not count then. A wake-up may well be faster than the answer that says what to wait for.
-type flight struct {
-	seen map[string]bool
-	all  bool // any name may have moved
-}
-
-// A waiter is a Watch under way.
-type waiter struct {
+// An ear has a value in woken once one of its names was published. If it is that of a look it was there before the request was
+// sent, so until it is woken, nothing of what was shown has moved.
+type ear struct {
 	names []string
 	woken chan struct{}
+	shown map[string]int64 // the versions of what the look has shown, by names
 }
 
-func newMailbox() mailbox {
-	return mailbox{noted: map[string]int64{}, flights: map[*flight]struct{}{}, waiters: map[*waiter]struct{}{}}
-}
+func newMailbox() *mailbox { return &mailbox{ears: map[string][]*ear{}, looks: map[string]*ear{}} }
 
-// take hands out a name that was published.
-func (m *mailbox) take(name string) {
-	delete(m.noted, name)
-	for f := range m.flights {
-		f.seen[name] = true
+// listen returns a new ear for names.
+func (m *mailbox) listen(names ...string) *ear {
+	in := &ear{names: names, woken: make(chan struct{}, 1)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range names {
+		m.ears[name] = append(m.ears[name], in)
 	}
-	for w := range m.waiters {
-		for _, other := range w.names {
-			if other == name {
-				w.wake()
-			}
+	return in
+}
+
+// hush removes an ear, if it is one.
+func (m *mailbox) hush(in *ear) {
+	if in == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range in.names {
+		m.ears[name] = slices.DeleteFunc(m.ears[name], func(other *ear) bool { return other == in })
+		if len(m.ears[name]) == 0 {
+			delete(m.ears, name)
 		}
 	}
 }
 
-// takeAll is take for every name: what was published while nothing was heard is not known.
-func (m *mailbox) takeAll() {
-	clear(m.noted)
-	for f := range m.flights {
-		f.all = true
+// put keeps the ear of a look that has shown v, for Watch.
+func (m *mailbox) put(in *ear, v driver.View) {
+	in.shown = map[string]int64{"size:" + v.Self.Queue: v.Register.Version}
+	for _, other := range v.Entries {
+		in.shown[other.ID] = other.Version
 	}
-	for w := range m.waiters {
-		w.wake()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.looks[v.Self.ID] = in
+}
+
+// take returns the ear of the last look of an entry, and forgets that look; nil if there is none.
+func (m *mailbox) take(id string) *ear {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	in := m.looks[id]
+	delete(m.looks, id)
+	return in
+}
+
+// hears reports whether the ear is that of a look, and woken when any of the targets moves.
+func (in *ear) hears(on []driver.Target) bool {
+	return in != nil && !slices.ContainsFunc(on, func(t driver.Target) bool {
+		version, shown := in.shown[nameOf(t)]
+		return !shown || version != t.Entry.Version || t.What == driver.Told
+	})
+}
+
+// publish wakes all ears for a name.
+func (m *mailbox) publish(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wake(m.ears[name])
+}
+
+// publishAll wakes all ears: what was published while nothing was heard is not known.
+func (m *mailbox) publishAll() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, ears := range m.ears {
+		wake(ears)
 	}
 }
 
-func (w *waiter) wake() {
-	select {
-	case w.woken <- struct{}{}:
-	default:
-	}
-}
-
-// depart notes a request that may note the session.
-func (m *mailbox) depart() *flight {
-	f := &flight{seen: map[string]bool{}}
-	m.flights[f] = struct{}{}
-	return f
-}
-
-// land ends the request. A name that it has noted counts, unless something was published meanwhile.
-func (m *mailbox) land(f *flight, noted map[string]int64) {
-	delete(m.flights, f)
-	for name, version := range noted {
-		if !f.all && !f.seen[name] {
-			m.noted[name] = version
+func wake(ears []*ear) {
+	for _, in := range ears {
+		select {
+		case in.woken <- struct{}{}:
+		default:
 		}
-	}
-}
-
-// expects reports whether the session will be told when the target moves from what it was.
-func (m *mailbox) expects(t driver.Target) bool {
-	version, ok := m.noted[nameOf(t)]
-	switch t.What {
-	case driver.Gone:
-		return ok
-	case driver.Changed, driver.Registered:
-		return ok && version == t.Entry.Version && (version != 0 || t.What == driver.Registered)
-	default:
-		return false
 	}
 }

@@ -9,41 +9,42 @@ import (
 )
 
 // TestMailbox: what was published while a request was under way may be about what its answer shows, or about what came
-// before. In doubt the caller asks.
+// before. In doubt the ear of the look is woken, and the caller looks again.
 func TestMailbox(t *testing.T) {
-	gone := driver.Target{Entry: driver.Entry{ID: "m-1", Version: 1}}
-	changed := driver.Target{Entry: gone.Entry, What: driver.Changed}
+	seen := driver.Entry{ID: "m-1", Version: 1}
+	v := driver.View{Self: driver.Entry{ID: "m-2", Queue: "/q"}, Entries: []driver.Entry{seen}}
 	m := newMailbox()
-	require.False(t, m.expects(gone))
+	require.Nil(t, m.take("m-2"))
+	require.False(t, (*ear)(nil).hears(nil), "there was no look")
 
-	f := m.depart()
-	m.land(f, map[string]int64{"m-1": 1})
-	require.True(t, m.expects(gone))
-	require.True(t, m.expects(changed))
-	later := changed
-	later.Entry.Version = 2
-	require.False(t, m.expects(later), "the server has noted the session for another version")
-	m.take("m-1")
-	require.False(t, m.expects(gone), "it is told once")
+	in := m.listen("m-2")
+	m.publish("m-2") // faster than the answer
+	m.put(in, v)
+	in = m.take("m-2")
+	require.Nil(t, m.take("m-2"), "a look is good for one Watch")
+	require.Len(t, in.woken, 1)
+	require.True(t, in.hears([]driver.Target{{Entry: seen}, {Entry: driver.Entry{Queue: "/q"}, What: driver.Registered}}))
+	for _, other := range []driver.Target{
+		{Entry: driver.Entry{ID: "m-1", Version: 2}, What: driver.Changed},
+		{Entry: driver.Entry{ID: "m-3", Version: 1}},
+		{Entry: seen, What: driver.Told},
+		{Entry: driver.Entry{Queue: "/q", Version: 1}, What: driver.Registered},
+		{Entry: driver.Entry{Queue: "/q"}, What: driver.Joined},
+	} {
+		require.False(t, in.hears([]driver.Target{{Entry: seen}, other}), other)
+	}
 
-	f = m.depart()
-	m.take("m-1")
-	m.land(f, map[string]int64{"m-1": 1, "m-2": 1})
-	require.False(t, m.expects(gone), "the wake-up was faster than the answer")
-	require.True(t, m.expects(driver.Target{Entry: driver.Entry{ID: "m-2"}}))
-
-	f = m.depart()
-	m.takeAll()
-	m.land(f, map[string]int64{"m-1": 1})
-	require.False(t, m.expects(gone), "nothing was heard for a while")
-	require.False(t, m.expects(driver.Target{Entry: driver.Entry{ID: "m-2"}}))
-
-	w := &waiter{names: []string{"m-1"}, woken: make(chan struct{}, 1)}
-	m.waiters[w] = struct{}{}
-	m.take("m-2")
-	require.Empty(t, w.woken)
-	m.take("m-1")
-	m.take("m-1")
-	require.Len(t, w.woken, 1)
-	require.Empty(t, m.flights)
+	second := m.listen("m-2", "size:/q")
+	<-in.woken
+	m.publish("size:/q")
+	m.publish("size:/q")
+	require.Empty(t, in.woken)
+	require.Len(t, second.woken, 1)
+	m.publishAll()
+	require.Len(t, in.woken, 1)
+	m.hush(in)
+	m.hush(second)
+	m.hush(nil)
+	require.Empty(t, m.ears)
+	require.Empty(t, m.looks)
 }

@@ -12,7 +12,8 @@ type Options struct {
 	farsync.Options
 
 	// Namespace names the queues of this Store, from 1 to 64 letters, digits, dots, dashes and underscores. Only Stores of
-	// the same namespace and the same database share queues. The default is "farsync".
+	// the same namespace and the same database share queues. In a cluster all queues of a namespace are on one server. The
+	// default is "farsync".
 	Namespace string
 	// Replicas is how many replicas have to confirm a renewal before it counts. Set it where a replica takes over from a
 	// master that fails: a master that was replaced without knowing it then keeps no holder, provided that the replicas left
@@ -24,24 +25,21 @@ type Options struct {
 	Fresh bool
 }
 
-const defaultNamespace = "farsync"
-
 var namespaces = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // resolve returns the options with their defaults, or an error that names the option that is not valid.
-func (o *Options) resolve() (Options, error) {
-	var resolved Options
+func (o *Options) resolve() (resolved Options, err error) {
 	if o != nil {
 		resolved = *o
 	}
 	if resolved.Namespace == "" {
-		resolved.Namespace = defaultNamespace
+		resolved.Namespace = "farsync"
 	}
 	if !namespaces.MatchString(resolved.Namespace) {
-		return resolved, fmt.Errorf("option Namespace %q: only letters, digits, dots, dashes and underscores, at most 64", resolved.Namespace)
+		err = fmt.Errorf("option Namespace %q: only letters, digits, dots, dashes and underscores, at most 64", resolved.Namespace)
 	}
 	if resolved.Replicas < 0 {
-		return resolved, fmt.Errorf("option Replicas is %d: less than none", resolved.Replicas)
+		err = fmt.Errorf("option Replicas is %d: less than none", resolved.Replicas)
 	}
-	return resolved, nil
+	return resolved, err
 }

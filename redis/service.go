@@ -2,36 +2,37 @@ package redis
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"time"
 
 	client "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
-// Open opens a session in Redis and returns a Store in it, which has connections of its own: to the one server of to.Addrs,
-// or with a MasterName to the master that the Sentinels at to.Addrs name. ctx governs Open alone.
+// Open opens a session in Redis and returns a Store in it, which has connections of its own: to the one server of to.Addrs;
+// with a MasterName, to the master that the Sentinels at to.Addrs name; with several addresses or IsClusterMode, to the master
+// in the cluster that has the slot of the namespace. ctx governs Open alone.
 //
 // Open fails if the server does not answer within ctx, or 5 seconds, whichever is shorter, with an error that wraps
 // farsync.ErrUnavailable; if the server refuses, is a replica, is older than version 7, or may evict any key when its memory
-// is full; and if an option is not valid. Redis Cluster is not supported.
+// is full; and if an option is not valid.
 func Open(ctx context.Context, to *client.UniversalOptions, options *Options) (*farsync.Store, error) {
 	s, err := NewService(to, options)
-	if err != nil {
-		return nil, &farsync.Error{Op: "open", Path: "redis", Err: err}
+	if err == nil {
+		var store *farsync.Store
+		if store, err = recipe.Open(ctx, s, s.(*service).options.Options); err == nil {
+			return store, nil
+		}
 	}
-	store, err := recipe.Open(ctx, s, s.(*service).options.Options)
-	if err != nil {
-		return nil, &farsync.Error{Op: "open", Path: "redis", Err: err}
-	}
-	return store, nil
+	return nil, &farsync.Error{Op: "open", Path: "redis", Err: err}
 }
 
 // A service is the driver.Service of one namespace. What it opens belongs to its sessions.
@@ -41,8 +42,6 @@ type service struct {
 	log     *slog.Logger
 	prefix  string // of all keys
 }
-
-var _ driver.Service = (*service)(nil)
 
 // NewService returns the driver for a server. It does no I/O. Programs call Open.
 func NewService(to *client.UniversalOptions, options *Options) (driver.Service, error) {
@@ -57,11 +56,14 @@ func NewService(to *client.UniversalOptions, options *Options) (driver.Service, 
 	if to != nil {
 		s.to = *to
 	}
-	if s.to.MasterName == "" && (len(s.to.Addrs) > 1 || s.to.IsClusterMode) {
-		return nil, errors.New("redis Cluster is not supported: give one address, or the MasterName that Sentinels know")
-	}
 	// A request is sent once: the answer to a repetition would not tell what became of the first.
-	s.to.MaxRetries, s.to.DialerRetries, s.to.ContextTimeoutEnabled = -1, 1, true
+	s.to.MaxRetries, s.to.MaxRedirects, s.to.DialerRetries, s.to.ContextTimeoutEnabled = -1, -1, 1, true
+	// Replicas take no locks.
+	s.to.ReadOnly, s.to.RouteByLatency, s.to.RouteRandomly = false, false, false
+	s.to.IsClusterMode = s.to.IsClusterMode && s.to.MasterName == ""
+	// What these announce is noticed anyway. To agree on them costs each connection a request, and two that do so at the same
+	// time write to one variable.
+	s.to.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return s, nil
 }
 
@@ -72,19 +74,33 @@ func prefixOf(namespace string) string { return "farsync:{" + namespace + "}:" }
 func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	in := newSession(s, ttl)
 	err := in.begin(ctx)
-	if err != nil {
-		in.Drop()
-		return nil, err
+	if err == nil {
+		return in, nil
 	}
-	return in, nil
+	in.Drop()
+	err = closed(err)
+	if errors.Is(err, errReplica) && s.to.MasterName == "" && !s.to.IsClusterMode && len(s.to.Addrs) <= 1 {
+		err = &failure{err, driver.Refused}
+	}
+	return nil, err
 }
 
 // Close does nothing: the last session has closed its connections.
 func (s *service) Close() error { return nil }
 
+//go:embed script.lua
+var scriptFile string
+
+// script returns the script for one run of a server. Its hash is of this namespace and this run alone. A client gives it to
+// a server after it has asked for the run ID on the same connection, and the server neither saves nor replicates it. So a
+// server that knows the script is the one whose run ID is in it.
+func (s *service) script(run string) *client.Script {
+	return client.NewScript("-- farsync " + s.options.Namespace + "\nlocal run = '" + run + "'\n" + scriptFile)
+}
+
 // inspect returns the run ID of the server at the other end of a connection, or refuses the server. A server has another
 // run ID after each start.
-func (s *service) inspect(ctx context.Context, conn client.Cmdable) (id string, err error) {
+func (s *service) inspect(ctx context.Context, conn client.Cmdable) (run string, err error) {
 	text, err := conn.Info(ctx).Result()
 	if err != nil {
 		return "", fmt.Errorf("INFO: %w", err)
@@ -94,16 +110,12 @@ func (s *service) inspect(ctx context.Context, conn client.Cmdable) (id string, 
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		info[name] = value
 	}
-	major, _, _ := strings.Cut(info["redis_version"], ".")
-	version, _ := strconv.Atoi(major)
-	refuse := func(format string, args ...any) error {
-		return outcomeError{fmt.Errorf(format, args...), driver.Refused}
-	}
-	switch policy := info["maxmemory_policy"]; {
-	case version < 7:
-		return "", refuse("version %s of Redis: 7 or newer is needed", info["redis_version"])
+	switch version, policy := info["redis_version"], info["maxmemory_policy"]; {
+	case number(strings.Split(version, ".")[0]) < 7:
+		return "", failed(driver.Refused, fmt.Sprintf("version %q of Redis: 7 or newer is needed", version))
 	case strings.HasPrefix(policy, "allkeys-"):
-		return "", refuse("maxmemory-policy %s removes locks when the memory is full: use noeviction, or a volatile one", policy)
+		return "", failed(driver.Refused,
+			"maxmemory-policy "+policy+" removes locks when the memory is full: use noeviction, or a volatile one")
 	case info["role"] != "master":
 		return "", errReplica
 	}

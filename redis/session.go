@@ -3,11 +3,13 @@ package redis
 import (
 	"context"
 	"crypto/rand"
-	"errors"
+	"crypto/tls"
 	"fmt"
-	"strconv"
+	"net"
 	"sync"
 	"time"
+
+	client "github.com/redis/go-redis/v9"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -21,39 +23,94 @@ type session struct {
 	ttl  time.Duration
 	life context.Context // the session's own: done when it is closed or dropped
 	end  context.CancelFunc
-	run  sync.WaitGroup // hear, and the requests under way; joined by stop
+	run  sync.WaitGroup // hear, requests and dials under way; joined by Drop
 
-	mu      sync.Mutex
-	over    bool     // Invariant: run is not added to once it is true
-	burying bool     // bury is under way
-	link    *link    // the one in use; replaced by Reset
-	known   *edition // what the server was given last; nil before
-	from    time.Time
-	clock   clock
-	mail    mailbox
+	mailbox *mailbox
+
+	mu    sync.Mutex
+	over  bool           // Invariant: run is not added to once it is true
+	link  *link          // the one in use; replaced by Reset
+	known *client.Script // what the server was given last
+	from  time.Time
+	clock clock
 }
 
 func newSession(s *service, ttl time.Duration) *session {
-	in := &session{Optional: driver.Unsupported, service: s, id: rand.Text(), ttl: ttl, link: s.newLink(), mail: newMailbox()}
+	in := &session{Optional: driver.Unsupported, service: s, id: rand.Text(), ttl: ttl, mailbox: newMailbox()}
 	in.life, in.end = context.WithCancel(context.Background())
+	in.known, in.link = s.script(""), in.newLink()
 	return in
+}
+
+// A link is the connections of a session.
+type link struct {
+	client.UniversalClient
+	life  context.Context // the link's own: done when it is cut, or the session ends
+	cut   context.CancelFunc
+	users sync.WaitGroup // requests under way; not added to once another link is in use
+}
+
+// newLink makes a link, which has not dialed yet. go-redis dials in goroutines that know nothing of the caller's ctx.
+func (s *session) newLink() *link {
+	l := &link{}
+	l.life, l.cut = context.WithCancel(s.life)
+	o := s.to
+	const most = 3 * time.Second // what Drop may have to wait for
+	for _, limit := range []*time.Duration{&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout} {
+		if *limit <= 0 || *limit > most {
+			*limit = most
+		}
+	}
+	dial, direct := o.Dialer, &net.Dialer{Timeout: o.DialTimeout}
+	switch {
+	case dial == nil && o.TLSConfig != nil:
+		dial = (&tls.Dialer{NetDialer: direct, Config: o.TLSConfig}).DialContext
+	case dial == nil:
+		dial = direct.DialContext
+	}
+	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if !s.enter() {
+			return nil, errEnded
+		}
+		defer s.run.Done()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(l.life, cancel)()
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, undialed(address, err)
+		}
+		return conn, nil
+	}
+	l.UniversalClient = client.NewUniversalClient(&o)
+	s.run.Add(1)
+	context.AfterFunc(l.life, func() {
+		defer s.run.Done()
+		_ = l.Close()
+	})
+	return l
+}
+
+// use returns the link in use, and adds to its users.
+func (s *session) use() *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link.users.Add(1)
+	return s.link
+}
+
+// enter adds to run, unless the session is over.
+func (s *session) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.run.Add(1)
+	}
+	return !s.over
 }
 
 // begin is what Open does: it subscribes before the session is there.
 func (s *session) begin(ctx context.Context) error {
-	_, err := s.call(ctx, func(ctx context.Context, l *link) (answer, error) {
-		run, err := s.inspect(ctx, l)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.known = newEdition(s.options.Namespace, run)
-		return nil, err
-	})
-	if errors.Is(err, errReplica) && s.to.MasterName == "" {
-		return outcomeError{err, driver.Refused}
-	}
-	if err != nil {
-		return err
-	}
 	heard := make(chan error, 1)
 	s.run.Go(func() { s.hear(heard) })
 	select {
@@ -62,55 +119,9 @@ func (s *session) begin(ctx context.Context) error {
 			return err
 		}
 	case <-ctx.Done():
-		return notDone(ctx)
+		return undialed(fmt.Sprint(s.to.Addrs), context.Cause(ctx))
 	}
-	_, err = s.renew(ctx, "open")
-	return err
-}
-
-// call makes a request, and returns when it is answered or ctx has ended. What go-redis does not give up then continues
-// in the background until its timeout, or until the session is closed or dropped.
-func (s *session) call(ctx context.Context, send func(context.Context, *link) (answer, error)) (answer, error) {
-	if ctx.Err() != nil {
-		return nil, notDone(ctx)
-	}
-	type result struct {
-		answer
-		err error
-	}
-	done := make(chan result, 1)
-	s.mu.Lock()
-	if s.over {
-		s.mu.Unlock()
-		return nil, errEnded
-	}
-	l := s.link
-	s.run.Go(func() {
-		a, err := send(ctx, l)
-		done <- result{a, err}
-	})
-	s.mu.Unlock()
-	select {
-	case r := <-done:
-		if r.err != nil && s.life.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", errEnded, r.err)
-		}
-		return r.answer, r.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// NewID returns the kind, the units and random text. All random texts have one length.
-func (s *session) NewID(_ string, k driver.Kind, units int64) string {
-	letter := k.String()[:1]
-	if k == driver.Exclusive {
-		letter = "m"
-	}
-	if k == driver.Permit {
-		letter = "s" + strconv.FormatInt(units, 10)
-	}
-	return letter + "-" + rand.Text()
+	return s.renew(ctx, "open")
 }
 
 // Granted returns what Open and Renew have noted.
@@ -121,83 +132,33 @@ func (s *session) Granted() (time.Duration, time.Time) {
 }
 
 // Renew moves the deadline of the session, and ends sessions that have passed theirs.
-func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
-	a, err := s.renew(ctx, "renew")
-	if err == nil && a.number(1) > 0 {
-		s.bury()
-	}
-	return err
-}
-
-// bury goes on with what a renewal has left: a script ends only so much at a time, and a process that dies may leave thousands
-// of entries. It does so in a goroutine that Drop joins, one at a time, for the renewal is done.
-func (s *session) bury() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over || s.burying {
-		return
-	}
-	s.burying = true
-	s.run.Go(func() {
-		for more := true; more; {
-			a, err := s.eval(s.life, "bury")
-			more = err == nil && a.number(0) > 0
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.burying = false
-	})
-}
+func (s *session) Renew(ctx context.Context, _ []driver.Entry) error { return s.renew(ctx, "renew") }
 
 // renew counts from before the request was sent, the server from when it runs the script, which is later.
-func (s *session) renew(ctx context.Context, script string) (answer, error) {
+func (s *session) renew(ctx context.Context, op string) error {
 	sent := time.Now()
-	a, err := s.eval(ctx, script, s.id, s.ttl.Microseconds())
-	if err == nil && s.options.Replicas > 0 {
-		err = s.confirm(ctx)
-	}
+	a, err := s.call(ctx, op, s.id, s.ttl.Microseconds())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if sent.After(s.from) {
 		s.from = sent
 	}
-	if step := s.clock.step(a.number(0), sent, time.Now()); step != 0 {
+	step := s.clock.step(a.n, sent, time.Now())
+	s.mu.Unlock()
+	if step != 0 {
 		s.log.Warn("the clock of the redis server was set: a step forward of more than two thirds of the TTL ends sessions early",
 			"step", step)
 	}
-	return a, nil
-}
-
-// confirm makes sure that the replicas have what was written before.
-func (s *session) confirm(ctx context.Context) error {
-	_, err := s.call(ctx, func(ctx context.Context, l *link) (answer, error) {
-		// WAIT is about the writes of its own connection.
-		conn := l.Conn()
-		defer func() { _ = conn.Close() }()
-		if _, err := s.evalOn(ctx, conn, "renew", []any{s.id, s.ttl.Microseconds()}); err != nil {
-			return nil, err
-		}
-		n, err := conn.Wait(ctx, s.options.Replicas, s.ttl/8).Result()
-		if err == nil && n < int64(s.options.Replicas) {
-			err = fmt.Errorf("%d of %d replicas have confirmed the renewal", n, s.options.Replicas)
-		}
-		return nil, err
-	})
-	return err
+	s.work(ctx, a)
+	return nil
 }
 
 // Close removes the session and its entries.
 func (s *session) Close(ctx context.Context) error {
-	var err error
-	for more := true; more && err == nil; {
-		var a answer
-		a, err = s.eval(ctx, "close", s.id)
-		more = a.number(0) == 1
-	}
-	s.Drop()
+	defer s.Drop()
+	_, err := s.eval(ctx, "close", s.id)
 	return err
 }
 
@@ -205,29 +166,73 @@ func (s *session) Close(ctx context.Context) error {
 func (s *session) Drop() {
 	s.mu.Lock()
 	s.over = true
-	l := s.link
 	s.mu.Unlock()
 	s.end()
-	l.cut()
 	s.run.Wait()
 }
 
-// Reset breaks the connections of the session, so that the next request takes others.
+// Reset has the next requests take other connections. Those under way keep theirs until they are answered or time out: an
+// answer that is late counts from when the request was sent, and a service on a line so slow that a new connection takes longer
+// than the patience of one attempt would otherwise never answer again.
 func (s *session) Reset() {
 	s.mu.Lock()
-	old := s.link
+	defer s.mu.Unlock()
 	if s.over {
-		s.mu.Unlock()
 		return
 	}
+	old := s.link
 	s.link = s.newLink()
-	s.mu.Unlock()
-	old.cut()
+	s.run.Go(func() {
+		old.users.Wait()
+		old.cut()
+	})
 }
 
-// hold returns the link in use.
-func (s *session) hold() *link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.link
+// eval makes a request, and does what it leaves to do.
+func (s *session) eval(ctx context.Context, op string, args ...any) (answer, error) {
+	a, err := s.call(ctx, op, args...)
+	s.work(ctx, a)
+	return a, err
+}
+
+// mostWork is how many parts of the work that is left one request does at most. The next continues.
+const mostWork = 64
+
+// work does what a request has left to do, in parts: none of them may keep the server for long. What it does not, the next
+// renewal of any session does.
+func (s *session) work(ctx context.Context, a answer) {
+	for range mostWork {
+		if !a.more {
+			return
+		}
+		a, _ = s.call(ctx, "work")
+	}
+}
+
+// call makes one attempt, and returns when it is answered or ctx has ended. What go-redis does not give up then continues
+// in the background until its timeout, or until the session is closed or dropped.
+func (s *session) call(ctx context.Context, op string, args ...any) (a answer, err error) {
+	if ctx.Err() != nil {
+		return a, notDone(ctx)
+	}
+	if !s.enter() {
+		return a, errEnded
+	}
+	done := make(chan struct{})
+	var found answer
+	var failed error
+	go func() { // joined by Drop
+		defer s.run.Done()
+		defer close(done)
+		found, failed = s.send(ctx, op, args)
+	}()
+	select {
+	case <-done:
+		if failed != nil && s.life.Err() != nil {
+			failed = fmt.Errorf("%w: %w", errEnded, failed)
+		}
+		return found, failed
+	case <-ctx.Done():
+		return a, context.Cause(ctx)
+	}
 }

@@ -18,6 +18,7 @@ const forever = ttlVariable + "=1h"
 
 // TestKilledProcessIsSucceededBeforeItsTTL: its socket refuses.
 func TestKilledProcessIsSucceededBeforeItsTTL(t *testing.T) {
+	t.Parallel()
 	file := newFile(t)
 	mu := farsync.NewMutex(newStore(t, file, nil), path)
 	for range 5 {
@@ -45,6 +46,7 @@ func TestKilledProcessIsSucceededBeforeItsTTL(t *testing.T) {
 
 // TestKilledProcessIsSeenByATry: a program that only tries has no time to wait.
 func TestKilledProcessIsSeenByATry(t *testing.T) {
+	t.Parallel()
 	file := newFile(t)
 	holder := start(t, "hold", file, forever)
 	holder.says("locked")
@@ -59,6 +61,7 @@ func TestKilledProcessIsSeenByATry(t *testing.T) {
 
 // TestLingeringProcessIsWaitedFor: its children may still work.
 func TestLingeringProcessIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	file := newFile(t)
 	mu := farsync.NewMutex(newStore(t, file, nil), path)
 	holder := start(t, "hold", file, ttlVariable+"=2s", lingerVariable+"=yes")
@@ -73,6 +76,7 @@ func TestLingeringProcessIsWaitedFor(t *testing.T) {
 
 // TestStoppedProcessIsWaitedFor: it is not dead, and finds out that it has lost when it goes on.
 func TestStoppedProcessIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	file := newFile(t)
 	mu := farsync.NewMutex(newStore(t, file, nil), path)
 	holder := start(t, "hold", file, ttlVariable+"=2s")
@@ -90,6 +94,7 @@ func TestStoppedProcessIsWaitedFor(t *testing.T) {
 
 // TestCloseLeavesNoSocket, and neither does whoever ends the session of a process that was killed.
 func TestCloseLeavesNoSocket(t *testing.T) {
+	t.Parallel()
 	file := newFile(t)
 	store, err := Open(t.Context(), file, nil)
 	require.NoError(t, err)

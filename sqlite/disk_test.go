@@ -79,6 +79,7 @@ func TestSecondMountIsTheSameFile(t *testing.T) {
 // TestCommitOfUnknownOutcome: a write that breaks off in COMMIT, here by the limit that a process has for the size of files, may
 // have been carried out as far as the driver can tell. It is made once in the end.
 func TestCommitOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	p := start(t, "limited", newFile(t), forever)
 	require.Equal(t, fmt.Sprint(driver.Unknown), p.says("outcome"))
 	require.Contains(t, p.saysAny("because"), "commit: disk I/O error")

@@ -27,6 +27,12 @@
 // runs the same triggers. Where sockets cannot be made, a session that waits checks every 10 ms. A session that does not wait
 // does nothing but renew.
 //
+// # How writers take turns
+//
+// SQLite lets one transaction write at a time, and has no order among those that try. Stores come in the order in which they began to
+// try, by a file beside the database, <file>-gate. It needs no care: it may be deleted while no Store is open. On Linux this holds
+// between processes, elsewhere between the goroutines of one Store.
+//
 // # How long a lock stays with a process that died
 //
 // Until another session notices: its socket refuses. A session that tries knocks at once. A session that waits knocks after 0.1
@@ -46,7 +52,7 @@
 //
 // A local disk: on a network file system the write-ahead log does not work. On Linux, Open refuses file systems that it
 // does not know to be local. Containers on one machine may share the file. All processes need the right to write the file,
-// its directory and <file>-farsync; those of another user hear of changes with up to a second's delay.
+// its directory, <file>-farsync and <file>-gate; those of another user hear of changes with up to a second's delay.
 //
 // POSIX drops a process's locks on a file when any descriptor of that file is closed in it. modernc.org/sqlite takes care
 // of its own. So a process that has a Store on the file must not open it by other means: not with another SQLite library,

@@ -8,10 +8,10 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/deaf"
 	"github.com/farsync/farsync/internal/sqlstore"
+	"github.com/farsync/farsync/internal/turnstile"
 )
-
-var errStuck = errors.New("the file system does not answer")
 
 // code returns the primary result code of SQLite, 0 if err has none.
 func code(err error) int {
@@ -53,4 +53,9 @@ func (s *service) judge(err error, committing bool) error {
 }
 
 // Outcome is that of sqlstore: judge has put it into the error.
-func (s *service) Outcome(err error) driver.Outcome { return sqlstore.Outcome(err) }
+func (s *service) Outcome(err error) driver.Outcome {
+	if errors.Is(err, deaf.ErrClosed) || errors.Is(err, turnstile.ErrClosed) {
+		return driver.Closed
+	}
+	return sqlstore.Outcome(err)
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/sqlstore"
 )
 
 // Guard makes a transaction of the caller's own, on the same file, one that commits only while lease is held. What the
@@ -36,12 +37,10 @@ func Guard(ctx context.Context, tx *sql.Tx, lease interface{ Entries() []driver.
 	if len(held) == 0 {
 		return &farsync.Error{Op: "guard", Path: "lease", Err: farsync.ErrLost}
 	}
+	guard := sqlstore.Statements(statements)["guard"][0]
 	for _, e := range held {
 		var found bool
-		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM farsync_entries e
-			JOIN farsync_sessions s ON s.id = e.session
-			WHERE e.id = ?1 AND e.revision = ?2 AND s.boot = ?3 AND s.deadline > ?4)`,
-			e.ID, e.Revision, boot(), clock()).Scan(&found)
+		err := tx.QueryRowContext(ctx, guard, dated([]any{e.ID, e.Revision})...).Scan(&found)
 		if err == nil && !found {
 			err = fmt.Errorf("%w: its entry is not in the file, or its session is over", farsync.ErrLost)
 		}

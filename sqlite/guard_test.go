@@ -12,6 +12,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/machine"
 	"github.com/farsync/farsync/internal/pause"
 )
 
@@ -107,7 +108,7 @@ func TestGuardRefusesALostLease(t *testing.T) {
 	user := newAccount(t, file)
 	lease, err := farsync.NewMutex(newStore(t, file, nil), "/guard").Lock(t.Context())
 	require.NoError(t, err)
-	user.exec(t, "UPDATE farsync_sessions SET deadline = ?", clock())
+	user.exec(t, "UPDATE farsync_sessions SET deadline = ?", machine.Clock())
 	require.NoError(t, lease.Err(), "it has not heard yet")
 	require.ErrorIs(t, user.guarded(lease, 1), farsync.ErrLost, "past its deadline")
 	user.exec(t, "DELETE FROM farsync_sessions")

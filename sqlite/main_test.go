@@ -15,7 +15,8 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/internal/sqlstore"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/machine"
 )
 
 // soon is for what has to happen at all.
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 		play(role)
 		return
 	}
+	locktest.AtOnce(4)
 	os.Exit(m.Run())
 }
 
@@ -82,7 +84,7 @@ func (o operator) delete(t *testing.T, e driver.Entry) {
 // foreign adds an entry in a session of another program; of none if that is empty.
 func (o operator) foreign(t *testing.T, queue string, session any) driver.Entry {
 	if session != nil {
-		o.exec(t, "INSERT OR IGNORE INTO farsync_sessions VALUES (?, ?, ?, 1000000, 0)", session, boot(), clock()+int64(time.Hour))
+		o.exec(t, "INSERT OR IGNORE INTO farsync_sessions VALUES (?, ?, ?, 1000000, 0)", session, machine.Boot(), machine.Clock()+int64(time.Hour))
 	}
 	e := driver.Entry{Queue: queue, ID: rand.Text()}
 	o.exec(t, "INSERT INTO farsync_entries (id, queue, session, kind) VALUES (?, ?, ?, 'other')", e.ID, queue, session)
@@ -96,8 +98,8 @@ func expire(t *testing.T, by driver.Session, id string) {
 
 // endOwner ends the session of an entry.
 func (s *session) endOwner(ctx context.Context, id string) error {
-	return s.Update(ctx, func(t sqlstore.Tx) error {
-		_, err := t.(*tx).raw.Exec("DELETE FROM farsync_sessions WHERE id = (SELECT session FROM farsync_entries WHERE id = ?)", id)
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM farsync_sessions WHERE id = (SELECT session FROM farsync_entries WHERE id = ?)", id)
 		return err
 	})
 }

@@ -4,6 +4,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"os"
 	"strconv"
 	"testing"
@@ -13,11 +14,12 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/internal/sqlstore"
+	"github.com/farsync/farsync/internal/machine"
 )
 
 // TestForeignWriterIsWaitedFor: another program may keep the file locked for a while.
 func TestForeignWriterIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	file := newFile(t)
 	mu := farsync.NewMutex(newStore(t, file, nil), path)
 	in := newSessionIn(t, file, nil)
@@ -57,6 +59,7 @@ func TestForeignWriterIsWaitedFor(t *testing.T) {
 
 // TestFullFileIsRefused, by the limit that SQLite has of its own.
 func TestFullFileIsRefused(t *testing.T) {
+	t.Parallel()
 	in := newSessionIn(t, newFile(t), nil)
 	_, err := in.service.db.Exec("PRAGMA max_page_count = 1")
 	require.NoError(t, err)
@@ -81,11 +84,12 @@ func TestFullFileIsRefused(t *testing.T) {
 
 // TestFrozenFileSystemKeepsNoCaller: a write that the kernel holds up hears of no ctx, but its caller does.
 func TestFrozenFileSystemKeepsNoCaller(t *testing.T) {
+	t.Parallel()
 	in := newSessionIn(t, newFile(t), nil)
 	began, thaw := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-began; cancel() }()
-	err := in.Update(ctx, func(sqlstore.Tx) error {
+	err := in.update(ctx, func(context.Context, *sql.Tx) error {
 		close(began)
 		<-thaw
 		return nil
@@ -112,10 +116,11 @@ func TestClosedServiceIsClosed(t *testing.T) {
 
 // TestAnotherBootIsWaitedFor, once: its clock cannot be read any more.
 func TestAnotherBootIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	file := newFile(t)
 	mu := farsync.NewMutex(newStore(t, file, ttl(time.Second)), path)
 	admin := newOperator(t, file)
-	admin.exec(t, "INSERT INTO farsync_sessions VALUES ('of before', 'another boot', ?, 2000000, 0)", clock()+int64(time.Hour/time.Microsecond))
+	admin.exec(t, "INSERT INTO farsync_sessions VALUES ('of before', 'another boot', ?, 2000000, 0)", machine.Clock()+int64(time.Hour/time.Microsecond))
 	admin.exec(t, "INSERT INTO farsync_entries (id, queue, session, kind) VALUES ('x', ?, 'of before', 'exclusive')", path)
 	began := time.Now()
 	lease, err := mu.Lock(within(t, soon))
@@ -126,6 +131,7 @@ func TestAnotherBootIsWaitedFor(t *testing.T) {
 
 // TestWithoutSockets: a session that has none looks often, and is not taken for dead.
 func TestWithoutSockets(t *testing.T) {
+	t.Parallel()
 	file := newFile(t)
 	require.NoError(t, os.WriteFile(file+"-farsync", nil, 0o600)) // where the directory should be
 	holder := start(t, "hold", file, ttlVariable+"=2s")

@@ -46,6 +46,10 @@ func perform(role, file string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { _, _ = io.Copy(io.Discard, os.Stdin); cancel() }()
 	store, err := Open(ctx, file, options)
+	if ctx.Err() != nil && role == "work" {
+		fmt.Println("turns 0 0 0") // it has begun as the others were told to end
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,9 @@ CREATE TRIGGER IF NOT EXISTS farsync_entries_joined AFTER INSERT ON farsync_entr
 END;
 CREATE TRIGGER IF NOT EXISTS farsync_entries_gone AFTER DELETE ON farsync_entries BEGIN
   INSERT INTO farsync_moves VALUES (old.id, old.queue, old.revision);
+  -- A session whose entry has gone is next behind nothing any more, and has to ask for what it waits for.
+  INSERT INTO farsync_told SELECT old.session, old.id FROM farsync_sessions WHERE id = old.session
+    AND EXISTS (SELECT 1 FROM farsync_entries WHERE queue = old.queue AND revision < old.revision);
 END;
 CREATE TRIGGER IF NOT EXISTS farsync_entries_changed AFTER UPDATE OF kind, version, value ON farsync_entries BEGIN
   INSERT INTO farsync_moves VALUES (new.id, new.queue, new.revision);

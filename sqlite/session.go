@@ -2,11 +2,12 @@ package sqlite
 
 import (
 	"context"
-	"net"
+	"database/sql"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/peers"
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
@@ -15,102 +16,87 @@ type session struct {
 	*sqlstore.Session
 
 	service *service
-	ears    *net.UnixConn  // nil where there are no such sockets: then poll looks more often
-	run     sync.WaitGroup // hear and poll; joined by Drop
+	peer    *peers.Member  // nil where there are no sockets: then poll looks more often
+	run     sync.WaitGroup // Hear and poll; joined by Drop
 }
 
-// newSession returns a session whose socket is there before its row is.
+// newSession returns a session whose socket is there before its row is, so a socket that refuses is that of a dead process.
 func newSession(s *service, ttl time.Duration) *session {
 	in := &session{service: s}
 	in.Session = sqlstore.NewSession(in, ttl)
-	if in.ears = s.listen(in.ID); in.ears != nil {
-		in.run.Go(in.hear)
-	}
+	in.peer = s.sockets.Join(in.ID)
+	in.Dead = s.sockets.Dead
+	in.run.Go(func() { in.peer.Hear(in.Waiters.Wake) })
 	in.run.Go(in.poll)
 	return in
 }
 
-// Read runs f in a transaction that reads.
-func (s *session) Read(ctx context.Context, f func(sqlstore.Tx) error) error {
-	return s.service.transact(ctx, true, func(t *tx) error { return f(t) })
+// Read runs a statement that reads.
+func (s *session) Read(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	return s.service.read(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		return s.service.perform(ctx, tx, f, statement, args...)
+	})
 }
 
-// Update runs f in a transaction that writes. Sessions are notified of what has moved only after the commit: one that was
-// notified before would look, find nothing new, and wait again.
-func (s *session) Update(ctx context.Context, f func(sqlstore.Tx) error) error {
-	told := map[string][]string{}
-	err := s.service.transact(ctx, false, func(t *tx) error {
-		clear(told)
-		if err := f(t); err != nil {
-			return err
-		}
-		return t.Query(func(r sqlstore.Row) error {
-			var session, name string
-			err := r.Scan(&session, &name)
-			told[session] = append(told[session], name)
-			return err
-		}, "told")
+// Write runs a statement that writes.
+func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		return s.service.perform(ctx, tx, f, statement, args...)
 	})
-	if err != nil {
-		return err
+}
+
+// update runs f in a transaction that writes, and notifies sessions of what has moved only after the commit: one that was
+// notified before would look, find nothing new, and wait again.
+func (s *session) update(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+	type notice struct{ session, name string }
+	run := func(ctx context.Context, rows func(sqlstore.Rows) error, statement string, _ ...any) error {
+		return s.service.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			if err := f(ctx, tx); err != nil {
+				return err
+			}
+			return s.service.perform(ctx, tx, rows, statement)
+		})
+	}
+	list, err := sqlstore.Collect(ctx, run, func(rows sqlstore.Rows) (n notice, err error) {
+		return n, rows.Scan(&n.session, &n.name)
+	}, "told")
+	told := map[string][]string{}
+	for _, n := range list {
+		told[n.session] = append(told[n.session], n.name)
 	}
 	// A process that dies here has notified no session: the others find that the file has changed, within checkEvery.
 	for session, names := range told {
 		s.send(session, names)
 	}
-	return nil
-}
-
-// Renew moves the deadline of the session's row, and ends the sessions that have passed theirs, so that a file with one live
-// session has no dead ones for long. A row that has passed its deadline and is still there is as good as any: a session ends
-// when its row is deleted, which is a transaction as this is.
-//
-// The deadline counts from within the transaction, Granted from before it, so a session ends here first, however long the
-// file was locked.
-func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
-	return s.keep(ctx, "renew")
-}
-
-// keep runs a statement that sets the deadline of the session's row, as of now. Only then sessions of an earlier boot are given
-// a deadline by this clock, and those that have run out are ended: its own comes first.
-func (s *session) keep(ctx context.Context, statement string, args ...any) error {
-	sent := time.Now()
-	err := s.Update(ctx, func(t sqlstore.Tx) error {
-		n, err := t.Exec(statement, append([]any{s.ID, boot(), clock()}, args...)...)
-		if err == nil && n == 0 {
-			err = sqlstore.ErrExpired
-		}
-		if err == nil {
-			_, err = t.Exec("adopt", boot(), clock())
-		}
-		if err == nil {
-			_, err = t.Exec("bury", boot(), clock(), "[]")
-		}
-		return err
-	})
-	if err == nil {
-		s.Acknowledged(sent)
-	}
 	return err
 }
 
+// send notifies a session that names have moved. The empty name is its own end: then send removes its socket.
+func (s *session) send(id string, names []string) {
+	if id == s.ID {
+		s.Waiters.Wake(names)
+	} else {
+		s.peer.Send(id, names)
+	}
+	if slices.Contains(names, "") {
+		s.service.sockets.Remove(id)
+	}
+}
+
+// Hear has nothing to do: the socket is there.
+func (s *session) Hear(context.Context) error { return nil }
+
 // Close removes the session, and its entries with it.
 func (s *session) Close(ctx context.Context) error {
-	err := s.Update(ctx, func(t sqlstore.Tx) error {
-		_, err := t.Exec("end", s.ID)
-		return err
-	})
+	err := s.End(ctx)
 	s.Drop()
 	return err
 }
 
-// Drop ends what runs here, and leaves the session to its deadline: its socket is unlinked first, so that it is not taken
-// for that of a process that has died. Transactions that a frozen file system holds up are left to service.Close.
+// Drop ends what runs here, and leaves the session to its deadline. Transactions that a frozen file system holds up are left to
+// service.Close.
 func (s *session) Drop() {
-	s.End()
-	if s.ears != nil {
-		s.service.unlink(s.ID)
-		_ = s.ears.Close()
-	}
+	s.Finish()
+	s.peer.Leave()
 	s.run.Wait()
 }

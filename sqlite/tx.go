@@ -4,137 +4,63 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/internal/pause"
+	"github.com/farsync/farsync/internal/machine"
 	"github.com/farsync/farsync/internal/sqlstore"
+	"github.com/farsync/farsync/internal/turnstile"
 )
 
-const (
-	// A transaction that finds another connection in its way tries again after a random time of up to napMost, and after
-	// naps of them, of up to restMost. SQLite's own waiting has steps of up to 100 ms, and then one process writes while the
-	// others sleep.
-	napMost  = 150 * time.Microsecond
-	naps     = 50
-	restMost = 5 * time.Millisecond
-	// grace is what a transaction still has when its ctx ends, to say how it ended.
-	grace = 50 * time.Millisecond
-)
+// A transaction is what is done in one.
+type transaction func(context.Context, *sql.Tx) error
 
-// transact runs f in one transaction, and runs it again while another connection stands in the way: BEGIN IMMEDIATE is the
-// lock that makes all writers of a file take turns. One that reads sees one state of the file.
-//
-// It returns when ctx ends, or a moment later with the outcome. The transaction runs in a goroutine of its own, which Close
-// joins, for a file system that is frozen holds a write up without end and hears of no ctx. There are no more of them under
-// way than connections.
-func (s *service) transact(ctx context.Context, reads bool, f func(*tx) error) error {
-	done := make(chan error, 1)
-	started := s.start(func() {
-		if !reads {
-			if err := s.take(ctx); err != nil {
-				done <- err
-				return
-			}
-			defer s.give()
+// read runs f in a transaction that sees one state of the file. There are no more of them under way than connections. Like write,
+// it returns when ctx ends, or a moment later with the outcome.
+func (s *service) read(ctx context.Context, f transaction) error {
+	return s.calls.Do(ctx, func() error { return s.try(ctx, new(turnstile.Ticket), true, f) })
+}
+
+// write runs f in a transaction that writes. BEGIN IMMEDIATE is the lock that makes all writers of a file take turns. They come in
+// order, by the gate: SQLite's own waiting has steps of up to 100 ms, and then one process writes while the others sleep.
+func (s *service) write(ctx context.Context, f transaction) error {
+	return s.inTurn(ctx, func(ticket *turnstile.Ticket) error { return s.try(ctx, ticket, false, f) })
+}
+
+// inTurn calls f while nothing else of this service writes.
+func (s *service) inTurn(ctx context.Context, f func(*turnstile.Ticket) error) error {
+	return s.calls.Do(ctx, func() error {
+		ticket, err := s.gate.Join(ctx)
+		if err != nil {
+			return &sqlstore.Error{Err: err, Outcome: driver.NotDone}
 		}
-		err := s.attempt(ctx, reads, f)
-		for n := 0; isBusy(err) && rest(ctx, n); n++ {
-			// What stands in the way is worth more to a reader of the error than that ctx has ended.
-			again := s.attempt(ctx, reads, f)
-			if ctx.Err() == nil || s.Outcome(again) != driver.NotDone {
-				err = again
-			}
-		}
-		if isBusy(err) {
-			err = &sqlstore.Error{Err: fmt.Errorf("%w: %w", context.Cause(ctx), err), Outcome: driver.NotDone}
-		}
-		done <- err
+		err = f(ticket)
+		ticket.Leave(err == nil)
+		return err
 	})
-	if !started {
-		return sqlstore.ErrClosed
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	patience := time.NewTimer(grace)
-	defer patience.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-patience.C:
-		return fmt.Errorf("%w: %w", errStuck, context.Cause(ctx))
-	}
 }
 
-// rest waits after the n-th attempt, and reports whether ctx still lives. The times are random and do not grow at first, so that
-// of several processes none falls behind by having waited for longer.
-func rest(ctx context.Context, n int) bool {
-	if n < naps {
-		nap(rand.N(napMost))
-	} else {
-		_ = pause.For(ctx, rand.N(restMost))
-	}
-	return ctx.Err() == nil
-}
-
-// attempt runs f in a transaction. ctx bounds the wait for a connection, and nothing is committed once it has ended. The
-// statements run without it: each is short, and COMMIT must not be broken off.
-func (s *service) attempt(ctx context.Context, reads bool, f func(*tx) error) error {
-	conn, err := s.db.Conn(ctx)
-	switch {
-	case ctx.Err() != nil && err != nil:
-		return sqlstore.NotDone(ctx)
-	case err != nil:
-		return s.judge(err, false)
-	}
-	defer func() { _ = conn.Close() }()
-	t := &tx{ctx: context.WithoutCancel(ctx), statements: s.statements}
-	if t.raw, err = conn.BeginTx(t.ctx, &sql.TxOptions{ReadOnly: reads}); err != nil {
-		return s.judge(err, false)
-	}
-	err = f(t)
-	// A caller that has gone gets NotDone, which tells it more than Unknown.
-	if err == nil && ctx.Err() != nil {
-		err = sqlstore.NotDone(ctx)
-	}
-	if err != nil {
-		_ = t.raw.Rollback()
-		return s.judge(err, false)
-	}
-	return s.judge(t.raw.Commit(), true)
-}
-
-// A tx is one transaction.
-type tx struct {
-	ctx        context.Context // it never ends: see attempt
-	raw        *sql.Tx
-	statements map[string]*sql.Stmt
-}
-
-// Exec is that of sqlstore.Tx.
-func (t *tx) Exec(name string, args ...any) (changed int64, err error) {
-	result, err := t.raw.StmtContext(t.ctx, t.statements[name]).ExecContext(t.ctx, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-// Query is that of sqlstore.Tx.
-func (t *tx) Query(row func(sqlstore.Row) error, name string, args ...any) error {
-	rows, err := t.raw.StmtContext(t.ctx, t.statements[name]).QueryContext(t.ctx, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		if err := row(rows); err != nil {
+// try runs f, and runs it again while another connection stands in the way. It tries until the file is not locked, or ctx ends. What stands in the way is worth more to a reader of the error than that
+// ctx has ended.
+func (s *service) try(ctx context.Context, ticket *turnstile.Ticket, reads bool, f transaction) error {
+	var busy error
+	for ticket.Wait(ctx) {
+		err := s.db.Transact(ctx, reads, f)
+		switch {
+		case isBusy(err):
+			busy = err
+		case busy == nil || ctx.Err() == nil || s.Outcome(err) != driver.NotDone:
 			return err
 		}
 	}
-	return rows.Err()
+	return &sqlstore.Error{Err: fmt.Errorf("%w: %w", context.Cause(ctx), busy), Outcome: driver.NotDone}
 }
+
+// perform runs a statement, which may use the time and the boot. Within a transaction that writes, the time does not go back.
+func (s *service) perform(
+	ctx context.Context, tx *sql.Tx, f func(sqlstore.Rows) error, statement string, args ...any,
+) error {
+	return s.db.Perform(ctx, tx, f, statement, dated(args)...)
+}
+
+// dated puts the time and the boot before the arguments of a statement.
+func dated(args []any) []any { return append([]any{machine.Clock(), machine.Boot()}, args...) }

@@ -31,6 +31,15 @@ var tellCases = []conformance{
 		a.hears(e, "now")
 		a.remove(e)
 	}},
+	{"TellWhole", "words of several lines tell by whom a lock was broken, and why", func(s *scene) {
+		a, b := s.tellers()
+		e := a.join(driver.Exclusive)
+		b.tell(e, "give it back")
+		b.tell(e, "first\nsecond\nthird")
+		a.watch(e, told(e)).wakes()
+		a.hears(e, "first\nsecond\nthird")
+		a.remove(e)
+	}},
 	{"TellOwn", "a process may ask itself", func(s *scene) {
 		a, _ := s.tellers()
 		e := a.join(driver.Exclusive)

@@ -31,6 +31,8 @@ type Mem struct {
 	counts    map[OpKind]int
 	fault     func(Op) Fault
 	latency   time.Duration
+	quiet     time.Time // until then nothing is granted
+	sound     topic     // the end of that
 }
 
 // A topic is what a watch can be on.

@@ -117,7 +117,7 @@ func (m *Mem) view(self driver.Entry, ahead []driver.Entry) driver.View {
 	if r := m.registers[self.Queue]; r != nil && self.Kind == driver.Permit {
 		v.Register = r.Register
 	}
-	return v
+	return m.hush(v)
 }
 
 // ahead returns e as it is, and what is ahead of it.
@@ -137,7 +137,7 @@ func (m *Mem) ahead(e driver.Entry, waiting bool) (driver.View, error) {
 		q = q[len(q)-1:]
 	}
 	v := m.view(e, entriesOf(q))
-	v.All = all
+	v.All = v.All && all
 	return v, nil
 }
 

@@ -51,6 +51,12 @@ func (m *Mem) topic(t driver.Target) (*topic, error) {
 		}
 		return m.vacant[t.Entry.Queue], nil
 	}
+	if t.Entry.ID == silence {
+		if !m.silent() {
+			return nil, nil
+		}
+		return &m.sound, nil
+	}
 	n := m.find(t.Entry.ID)
 	switch {
 	case n == nil:

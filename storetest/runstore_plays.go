@@ -36,6 +36,11 @@ var plays = []play{
 		func(a *actor) error { return a.turns(3) },
 		func(a *actor) error { return a.turns(2) },
 	}},
+	{"Line", []func(*actor) error{
+		func(a *actor) error { return a.once(a.request(driver.Exclusive, 1, 0), 1) },
+		func(a *actor) error { return a.lines() },
+		func(a *actor) error { return a.turns(2) },
+	}},
 	{"ReadersAndWriters", []func(*actor) error{
 		func(a *actor) error { return a.twice(a.request(driver.Write, 1, 0), 1) },
 		func(a *actor) error { return a.twice(a.request(driver.Read, 1, 0), 2) },
@@ -173,6 +178,38 @@ func (a *actor) turns(goroutines int) error {
 	return err
 }
 
+// lines has goroutines wait in the line of one gate, so long that more entries than one stand for them. The first, whose
+// entry it is in the beginning, gives up.
+func (a *actor) lines() error {
+	g := recipe.NewGate(a.store, a.request(driver.Exclusive, 1, 0))
+	done := make(chan error)
+	for i := range 4 {
+		go func() {
+			ctx, cancel := a.ctx, context.CancelFunc(func() {})
+			if i == 0 {
+				ctx, cancel = context.WithTimeout(ctx, work/2)
+			} else {
+				a.sleep(work / 4)
+			}
+			defer cancel()
+			h, err := g.Acquire(ctx)
+			switch {
+			case err == nil:
+				a.use(h, work/2, 1)
+				err = a.release(h)
+			case errors.Is(err, context.DeadlineExceeded) && a.ctx.Err() == nil:
+				err = nil
+			}
+			done <- err
+		}()
+	}
+	var err error
+	for range 4 {
+		err = errors.Join(err, <-done)
+	}
+	return err
+}
+
 // downgrades turns a writer into a reader.
 func (a *actor) downgrades() error {
 	h, err := recipe.Acquire(a.ctx, a.store, a.request(driver.Write, 1, 0))
@@ -180,7 +217,7 @@ func (a *actor) downgrades() error {
 		return err
 	}
 	a.use(h, work, 1)
-	if err := h.Downgrade(a.ctx); err != nil && len(a.placed) == 0 {
+	if err := h.Change(a.ctx, driver.Read, nil); err != nil && len(a.placed) == 0 {
 		return err
 	}
 	a.use(h, work, 3)
@@ -221,7 +258,7 @@ func (a *actor) leads() error {
 		return err
 	}
 	for _, value := range []string{"ready", "leaving"} {
-		if err := h.Proclaim(a.ctx, []byte(value)); err != nil && len(a.placed) == 0 {
+		if err := h.Change(a.ctx, driver.Candidate, []byte(value)); err != nil && len(a.placed) == 0 {
 			return err
 		}
 	}

@@ -26,15 +26,11 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 		}
 		to.Value = now.Value
 	}
-	if err := s.slot(ctx); err != nil {
-		return e, err
-	}
 	// To ZooKeeper -1 is any version, which is what comes out if it is not known.
-	was := int32(e.Version - 1)
-	m := s.wire.make(e.ID)
-	err := s.wait(ctx, s.launch(func(c *client.Conn) error {
-		defer s.free()
-		defer s.wire.made(e.ID, m)
+	was, changing := int32(e.Version-1), newCall()
+	changing.entry = e.ID
+	// The transaction is carried out as a whole or not at all, so each refusal says that nothing was changed.
+	err := s.ask(ctx, changing, func(c *client.Conn) error {
 		if k == e.Kind {
 			stat, err := c.Set(e.ID, to.Value, was)
 			if err == nil {
@@ -46,18 +42,12 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 		// The order matters for the answer: the first that fails is the one that it names. A reader's node that is there
 		// already is one that an earlier attempt has made.
 		_, err := c.Multi(
-			&client.CreateRequest{Path: to.ID, Data: to.Value, Acl: s.acl(), Flags: client.FlagEphemeral},
+			&client.CreateRequest{Path: to.ID, Data: to.Value, Acl: s.acl, Flags: client.FlagEphemeral},
 			&client.DeleteRequest{Path: e.ID, Version: was},
 		)
 		return err
-	}))
-	// The transaction is carried out as a whole or not at all, so each of these says that nothing was changed.
-	switch {
-	case errors.Is(err, client.ErrNoNode):
-		return e, driver.ErrGone
-	case errors.Is(err, client.ErrBadVersion), errors.Is(err, client.ErrNodeExists):
-		return e, driver.ErrConflict
-	case err != nil:
+	})
+	if err != nil {
 		return e, err
 	}
 	return to, nil
@@ -67,22 +57,17 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 // have written to it, to ask for the lock back. If a writer's is gone, it deletes the reader's that has its place: a
 // replacement whose answer was lost may have made it.
 func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (v driver.View, found bool, err error) {
-	if !confirmed(e.ID) {
-		e, _, err = s.search(ctx, e)
-	} else {
-		err = s.settle(ctx, e.ID)
-	}
-	if errors.Is(err, driver.ErrGone) {
+	if e, err = s.locate(ctx, e); errors.Is(err, driver.ErrGone) {
 		return v, false, nil
 	}
 	if err != nil {
 		return v, false, notDone(err)
 	}
 	err = s.do(ctx, func(c *client.Conn) error { return c.Delete(e.ID, -1) })
-	if errors.Is(err, client.ErrNoNode) && e.Kind == driver.Write {
+	if errors.Is(err, driver.ErrGone) && e.Kind == driver.Write {
 		err = s.do(ctx, func(c *client.Conn) error { return c.Delete(readName(e.ID), -1) })
 	}
-	if errors.Is(err, client.ErrNoNode) {
+	if errors.Is(err, driver.ErrGone) {
 		return v, false, nil
 	}
 	return v, err == nil, err
@@ -105,7 +90,7 @@ func (s *session) Register(ctx context.Context, name string) (driver.Register, e
 	switch {
 	case err == nil:
 		return r.register(), nil
-	case errors.Is(err, client.ErrNoNode):
+	case errors.Is(err, driver.ErrGone):
 		err = nil
 	}
 	return driver.Register{}, err
@@ -120,13 +105,9 @@ func (s *session) SetRegister(
 	if was == 0 {
 		r, err := s.node(ctx, path)
 		switch {
-		case errors.Is(err, client.ErrNoNode) && head.ID == "":
-			err = s.makeQueue(ctx, path, []byte(value), s.acl())
-			if errors.Is(err, client.ErrNodeExists) {
-				return 0, driver.ErrConflict
-			}
-			return 1, err
-		case errors.Is(err, client.ErrNoNode), err == nil && r.register().Version != 0:
+		case errors.Is(err, driver.ErrGone) && head.ID == "":
+			return 1, s.makeQueue(ctx, path, []byte(value), s.acl)
+		case errors.Is(err, driver.ErrGone), err == nil && r.register().Version != 0:
 			return 0, driver.ErrConflict
 		case err != nil:
 			return 0, notDone(err)
@@ -142,8 +123,8 @@ func (s *session) SetRegister(
 		_, err := c.Multi(ops...)
 		return err
 	})
-	if errors.Is(err, client.ErrBadVersion) || errors.Is(err, client.ErrNoNode) {
-		return 0, driver.ErrConflict
+	if errors.Is(err, driver.ErrGone) {
+		err = driver.ErrConflict
 	}
 	return was + 1, err
 }
@@ -152,26 +133,35 @@ func (s *session) SetRegister(
 // made its lock revocable.
 const revoke = "__REVOKE__"
 
-// Tell writes Curator's word to the entry's node, whatever the words are: Curator has no other.
-func (s *session) Tell(ctx context.Context, e driver.Entry, _ string) error {
-	err := s.do(ctx, func(c *client.Conn) error {
-		_, err := c.Set(e.ID, []byte(revoke), -1)
+// told is the first line of words that only farsync hears. Curator's word has to stand alone in the node.
+const told = "__TOLD__\n"
+
+// Tell writes Curator's word to the entry's node, whatever the words are: Curator has no other. Words of several lines are
+// not for Curator, and are written whole.
+func (s *session) Tell(ctx context.Context, e driver.Entry, words string) error {
+	data := revoke
+	if strings.Contains(words, "\n") {
+		data = told + words
+	}
+	return s.do(ctx, func(c *client.Conn) error {
+		_, err := c.Set(e.ID, []byte(data), -1)
 		return err
 	})
-	if errors.Is(err, client.ErrNoNode) {
-		return driver.ErrGone
-	}
-	return err
 }
 
-// Heard returns Curator's word if it is in the entry's node.
+// Heard returns what Tell has written to the entry's node, or Curator.
 func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
 	r, err := s.node(ctx, e.ID)
-	if errors.Is(err, client.ErrNoNode) {
-		return "", driver.ErrGone
-	}
-	if err != nil || string(r.data) != revoke {
+	if err != nil {
 		return "", err
 	}
-	return revoke, nil
+	return words(r.data), nil
+}
+
+// words returns what was left in a node, or the empty string if it is the holder's own text.
+func words(data []byte) string {
+	if words, ok := strings.CutPrefix(string(data), told); ok || words == revoke {
+		return words
+	}
+	return ""
 }

@@ -30,13 +30,10 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 	defer func() { <-s.joins }()
 	if attempt > 0 {
 		// What an error of the search leaves open is that of the earlier attempt, not of this one.
-		found, names, err := s.search(ctx, e)
-		if e.Kind == driver.Permit {
-			names = nil // the register is missing
-		}
+		found, err := s.search(ctx, e)
 		switch {
 		case err == nil:
-			return s.joined(ctx, found, names, driver.Register{})
+			return s.joined(ctx, found, nil, driver.Register{})
 		case !errors.Is(err, driver.ErrGone):
 			return driver.View{}, notDone(err)
 		}
@@ -46,14 +43,14 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 		err := s.guarded(ctx, path)
 		if err == nil {
 			var v driver.View
-			if v, err = s.create(ctx, e); !errors.Is(err, client.ErrNoNode) {
+			if v, err = s.create(ctx, e); !errors.Is(err, driver.ErrGone) {
 				return v, err
 			}
 		}
-		if errors.Is(err, client.ErrNoNode) {
-			err = s.makeQueue(ctx, path, nil, s.acl())
+		if errors.Is(err, driver.ErrGone) { // the queue's node
+			err = s.makeQueue(ctx, path, nil, s.acl)
 		}
-		if err != nil && !errors.Is(err, client.ErrNodeExists) {
+		if err != nil && !errors.Is(err, driver.ErrConflict) {
 			return driver.View{}, notDone(err)
 		}
 	}
@@ -63,31 +60,29 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 // create makes one attempt. As soon as the request is on its way, the read of the queue follows it: the server carries
 // out the requests of a session in order, so the answer shows the node, and one round trip serves for both.
 func (s *session) create(ctx context.Context, e driver.Entry) (driver.View, error) {
-	if err := s.slot(ctx); err != nil {
-		return driver.View{}, err
-	}
-	m, made := s.wire.make(e.ID), e
-	creating := s.launch(func(c *client.Conn) (err error) {
-		defer s.free()
-		defer s.wire.made(e.ID, m)
-		made.ID, err = c.Create(e.ID, e.Value, client.FlagEphemeralSequential, s.acl())
-		made.Revision, made.Version = m.zxid.Load(), 1
-		if !happened(m.sent) { // the library has given up before
-			return notDone(err)
+	made, creating := e, newCall()
+	creating.entry, creating.sent = e.ID, make(chan struct{})
+	if err := s.launch(ctx, creating, func(c *client.Conn) (err error) {
+		made.ID, err = c.Create(e.ID, e.Value, client.FlagEphemeralSequential, s.acl)
+		if err != nil && !happened(creating.sent) { // the library has given up before
+			err = notDone(err)
 		}
 		return err
-	})
+	}); err != nil {
+		return driver.View{}, err
+	}
 	names, register, looked := (*read)(nil), driver.Register{}, error(nil)
 	select {
-	case <-m.sent:
+	case <-creating.sent:
 		names, register, looked = s.look(ctx, e)
-	case <-m.done: // it failed before it was sent, or was very quick
+	case <-creating.done: // it failed before it was sent, or was very quick
 	case <-ctx.Done():
 	case <-s.wire.life.Done():
 	}
 	if err := s.wait(ctx, creating); err != nil {
 		return driver.View{}, err
 	}
+	made.Revision, made.Version = creating.zxid, 1
 	// After a look without an answer the View is not All, and the caller looks again. A refusal would be repeated, and the
 	// node would stand in the queue meanwhile.
 	if looked != nil && outcome(looked) == driver.Refused {
@@ -101,13 +96,12 @@ func (s *session) joined(ctx context.Context, e driver.Entry, names *read, r dri
 	if n := parseNode(nameOf(e.ID), e.Kind); !sequence(n.order) {
 		return driver.View{}, s.undo(ctx, e, errSequence)
 	}
-	v := driver.View{Self: e, Register: r}
 	if names != nil {
-		if v.Entries, v.All = s.ahead(e, names); v.All && s.prove(ctx, v) != nil {
-			v.Entries, v.All = nil, false // the caller asks Ahead, which proves it
+		if v, err := s.shown(e, names, r, true); err == nil && s.prove(ctx, v) == nil {
+			return v, nil
 		}
 	}
-	return v, nil
+	return driver.View{Self: e, Register: r}, nil // the caller asks Ahead, which proves it
 }
 
 // undo deletes the node of an entry that must not stand where it does, and returns why. The caller takes that for a
@@ -115,7 +109,7 @@ func (s *session) joined(ctx context.Context, e driver.Entry, names *read, r dri
 // the caller's next attempt, or its removal, finds the node by its name.
 func (s *session) undo(ctx context.Context, e driver.Entry, why error) error {
 	err := s.do(ctx, func(c *client.Conn) error { return c.Delete(e.ID, -1) })
-	if err == nil || errors.Is(err, client.ErrNoNode) {
+	if err == nil || errors.Is(err, driver.ErrGone) {
 		return why
 	}
 	return attemptError{fmt.Errorf("%w; its node is left: %w", why, err), driver.Unknown}
@@ -137,7 +131,7 @@ func (s *session) guarded(ctx context.Context, path string) error {
 	}
 	for _, a := range acl {
 		if a.Scheme == "world" && a.Perms&(client.PermWrite|client.PermDelete|client.PermCreate|client.PermAdmin) != 0 {
-			return refusal(fmt.Sprintf("node %q can be written to by everybody: any client could delete what a Digest protects below it", path))
+			return refusal("node %q can be written to by everybody: any client could delete what a Digest protects below it", path)
 		}
 	}
 	return nil
@@ -156,11 +150,11 @@ func (s *session) makeQueue(ctx context.Context, path string, data []byte, acl [
 			_, err := c.CreateContainer(path, data, client.FlagContainer, acl)
 			return err
 		})
-		if !errors.Is(err, client.ErrNoNode) || parentOf(path) == "" {
+		if !errors.Is(err, driver.ErrGone) || parentOf(path) == "" {
 			break
 		}
 		err = s.makeQueue(ctx, parentOf(path), nil, client.WorldACL(client.PermAll))
-		if err != nil && !errors.Is(err, client.ErrNodeExists) {
+		if err != nil && !errors.Is(err, driver.ErrConflict) {
 			return err
 		}
 	}
@@ -170,23 +164,28 @@ func (s *session) makeQueue(ctx context.Context, path string, data []byte, acl [
 	return nil
 }
 
+// locate returns an entry under the ID that it has, and waits until no earlier write for it is under way.
+func (s *session) locate(ctx context.Context, e driver.Entry) (driver.Entry, error) {
+	if !confirmed(e.ID) {
+		return s.search(ctx, e)
+	}
+	return e, s.settle(ctx, e.ID)
+}
+
 // search looks for the node of an entry by its name without the sequence. ErrGone means that no attempt to create it was
 // carried out, or will be: the server that answers after a Sync has seen whatever the leader had accepted before, and
 // the leader accepts nothing more of an earlier connection of the session.
-func (s *session) search(ctx context.Context, e driver.Entry) (driver.Entry, *read, error) {
+func (s *session) search(ctx context.Context, e driver.Entry) (driver.Entry, error) {
 	if err := s.settle(ctx, e.ID); err != nil {
-		return e, nil, err
+		return e, err
 	}
 	path := s.path(e.Queue)
-	if err := s.sync(ctx, path); err != nil {
-		return e, nil, err
+	if err := s.do(ctx, syncing(path)); err != nil {
+		return e, err
 	}
 	names, err := s.children(ctx, path)
-	if errors.Is(err, client.ErrNoNode) {
-		return e, nil, driver.ErrGone
-	}
 	if err != nil {
-		return e, nil, err
+		return e, err
 	}
 	for _, name := range names.names {
 		if !strings.HasPrefix(name, nameOf(e.ID)) {
@@ -194,33 +193,25 @@ func (s *session) search(ctx context.Context, e driver.Entry) (driver.Entry, *re
 		}
 		r, err := s.node(ctx, path+"/"+name)
 		switch {
-		case errors.Is(err, client.ErrNoNode):
+		case errors.Is(err, driver.ErrGone):
 		case err != nil:
-			return e, nil, err
+			return e, err
 		case r.stat.EphemeralOwner == s.wire.id.Load(): // it goes with this session, and with no other
 			e.ID = path + "/" + name
-			return r.fill(e), names, nil
+			return r.fill(e), nil
 		}
 	}
-	return e, nil, driver.ErrGone
+	return e, driver.ErrGone
 }
 
 // settle waits until the library has answered the last write for an entry, whose caller may have left. Before, it is not
 // certain that the request does not wait to be sent, behind whatever is asked next.
 func (s *session) settle(ctx context.Context, id string) error {
-	s.wire.mu.Lock()
-	m := s.wire.pending[id]
-	s.wire.mu.Unlock()
-	if m == nil {
+	s.mu.Lock()
+	c := s.writes[id]
+	s.mu.Unlock()
+	if c == nil {
 		return nil
 	}
-	return s.until(ctx, m.done)
-}
-
-// sync brings the server that the session is connected to up to the leader.
-func (s *session) sync(ctx context.Context, path string) error {
-	return s.do(ctx, func(c *client.Conn) error {
-		_, err := c.Sync(path)
-		return err
-	})
+	return s.until(ctx, c.done)
 }

@@ -6,6 +6,58 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
+// A queue is what the children of a node are to one kind of entry, as they were read once. All callers share it. It has no
+// entries but those that a caller asks for: of a long queue, that is mostly the nearest.
+type queue struct {
+	name, path string // of the queue, and of its node
+	kind       driver.Kind
+	nodes      []node // in their order
+	tail       int    // so many of them are ahead of an entry that joins now
+
+	// The session's mu guards these.
+	gone  map[string]bool // names of nodes that have gone since; nil until the queue is remembered
+	first int             // Invariant: all nodes in places before it have gone.
+}
+
+// entry returns the node in a place as an entry.
+func (q *queue) entry(i int) driver.Entry {
+	n := q.nodes[i]
+	return driver.Entry{Queue: q.name, ID: q.path + "/" + n.name, Kind: n.kind, Units: n.units, Ahead: i}
+}
+
+// entries returns the first n nodes as entries.
+func (q *queue) entries(n int) []driver.Entry {
+	list := make([]driver.Entry, n)
+	for i := range list {
+		list[i] = q.entry(i)
+	}
+	return list
+}
+
+// find returns the place of an entry, and whether it is in the queue.
+func (q *queue) find(e driver.Entry) (int, bool) {
+	return slices.BinarySearchFunc(q.nodes, parseNode(nameOf(e.ID), q.kind), byOrder)
+}
+
+// ahead returns what is ahead of e, whether that is all, and whether e is in the queue. An entry without an ID is about to
+// join. If waiting is true, it returns what keeps e waiting alone, where that is one.
+func (q *queue) ahead(e driver.Entry, waiting bool) (list []driver.Entry, all, there bool) {
+	place := q.tail
+	if e.ID != "" {
+		if place, there = q.find(e); !there {
+			return nil, false, false
+		}
+	}
+	for i := place - 1; waiting && e.Kind != driver.Permit && i >= 0; i-- {
+		if e.Kind != driver.Read || q.nodes[i].kind != driver.Read {
+			return []driver.Entry{q.entry(i)}, place == 1, true
+		}
+	}
+	return q.entries(place), true, true
+}
+
+// Places ahead only shrink: once all that were ahead of an entry have gone, nothing is ahead of it, and the queue need not
+// be read again. In a crowd of a thousand waiters that would be a thousand reads of a thousand names.
 const (
 	// A session remembers queues of crowdSize entries and more. To read a shorter one again costs little.
 	crowdSize = 64
@@ -13,25 +65,10 @@ const (
 	maxCrowds = 4
 )
 
-// A queue is what the children of a node are to one kind of entry, as they were read once. All callers share it.
-//
-// Places ahead only shrink: once all that were ahead of an entry have gone, nothing is ahead of it, and the queue need not
-// be read again. In a crowd of a thousand waiters that would be a thousand reads of a thousand names.
-type queue struct {
-	kind    driver.Kind
-	entries []driver.Entry // in their order
-	ahead   int            // so many of them are ahead of an entry that joins now
-	place   map[string]int // of an entry, by its ID; nil where the queue is no crowd
-
-	// The session's mu guards these.
-	gone  map[string]bool // IDs of entries that have gone since; nil until the queue is remembered
-	first int             // Invariant: all entries in places before it have gone.
-}
-
 // remember keeps a queue that was read. It must be one of mutexes or candidates: a writer's node may be replaced in its
 // place by a reader's, which is none of those that were read.
-func (s *session) remember(path string, q *queue) {
-	if len(q.entries) < crowdSize || q.kind != driver.Exclusive && q.kind != driver.Candidate {
+func (s *session) remember(q *queue) {
+	if len(q.nodes) < crowdSize || q.kind != driver.Exclusive && q.kind != driver.Candidate {
 		return
 	}
 	s.mu.Lock()
@@ -42,25 +79,15 @@ func (s *session) remember(path string, q *queue) {
 	if q.gone == nil {
 		q.gone = map[string]bool{}
 	}
-	s.crowds[path] = q
-}
-
-// find returns the place of an entry, and whether it is in the queue.
-func (q *queue) find(id string) (int, bool) {
-	if q.place != nil {
-		i, ok := q.place[id]
-		return i, ok
-	}
-	i := slices.IndexFunc(q.entries, func(e driver.Entry) bool { return e.ID == id })
-	return i, i >= 0
+	s.crowds[q.name] = q
 }
 
 // left notes that an entry has gone.
 func (s *session) left(e driver.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q := s.crowds[s.path(e.Queue)]; q != nil && e.Kind != driver.Write {
-		q.gone[e.ID] = true
+	if q := s.crowds[e.Queue]; q != nil && e.Kind != driver.Write {
+		q.gone[nameOf(e.ID)] = true
 	}
 }
 
@@ -68,12 +95,12 @@ func (s *session) left(e driver.Entry) {
 func (s *session) first(e driver.Entry) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.crowds[s.path(e.Queue)]
-	if q == nil || q.kind != e.Kind {
+	q := s.crowds[e.Queue]
+	if q == nil || q.kind != e.Kind || e.ID == "" {
 		return false
 	}
-	i, ok := q.find(e.ID)
-	for ok && q.first < i && q.gone[q.entries[q.first].ID] {
+	i, ok := q.find(e)
+	for ok && q.first < i && q.gone[q.nodes[q.first].name] {
 		q.first++
 	}
 	return ok && i == q.first

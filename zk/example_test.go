@@ -3,6 +3,7 @@ package zk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"time"
 
@@ -25,7 +26,8 @@ func ExampleOpen() {
 	defer store.Close()
 
 	err = farsync.NewMutex(store, "/locks/billing").Do(ctx, func(ctx context.Context, token farsync.Token) error {
-		return nil // the work
+		fmt.Println("the work, with token", token)
+		return nil
 	})
 	if err != nil {
 		log.Print(err)
@@ -34,13 +36,47 @@ func ExampleOpen() {
 
 // A Multi with a guard commits only while the lease is held, even if the process slept since it looked.
 func ExampleGuard() {
-	withdraw := func(conn *client.Conn, lease *farsync.Lease) error {
+	servers := []string{"10.0.0.1:2181", "10.0.0.2:2181", "10.0.0.3:2181"}
+	ctx := context.Background()
+	store, err := zk.Open(ctx, servers, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	conn, events, err := client.Connect(servers, 10*time.Second, client.WithLogInfo(false)) // what is protected has a client of its own
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	go func() {
+		for range events { // they end with Close
+		}
+	}()
+	defer conn.Close()
+	if _, err := conn.Create("/balance", nil, 0, client.WorldACL(client.PermAll)); err != nil && !errors.Is(err, client.ErrNodeExists) {
+		log.Print(err)
+		return
+	}
+	lease, err := farsync.NewMutex(store, "/locks/billing").Lock(ctx)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	pay := func() {
 		set := &client.SetDataRequest{Path: "/balance", Data: []byte("100"), Version: -1}
 		_, err := conn.Multi(append(zk.Guard(lease), set)...)
-		if errors.Is(err, client.ErrNoNode) {
-			return farsync.ErrLost
+		switch {
+		case errors.Is(err, client.ErrNoNode):
+			fmt.Println("another may hold the lock, and nothing was paid")
+		case err != nil:
+			fmt.Println(err)
+		default:
+			fmt.Println("paid")
 		}
-		return err
 	}
-	_ = withdraw
+	pay()
+	if err := lease.Release(); err != nil {
+		log.Print(err)
+	}
+	pay()
 }

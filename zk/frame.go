@@ -4,18 +4,16 @@ import "encoding/binary"
 
 // Numbers of ZooKeeper's protocol.
 const (
-	xidPing = -2
-
 	opCreate      = 1
 	opExists      = 3
 	opGetData     = 4
 	opSetData     = 5
 	opGetACL      = 6
 	opSync        = 9
+	opPing        = 11
 	opGetChildren = 12
 	opMulti       = 14
 	opClose       = -11
-	opSetAuth     = 100
 	opSetWatches  = 101
 	opError       = -1 // of a result within the answer to a Multi
 
@@ -80,13 +78,13 @@ func complete(body []byte) bool {
 }
 
 // text returns a string of the protocol, or nothing for what is none.
-func text(p []byte) string {
+func text(p []byte) []byte {
 	if len(p) < 4 {
-		return ""
+		return nil
 	}
 	n := int32(binary.BigEndian.Uint32(p))
 	if n < 0 || int64(n) > int64(len(p)-4) {
-		return ""
+		return nil
 	}
-	return string(p[4 : 4+n])
+	return p[4 : 4+n]
 }

@@ -60,8 +60,8 @@ func TestAnswersThatTheLibraryDoesNotSurviveAreSeen(t *testing.T) {
 func TestAnswerThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 	server, conn := net.Pipe()
 	w := newWire(time.Second, 0, nil)
-	l := &link{Conn: conn, wire: w, gone: make(chan struct{}), requests: map[int32]request{}}
-	l.shook.Store(true)
+	l := newLink(w, conn)
+	l.shook = true
 	l.requests[7], l.requests[8] = request{op: opGetChildren}, request{op: opSync}
 	const size = maxFrame + 1
 	var sent sync.WaitGroup
@@ -79,9 +79,59 @@ func TestAnswerThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 	sent.Wait()
 	require.NoError(t, l.Close())
 	require.NoError(t, server.Close())
-	refused := definite(fmt.Errorf("unknown error: %v", client.ErrCode(tooLong)))
+	refused := answer(fmt.Errorf("unknown error: %v", client.ErrCode(tooLong)))
 	require.ErrorContains(t, refused, "longer than 16 MiB")
 	require.Equal(t, driver.Refused, outcome(refused))
+}
+
+// TestLibraryIsShownNoZxidAndServersAreToldTheLast: it would note each without a lock, and ask for changes since the last
+// when it sets its watches again, although a connection was lost before they were set.
+func TestLibraryIsShownNoZxidAndServersAreToldTheLast(t *testing.T) {
+	w := newWire(time.Second, 0, nil)
+	connected := append(numbers(37, 0, 10_000, 0, 7, 16, 0, 0, 0, 0), 0)
+	for _, connection := range []struct {
+		told, since uint32 // what the server is told of zxids
+		setAgain    bool   // the library sets its watches again, and is answered
+		seen        uint32 // the zxid of the answers
+	}{
+		{seen: 3},
+		{told: 3, seen: 5}, // lost before the request arrives
+		{told: 5, since: 3, setAgain: true, seen: 7},
+		{told: 7, since: 7, setAgain: true, seen: 6},
+		{told: 7, seen: 8},
+	} {
+		server, conn := net.Pipe()
+		l := newLink(w, conn)
+		var all sync.WaitGroup
+		ask := func(request, reply []byte) (asked []byte) {
+			asked = make([]byte, len(request))
+			all.Go(func() {
+				_, _ = io.ReadFull(server, asked)
+				_, _ = server.Write(reply)
+			})
+			_, err := l.Write(request)
+			require.NoError(t, err)
+			shown := make([]byte, len(reply))
+			_, err = io.ReadFull(l, shown)
+			require.NoError(t, err)
+			all.Wait()
+			if len(reply) >= 20 && len(reply) < 41 {
+				require.Equal(t, numbers(0, 0), shown[8:16])
+			}
+			return asked
+		}
+		session := uint32(w.id.Load())
+		asked := ask(numbers(44, 0, 99, 99, 10_000, 0, session, 16, 0, 0, 0, 0), connected)
+		require.Equal(t, numbers(0, connection.told), asked[8:16])
+		ask(numbers(12, 1, opSync, 0), numbers(20, 1, 0, connection.seen, 0, 0))
+		again := numbers(28, 2, opSetWatches, 99, 99, 0, 0, 0)
+		if connection.setAgain {
+			asked = ask(again, numbers(16, 2, 0, connection.seen, 0))
+			require.Equal(t, numbers(0, connection.since), asked[12:20])
+		}
+		require.NoError(t, l.Close())
+		require.NoError(t, server.Close())
+	}
 }
 
 // TestOutcomes: a refusal without a name in the library would be sent again for ever.
@@ -109,9 +159,9 @@ func TestOutcomes(t *testing.T) {
 		stray("/a"):                           driver.Refused,
 		errSequence:                           driver.Refused,
 	} {
-		require.Equal(t, want, outcome(definite(err)), err)
-		require.Equal(t, want, outcome(fmt.Errorf("lock: %w", definite(err))), err)
+		require.Equal(t, want, outcome(answer(err)), err)
+		require.Equal(t, want, outcome(fmt.Errorf("lock: %w", answer(err))), err)
 	}
-	require.NoError(t, definite(nil))
+	require.NoError(t, answer(nil))
 	require.NoError(t, notDone(nil))
 }

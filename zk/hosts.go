@@ -1,11 +1,18 @@
 package zk
 
-import "math/rand/v2"
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/farsync/farsync/internal/pause"
+)
 
 // hosts tells the client library which server to try next: all in turn, from a random one on. Names are left to the
 // dialer, which looks them up anew each time and, with TLS, checks the certificate against them.
 type hosts struct {
 	wire    *wire
+	parked  chan struct{} // closed when the library looks for another server although the session is over
 	servers []string
 	next    int // one goroutine of the library's asks
 }
@@ -27,8 +34,10 @@ func (h *hosts) Len() int { return len(h.servers) }
 func (h *hosts) Next() (string, bool) {
 	h.next = (h.next + 1) % len(h.servers)
 	over := h.wire.life.Err() != nil
-	if over {
-		h.wire.leave()
+	if over && !happened(h.parked) {
+		close(h.parked)
+		// A moment for the library's Close to queue its request. If it comes later, Close may take a second longer.
+		_ = pause.For(context.Background(), 10*time.Millisecond)
 	}
 	return h.servers[h.next], over
 }

@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -12,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	client "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,6 +20,7 @@ import (
 // write them it answers a channel that has no more room, for good. The server does nothing but answer: the fault is on
 // this side of the network.
 func TestFailedWriteOfCredentialsIsSurvived(t *testing.T) {
+	const setAuth = 100
 	address := newAnswering(t)
 	var broken atomic.Int32 // SetAuths that are not to be written
 	var current atomic.Pointer[flaky]
@@ -29,17 +30,15 @@ func TestFailedWriteOfCredentialsIsSurvived(t *testing.T) {
 			return nil, err
 		}
 		f := &flaky{conn, func(p []byte) bool {
-			return len(p) > 12 && binary.BigEndian.Uint32(p[8:]) == opSetAuth && broken.Add(-1) >= 0
+			return len(p) > 12 && binary.BigEndian.Uint32(p[8:]) == setAuth && broken.Add(-1) >= 0
 		}}
 		current.Store(f)
 		return f, nil
 	})
-	conn, events, err := client.Connect([]string{address}, 10*time.Second, client.WithDialer(w.dial),
-		client.WithHostProvider(&hosts{wire: w}), client.WithLogInfo(false), client.WithLogger(logger{slog.New(slog.DiscardHandler)}))
+	s, err := (&service{servers: []string{address}, log: slog.New(slog.DiscardHandler)}).connect(w, 10*time.Second)
 	require.NoError(t, err)
-	s := newSession(&service{}, w, conn, events)
 	t.Cleanup(s.Drop)
-	require.NoError(t, conn.AddAuth("digest", []byte("user:password")))
+	require.NoError(t, s.conn.AddAuth("digest", []byte("user:password")))
 	for range 3 {
 		broken.Store(1)
 		require.NoError(t, current.Load().Close())
@@ -75,7 +74,7 @@ func newAnswering(t *testing.T) string {
 			}
 			all.Go(func() { // ends with the client's end
 				defer conn.Close()
-				_ = answer(conn)
+				_ = reply(conn)
 			})
 		}
 	})
@@ -86,9 +85,9 @@ func newAnswering(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// answer answers what comes on a connection, until it breaks.
-func answer(conn net.Conn) error {
-	reply := numbers(0, 10_000, 0, 7, 16, 0, 0, 0, 0) // version, timeout, session, password
+// reply answers what comes on a connection, until it breaks.
+func reply(conn net.Conn) error {
+	answer := numbers(0, 10_000, 0, 7, 16, 0, 0, 0, 0) // version, timeout, session, password
 	for zxid := uint32(1); ; zxid++ {
 		length := make([]byte, 4)
 		if _, err := io.ReadFull(conn, length); err != nil {
@@ -98,26 +97,58 @@ func answer(conn net.Conn) error {
 		if _, err := io.ReadFull(conn, request); err != nil {
 			return err
 		}
-		if reply == nil { // of a header, and of the path of a Sync
-			reply = append(reply, request[:4]...)
-			reply = append(reply, numbers(0, zxid, 0)...)
+		if answer == nil { // of a header, and of the path of a Sync
+			answer = append(answer, request[:4]...)
+			answer = append(answer, numbers(0, zxid, 0)...)
 			if binary.BigEndian.Uint32(request[4:]) == opSync {
-				reply = append(reply, request[8:]...)
+				answer = append(answer, request[8:]...)
 			}
 		}
-		if _, err := conn.Write(append(numbers(uint32(len(reply))), reply...)); err != nil {
+		if _, err := conn.Write(append(numbers(uint32(len(answer))), answer...)); err != nil {
 			return err
 		}
-		reply = nil
+		answer = nil
 	}
 }
 
 // TestPatienceIsBounded has a timeout that no server grants: until one has been granted, what was asked for is all
-// there is to go by.
+// there is to go by. After that a sixth of it leaves time for another server, and a handshake of TLS, of several round trips
+// that may be long, has a second.
 func TestPatienceIsBounded(t *testing.T) {
 	for asked, patience := range map[time.Duration]time.Duration{
 		time.Millisecond: time.Second, 12 * time.Second: 2 * time.Second, 24 * 24 * time.Hour: openFor,
 	} {
 		require.Equal(t, patience, newWire(asked, 0, nil).patience())
+	}
+	for _, row := range []struct {
+		tls               *tls.Config
+		granted, patience time.Duration
+	}{
+		{nil, 3 * time.Second, time.Second / 2},
+		{nil, 300 * time.Millisecond, 100 * time.Millisecond},
+		{&tls.Config{}, 3 * time.Second, time.Second},
+		{&tls.Config{}, 12 * time.Second, 2 * time.Second},
+	} {
+		w := (&service{tls: row.tls}).wire(time.Minute)
+		require.NoError(t, w.connected(7, row.granted, time.Now()))
+		require.Equal(t, row.patience, w.patience())
+	}
+}
+
+// TestSessionThatAnotherServerShortensIsLost: the deadline counts on the timeout that was granted first. And a session that
+// another server knows by another name is not this one.
+func TestSessionThatAnotherServerShortensIsLost(t *testing.T) {
+	for _, row := range []struct {
+		id      int64
+		timeout time.Duration
+		want    error
+	}{
+		{7, 3 * time.Second, nil}, {7, 4 * time.Second, nil}, {7, 2 * time.Second, errShortened}, {8, 3 * time.Second, errSecondSession},
+		{0, 0, errExpired},
+	} {
+		w := newWire(time.Second, 0, nil)
+		require.NoError(t, w.connected(7, 3*time.Second, time.Now()))
+		_ = w.connected(row.id, row.timeout, time.Now())
+		require.Equal(t, row.want, context.Cause(w.life))
 	}
 }

@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"slices"
@@ -124,11 +125,8 @@ func cutLast(s, mark string) (string, bool) {
 // sequence reports whether s is a sequence as the server writes them, not negative. The counter is a signed 32-bit number
 // that wraps, after which new nodes sort before old ones: such a queue has no order that could be trusted.
 func sequence(s string) bool {
-	if len(s) != seqDigits {
-		return false
-	}
-	n, err := strconv.ParseInt(s, 10, 32)
-	return err == nil && n >= 0 && s[0] != '+' && s[0] != '-'
+	_, err := strconv.ParseUint(s, 10, 31)
+	return err == nil && len(s) == seqDigits
 }
 
 // arrange returns the children in the order of the queue.
@@ -137,11 +135,11 @@ func arrange(names []string, family driver.Kind) []node {
 	for i, name := range names {
 		nodes[i] = parseNode(name, family)
 	}
-	slices.SortFunc(nodes, func(a, b node) int {
-		if c := strings.Compare(a.order, b.order); c != 0 {
-			return c
-		}
-		return strings.Compare(a.name, b.name)
-	})
+	slices.SortFunc(nodes, byOrder)
 	return nodes
+}
+
+// byOrder compares nodes by their places in the queue.
+func byOrder(a, b node) int {
+	return cmp.Or(strings.Compare(a.order, b.order), strings.Compare(a.name, b.name))
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	client "github.com/go-zookeeper/zk"
+
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
@@ -63,11 +65,11 @@ func Open(ctx context.Context, servers []string, options *Options) (*farsync.Sto
 	if options == nil {
 		options = &Options{}
 	}
+	var store *farsync.Store
 	s, err := NewService(servers, options)
-	if err != nil {
-		return nil, &farsync.Error{Op: "open", Path: "ZooKeeper", Err: err}
+	if err == nil {
+		store, err = recipe.Open(ctx, s, options.Options)
 	}
-	store, err := recipe.Open(ctx, s, options.Options)
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "ZooKeeper", Err: err}
 	}
@@ -111,10 +113,13 @@ func NewService(servers []string, options *Options) (driver.Service, error) {
 	}
 	switch d := o.Digest; {
 	case d == nil:
+		s.acl = client.WorldACL(client.PermAll)
 	case d.User == "" || strings.Contains(d.User, ":"):
 		return nil, errors.New("Digest needs a User without a colon")
 	case o.TLS == nil && !o.PlaintextDigest:
 		return nil, errors.New("Digest without TLS would send the password in the clear; set PlaintextDigest if that is meant")
+	default:
+		s.acl = client.AuthACL(client.PermAll)
 	}
 	return s, nil
 }

@@ -11,12 +11,20 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A refusal is a definite no, in words.
-type refusal string
+// An attemptError is an error about whose attempt more is known than the error itself tells.
+type attemptError struct {
+	error
+	outcome driver.Outcome
+}
 
-func (r refusal) Error() string { return string(r) }
+func (e attemptError) Unwrap() error { return e.error }
 
-const (
+// refusal returns a definite no, in words.
+func refusal(format string, args ...any) error {
+	return attemptError{fmt.Errorf(format, args...), driver.Refused}
+}
+
+var (
 	// errSequence refuses a queue whose order cannot be told any more. See sequence.
 	errSequence = refusal("the queue's sequence has run over 2^31 creates: delete its parent node while no client uses it")
 	// errTooLong refuses a read.
@@ -25,16 +33,8 @@ const (
 
 // stray refuses a queue which is blocked by a node that no session will ever remove.
 func stray(path string) error {
-	return refusal(fmt.Sprintf("node %q is not ephemeral: it would block the queue for ever; delete it if it is not needed", path))
+	return refusal("node %q is not ephemeral: it would block the queue for ever; delete it if it is not needed", path)
 }
-
-// An attemptError is an error about whose attempt more is known than the error itself tells.
-type attemptError struct {
-	error
-	outcome driver.Outcome
-}
-
-func (e attemptError) Unwrap() error { return e.error }
 
 // notDone returns the error of a step before the one that counts. What is unknown of that step does not matter.
 func notDone(err error) error {
@@ -51,9 +51,9 @@ var verdicts = map[driver.Outcome][]error{
 	driver.Expired: {errExpired, errShortened, errSecondSession, errEnded, client.ErrSessionExpired},
 	driver.NotDone: {client.ErrNoServer},
 	driver.Refused: {
-		driver.ErrGone, driver.ErrConflict, driver.ErrKind, errors.ErrUnsupported, client.ErrAPIError, client.ErrNoNode, client.ErrNoAuth, client.ErrBadVersion,
-		client.ErrNoChildrenForEphemerals, client.ErrNodeExists, client.ErrNotEmpty, client.ErrInvalidACL,
-		client.ErrInvalidPath, client.ErrAuthFailed, client.ErrBadArguments,
+		driver.ErrGone, driver.ErrConflict, driver.ErrKind, errors.ErrUnsupported, client.ErrAPIError, client.ErrNoAuth,
+		client.ErrNoChildrenForEphemerals, client.ErrNotEmpty, client.ErrInvalidACL, client.ErrInvalidPath,
+		client.ErrAuthFailed, client.ErrBadArguments,
 	},
 }
 
@@ -61,9 +61,6 @@ var verdicts = map[driver.Outcome][]error{
 func outcome(err error) driver.Outcome {
 	if e, ok := errors.AsType[attemptError](err); ok {
 		return e.outcome
-	}
-	if _, ok := errors.AsType[refusal](err); ok {
-		return driver.Refused
 	}
 	for outcome, list := range verdicts {
 		if slices.ContainsFunc(list, func(one error) bool { return errors.Is(err, one) }) {
@@ -76,12 +73,17 @@ func outcome(err error) driver.Outcome {
 // The library's errors are plain, and most of the server's have no name there. A refusal that is taken for trouble on the
 // way would be sent again for ever, without a word; trouble that is taken for a refusal strands an entry.
 
-// definite returns err as a refusal if it is an answer of the server for which the library has no name: that a quota is
-// exceeded, say. The library makes a text of its number. A few of them say nothing of what was done: that of a system
-// error, a lost connection, a timeout, and a throttled request.
-func definite(err error) error {
-	if err == nil {
+// answer returns what an error of the library's is to a driver. Where the server has answered with an error for which the
+// library has no name, that a quota is exceeded, say, it makes a text of its number; that is a refusal. A few of them say
+// nothing of what was done: that of a system error, a lost connection, a timeout, and a throttled request.
+func answer(err error) error {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, client.ErrNoNode):
+		return driver.ErrGone
+	case errors.Is(err, client.ErrBadVersion), errors.Is(err, client.ErrNodeExists):
+		return driver.ErrConflict
 	}
 	code, ok := strings.CutPrefix(err.Error(), "unknown error: ")
 	switch {
@@ -90,6 +92,6 @@ func definite(err error) error {
 	case code == fmt.Sprint(tooLong):
 		return errTooLong
 	default:
-		return refusal("ZooKeeper answers with error " + code)
+		return refusal("ZooKeeper answers with error %s", code)
 	}
 }

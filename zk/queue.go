@@ -18,7 +18,7 @@ func (s *session) look(ctx context.Context, e driver.Entry) (names *read, r driv
 	path := s.path(e.Queue)
 	node := (*read)(nil)
 	if e.Kind == driver.Permit {
-		node = s.begin(spot{opGetData, path})
+		node = s.begin(spot{opGetData, path, false})
 	}
 	if names, err = s.names(ctx, path); err == nil && node != nil {
 		if node, err = s.await(ctx, node); err == nil {
@@ -38,7 +38,7 @@ func (s *session) names(ctx context.Context, path string) (*read, error) {
 	}
 	leases, err := s.children(ctx, path+"/leases")
 	switch {
-	case errors.Is(err, client.ErrNoNode):
+	case errors.Is(err, driver.ErrGone):
 		return names, nil
 	case err != nil:
 		return nil, err
@@ -48,52 +48,47 @@ func (s *session) names(ctx context.Context, path string) (*read, error) {
 	return names, nil
 }
 
-// ahead returns what is ahead of e, and false if e is not in the queue. An entry without an ID is about to join.
-func (s *session) ahead(e driver.Entry, names *read) ([]driver.Entry, bool) {
-	path := s.path(e.Queue)
-	q := names.queue(e.Queue, path, e.Kind)
-	if e.ID == "" {
-		return q.entries[:q.ahead:q.ahead], true
-	}
-	s.remember(path, q)
-	i, there := q.find(e.ID)
-	if !there {
-		return nil, false
-	}
-	return q.entries[:i:i], true
-}
-
 // Ahead reads the queue. The server that answers may be behind the leader, but not behind what it told this session
 // before: it shows all that was ahead of the entry and is left. It may show, for a moment, what another client has
 // deleted. Of entries of this session, it shows none that is gone.
 //
 // Before it shows an entry that may be granted, a quorum has proved the session. The Syncs of a session that waits may have
 // been answered by a leader that is cut off.
-func (s *session) Ahead(ctx context.Context, e driver.Entry, _ bool) (v driver.View, err error) {
-	v = driver.View{Self: e, All: true}
+func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v driver.View, err error) {
 	if s.first(e) {
 		_, err = s.node(ctx, e.ID)
-	} else {
-		var names *read
-		if names, v.Register, err = s.look(ctx, e); err == nil {
-			v.Entries, v.All = s.ahead(e, names)
-		} else if errors.Is(err, client.ErrNoNode) && e.ID == "" {
-			err = nil
-		}
+		v = driver.View{Self: e, All: true}
+	} else if names, register, missing := s.look(ctx, e); missing == nil {
+		v, err = s.shown(e, names, register, waiting)
+	} else if err = missing; errors.Is(err, driver.ErrGone) && e.ID == "" {
+		v, err = driver.View{All: true}, nil
 	}
 	if err == nil {
 		err = s.prove(ctx, v)
 	}
-	if errors.Is(err, client.ErrNoNode) || !v.All {
-		err = driver.ErrGone
-	}
 	return v, err
 }
 
-// prove has a quorum prove the session before an entry is shown that may be granted, where none has.
+// shown returns what a queue that was read shows of an entry.
+func (s *session) shown(e driver.Entry, names *read, r driver.Register, waiting bool) (driver.View, error) {
+	q := names.queue(e.Queue, s.path(e.Queue), e.Kind)
+	if e.ID != "" {
+		s.remember(q)
+	}
+	list, all, there := q.ahead(e, waiting)
+	if !there && e.ID != "" {
+		return driver.View{}, driver.ErrGone
+	}
+	return driver.View{Self: e, Entries: list, All: all, Register: r}, nil
+}
+
+// prove has a quorum prove the session before an entry is shown that may be granted, where none has. An entry ahead leaves
+// room for another only if both are readers, or permits.
 func (s *session) prove(ctx context.Context, v driver.View) error {
-	excludes := func(e driver.Entry) bool { return e.Kind != driver.Read && e.Kind != driver.Permit }
-	if v.Self.ID == "" || !v.All || !s.wire.unproved() || slices.ContainsFunc(v.Entries, excludes) {
+	excludes := func(other driver.Entry) bool {
+		return other.Kind != v.Self.Kind || other.Kind != driver.Read && other.Kind != driver.Permit
+	}
+	if v.Self.ID == "" || !s.wire.unproved() || slices.ContainsFunc(v.Entries, excludes) {
 		return nil
 	}
 	return s.propose(ctx, v.Self)
@@ -104,7 +99,7 @@ func (s *session) prove(ctx context.Context, v driver.View) error {
 func (s *session) List(ctx context.Context, name string, limit int) (driver.View, error) {
 	path := s.path(name)
 	names, err := s.names(ctx, path)
-	if errors.Is(err, client.ErrNoNode) {
+	if errors.Is(err, driver.ErrGone) {
 		return driver.View{All: true}, nil
 	}
 	if err != nil {
@@ -112,7 +107,7 @@ func (s *session) List(ctx context.Context, name string, limit int) (driver.View
 	}
 	q := names.queue(name, path, driver.Exclusive)
 	var v driver.View
-	v.Entries, v.All, err = s.fill(ctx, q.entries, q.ahead, limit)
+	v.Entries, v.All, err = s.fill(ctx, q.entries(len(q.nodes)), q.tail, limit)
 	return v, err
 }
 
@@ -133,12 +128,12 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 		}
 		reads := make([]*read, len(part))
 		for i, e := range part {
-			reads[i] = s.begin(spot{opGetData, e.ID})
+			reads[i] = s.begin(spot{opGetData, e.ID, false})
 		}
 		for i, e := range part {
 			r, err := s.await(ctx, reads[i])
 			switch {
-			case errors.Is(err, client.ErrNoNode):
+			case errors.Is(err, driver.ErrGone):
 			case err != nil:
 				return nil, false, err
 			case r.stat.EphemeralOwner != 0:
@@ -169,23 +164,17 @@ func version(stat *client.Stat) int64 { return int64(stat.Version) + 1 }
 // Find reads the entry's node after a Sync: the answer to a change of it may have been lost with a connection to another
 // server. If the node of a writer is gone, Find looks for that of the reader that has its place.
 func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error) {
-	if !confirmed(e.ID) {
-		found, _, err := s.search(ctx, e)
-		return found, err
-	}
-	if err := s.settle(ctx, e.ID); err != nil {
+	e, err := s.locate(ctx, e)
+	if err != nil {
 		return e, err
 	}
-	if err := s.sync(ctx, parentOf(e.ID)); err != nil {
+	if err := s.do(ctx, syncing(parentOf(e.ID))); err != nil {
 		return e, err
 	}
 	r, err := s.node(ctx, e.ID)
-	if errors.Is(err, client.ErrNoNode) && e.Kind == driver.Write {
+	if errors.Is(err, driver.ErrGone) && e.Kind == driver.Write {
 		e.ID, e.Kind = readName(e.ID), driver.Read
 		r, err = s.node(ctx, e.ID)
-	}
-	if errors.Is(err, client.ErrNoNode) {
-		return e, driver.ErrGone
 	}
 	if err != nil {
 		return e, err
@@ -196,21 +185,22 @@ func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error
 // Owned reads the names in the queues after a Sync. Those of this session's entries begin with its mark, also of those
 // that a replacement has given another kind.
 func (s *session) Owned(ctx context.Context, queues []string) ([]driver.Entry, error) {
-	if err := s.sync(ctx, "/"); err != nil {
+	if err := s.do(ctx, syncing("/")); err != nil {
 		return nil, err
 	}
 	var owned []driver.Entry
 	for _, name := range queues {
 		names, err := s.children(ctx, s.path(name))
-		if errors.Is(err, client.ErrNoNode) {
+		if errors.Is(err, driver.ErrGone) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range names.queue(name, s.path(name), driver.Exclusive).entries {
-			if strings.HasPrefix(nameOf(e.ID), s.mark) {
-				owned = append(owned, e)
+		q := names.queue(name, s.path(name), driver.Exclusive)
+		for i, n := range q.nodes {
+			if strings.HasPrefix(n.name, s.mark) {
+				owned = append(owned, q.entry(i))
 			}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	client "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
@@ -14,11 +13,8 @@ import (
 // proved the session. If that fails, its View must not show the readers ahead either: none of them keeps a reader waiting,
 // so it would be granted on the word of a leader that may be cut off.
 func TestUnprovedCreateShowsNothingAhead(t *testing.T) {
-	events := make(chan client.Event)
-	close(events)
 	w := newWire(time.Second, 0, nil)
-	s := newSession(&service{}, w, nil, events)
-	s.ending = true // every request fails
+	s := &session{service: &service{}, wire: w, mark: newMark(), ending: true} // every request fails
 	names := newRead()
 	var ids []string
 	for i, sequence := range []string{"0000000001", "0000000002"} {

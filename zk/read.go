@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -10,10 +11,11 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A spot is what a read or a watch is of: a kind of request on a path.
+// A spot is what a read is of: a kind of request on a path, which sets a watch or not.
 type spot struct {
-	op   int32
-	path string
+	op    int32
+	path  string
+	watch bool
 }
 
 // A read is a request and its answer, for all callers that asked before it was sent. In a crowd that is one read of a
@@ -21,7 +23,8 @@ type spot struct {
 // the session behind them.
 //
 // No caller gets an answer that is older than its call, which is what a View has to be. A caller that comes while a read
-// is on its way waits for the one after it.
+// is on its way waits for the one after it. A read that has set a watch is kept until that fires, for it tells of all that has
+// changed since. The library cannot take a watch back.
 type read struct {
 	call
 	data    []byte // of a node
@@ -36,30 +39,36 @@ type read struct {
 	queues []*queue // the names as entries, for each kind of entry that has looked
 }
 
-func newRead() *read { return &read{call: call{done: make(chan struct{})}} }
+func newRead() *read { return &read{call: *newCall()} }
 
 // children reads the names in a queue. The answer is not older than the call.
 func (s *session) children(ctx context.Context, path string) (*read, error) {
-	return s.await(ctx, s.begin(spot{opGetChildren, path}))
+	return s.await(ctx, s.begin(spot{opGetChildren, path, false}))
 }
 
 // node reads a node. The answer is not older than the call.
 func (s *session) node(ctx context.Context, path string) (*read, error) {
-	return s.await(ctx, s.begin(spot{opGetData, path}))
+	return s.await(ctx, s.begin(spot{opGetData, path, false}))
 }
 
-// begin joins the next read of a spot, or begins one.
+// begin joins a read of a spot, or begins one.
 func (s *session) begin(at spot) *read {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Watches that have fired are left to the next sweep. It doubles its distance, so that it costs each read a constant.
+	if len(s.reads) >= s.sweepAt {
+		maps.DeleteFunc(s.reads, func(at spot, r *read) bool { return at.watch && r.over() })
+		s.sweepAt = 2*len(s.reads) + 64
+	}
 	r := newRead()
 	switch under := s.reads[at]; {
 	case s.ending:
-		r.err = errEnded
 		close(r.done)
-	case under == nil:
+	case under == nil || at.watch && under.over():
 		s.reads[at] = r
 		s.calls.Go(func() { s.serve(at, r) })
+	case at.watch:
+		r = under
 	case under.next == nil:
 		under.next = r
 	default:
@@ -67,6 +76,9 @@ func (s *session) begin(at spot) *read {
 	}
 	return r
 }
+
+// over reports whether the watch of a read has fired, or was never set.
+func (r *read) over() bool { return happened(r.done) && (r.err != nil || happened(r.fired)) }
 
 // await returns the read when it was answered.
 func (s *session) await(ctx context.Context, r *read) (*read, error) {
@@ -80,45 +92,45 @@ func (s *session) await(ctx context.Context, r *read) (*read, error) {
 // for; there is one for a spot at most, however many callers have given up.
 func (s *session) serve(at spot, r *read) {
 	for r != nil {
-		s.ask(at, r, false)
+		s.fetch(at, r)
 		s.mu.Lock()
 		if r = r.next; r != nil {
 			s.reads[at] = r
-		} else {
+		} else if !at.watch {
 			delete(s.reads, at)
 		}
 		s.mu.Unlock()
 	}
 }
 
-// ask makes the request of a read, which sets a watch if watch is true.
-func (s *session) ask(at spot, r *read, watch bool) {
+// fetch makes the request of a read.
+func (s *session) fetch(at spot, r *read) {
 	defer close(r.done)
-	if r.err = s.slot(s.wire.life); r.err != nil {
+	if r.err = s.take(s.wire.life, s.slots); r.err != nil {
 		return
 	}
-	defer s.free()
+	defer func() { <-s.slots }()
 	var stat *client.Stat
 	switch {
 	case at.op == opExists:
 		_, stat, r.fired, r.err = s.conn.ExistsW(at.path)
-	case at.op == opGetChildren && watch:
+	case at.op == opGetChildren && at.watch:
 		r.names, stat, r.fired, r.err = s.conn.ChildrenW(at.path)
 	case at.op == opGetChildren:
 		r.names, stat, r.err = s.conn.Children(at.path)
-	case watch:
+	case at.watch:
 		r.data, stat, r.fired, r.err = s.conn.GetW(at.path)
 	default:
 		r.data, stat, r.err = s.conn.Get(at.path)
 	}
-	if r.err = definite(r.err); r.err == nil {
+	if r.err = answer(r.err); r.err == nil {
 		r.stat = *stat
 		r.counted = slices.Contains(r.names, "leases") && slices.Contains(r.names, "locks")
 	}
 }
 
-// queue returns the children as entries of the queue name, whose node is path, as an entry of a kind sees them. They are
-// parsed and sorted once for all callers.
+// queue returns the children as a queue of that name, whose node is path, as an entry of a kind sees them. They are parsed
+// and sorted once for all callers.
 func (r *read) queue(name, path string, kind driver.Kind) *queue {
 	if kind == driver.Read {
 		kind = driver.Write // they stand in one order
@@ -130,18 +142,10 @@ func (r *read) queue(name, path string, kind driver.Kind) *queue {
 			return q
 		}
 	}
-	nodes := arrange(r.names, kind)
-	q := &queue{kind: kind, entries: make([]driver.Entry, len(nodes))}
-	for i, n := range nodes {
-		q.entries[i] = driver.Entry{Queue: name, ID: path + "/" + n.name, Kind: n.kind, Units: n.units, Ahead: i}
+	q := &queue{name: name, path: path, kind: kind, nodes: arrange(r.names, kind)}
+	for i, n := range q.nodes {
 		if n.order <= lastSequence { // else it is the node of another queue, most likely
-			q.ahead = i + 1
-		}
-	}
-	if len(nodes) >= crowdSize {
-		q.place = make(map[string]int, len(nodes))
-		for i, e := range q.entries {
-			q.place[e.ID] = i
+			q.tail = i + 1
 		}
 	}
 	r.queues = append(r.queues, q)

@@ -20,6 +20,7 @@ type service struct {
 	namespace string   // what is put in front of all paths
 	tls       *tls.Config
 	digest    *Digest
+	acl       []client.ACL // of a queue's node and its entries
 	log       *slog.Logger
 
 	failed sync.WaitGroup // clients of Opens that failed, which are being closed
@@ -28,22 +29,15 @@ type service struct {
 // Open connects to one of the servers, and returns the session in it. The library takes up to three seconds to close
 // the client of an Open that fails. That happens in the background, and Close waits for it.
 func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	dial, least := (&net.Dialer{}).DialContext, 100*time.Millisecond
-	if s.tls != nil {
-		dial, least = dialTLS(s.tls), time.Second // a handshake takes several round trips
-	}
-	w := newWire(ttl, least, dial)
-	conn, events, err := client.Connect(s.servers, ttl,
-		client.WithDialer(w.dial), client.WithHostProvider(&hosts{wire: w}), client.WithMaxBufferSize(maxFrame),
-		client.WithLogInfo(false), client.WithLogger(logger{s.log}))
+	w := s.wire(ttl)
+	opened, err := s.connect(w, ttl)
 	if err != nil {
 		return nil, err
 	}
-	opened := newSession(s, w, conn, events)
 	select {
 	case <-w.open:
-		if err = opened.authorize(ctx); err == nil {
-			err = opened.anchor(ctx)
+		if d := s.digest; d != nil { // once the server has answered, the library tells every server that it connects to
+			err = opened.do(ctx, func(c *client.Conn) error { return c.AddAuth("digest", []byte(d.User+":"+d.Password)) })
 		}
 	case <-w.life.Done():
 		err = context.Cause(w.life)
@@ -61,6 +55,14 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return opened, nil
 }
 
+// wire returns one for a session that is to have the timeout ttl.
+func (s *service) wire(ttl time.Duration) *wire {
+	if s.tls != nil {
+		return newWire(ttl, time.Second, dialTLS(s.tls)) // a handshake takes several round trips
+	}
+	return newWire(ttl, 100*time.Millisecond, (&net.Dialer{}).DialContext)
+}
+
 // Outcome says what err means.
 func (s *service) Outcome(err error) driver.Outcome { return outcome(err) }
 
@@ -72,25 +74,6 @@ func (s *service) Close() error {
 
 // path returns where a queue's nodes are.
 func (s *service) path(queue string) string { return s.namespace + queue }
-
-// acl is what a queue's node and its entries are made with.
-func (s *service) acl() []client.ACL {
-	if s.digest != nil {
-		return client.AuthACL(client.PermAll)
-	}
-	return client.WorldACL(client.PermAll)
-}
-
-// authorize tells the server the session's user. Once the server has answered, the library repeats this on every
-// connection. The session is not used before that.
-func (s *session) authorize(ctx context.Context) error {
-	if s.digest == nil {
-		return nil
-	}
-	return s.do(ctx, func(c *client.Conn) error {
-		return c.AddAuth("digest", []byte(s.digest.User+":"+s.digest.Password))
-	})
-}
 
 // A logger gives the client library's words to the Store's logger.
 type logger struct{ *slog.Logger }

@@ -23,6 +23,7 @@ import (
 type session struct {
 	*service
 	wire    *wire
+	hosts   *hosts
 	conn    *client.Conn
 	mark    string        // what the names of this session's entries begin with
 	stopped chan struct{} // closed when the library's loop has ended
@@ -33,10 +34,10 @@ type session struct {
 
 	mu      sync.Mutex
 	ending  bool              // no new calls
-	watches map[spot]*read    // each is shared by all its waiters
-	sweepAt int               // so many watches are worth a look for those that have fired
-	reads   map[spot]*read    // those under way
-	crowds  map[string]*queue // by the path of the queue
+	reads   map[spot]*read    // those under way, and those whose watch has not fired
+	sweepAt int               // so many reads are worth a look for those whose watch has fired
+	crowds  map[string]*queue // by name
+	writes  map[string]*call  // those that the library has not answered, by the ID of their entry
 }
 
 // maxCalls bounds the calls in the library. Its queue has 16 places; what is behind that waits in goroutines, for as long
@@ -46,19 +47,27 @@ const maxCalls = 256
 // maxJoins bounds the entries that are being created. It is less, so that the reads that serve them have room too.
 const maxJoins = maxCalls / 2
 
-// newSession returns the session on a wire. The caller must end it.
-func newSession(s *service, w *wire, conn *client.Conn, events <-chan client.Event) *session {
-	opened := &session{
-		service: s, wire: w, conn: conn, mark: newMark(), stopped: make(chan struct{}), slots: make(chan struct{}, maxCalls),
-		joins:   make(chan struct{}, maxJoins),
-		watches: map[spot]*read{}, reads: map[spot]*read{}, crowds: map[string]*queue{},
+// connect returns a session that is about to be opened on a wire. The caller must end it.
+func (s *service) connect(w *wire, ttl time.Duration) (*session, error) {
+	in := &session{
+		service: s, wire: w, hosts: &hosts{wire: w, parked: make(chan struct{})}, mark: newMark(), stopped: make(chan struct{}),
+		slots: make(chan struct{}, maxCalls), joins: make(chan struct{}, maxJoins),
+		reads: map[spot]*read{}, crowds: map[string]*queue{}, writes: map[string]*call{},
 	}
+	w.creating = in.creating
+	conn, events, err := client.Connect(s.servers, ttl,
+		client.WithDialer(w.dial), client.WithHostProvider(in.hosts), client.WithMaxBufferSize(maxFrame),
+		client.WithLogInfo(false), client.WithLogger(logger{s.log}))
+	if err != nil {
+		return nil, err
+	}
+	in.conn = conn
 	go func() { // ends with the library's loop; Drop and Close wait for it
 		for range events {
 		}
-		close(opened.stopped)
+		close(in.stopped)
 	}()
-	return opened
+	return in, nil
 }
 
 // Granted returns the timeout that the server has granted, and the latest moment that is proved to have renewed it.
@@ -71,24 +80,13 @@ func (s *session) Over() <-chan struct{} { return s.wire.life.Done() }
 // Granted returns by way of the wire.
 func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	s.wire.proposals.Store(len(prove) > 0)
-	if len(prove) > 0 {
-		if err := s.propose(ctx, prove[0]); !errors.Is(err, client.ErrNoNode) {
-			return err
-		}
-		return nil // said by a quorum as well
+	if len(prove) == 0 {
+		return s.ask(ctx, urgent(), syncing("/"))
 	}
-	return s.wait(ctx, s.launch(func(c *client.Conn) error {
-		_, err := c.Sync("/")
+	if err := s.propose(ctx, prove[0]); !errors.Is(err, driver.ErrGone) {
 		return err
-	}))
-}
-
-// propose has a quorum look at the node of an entry.
-func (s *session) propose(ctx context.Context, e driver.Entry) error {
-	return s.wait(ctx, s.launch(func(c *client.Conn) error {
-		_, err := c.Multi(&client.CheckVersionRequest{Path: e.ID, Version: -1})
-		return err
-	}))
+	}
+	return nil // said by a quorum as well
 }
 
 // Reset leaves the server, unless it has answered a moment ago. The library then goes through the servers in turn, with
@@ -102,14 +100,13 @@ func (s *session) Close(ctx context.Context) error {
 		unhook := context.AfterFunc(ctx, func() { s.wire.cut(errEnded) })
 		s.conn.Close() // waits for the answer, a second at most
 		select {
-		case <-s.wire.ended:
 		case <-s.stopped:
 		case <-s.wire.life.Done():
 		}
 		unhook()
 	}
 	s.Drop()
-	if !happened(s.wire.ended) {
+	if !s.wire.ended.Load() {
 		return errors.New("the server did not confirm the end of the session, which runs out by itself")
 	}
 	return nil
@@ -120,7 +117,7 @@ func (s *session) Close(ctx context.Context) error {
 func (s *session) Drop() {
 	s.wire.cut(errEnded)
 	select {
-	case <-s.wire.parked:
+	case <-s.hosts.parked:
 	case <-s.stopped:
 	}
 	s.stop()
@@ -133,32 +130,68 @@ func (s *session) Drop() {
 func (s *session) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ending {
-		s.ending = true
-		close(s.wire.quit)
-	}
+	s.ending = true
 }
 
-// A call is one to the library.
+// A call is one to the library. The library knows of no contexts, and may hold it for as long as the session lives. So it
+// is made in a goroutine that Drop waits for.
 type call struct {
-	done chan struct{} // closed when the library has answered
+	done chan struct{} // closed when the library has answered, or will not be asked
 	err  error
+
+	urgent bool          // it needs no slot
+	entry  string        // the ID of the entry that it writes, if any
+	sent   chan struct{} // of a create: closed when the request is on its way
+	zxid   int64         // of the reply to a create; to be read only if there is no error
 }
 
-// launch makes a call to the library in a goroutine that Drop waits for. The library knows of no contexts, and may hold
-// a call for as long as the session lives.
-func (s *session) launch(f func(*client.Conn) error) *call {
-	c := &call{make(chan struct{}), errEnded}
+func newCall() *call { return &call{done: make(chan struct{}), err: errEnded} }
+
+func urgent() *call { return &call{done: make(chan struct{}), err: errEnded, urgent: true} }
+
+// launch makes a call, as soon as there is a slot for it.
+func (s *session) launch(ctx context.Context, c *call, f func(*client.Conn) error) error {
+	if !c.urgent {
+		if err := s.take(ctx, s.slots); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
 		close(c.done)
-		return c
+		return nil
 	}
-	s.calls.Go(func() {
-		defer close(c.done)
-		c.err = definite(f(s.conn))
-	})
+	if c.entry != "" {
+		s.writes[c.entry] = c
+	}
+	s.calls.Add(1)
+	go s.run(c, f)
+	return nil
+}
+
+func (s *session) run(c *call, f func(*client.Conn) error) {
+	defer s.calls.Done()
+	c.err = answer(f(s.conn))
+	if !c.urgent {
+		<-s.slots
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.writes[c.entry] == c {
+		delete(s.writes, c.entry)
+	}
+	close(c.done)
+}
+
+// creating returns the call that makes a node, which is about to be sent, or nil.
+func (s *session) creating(path []byte) *call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.writes[string(path)]
+	if c != nil && !happened(c.sent) {
+		close(c.sent)
+	}
 	return c
 }
 
@@ -172,15 +205,45 @@ func (s *session) wait(ctx context.Context, c *call) error {
 		return context.Cause(s.wire.life)
 	}
 	if errors.Is(c.err, client.ErrNoAuth) {
-		return fmt.Errorf("an ACL forbids it to %s: %w", s.user(), c.err)
+		user := "clients without a Digest"
+		if s.digest != nil {
+			user = s.digest.String()
+		}
+		return fmt.Errorf("an ACL forbids it to %s: %w", user, c.err)
 	}
 	return c.err
 }
 
-// slot takes one of the places for calls of which there may be many. The call must free it.
-func (s *session) slot(ctx context.Context) error { return s.take(ctx, s.slots) }
+// ask makes a call and waits for the answer. What f sets is to be read only if there is no error.
+func (s *session) ask(ctx context.Context, c *call, f func(*client.Conn) error) error {
+	if err := s.launch(ctx, c, f); err != nil {
+		return err
+	}
+	return s.wait(ctx, c)
+}
 
-// take waits for a place among those of a kind.
+// do is ask for any call.
+func (s *session) do(ctx context.Context, f func(*client.Conn) error) error {
+	return s.ask(ctx, newCall(), f)
+}
+
+// propose has a quorum look at the node of an entry.
+func (s *session) propose(ctx context.Context, e driver.Entry) error {
+	return s.ask(ctx, urgent(), func(c *client.Conn) error {
+		_, err := c.Multi(&client.CheckVersionRequest{Path: e.ID, Version: -1})
+		return err
+	})
+}
+
+// syncing brings the server that the session is connected to up to the leader.
+func syncing(path string) func(*client.Conn) error {
+	return func(c *client.Conn) error {
+		_, err := c.Sync(path)
+		return err
+	}
+}
+
+// take waits for a place among those of a sort.
 func (s *session) take(ctx context.Context, places chan<- struct{}) error {
 	if ctx.Err() == nil {
 		select {
@@ -191,19 +254,6 @@ func (s *session) take(ctx context.Context, places chan<- struct{}) error {
 		}
 	}
 	return notDone(s.unanswered(ctx))
-}
-
-func (s *session) free() { <-s.slots }
-
-// do makes a call to the library and waits for the answer. What f sets is to be read only if there is no error.
-func (s *session) do(ctx context.Context, f func(*client.Conn) error) error {
-	if err := s.slot(ctx); err != nil {
-		return err
-	}
-	return s.wait(ctx, s.launch(func(c *client.Conn) error {
-		defer s.free()
-		return f(c)
-	}))
 }
 
 // until waits until done is closed. It returns why it was not as soon as ctx ends or the session is over.
@@ -229,14 +279,6 @@ func (s *session) unanswered(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", context.Cause(ctx), *why)
 	}
 	return context.Cause(ctx)
-}
-
-// user says as whom the session asks.
-func (s *session) user() string {
-	if s.digest == nil {
-		return "clients without a Digest"
-	}
-	return s.digest.String()
 }
 
 // happened reports whether a channel has something to say.

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	client "github.com/go-zookeeper/zk"
-
 	"github.com/farsync/farsync/driver"
 )
 
@@ -26,21 +24,20 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 	for len(known) > 0 && (limit <= 0 || len(list) < limit) {
 		for i, shelf := range known[:min(len(known), readAhead)] {
 			if shelf.names == nil {
-				known[i].names = s.begin(spot{opGetChildren, cmp.Or(s.path(shelf.path), "/")})
+				known[i].names = s.begin(spot{opGetChildren, cmp.Or(s.path(shelf.path), "/"), false})
 			}
 		}
 		at := known[0].path
 		names, err := s.await(ctx, known[0].names)
 		known = known[1:]
-		if errors.Is(err, client.ErrNoNode) {
+		if errors.Is(err, driver.ErrGone) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		q := names.queue(at, s.path(at), driver.Exclusive)
-		for _, e := range q.entries {
-			n := parseNode(nameOf(e.ID), driver.Exclusive)
+		for _, n := range q.nodes {
 			if n.kind != driver.Foreign && sequence(n.order) {
 				continue // an entry, below which there is nothing
 			}
@@ -52,7 +49,7 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 		}
 		slices.SortFunc(known, func(a, b shelf) int { return strings.Compare(a.path, b.path) })
 		if at > after && strings.HasPrefix(at, prefix) {
-			entries, _, err := s.fill(ctx, q.entries, 0, 0)
+			entries, _, err := s.fill(ctx, q.entries(len(q.nodes)), 0, 0)
 			if err != nil {
 				return nil, err
 			}

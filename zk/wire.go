@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"sync"
@@ -33,49 +34,30 @@ type wire struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	open   chan struct{} // closed when there is a session
-	ended  chan struct{} // closed by closed, when the server has confirmed the end
-	closed func()
-	parked chan struct{} // closed by leave
-	leave  func()        // is called when the library looks for another server although life is over
-	quit   chan struct{} // closed when the library is about to be closed
+	open  chan struct{} // closed when there is a session
+	ended atomic.Bool   // the server has confirmed the end
+
+	// creating is called with the path of a create that is about to be sent, and returns the call that makes it, or nil.
+	creating func(path []byte) *call
 
 	id        atomic.Int64          // of the session. Invariant: 0 until there is one, and never changed after.
-	anchored  atomic.Bool           // the library has a watch that never fires, so it asks for its watches on every new link
+	seen      atomic.Int64          // the zxid of the last reply
+	watched   atomic.Bool           // the library's watches are all set on the current link
+	told      int64                 // a zxid up to which they have fired for what has changed; only the writing goroutine uses it
 	proposals atomic.Bool           // only they prove a renewal, Syncs do not
 	links     atomic.Int64          // dialed so far
+	current   atomic.Pointer[link]  // nil before the first
 	last      atomic.Pointer[error] // why there is no connection, for people; nil if there is one
 
 	mu      sync.Mutex
 	timeout time.Duration // the granted one. Invariant: it never shrinks.
 	proved  time.Time     // what was sent then has renewed the session. Invariant: it never goes back.
 	synced  bool          // a Sync has moved proved, and no proposal was answered after it
-	current *link
-	pending map[string]*making // writes that the library has not answered, by the ID of their entry
-}
-
-// A making is a write that is under way: a create, or the replacement of an entry.
-type making struct {
-	sent chan struct{} // closed when the request of a create is on its way
-	once sync.Once     // closes sent
-	done chan struct{} // closed when the library has answered
-	zxid atomic.Int64  // of the reply to a create, 0 if there was none
 }
 
 // newWire returns the wire of a session that is to have the timeout asked.
 func newWire(asked, least time.Duration, dialer func(context.Context, string, string) (net.Conn, error)) *wire {
-	w := &wire{
-		dialer: dialer, asked: asked, least: least,
-		open: make(chan struct{}), ended: make(chan struct{}), parked: make(chan struct{}), quit: make(chan struct{}),
-		pending: map[string]*making{},
-	}
-	w.closed = sync.OnceFunc(func() { close(w.ended) })
-	w.leave = sync.OnceFunc(func() {
-		close(w.parked)
-		<-w.quit
-		// A moment for the library's Close to queue its request. If it comes later, Close takes a second longer.
-		_ = pause.For(context.Background(), 10*time.Millisecond)
-	})
+	w := &wire{dialer: dialer, asked: asked, least: least, open: make(chan struct{})}
 	w.life, w.end = context.WithCancelCause(context.Background())
 	return w
 }
@@ -111,14 +93,12 @@ func (w *wire) dial(network, address string, _ time.Duration) (net.Conn, error) 
 		w.last.Store(&err)
 		return nil, err
 	}
-	l := &link{Conn: conn, wire: w, gone: make(chan struct{}), requests: map[int32]request{}}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.life.Err() != nil {
-		conn.Close()
+	l := newLink(w, conn)
+	w.current.Store(l)
+	if w.life.Err() != nil { // cut may have come before
+		l.Close()
 		return nil, context.Cause(w.life)
 	}
-	w.current = l
 	return l, nil
 }
 
@@ -126,14 +106,8 @@ func (w *wire) dial(network, address string, _ time.Duration) (net.Conn, error) 
 // answers the requests of a session in order. So a connection on which answers have arrived lately is one on which a
 // renewal waits behind them: the next one would have to be told everything again.
 func (w *wire) reconnect() {
-	w.mu.Lock()
-	l := w.current
-	lately := min(w.timeout/8, time.Second/2)
-	w.mu.Unlock()
-	l.mu.Lock()
-	idle := time.Since(l.answered)
-	l.mu.Unlock()
-	if idle >= lately {
+	timeout, _ := w.granted()
+	if l := w.current.Load(); l.idle() >= min(timeout/8, time.Second/2) {
 		l.Close()
 	}
 }
@@ -141,21 +115,40 @@ func (w *wire) reconnect() {
 // cut ends every connection, now and to come, without a word to the server.
 func (w *wire) cut(cause error) {
 	w.end(cause)
-	w.mu.Lock()
-	l := w.current
-	w.mu.Unlock()
-	if l != nil {
+	if l := w.current.Load(); l != nil {
 		l.Close()
 	}
 }
 
-// connecting is called before a ConnectRequest is written. The library would open a new session after the loss of the old one, and run
-// on it what was asked for under the old: an entry of a session that nothing here keeps.
-func (w *wire) connecting(id int64) error {
-	if w.life.Err() == nil && w.id.Load() != id {
+// connecting is called before a ConnectRequest is written, and completes it: length, version, last zxid seen, timeout,
+// session. A server that is behind that zxid refuses the client.
+//
+// The library would open a new session after the loss of the old one, and run on it what was asked for under the old: an
+// entry of a session that nothing here keeps.
+func (w *wire) connecting(p []byte) error {
+	if w.life.Err() == nil && w.id.Load() != int64(binary.BigEndian.Uint64(p[20:])) {
 		w.end(errSecondSession)
 	}
+	seen := w.seen.Load()
+	binary.BigEndian.PutUint64(p[8:], uint64(seen))
+	if w.watched.Swap(false) {
+		w.told = seen
+	}
 	return context.Cause(w.life)
+}
+
+// moreWatches is less than what the library puts into one request to set its watches again, if it makes more than one.
+const moreWatches = 64 << 10
+
+// restoring is called before a request to set watches again is written, and completes it: length, xid, operation, zxid. The
+// server lets those fire at once whose nodes have changed after that zxid. That may be before they were set the first time,
+// which does no harm: an event is a hint. It returns 0 as the operation if the library makes another such request.
+func (w *wire) restoring(p []byte) (op int32) {
+	binary.BigEndian.PutUint64(p[12:], uint64(w.told))
+	if len(p) > moreWatches {
+		return 0
+	}
+	return opSetWatches
 }
 
 // connected is called with the answer: the session's id, 0 if it is over, and its timeout.
@@ -171,6 +164,7 @@ func (w *wire) connected(id int64, timeout time.Duration, sent time.Time) error 
 		// The leader began to count when it made the session, which was after the request was sent.
 		w.id.Store(id)
 		w.proved = sent
+		w.watched.Store(true)
 		defer close(w.open)
 	case known != id:
 		w.end(errSecondSession)
@@ -186,8 +180,8 @@ func (w *wire) connected(id int64, timeout time.Duration, sent time.Time) error 
 
 // expired is called when the server says that the session is over.
 func (w *wire) expired() {
+	w.ended.Store(true)
 	w.end(errExpired)
-	w.closed()
 }
 
 // proves reports whether the answer to an operation proves that the leader has heard of what was sent earlier. Proposals
@@ -213,34 +207,4 @@ func (w *wire) unproved() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.synced
-}
-
-// make registers a write for an entry. The caller must call made.
-func (w *wire) make(id string) *making {
-	m := &making{sent: make(chan struct{}), done: make(chan struct{})}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pending[id] = m
-	return m
-}
-
-// made ends what make began: the library has answered.
-func (w *wire) made(id string, m *making) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.pending[id] == m {
-		delete(w.pending, id)
-	}
-	close(m.done)
-}
-
-// creating is called before a create is written. It returns the making, or nil.
-func (w *wire) creating(id string) *making {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	m := w.pending[id]
-	if m != nil {
-		m.once.Do(func() { close(m.sent) })
-	}
-	return m
 }

@@ -85,9 +85,9 @@ func TestLeaderChangeKeepsTheQueue(t *testing.T) {
 			leader := leaderOf(t, cluster)
 			stores := []*farsync.Store{newStoreOf(t, cluster, options), newStoreOf(t, cluster, options), newStoreOf(t, cluster, options)}
 			holder := lock(t, stores[0], "/leader")
-			first := lockBehind(t, farsync.NewMutex(stores[1], "/leader"))
+			first := lockBehind(t, stores[1], "/leader")
 			awaitQueue(t, stores[0], "/leader", 2)
-			second := lockBehind(t, farsync.NewMutex(stores[2], "/leader"))
+			second := lockBehind(t, stores[2], "/leader")
 			awaitQueue(t, stores[0], "/leader", 3)
 
 			fault.befall(cluster, leader)
@@ -127,6 +127,7 @@ func TestLeaderChangeKeepsTheQueue(t *testing.T) {
 // TestWaiterLeavesAMemberThatIsCutOff: the member that serves the waiter's watch hears no more of what
 // happens, and its connection to the waiter is well.
 func TestWaiterLeavesAMemberThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	cluster := embedtest.EtcdCluster(t, 3)
 	leader := leaderOf(t, cluster)
@@ -136,9 +137,9 @@ func TestWaiterLeavesAMemberThatIsCutOff(t *testing.T) {
 
 	free := clientOf(t, clientv3.Config{Endpoints: []string{cluster.Member(follower).Endpoint()}})
 	bound := clientOf(t, clientv3.Config{Endpoints: []string{cluster.Member(follower).Endpoint()}})
-	waiter := lockBehind(t, farsync.NewMutex(storeOn(t, free, nil), "/cut"))
+	waiter := lockBehind(t, storeOn(t, free, nil), "/cut")
 	awaitKeys(t, ledger, "/cut", 2)
-	stuck := lockBehind(t, farsync.NewMutex(storeOn(t, bound, nil), "/cut"))
+	stuck := lockBehind(t, storeOn(t, bound, nil), "/cut")
 	awaitKeys(t, ledger, "/cut", 3)
 	// Its watch is with the follower. Now it may go elsewhere.
 	free.SetEndpoints(cluster.Endpoints()...)

@@ -35,10 +35,10 @@ func openSession(t testing.TB, client *clientv3.Client) session {
 	return session{in, service.Outcome}
 }
 
-// faultySession is openSession on a new server, through faults.
+// faultySession is openSession through faults.
 func faultySession(t testing.TB) (session, *faults, *clientv3.Client) {
 	f := new(faults)
-	client := newClient(t, embedtest.Etcd(t).Endpoint(), f.dial()...)
+	client := newClient(t, sharedServer(t).Endpoint(), f.dial()...)
 	return openSession(t, client), f, client
 }
 
@@ -149,7 +149,7 @@ func TestWriteThatExceedsTheQuotaIsDone(t *testing.T) {
 
 // TestSessionThatIsOverSaysSo: also where the server would go on answering. What it says of one request is true of all.
 func TestSessionThatIsOverSaysSo(t *testing.T) {
-	client := newClient(t, embedtest.Etcd(t).Endpoint())
+	client := newClient(t, sharedServer(t).Endpoint())
 	in := openSession(t, client)
 	expired := func(err error) {
 		t.Helper()
@@ -230,10 +230,34 @@ func TestFailedRenewalLeavesItsMember(t *testing.T) {
 	}
 }
 
+// TestUnansweredRequestLeavesItsMember: those after it are sent to others, whatever else the client has sent meanwhile.
+func TestUnansweredRequestLeavesItsMember(t *testing.T) {
+	cluster := embedtest.EtcdCluster(t, 3)
+	follower := cluster.Member((leaderOf(t, cluster) + 1) % 3)
+	client := clientOf(t, clientv3.Config{Endpoints: cluster.Endpoints()})
+	connectToAll(t, client)
+	in := openSession(t, client)
+	ask := func(d time.Duration) error {
+		_, err := in.Register(within(t, d), "/mute")
+		return err
+	}
+	follower.Pause()
+	defer follower.Resume()
+	require.Eventually(t, func() bool { return ask(200*time.Millisecond) != nil }, soon, time.Millisecond)
+	for i := range 30 {
+		for range i % 3 {
+			stream, err := pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, stream.CloseSend())
+		}
+		require.NoError(t, ask(soon/2))
+	}
+}
+
 // TestRenewalsShareAStream: while they are answered.
 func TestRenewalsShareAStream(t *testing.T) {
 	var sent counter
-	in := openSession(t, newClient(t, embedtest.Etcd(t).Endpoint(), sent.dial()...))
+	in := openSession(t, newClient(t, sharedServer(t).Endpoint(), sent.dial()...))
 	for range 5 {
 		require.NoError(t, in.Renew(t.Context(), nil))
 	}
@@ -243,7 +267,7 @@ func TestRenewalsShareAStream(t *testing.T) {
 
 // TestAWritersValueIsNeverChanged: the key would be a reader's from then on.
 func TestAWritersValueIsNeverChanged(t *testing.T) {
-	in := openSession(t, newClient(t, embedtest.Etcd(t).Endpoint()))
+	in := openSession(t, newClient(t, sharedServer(t).Endpoint()))
 	e := in.create(t, "/value", driver.Write)
 	_, err := in.Replace(t.Context(), e, driver.Write, []byte("else"))
 	require.ErrorIs(t, err, errors.ErrUnsupported)
@@ -259,7 +283,7 @@ func TestAWritersValueIsNeverChanged(t *testing.T) {
 
 // TestRenewalOutlivesItsConnection: the only member there is is asked again, although it has not answered the last time.
 func TestRenewalOutlivesItsConnection(t *testing.T) {
-	proxy := embedtest.NewProxy(t, embedtest.Etcd(t).Endpoint())
+	proxy := embedtest.NewProxy(t, sharedServer(t).Endpoint())
 	in := openSession(t, newClient(t, "http://"+proxy.Addr()))
 	for range 3 {
 		require.NoError(t, in.Renew(t.Context(), nil))

@@ -34,6 +34,7 @@ type electionControl struct {
 func (c electionControl) Expire(t testing.TB) { c.admin.expire(t, c.store) }
 
 func TestElectionsOnACluster(t *testing.T) {
+	t.Parallel()
 	noLeaks(t)
 	cluster := embedtest.EtcdCluster(t, 3)
 	admin := administrator{clientOf(t, clientv3.Config{Endpoints: cluster.Endpoints()})}

@@ -3,7 +3,6 @@ package etcdtest_test
 import (
 	"context"
 	"reflect"
-	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -108,15 +107,6 @@ func refuse(said error) fate {
 	return func(context.Context, func(context.Context) (any, error)) error { return said }
 }
 
-// silence is like f, but the client sees nothing at all until it gives up.
-func silence(f fate) fate {
-	return func(ctx context.Context, send func(context.Context) (any, error)) error {
-		_ = f(ctx, send)
-		<-ctx.Done()
-		return status.FromContextError(ctx.Err()).Err()
-	}
-}
-
 // before is f after which the caller gives up: cancel is called before the call fails.
 func before(cancel context.CancelFunc, f fate) fate {
 	return func(ctx context.Context, send func(context.Context) (any, error)) error {
@@ -135,6 +125,3 @@ func delay() (f fate, land func(context.Context) (reply any, err error)) {
 	}
 	return f, func(ctx context.Context) (any, error) { return (<-held)(ctx) }
 }
-
-// times is n fates in a row.
-func times(n int, f fate) []fate { return slices.Repeat([]fate{f}, n) }

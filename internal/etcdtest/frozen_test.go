@@ -3,7 +3,6 @@ package etcdtest_test
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
@@ -22,8 +20,7 @@ import (
 // TestCallsReturnWhenTheServerIsFrozen: the server takes connections and requests, and answers nothing. Every call
 // is back when its ctx ends, or its own bound is met; and when the server goes on, nothing is left of any.
 func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
-	noLeaks(t)
-	server := embedtest.Etcd(t)
+	server, _ := beginAlone(t)
 	locktest.RunFrozen(t, locktest.Frozen{
 		Open: func(t *testing.T, ttl time.Duration) *farsync.Store {
 			return newStore(t, server.Endpoint(), &etcd.Options{Options: farsync.Options{TTL: ttl}})
@@ -36,27 +33,10 @@ func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
 	})
 }
 
-// TestOpenReturnsWithItsContext is for the first call of all, of a server that is frozen, and where nothing listens.
-func TestOpenReturnsWithItsContext(t *testing.T) {
-	noLeaks(t)
-	frozen := embedtest.Etcd(t)
-	frozen.Pause()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	for _, endpoint := range []string{frozen.Endpoint(), "http://" + listener.Addr().String()} {
-		require.ErrorIs(t, locktest.Returns(t, soon, "Open", func() error {
-			_, err := etcd.Open(within(t, time.Second), newClient(t, endpoint), nil)
-			return err
-		}), context.DeadlineExceeded)
-	}
-}
-
 // TestWaitersReturnBehindAFullWatchStream is for waiters on a stream that takes no more requests, as
 // that of a frozen server does some 10,000 requests later: the client of etcd then keeps to itself that a watch is over.
 func TestWaitersReturnBehindAFullWatchStream(t *testing.T) {
-	noLeaks(t)
-	server := embedtest.Etcd(t)
+	server, _ := begin(t)
 	var sent counter
 	store := newStore(t, server.Endpoint(), nil, append(sent.dial(), grpc.WithChainStreamInterceptor(fullOfCancels))...)
 	lock(t, store, "/full")

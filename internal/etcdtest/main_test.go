@@ -2,6 +2,9 @@ package etcdtest_test
 
 import (
 	"context"
+	"crypto/rand"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,7 +14,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	grpcpeer "google.golang.org/grpc/peer"
@@ -19,13 +21,68 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/internal/locktest"
 )
 
-// soon is for what has to happen at all. No test is to get near it.
-const soon = 30 * time.Second
+// What the tests of every store share.
+const soon = locktest.Soon
 
-func TestMain(m *testing.M) { embedtest.Main(m) }
+var (
+	within, awaitQueue      = locktest.Within, locktest.AwaitQueue
+	lock, lockBehind, ended = locktest.Lock, locktest.LockBehind, locktest.Ended
+)
+
+// got waits for a lease.
+func got(t testing.TB, leases <-chan *farsync.Lease) *farsync.Lease {
+	t.Helper()
+	return locktest.Got(t, leases)
+}
+
+// noLeaks is that of locktest. The server of all is there before and after.
+func noLeaks(t testing.TB) {
+	sharedServer(t)
+	locktest.NoLeaks(t)
+}
+
+func TestMain(m *testing.M) {
+	embedtest.Child()
+	locktest.AtOnce(3)
+	os.Exit(shared.Run(m))
+}
+
+// shared is the server of all tests that do it no harm.
+var shared = locktest.Shared[*embedtest.EtcdEnsemble]{Start: func(ctx context.Context, dir string) (*embedtest.EtcdEnsemble, error) {
+	return embedtest.StartEtcd(ctx, dir, 1)
+}}
+
+// sharedServer returns it.
+func sharedServer(t testing.TB) *embedtest.EtcdServer {
+	t.Helper()
+	server, err := shared.Get()
+	require.NoError(t, err)
+	return server.Member(0)
+}
+
+// begin begins a test that runs beside others, and leaves no goroutines. The client is to see what is there.
+func begin(t *testing.T) (server *embedtest.EtcdServer, admin *clientv3.Client) {
+	t.Parallel()
+	noLeaks(t)
+	return sharedServer(t), newClient(t, sharedServer(t).Endpoint())
+}
+
+// beginAlone is begin on a server of its own, which the test may stop or fill, or of which it counts the sessions.
+func beginAlone(t *testing.T) (server *embedtest.EtcdServer, admin *clientv3.Client) {
+	t.Parallel()
+	noLeaks(t)
+	server = embedtest.Etcd(t)
+	return server, newClient(t, server.Endpoint())
+}
+
+// newPath returns a path of t's own.
+func newPath(t testing.TB) string {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	return "/" + name + "/" + rand.Text()
+}
 
 // newClient returns a client of the endpoint that says nothing, closed by t.
 func newClient(t testing.TB, endpoint string, options ...grpc.DialOption) *clientv3.Client {
@@ -52,6 +109,11 @@ func connectToAll(t testing.TB, client *clientv3.Client) {
 // ttl returns options with a TTL.
 func ttl(d time.Duration) *etcd.Options { return &etcd.Options{Options: farsync.Options{TTL: d}} }
 
+// noting is ttl with states that are noted.
+func noting(states *locktest.States, d time.Duration) *etcd.Options {
+	return &etcd.Options{Options: farsync.Options{TTL: d, OnState: states.Hook}}
+}
+
 // short is a TTL at which a Store notices a revoked lease soon: within a third of it.
 var short = ttl(2 * time.Second)
 
@@ -68,64 +130,10 @@ func storeOn(t testing.TB, client *clientv3.Client, options *etcd.Options) *fars
 	return store
 }
 
-// noLeaks fails the test if goroutines are left when everything it has opened is closed. Call it first, but for
-// t.Parallel. Of tests that run at the same time the last to end answers for all.
-func noLeaks(t testing.TB) {
-	running.mu.Lock()
-	defer running.mu.Unlock()
-	if running.tests == 0 {
-		running.before = goleak.IgnoreCurrent()
-	}
-	running.tests++
-	t.Cleanup(func() {
-		running.mu.Lock()
-		defer running.mu.Unlock()
-		running.tests--
-		if running.tests == 0 {
-			begun := time.Now()
-			err := goleak.Find(running.before)
-			for err != nil && time.Since(begun) < soon {
-				err = goleak.Find(running.before) // which waits between its looks
-			}
-			require.NoError(t, err)
-		}
-	})
-}
-
-// running is about the tests that have called noLeaks.
-var running struct {
-	mu     sync.Mutex
-	tests  int
-	before goleak.Option // from when there were none
-}
-
-// begin begins a test that runs beside others and leaves no goroutines, on a new server. The client is to see what is there.
-func begin(t *testing.T) (server *embedtest.EtcdServer, admin *clientv3.Client) {
-	t.Parallel()
-	noLeaks(t)
-	server = embedtest.Etcd(t)
-	return server, newClient(t, server.Endpoint())
-}
-
-// lock locks, which must succeed.
-func lock(t testing.TB, store *farsync.Store, path string) *farsync.Lease {
-	t.Helper()
-	lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
-	require.NoError(t, err)
-	return lease
-}
-
-// within returns a context for what a server should have done long before.
-func within(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // A counter counts what a client sends and receives.
 type counter struct {
 	mu    sync.Mutex
-	calls map[string]int
+	calls map[string]int // that were answered
 
 	keepaliveStreams, watchStreams atomic.Int64
 	watches, events, compactions   atomic.Int64
@@ -143,10 +151,12 @@ func (c *counter) dial() []grpc.DialOption {
 func (c *counter) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
-	c.mu.Lock()
-	c.calls[method[len("/etcdserverpb."):]]++
-	c.mu.Unlock()
 	err := invoke(ctx, method, req, reply, cc, options...)
+	if err == nil || ctx.Err() == nil { // one that is given up is made again: on a busy machine it may be late
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.calls[method[len("/etcdserverpb."):]]++
+	}
 	if err == nil {
 		c.answers.Add(1)
 	}
@@ -169,7 +179,7 @@ func (c *counter) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cl
 // renewedBy returns the address of the member to which the last renewal was sent.
 func (c *counter) renewedBy() string { return c.renewer.Load().(string) }
 
-// since returns the unary calls since the last call of since.
+// since returns the unary calls that were answered since the last call of since.
 func (c *counter) since() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,14 +196,6 @@ func (c *counter) sinceWhen(t testing.TB, method string, n int) map[string]int {
 		return c.calls[method] >= n
 	}, soon, time.Millisecond)
 	return c.since()
-}
-
-// awaitQueue waits until n are in the queue.
-func awaitQueue(t testing.TB, store *farsync.Store, path string, n int) {
-	require.Eventually(t, func() bool {
-		entries, _, err := recipe.Queue{Store: store, Path: path}.List(t.Context(), 0)
-		return err == nil && len(entries) == n
-	}, soon, time.Millisecond)
 }
 
 // keysOf returns the keys under the path, oldest first.
@@ -219,28 +221,6 @@ func awaitKeys(t testing.TB, client *clientv3.Client, path string, n int) (keys 
 func revokeLeaseOf(t testing.TB, client *clientv3.Client, key *mvccpb.KeyValue) {
 	_, err := client.Revoke(within(t, soon), clientv3.LeaseID(key.Lease))
 	require.NoError(t, err)
-}
-
-// got returns the lease that lockBehind got.
-func got(t testing.TB, leases chan *farsync.Lease) *farsync.Lease {
-	t.Helper()
-	select {
-	case lease := <-leases:
-		return lease
-	case <-time.After(soon):
-		require.FailNow(t, "not granted")
-		return nil
-	}
-}
-
-// ended waits until the lease has.
-func ended(t testing.TB, lease *farsync.Lease) {
-	t.Helper()
-	select {
-	case <-lease.Done():
-	case <-time.After(soon):
-		require.FailNow(t, "the lease has not ended")
-	}
 }
 
 type countedStream struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -102,47 +101,27 @@ func wrongEndpoints(t *testing.T) []locktest.Input {
 }
 
 func wrongTLS(t *testing.T, server *embedtest.EtcdServer) (list []locktest.Input) {
-	plain := strings.TrimPrefix(server.Endpoint(), "http://")
-	authority := locktest.NewAuthority(t)
-	trust, other := authority.Pool(), locktest.NewAuthority(t)
-	front := func(certificate tls.Certificate, mutual bool) string {
-		config := &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}}
-		if mutual {
-			config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, trust
+	endpoint := func(s locktest.Secured) string {
+		if s.TLS == nil {
+			return "http://" + s.Host
 		}
-		_, port, err := net.SplitHostPort(locktest.TLSFront(t, plain, config))
-		require.NoError(t, err)
-		return "://localhost:" + port
+		return "https://" + s.Host
 	}
-	good := authority.Issue(t, "localhost", time.Hour)
-	served, mutual := front(good, false), front(good, true)
-	with := func(certificates ...tls.Certificate) *tls.Config {
-		return &tls.Config{RootCAs: trust, Certificates: certificates}
-	}
-	for endpoint, config := range map[string]*tls.Config{
-		"https" + served: with(), "https" + mutual: with(authority.Issue(t, "me", time.Hour)),
-	} {
-		store := storeOn(t, clientOf(t, clientv3.Config{Endpoints: []string{endpoint}, TLS: config}), nil)
+	right, wrong := locktest.Secure(t, strings.TrimPrefix(server.Endpoint(), "http://"), "h2")
+	for _, s := range right {
+		store := storeOn(t, clientOf(t, clientv3.Config{Endpoints: []string{endpoint(s)}, TLS: s.TLS}), nil)
 		require.NoError(t, lock(t, store, "/misuse/tls").Release())
 		require.NoError(t, store.Close())
 	}
-	for _, row := range []struct {
-		given, endpoint string
-		config          *tls.Config
-		says            string
-	}{
-		{"a server of an unknown authority", "https" + served, &tls.Config{}, "signed by unknown authority"},
-		{"a server by its address", strings.Replace("https"+served, "localhost", "127.0.0.1", 1), with(), "cannot validate certificate for 127.0.0.1"},
-		{"a certificate for another name", "https" + front(authority.Issue(t, "elsewhere", time.Hour), false), with(), "valid for elsewhere, not localhost"},
-		{"a certificate that has expired", "https" + front(authority.Issue(t, "localhost", -time.Hour), false), with(), "certificate has expired"},
-		{"no certificate of the client", "https" + mutual, with(), "certificate required"},
-		{"a client's certificate that has expired", "https" + mutual, with(authority.Issue(t, "me", -time.Hour)), "expired certificate"},
-		{"a client's certificate of an unknown authority", "https" + mutual, with(other.Issue(t, "me", time.Hour)), "unknown certificate authority"},
-		{"TLS to a server without", "https://" + plain, with(), "does the server speak TLS on this port?"},
-		{"no TLS to a server with it", "http" + served, nil, "its endpoint begins with https://"},
-		{"no TLS to a server that wants a certificate", "http" + mutual, nil, "its endpoint begins with https://"},
-	} {
-		list = append(list, unanswered(t, row.given, row.endpoint, row.config, row.says)...)
+	for _, s := range wrong {
+		says := s.Says
+		switch {
+		case says == "" && s.TLS == nil:
+			says = "its endpoint begins with https://"
+		case says == "":
+			says = "does the server speak TLS on this port?"
+		}
+		list = append(list, unanswered(t, s.Given, endpoint(s), s.TLS, says)...)
 	}
 	return list
 }

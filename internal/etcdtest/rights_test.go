@@ -21,7 +21,7 @@ import (
 
 // TestMisuseOfRights gives users that are not known, and rights that do not suffice. READWRITE on a prefix is enough.
 func TestMisuseOfRights(t *testing.T) {
-	server, admin := begin(t)
+	server, admin := beginAlone(t)
 	r := newRealm(t, server, admin)
 	locktest.RunInputs(t, slices.Concat(r.wrongUsers(), r.missingRights(), r.rightsTakenAway()))
 
@@ -30,7 +30,7 @@ func TestMisuseOfRights(t *testing.T) {
 	mu := farsync.NewMutex(store, "/locks/enough")
 	lease, err := mu.Lock(ctx)
 	require.NoError(t, err)
-	waiter := lockBehind(t, farsync.NewMutex(storeOn(t, r.as("writer"), nil), "/locks/enough"))
+	waiter := lockBehind(t, storeOn(t, r.as("writer"), nil), "/locks/enough")
 	awaitQueue(t, store, "/locks/enough", 2)
 	_, err = farsync.NewMutex(storeOn(t, r.as("reader"), nil), "/locks/enough").TryLock(ctx)
 	require.ErrorIs(t, err, farsync.ErrLocked, "a reader sees that it is taken")

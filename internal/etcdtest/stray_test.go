@@ -3,14 +3,18 @@ package etcdtest_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
 )
 
@@ -32,7 +36,8 @@ func TestAnyTTLIsServed(t *testing.T) {
 
 // TestClosedClientEndsItsStore: who closes the client first has closed the Store, too.
 func TestClosedClientEndsItsStore(t *testing.T) {
-	_, client := begin(t)
+	server, _ := begin(t)
+	client := clientOf(t, clientv3.Config{Endpoints: []string{server.Endpoint()}})
 	store := storeOn(t, client, ttl(6*time.Second))
 	lease := lock(t, store, "/client")
 	waited := make(chan error, 1)
@@ -86,22 +91,6 @@ func TestKeyWithoutLeaseIsRefusedByName(t *testing.T) {
 	require.NoError(t, lease.Release())
 }
 
-// TestKeyWithoutLeaseHurtsOnlyThoseBehind: who was there before it has the lock, or gets it.
-func TestKeyWithoutLeaseHurtsOnlyThoseBehind(t *testing.T) {
-	server, admin := begin(t)
-	store := newStore(t, server.Endpoint(), nil)
-	holder := lock(t, store, "/behind")
-	before := lockBehind(t, farsync.NewMutex(store, "/behind"))
-	awaitKeys(t, admin, "/behind", 2)
-	_, err := admin.Put(t.Context(), "/behind/stray", "hello")
-	require.NoError(t, err)
-	_, err = farsync.NewMutex(store, "/behind").Lock(within(t, soon))
-	require.ErrorContains(t, err, `"/behind/stray"`)
-	awaitKeys(t, admin, "/behind", 3)
-	require.NoError(t, holder.Release())
-	require.NoError(t, got(t, before).Release())
-}
-
 // TestKeysOfOtherQueuesAreIgnored: not those further down, however many, nor those of a path that begins alike.
 func TestKeysOfOtherQueuesAreIgnored(t *testing.T) {
 	server, admin := begin(t)
@@ -126,7 +115,7 @@ func TestKeysOfOtherQueuesAreIgnored(t *testing.T) {
 	for _, by := range acquirers {
 		lease, err := by.lock(farsync.NewMutex(store, "/path"), within(t, soon))
 		require.NoError(t, err, by.name)
-		behind := lockBehind(t, farsync.NewMutex(store, "/path"))
+		behind := lockBehind(t, store, "/path")
 		awaitQueue(t, store, "/path", 2)
 		_, err = farsync.NewMutex(store, "/path").TryLock(within(t, soon))
 		require.ErrorIs(t, err, farsync.ErrLocked)
@@ -146,7 +135,7 @@ func TestBigForeignKeyBlocksLikeAnyOther(t *testing.T) {
 	mu := farsync.NewMutex(store, "/big")
 	_, err = mu.TryLock(t.Context())
 	require.ErrorIs(t, err, farsync.ErrLocked)
-	waiter := lockBehind(t, mu)
+	waiter := lockBehind(t, store, "/big")
 	awaitKeys(t, admin, "/big", 2)
 	list, err := mu.Participants(t.Context())
 	require.NoError(t, err)
@@ -166,4 +155,32 @@ func TestBigForeignKeyBlocksLikeAnyOther(t *testing.T) {
 	_, err = admin.Delete(t.Context(), "/big/foreign")
 	require.NoError(t, err)
 	require.NoError(t, got(t, waiter).Release())
+}
+
+// TestClientClosedWhileItsStoreOpens: an Open either succeeds, and its Store ends with the client, or says why it did not.
+func TestClientClosedWhileItsStoreOpens(t *testing.T) {
+	server, admin := beginAlone(t)
+	var all sync.WaitGroup
+	for range 50 {
+		client := clientOf(t, clientv3.Config{Endpoints: []string{server.Endpoint()}})
+		all.Go(func() {
+			time.AfterFunc(rand.N(10*time.Millisecond), func() { _ = client.Close() })
+			store, err := etcd.Open(t.Context(), client, short)
+			if err != nil {
+				assert.ErrorIs(t, err, farsync.ErrClosed) //nolint:testifylint // not in the test's goroutine
+				assert.NotErrorIs(t, err, farsync.ErrUnavailable)
+				return
+			}
+			_, err = farsync.NewMutex(store, "/closed").Lock(t.Context())
+			for err == nil {
+				_, err = farsync.NewMutex(store, "/closed/again").TryLock(t.Context())
+			}
+			_ = store.Close() // says that it could not end the session
+		})
+	}
+	all.Wait()
+	require.Eventually(t, func() bool {
+		resp, err := admin.Leases(within(t, soon))
+		return err == nil && len(resp.Leases) == 0
+	}, soon, 10*time.Millisecond)
 }

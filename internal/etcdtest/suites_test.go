@@ -1,6 +1,7 @@
 package etcdtest_test
 
 import (
+	"context"
 	"crypto/rand"
 	"testing"
 	"time"
@@ -43,16 +44,26 @@ func (a administrator) stray(t *testing.T, queue string, options ...clientv3.OpO
 
 // expire revokes the Store's session, which an entry shows.
 func (a administrator) expire(t testing.TB, store *farsync.Store) {
-	path := "/expire/" + rand.Text()
+	path := newPath(t)
 	lease := lock(t, store, path)
 	revokeLeaseOf(t, a.Client, keysOf(t, a.Client, path)[0])
 	_ = lease.Release() // lost
 }
 
+// guard returns a write that the owner guards.
+func (a administrator) guard(t testing.TB, owner locktest.Owner) func() bool {
+	guard := etcd.Guard(owner)
+	return func() bool {
+		resp, err := a.Txn(within(t, soon)).If(guard...).Then(clientv3.OpPut("/resource", "written")).Commit()
+		require.NoError(t, err)
+		return resp.Succeeded
+	}
+}
+
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
 func TestDriverKeepsTheContract(t *testing.T) {
-	server := embedtest.Etcd(t)
-	admin := administrator{newClient(t, server.Endpoint())}
+	server, client := begin(t)
+	admin := administrator{client}
 	proxies := map[driver.Service]*embedtest.Proxy{}
 	storetest.RunDriver(t, storetest.Backend{
 		Open: func(t *testing.T) driver.Service {
@@ -64,7 +75,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 		},
 		TTL: 2 * time.Second,
 		Expire: func(t *testing.T, s driver.Session) {
-			e := driver.Entry{Queue: "/expire/" + rand.Text(), Kind: driver.Exclusive, Units: 1}
+			e := driver.Entry{Queue: newPath(t), Kind: driver.Exclusive, Units: 1}
 			e.ID = s.NewID(e.Queue, e.Kind, 1)
 			_, err := s.Create(t.Context(), e, 0)
 			require.NoError(t, err)
@@ -85,14 +96,42 @@ func TestDriverKeepsTheContract(t *testing.T) {
 
 // TestPrimitives runs what the primitives do on every service.
 func TestPrimitives(t *testing.T) {
-	noLeaks(t)
-	server := embedtest.Etcd(t)
-	admin := administrator{newClient(t, server.Endpoint())}
+	server, client := begin(t)
+	admin := administrator{client}
 	locktest.Run(t, locktest.Backend{
 		Open:    func(t *testing.T) *farsync.Store { return newStore(t, server.Endpoint(), short) },
 		Expire:  func(t *testing.T, store *farsync.Store) { admin.expire(t, store) },
 		Delete:  admin.remove,
 		Foreign: admin.foreign,
 		Stray:   func(t *testing.T, queue string) driver.Entry { return admin.stray(t, queue) },
+		Guard:   func(t *testing.T, owner locktest.Owner) func() bool { return admin.guard(t, owner) },
+	})
+}
+
+// TestLeaseEndsBeforeTheNextHolderIsGranted: with etcd's own concurrency.Mutex the next holder is first in two of three cuts.
+func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
+	server, _ := beginAlone(t)
+	const d = 3 * time.Second
+	locktest.RunLosses(t, locktest.Losses{
+		TTL: d, Holders: 50, Next: newStore(t, server.Endpoint(), nil),
+		Open: func(t *testing.T, i int) (*farsync.Store, func()) {
+			proxy := embedtest.NewProxy(t, server.Endpoint())
+			cut := proxy.Cut
+			if i%2 == 1 {
+				cut = proxy.CutReplies
+			}
+			return newStore(t, "http://"+proxy.Addr(), ttl(d)), cut
+		},
+	})
+}
+
+func TestOpensThatAreGivenUp(t *testing.T) {
+	_, client := beginAlone(t)
+	locktest.RunOpens(t, func(ctx context.Context) (*farsync.Store, error) {
+		return etcd.Open(ctx, client, short)
+	}, func() int {
+		resp, err := client.Leases(within(t, soon))
+		require.NoError(t, err)
+		return len(resp.Leases)
 	})
 }

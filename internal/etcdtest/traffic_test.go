@@ -1,12 +1,14 @@
 package etcdtest_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
@@ -15,9 +17,9 @@ import (
 type calls = map[string]int
 
 func TestFreeLockIsOneTxnAndReleaseOneDelete(t *testing.T) {
-	server := embedtest.Etcd(t)
+	server := sharedServer(t)
 	var sent counter
-	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil, sent.dial()...), "/free")
+	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil, sent.dial()...), newPath(t))
 	sent.since()
 	lease, err := mu.Lock(t.Context())
 	require.NoError(t, err)
@@ -28,22 +30,22 @@ func TestFreeLockIsOneTxnAndReleaseOneDelete(t *testing.T) {
 }
 
 func TestContendedLockReadsTwiceAndWatchesOnce(t *testing.T) {
-	server := embedtest.Etcd(t)
+	server := sharedServer(t)
 	// queue is how many wait already. In a short queue the join shows all; in a long one it takes a read to find
 	// the predecessor.
 	for _, row := range []struct{ queue, waiting int }{{1, 1}, {40, 1}, {140, 2}} {
 		t.Run(fmt.Sprint(row.queue, " ahead"), func(t *testing.T) {
-			path := fmt.Sprint("/contended", row.queue)
+			path := newPath(t)
 			others := newStore(t, server.Endpoint(), nil)
 			var leases []chan *farsync.Lease
 			for i := range row.queue {
-				leases = append(leases, lockBehind(t, farsync.NewMutex(others, path)))
+				leases = append(leases, lockBehind(t, others, path))
 				awaitQueue(t, others, path, i+1)
 			}
 			var sent counter
 			store := newStore(t, server.Endpoint(), nil, sent.dial()...)
 			sent.since()
-			mine := lockBehind(t, farsync.NewMutex(store, path))
+			mine := lockBehind(t, store, path)
 			awaitQueue(t, others, path, row.queue+1)
 			release := func(i int) { require.NoError(t, (<-leases[i]).Release()) }
 			for i := range row.queue - 1 {
@@ -57,16 +59,18 @@ func TestContendedLockReadsTwiceAndWatchesOnce(t *testing.T) {
 			require.Equal(t, calls{"KV/Range": 1}, sent.since())
 			require.EqualValues(t, 1, sent.watches.Load())
 			require.EqualValues(t, 1, sent.events.Load())
+			require.Zero(t, sent.late.Load(), "the server serves watches that begin at a revision every 100 ms")
 			require.NoError(t, lease.Release())
 		})
 	}
 }
 
 func TestBusyTryLockIsOneReadAndNoWrite(t *testing.T) {
-	server := embedtest.Etcd(t)
-	lock(t, newStore(t, server.Endpoint(), nil), "/busy")
+	server := sharedServer(t)
+	path := newPath(t)
+	lock(t, newStore(t, server.Endpoint(), nil), path)
 	var sent counter
-	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil, sent.dial()...), "/busy")
+	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil, sent.dial()...), path)
 	sent.since()
 	_, err := mu.TryLock(t.Context())
 	require.ErrorIs(t, err, farsync.ErrLocked)
@@ -74,9 +78,9 @@ func TestBusyTryLockIsOneReadAndNoWrite(t *testing.T) {
 }
 
 func TestFreeTryLockIsOneReadAndOneTxn(t *testing.T) {
-	server := embedtest.Etcd(t)
+	server := sharedServer(t)
 	var sent counter
-	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil, sent.dial()...), "/free")
+	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil, sent.dial()...), newPath(t))
 	sent.since()
 	lease, err := mu.TryLock(t.Context())
 	require.NoError(t, err)
@@ -85,16 +89,17 @@ func TestFreeTryLockIsOneReadAndOneTxn(t *testing.T) {
 }
 
 func TestOneReleaseWakesOneOf200(t *testing.T) {
-	server := embedtest.Etcd(t)
+	server := sharedServer(t)
+	path := newPath(t)
 	const waiters = 200
 	var sent counter
 	store := newStore(t, server.Endpoint(), nil, sent.dial()...)
-	holder := lock(t, store, "/herd")
+	holder := lock(t, store, path)
 	granted := make(chan *farsync.Lease, waiters)
 	var all sync.WaitGroup
 	for range waiters {
 		all.Go(func() {
-			lease, err := farsync.NewMutex(store, "/herd").Lock(t.Context())
+			lease, err := farsync.NewMutex(store, path).Lock(t.Context())
 			if err != nil {
 				t.Error(err)
 				return
@@ -118,6 +123,43 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 	all.Wait()
 }
 
+// Units that are released in the order in which they were acquired wake one waiter each, and no other is sent anything. A release
+// out of order is sent to those for which it could make room: as many as the place of the holder counts.
+func TestReleaseOfAUnitIsSentToThoseItMayLetIn(t *testing.T) {
+	server := sharedServer(t)
+	path := newPath(t)
+	const size, waiters = 8, 56
+	var sent counter
+	store, looker := newStore(t, server.Endpoint(), nil, sent.dial()...), newStore(t, server.Endpoint(), nil)
+	units := farsync.NewSemaphore(store, path, size)
+	sent.since()
+	var leases []chan *farsync.Lease
+	for i := range size + waiters {
+		granted := make(chan *farsync.Lease, 1)
+		leases = append(leases, granted)
+		go func() { // ends when it has acquired, or when the Store is closed
+			if lease, err := units.Acquire(context.Background(), 1); err == nil {
+				granted <- lease
+			}
+		}()
+		awaitQueue(t, looker, path, i+1)
+	}
+	// Each waiter reads twice once its watches are on: its targets, and the size.
+	sent.sinceWhen(t, "KV/Range", 2*waiters)
+	for i := range waiters - size {
+		events := sent.events.Load()
+		require.NoError(t, (<-leases[i]).Release())
+		leases[i+size] <- <-leases[i+size]
+		require.Equal(t, events+1, sent.events.Load())
+	}
+	events := sent.events.Load()
+	youngest := leases[waiters-1]
+	require.NoError(t, (<-youngest).Release())
+	leases[waiters] <- <-leases[waiters]
+	require.Eventually(t, func() bool { return sent.events.Load() >= events+size }, soon, time.Millisecond)
+	require.Equal(t, events+size, sent.events.Load())
+}
+
 func TestThousandMutexesShareOneSession(t *testing.T) {
 	server := embedtest.Etcd(t)
 	var sent counter
@@ -134,7 +176,7 @@ func TestThousandMutexesShareOneSession(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			held[i], behind[i] = lease, lockBehind(t, farsync.NewMutex(store, path))
+			held[i], behind[i] = lease, lockBehind(t, store, path)
 		})
 	}
 	all.Wait()
@@ -162,20 +204,43 @@ func TestThousandMutexesShareOneSession(t *testing.T) {
 	require.Empty(t, leases.Leases, "a session is revoked when Close returns")
 }
 
-// lockBehind locks in a goroutine, which t joins.
-func lockBehind(t testing.TB, mu *farsync.Mutex) chan *farsync.Lease {
-	got := make(chan *farsync.Lease, 1)
-	done := make(chan struct{})
-	ctx := t.Context()
-	go func() {
-		defer close(done)
-		lease, err := mu.Lock(ctx)
-		if err == nil {
-			got <- lease
-		} else if ctx.Err() == nil {
-			t.Error(err)
-		}
-	}()
-	t.Cleanup(func() { <-done })
-	return got
+// TestCallsOfAnAcquisition counts what contenders send, each with a client of its own: a transaction, the read after the
+// wake-up and a delete, and at most one read to close the gap of the watch, which most of them are spared.
+func TestCallsOfAnAcquisition(t *testing.T) {
+	server, _ := begin(t)
+	for _, contenders := range []int{2, 8, 64} {
+		t.Run(fmt.Sprint(contenders), func(t *testing.T) {
+			var sent counter
+			dial, path := sent.dial(), newPath(t)
+			const rounds = 8
+			var mutexes []*farsync.Mutex
+			for range contenders {
+				mutexes = append(mutexes, farsync.NewMutex(newStore(t, server.Endpoint(), ttl(time.Minute), dial...), path))
+			}
+			sent.since()
+			var all errgroup.Group
+			for _, mu := range mutexes {
+				all.Go(func() error {
+					for range rounds {
+						lease, err := mu.Lock(t.Context())
+						if err == nil {
+							err = lease.Release()
+						}
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			require.NoError(t, all.Wait())
+			calls := 0
+			for _, n := range sent.since() {
+				calls += n
+			}
+			each := float64(calls) / float64(contenders*rounds)
+			t.Logf("%.2f calls an acquisition", each)
+			require.LessOrEqual(t, each, 4.1)
+		})
+	}
 }

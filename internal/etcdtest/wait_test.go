@@ -15,7 +15,7 @@ import (
 // TestWaiterOutlivesACompaction: a watch that was idle for long is set up again over a new connection,
 // from a revision that the server has forgotten.
 func TestWaiterOutlivesACompaction(t *testing.T) {
-	server, admin := begin(t)
+	server, admin := beginAlone(t)
 	forget := func() {
 		for range 10 {
 			_, err := admin.Put(within(t, soon), "/elsewhere", "")
@@ -33,7 +33,7 @@ func TestWaiterOutlivesACompaction(t *testing.T) {
 			var sent counter
 			store := newStore(t, "http://"+proxy.Addr(), nil, sent.dial()...)
 			before := sent.answers.Load()
-			waiter := lockBehind(t, farsync.NewMutex(store, "/compact"))
+			waiter := lockBehind(t, store, "/compact")
 			// It has joined, and the watch is on, and it has looked once more.
 			require.Eventually(t, func() bool { return sent.answers.Load() == before+2 }, soon, time.Millisecond)
 			sent.since()
@@ -65,7 +65,7 @@ func TestWaiterOutlivesItsConnection(t *testing.T) {
 	waiters := newStore(t, "http://"+proxy.Addr(), nil)
 	for range 10 {
 		holder := lock(t, holders, "/reset")
-		waiter := lockBehind(t, farsync.NewMutex(waiters, "/reset"))
+		waiter := lockBehind(t, waiters, "/reset")
 		awaitQueue(t, holders, "/reset", 2)
 		proxy.Reset()
 		require.NoError(t, holder.Release())
@@ -75,8 +75,7 @@ func TestWaiterOutlivesItsConnection(t *testing.T) {
 
 // TestWaiterForAPermitIsQuiet: it waits for one entry and for the size, and asks for neither again and again.
 func TestWaiterForAPermitIsQuiet(t *testing.T) {
-	noLeaks(t)
-	server := embedtest.Etcd(t)
+	server, admin := begin(t)
 	holder, err := farsync.NewSemaphore(newStore(t, server.Endpoint(), nil), "/quiet", 1).Acquire(t.Context(), 1)
 	require.NoError(t, err)
 	var sent counter
@@ -92,7 +91,6 @@ func TestWaiterForAPermitIsQuiet(t *testing.T) {
 		granted <- lease
 	}()
 	require.Equal(t, calls{"KV/Txn": 1, "KV/Range": 2}, sent.sinceWhen(t, "KV/Range", 2))
-	admin := newClient(t, server.Endpoint())
 	for range 50 {
 		keysOf(t, admin, "/quiet")
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A Backend is what Run needs to know of a service and its backend. All fields but Case are required.
+// A Backend is what Run needs to know of a service and its backend. All fields but Guard and Case are required.
 type Backend struct {
 	// Open returns another Store on the service, always the same service. Run closes it. Its TTL should be the shortest
 	// that is sensible, for some rows wait for it to pass.
@@ -23,6 +23,12 @@ type Backend struct {
 	Foreign func(t *testing.T, queue string) driver.Entry
 	// Stray is Foreign for an entry that no session will ever end.
 	Stray func(t *testing.T, queue string) driver.Entry
+	// Guard, if not nil, returns a write of the caller's own that the owner guards as it is now. It reports whether it was
+	// carried out. It may be called many times, and later.
+	Guard func(t *testing.T, owner Owner) (write func() bool)
 	// Case, if not nil, runs one row with a t of its making; in a bubble of testing/synctest, say.
 	Case func(t *testing.T, run func(t *testing.T))
 }
+
+// An Owner is a lease, as the guard of a backend takes it.
+type Owner interface{ Entries() []driver.Entry }

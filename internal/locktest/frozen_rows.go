@@ -234,6 +234,29 @@ var frozenMultiRows = []frozenRow{
 			s.untilAt(s.holders, s.path+"/"+last, 2)
 			return call
 		}},
+	{name: "QuorumMutex.Lock", want: late, prepare: func(s *frozenScene) func(context.Context) error {
+		quorum := farsync.NewQuorumMutex(s.members(s.callers, "quorum")...)
+		return func(ctx context.Context) error {
+			_, err := quorum.Lock(ctx)
+			return err
+		}
+	}},
+	{name: "QuorumMutex.TryLock", want: late, prepare: func(s *frozenScene) func(context.Context) error {
+		quorum := farsync.NewQuorumMutex(s.members(s.callers, "quorum")...)
+		return func(ctx context.Context) error {
+			_, err := quorum.TryLock(ctx)
+			return err
+		}
+	}},
+	{name: "MultiLease.Release, of a quorum", bound: ofRelease, prepare: held(
+		func(s *frozenScene) *farsync.MultiLease {
+			lease, err := farsync.NewQuorumMutex(s.members(s.short(), "quorum")...).Lock(s.ctx())
+			if err != nil {
+				s.Fatal(err)
+			}
+			return lease
+		},
+		func(_ context.Context, _ *frozenScene, lease *farsync.MultiLease) error { return lease.Release() })},
 	{name: "MultiLease.Release", bound: ofRelease, prepare: held(
 		func(s *frozenScene) *farsync.MultiLease {
 			lease, err := farsync.NewMultiMutex(s.members(s.short(), frozenMembers...)...).Lock(s.ctx())

@@ -36,6 +36,12 @@ var frozenStoreRows = []frozenRow{
 	{name: "Queue.Ask", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
 		return q.Ask(ctx, e)
 	})},
+	{name: "Queue.Break", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
+		return q.Break(ctx, e, "stuck", false)
+	})},
+	{name: "Queue.Break, remove", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
+		return q.Break(ctx, e, "stuck", true)
+	})},
 	{name: "Store.Close", bound: ofRelease, prepare: func(s *frozenScene) func(context.Context) error {
 		c := s.short()
 		lease := s.lock(s.mutex(c))

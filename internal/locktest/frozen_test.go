@@ -58,6 +58,7 @@ func TestFrozenRowsCoverEveryCall(t *testing.T) {
 		reflect.TypeFor[*farsync.Election](),
 		reflect.TypeFor[*farsync.Lease](),
 		reflect.TypeFor[*farsync.MultiMutex](),
+		reflect.TypeFor[*farsync.QuorumMutex](),
 		reflect.TypeFor[*farsync.MultiLease](),
 		reflect.TypeFor[*farsync.Store](),
 		reflect.TypeFor[recipe.Queue](),

@@ -32,7 +32,11 @@ func Run(t *testing.T, b Backend) {
 	if b.Case == nil {
 		b.Case = func(t *testing.T, run func(t *testing.T)) { run(t) }
 	}
-	for _, r := range slices.Concat(mutexRows, reentrantRows, rwRows, semaphoreRows, multiRows, askRows, electionRows, storeRows, sizeRows, changeRows, mixRows, kindRows, guardRows, oneselfRows) {
+	rows := slices.Concat(mutexRows, reentrantRows, rwRows, semaphoreRows, multiRows, askRows, breakRows, surveyRows, electionRows, storeRows, sizeRows, changeRows, mixRows, kindRows, guardRows, oneselfRows)
+	if b.Guard != nil {
+		rows = append(rows, guardedRows...)
+	}
+	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			b.Case(t, func(t *testing.T) {
 				t.Cleanup(func() {

@@ -3,12 +3,16 @@ package redistest_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	client "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
@@ -17,76 +21,162 @@ import (
 	"github.com/farsync/farsync/redis"
 )
 
-const (
-	fenceTTL = 2 * time.Second
-	times    = 20
+const fenceTTL = 2 * time.Second
+
+var (
+	disasters = flag.Int("disasters", 3, "times that each disaster befalls a server while a lock is held")
+	failovers = flag.Int("failovers", 1, "the same, for those in which Sentinels or a cluster have to agree")
 )
 
-// A disaster befalls a server of which a holder has been cut off. It returns the address of what then serves.
-type disaster func(t *testing.T, server *embedtest.RedisServer) (endpoint string)
-
-// always is a disaster that needs no preparation.
-func always(befall disaster) func(*testing.T, *embedtest.RedisServer) disaster {
-	return func(*testing.T, *embedtest.RedisServer) disaster { return befall }
+// A world is the servers of one trial, and how clients reach them.
+type world struct {
+	server *embedtest.RedisServer   // that which is serving
+	to     *client.UniversalOptions // for all clients
+	ttl    time.Duration
+	leads  atomic.Pointer[string] // where the one address leads, where clients have but one
 }
 
-// outlived has a holder cut off, right after a renewal, and then the disaster, which was prepared before the lock was taken;
-// at once others want the lock. It is done over and over, some at the same time, each with servers of its own. None may
-// enter while the holder is inside and has not been told that its lease has ended, and tokens must not go back.
-func outlived(t *testing.T, times int, prepare func(*testing.T, *embedtest.RedisServer) disaster) {
-	t.Helper()
-	noLeaks(t)
-	limit := make(chan struct{}, 4) // at a time, for each takes a server or two
-	var all sync.WaitGroup
-	for i := range times {
-		all.Go(func() {
-			limit <- struct{}{}
-			defer func() { <-limit }()
-			t.Run(fmt.Sprint(i), func(t *testing.T) { outlivesOnce(t, prepare) })
-		})
+// newWorld returns one with a single server, whose address may move to another.
+func newWorld(t *testing.T) *world {
+	w := &world{server: embedtest.Redis(t), ttl: fenceTTL}
+	w.move(w.server)
+	w.to = &client.UniversalOptions{
+		Addrs: []string{"the.address.of.redis:6379"},
+		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, *w.leads.Load())
+		},
 	}
-	all.Wait()
+	return w
 }
 
-func outlivesOnce(t *testing.T, prepare func(*testing.T, *embedtest.RedisServer) disaster) {
-	server := embedtest.Redis(t)
-	proxy := embedtest.NewProxy(t, server.Endpoint())
-	section := locktest.NewSection(t, 1)
-	holder := newStore(t, proxy.Addr(), fresh(fenceTTL))
+// move has the address lead to another server.
+func (w *world) move(to *embedtest.RedisServer) {
+	address := to.Endpoint()
+	w.leads.Store(&address)
+}
+
+// open returns a Store. What it dials goes through dial, if that is not nil.
+func (w *world) open(t *testing.T, fresh bool, dial func(context.Context, string, string) (net.Conn, error)) *farsync.Store {
+	to := *w.to
+	if dial != nil {
+		to.Dialer = dial
+	}
+	store, err := openAt(within(t, soon), &to, &redis.Options{Options: farsync.Options{TTL: w.ttl}, Fresh: fresh})
+	require.NoError(t, err)
+	return store
+}
+
+// A knife cuts one client off from all servers.
+type knife struct {
+	t       *testing.T
+	dial    func(context.Context, string, string) (net.Conn, error)
+	mu      sync.Mutex
+	proxies map[string]*embedtest.Proxy
+	cut     bool
+}
+
+func (w *world) knife(t *testing.T) *knife {
+	return &knife{t: t, proxies: map[string]*embedtest.Proxy{}, dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}
+
+// through dials a server through a proxy that the knife cuts.
+func (k *knife) through(w *world) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if w.to.Dialer != nil {
+			address = *w.leads.Load()
+		}
+		k.mu.Lock()
+		if k.cut {
+			k.mu.Unlock()
+			return nil, errors.New("cut off")
+		}
+		proxy, ok := k.proxies[address]
+		if !ok {
+			proxy = embedtest.NewProxy(k.t, address)
+			k.proxies[address] = proxy
+		}
+		k.mu.Unlock()
+		return k.dial(ctx, network, proxy.Addr())
+	}
+}
+
+func (k *knife) cutOff() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cut = true
+	for _, proxy := range k.proxies {
+		proxy.Cut()
+	}
+}
+
+// outlived has a holder cut off, right after it was granted, and then a disaster, which prepare may have got ready before the
+// lock was taken; at once others want the lock, one of them since before. It is done over and over, some at the same time,
+// each with servers of its own. None may enter while the holder is inside and has not been told that its lease has ended,
+// and tokens must not go back.
+func outlived(t *testing.T, times int, begin func(*testing.T) *world, prepare func(*testing.T, *world) (befall func())) {
+	t.Parallel()
+	overlaps, visits := atomic.Int64{}, atomic.Int64{}
+	t.Run("trial", func(t *testing.T) {
+		for i := range times {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				section := locktest.NewSection(t, 1)
+				begin(t).outlive(t, section, prepare)
+				n, _ := section.Visits()
+				visits.Add(int64(n))
+				overlaps.Add(int64(len(section.Overlaps())))
+			})
+		}
+	})
+	t.Logf("%d times: %d visits, %d overlaps", times, visits.Load(), overlaps.Load())
+	require.Zero(t, overlaps.Load())
+}
+
+func (w *world) outlive(t *testing.T, section *locktest.Section, prepare func(*testing.T, *world) func()) {
+	knife := w.knife(t)
+	holder := w.open(t, true, knife.through(w))
+	defer func() { _ = holder.Close() }()
+	waiter := w.open(t, false, nil) // a Fresh one would take a server without its data for a new one
+	defer func() { _ = waiter.Close() }()
 	require.NoError(t, lock(t, holder, "/fence").Release())
-	befall := prepare(t, server)
+	befall := prepare(t, w)
 	lease := lock(t, holder, "/fence")
 	leave := section.Enter(lease, 1)
-	proxy.Cut()
-	address := befall(t, server)
-	settings := &redis.Options{Options: farsync.Options{TTL: fenceTTL}}
+	knife.cutOff()
+	befall()
 	var others sync.WaitGroup
-	for range 3 {
+	contend := func(store *farsync.Store) {
+		for held := 0; held < 2; {
+			next, err := farsync.NewMutex(store, "/fence").Lock(within(t, soon))
+			if err != nil {
+				t.Errorf("the lock is not free again: %v", err)
+				return
+			}
+			if next.Token() <= lease.Token() {
+				t.Errorf("token %d after %d", next.Token(), lease.Token())
+			}
+			section.Visit(t.Context(), next, 1)
+			// On a machine that is busy with other things a session may run out at any time.
+			if err := next.Release(); err == nil {
+				held++
+			} else if !errors.Is(err, farsync.ErrLost) {
+				t.Error(err)
+				return
+			}
+		}
+	}
+	others.Go(func() { contend(waiter) })
+	for range 2 {
 		others.Go(func() {
-			store, err := open(within(t, soon), address, settings)
+			store, err := openAt(within(t, soon), w.to, &redis.Options{Options: farsync.Options{TTL: w.ttl}})
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer func() { _ = store.Close() }()
-			for held := 0; held < 2; {
-				next, err := farsync.NewMutex(store, "/fence").Lock(within(t, soon))
-				if err != nil {
-					t.Errorf("the lock is not free again: %v", err)
-					return
-				}
-				if next.Token() <= lease.Token() {
-					t.Errorf("token %d after %d", next.Token(), lease.Token())
-				}
-				section.Visit(t.Context(), next, 1)
-				// On a machine that is busy with other things a session may run out at any time.
-				if err := next.Release(); err == nil {
-					held++
-				} else if !errors.Is(err, farsync.ErrLost) {
-					t.Error(err)
-					return
-				}
-			}
+			contend(store)
 		})
 	}
 	<-lease.Done()
@@ -95,53 +185,56 @@ func outlivesOnce(t *testing.T, prepare func(*testing.T, *embedtest.RedisServer)
 	leave()
 	visits, _ := section.Visits()
 	require.Greater(t, visits, 6)
-	require.Empty(t, section.Overlaps())
+}
+
+// always is for a disaster that needs no preparation.
+func always(befall func(*testing.T, *world)) func(*testing.T, *world) func() {
+	return func(t *testing.T, w *world) func() { return func() { befall(t, w) } }
 }
 
 func TestKilledServerWithItsDataKeepsHoldersApart(t *testing.T) {
-	outlived(t, times, always(func(t *testing.T, server *embedtest.RedisServer) string {
-		server.Kill()
-		require.NoError(t, server.Restart(within(t, soon)))
-		return server.Endpoint()
+	outlived(t, *disasters, newWorld, always(func(t *testing.T, w *world) {
+		w.server.Kill()
+		require.NoError(t, w.server.Restart(within(t, soon)))
 	}))
 }
 
 // TestKilledServerWithoutItsDataKeepsHoldersApart, as one without persistence does.
 func TestKilledServerWithoutItsDataKeepsHoldersApart(t *testing.T) {
-	outlived(t, times, always(func(t *testing.T, server *embedtest.RedisServer) string {
-		server.Kill()
-		require.NoError(t, server.Forget())
-		require.NoError(t, server.Restart(within(t, soon)))
-		return server.Endpoint()
+	outlived(t, *disasters, newWorld, always(func(t *testing.T, w *world) {
+		w.server.Kill()
+		require.NoError(t, w.server.Forget())
+		require.NoError(t, w.server.Restart(within(t, soon)))
 	}))
 }
 
-// TestServerAtAnotherAddressKeepsHoldersApart, one that is empty and has been up for longer than the TTL.
-func TestServerAtAnotherAddressKeepsHoldersApart(t *testing.T) {
-	outlived(t, times/4, always(func(t *testing.T, server *embedtest.RedisServer) string {
-		server.Kill()
-		return embedtest.Redis(t).Endpoint()
-	}))
+// TestAddressThatMovesKeepsHoldersApart: it leads to another server, one that is empty and has been up for long.
+func TestAddressThatMovesKeepsHoldersApart(t *testing.T) {
+	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
+		other := embedtest.Redis(t)
+		return func() {
+			w.move(other)
+			w.server.Kill()
+		}
+	})
 }
 
 // TestFlushedServerKeepsHoldersApart: the record of the namespace is gone with everything else.
 func TestFlushedServerKeepsHoldersApart(t *testing.T) {
-	outlived(t, times/4, always(func(t *testing.T, server *embedtest.RedisServer) string {
-		require.NoError(t, newClient(t, server.Endpoint()).FlushAll(within(t, soon)).Err())
-		return server.Endpoint()
+	outlived(t, *disasters, newWorld, always(func(t *testing.T, w *world) {
+		require.NoError(t, newClient(t, w.server.Endpoint()).FlushAll(within(t, soon)).Err())
 	}))
 }
 
-// TestStaleReplicaKeepsHoldersApart: it has stopped before the lock was taken, and is made the master.
+// TestStaleReplicaKeepsHoldersApart: it hears nothing of the lock, and is made the master by hand.
 func TestStaleReplicaKeepsHoldersApart(t *testing.T) {
-	outlived(t, times, func(t *testing.T, server *embedtest.RedisServer) disaster {
-		replica := replicaOf(t, server.Endpoint())
-		replica.Pause()
-		return func(t *testing.T, server *embedtest.RedisServer) string {
-			server.Kill()
-			replica.Resume()
+	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
+		replica := replicaOf(t, w.server.Endpoint())
+		stale(t, replica)
+		return func() {
+			w.server.Kill()
 			promote(t, replica)
-			return replica.Endpoint()
+			w.move(replica)
 		}
 	})
 }
@@ -149,25 +242,73 @@ func TestStaleReplicaKeepsHoldersApart(t *testing.T) {
 // TestLostSecondKeepsHoldersApart: the server comes back with the data of a moment before the lock was taken, as with
 // appendfsync everysec after a power cut.
 func TestLostSecondKeepsHoldersApart(t *testing.T) {
-	outlived(t, times, func(t *testing.T, server *embedtest.RedisServer) disaster {
-		server.Pause()
-		saved, err := server.Save()
+	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
+		w.server.Pause()
+		saved, err := w.server.Save()
 		require.NoError(t, err)
-		server.Resume()
-		return func(t *testing.T, server *embedtest.RedisServer) string {
-			server.Kill()
-			require.NoError(t, server.Load(saved))
-			require.NoError(t, server.Restart(within(t, soon)))
-			return server.Endpoint()
+		w.server.Resume()
+		return func() {
+			w.server.Kill()
+			require.NoError(t, w.server.Load(saved))
+			require.NoError(t, w.server.Restart(within(t, soon)))
 		}
 	})
+}
+
+// longTTL is more than a failover takes, so that the lease of the holder still runs when it is over.
+const longTTL = 5 * time.Second
+
+// TestSentinelsFailoverToAStaleReplicaKeepsHoldersApart: the replica hears nothing of the lock, and the Sentinels make it the
+// master.
+func TestSentinelsFailoverToAStaleReplicaKeepsHoldersApart(t *testing.T) {
+	outlived(t, *failovers, withSentinels, func(t *testing.T, w *world) func() {
+		return func() { w.server.Kill() }
+	})
+}
+
+func withSentinels(t *testing.T) *world {
+	w := &world{server: embedtest.Redis(t), ttl: longTTL}
+	replica := replicaOf(t, w.server.Endpoint())
+	sentinels := embedtest.Sentinels(t, 3, w.server)
+	stale(t, replica)
+	w.to = &client.UniversalOptions{Addrs: sentinels.Endpoints(), MasterName: sentinels.Name}
+	return w
+}
+
+// TestClustersFailoverToAStaleReplicaKeepsHoldersApart: the same, and the other masters of a Redis Cluster make it the master.
+func TestClustersFailoverToAStaleReplicaKeepsHoldersApart(t *testing.T) {
+	outlived(t, *failovers, withCluster, func(t *testing.T, w *world) func() {
+		return func() { w.server.Kill() }
+	})
+}
+
+func withCluster(t *testing.T) *world {
+	cluster := embedtest.RedisClusterOf(t, 3)
+	owner, err := cluster.Owner(within(t, soon), prefix)
+	require.NoError(t, err)
+	stale(t, cluster.Member(owner+3))
+	return &world{
+		server: cluster.Member(owner), ttl: longTTL,
+		to: &client.UniversalOptions{Addrs: cluster.Endpoints(), IsClusterMode: true},
+	}
+}
+
+// stale has a replica hear nothing more of its master: it gives a password that the master does not have.
+func stale(t *testing.T, replica *embedtest.RedisServer) {
+	admin := newClient(t, replica.Endpoint())
+	require.NoError(t, admin.ConfigSet(within(t, soon), "masterauth", "wrong").Err())
+	require.NoError(t, admin.Do(within(t, soon), "CLIENT", "KILL", "TYPE", "master").Err())
+	require.Eventually(t, func() bool {
+		text, err := admin.Info(within(t, soon), "replication").Result()
+		return err == nil && strings.Contains(text, "master_link_status:down")
+	}, soon, 10*time.Millisecond)
 }
 
 // replicaOf starts a replica, and waits until it has what its master has.
 func replicaOf(t *testing.T, endpoint string) *embedtest.RedisServer {
 	host, port, err := net.SplitHostPort(endpoint)
 	require.NoError(t, err)
-	replica := embedtest.Redis(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	replica := embedtest.Redis(t, "--replicaof", host+" "+port)
 	awaitReplicas(t, endpoint, 1)
 	return replica
 }
@@ -197,7 +338,7 @@ func demote(t *testing.T, server, of *embedtest.RedisServer) {
 // TestMasterThatComesBackIsNewToTheNamespace: it has not been restarted, so it still knows the scripts that it was given
 // when it was master before. What it has now is the data of another.
 func TestMasterThatComesBackIsNewToTheNamespace(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	a := embedtest.Redis(t)
 	one := newStore(t, a.Endpoint(), fresh(fenceTTL)) // knows a and its scripts throughout
 	require.NoError(t, lock(t, one, "/fence").Release())
@@ -225,7 +366,7 @@ func TestMasterThatComesBackIsNewToTheNamespace(t *testing.T) {
 
 // TestStoppedServerLosesNothing: what is held is held to its deadline, and what waits is served.
 func TestStoppedServerLosesNothing(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	server := embedtest.Redis(t)
 	section := locktest.NewSection(t, 1)
 	stores := []*farsync.Store{
@@ -248,7 +389,7 @@ func TestStoppedServerLosesNothing(t *testing.T) {
 		}
 	}
 	before, _ := section.Visits()
-	for i := range times {
+	for i := range *disasters {
 		server.Pause()
 		<-time.After(fenceTTL * time.Duration(i%4) / 3) // a third of a TTL, up to one: sessions run out in some
 		server.Resume()

@@ -16,7 +16,7 @@ import (
 var withdraw = redis.Guard("", "return redis.call('DECRBY', KEYS[1], ARGV[1])")
 
 func TestGuardRunsOnlyWhileHeld(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	server := embedtest.Redis(t)
 	data, admin := newClient(t, server.Endpoint()), newAdministrator(t, server.Endpoint())
 	require.NoError(t, data.Set(within(t, soon), "balance", 100, 0).Err())
@@ -68,7 +68,7 @@ func (s stopped) Entries() []driver.Entry { return s }
 
 // TestGuardEndsWithItsTurn has goroutines that share a Mutex wait for each other, so that the lock is handed off where it may.
 func TestGuardEndsWithItsTurn(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	server := embedtest.Redis(t)
 	data := newClient(t, server.Endpoint())
 	mu := farsync.NewMutex(newStore(t, server.Endpoint(), fresh(2*time.Second)), "/guard")

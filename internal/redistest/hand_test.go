@@ -12,6 +12,7 @@ import (
 
 // TestEntryWhoseHashWasRemovedByHand is out of the way, and lets none pass that others keep waiting.
 func TestEntryWhoseHashWasRemovedByHand(t *testing.T) {
+	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	in := openSession(t, server.Endpoint(), time.Hour)

@@ -13,6 +13,7 @@ import (
 // TestListEndsBehindAnEntryWithoutHash: List reads on behind the last entry of a page, also if a person has removed the hash of
 // that one.
 func TestListEndsBehindAnEntryWithoutHash(t *testing.T) {
+	t.Parallel()
 	const page = 256
 	server := embedtest.Redis(t)
 	admin, in := newClient(t, server.Endpoint()), openSession(t, server.Endpoint(), time.Hour)

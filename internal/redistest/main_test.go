@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -14,16 +16,41 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/redis"
 )
 
-// soon is for what has to happen at all. No test is to get near it.
-const soon = 30 * time.Second
+// What the tests of every store share.
+const soon = locktest.Soon
+
+var within, lock = locktest.Within, locktest.Lock
 
 // prefix begins every key of the default namespace.
 const prefix = "farsync:{farsync}:"
 
-func TestMain(m *testing.M) { embedtest.Main(m) }
+// TestMain has the tests run side by side, more of them than there are processors, for most of them wait: each has servers of
+// its own. In the end nothing of any may be left.
+func TestMain(m *testing.M) {
+	embedtest.Child()
+	client.SetLogger(quiet{})
+	locktest.AtOnce(8)
+	code := m.Run()
+	begun := time.Now()
+	err := goleak.Find()
+	for err != nil && time.Since(begun) < soon {
+		err = goleak.Find() // which waits between its looks
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "left over:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// quiet logs nothing: go-redis says of every dial that fails that it did.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // fresh returns options with a TTL, for a server that is new.
 func fresh(ttl time.Duration) *redis.Options {
@@ -46,8 +73,12 @@ func newStore(t testing.TB, endpoint string, options *redis.Options) *farsync.St
 
 // open opens a Store as often as it takes: a machine that is busy with other things may take longer than one Open.
 func open(ctx context.Context, endpoint string, options *redis.Options) (*farsync.Store, error) {
+	return openAt(ctx, at(endpoint), options)
+}
+
+func openAt(ctx context.Context, to *client.UniversalOptions, options *redis.Options) (*farsync.Store, error) {
 	for {
-		store, err := redis.Open(ctx, at(endpoint), options)
+		store, err := redis.Open(ctx, to, options)
 		if !errors.Is(err, farsync.ErrUnavailable) || ctx.Err() != nil {
 			return store, err
 		}
@@ -76,34 +107,6 @@ func create(t testing.TB, in driver.Session, queue string, k driver.Kind) driver
 	v, err := in.Create(within(t, soon), e, 0)
 	require.NoError(t, err)
 	return v
-}
-
-// noLeaks fails the test if goroutines are left when everything it has opened is closed. Call it first.
-func noLeaks(t testing.TB) {
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() {
-		begun := time.Now()
-		err := goleak.Find(before)
-		for err != nil && time.Since(begun) < soon {
-			err = goleak.Find(before) // which waits between its looks
-		}
-		require.NoError(t, err)
-	})
-}
-
-// within returns a context for what a server should have done long before.
-func within(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// lock locks, which must succeed.
-func lock(t testing.TB, store *farsync.Store, path string) *farsync.Lease {
-	t.Helper()
-	lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
-	require.NoError(t, err)
-	return lease
 }
 
 // An administrator does at a server what the suites ask for.
@@ -148,7 +151,7 @@ if session ~= '' then
   redis.call('ZADD', P .. 'sessions', string.format('%.0f', now + 600000000), session)
 end
 for _, other in ipairs(redis.call('SMEMBERS', P .. 'w:vacant:' .. path)) do
-  redis.call('PUBLISH', P .. 'c:' .. other, 'vacant:' .. path)
+  redis.call('SPUBLISH', P .. 'c:' .. other, 'vacant:' .. path)
 end
 redis.call('DEL', P .. 'w:vacant:' .. path)
 return id`)

@@ -3,6 +3,7 @@ package redistest_test
 import (
 	"bytes"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 )
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	server := embedtest.Redis(t)
 	protected := embedtest.Redis(t, "--requirepass", "secret")
 	evicting := embedtest.Redis(t, "--maxmemory-policy", "allkeys-lru")
@@ -45,7 +46,6 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{"no scripts", acl("a", append(all, "-evalsha")...), nil, "NOPERM"},
 		{"no INFO", acl("b", append(all, "-info")...), nil, "NOPERM"},
 		{"no channel", acl("c", "allcommands", "allkeys", "resetchannels"), nil, "NOPERM"},
-		{"a cluster", &client.UniversalOptions{Addrs: []string{"a:1", "b:1"}}, nil, "Cluster is not supported"},
 		{"a namespace", at(server.Endpoint()), &redis.Options{Namespace: "{x}"}, "option Namespace"},
 		{"replicas", at(server.Endpoint()), &redis.Options{Replicas: -1}, "option Replicas"},
 		{"a TTL", at(server.Endpoint()), fresh(time.Millisecond), "option TTL"},
@@ -65,7 +65,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 
 // TestFullMemoryLosesNothing: what is held is renewed, what waits is served, and what is new is refused.
 func TestFullMemoryLosesNothing(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	const ttl = 2 * time.Second
@@ -100,7 +100,7 @@ func TestFullMemoryLosesNothing(t *testing.T) {
 
 // TestNamespacesKnowNothingOfEachOther: nor does the introduction of one hide from the other that the server was restarted.
 func TestNamespacesKnowNothingOfEachOther(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	server := embedtest.Redis(t)
 	in := func(namespace string, fresh bool) *farsync.Store {
 		return newStore(t, server.Endpoint(), &redis.Options{
@@ -127,7 +127,7 @@ func TestNamespacesKnowNothingOfEachOther(t *testing.T) {
 
 // TestReplicasKeepHoldersApart: a master that was replaced and lives on keeps no holder that wants replicas to confirm.
 func TestReplicasKeepHoldersApart(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	master := embedtest.Redis(t)
 	replica := replicaOf(t, master.Endpoint())
 	confirmed := &redis.Options{Options: farsync.Options{TTL: fenceTTL}, Replicas: 1, Fresh: true}
@@ -147,7 +147,7 @@ func TestReplicasKeepHoldersApart(t *testing.T) {
 
 // TestNewNamespaceIsSilent, and says so: the first lock takes a TTL, and a TryLock does not wait.
 func TestNewNamespaceIsSilent(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	server := embedtest.Redis(t)
 	var log lockedBuffer
 	store := newStore(t, server.Endpoint(), &redis.Options{
@@ -182,6 +182,8 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	return b.text.Write(p)
 }
+
+func (b *lockedBuffer) contains(words string) bool { return strings.Contains(b.String(), words) }
 
 func (b *lockedBuffer) String() string {
 	b.mu.Lock()

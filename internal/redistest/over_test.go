@@ -16,6 +16,7 @@ import (
 // TestManyThatHaveRunOutAreNoStrays: a session that has run out is removed in parts. What is left of it goes soon, so it refuses
 // no waiter, and a single renewal of another session sees to it that all of it goes.
 func TestManyThatHaveRunOutAreNoStrays(t *testing.T) {
+	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	dead, in := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)

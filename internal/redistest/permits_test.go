@@ -41,6 +41,7 @@ func commands(t testing.TB, admin *client.Client) (n int, scripts time.Duration,
 // TestPermitsCostTheSameWhateverTheSize counts the commands of a join and of a leave in semaphores that are full, with as
 // many waiting as hold.
 func TestPermitsCostTheSameWhateverTheSize(t *testing.T) {
+	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	in := openSession(t, server.Endpoint(), time.Hour)
@@ -83,7 +84,7 @@ func TestPermitsCostTheSameWhateverTheSize(t *testing.T) {
 
 // TestPermitsAreServedInTurn has holders of several units come and go, give up, and be resized.
 func TestPermitsAreServedInTurn(t *testing.T) {
-	noLeaks(t)
+	t.Parallel()
 	server := embedtest.Redis(t)
 	const size = 8
 	section := locktest.NewSection(t, size)
@@ -126,6 +127,7 @@ func TestPermitsAreServedInTurn(t *testing.T) {
 
 // TestManyPermitsAreFreedInPages: the end of a session with 1,000 permits, for which 1,000 others wait.
 func TestManyPermitsAreFreedInPages(t *testing.T) {
+	t.Parallel()
 	server := embedtest.Redis(t)
 	a, b := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
 	const size = 1000

@@ -8,13 +8,58 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/redis"
 )
+
+// TestSilenceKnowsNoSize: nothing holds while nothing is granted, so a semaphore that is declared with another size then is not
+// refused, and neither is its Resize.
+func TestSilenceKnowsNoSize(t *testing.T) {
+	t.Parallel()
+	const ttl, clients = 3 * time.Second, 4
+	server := embedtest.Redis(t)
+	before := newStore(t, server.Endpoint(), fresh(ttl))
+	lease, err := farsync.NewSemaphore(before, "/permits", 5).Acquire(within(t, soon), 5)
+	require.NoError(t, err)
+	server.Kill()
+	require.NoError(t, server.Restart(within(t, soon)))
+	var all sync.WaitGroup
+	section := locktest.NewSection(t, 8)
+	for range clients {
+		store := newStore(t, server.Endpoint(), &redis.Options{Options: farsync.Options{TTL: ttl}})
+		all.Go(func() {
+			next, err := farsync.NewSemaphore(store, "/permits", 8).Acquire(within(t, soon), 6)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			section.Visit(t.Context(), next, 6)
+			if err := next.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
+
+	other := newStore(t, server.Endpoint(), &redis.Options{Options: farsync.Options{TTL: ttl}})
+	server.Kill()
+	require.NoError(t, server.Restart(within(t, soon)))
+	for range 2 { // what is said to a session that has just ended is said again
+		require.NoError(t, farsync.NewSemaphore(other, "/permits", 3).Resize(within(t, soon), 2))
+	}
+	r, err := openSession(t, server.Endpoint(), ttl).Register(within(t, soon), "/permits")
+	require.NoError(t, err)
+	require.Equal(t, "3 2", r.Value)
+}
 
 // TestSilenceEndsForTheNextPermit: nothing is granted for a while after a restart, also when a permit goes that waited ahead
 // of another. The one that is then the first is granted when the silence is over.
 func TestSilenceEndsForTheNextPermit(t *testing.T) {
+	t.Parallel()
 	const ttl = 3 * time.Second
 	server := embedtest.Redis(t)
 	options := fresh(0)

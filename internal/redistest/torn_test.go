@@ -19,6 +19,7 @@ import (
 // TestTornMessageIsNotLost: a message may arrive in two parts, the first just before the subscription's patience ends. The
 // client library forgets that part, and takes each word of the other for the answer to a ping.
 func TestTornMessageIsNotLost(t *testing.T) {
+	t.Parallel()
 	server := embedtest.Redis(t)
 	var tear atomic.Bool
 	to := at(server.Endpoint())
@@ -64,7 +65,7 @@ func (c *torn) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := c.Conn.Read(p)
-	word := []byte("\nmessage\r\n")
+	word := []byte("\nsmessage\r\n")
 	if i := bytes.Index(p[:n], word); i >= 0 && c.tear.CompareAndSwap(true, false) {
 		i += len(word)
 		c.late, c.rest = true, bytes.Clone(p[i:n])

@@ -13,6 +13,7 @@ import (
 
 // TestRequestsOfALock: a free lock takes one request and its release another; one that has to wait takes a third, to look.
 func TestRequestsOfALock(t *testing.T) {
+	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	requests := func() int {

@@ -1,53 +1,85 @@
 package sqlstore
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
-// A DB runs functions in transactions, in the session of its driver. Its methods return when ctx ends; a function may still
-// run then, so what it writes is read only after nil. It may run more than once.
+// A DB runs statements by their names, in the session of its driver. Each is one transaction, of one statement or several, and
+// returns the rows of the last. Methods return when ctx ends. They may call f more than once, each time from the first row, and may
+// do so still when they have returned an error: what f writes is read only after nil.
 type DB interface {
-	// Update is for what writes: all transactions that write to a queue take turns.
-	Update(ctx context.Context, f func(Tx) error) error
+	// Write is for what changes something. Sessions that wait for it are woken once it has returned.
+	Write(ctx context.Context, f func(Rows) error, statement string, args ...any) error
 	// Read shows one state, no older than the call.
-	Read(ctx context.Context, f func(Tx) error) error
-	// Bury ends the sessions that are over among those with entries in a queue.
-	Bury(ctx context.Context, queue string) error
+	Read(ctx context.Context, f func(Rows) error, statement string, args ...any) error
+	// Hear returns when the session hears of every change that is committed from then on. A Watch calls it before each look. When
+	// that ends, all Watches are woken.
+	Hear(ctx context.Context) error
 }
 
-// A Tx is a transaction. It runs statements by their names.
-type Tx interface {
-	// Exec returns how many rows were changed.
-	Exec(name string, args ...any) (changed int64, err error)
-	// Query calls row for each row.
-	Query(row func(Row) error, name string, args ...any) error
+// Rows are the result of a statement, of database/sql or another library.
+type Rows interface {
+	Next() bool
+	Scan(into ...any) error
+	Err() error
 }
 
-// A Row is a row of the result of a statement, of database/sql or another library.
-type Row interface{ Scan(into ...any) error }
-
-// transaction runs f with Update or Read, and returns what it has found.
-//
-// If ctx ends while the database does not answer, f may still run, or run again, after transaction has returned. So found is
-// its own until run has returned nil, and then it is no longer written to.
-func transaction[T any](
-	ctx context.Context, run func(context.Context, func(Tx) error) error, f func(Tx) (T, error),
-) (v T, err error) {
-	var found T
-	err = run(ctx, func(t Tx) (err error) {
-		found, err = f(t)
-		return err
-	})
-	if err == nil {
-		v = found
+// Collect returns what scan makes of each row of a statement that run runs, Write or Read of a DB.
+func Collect[T any](
+	ctx context.Context, run func(context.Context, func(Rows) error, string, ...any) error, scan func(Rows) (T, error),
+	statement string, args ...any,
+) ([]T, error) {
+	var found []T
+	err := run(ctx, func(rows Rows) error {
+		var list []T
+		for rows.Next() {
+			v, err := scan(rows)
+			if err != nil {
+				return err
+			}
+			list = append(list, v)
+		}
+		found = list
+		return rows.Err()
+	}, statement, args...)
+	if err != nil {
+		return nil, err // a call that ctx has ended may still be writing found
 	}
-	return v, err
+	return found, nil
 }
 
-// exec runs a statement that changes one row if its condition holds, and returns otherwise if it does not. The condition is
-// part of the statement, so nothing can come between the look and the change.
-func exec(t Tx, otherwise error, name string, args ...any) error {
-	n, err := t.Exec(name, args...)
-	if err == nil && n == 0 {
-		err = otherwise
+// one returns the only row of a statement, and otherwise if there is none.
+func one[T any](list []T, err, otherwise error) (v T, _ error) {
+	switch {
+	case err != nil:
+		return v, err
+	case len(list) == 0:
+		return v, otherwise
+	default:
+		return list[0], nil
 	}
-	return err
+}
+
+// scan1 scans rows of one column.
+func scan1[T any](rows Rows) (v T, err error) { return v, rows.Scan(&v) }
+
+// Statements returns the statements of a file by their names. A line "-- name: create" begins the statement create, which
+// ends with the next such line. In it, a line "-- use: ahead" stands for the text of the statement ahead, of further up. Where
+// a line ends with a semicolon, another statement of the same transaction begins.
+func Statements(file string) map[string][]string {
+	texts, all := map[string]string{}, map[string][]string{}
+	for _, part := range strings.Split(file, "-- name: ")[1:] {
+		name, lines, _ := strings.Cut(part, "\n")
+		var text strings.Builder
+		for line := range strings.Lines(lines) {
+			if used, found := strings.CutPrefix(line, "-- use: "); found {
+				line = texts[strings.TrimSpace(used)]
+			}
+			text.WriteString(line)
+		}
+		texts[name] = strings.TrimSpace(text.String()) + "\n"
+		all[name] = strings.Split(texts[name], ";\n")
+	}
+	return all
 }

@@ -1,77 +1,67 @@
 package sqlstore
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"github.com/farsync/farsync/driver"
 )
 
-// entries returns the entries that a statement returns. A kind that farsync does not know makes an entry Foreign.
-func entries(t Tx, name string, args ...any) (list []driver.Entry, err error) {
-	err = t.Query(func(r Row) error {
-		var e driver.Entry
-		var kind string
-		var since int64
-		err := r.Scan(&e.ID, &e.Queue, &kind, &e.Units, &e.Revision, &e.Version, &since, &e.Value, &e.Session)
-		for k := driver.Exclusive; k <= driver.Candidate; k++ {
-			if k.String() == kind {
-				e.Kind = k
-			}
+// scanEntry returns the entry of a row. A kind that farsync does not know makes it Foreign.
+func scanEntry(rows Rows) (e driver.Entry, err error) {
+	var kind string
+	var since int64
+	err = rows.Scan(&e.ID, &e.Queue, &kind, &e.Units, &e.Revision, &e.Version, &since, &e.Value, &e.Session)
+	for k := driver.Exclusive; k <= driver.Candidate; k++ {
+		if k.String() == kind {
+			e.Kind = k
 		}
-		if since != 0 {
-			e.Since = time.UnixMicro(since)
-		}
-		list = append(list, e)
-		return err
-	}, name, args...)
-	return list, err
+	}
+	if since != 0 {
+		e.Since = time.UnixMicro(since)
+	}
+	return e, err
 }
 
-// entry returns the one entry that a statement returns, and ErrGone if there is none.
-func entry(t Tx, name string, args ...any) (driver.Entry, error) {
-	list, err := entries(t, name, args...)
-	if err == nil && len(list) == 0 {
-		err = driver.ErrGone
-	}
-	if err != nil {
-		return driver.Entry{}, err
-	}
-	return list[0], nil
-}
-
-// view returns e as it is, and up to limit entries ahead of it, the nearest. The statement finds the revision of e by its ID,
-// for the caller may not know it: the answer to its Create may have been lost.
-//
-// Only if All is true has it counted what is ahead, and can tell Watch how far ahead each entry is.
-func view(t Tx, e driver.Entry, limit int) (driver.View, error) {
-	list, err := entries(t, "ahead", e.Queue, e.ID, limit+2) // e itself, and one that shows that there are more
+// ahead returns e as it is, and up to limit entries ahead of it, the nearest, by the statement create or ahead. The statement
+// finds the revision of e by its ID, for the caller may not know it: the answer to its Create may have been lost.
+func (s *Session) ahead(
+	ctx context.Context, run func(context.Context, func(Rows) error, string, ...any) error, e driver.Entry, limit int,
+	statement string, args ...any,
+) (driver.View, error) {
+	// One for e itself, and one that shows that there are more.
+	list, err := Collect(ctx, run, scanEntry, statement, append([]any{e.Queue, e.ID, limit + 2}, args...)...)
 	if err != nil {
 		return driver.View{}, err
 	}
-	v := driver.View{Self: e, Entries: list}
+	return view(e, list, limit)
+}
+
+// view makes a View of what ahead returns. Only if All is true has it counted what is ahead, and can tell Watch how far ahead
+// each entry is.
+func view(e driver.Entry, list []driver.Entry, limit int) (driver.View, error) {
+	v := driver.View{Self: e}
+	if len(list) > 0 && list[0].ID == "" {
+		v.Register = driver.Register{Value: string(list[0].Value), Version: list[0].Version}
+		list = list[1:]
+	}
 	if e.ID != "" {
 		if len(list) == 0 {
 			return driver.View{}, driver.ErrGone
 		}
-		v.Self, v.Entries = list[0], list[1:]
+		v.Self, list = list[0], list[1:]
 	}
-	v.All = len(v.Entries) <= limit
-	v.Entries = v.Entries[:min(limit, len(v.Entries))]
+	if v.Self.Kind != driver.Permit {
+		v.Register = driver.Register{}
+	}
+	v.All = len(list) <= limit
+	v.Entries = list[:min(limit, len(list))]
 	slices.Reverse(v.Entries)
 	for i := range v.Entries {
 		if v.All {
 			v.Entries[i].Ahead = i
 		}
 	}
-	if v.Self.Kind == driver.Permit {
-		v.Register, err = register(t, e.Queue)
-	}
-	return v, err
-}
-
-// register returns the register of a queue. A queue that has none has the zero Register, whose version no register ever has.
-func register(t Tx, queue string) (r driver.Register, err error) {
-	err = t.Query(func(row Row) error { return row.Scan(&r.Value, &r.Version) }, "register", queue)
-	return r, err
+	return v, nil
 }

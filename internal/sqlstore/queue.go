@@ -13,31 +13,25 @@ const (
 	// maxProof is how many entries a proof or the View of Create shows at most.
 	maxProof = 128
 	// everything is the limit of a View that shows all.
-	everything = math.MaxInt32
+	everything = math.MaxInt32 - 2
 )
 
 // Create inserts the entry's row unless one with its ID is there, and reads what is ahead in the same transaction. So an attempt
 // that comes after another, whose answer was lost, finds that one's row, whichever of the two is carried out first. And as
-// transactions that write take turns, what it shows is all that can ever be ahead.
+// those that insert into a queue take turns, what it shows is all that can ever be ahead.
 func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.View, error) {
 	var since int64
 	if !e.Since.IsZero() {
 		since = e.Since.UnixMicro()
 	}
-	return transaction(ctx, s.db.Update, func(t Tx) (driver.View, error) {
-		n, err := t.Exec("create", e.ID, e.Queue, s.ID, e.Kind.String(), e.Units, e.Value, since)
-		if err != nil {
-			return driver.View{}, err
-		}
-		v, err := view(t, e, maxProof)
-		if n == 0 && errors.Is(err, driver.ErrGone) {
-			err = ErrExpired // neither the entry nor the session was there
-		}
-		if !v.All {
-			v.Entries = nil // the nearest may not be all that keeps a permit or a reader waiting
-		}
-		return v, err
-	})
+	v, err := s.ahead(ctx, s.db.Write, e, maxProof, "create", s.ID, e.Kind.String(), e.Units, e.Value, since)
+	if errors.Is(err, driver.ErrGone) {
+		err = ErrExpired // what else would have kept it from being there
+	}
+	if !v.All {
+		v.Entries = nil // the nearest may not be all that keeps a permit or a reader waiting
+	}
+	return v, err
 }
 
 // Ahead reads e and what is ahead of it at one moment. A newcomer, which will not wait, must not be shown the entries of
@@ -48,12 +42,12 @@ func (s *Session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v dr
 		limit = 1
 	}
 	if e.ID == "" {
-		err = s.db.Bury(ctx, e.Queue)
+		err = s.buryIn(ctx, e.Queue)
 	}
 	if err != nil {
 		return v, err
 	}
-	return transaction(ctx, s.db.Read, func(t Tx) (driver.View, error) { return view(t, e, limit) })
+	return s.ahead(ctx, s.db.Read, e, limit, "ahead")
 }
 
 // List reads the queue from its beginning.
@@ -61,57 +55,58 @@ func (s *Session) List(ctx context.Context, queue string, limit int) (driver.Vie
 	if limit <= 0 {
 		limit = everything
 	}
-	if err := s.db.Bury(ctx, queue); err != nil {
+	if err := s.buryIn(ctx, queue); err != nil {
 		return driver.View{}, err
 	}
-	list, err := s.read(ctx, "list", queue, limit)
+	list, err := s.entries(ctx, "list", queue, limit)
 	return driver.View{Entries: list, All: len(list) < limit}, err
 }
 
 // Find reads the row of e.
 func (s *Session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error) {
-	return transaction(ctx, s.db.Read, func(t Tx) (driver.Entry, error) { return entry(t, "find", e.ID) })
+	list, err := s.entries(ctx, "find", e.ID)
+	return one(list, err, driver.ErrGone)
 }
 
 // Owned reads the rows of the session. Those of attempts that were never answered are among them.
 func (s *Session) Owned(ctx context.Context, queues []string) ([]driver.Entry, error) {
-	return s.read(ctx, "owned", s.ID, Array(queues))
+	return s.entries(ctx, "owned", s.ID, Array(queues))
 }
 
 // Survey reads whole queues, in the order of their paths.
 func (s *Session) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
-	return s.read(ctx, "survey", prefix, after, limit)
+	return s.entries(ctx, "survey", prefix, after, limit)
 }
 
-func (s *Session) read(ctx context.Context, name string, args ...any) ([]driver.Entry, error) {
-	return transaction(ctx, s.db.Read, func(t Tx) ([]driver.Entry, error) { return entries(t, name, args...) })
+func (s *Session) entries(ctx context.Context, statement string, args ...any) ([]driver.Entry, error) {
+	return Collect(ctx, s.db.Read, scanEntry, statement, args...)
 }
 
 // Replace updates the row of e, which keeps its revision and its ID. The version is part of the statement's condition, so an
 // attempt that is carried out late changes nothing. Which of the two it is, gone or another version, is asked only then.
 func (s *Session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, value []byte) (driver.Entry, error) {
-	return transaction(ctx, s.db.Update, func(t Tx) (driver.Entry, error) {
-		to, err := entry(t, "replace", e.ID, e.Version, k.String(), value)
-		if !errors.Is(err, driver.ErrGone) {
-			return to, err
-		}
-		if _, err = entry(t, "find", e.ID); err == nil {
+	list, err := Collect(ctx, s.db.Write, scanEntry, "replace", e.ID, e.Version, k.String(), value)
+	if err == nil && len(list) == 0 {
+		if _, err = s.Find(ctx, e); err == nil {
 			err = driver.ErrConflict
 		}
-		return driver.Entry{}, err
-	})
+	}
+	return one(list, err, nil)
 }
 
 // Delete deletes the row of e. Its ID is no other entry's, so a late attempt does no harm. It hands nothing over: the next
 // entry's session is woken and looks for itself.
 func (s *Session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (driver.View, bool, error) {
-	n, err := transaction(ctx, s.db.Update, func(t Tx) (int64, error) { return t.Exec("delete", e.ID) })
-	return driver.View{}, n > 0, err
+	list, err := Collect(ctx, s.db.Write, scan1[string], "delete", e.ID)
+	return driver.View{}, len(list) > 0, err
 }
 
-// Register reads the register of a queue.
+// Register reads the register of a queue. A queue that has none has the zero Register, whose version no register ever has.
 func (s *Session) Register(ctx context.Context, queue string) (driver.Register, error) {
-	return transaction(ctx, s.db.Read, func(t Tx) (driver.Register, error) { return register(t, queue) })
+	list, err := Collect(ctx, s.db.Read, func(rows Rows) (r driver.Register, err error) {
+		return r, rows.Scan(&r.Value, &r.Version)
+	}, "register", queue)
+	return one(list, err, nil)
 }
 
 // SetRegister writes it. A register is never removed, so its versions never go back. Whether the version or the head is not as
@@ -119,30 +114,28 @@ func (s *Session) Register(ctx context.Context, queue string) (driver.Register, 
 func (s *Session) SetRegister(
 	ctx context.Context, queue, value string, version int64, head driver.Entry,
 ) (int64, error) {
-	return transaction(ctx, s.db.Update, func(t Tx) (int64, error) {
-		return version + 1, exec(t, driver.ErrConflict, "write", queue, value, version, head.ID)
-	})
+	list, err := Collect(ctx, s.db.Write, scan1[int64], "write", queue, value, version, head.ID)
+	return one(list, err, driver.ErrConflict)
 }
 
 // Tell writes the words into the row of e.
 func (s *Session) Tell(ctx context.Context, e driver.Entry, words string) error {
-	return s.db.Update(ctx, func(t Tx) error { return exec(t, driver.ErrGone, "tell", e.ID, words) })
+	list, err := Collect(ctx, s.db.Write, scan1[string], "tell", e.ID, words)
+	_, err = one(list, err, driver.ErrGone)
+	return err
 }
 
 // Heard reads the words in the row of e.
 func (s *Session) Heard(ctx context.Context, e driver.Entry) (string, error) {
-	return transaction(ctx, s.db.Read, func(t Tx) (words string, err error) {
-		found := false
-		err = t.Query(func(r Row) error { found = true; return r.Scan(&words) }, "heard", e.ID)
-		if err == nil && !found {
-			err = driver.ErrGone
-		}
-		return words, err
-	})
+	list, err := Collect(ctx, s.db.Read, scan1[string], "heard", e.ID)
+	return one(list, err, driver.ErrGone)
 }
 
 // Array returns a list as the JSON that statements take.
 func Array[T any](list []T) string {
+	if list == nil {
+		return "[]"
+	}
 	text, _ := json.Marshal(list) // of strings and numbers: cannot fail
 	return string(text)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A Session is what all SQL databases do alike of a driver.Session, but Renew, Close and Drop.
+// A Session is what all SQL databases do alike of a driver.Session, but Close and Drop.
 type Session struct {
 	driver.Optional
 
@@ -17,9 +17,11 @@ type Session struct {
 	ID string
 	// Waiters are the Watches under way. What the driver hears of goes to its Wake.
 	Waiters *Waiters
-	// Life ends with the session. End ends it.
-	Life context.Context
-	End  context.CancelFunc
+	// Life ends with the session. Finish ends it.
+	Life   context.Context
+	Finish context.CancelFunc
+	// Dead reports, if it is not nil, whether the process of a session has died, which no renewal of it can follow.
+	Dead func(session string) bool
 
 	db  DB
 	ttl time.Duration
@@ -30,28 +32,53 @@ type Session struct {
 
 // NewSession returns a session that has not been opened yet.
 func NewSession(db DB, ttl time.Duration) *Session {
-	life, end := context.WithCancel(context.Background())
+	life, finish := context.WithCancel(context.Background())
 	return &Session{
-		Optional: driver.Unsupported, ID: rand.Text(), Waiters: newWaiters(), Life: life, End: end, db: db, ttl: ttl,
+		Optional: driver.Unsupported, ID: rand.Text(), Waiters: newWaiters(), Life: life, Finish: finish, db: db, ttl: ttl,
 	}
 }
 
 // NewID returns random text. All have one length, so none is the beginning of another.
 func (s *Session) NewID(string, driver.Kind, int64) string { return rand.Text() }
 
-// Granted returns what Acknowledged has noted.
+// Granted counts from when the last renewal was sent that the database has confirmed, so the session ends here before its
+// deadline there.
 func (s *Session) Granted() (time.Duration, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ttl, s.from
 }
 
-// Acknowledged notes that the database has confirmed a renewal, or the opening, which was sent then. It counts from when it was
-// sent, so that the session ends here before its deadline there. Of two renewals the later may be confirmed first.
-func (s *Session) Acknowledged(sent time.Time) {
+// Open makes the session's row. The statement may take more than the ID and the TTL.
+func (s *Session) Open(ctx context.Context, more ...any) error {
+	return s.keep(ctx, "open", append([]any{s.ID, s.ttl.Microseconds()}, more...)...)
+}
+
+// Renew moves the deadline of the session's row, and ends the sessions that have passed theirs, so that a database with one live
+// session has no dead ones for long. A row that has passed its deadline and is still there is as good as any: a session ends
+// when its row is deleted, which is a transaction as this is.
+func (s *Session) Renew(ctx context.Context, _ []driver.Entry) error {
+	return s.keep(ctx, "renew", s.ID)
+}
+
+// keep sets the deadline, which counts from within the transaction. Granted counts from before it: the session ends here first,
+// however long the transaction waits. Of two renewals the later may be confirmed first.
+func (s *Session) keep(ctx context.Context, statement string, args ...any) error {
+	sent := time.Now()
+	list, err := Collect(ctx, s.db.Write, scan1[string], statement, args...)
+	if _, err = one(list, err, ErrExpired); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sent.After(s.from) {
 		s.from = sent
 	}
+	return nil
+}
+
+// End removes the session's row, and its entries with it.
+func (s *Session) End(ctx context.Context) error {
+	_, err := Collect(ctx, s.db.Write, scan1[string], "end", s.ID)
+	return err
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // Waiters are the calls of Watch that are under way in a session, by the names that they wait for. All methods may be called
@@ -11,7 +14,7 @@ import (
 type Waiters struct {
 	mu      sync.Mutex
 	names   map[chan struct{}][]string // by what has a value once it was woken, and has not looked since
-	arrived chan struct{}              // has a value if a waiter may have come since Await has last returned
+	arrived chan struct{}              // has a value if a waiter may have come since await has last returned
 }
 
 func newWaiters() *Waiters {
@@ -47,8 +50,35 @@ func (w *Waiters) Wake(names []string) {
 	}
 }
 
-// Names returns what is waited for, each name once, in alphabetical order, so that two answers can be compared.
-func (w *Waiters) Names() (all []string) {
+// Any reports whether there are waiters.
+func (w *Waiters) Any() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.names) > 0
+}
+
+// Tend calls look, now and then, while there are waiters, with the names that they wait for, and whether those are others than
+// the last time. It does so after first, and then after times that grow to most, until the names are others. It does nothing while
+// there is no waiter, nor for one that soon goes. It returns when ctx ends.
+func (w *Waiters) Tend(ctx context.Context, first, most time.Duration, look func(names []string, others bool)) {
+	for w.await(ctx) {
+		var known []string
+		for after := first; pause.For(ctx, after) == nil; after = min(after*5/4, most) {
+			names := w.waitedFor()
+			if len(names) == 0 {
+				break
+			}
+			others := !slices.Equal(names, known)
+			if others {
+				after, known = first, names
+			}
+			look(names, others)
+		}
+	}
+}
+
+// waitedFor returns each name once, in alphabetical order, so that two answers can be compared.
+func (w *Waiters) waitedFor() (all []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, names := range w.names {
@@ -58,9 +88,8 @@ func (w *Waiters) Names() (all []string) {
 	return slices.Compact(all)
 }
 
-// Await waits until a waiter may have come, or ctx ends, and reports whether one has. A poller rests in it while
-// there is none. The waiter may have gone again.
-func (w *Waiters) Await(ctx context.Context) bool {
+// await waits until a waiter may have come, or ctx ends, and reports whether one has. It may have gone again.
+func (w *Waiters) await(ctx context.Context) bool {
 	select {
 	case <-w.arrived:
 		return true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -17,30 +18,30 @@ import (
 func (s *Session) Watch(
 	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
 ) (*driver.View, error) {
-	list, names := make([]target, len(on)), make([]string, len(on))
+	list, names := make([]target, len(on)), make([]string, 0, len(on)+1)
 	for i, t := range on {
 		list[i] = targetOf(t)
-		names[i] = list[i].Name
+		names = append(names, list[i].Name)
 	}
 	targets := Array(list)
+	if e.ID != "" {
+		names = append(names, e.ID) // once it is gone, it is next behind nothing, and the session has to ask
+	}
 	woken := s.Waiters.add(names)
 	defer s.Waiters.remove(woken)
-	look := func(t Tx) (sight, error) { return look(t, e, targets, len(on)) }
-	ask := func(t Tx) (sight, error) {
-		// To ask for what has moved already would leave a row that nothing removes before the session ends.
-		seen, err := look(t)
-		if err == nil && !seen.moved {
-			_, err = t.Exec("watch", targets, s.ID)
-		}
-		return seen, err
-	}
 	for {
-		seen, err := transaction(ctx, s.db.Read, look)
-		if err == nil && !seen.moved && !seen.told {
-			seen, err = transaction(ctx, s.db.Update, ask)
+		if err := s.db.Hear(ctx); err != nil {
+			return nil, err
 		}
-		if err != nil || seen.moved {
-			return seen.proof, err
+		moved, told, err := s.look(ctx, s.db.Read, "sight", targets, e.Queue, e.Revision)
+		if err == nil && !moved && !told {
+			moved, _, err = s.look(ctx, s.db.Write, "watch", targets, e.Queue, e.Revision, s.ID)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case moved:
+			return s.proof(ctx, e)
 		}
 		stands()
 		// It is woken by what it waits for, by a name that another Watch waits for as well, or for no reason. If it asked, the row
@@ -52,42 +53,56 @@ func (s *Session) Watch(
 		case <-s.Life.Done():
 			return nil, ErrEnded
 		}
-	}
-}
-
-// A sight is what a waiter has seen.
-type sight struct {
-	moved bool // one of the targets has
-	told  bool // the session is told if one moves
-	proof *driver.View
-}
-
-// look reports whether one of the targets has moved, and if so shows what is ahead of e. What is next ahead of e is next until
-// it goes, for nothing is inserted in between. If it goes, and another entry was next, then that one has gone first, and has
-// woken this session. With several targets at most one is next, so the session asks for all of them. A stray is an entry of
-// no session: to wait for it would be to wait for ever.
-func look(t Tx, e driver.Entry, targets string, n int) (seen sight, err error) {
-	err = t.Query(func(r Row) error {
-		var id string
-		var moved, next, stray bool
-		err := r.Scan(&id, &moved, &next, &stray)
-		if stray {
-			err = fmt.Errorf("entry %s: %w", id, ErrStray)
+		// Most of what can have moved is ahead of e, and then one read shows it and is the proof.
+		if v, err := s.proof(ctx, e); err != nil || v != nil && moves(on, *v) {
+			return v, err
 		}
-		seen.moved = seen.moved || moved
-		seen.told = next && n == 1
-		return err
-	}, "sight", targets, e.Queue, e.Revision)
-	if err != nil || !seen.moved || e.ID == "" {
-		return seen, err
 	}
-	// One transaction sees one state of the queue, so what is shown is a proof.
-	v, err := view(t, e, maxProof)
+}
+
+// look looks at the targets. It reports whether one has moved, and whether the session is told when one moves without having
+// asked. What is next ahead of e is next until it goes, for nothing is inserted in between. If it goes, and another entry was next, then
+// that one has gone first, and has woken this session. If e goes, its session is told, too, if there was anything ahead. With several targets at most one is next, so the session asks for
+// all of them. A stray is an entry of no session: to wait for it would be to wait for ever.
+func (s *Session) look(
+	ctx context.Context, run func(context.Context, func(Rows) error, string, ...any) error, statement string, args ...any,
+) (moved, told bool, err error) {
+	type sight struct {
+		id                 string
+		moved, next, stray bool
+	}
+	list, err := Collect(ctx, run, func(rows Rows) (is sight, err error) {
+		return is, rows.Scan(&is.id, &is.moved, &is.next, &is.stray)
+	}, statement, args...)
+	for _, is := range list {
+		if is.stray {
+			return false, false, fmt.Errorf("entry %s: %w", is.id, ErrStray)
+		}
+		moved = moved || is.moved
+		told = is.next && len(list) == 1
+	}
+	return moved, told, err
+}
+
+// proof reads what is ahead of e. It is nil if that is too much to prove anything, and if there is no e.
+func (s *Session) proof(ctx context.Context, e driver.Entry) (*driver.View, error) {
+	if e.ID == "" {
+		return nil, nil //nolint:nilnil // nothing to prove
+	}
+	v, err := s.ahead(ctx, s.db.Read, e, maxProof, "ahead")
 	switch {
 	case errors.Is(err, driver.ErrGone):
-		err = nil // nothing to prove
-	case err == nil && v.All:
-		seen.proof = &v
+		return nil, nil //nolint:nilnil // nothing to prove
+	case err != nil || !v.All:
+		return nil, err
 	}
-	return seen, err
+	return &v, nil
+}
+
+// moves reports whether one of the targets was an entry ahead that v shows no more.
+func moves(on []driver.Target, v driver.View) bool {
+	return slices.ContainsFunc(on, func(t driver.Target) bool {
+		return t.What == driver.Gone && t.Entry.Queue == v.Self.Queue && t.Entry.Revision < v.Self.Revision &&
+			!slices.ContainsFunc(v.Entries, func(e driver.Entry) bool { return e.ID == t.Entry.ID })
+	})
 }

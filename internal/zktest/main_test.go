@@ -9,58 +9,47 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	client "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/zk"
 )
 
-// soon is for what has to happen at all. No test is to get near it.
-const soon = 30 * time.Second
+// What the tests of every store share.
+const soon = locktest.Soon
+
+var (
+	within, awaitQueue       = locktest.Within, locktest.AwaitQueue
+	lock, lockBehind, behind = locktest.Lock, locktest.LockBehind, locktest.Behind
+)
 
 func TestMain(m *testing.M) {
 	embedtest.Child()
-	code := m.Run()
-	if shared.servers != nil {
-		if err := errors.Join(shared.servers.Close(), os.RemoveAll(shared.dir)); err != nil {
-			os.Stderr.WriteString(err.Error() + "\n")
-			code = 1
-		}
-	}
-	os.Exit(code)
+	locktest.AtOnce(4)
+	os.Exit(shared.Run(m))
 }
 
-// shared is the server of all tests that do it no harm. Each has paths of its own.
-var shared struct {
-	once    sync.Once
-	dir     string
-	servers *embedtest.ZooKeeperServers
-	err     error
-}
+// shared is the server of all tests that do it no harm.
+var shared = locktest.Shared[*embedtest.ZooKeeperServers]{Start: func(ctx context.Context, dir string) (*embedtest.ZooKeeperServers, error) {
+	return embedtest.StartZooKeeper(ctx, dir, 1)
+}}
 
-// sharedServer returns it. Call it before noLeaks: the server is there until the last test has ended.
+// sharedServer returns it.
 func sharedServer(t testing.TB) *embedtest.ZooKeeperServer {
 	t.Helper()
-	shared.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*soon)
-		defer cancel()
-		if shared.dir, shared.err = os.MkdirTemp("", "farsync-zk"); shared.err == nil { //nolint:usetesting // it outlives the test
-			shared.servers, shared.err = embedtest.StartZooKeeper(ctx, shared.dir, 1)
-		}
-	})
-	if errors.Is(shared.err, embedtest.ErrNoZooKeeper) {
-		missing(t, shared.err)
+	server, err := shared.Get()
+	if errors.Is(err, embedtest.ErrNoZooKeeper) {
+		missing(t, err)
 	}
-	require.NoError(t, shared.err)
-	return shared.servers.Member(0)
+	require.NoError(t, err)
+	return server.Member(0)
 }
 
 // missing skips a test for which software is missing, or fails it if FARSYNC_REQUIRE_SERVERS is 1.
@@ -72,8 +61,23 @@ func missing(t testing.TB, err error) {
 	t.Skip(err)
 }
 
+// begin begins a test that runs beside others, and leaves no goroutines. It returns the shared server and a client that is to
+// see what is there.
+func begin(t *testing.T) (server string, admin *client.Conn) {
+	t.Helper()
+	t.Parallel()
+	server = sharedServer(t).Endpoint()
+	locktest.NoLeaks(t)
+	return server, newConn(t, server)
+}
+
 // withTTL returns options that ask for a TTL.
 func withTTL(ttl time.Duration) *zk.Options { return &zk.Options{Options: farsync.Options{TTL: ttl}} }
+
+// as returns options with a user.
+func as(user, password string) *zk.Options {
+	return &zk.Options{Digest: &zk.Digest{User: user, Password: password}, PlaintextDigest: true}
+}
 
 // newStore returns a Store, closed by t.
 func newStore(t testing.TB, server string, options *zk.Options) *farsync.Store {
@@ -90,14 +94,46 @@ func storeOn(t testing.TB, servers []string, options *zk.Options) *farsync.Store
 	return store
 }
 
-// newConn returns a connection of the stock client's, closed by t.
-func newConn(t testing.TB, server string) *client.Conn {
-	t.Helper()
-	return connTo(t, []string{server})
+// A tapped is a Store with a tap of its own.
+type tapped struct {
+	*farsync.Store
+	tap *tap
 }
 
-// connTo is newConn for several servers.
-func connTo(t testing.TB, servers []string) *client.Conn {
+// newTapped returns one on the server, closed by t.
+func newTapped(t testing.TB, server string, options *zk.Options) tapped {
+	t.Helper()
+	p := newTap(t, server)
+	return tapped{newStore(t, p.addr(), options), p}
+}
+
+// openSession opens a session of the driver's own, closed by t.
+func openSession(t testing.TB, server string, ttl time.Duration) driver.Session {
+	t.Helper()
+	service, err := zk.NewService([]string{server}, nil)
+	require.NoError(t, err)
+	in, err := service.Open(within(t, soon), ttl)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		require.NoError(t, in.Close(ctx))
+		require.NoError(t, service.Close())
+	})
+	return in
+}
+
+// create creates an entry.
+func create(t testing.TB, in driver.Session, queue string, k driver.Kind) driver.Entry {
+	t.Helper()
+	e := driver.Entry{Queue: queue, ID: in.NewID(queue, k, 1), Kind: k, Units: 1, Value: []byte("storetest")}
+	v, err := in.Create(within(t, soon), e, 0)
+	require.NoError(t, err)
+	return v.Self
+}
+
+// newConn returns a connection of the stock client's, closed by t.
+func newConn(t testing.TB, servers ...string) *client.Conn {
 	t.Helper()
 	conn, events, err := client.Connect(servers, 30*time.Second,
 		client.WithLogInfo(false), client.WithLogger(silent{}))
@@ -114,76 +150,10 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// noLeaks fails the test if goroutines are left when everything it has opened is closed. Call it first. What is left of
-// an Open that failed takes a moment to end.
-func noLeaks(t testing.TB) {
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() {
-		for begun := time.Now(); ; {
-			err := goleak.Find(before)
-			if err == nil {
-				return
-			}
-			if time.Since(begun) > soon {
-				t.Error(err)
-				return
-			}
-		}
-	})
-}
-
-// within returns a context for what a server should have done long before.
-func within(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// lock locks, which must succeed.
-func lock(t testing.TB, store *farsync.Store, path string) *farsync.Lease {
+// got waits for what comes.
+func got[T any](t testing.TB, from <-chan T) T {
 	t.Helper()
-	lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
-	require.NoError(t, err)
-	return lease
-}
-
-// lockBehind locks in a goroutine, which t joins.
-func lockBehind(t testing.TB, store *farsync.Store, path string) chan *farsync.Lease {
-	got := make(chan *farsync.Lease, 1)
-	done := make(chan struct{})
-	ctx := t.Context()
-	go func() {
-		defer close(done)
-		lease, err := farsync.NewMutex(store, path).Lock(ctx)
-		if err == nil {
-			got <- lease
-		} else if ctx.Err() == nil {
-			t.Error(err)
-		}
-	}()
-	t.Cleanup(func() { <-done })
-	return got
-}
-
-// got waits for what comes, a lease of lockBehind, say.
-func got[T any](t testing.TB, from <-chan T) (what T) {
-	t.Helper()
-	select {
-	case what = <-from:
-	case <-time.After(soon):
-		require.FailNow(t, "nothing came")
-	}
-	return what
-}
-
-// ended waits until the lease has.
-func ended(t testing.TB, lease *farsync.Lease) {
-	t.Helper()
-	select {
-	case <-lease.Done():
-	case <-time.After(soon):
-		require.FailNow(t, "the lease has not ended")
-	}
+	return locktest.Got(t, from)
 }
 
 // nodeOf returns the node that stands for a lease.
@@ -210,8 +180,7 @@ func nodes(t testing.TB, conn *client.Conn, path string) []string {
 	return names
 }
 
-// awaitNodes waits until there are n nodes in a queue, and returns them. It polls, so that it sees what anybody else
-// would see who came by.
+// awaitNodes waits until there are n nodes in a queue, and returns them.
 func awaitNodes(t testing.TB, conn *client.Conn, path string, n int) (list []string) {
 	t.Helper()
 	await(t, func() bool {
@@ -221,7 +190,7 @@ func awaitNodes(t testing.TB, conn *client.Conn, path string, n int) (list []str
 	return list
 }
 
-// await waits until that is so.
+// await waits until that is so. It polls.
 func await(t testing.TB, so func() bool) {
 	t.Helper()
 	for begun := time.Now(); !so(); {
@@ -251,6 +220,17 @@ func persistent(t testing.TB, conn *client.Conn, path string) {
 	}
 }
 
+// restrict gives a node to a user, with certain rights for others. The client must be that user, or the node anyone's.
+func restrict(t testing.TB, conn *client.Conn, path string, owner []client.ACL, others int32) {
+	t.Helper()
+	acl := owner
+	if others != 0 {
+		acl = append(client.WorldACL(others), owner...)
+	}
+	_, err := conn.SetACL(path, acl, -1)
+	require.NoError(t, err)
+}
+
 // statOf returns the stat of a node that must be there.
 func statOf(t testing.TB, conn *client.Conn, path string) *client.Stat {
 	t.Helper()
@@ -258,24 +238,4 @@ func statOf(t testing.TB, conn *client.Conn, path string) *client.Stat {
 	require.NoError(t, err)
 	require.True(t, there, path)
 	return stat
-}
-
-// restrict gives a node to the digest user alone.
-func restrict(t testing.TB, conn *client.Conn, path string) {
-	t.Helper()
-	_, err := conn.SetACL(path, append(client.DigestACL(client.PermAll, "user", "password"),
-		client.WorldACL(client.PermRead)...), -1)
-	if !errors.Is(err, client.ErrNoAuth) { // it is already
-		require.NoError(t, err)
-	}
-}
-
-// awaitQueue waits until a store sees n in a queue.
-func awaitQueue(t testing.TB, store *farsync.Store, path string, n int) {
-	t.Helper()
-	await(t, func() bool {
-		entries, _, err := recipe.Queue{Store: store, Path: path}.List(t.Context(), 0)
-		require.NoError(t, err)
-		return len(entries) == n
-	})
 }

@@ -33,14 +33,8 @@ const (
 	python     = "/usr/bin/python3"
 )
 
-// newCurator starts Java Curator.
-func newCurator(t testing.TB, servers string, session time.Duration) *peer {
-	t.Helper()
-	return newJava(t, "testdata/Curator.java", servers, fmt.Sprint(session.Milliseconds()))
-}
-
 // newJava starts a Java program that uses Curator.
-func newJava(t testing.TB, program string, arguments ...string) *peer {
+func newJava(t testing.TB, program, servers string) *peer {
 	t.Helper()
 	for _, file := range []string{curatorJar, slf4jJar} {
 		if _, err := os.Stat(file); err != nil {
@@ -50,10 +44,10 @@ func newJava(t testing.TB, program string, arguments ...string) *peer {
 	if _, err := exec.LookPath("javac"); err != nil {
 		missing(t, fmt.Errorf("no Java compiler found: apt-get install default-jdk-headless (%w)", err))
 	}
-	return newPeer(t, exec.Command("java", append([]string{
+	return newPeer(t, exec.Command("java",
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-		"-cp", curatorJar + ":" + slf4jJar, program,
-	}, arguments...)...))
+		"-cp", curatorJar+":"+slf4jJar, program, servers, "10000",
+	))
 }
 
 // newKazoo starts Python's kazoo. servers may have a chroot.
@@ -117,21 +111,6 @@ func (p *peer) says(t testing.TB, thread, want string) {
 	}
 }
 
-// tells waits until a thread has said that, whatever it says before.
-func (p *peer) tells(t testing.TB, thread, want string) {
-	t.Helper()
-	for timeout := time.After(2 * soon); ; {
-		select {
-		case said := <-p.thread(thread):
-			if said == want {
-				return
-			}
-		case <-timeout:
-			require.FailNow(t, "not told", "%s was to tell %s", thread, want)
-		}
-	}
-}
-
 // A contender locks and unlocks, wherever it runs.
 type contender interface {
 	// lock begins to lock. The channel is sent nil, or the error, when it has.
@@ -189,9 +168,7 @@ type ours struct {
 	leases map[string]chan *farsync.Lease
 }
 
-func newOurs(t testing.TB, server string) ours {
-	return ours{newStore(t, server, nil), map[string]chan *farsync.Lease{}}
-}
+func newOurs(store *farsync.Store) ours { return ours{store, map[string]chan *farsync.Lease{}} }
 
 func (c ours) lock(t testing.TB, path string) <-chan error {
 	leases := make(chan *farsync.Lease, 1)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/zk"
 )
 
 // TestCollectedParentIsMadeAgain: the server has collected the queue's container, so that its
 // sequences begin anew, and the tokens do not.
 func TestCollectedParentIsMadeAgain(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
-	conn := newConn(t, server.Endpoint())
-	store := newStore(t, server.Endpoint(), nil)
+	server, conn := begin(t)
+	store := newStore(t, server, nil)
 	first := lock(t, store, "/collected")
 	require.NoError(t, first.Release())
 	await(t, func() bool {
@@ -34,13 +35,11 @@ func TestCollectedParentIsMadeAgain(t *testing.T) {
 	require.NoError(t, second.Release())
 }
 
-// TestParentThatIsCollectedWhileItsChildIsMade is scenario 14 in the middle of a Lock.
+// TestParentThatIsCollectedWhileItsChildIsMade is the same in the middle of a Lock.
 func TestParentThatIsCollectedWhileItsChildIsMade(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
-	conn := newConn(t, server.Endpoint())
+	server, conn := begin(t)
 	path := fmt.Sprint("/queue/race", time.Now().UnixNano(), "/parent")
-	store := newTapped(t, nil)
+	store := newTapped(t, server, nil)
 	var tries atomic.Int64
 	store.tap.onRequest(func(op int32, frame []byte) verdict {
 		// The first try is made before there is anything above.
@@ -57,47 +56,194 @@ func TestParentThatIsCollectedWhileItsChildIsMade(t *testing.T) {
 	require.NoError(t, lease.Release())
 }
 
+// TestParentsAreMadeFromTheBottom: a user may have no right above what is its own, and what it makes above its
+// queue is for everybody.
+func TestParentsAreMadeFromTheBottom(t *testing.T) {
+	server, conn := begin(t)
+	require.NoError(t, conn.AddAuth("digest", []byte("user:password")))
+	persistent(t, conn, "/queue/bottom/ours")
+	restrict(t, conn, "/queue/bottom", client.DigestACL(client.PermAll, "user", "password"), client.PermRead)
+	p := newTap(t, server)
+	var made atomic.Int64
+	p.onRequest(next(opContainer, 1<<62, pass, func() { made.Add(1) }))
+	in := openSession(t, p.addr(), 10*time.Second)
+	create(t, in, "/queue/bottom/ours/a/b", driver.Exclusive)
+	require.EqualValues(t, 3, made.Load(), "the queue's that fails, the one above, the queue's")
+	create(t, in, "/queue/bottom/ours/a/c", driver.Exclusive)
+	require.EqualValues(t, 4, made.Load())
+}
+
 // TestQueueBelowAnotherThatSortsAheadIsRefused: a lock below another one has a container of its own, which blocks the
-// other if its name is a number.
+// other if its name is a number. If it is a word, it is no entry of the other, whatever the word.
 func TestQueueBelowAnotherThatSortsAheadIsRefused(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
-	store := newStore(t, server.Endpoint(), nil)
+	server, _ := begin(t)
+	store := newStore(t, server, nil)
 	below := lock(t, store, "/queue/number/0")
-	_, err := farsync.NewMutex(store, "/queue/number").Lock(within(t, soon))
+	mu := farsync.NewMutex(store, "/queue/number")
+	_, err := mu.Lock(within(t, soon))
 	require.ErrorContains(t, err, `"/queue/number/0" is not ephemeral`)
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
-	_, err = farsync.NewMutex(store, "/queue/number").Participants(within(t, soon))
+	_, err = mu.Participants(within(t, soon))
 	require.ErrorContains(t, err, `"/queue/number/0" is not ephemeral`)
 	require.NoError(t, below.Release())
-	above := lock(t, store, "/queue/word")
-	below = lock(t, store, "/queue/word/below")
+	held := []*farsync.Lease{lock(t, store, "/queue/word")}
+	for _, word := range []string{"below", "lock-b", "leases"} {
+		held = append(held, lock(t, store, "/queue/word/"+word))
+	}
 	list, err := farsync.NewMutex(store, "/queue/word").Participants(within(t, soon))
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	require.NoError(t, above.Release())
-	require.NoError(t, below.Release())
+	for _, lease := range held {
+		require.NoError(t, lease.Release())
+	}
 }
 
-// TestWaitBehindAStrangerIsTold: somebody made a node that Curator's comparator puts ahead. It is waited for, and the
-// error says so.
-func TestWaitBehindAStrangerIsTold(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
-	conn := newConn(t, server.Endpoint())
-	stranger := foreign(t, conn, "/queue/stranger", client.FlagEphemeralSequential)
-	store := newTapped(t, nil)
-	ctx, giveUp := context.WithCancel(t.Context())
-	locked := make(chan error, 1)
-	go func() {
-		_, err := farsync.NewMutex(store.Store, "/queue/stranger").Lock(ctx)
-		locked <- err
+// TestNegativeSequenceIsRefusedAndLeavesNothing: the counter has 31 bits. It takes 2^31 creates to make a server give one; here the tap
+// says that it did.
+func TestNegativeSequenceIsRefusedAndLeavesNothing(t *testing.T) {
+	server, conn := begin(t)
+	path := fmt.Sprint("/queue/negative", time.Now().UnixNano()) // whose first sequence is 0
+	persistent(t, conn, path)
+	store := newTapped(t, server, nil)
+	made, told := []byte("-lock-0000000000"), []byte("-lock--000000001")
+	translate := func(from, to []byte) func(int32, []byte) verdict {
+		return func(op int32, frame []byte) verdict {
+			if op != opConnect {
+				copy(frame, bytes.ReplaceAll(frame, from, to))
+			}
+			return pass
+		}
+	}
+	store.tap.onRequest(translate(told, made))
+	store.tap.onReply(translate(made, told))
+	ctx := within(t, soon)
+	_, err := farsync.NewMutex(store.Store, path).Lock(ctx)
+	require.ErrorContains(t, err, "2^31")
+	require.NoError(t, ctx.Err())
+	awaitNodes(t, conn, path, 0)
+}
+
+// TestCrowdIsReadOnceAndEntriesLeaveInAnyOrder: what a session knows of a long queue grants nothing that the queue itself
+// would not.
+func TestCrowdIsReadOnceAndEntriesLeaveInAnyOrder(t *testing.T) {
+	server, conn := begin(t)
+	p := newTap(t, server)
+	in := openSession(t, p.addr(), 40*time.Second)
+	const queue, last = "/queue/leavers", 99
+	var crowd []driver.Entry
+	for range last + 1 {
+		crowd = append(crowd, create(t, in, queue, driver.Candidate))
+	}
+	look := func(i int) []driver.Entry {
+		v, err := in.Ahead(within(t, soon), crowd[i], false)
+		require.NoError(t, err)
+		require.True(t, v.All)
+		require.Equal(t, crowd[i].ID, v.Self.ID)
+		return v.Entries
+	}
+	require.Len(t, look(last), last)
+	for left, i := range rand.New(rand.NewPCG(1, 2)).Perm(last) {
+		require.NotEmpty(t, look(last), "%d have left", left)
+		gone := make(chan error, 1)
+		p.since()
+		go func() { // ends with its context
+			_, err := in.Watch(within(t, soon), crowd[last], []driver.Target{{Entry: crowd[i]}}, func() {})
+			gone <- err
+		}()
+		p.await(t, opGetData, 1)
+		require.NoError(t, conn.Delete(crowd[i].ID, -1))
+		require.NoError(t, got(t, gone))
+	}
+	p.since()
+	require.Empty(t, look(last))
+	require.Equal(t, requests{opGetData: 1}, p.since(), "its own node")
+	require.NoError(t, conn.Delete(crowd[last].ID, -1))
+	_, err := in.Ahead(within(t, soon), crowd[last], true)
+	require.ErrorIs(t, err, driver.ErrGone)
+}
+
+// TestWordsAreCurators: there is one word, and it stands where the value was.
+func TestWordsAreCurators(t *testing.T) {
+	server, conn := begin(t)
+	in, other := openSession(t, server, 10*time.Second), openSession(t, server, 10*time.Second)
+	e := create(t, in, "/queue/words", driver.Exclusive)
+	heard, err := in.Heard(within(t, soon), e)
+	require.NoError(t, err)
+	require.Empty(t, heard)
+	told := make(chan error, 1)
+	go func() { // ends with its context
+		_, err := in.Watch(within(t, soon), e, []driver.Target{{Entry: e, What: driver.Told}}, func() {})
+		told <- err
 	}()
+	require.NoError(t, other.Tell(within(t, soon), e, "give it back"))
+	require.NoError(t, got(t, told))
+	data, _, err := conn.Get(e.ID)
+	require.NoError(t, err)
+	require.Equal(t, "__REVOKE__", string(data))
+	heard, err = in.Heard(within(t, soon), e)
+	require.NoError(t, err)
+	require.Equal(t, "__REVOKE__", heard)
+	_, _, err = in.Delete(within(t, soon), e, nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, other.Tell(within(t, soon), e, ""), driver.ErrGone)
+	_, err = in.Heard(within(t, soon), e)
+	require.ErrorIs(t, err, driver.ErrGone)
+}
+
+// TestGrantedTimeoutCounts: the server moves what is asked for into its own bounds.
+func TestGrantedTimeoutCounts(t *testing.T) {
+	server, _ := begin(t)
+	for asked, granted := range map[time.Duration]time.Duration{
+		time.Second:     time.Second, // two ticks
+		24 * time.Hour:  40 * time.Second,
+		3 * time.Second: 3 * time.Second,
+	} {
+		ttl, _ := openSession(t, server, asked).Granted()
+		require.Equal(t, granted, ttl)
+	}
+}
+
+// TestDigestProtectsEntriesAndTheirQueue: who may delete a node is a matter of its parent's ACL.
+func TestDigestProtectsEntriesAndTheirQueue(t *testing.T) {
+	server, stranger := begin(t)
+	friend := newConn(t, server)
+	require.NoError(t, friend.AddAuth("digest", []byte("user:password")))
+	options := as("user", "password")
+	options.Namespace = "/queue/digest"
+	store := newTapped(t, server, options)
+	lease := lock(t, store.Store, "/team/lock")
+	node := nodeOf(t, lease)
+	only := client.DigestACL(client.PermAll, "user", "password")
+	for path, want := range map[string][]client.ACL{
+		"/queue/digest/team":      client.WorldACL(client.PermAll), // others may have queues there
+		"/queue/digest/team/lock": only, node: only,
+	} {
+		acl, _, err := friend.GetACL(path)
+		require.NoError(t, err)
+		require.Equal(t, want, acl, path)
+	}
+	require.ErrorIs(t, stranger.Delete(node, -1), client.ErrNoAuth)
+	_, err := stranger.Set(node, nil, -1)
+	require.ErrorIs(t, err, client.ErrNoAuth)
+	_, err = farsync.NewMutex(newStore(t, server, nil), "/queue/digest/team/lock").Lock(within(t, soon))
+	require.ErrorIs(t, err, client.ErrNoAuth)
+	waiter := lockBehind(t, store.Store, "/team/lock")
 	store.tap.await(t, opGetData, 1)
-	giveUp()
-	err := <-locked
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, stranger.ID)
-	require.NoError(t, conn.Delete(stranger.ID, -1))
-	require.NoError(t, lock(t, store.Store, "/queue/stranger").Release())
+	store.tap.sever() // the next connection is told who it is, too
+	require.NoError(t, lease.Release())
+	require.NoError(t, got(t, waiter).Release())
+}
+
+// TestNamespaceIsPutInFront: for others, which may have it as their chroot, the queue is another path.
+func TestNamespaceIsPutInFront(t *testing.T) {
+	server, conn := begin(t)
+	store := newStore(t, server, &zk.Options{Namespace: "/queue/namespace"})
+	lease := lock(t, store, "/lock")
+	require.Equal(t, []string{nodeOf(t, lease)}, nodes(t, conn, "/queue/namespace/lock"))
+	_, err := farsync.NewMutex(newStore(t, server, nil), "/queue/namespace/lock").TryLock(t.Context())
+	require.ErrorIs(t, err, farsync.ErrLocked)
+	list, err := farsync.NewMutex(store, "/lock").Participants(t.Context())
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.NoError(t, lease.Release())
 }

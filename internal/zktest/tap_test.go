@@ -1,9 +1,12 @@
 package zktest
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 
@@ -269,6 +272,36 @@ func (p *tap) expire(t testing.TB) {
 	session, password := p.session, p.password
 	p.mu.Unlock()
 	require.NoError(t, endSession(p.target, session, password))
+}
+
+// passwords are those of sessions, by ID.
+type passwords struct{ sync.Map }
+
+// in returns how many of the sessions are in a list of the server's.
+func (s *passwords) in(list string) (n int) {
+	s.Range(func(session, _ any) bool {
+		if strings.Contains(list, fmt.Sprintf("\t%#x\n", session)) {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+// count returns how many there are.
+func (s *passwords) count() (n int) {
+	s.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+// keep has the tap note the passwords of all sessions that go through it.
+func (p *tap) keep(seen *passwords) {
+	p.onReply(func(op int32, frame []byte) verdict {
+		if op == opConnect {
+			seen.Store(int64(binary.BigEndian.Uint64(frame[12:])), bytes.Clone(frame[24:40]))
+		}
+		return pass
+	})
 }
 
 // endSession ends a session at the server. It fails if the client of the session comes back at the same time.

@@ -10,32 +10,40 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/zk"
+	"github.com/farsync/farsync/driver"
 )
 
 // requests are by operation. Those that keep the session are left out.
 type requests = map[int32]int
 
-// newTapped returns a Store with a tap of its own on the shared server.
-func newTapped(t testing.TB, options *zk.Options) tapped {
-	t.Helper()
-	p := newTap(t, sharedServer(t).Endpoint())
-	return tapped{newStore(t, p.addr(), options), p}
-}
-
-func TestFreeLockIsCreateAndChildrenAndReleaseOneDelete(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
-	persistent(t, newConn(t, server.Endpoint()), "/traffic/free")
-	store := newTapped(t, nil)
-	for range 20 {
-		store.tap.since()
-		lease := lock(t, store.Store, "/traffic/free")
-		require.Equal(t, requests{opCreate: 1, opGetChildren: 1}, store.tap.since())
-		require.NoError(t, lease.Release())
-		require.Equal(t, requests{opDelete: 1}, store.tap.since())
+// TestTrafficOfALock: a free lock is a create and a list, which follow each other at once, and its release a delete. A try reads
+// first, and writes nothing if the lock is busy.
+func TestTrafficOfALock(t *testing.T) {
+	server, conn := begin(t)
+	persistent(t, conn, "/traffic/free")
+	store := newTapped(t, server, nil)
+	mu := farsync.NewMutex(store.Store, "/traffic/free")
+	for _, row := range []struct {
+		lock func(context.Context) (*farsync.Lease, error)
+		want requests
+	}{
+		{mu.Lock, requests{opCreate: 1, opGetChildren: 1}},
+		{mu.TryLock, requests{opCreate: 1, opGetChildren: 2}},
+	} {
+		for range 10 {
+			store.tap.since()
+			lease, err := row.lock(within(t, soon))
+			require.NoError(t, err)
+			require.Equal(t, row.want, store.tap.since())
+			_, err = farsync.NewMutex(store.Store, "/traffic/free").TryLock(within(t, soon))
+			require.ErrorIs(t, err, farsync.ErrLocked)
+			require.Equal(t, requests{opGetChildren: 1}, store.tap.since())
+			require.NoError(t, lease.Release())
+			require.Equal(t, requests{opDelete: 1}, store.tap.since())
+		}
 	}
 	require.Zero(t, store.tap.fired())
 }
@@ -43,11 +51,9 @@ func TestFreeLockIsCreateAndChildrenAndReleaseOneDelete(t *testing.T) {
 // TestFreeLockTakesOneRoundTrip: the queue is asked for before the node is known to be there. Here the reply to the
 // create is held back until that is so, for good if it never is.
 func TestFreeLockTakesOneRoundTrip(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
-	conn := newConn(t, server.Endpoint())
+	server, conn := begin(t)
 	persistent(t, conn, "/traffic/overlapped")
-	store := newTapped(t, nil)
+	store := newTapped(t, server, nil)
 	asked := make(chan struct{})
 	ask := sync.OnceFunc(func() { close(asked) })
 	ctx := within(t, soon)
@@ -77,20 +83,18 @@ func TestFreeLockTakesOneRoundTrip(t *testing.T) {
 }
 
 func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
-	conn := newConn(t, server.Endpoint())
+	server, conn := begin(t)
 	for _, queue := range []int{1, 40} {
 		t.Run(fmt.Sprint(queue, " ahead"), func(t *testing.T) {
 			path := fmt.Sprint("/traffic/contended", queue)
 			persistent(t, conn, path)
-			others := newStore(t, server.Endpoint(), nil)
+			others := newStore(t, server, nil)
 			var leases []chan *farsync.Lease
 			for i := range queue {
 				leases = append(leases, lockBehind(t, others, path))
 				awaitNodes(t, conn, path, i+1)
 			}
-			store := newTapped(t, withTTL(40*time.Second)) // so that it is not renewed while it waits
+			store := newTapped(t, server, withTTL(40*time.Second)) // so that it is not renewed while it waits
 			var watching atomic.Bool
 			store.tap.onRequest(func(op int32, frame []byte) verdict {
 				if op == opGetData {
@@ -116,37 +120,12 @@ func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
 	}
 }
 
-func TestBusyTryLockIsOneReadAndNoWrite(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
-	lease := lock(t, newStore(t, server.Endpoint(), nil), "/traffic/busy")
-	store := newTapped(t, nil)
-	store.tap.since()
-	_, err := farsync.NewMutex(store.Store, "/traffic/busy").TryLock(t.Context())
-	require.ErrorIs(t, err, farsync.ErrLocked)
-	require.Equal(t, requests{opGetChildren: 1}, store.tap.since())
-	require.NoError(t, lease.Release())
-}
-
-func TestFreeTryLockIsOneReadAndTheLock(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
-	persistent(t, newConn(t, server.Endpoint()), "/traffic/try")
-	store := newTapped(t, nil)
-	store.tap.since()
-	lease, err := farsync.NewMutex(store.Store, "/traffic/try").TryLock(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, requests{opGetChildren: 2, opCreate: 1}, store.tap.since())
-	require.NoError(t, lease.Release())
-}
-
 // TestWritesOfASession is what proof by a quorum costs (docs/adr/0011): a session that holds is renewed by a proposal every quarter of its
 // TTL, however many locks it holds, and one of a thousand waiters by Syncs.
 func TestWritesOfASession(t *testing.T) {
-	sharedServer(t)
-	noLeaks(t)
-	const waiters, locks, renewals = 1000, 20, 3
-	idle, holder, store := newTapped(t, withTTL(6*time.Second)), newTapped(t, withTTL(6*time.Second)), newTapped(t, withTTL(6*time.Second))
+	server, _ := begin(t)
+	const waiters, locks, renewals, ttl = 300, 20, 3, 3 * time.Second
+	idle, holder, store := newTapped(t, server, withTTL(ttl)), newTapped(t, server, withTTL(ttl)), newTapped(t, server, withTTL(ttl))
 	for i := range locks {
 		lock(t, holder.Store, fmt.Sprint("/traffic/proposals", i))
 	}
@@ -178,12 +157,11 @@ func TestWritesOfASession(t *testing.T) {
 
 // TestOneReleaseWakesOneOf200: the other 199 are sent nothing.
 func TestOneReleaseWakesOneOf200(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
+	server, conn := begin(t)
 	const waiters = 200
-	persistent(t, newConn(t, server.Endpoint()), "/traffic/herd")
-	store := newTapped(t, nil)
-	lease := lock(t, store.Store, "/traffic/herd")
+	persistent(t, conn, "/traffic/herd")
+	store := newTapped(t, server, nil)
+	lease := lock(t, newStore(t, server, nil), "/traffic/herd")
 	store.tap.since()
 	granted := make(chan *farsync.Lease, waiters)
 	var all sync.WaitGroup
@@ -200,9 +178,11 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 			granted <- lease
 		})
 	}
-	store.tap.await(t, opGetData, waiters)
+	await(t, func() bool { return len(listed(t, "wchc", store.tap.sessionID())) >= waiters })
+	require.NoError(t, lease.Release())
+	lease = got(t, granted)
 	lists := 0
-	for range waiters {
+	for range waiters - 1 {
 		store.tap.since()
 		events := store.tap.fired()
 		require.NoError(t, lease.Release())
@@ -217,19 +197,45 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 	require.NoError(t, lease.Release())
 }
 
-func TestThousandMutexesShareOneSession(t *testing.T) {
-	server := sharedServer(t)
-	noLeaks(t)
-	p := newTap(t, server.Endpoint())
-	var handshakes atomic.Int64
-	p.onRequest(func(op int32, _ []byte) verdict {
-		if op == opConnect {
-			handshakes.Add(1)
-		}
-		return pass
-	})
+// TestReleaseOfAUnitIsSentToTheOneItLetsIn: units that are released in the order in which they were acquired wake one waiter each, and no other is sent anything.
+func TestReleaseOfAUnitIsSentToTheOneItLetsIn(t *testing.T) {
+	server, conn := begin(t)
+	const size, waiters = 8, 56
+	persistent(t, conn, "/traffic/units")
+	store, looker := newTapped(t, server, nil), newStore(t, server, nil)
+	units := farsync.NewSemaphore(store.Store, "/traffic/units", size)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	var leases []chan *farsync.Lease
+	for i := range size + waiters {
+		granted := make(chan *farsync.Lease, 1)
+		leases = append(leases, granted)
+		all.Go(func() {
+			if lease, err := units.Acquire(ctx, 1); err == nil {
+				granted <- lease
+			}
+		})
+		awaitQueue(t, looker, "/traffic/units", i+1)
+	}
+	store.tap.await(t, opGetData, size+waiters-1) // for a session watches a node once, whoever waits for it
+	for i := range waiters {
+		events := store.tap.fired()
+		require.NoError(t, got(t, leases[i]).Release())
+		next := got(t, leases[i+size])
+		require.Equal(t, events+1, store.tap.fired())
+		leases[i+size] <- next
+	}
+}
+
+// TestMutexesShareOneSession, and a list reads the nodes that are asked for.
+func TestMutexesShareOneSession(t *testing.T) {
+	server, _ := begin(t)
+	p, seen := newTap(t, server), new(passwords)
+	p.keep(seen)
 	store := newStore(t, p.addr(), nil)
-	const mutexes = 1000
+	const mutexes = 500
 	leases := make([]*farsync.Lease, mutexes)
 	var all sync.WaitGroup
 	for i := range mutexes {
@@ -243,20 +249,54 @@ func TestThousandMutexesShareOneSession(t *testing.T) {
 	}
 	all.Wait()
 	require.False(t, t.Failed())
-	require.EqualValues(t, 1, handshakes.Load())
-	dump, err := server.FourLetter(within(t, soon), "dump")
-	require.NoError(t, err)
-	_, mine, found := strings.Cut(dump, fmt.Sprintf("0x%x:\n", uint64(p.sessionID())))
-	require.True(t, found, dump)
-	of := 0
-	for line := range strings.Lines(mine) {
-		if !strings.HasPrefix(line, "\t") {
-			break
-		}
-		of++
-	}
+	require.Equal(t, 1, seen.count())
+	of := len(listed(t, "dump", p.sessionID()))
 	require.Equal(t, mutexes, of, "ephemerals of the one session")
 	for _, lease := range leases {
 		require.NoError(t, lease.Release())
 	}
+}
+
+// TestReadsOfACrowdAreShared: each that joins reads the whole queue, and waits for the answers to all others.
+func TestReadsOfACrowdAreShared(t *testing.T) {
+	server, conn := begin(t)
+	persistent(t, conn, "/traffic/crowd")
+	p := newTap(t, server)
+	in := openSession(t, p.addr(), 10*time.Second)
+	const crowd = 400
+	p.since()
+	var all errgroup.Group
+	for range crowd {
+		all.Go(func() error {
+			e := driver.Entry{Queue: "/traffic/crowd", Kind: driver.Candidate, Units: 1}
+			e.ID = in.NewID(e.Queue, e.Kind, 1)
+			_, err := in.Create(within(t, soon), e, 0)
+			return err
+		})
+	}
+	require.NoError(t, all.Wait())
+	asked := p.since()
+	require.Equal(t, crowd, asked[opCreate])
+	require.Less(t, asked[opGetChildren], crowd/2)
+
+	v, err := in.List(within(t, soon), "/traffic/crowd", 1) // an election of many candidates has one leader to read
+	require.NoError(t, err)
+	require.Len(t, v.Entries, 1)
+	require.Equal(t, requests{opGetChildren: 1, opGetData: 1}, p.since())
+}
+
+// listed returns what the shared server lists of a session under a word: the paths that it watches, or its nodes.
+func listed(t testing.TB, word string, session int64) (paths []string) {
+	t.Helper()
+	list, err := sharedServer(t).FourLetter(within(t, soon), word)
+	require.NoError(t, err)
+	_, mine, _ := strings.Cut(list, fmt.Sprintf("0x%x%s\n", uint64(session), map[string]string{"dump": ":"}[word]))
+	for line := range strings.Lines(mine) {
+		path, ok := strings.CutPrefix(line, "\t")
+		if !ok {
+			break
+		}
+		paths = append(paths, strings.TrimSpace(path))
+	}
+	return paths
 }

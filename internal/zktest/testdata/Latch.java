@@ -11,14 +11,13 @@ import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Stands for election with Curator's LeaderLatch, as it is told on standard input, a line each: id, command. Each command
+ * Stands for election with Curator's LeaderLatch, as it is told on standard input, a line each: id, command, path. Each command
  * is answered on standard output, with the id first; what the latch tells its listener is told likewise.
  */
 public class Latch {
     private static final Map<String, LeaderLatch> latches = new ConcurrentHashMap<>();
 
     public static void main(String[] arguments) throws Exception {
-        String path = arguments[2];
         CuratorFramework client = CuratorFrameworkFactory.newClient(arguments[0], Integer.parseInt(arguments[1]), 3000,
                 new ExponentialBackoffRetry(50, 20, 500));
         client.start();
@@ -26,7 +25,7 @@ public class Latch {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] words = line.split(" ");
             try {
-                say(words[0], obey(client, path, words[0], words[1]));
+                say(words[0], obey(client, words[2], words[0], words[1]));
             } catch (Exception e) {
                 say(words[0], "error " + e);
             }

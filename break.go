@@ -1,0 +1,51 @@
+package farsync
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// BreakOptions change what Break does. The zero value is for holders that hear.
+type BreakOptions struct {
+	// Why is shown to the holder and in the logs: at most 256 bytes of printable text.
+	Why string
+	// Remove removes the entry at once in place of asking its Store to end the lease. It is for holders that do not hear:
+	// other programs' (etcdctl, Curator), and processes that are stuck altogether. Their holder is not told by farsync, and may
+	// work on beside the next one; a farsync holder still learns of it where it watches its entry.
+	Remove bool
+}
+
+// Break ends the lease on path that has the token, of a mutex, a reader, a permit or a leader in any process, and returns nil
+// once its entry is gone, so that the next in the queue holds. Participants shows tokens. As the token names one lease,
+// Break never ends one that was acquired after you looked.
+//
+// The holder's Store ends the lease first: its Done is closed, and its Err wraps ErrLost and ErrBroken and names the
+// client that has broken it, and the reason. Then it removes the entry. So the work that follows the lease has ended before another holds, as after any loss. A
+// Store hears from a lease that has been held for 3 seconds or a third of the TTL, whichever is less; a younger one ends
+// when it is that old. There is no need to break the lease of a process that is dead: it ends by itself, a TTL after
+// the last renewal.
+//
+// ErrReleased: no holder has that token (any more). ctx's error: the holder was asked to end it, may do so later, and has not
+// yet. Whoever may lock path may break it.
+func Break(ctx context.Context, store *Store, path string, token Token, o *BreakOptions) error {
+	if o == nil {
+		o = &BreakOptions{}
+	}
+	return wrap("break", path, breakLease(ctx, store, path, token, *o))
+}
+
+func breakLease(ctx context.Context, store *Store, path string, token Token, o BreakOptions) error {
+	queue := recipe.Queue{Store: store, Path: path}
+	entries, held, err := queue.List(ctx, 0)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries[:held] {
+		if e.Revision == token.Revision() { // whichever turn it is
+			return queue.Break(ctx, e, o.Why, o.Remove)
+		}
+	}
+	return fmt.Errorf("%w: no holder has token %d", ErrReleased, token)
+}

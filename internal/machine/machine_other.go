@@ -1,0 +1,17 @@
+//go:build !linux
+
+package machine
+
+import "time"
+
+// Clock returns the time of day in microseconds, which may be set.
+func Clock() int64 { return time.Now().UnixMicro() }
+
+// Boot is always the same, for the time of day continues over a boot.
+func Boot() string { return "time of day" }
+
+// CheckLocal knows no file systems here.
+func CheckLocal(string) error { return nil }
+
+// Nap sleeps for a millisecond or so.
+func Nap(d time.Duration) { <-time.After(d) }

@@ -1,0 +1,125 @@
+// Package peers lets the processes of one machine send one another short messages through a directory that they share, and see
+// at once that one of them has died.
+//
+// Each member has a datagram socket in the directory. A message is a hint: it is lost if its receiver is stopped for long, may
+// not be reached, or has no socket, for not every system has them. A name is used once: a socket that is there and refuses is
+// that of a process that has died, since one that leaves removes its socket first.
+package peers
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// maxMessage is how many bytes a message may have.
+const maxMessage = 16 << 10
+
+// A Directory is where the sockets are.
+type Directory struct {
+	path string
+	open *os.File
+}
+
+// Open opens a directory, and makes it if it is not there. All users may write to it whom the umask lets.
+func Open(path string) (*Directory, error) {
+	err := os.Mkdir(path, 0o777)
+	if err != nil && !os.IsExist(err) {
+		return nil, err
+	}
+	open, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Directory{path, open}, nil
+}
+
+// Close closes the directory, which its members have left. A nil Directory need not be closed.
+func (d *Directory) Close() error {
+	if d == nil {
+		return nil
+	}
+	return d.open.Close()
+}
+
+// Join makes a member with a name that none has ever had. It returns nil where sockets cannot be made: on Windows, in a directory
+// of another user, or if the path is too long for a socket's.
+func (d *Directory) Join(name string) *Member {
+	conn, err := net.ListenUnixgram("unixgram", d.address(name))
+	if err != nil {
+		return nil
+	}
+	return &Member{d, name, conn}
+}
+
+func (d *Directory) address(name string) *net.UnixAddr {
+	return &net.UnixAddr{Name: reach(d.open, name), Net: "unixgram"}
+}
+
+// Remove removes the socket of a member that has died, or is about to leave without a word.
+func (d *Directory) Remove(name string) { _ = os.Remove(filepath.Join(d.path, name)) }
+
+// Dead reports whether the process of a member has died. The member does not notice: connecting a datagram socket sends nothing. A
+// process that is stopped has its socket still. A member without a socket, or with one that this user may not reach, is not
+// known to be dead.
+func (d *Directory) Dead(name string) bool {
+	conn, err := net.DialUnix("unixgram", nil, d.address(name))
+	if err == nil {
+		_ = conn.Close()
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return false
+	}
+	// A socket that was closed in order refuses, too, but has been removed.
+	_, err = os.Lstat(filepath.Join(d.path, name))
+	return err == nil
+}
+
+// A Member has a socket in a Directory. A nil Member hears and sends nothing.
+type Member struct {
+	directory *Directory
+	name      string
+	conn      *net.UnixConn
+}
+
+// Hear calls heard with the words of each message, one after the other, until the member leaves.
+func (m *Member) Hear(heard func(words []string)) {
+	if m == nil {
+		return
+	}
+	buffer := make([]byte, maxMessage)
+	for {
+		n, err := m.conn.Read(buffer)
+		if err != nil {
+			return
+		}
+		heard(strings.Split(string(buffer[:n]), "\n"))
+	}
+}
+
+// Send sends a message of words, which have no newlines, and waits for a millisecond at most. A socket that is full for longer is
+// that of a member that has enough to look at, or is stopped. In place of more words than a message takes it sends an empty one.
+func (m *Member) Send(to string, words []string) {
+	if m == nil {
+		return
+	}
+	message := strings.Join(words, "\n")
+	if len(message) > maxMessage {
+		message = ""
+	}
+	_ = m.conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
+	_, _ = m.conn.WriteToUnix([]byte(message), m.directory.address(to))
+}
+
+// Leave removes the socket, and closes it: in this order, or the member would be taken for dead.
+func (m *Member) Leave() {
+	if m == nil {
+		return
+	}
+	m.directory.Remove(m.name)
+	_ = m.conn.Close()
+}

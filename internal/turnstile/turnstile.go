@@ -1,0 +1,224 @@
+// Package turnstile has the goroutines and processes of one machine take turns at something, in the order in which they came.
+//
+// It is for what has a lock of its own that is a lottery, as an SQLite file has: the one that tries at the right moment gets it. A
+// [Gate] keeps the tries in order, and is not the lock. Between processes, it lets a ticket pass whose turn has not come if what is
+// ahead does not move: a process that is stopped while it waits keeps no other waiting, and one that has died has no
+// tickets.
+//
+// The ticket of a process is a locked byte in a file, which the system unlocks when the process ends. Its position is its number,
+// drawn from a counter in the file; beside that stands the number that left last. Waiting is by looking whether the next ahead is
+// still there, for a system call that waits for a lock hears of no context.
+package turnstile
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/farsync/farsync/internal/machine"
+	"github.com/farsync/farsync/internal/pause"
+)
+
+const (
+	// counterAt is the byte that is locked while a number is drawn. Tickets are behind it.
+	counterAt = 0
+	// patience is how long a ticket waits while none leaves.
+	patience = 10 * time.Millisecond
+	// A look follows another after look for each ticket ahead.
+	look = 20 * time.Microsecond
+	// near is how many tickets ahead are waited for by naps. A nap is in time, and keeps one of the few threads that run goroutines;
+	// those that work in this process may be what is waited for.
+	near = 3
+	// draws is how often a number is tried for. It takes three system calls to draw one, so only a process that was stopped between
+	// them can keep others from it for that long.
+	draws = 50
+	// A try that has failed is followed by another after up to napMost, and after naps of them, of up to restMost. The times are
+	// random and do not grow at first, so that where there are no tickets none falls behind by having waited for longer.
+	napMost  = 150 * time.Microsecond
+	naps     = 50
+	restMost = 5 * time.Millisecond
+)
+
+// ErrClosed is returned by Join after Close.
+var ErrClosed = errors.New("the gate is closed")
+
+// A Gate is where tickets are drawn. Each process has its own on the same file.
+type Gate struct {
+	path string
+	// turn has a value while no ticket is out, and is closed with the gate. What follows is used under it.
+	turn  chan struct{}
+	open  bool
+	file  *os.File // nil where a file has no locks of the kind that is needed, or cannot be written
+	stuck []int64  // tickets that were overtaken, lowest first; they are ignored until they are gone
+}
+
+// New returns a gate at a file, which is made with the first ticket, and does not need to be removed.
+func New(path string) *Gate {
+	g := &Gate{path: path, turn: make(chan struct{}, 1)}
+	g.turn <- struct{}{}
+	return g
+}
+
+// Close waits until no ticket is out, and closes the gate.
+func (g *Gate) Close() error {
+	<-g.turn
+	close(g.turn)
+	if g.file == nil {
+		return nil
+	}
+	return g.file.Close()
+}
+
+// A Ticket is a place in the order. The zero Ticket has nothing ahead.
+type Ticket struct {
+	gate   *Gate
+	number int64 // 0 if it has none, and has to try its luck among other processes
+	first  int64 // what was first when the ticket ran out of patience; 0 if it has not
+	tries  int
+}
+
+// Join draws a ticket, which Leave gives back. Goroutines of this process wait in it, until theirs is the only one, or ctx ends. The
+// error is ErrClosed, or the cause of ctx's end.
+func (g *Gate) Join(ctx context.Context) (*Ticket, error) {
+	select {
+	case _, open := <-g.turn:
+		if !open {
+			return nil, ErrClosed
+		}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if !g.open && supported {
+		g.file, _ = os.OpenFile(g.path, os.O_CREATE|os.O_RDWR, 0o666) // without it, processes try their luck
+	}
+	g.open = true
+	t := &Ticket{gate: g}
+	for n := 0; g.file != nil && n < draws && !g.number(t); n++ {
+		machine.Nap(look)
+	}
+	return t, nil
+}
+
+// number gives the ticket its number, and reports false if another process is drawing.
+func (g *Gate) number(t *Ticket) bool {
+	if !lock(g.file, counterAt) {
+		return false
+	}
+	defer unlock(g.file, counterAt)
+	if number, err := g.draw(); err == nil && lock(g.file, number) {
+		t.number = number
+	}
+	return true
+}
+
+// draw counts the counter on. A file that is new counts from 1.
+func (g *Gate) draw() (int64, error) {
+	number := g.read(0)%(1<<62) + 1 // positive, whatever stands there
+	return number, g.write(0, number)
+}
+
+// left returns the number that left last, and leave writes it. It is a hint.
+func (g *Gate) left() int64 { return g.read(8) }
+
+func (g *Gate) leave(number int64) { _ = g.write(8, number) }
+
+func (g *Gate) read(at int64) int64 {
+	var is [8]byte
+	_, _ = g.file.ReadAt(is[:], at) // zero if the file is new
+	return int64(binary.BigEndian.Uint64(is[:]) >> 1)
+}
+
+func (g *Gate) write(at, number int64) error {
+	_, err := g.file.WriteAt(binary.BigEndian.AppendUint64(nil, uint64(number)<<1), at)
+	return err
+}
+
+// Wait waits until nothing is ahead of the ticket, or until none has left for 10 ms, and the caller then tries. If what it tries
+// for is taken, it calls Wait again, which first rests for a moment. Wait reports false once ctx has ended and a try was made.
+func (t *Ticket) Wait(ctx context.Context) bool {
+	switch t.tries++; {
+	case t.tries == 1:
+	case t.tries <= naps:
+		machine.Nap(rand.N(napMost))
+	default:
+		_ = pause.For(ctx, rand.N(restMost))
+	}
+	t.first = 0
+	next, last, since := t.number-1, int64(-1), time.Now()
+	for t.number != 0 && ctx.Err() == nil {
+		if next = t.gate.ahead(next, next+1, t.number); next == 0 {
+			break
+		}
+		switch left := t.gate.left(); {
+		case left != last:
+			last, since = left, time.Now()
+		case time.Since(since) > patience:
+			t.first = t.gate.first(t.number)
+			return true
+		}
+		if ahead := max(next-last, 1); ahead > near {
+			_ = pause.For(ctx, look*time.Duration(min(ahead, 100)))
+		} else {
+			machine.Nap(look * time.Duration(ahead))
+			runtime.Gosched()
+		}
+	}
+	return t.tries == 1 || ctx.Err() == nil
+}
+
+// Leave gives up the place, once. passed tells whether the holder has had its turn. If it had lost patience before, what was first
+// then was not about to take its own turn, and this process does not wait for it any more.
+func (t *Ticket) Leave(passed bool) {
+	if t.gate == nil {
+		return
+	}
+	g := t.gate
+	if passed && t.first != 0 {
+		at, _ := slices.BinarySearch(g.stuck, t.first)
+		g.stuck = slices.Insert(g.stuck, at, t.first)
+	}
+	if t.number != 0 {
+		g.leave(t.number)
+		unlock(g.file, t.number)
+	}
+	g.turn <- struct{}{}
+}
+
+// ahead returns a ticket that has numbers from one up to another, or if there is none, any below a number. 0: nothing is ahead.
+func (g *Gate) ahead(from, to, below int64) int64 {
+	if from > counterAt && !slices.Contains(g.stuck, from) {
+		if is := locked(g.file, from, to); is != 0 {
+			return is
+		}
+	}
+	return g.among(below, locked)
+}
+
+// first returns the lowest ticket below a number, 0 if there is none.
+func (g *Gate) first(below int64) int64 { return g.among(below, lowest) }
+
+// among looks below a number, beside the tickets that are stuck. Those that have gone are forgotten.
+func (g *Gate) among(below int64, look func(file *os.File, from, to int64) int64) int64 {
+	g.stuck = slices.DeleteFunc(g.stuck, func(n int64) bool { return locked(g.file, n, n+1) == 0 })
+	from := int64(counterAt + 1)
+	for _, n := range g.stuck {
+		if is := look(g.file, from, min(n, below)); from < n && is != 0 {
+			return is
+		}
+		from = n + 1
+	}
+	return look(g.file, from, below)
+}
+
+// lowest returns the lowest locked byte from one up to another, 0 if there is none. The system tells of any.
+func lowest(file *os.File, from, to int64) (is int64) {
+	for to = locked(file, from, to); to != 0; to = locked(file, from, to) {
+		is = to
+	}
+	return is
+}

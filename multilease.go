@@ -1,0 +1,325 @@
+package farsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// A MultiLease is a hold on the members of a MultiMutex or of a QuorumMutex. That of a MultiMutex ends with the first of
+// its members' leases that ends, that of a QuorumMutex when fewer than a majority are left. All methods may be called by
+// any goroutine at any time.
+type MultiLease struct {
+	group  *group
+	keeper *keeper // of a QuorumMutex; nil for a MultiMutex
+	once   sync.Once
+
+	life context.Context // the lease's own: done when it has ended, with the cause
+	end  context.CancelCauseFunc
+
+	mu     sync.Mutex
+	leases []*Lease      // in the order of the members; nil for those that were never held
+	errs   []error       // why a member is not held, as far as that is known
+	stops  []func() bool // end the attention to the loss of a member
+	tokens []Token       // of the members by which the lease was won
+	open   int           // Invariant: so many members are still to answer, and 0 once the lease was won
+}
+
+func newMultiLease(g *group) *MultiLease {
+	n := len(g.members)
+	l := &MultiLease{
+		group: g, open: n,
+		leases: make([]*Lease, n), errs: make([]error, n), stops: make([]func() bool, n), tokens: make([]Token, n),
+	}
+	l.life, l.end = context.WithCancelCause(context.Background())
+	return l
+}
+
+// answer notes what has come of the lock of a member: a lease or an error.
+func (l *MultiLease) answer(i int, lease *Lease, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lease != nil {
+		l.set(i, lease)
+	}
+	l.errs[i] = err
+	l.open--
+	l.look()
+}
+
+// set makes a lease that of a member. The caller holds mu.
+func (l *MultiLease) set(i int, lease *Lease) {
+	l.leases[i] = lease
+	l.stops[i] = context.AfterFunc(lease.hold.Life(), func() { l.miss(i) })
+}
+
+// miss looks when a member was lost, and has it taken again.
+func (l *MultiLease) miss(i int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.look()
+	if l.keeper != nil {
+		l.keeper.want(i)
+	}
+}
+
+// won reports whether as many members are held as have to be, all at one moment: while it looks no other is added. From
+// then on none is waited for.
+func (l *MultiLease) won() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.look() < l.group.need {
+		return false
+	}
+	l.open = 0
+	for i, lease := range l.leases {
+		if lease != nil && lease.Err() == nil {
+			l.tokens[i] = lease.Token()
+		}
+	}
+	return l.look() >= l.group.need
+}
+
+// look counts the members that are held, by the clock, and ends the lease if they are too few, with those that may still
+// come. Members are added only after a look at the others: so a moment in which there were too few is not missed. The
+// caller holds mu.
+func (l *MultiLease) look() (held int) {
+	if l.life.Err() != nil {
+		return 0
+	}
+	for i, lease := range l.leases {
+		if lease == nil {
+			continue
+		}
+		if err := lease.Err(); err != nil {
+			l.errs[i] = err
+		} else {
+			held++
+		}
+	}
+	if held+l.open < l.group.need {
+		l.end(l.why())
+		if l.keeper != nil {
+			l.giveUp() // a minority is of use to others alone
+		}
+		return 0
+	}
+	return held
+}
+
+// why returns the reason for which too few members are held. The caller holds mu.
+func (l *MultiLease) why() error {
+	if l.keeper == nil {
+		return l.errs[slices.IndexFunc(l.errs, func(err error) bool { return err != nil })]
+	}
+	return l.shortage(l.errs)
+}
+
+// Tokens returns the members' fencing tokens, in the order in which the members were given. They never change.
+//
+// Those of a QuorumMutex are of the members by which the lease was won, a majority; all others are 0. Of two leases, the later one has
+// the higher token of every member that both have, and they have one in common. So a resource that is to be
+// protected keeps the highest token of each member, and refuses a request that has a lower one for any of them, zeros aside.
+func (l *MultiLease) Tokens() []Token {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.tokens)
+}
+
+// Deadline is when the lease ends unless leases of its members are renewed before: of a MultiMutex the earliest of
+// theirs, of a QuorumMutex the earliest by which fewer than a majority are left.
+func (l *MultiLease) Deadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deadline()
+}
+
+// deadline is Deadline. The caller holds mu.
+func (l *MultiLease) deadline() time.Time {
+	var every, held []time.Time
+	for _, lease := range l.leases {
+		if lease == nil {
+			continue
+		}
+		every = append(every, lease.Deadline())
+		if lease.Err() == nil {
+			held = append(held, lease.Deadline())
+		}
+	}
+	if len(held) < l.group.need {
+		held = every // it has ended
+	}
+	slices.SortFunc(held, func(a, b time.Time) int { return b.Compare(a) })
+	return held[l.group.need-1]
+}
+
+// Done is closed when the lease has ended, by release or by the loss of too many members.
+func (l *MultiLease) Done() <-chan struct{} { return l.life.Done() }
+
+// Err is nil while enough members are held, by the clock at the time of the call; else as with Lease.Err. That of a
+// QuorumMutex tells about each member that was lost, and wraps all their errors.
+func (l *MultiLease) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.look()
+	return context.Cause(l.life)
+}
+
+// held is what it is a lease for.
+func (l *MultiLease) held() driver.Kind { return driver.Exclusive }
+
+// Context is as Lease.Context, for all members, held or not.
+func (l *MultiLease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, cancel = bind(parent, l.life, l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, member := range l.group.members {
+		var of standing = l
+		if l.keeper == nil {
+			of = l.leases[i] // the others are held until they are released
+		}
+		ctx = stand(ctx, member.store, member.path, of) //nolint:fatcontext // one for each member
+	}
+	return ctx, cancel
+}
+
+// Entries is as Lease.Entries, for all members that are held. Those of different stores need a Guard of their own in each,
+// and a Guard tells of its own member alone, which need not be among those by which the lease of a QuorumMutex is held a
+// moment later.
+func (l *MultiLease) Entries() []driver.Entry {
+	if l.Err() != nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var entries []driver.Entry
+	for _, lease := range l.leases {
+		if lease != nil {
+			entries = append(entries, lease.Entries()...)
+		}
+	}
+	return entries
+}
+
+// Release gives all members back, at the same time, and joins their errors, which are those of Lease.Release. It takes
+// no longer than the slowest of them.
+//
+// For a QuorumMutex it returns nil if a majority was held until now, and enough members have confirmed the release for another to
+// get a majority. Members whose Store is not Connected are given back in the background. When a lease of a
+// QuorumMutex is lost, its other members are given back at once, before Release is called.
+func (l *MultiLease) Release() error {
+	err := ErrReleased
+	l.once.Do(func() {
+		l.over()
+		if l.keeper != nil {
+			err = l.keeper.release()
+			return
+		}
+		errs := make([]error, len(l.leases))
+		var all sync.WaitGroup
+		for i, lease := range l.leases {
+			all.Go(func() { errs[i] = lease.Release() })
+		}
+		all.Wait()
+		err = errors.Join(errs...)
+	})
+	return err
+}
+
+// over ends the lease as released, unless it was lost before. No member is added any more.
+func (l *MultiLease) over() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, stop := range l.stops {
+		if stop != nil {
+			stop()
+		}
+	}
+	l.look() // a loss that was not noticed yet is the cause of the end, not the release
+	l.end(ErrReleased)
+}
+
+// abandon gives back what is held, in the background.
+func (l *MultiLease) abandon() {
+	l.over()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.giveUp()
+}
+
+// giveUp gives back the members of a lease that has ended. The caller holds mu.
+func (l *MultiLease) giveUp() {
+	for _, lease := range l.leases {
+		if lease != nil {
+			lease.hold.Abandon()
+		}
+	}
+}
+
+// A shortage is why too few members are held.
+type shortage struct {
+	of    int      // members
+	names []string // of the stores of those that are not held
+	errs  []error  // why not
+}
+
+// shortage returns the error of a lease without those members of which errs has an error. The caller holds mu.
+func (l *MultiLease) shortage(errs []error) *shortage {
+	s := &shortage{of: len(errs)}
+	for i, err := range errs {
+		if of, ok := errors.AsType[*Error](err); ok {
+			err = of.Err
+		}
+		if err != nil {
+			s.names = append(s.names, l.group.members[i].store.Name())
+			s.errs = append(s.errs, err)
+		}
+	}
+	return s
+}
+
+// Error names the members, those with one reason together.
+func (s *shortage) Error() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "no majority of %d members", s.of)
+	told := map[string]bool{}
+	for i, err := range s.errs {
+		why := err.Error()
+		if told[why] {
+			continue
+		}
+		told[why] = true
+		separator := "; "
+		if i == 0 {
+			separator = ": "
+		}
+		text.WriteString(separator)
+		for j := i; j < len(s.errs); j++ {
+			if s.errs[j].Error() == why {
+				fmt.Fprintf(&text, "%s, ", s.names[j])
+			}
+		}
+		text.WriteString(why)
+	}
+	return text.String()
+}
+
+// Unwrap returns what happened to the members.
+func (s *shortage) Unwrap() []error { return s.errs }
+
+// definite reports whether so many members have refused that no majority can be held.
+func (s *shortage) definite(most int) bool {
+	refused := 0
+	for _, err := range s.errs {
+		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrLost) {
+			refused++
+		}
+	}
+	return refused > most
+}

@@ -1,0 +1,441 @@
+package recipe
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxTurns is how many more turns may be taken on a grant: as many as a token counts.
+	maxTurns = 255
+	// handOffFor is how long after its grant the last turn may begin.
+	handOffFor = 50 * time.Millisecond
+	// maxEntries is how many entries may stand in the queue for one line.
+	maxEntries = 16
+)
+
+// A cohort is the state of a gate: the goroutines that wait, and the grants that serve them. It decides; the Gate acts.
+//
+// A grant is in one of the phases of its type, and of those that are open there is one at most. What may happen:
+//
+//	           enter                    won, serve              finished: line empty, 255 turns, 50 ms
+//	(nothing) ───────▶ joining ───────────────────▶ open ──────────────────────────────────────────▶ over
+//	           provide    │  ▲ bequeath: from a      │ ▲ finished: the next turn                       ▲
+//	                      │  ╰── caller to the line  │ ╰──╯                                            │
+//	                      │                          ▼ pin, close, vanish, 50 ms                       │
+//	                      │ refuse, drop          closing ─────────────────────────────────────────────┤
+//	                      ╰────────────────────────────────────────────────────────────────────────────╯
+//
+// While the line is not empty, a grant is open, or one is joining: each step that may end that ends in provide. A grant that is
+// open but whose holder takes its time closes after handOffFor, by the timer.
+type cohort struct {
+	store  *Store
+	shared bool
+	carry  func(ctx context.Context, gr *grant, began time.Time)
+
+	mu     sync.Mutex
+	line   list.List // of *waiter, in order of arrival
+	grants []*grant  // in order of their making. Invariant: none is over.
+	open   *grant    // nil if there is none. Invariant: all others are not open.
+	// pace is how many of the line the last grant has served, if it could not serve them all. 0 if it could: then one entry is
+	// enough for the line.
+	pace  int
+	timer *time.Timer
+	timed *grant // the grant for which timer was set
+}
+
+// A waiter is a goroutine in the line. It is sent one turn, ever.
+type waiter struct {
+	hand chan turn     // room for one
+	at   *list.Element // nil once it has left the line
+	came time.Time
+}
+
+// enter decides how a caller begins: with a turn, on a grant that is open or one that it is to win from the queue by itself,
+// or as the last of the line. A caller that is nested does not wait in the line.
+func (c *cohort) enter(nested bool) (turn, *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	admits := c.admits(now)
+	joins, _ := c.joining()
+	switch {
+	case c.shared && admits:
+		return c.open.next(), nil
+	case nested, !admits && c.line.Len() == 0 && joins == 0:
+		return turn{grant: c.add(joining)}, nil
+	}
+	w := &waiter{hand: make(chan turn, 1), came: now}
+	w.at = c.line.PushBack(w)
+	c.provide(now)
+	return turn{}, w
+}
+
+// tryEnter is enter without a wait. It reports false if a grant of this process, or its line, is in the way.
+func (c *cohort) tryEnter() (turn, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.shared && c.admits(time.Now()):
+		return c.open.next(), true
+	case !c.shared && c.busy():
+		return turn{}, false
+	default:
+		return turn{grant: c.add(trying)}, true
+	}
+}
+
+// busy reports whether any goroutine waits, or a grant is in the queue or held. One whose session is over, or whose entry was
+// found to be gone, holds nothing and stands nowhere, whether or not it was released. The caller holds mu.
+func (c *cohort) busy() bool {
+	return c.line.Len() > 0 || slices.ContainsFunc(c.grants, func(gr *grant) bool { return !gr.won() || gr.held() })
+}
+
+// admits reports whether a turn may begin now. It closes a grant whose time is over. The caller holds mu.
+func (c *cohort) admits(now time.Time) bool {
+	if c.open != nil && now.Sub(c.open.since) >= handOffFor {
+		c.shut(c.open)
+	}
+	return c.open != nil && c.open.turns < maxTurns && c.open.in().err() == nil
+}
+
+// joining returns how many grants stand in the queue, or are on their way there, for as long as it takes, and behind how many
+// of them is a caller of its own. The caller holds mu.
+func (c *cohort) joining() (all, callers int) {
+	for _, gr := range c.grants {
+		if gr.phase == joining {
+			all++
+			if gr.drop == nil {
+				callers++
+			}
+		}
+	}
+	return all, callers
+}
+
+// add returns a grant that is to be won. The caller holds mu.
+func (c *cohort) add(as phase) *grant {
+	gr := &grant{store: c.store, cohort: c, phase: as}
+	c.grants = append(c.grants, gr)
+	return gr
+}
+
+// provide sees to it that the line is served: by the grant that is open, or by as many that are joining as it needs. The
+// caller holds mu.
+func (c *cohort) provide(now time.Time) {
+	waiting := c.line.Len()
+	c.dropBeyond(waiting)
+	switch {
+	case waiting == 0:
+	case !c.shared && c.admits(now):
+		if c.timed != c.open {
+			c.timed = c.open
+			c.alarm(handOffFor - now.Sub(c.open.since))
+		}
+	default:
+		joins, callers := c.joining()
+		for more := c.entries(waiting+callers) - joins; more > 0 && c.bid(c.add(joining)); more-- {
+		}
+	}
+}
+
+// entries returns how many entries are to stand for a line of that length. A grant that serves all of them, or that serves
+// maxTurns, leaves no more to do than one entry can. Where slow turns let it serve a few, the others of the line would wait a
+// round of the whole queue for the next few; with as many entries as it takes they all come in one round, as they would with an
+// entry each. The caller holds mu.
+func (c *cohort) entries(waiting int) int {
+	each := c.pace
+	switch {
+	case c.shared:
+		each = maxTurns + 1
+	case each == 0:
+		return 1
+	}
+	most := maxEntries
+	if slices.ContainsFunc(c.grants, (*grant).held) {
+		most-- // that one is in the queue, too
+	}
+	return min((waiting+each-1)/each, most)
+}
+
+// bid has a grant carried through the queue for the line, and reports false if the Store is closed. The caller holds mu.
+func (c *cohort) bid(gr *grant) bool {
+	ctx, cancel := context.WithCancel(c.store.life)
+	gr.drop = cancel
+	began := c.line.Front().Value.(*waiter).came
+	if !c.store.background(func() { defer cancel(); c.carry(ctx, gr, began) }) {
+		cancel()
+		c.end(gr)
+		return false
+	}
+	return true
+}
+
+// dropBeyond gives up those grants, the youngest first, that are carried for more goroutines than are left. The caller holds
+// mu.
+func (c *cohort) dropBeyond(left int) {
+	carried := 0
+	for i := 0; i < len(c.grants); i++ {
+		gr := c.grants[i]
+		if gr.phase != joining || gr.drop == nil {
+			continue
+		}
+		if carried++; carried > left {
+			gr.drop()
+			c.end(gr)
+			i--
+		}
+	}
+}
+
+// alarm has the turns on the grant that is open end after d. The caller holds mu.
+func (c *cohort) alarm(d time.Duration) {
+	if c.timer == nil {
+		c.timer = time.AfterFunc(d, c.late)
+	} else {
+		c.timer.Reset(d)
+	}
+}
+
+// late runs on the timer.
+func (c *cohort) late() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timed = nil // if another has been won meanwhile, its time is not over
+	c.provide(time.Now())
+}
+
+// pop takes the first of the line. The caller holds mu.
+func (c *cohort) pop() *waiter {
+	w := c.line.Remove(c.line.Front()).(*waiter)
+	w.at = nil
+	return w
+}
+
+// won opens a grant that its caller has won.
+func (c *cohort) won(gr *grant, p *place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begin(gr, p)
+}
+
+// serve opens a grant that was carried for the line, whose first gets the first turn. It reports false if the grant was
+// dropped.
+func (c *cohort) serve(gr *grant, p *place) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if gr.phase == over {
+		return false
+	}
+	first := c.pop() // for there are no more that are carried than are in the line
+	c.begin(gr, p)
+	first.hand <- turn{grant: gr}
+	return true
+}
+
+// begin opens a grant with its first turn. The caller holds mu.
+func (c *cohort) begin(gr *grant, p *place) {
+	if c.open != nil {
+		c.shut(c.open) // of readers; or its entry was removed behind its back
+	}
+	gr.phase, gr.holds, gr.drop = open, 1, nil
+	gr.winAt(p)
+	c.open = gr
+	for c.shared && c.line.Len() > 0 && c.admits(gr.since) {
+		c.pop().hand <- gr.next()
+	}
+	c.provide(gr.since)
+}
+
+// bequeath leaves a grant to the line, whose caller has not won it and has gone. P is where its entry stands, or nil: without
+// one there is nothing to leave. It reports whether the line has taken it.
+func (c *cohort) bequeath(gr *grant, p *place) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := p != nil && c.line.Len() > 0
+	if left {
+		gr.standing = p
+		left = c.bid(gr)
+	} else {
+		c.end(gr)
+	}
+	c.provide(time.Now())
+	return left
+}
+
+// refuse tells the first of the line why a grant that was carried for it was not won; the others ask for themselves. If the
+// grant was dropped, or the Store closed, there is nothing to tell.
+func (c *cohort) refuse(gr *grant, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if gr.phase == over || c.store.life.Err() != nil {
+		return
+	}
+	c.end(gr)
+	c.pop().hand <- turn{err: err}
+	c.provide(time.Now())
+}
+
+// depart ends a grant: it was not won, or its last hold has ended.
+func (c *cohort) depart(gr *grant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end(gr)
+	c.provide(time.Now())
+}
+
+// end is depart for a caller that holds mu, and provides.
+func (c *cohort) end(gr *grant) {
+	c.shut(gr)
+	gr.phase = over
+	if i := slices.Index(c.grants, gr); i >= 0 {
+		c.grants = slices.Delete(c.grants, i, i+1)
+	}
+}
+
+// leave takes w out of the line, and reports false if a turn is on its way to it.
+func (c *cohort) leave(w *waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.at == nil {
+		return false
+	}
+	c.line.Remove(w.at)
+	w.at = nil
+	c.provide(time.Now())
+	return true
+}
+
+// back puts a goroutine at the head of the line whose turn was on a grant that was lost, and ends the turn. Readers may keep the
+// grant for as long as they like, though they were told: the line does not wait for them.
+func (c *cohort) back(gr *grant) *waiter {
+	w := &waiter{hand: make(chan turn, 1), came: time.Now()}
+	c.mu.Lock()
+	w.at = c.line.PushFront(w)
+	c.provide(time.Now())
+	c.mu.Unlock()
+	if c.finished(gr) {
+		c.depart(gr)
+	}
+	return w
+}
+
+// again adds a hold to the turn of gr with that number, and reports false if the turn is over.
+func (c *cohort) again(gr *grant, number int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// The turns of a grant follow one another, so while this is the last that began, its holds are the grant's.
+	if gr.holds == 0 || gr.turns != number {
+		return false
+	}
+	gr.holds++
+	return true
+}
+
+// close ends the turns on gr with the present one.
+func (c *cohort) close(gr *grant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shut(gr)
+	c.provide(time.Now())
+}
+
+// pin is close, unless the turn of that number is over. Readers' turns run at the same time: they are over only when none is left.
+func (c *cohort) pin(gr *grant, number int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if gr.holds == 0 || !c.shared && gr.turns != number {
+		return false
+	}
+	c.shut(gr)
+	c.provide(time.Now())
+	return true
+}
+
+// vanish ends the turns on gr, whose entry is gone.
+func (c *cohort) vanish(gr *grant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shut(gr)
+	gr.gone = true
+	c.provide(time.Now())
+}
+
+// shut closes a grant that is open, before it could serve the whole line. The caller holds mu.
+func (c *cohort) shut(gr *grant) {
+	if gr.phase != open {
+		return
+	}
+	gr.phase = closing
+	c.open, c.pace = nil, gr.turns+1
+}
+
+// finished ends one hold on gr, and reports whether gr is to be given up: if it was the last, and no further turn follows.
+func (c *cohort) finished(gr *grant) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if gr.holds--; gr.holds > 0 {
+		return false
+	}
+	now := time.Now()
+	if c.open == gr && c.admits(now) {
+		if !c.shared && c.line.Len() > 0 {
+			c.pop().hand <- gr.next()
+			c.dropBeyond(c.line.Len())
+			return false
+		}
+	}
+	joins, _ := c.joining()
+	served := gr.phase == open || c.line.Len()+joins == 0 // all that waited, or as many as a grant can
+	c.shut(gr)
+	if served {
+		c.pace = 0
+	}
+	// Those that are left join while the entry of gr is being removed.
+	c.provide(now)
+	return true
+}
+
+// turn returns the number of the last turn on gr that has begun.
+func (c *cohort) turn(gr *grant) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return gr.turns
+}
+
+// waits returns how the first entry of the line waits, or nil.
+func (c *cohort) waits() *waiting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, gr := range c.grants {
+		if w := gr.waits.Load(); gr.phase == joining && w != nil {
+			return w
+		}
+	}
+	return nil
+}
+
+// trouble returns what one of the line has waited for.
+func (c *cohort) trouble() verdict {
+	v := verdict{err: errTurn}
+	w := c.waits()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, gr := range c.grants {
+		switch {
+		case gr.phase == joining:
+			since := gr.unanswered.Load()
+			v.silent = v.silent || since != nil && since.exhausted()
+		case gr.held():
+			w = nil
+		}
+	}
+	if w != nil {
+		v.err = fmt.Errorf("waiting behind %s", w.place.in.name(w))
+	}
+	return v
+}

@@ -1,0 +1,445 @@
+-- The one script of farsync. In front of this text stand the lines "-- farsync <namespace>" and "local run = '<run_id>'".
+--
+-- KEYS[1] is the prefix of all keys, "farsync:{<namespace>}:". It is itself no key: while a cluster moves the slot, the
+-- server that has it refuses whatever names a key that is not there, so no script ever sees half of a namespace.
+-- ARGV[1] is what is asked for, one of the operations below, and behind it stand its arguments. Functions are made anew in every
+-- call, so each operation stands right behind the last that it uses, and what is asked for most comes first.
+--
+-- An answer is a list of strings: a word, n, more, value, version, and then the fields of entries, nine for each. The word
+-- is what became of the request: ok; unknown, the namespace must be introduced; session, the session is over; gone;
+-- conflict; kind; stray; command, the user may not use the one that is named. If more is 1, work is left: the client sends
+-- "work" until it is 0.
+local P, call, op = KEYS[1], redis.call, ARGV[1]
+
+-- A user who may not use one of the commands, with a key or a channel of the namespace, is refused before anything is done.
+if op == 'open' or op == 'introduce' then
+  for _, command in ipairs({
+    {'TIME'}, {'GET', P}, {'SET', P, ''}, {'EXISTS', P}, {'DEL', P}, {'HGET', P, ''}, {'HMGET', P, ''}, {'HSET', P, '', ''},
+    {'HDEL', P, ''}, {'HINCRBY', P, '', 1}, {'SADD', P, ''}, {'SREM', P, ''}, {'SPOP', P}, {'SMEMBERS', P}, {'SCARD', P},
+    {'ZADD', P, 0, ''}, {'ZREM', P, ''}, {'ZCARD', P}, {'ZCOUNT', P, 0, 0}, {'ZSCORE', P, ''}, {'ZRANK', P, ''}, {'ZRANGE', P, 0, 0},
+    {'ZRANGEBYSCORE', P, 0, 0}, {'ZREVRANGEBYSCORE', P, 0, 0}, {'ZRANGEBYLEX', P, '-', '+'}, {'ZUNIONSTORE', P, 1, P},
+    {'SPUBLISH', P .. 'c:', ''},
+  }) do
+    if not redis.acl_check_cmd(unpack(command)) then return {'command', '0', '0', command[1]} end
+  end
+end
+
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local record = call('HMGET', P .. 'server', 'run_id', 'quiet', 'ttl')
+-- How many µs from now on nothing is granted.
+local quiet = math.max(0, (record[2] or 0) - now)
+-- page bounds what one script removes and grants, so that none keeps the server for long.
+local page = 128
+local answer = {'ok', '0', '0', '', '0'}
+
+-- Numbers of 51 bits are written out: tostring would round them to 14 digits.
+local function int(n) return string.format('%.0f', n) end
+
+-- The one operation that is sent by EVAL, and to a server to which the namespace has not been introduced. ARGV: ttl in µs, 1 if
+-- nothing can be held in a namespace that has no record, the hash of the script, by which people call it. It ends all
+-- sessions, and has nothing granted for the longest TTL that was seen. n is for how many µs.
+if op == 'introduce' then
+  if record[1] == run then return answer end
+  call('ZUNIONSTORE', P .. 'sessions', 1, P .. 'sessions', 'WEIGHTS', 0)
+  local longest = math.max(ARGV[2], record[3] or 0)
+  local silence = (record[1] or ARGV[3] ~= '1') and longest or 0
+  call('HSET', P .. 'server', 'run_id', run, 'quiet', int(now + silence), 'ttl', int(longest), 'script', ARGV[4])
+  answer[2] = int(silence)
+  return answer
+end
+
+-- A namespace whose record is of another run, or that has none, has not been introduced to this server: what holders were
+-- told may not be in the data.
+if record[1] ~= run then return {'unknown'} end
+
+local function tell(session, name) call('SPUBLISH', P .. 'c:' .. session, name) end
+
+local function wake(name)
+  local noted = call('SMEMBERS', P .. 'w:' .. name)
+  for _, member in ipairs(noted) do
+    local session, waiter = string.match(member, '^(%S+) ?(%S*)$')
+    tell(session, waiter ~= '' and waiter or name)
+    if string.find(name, ':', 1, true) then call('SREM', P .. 'ws:' .. session, name) end
+  end
+  if #noted > 0 then call('DEL', P .. 'w:' .. name) end
+end
+
+-- Grants to the permits that wait, oldest first, while the first of them fits and none but granted permits are ahead of it.
+-- It tells their sessions, but not that of self, which is being answered. What is beyond a page is noted as work.
+local function promote(path, self)
+  local q, wu, size = P .. 'q:' .. path, P .. 'wu:' .. path, P .. 'size:' .. path
+  local function first()
+    local id = call('ZRANGE', wu, 0, 0)[1]
+    return id, id and call('HMGET', P .. 'e:' .. id, 'units', 'session')
+  end
+  local id, e = first()
+  local account = call('HMGET', size, 'current', 'held', 'granted')
+  if not account[1] or quiet > 0 then return end
+  local room, before, given, count = account[1] - (account[2] or 0), (account[3] or 0) + 0, 0, 0
+  while id do
+    if e[1] then
+      if e[1] + 0 > room or call('ZRANK', q, id) > before + count then break end
+      if count == page then
+        answer[3] = '1'
+        call('SADD', P .. 'todo', path)
+        break
+      end
+      room, given, count = room - e[1], given + e[1], count + 1
+      if e[2] and id ~= self then tell(e[2], id) end
+    else -- its hash was removed by hand: it is gone
+      call('ZREM', q, id)
+      call('ZREM', P .. 'x:' .. path, id)
+    end
+    call('ZREM', wu, id)
+    id, e = first()
+  end
+  if count > 0 then
+    call('HINCRBY', size, 'held', int(given))
+    call('HINCRBY', size, 'granted', count)
+  end
+end
+
+-- Removes an entry. It returns nil if it was not there, and otherwise the path of the queue if that is to be promoted, or
+-- an empty string.
+local function remove(id)
+  local e = call('HMGET', P .. 'e:' .. id, 'queue', 'session', 'kind', 'units')
+  local path, session, kind = e[1], e[2], e[3]
+  if not path then return nil end
+  call('ZREM', P .. 'q:' .. path, id)
+  if session then call('SREM', P .. 's:' .. session, id) end
+  call('DEL', P .. 'e:' .. id)
+  if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
+  wake(id)
+  if kind ~= 'read' then call('ZREM', P .. 'x:' .. path, id) end
+  if kind == 'permit' and call('ZREM', P .. 'wu:' .. path, id) == 0 then
+    call('HINCRBY', P .. 'size:' .. path, 'held', int(-e[4]))
+    call('HINCRBY', P .. 'size:' .. path, 'granted', -1)
+  end
+  return call('EXISTS', P .. 'wu:' .. path) == 1 and path or ''
+end
+
+-- ARGV: entry. n is 1 if it was there.
+if op == 'delete' then
+  local path = remove(ARGV[2])
+  if path and path ~= '' then promote(path) end
+  answer[2] = path and '1' or '0'
+  return answer
+end
+
+-- Removes a page of the entries of a session that is over, and then the session. It returns whether that was all.
+local function finish(session)
+  local paths = {}
+  for _, id in ipairs(call('SPOP', P .. 's:' .. session, page)) do
+    local path = remove(id)
+    if path and path ~= '' then paths[path] = true end
+  end
+  for path in pairs(paths) do promote(path) end
+  if call('EXISTS', P .. 's:' .. session) == 1 then return false end
+  for _, name in ipairs(call('SMEMBERS', P .. 'ws:' .. session)) do call('SREM', P .. 'w:' .. name, session) end
+  call('DEL', P .. 'ws:' .. session)
+  call('ZREM', P .. 'sessions', session)
+  return true
+end
+
+-- Ends sessions that are past their deadline, a few at a time.
+local function bury()
+  for _, session in ipairs(call('ZRANGEBYSCORE', P .. 'sessions', '-inf', int(now), 'LIMIT', 0, 4)) do
+    if not finish(session) then break end
+  end
+end
+
+local function alive(session)
+  local deadline = call('ZSCORE', P .. 'sessions', session)
+  return deadline and deadline + 0 > now
+end
+
+-- A session that has run out is kept until all its entries are removed, which happens in parts. They go soon: to wait for
+-- one of them is not to wait for ever.
+local function kept(session) return session and call('ZSCORE', P .. 'sessions', session) end
+
+-- Notes that a session is to be told when a name moves: by the ID of an entry that waits for it, or else by the name. A name
+-- with a colon is none of an entry, and does not go with one.
+local function note(name, session, waiter)
+  local member = waiter and session .. ' ' .. waiter or session
+  call('SREM', P .. 'w:' .. name, member) -- a server that is out of memory refuses a script whose first write needs some
+  call('SADD', P .. 'w:' .. name, member)
+  if string.find(name, ':', 1, true) then call('SADD', P .. 'ws:' .. session, name) end
+end
+
+-- Appends an entry's fields to the answer, and returns false if it is not there.
+local function row(id)
+  local e = call('HMGET', P .. 'e:' .. id, 'queue', 'kind', 'units', 'revision', 'version', 'since', 'value', 'session')
+  if not e[1] then return false end
+  for i = 1, 8 do answer[#answer + 1] = e[i] or '' end
+  answer[#answer + 1] = id
+  return true
+end
+
+-- What is ahead of an entry, or of one that would join now if id is empty. If waiting is '1' it is what keeps the entry
+-- waiting, and the session is noted for it, which n says; otherwise it is everything. Version and value are those of the
+-- register. The first entry of the answer is the one itself, if it has an id. Behind the last is one empty field if the
+-- answer shows all that is ahead.
+--
+-- Two entries may be shown that no client has made. One stands for all that is ahead of a permit: the server knows whether
+-- a permit is granted, so no list is needed, as long as the oldest entry is a permit. The other is the silence: all permits wait
+-- for its end, for until then it is open what size they have.
+local function view(session, id, path, kind, units, waiting)
+  local q, max = P .. 'q:' .. path, '+inf'
+  if id ~= '' then
+    if not row(id) then return {'gone'} end
+    max, kind, units = '(' .. answer[9], answer[7], answer[8]
+  end
+  local own = #answer
+  local size = kind == 'permit' and call('HMGET', P .. 'size:' .. path, 'value', 'version', 'current', 'held', 'granted') or {}
+  local ahead = id == '' and call('ZCARD', q) or call('ZRANK', q, id)
+  local ids = {}
+  if waiting ~= '1' then
+    ids = call('ZRANGEBYSCORE', q, '-inf', max)
+  elseif kind ~= 'permit' then
+    ids = call('ZREVRANGEBYSCORE', kind == 'read' and P .. 'x:' .. path or q, max, '-inf', 'LIMIT', 0, 1)
+  elseif ahead > 0 then
+    ids = call('ZRANGE', q, 0, 0)
+    if call('HGET', P .. 'e:' .. ids[1], 'kind') == 'permit' then ids = {} end
+  end
+  for _, other in ipairs(ids) do
+    if not row(other) then -- its hash was removed by hand: it is gone
+      for _, key in ipairs({'q:', 'x:', 'wu:'}) do call('ZREM', P .. key .. path, other) end
+      while #answer > 5 do table.remove(answer) end
+      return view(session, id, path, kind, units, waiting)
+    end
+  end
+  local all = #ids == ahead
+  local function show(as, of, name, words)
+    for _, field in ipairs({path, as, of, '0', '0', '0', words, '', name}) do answer[#answer + 1] = field end
+    all = false
+  end
+  local most = '9223372036854775807'
+  if waiting == '1' and kind == 'permit' and #ids == 0 and ahead > 0 and quiet == 0 then
+    local waits
+    if id ~= '' then
+      waits = call('ZSCORE', P .. 'wu:' .. path, id)
+      answer[2] = waits and '1' or '0' -- promote and set tell its session in any case
+    else
+      waits = not (size[3] and (size[4] or 0) + units <= size[3] + 0 and ahead == (size[5] or 0) + 0)
+    end
+    show(kind, waits and most or '0', 'turn:' .. id, '')
+  elseif waiting == '1' and id ~= '' and ids[1] and kept(answer[#answer - 1]) then
+    note(ids[1], session, id)
+    answer[2] = '1'
+  end
+  if quiet > 0 and #answer == own then
+    -- Of the family of the queue, or it would be another's.
+    show(kind == 'read' and 'write' or kind, most, 'silence', 'the silence after a restart of Redis')
+  end
+  if all then answer[#answer + 1] = '' end
+  answer[4], answer[5] = size[1] or '', size[2] or '0'
+  return answer
+end
+
+-- ARGV: session, entry, path, kind, units, value, since in µs of the day
+if op == 'create' then
+  local session, id, path, kind, units = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+  bury()
+  if not alive(session) then return {'session'} end
+  if call('EXISTS', P .. 'e:' .. id) == 0 then
+    local revision = int(math.max((call('GET', P .. 'revision') or 0) + 1, now))
+    call('SET', P .. 'revision', revision)
+    call('ZADD', P .. 'q:' .. path, revision, id)
+    if call('ZCARD', P .. 'q:' .. path) == 1 then
+      call('ZADD', P .. 'queues', 0, path)
+      wake('vacant:' .. path)
+    end
+    if kind ~= 'read' then call('ZADD', P .. 'x:' .. path, revision, id) end
+    if kind == 'permit' then call('ZADD', P .. 'wu:' .. path, revision, id) end
+    call('HSET', P .. 'e:' .. id, 'queue', path, 'session', session, 'kind', kind, 'units', units, 'revision', revision,
+      'version', 1, 'value', ARGV[7], 'since', ARGV[8])
+    call('SADD', P .. 's:' .. session, id)
+  end
+  if kind == 'permit' then promote(path, id) end
+  return view(session, id, path, kind, units, '1')
+end
+
+-- ARGV: session, entry or nothing, path, kind, units, 1 if what keeps it waiting is enough
+if op == 'ahead' then
+  bury()
+  if ARGV[5] == 'permit' then promote(ARGV[4], ARGV[3]) end
+  return view(unpack(ARGV, 2))
+end
+
+-- Does a part of what is left to do, and notes whether there is more.
+local function work()
+  local path = call('SPOP', P .. 'todo')
+  if path then promote(path) end
+  bury()
+  answer[3] = call('ZCOUNT', P .. 'sessions', '-inf', int(now)) + call('SCARD', P .. 'todo') > 0 and '1' or '0'
+end
+
+-- ARGV: session, ttl in µs. n is the time.
+if op == 'renew' then
+  if not alive(ARGV[2]) then return {'session'} end
+  call('ZREM', P .. 'sessions', ARGV[2]) -- as in note
+  call('ZADD', P .. 'sessions', int(now + ARGV[3]), ARGV[2])
+  work()
+  answer[2] = int(now)
+  return answer
+end
+
+if op == 'work' then
+  work()
+  return answer
+end
+
+-- ARGV: session, ttl in µs. n is the time.
+if op == 'open' then
+  call('ZADD', P .. 'sessions', int(now + ARGV[3]), ARGV[2])
+  if ARGV[3] + 0 > (record[3] or 0) + 0 then call('HSET', P .. 'server', 'ttl', ARGV[3]) end
+  answer[2] = int(now)
+  return answer
+end
+
+-- ARGV: session
+if op == 'close' then
+  if call('ZREM', P .. 'sessions', ARGV[2]) == 1 then call('ZADD', P .. 'sessions', 0, ARGV[2]) end
+  work()
+  return answer
+end
+
+-- ARGV: path, revision behind which it begins, limit
+if op == 'list' then
+  bury()
+  local path = ARGV[2]
+  for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'q:' .. path, '(' .. ARGV[3], '+inf', 'LIMIT', 0, ARGV[4])) do
+    if not row(id) then
+      -- Its hash was removed by hand. The caller goes on behind its revision.
+      local revision = int(call('ZSCORE', P .. 'q:' .. path, id))
+      for _, field in ipairs({path, '', '1', revision, '0', '0', '', '', id}) do answer[#answer + 1] = field end
+    end
+  end
+  return answer
+end
+
+-- ARGV: entry. value is what it was asked.
+if op == 'find' then
+  if not row(ARGV[2]) then return {'gone'} end
+  answer[4] = call('HGET', P .. 'e:' .. ARGV[2], 'asked') or ''
+  return answer
+end
+
+-- ARGV: entry, version, kind, 1 if there is a value, value
+if op == 'replace' then
+  local id, key = ARGV[2], P .. 'e:' .. ARGV[2]
+  local e = call('HMGET', key, 'queue', 'version', 'kind')
+  if not e[1] then return {'gone'} end
+  if e[2] ~= ARGV[3] then return {'conflict'} end
+  if e[3] ~= ARGV[4] then
+    if e[3] ~= 'write' or ARGV[4] ~= 'read' then return {'kind'} end
+    call('ZREM', P .. 'x:' .. e[1], id)
+    call('HSET', key, 'kind', 'read')
+  end
+  if ARGV[5] == '1' then call('HSET', key, 'value', ARGV[6]) end
+  call('HINCRBY', key, 'version', 1)
+  wake(id)
+  row(id)
+  return answer
+end
+
+-- ARGV: session, and five for each target: what it is that ends the wait, and of the entry that was seen the ID, the queue, the
+-- version and the kind. n is 1 if one of them has moved; otherwise the session is noted for all, and version is for how many
+-- µs more there is silence, if that is a target.
+if op == 'watch' then
+  bury()
+  local changed, registered, joined, told = '1', '2', '3', '4' -- and gone is '0'
+  local session, names, rest = ARGV[2], {}, 0
+  local function moved()
+    for i = 3, #ARGV, 5 do
+      local what, id, path, version, kind = unpack(ARGV, i, i + 4)
+      local turn = string.match(id, '^turn:(.+)$')
+      if what == registered then
+        if (call('HGET', P .. 'size:' .. path, 'version') or '0') ~= version then return true end
+        names[#names + 1] = 'size:' .. path
+      elseif what == joined then
+        if call('EXISTS', P .. 'q:' .. path) == 1 then return true end
+        names[#names + 1] = 'vacant:' .. path
+      elseif id == 'silence' then
+        if quiet == 0 then return true end
+        rest = quiet
+      elseif turn then
+        if not call('ZSCORE', P .. 'wu:' .. path, turn) then return true end
+      else
+        local e = call('HMGET', P .. 'e:' .. id, 'queue', 'session', 'version', 'kind', 'asked')
+        if not e[1] then return true end
+        if not kept(e[2]) then return false, id end
+        if what == told and e[5] then return true end
+        if what == changed and (version == '0' and e[4] ~= kind or version ~= '0' and e[3] ~= version) then return true end
+        names[#names + 1] = id
+      end
+    end
+  end
+  if not alive(session) then return {'session'} end
+  local yes, stray = moved()
+  if stray then return {'stray', '0', '0', stray} end
+  if yes then
+    answer[2] = '1'
+    return answer
+  end
+  for _, name in ipairs(names) do note(name, session) end
+  answer[5] = int(rest)
+  return answer
+end
+
+-- ARGV: path
+if op == 'register' then
+  local r = call('HMGET', P .. 'size:' .. ARGV[2], 'value', 'version')
+  answer[4], answer[5] = r[1] or '', r[2] or '0'
+  return answer
+end
+
+-- ARGV: path, value, version, entry that must be there or nothing. A value of two numbers is the declared and the current
+-- size of a semaphore. n is the version.
+if op == 'set' then
+  bury()
+  local path, key = ARGV[2], P .. 'size:' .. ARGV[2]
+  if (call('HGET', key, 'version') or '0') ~= ARGV[4] then return {'conflict'} end
+  if ARGV[5] ~= '' and call('EXISTS', P .. 'e:' .. ARGV[5]) == 0 then return {'conflict'} end
+  local current = string.match(ARGV[3], '^%d+ (%d+)$')
+  call('HSET', key, 'value', ARGV[3])
+  if current then call('HSET', key, 'current', current) else call('HDEL', key, 'current') end
+  answer[2] = int(call('HINCRBY', key, 'version', 1))
+  wake('size:' .. path)
+  for _, id in ipairs(call('ZRANGE', P .. 'wu:' .. path, 0, -1)) do
+    local session = call('HGET', P .. 'e:' .. id, 'session')
+    if session then tell(session, id) end
+  end
+  promote(path)
+  return answer
+end
+
+-- ARGV: session
+if op == 'owned' then
+  if not alive(ARGV[2]) then return {'session'} end
+  for _, id in ipairs(call('SMEMBERS', P .. 's:' .. ARGV[2])) do row(id) end
+  return answer
+end
+
+-- ARGV: entry, words
+if op == 'tell' then
+  local e = call('HMGET', P .. 'e:' .. ARGV[2], 'queue', 'session')
+  if not e[1] then return {'gone'} end
+  call('HSET', P .. 'e:' .. ARGV[2], 'asked', ARGV[3])
+  if e[2] then tell(e[2], ARGV[2]) end
+  return answer
+end
+
+-- ARGV: prefix, where it begins as ZRANGEBYLEX has it, limit
+if op == 'survey' then
+  bury()
+  local prefix, from = ARGV[2], ARGV[3]
+  while #answer < 9 * ARGV[4] do
+    local path = call('ZRANGEBYLEX', P .. 'queues', from, '+', 'LIMIT', 0, 1)[1]
+    if not path or string.sub(path, 1, #prefix) ~= prefix then break end
+    for _, id in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do row(id) end
+    from = '(' .. path
+  end
+  return answer
+end

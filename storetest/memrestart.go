@@ -1,0 +1,45 @@
+package storetest
+
+import (
+	"math"
+	"time"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// silence is the ID of an entry that is nowhere: it is ahead of all others, and gone when the service grants again.
+const silence = "silence"
+
+// Restart ends all sessions with their entries, as a service does that comes back without what it knew, and has it grant
+// nothing for d, so that those who held can learn of it.
+func (m *Mem) Restart(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id := range m.sessions {
+		m.endSession(id)
+	}
+	m.quiet = time.Now().Add(d)
+	time.AfterFunc(d, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.silent() { // a later Restart may have prolonged it
+			m.wake(&m.sound)
+		}
+	})
+}
+
+func (m *Mem) silent() bool { return time.Now().Before(m.quiet) }
+
+// hush is the view as it is shown while nothing is granted.
+func (m *Mem) hush(v driver.View) driver.View {
+	if !m.silent() || len(v.Entries) > 0 {
+		return v
+	}
+	kind := v.Self.Kind // of the same family, or the queue would be another's
+	if kind == driver.Read {
+		kind = driver.Write
+	}
+	v.All, v.Silent = false, true
+	v.Entries = []driver.Entry{{Queue: v.Self.Queue, ID: silence, Kind: kind, Units: math.MaxInt64}}
+	return v
+}

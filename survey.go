@@ -1,0 +1,38 @@
+package farsync
+
+import (
+	"context"
+	"iter"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/recipe"
+)
+
+// A Lock is a path with its users, as Survey has found it: a mutex, a read/write lock, a semaphore or an election.
+type Lock struct {
+	// Path is what the primitive was made with.
+	Path string
+	// Participants are its holders and its waiters, the holders first, the others in order. There is at least one.
+	Participants []Participant
+}
+
+// Survey yields every path that begins with prefix and has a holder or a waiter, in the order of their paths. An empty
+// prefix, or "/", stands for all. What other programs keep in the service is not shown, but for clients of other programs that
+// stand in a queue with farsync's.
+//
+// It reads page by page, in each a few hundred participants, and is no picture of one moment: what was asked for first is
+// older than the rest. Never decide by it that a lock is held or free. After an error it yields no more; the error wraps
+// errors.ErrUnsupported if the Store cannot list its paths.
+func Survey(ctx context.Context, store *Store, prefix string) iter.Seq2[Lock, error] {
+	return func(yield func(Lock, error) bool) {
+		if prefix == "/" {
+			prefix = ""
+		}
+		err := recipe.Survey(ctx, store, prefix, func(path string, list []driver.Entry, held int) bool {
+			return yield(Lock{Path: path, Participants: participantsOf(list, held)}, nil)
+		})
+		if err != nil {
+			yield(Lock{}, wrap("survey", prefix, err))
+		}
+	}
+}
