@@ -1,0 +1,143 @@
+package postgrestest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/postgres"
+)
+
+// held is an owner of entries of any making.
+type held []driver.Entry
+
+func (h held) Entries() []driver.Entry { return h }
+
+func (d database) begin(t testing.TB) pgx.Tx {
+	tx, err := d.admin.Begin(within(t, soon))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	return tx
+}
+
+func TestGuard(t *testing.T) {
+	d := newDatabase(t)
+	d.exec(t, "CREATE TABLE accounts (balance int)")
+	d.exec(t, "INSERT INTO accounts VALUES (0)")
+	guarded := func(h interface{ Entries() []driver.Entry }, balance int) error {
+		tx := d.begin(t)
+		err := postgres.Guard(within(t, soon), tx, h)
+		if err == nil {
+			_, err = tx.Exec(within(t, soon), "UPDATE accounts SET balance = $1", balance)
+		}
+		if err != nil {
+			require.NoError(t, tx.Rollback(within(t, soon)))
+			return err
+		}
+		return tx.Commit(within(t, soon))
+	}
+	mu := farsync.NewMutex(d.open(t, 10*time.Second), "/guard")
+	lease, err := mu.Lock(within(t, soon))
+	require.NoError(t, err)
+	require.NoError(t, guarded(lease, 1))
+	require.NoError(t, guarded(lease, 2), "as often as one likes")
+	for name, h := range map[string]held{
+		"nothing":          nil,
+		"another's row":    {{Queue: "/guard", ID: "another", Revision: lease.Entries()[0].Revision}},
+		"another revision": {{Queue: "/guard", ID: lease.Entries()[0].ID, Revision: lease.Entries()[0].Revision + 1}},
+		"one of two":       {lease.Entries()[0], {Queue: "/guard", ID: "another", Revision: 2}},
+	} {
+		require.ErrorIs(t, guarded(h, 3), farsync.ErrLost, name)
+	}
+	before := held(lease.Entries())
+	require.NoError(t, lease.Release())
+	require.ErrorIs(t, guarded(lease, 4), farsync.ErrLost)
+	next, err := mu.Lock(within(t, soon))
+	require.NoError(t, err)
+	require.ErrorIs(t, guarded(before, 5), farsync.ErrLost, "the lease of before, while the same Mutex is held again")
+	d.exec(t, "UPDATE farsync_sessions SET deadline = farsync_now()")
+	require.NoError(t, next.Err(), "it has not heard yet")
+	require.ErrorIs(t, guarded(next, 6), farsync.ErrLost, "past its deadline")
+	var balance int
+	require.NoError(t, d.admin.QueryRow(within(t, soon), "SELECT balance FROM accounts").Scan(&balance))
+	require.Equal(t, 2, balance)
+}
+
+// TestGuardOutlivesItsHolder: holders are stopped between Guard and COMMIT, and their sessions end. No other client holds before the
+// transaction has ended, and all else that the sessions had is free at once.
+func TestGuardOutlivesItsHolder(t *testing.T) {
+	d := newDatabase(t)
+	next := d.open(t, 2*time.Second)
+	for range 5 {
+		holder := d.service(t)
+		in, err := holder.Open(within(t, soon), time.Hour)
+		require.NoError(t, err)
+		create := func(queue string) driver.Entry {
+			v, err := in.Create(within(t, soon), driver.Entry{
+				Queue: queue, ID: in.NewID(queue, driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
+			}, 0)
+			require.NoError(t, err)
+			return v.Self
+		}
+		guarded, other := create("/guarded"), create("/other")
+		tx := d.begin(t)
+		require.NoError(t, postgres.Guard(within(t, soon), tx, held{guarded}))
+		got := make(chan *farsync.Lease, 1)
+		go func() {
+			lease, err := farsync.NewMutex(next, "/guarded").Lock(within(t, soon))
+			if err != nil {
+				t.Error(err)
+			}
+			got <- lease
+		}()
+		require.EqualValues(t, 1, d.exec(t, "UPDATE farsync_sessions SET deadline = farsync_now() WHERE id = $1", other.Session))
+		lease, err := farsync.NewMutex(next, "/other").Lock(within(t, soon))
+		require.NoError(t, err)
+		require.NoError(t, lease.Release())
+		require.Equal(t, driver.Expired, holder.Outcome(in.Renew(within(t, soon), nil)))
+		require.Equal(t, guarded.ID, oldest(t, d, "/guarded"))
+		require.Empty(t, got)
+		require.NoError(t, tx.Commit(within(t, soon)))
+		require.NoError(t, (<-got).Release())
+		in.Drop()
+		require.NoError(t, holder.Close())
+	}
+}
+
+// oldest returns the ID of the oldest entry of a queue.
+func oldest(t *testing.T, d database, queue string) (id string) {
+	require.NoError(t, d.admin.QueryRow(within(t, soon),
+		"SELECT id FROM farsync_entries WHERE queue = $1 ORDER BY revision LIMIT 1", queue).Scan(&id))
+	return id
+}
+
+func TestInTx(t *testing.T) {
+	d := newDatabase(t)
+	store := d.open(t, 10*time.Second)
+	first, second := d.begin(t), d.begin(t)
+	require.NoError(t, postgres.InTx(within(t, soon), first, "/in-tx"))
+	require.NoError(t, postgres.InTx(within(t, soon), first, "/in-tx"), "again")
+	require.ErrorIs(t, postgres.InTx(within(t, soon), first, "in-tx"), farsync.ErrName)
+	got := make(chan error, 1)
+	go func() { got <- postgres.InTx(within(t, soon), second, "/in-tx") }()
+	_, err := farsync.NewMutex(store, "/in-tx").Lock(within(t, 300*time.Millisecond))
+	require.ErrorIs(t, err, context.DeadlineExceeded, "no lease is given out")
+	require.Empty(t, got)
+	require.NoError(t, first.Commit(within(t, soon)))
+	require.NoError(t, <-got)
+	require.NoError(t, second.Rollback(within(t, soon)))
+
+	lease, err := farsync.NewMutex(store, "/in-tx").Lock(within(t, soon))
+	require.NoError(t, err)
+	third := d.begin(t)
+	require.ErrorIs(t, postgres.InTx(within(t, soon), third, "/in-tx"), farsync.ErrLocked)
+	require.NoError(t, third.Rollback(within(t, soon)))
+	require.NoError(t, lease.Release())
+	fourth := d.begin(t)
+	require.NoError(t, postgres.InTx(within(t, soon), fourth, "/in-tx"))
+}

@@ -1,0 +1,150 @@
+package postgrestest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/postgres"
+)
+
+func TestMigrateAgain(t *testing.T) {
+	d := newDatabase(t)
+	lease, err := farsync.NewMutex(d.open(t, 10*time.Second), "/migrate").Lock(within(t, soon))
+	require.NoError(t, err)
+	var all errgroup.Group
+	for range 4 {
+		all.Go(func() error { return postgres.Migrate(within(t, soon), d.config(t).ConnConfig) })
+	}
+	require.NoError(t, all.Wait())
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Release())
+}
+
+// TestOpenSaysWhatIsWrong, and does not take the server for one that does not answer.
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	d := newDatabase(t)
+	d.exec(t, "CREATE DATABASE bare")
+	d.exec(t, "CREATE ROLE guest LOGIN")
+	as := func(change func(*pgxpool.Config)) *pgxpool.Config {
+		config := d.config(t)
+		change(config)
+		return config
+	}
+	for _, row := range []struct {
+		name  string
+		to    *pgxpool.Config
+		words string
+	}{
+		{"no config", nil, "pgxpool.ParseConfig"},
+		{"no tables", as(func(c *pgxpool.Config) { c.ConnConfig.Database = "bare" }), "see Migrate"},
+		{"no such database", as(func(c *pgxpool.Config) { c.ConnConfig.Database = "none" }), "does not exist"},
+		{"no such user", as(func(c *pgxpool.Config) { c.ConnConfig.User = "none" }), "does not exist"},
+		{"no rights", as(func(c *pgxpool.Config) { c.ConnConfig.User = "guest" }), "permission denied"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := postgres.Open(within(t, soon), row.to, nil)
+			require.ErrorContains(t, err, "farsync: open postgres: ")
+			require.ErrorContains(t, err, row.words)
+			require.NotErrorIs(t, err, farsync.ErrUnavailable)
+		})
+	}
+	_, err := postgres.Open(within(t, 2*time.Second), as(func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	}), nil)
+	require.ErrorIs(t, err, farsync.ErrUnavailable, "it may be promoted")
+	require.ErrorContains(t, err, "read-only")
+}
+
+func TestMisuseOfEveryStore(t *testing.T) {
+	d := newDatabase(t)
+	locktest.Mistaken{Open: func(ctx context.Context, options farsync.Options) (*farsync.Store, error) {
+		return postgres.Open(ctx, d.config(t), &postgres.Options{Options: options})
+	}, Opens: "farsync: open postgres: "}.Run(t)
+}
+
+// TestOpensThatAreGivenUp leaves no session.
+func TestOpensThatAreGivenUp(t *testing.T) {
+	d := newDatabase(t)
+	locktest.RunOpens(t, func(ctx context.Context) (*farsync.Store, error) {
+		return postgres.Open(ctx, d.config(t), &postgres.Options{Options: farsync.Options{TTL: 2 * time.Second}})
+	}, func() (left int) {
+		require.NoError(t, d.open(t, 2*time.Second).Close()) // it removes what has run out
+		require.NoError(t, d.admin.QueryRow(within(t, soon), "SELECT count(*) FROM farsync_sessions").Scan(&left))
+		return left
+	})
+}
+
+// TestServerThatDies: what is held is held still when the server is back within the TTL, and what waited is served.
+func TestServerThatDies(t *testing.T) {
+	server := embedtest.Postgres(t, embedtest.Fsync())
+	d := database{server: server}
+	require.NoError(t, postgres.Migrate(within(t, soon), d.config(t).ConnConfig))
+	lease, err := farsync.NewMutex(d.open(t, time.Minute), "/dies").Lock(within(t, soon))
+	require.NoError(t, err)
+	got := make(chan *farsync.Lease, 1)
+	other := farsync.NewMutex(d.open(t, time.Minute), "/dies")
+	go func() {
+		lease, err := other.Lock(within(t, time.Minute))
+		if err != nil {
+			t.Error(err)
+		}
+		got <- lease
+	}()
+	for list, err := other.Participants(within(t, soon)); len(list) < 2; list, err = other.Participants(within(t, soon)) {
+		require.NoError(t, err)
+	}
+	for range 3 {
+		server.Kill()
+		require.NoError(t, server.Restart(within(t, soon)))
+	}
+	require.NoError(t, lease.Err())
+	require.Empty(t, got)
+	_ = lease.Release() // if the pool has no good connection yet, it is removed in the background
+	next := <-got
+	require.Greater(t, next.Token(), lease.Token())
+	require.NoError(t, next.Release())
+}
+
+// TestIdleStoresListenToNothing, nor does a lock that no other wants notify: a connection that listens costs the server
+// processor time at every notification.
+func TestIdleStoresListenToNothing(t *testing.T) {
+	d := newDatabase(t)
+	ears := func() (n int) {
+		require.NoError(t, d.admin.QueryRow(within(t, soon),
+			"SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'").Scan(&n))
+		return n
+	}
+	stores := make([]*farsync.Store, 30)
+	for i := range stores {
+		stores[i] = d.open(t, 10*time.Second)
+	}
+	require.Zero(t, ears())
+	lease, err := farsync.NewMutex(stores[0], "/idle").Lock(within(t, soon))
+	require.NoError(t, err)
+	require.Zero(t, ears(), "one that holds waits for nothing")
+	got := make(chan error, 1)
+	go func() {
+		next, err := farsync.NewMutex(stores[1], "/idle").Lock(within(t, soon))
+		if err == nil {
+			err = next.Release()
+		}
+		got <- err
+	}()
+	for ears() == 0 {
+		require.Empty(t, got)
+	}
+	require.Equal(t, 1, ears())
+	require.NoError(t, lease.Release())
+	require.NoError(t, <-got)
+	for ears() > 0 { // a second or so
+		require.NoError(t, t.Context().Err())
+	}
+}

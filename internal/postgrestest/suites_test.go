@@ -1,0 +1,61 @@
+package postgrestest_test
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
+)
+
+// beside runs a case beside others: most of them wait for most of their time.
+func beside(t *testing.T, run func(t *testing.T)) {
+	t.Parallel()
+	run(t)
+}
+
+// TestDriverKeepsTheContract runs the cases that every driver must pass.
+func TestDriverKeepsTheContract(t *testing.T) {
+	d := newDatabase(t)
+	storetest.RunDriver(t, storetest.Backend{
+		Open: func(t *testing.T) driver.Service { return d.service(t) },
+		TTL:  3 * time.Second,
+		Case: beside,
+		Expire: func(t *testing.T, s driver.Session) {
+			v, err := s.Create(t.Context(), driver.Entry{
+				Queue: "/expire/" + rand.Text(), ID: s.NewID("/expire", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
+			}, 0)
+			require.NoError(t, err)
+			d.expire(t, v.Self.ID)
+		},
+		Delete:  d.delete,
+		Foreign: func(t *testing.T, queue string) driver.Entry { return d.foreign(t, queue, "another program's") },
+		Stray:   func(t *testing.T, queue string) driver.Entry { return d.foreign(t, queue, nil) },
+	})
+}
+
+func TestPrimitives(t *testing.T) {
+	d := newDatabase(t)
+	locktest.Run(t, locktest.Backend{
+		Open: func(t *testing.T) *farsync.Store { return d.open(t, 3*time.Second) },
+		Case: beside,
+		Expire: func(t *testing.T, store *farsync.Store) {
+			path := "/expire/" + rand.Text()
+			lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
+			require.NoError(t, err)
+			list, _, err := recipe.Queue{Store: store, Path: path}.List(within(t, soon), 0)
+			require.NoError(t, err)
+			d.expire(t, list[0].ID)
+			_ = lease.Release() // lost
+		},
+		Delete:  d.delete,
+		Foreign: func(t *testing.T, queue string) driver.Entry { return d.foreign(t, queue, "another program's") },
+		Stray:   func(t *testing.T, queue string) driver.Entry { return d.foreign(t, queue, nil) },
+	})
+}

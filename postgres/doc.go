@@ -1,0 +1,42 @@
+// Package postgres keeps farsync's queues in a PostgreSQL database, by the client github.com/jackc/pgx/v5.
+//
+//	config, err := pgxpool.ParseConfig("postgres://app@db/app")
+//	…
+//	err = postgres.Migrate(ctx, config.ConnConfig) // once, or by the program's own migrations: see Schema
+//	…
+//	store, err := postgres.Open(ctx, config, nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer store.Close()
+//	mu := farsync.NewMutex(store, "/locks/billing")
+//
+// # What it writes
+//
+// An entry of a queue is a row of farsync_entries. Those that join a queue take turns at its row in farsync_queues, which has
+// the last revision: the order of revisions is that of commits. A revision is the time of the server in microseconds, or the last
+// one and one, so revisions also go on in a database that was restored. farsync_sessions has a row for each Store, farsync_registers the
+// sizes of semaphores, and farsync_watches what sessions wait for. A program that is not farsync's can take part: it inserts a row
+// of another kind with a session that lives, which counts as exclusive.
+//
+// # How others hear of a change
+//
+// A trigger notifies the sessions that have to look, by NOTIFY in the transaction of the change. A Store listens while it waits, by a
+// connection beside its pool, and for about a second afterwards. One that does not wait does nothing but renew, and a lock that no other wants
+// notifies none. LISTEN needs a connection of its own: a proxy that gives connections to transactions, as PgBouncer does in that
+// mode, cannot be used.
+//
+// # How long a lock stays with a process that died
+//
+// For the TTL, and up to a quarter of another session's longer: every renewal ends the sessions that have run out.
+//
+// # What holds, and when
+//
+// Deadlines are by the clock of the server, and a holder's own deadline counts from before the request. If that clock is set forward by
+// more than two thirds of the TTL, others can be given locks that are held: let it be slewed. After a crash of the server all
+// holds if synchronous_commit is on, as it is unless changed. A replica that was promoted and had not received all gives locks to others
+// while their holders do not know, unless it was a synchronous one. [Guard] protects what is in the same database in all of these
+// cases but the last.
+//
+// It needs PostgreSQL 14 or later, and for a Store the rights to read and write the tables and to call the functions.
+package postgres

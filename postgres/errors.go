@@ -1,0 +1,60 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/sqlstore"
+)
+
+// outcomes are those of the errors of a server, by their codes or the classes that these begin with. A statement that has failed
+// with any other code was rolled back, and would fail again.
+var outcomes = map[string]driver.Outcome{
+	"40003": driver.Unknown, // statement_completion_unknown
+	"57P01": driver.Unknown, // the server is shut down, perhaps after the commit
+	"57P02": driver.Unknown,
+	"08":    driver.Unknown, // of a proxy: the connection has failed
+	"40":    driver.NotDone, // deadlock, serialization
+	"53300": driver.NotDone, // too many connections
+	"53200": driver.NotDone, // out of memory
+	"55P03": driver.NotDone, // a lock was not available in time
+	"57":    driver.NotDone, // cancelled; or the server starts
+	"25006": driver.NotDone, // a replica, which may be promoted
+}
+
+// missing are the codes of tables, functions and columns that are not there.
+var missing = map[string]bool{"42P01": true, "42883": true, "42703": true, "3F000": true}
+
+// judge says what an error means for the attempt. sent: the statement may have reached the server.
+func judge(err error, sent bool) error {
+	if err == nil || errors.Is(err, puddle.ErrClosedPool) || sqlstore.Outcome(err) != driver.Unknown {
+		return err
+	}
+	failed, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case !ok && sent && !pgconn.SafeToRetry(err):
+		return err
+	case !ok:
+		return &sqlstore.Error{Err: err, Outcome: driver.NotDone}
+	case missing[failed.Code]:
+		err = fmt.Errorf("the tables of farsync are not there, or of another version; see Migrate: %w", err)
+	}
+	for _, n := range []int{5, 2} {
+		if is, ok := outcomes[failed.Code[:min(n, len(failed.Code))]]; ok {
+			return &sqlstore.Error{Err: err, Outcome: is}
+		}
+	}
+	return &sqlstore.Error{Err: err, Outcome: driver.Refused}
+}
+
+// Outcome is that of sqlstore: judge has put it into the error.
+func (s *service) Outcome(err error) driver.Outcome {
+	if errors.Is(err, puddle.ErrClosedPool) {
+		return driver.Closed
+	}
+	return sqlstore.Outcome(err)
+}

@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/recipe"
+)
+
+// Guard makes a transaction of the caller's own, in the same database, one that commits only while lease is held. What it writes is
+// safe even from a holder that was suspended past its TTL:
+//
+//	tx, err := pool.Begin(ctx)
+//	…
+//	if err := postgres.Guard(ctx, tx, lease); err != nil {
+//		return err // after tx.Rollback; wraps farsync.ErrLost if the lease is over
+//	}
+//	_, err = tx.Exec(ctx, "UPDATE accounts SET …")
+//	…
+//	return tx.Commit(ctx)
+//
+// From Guard on the lease's entry is locked until the transaction ends: nothing can remove it, not even the end of the session. So
+// no other client holds the lock before the transaction has ended, however long its holder is suspended between Guard and
+// Commit. Release waits for the transaction, for no longer than it waits for the server: end the transaction first.
+//
+// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
+// lease would stand on the same entry. Leases for reading that share an entry already share the guard.
+func Guard(ctx context.Context, tx pgx.Tx, lease interface{ Entries() []driver.Entry }) error {
+	held := lease.Entries()
+	if len(held) == 0 {
+		return &farsync.Error{Op: "guard", Path: "lease", Err: farsync.ErrLost}
+	}
+	for _, e := range held {
+		var found bool
+		err := tx.QueryRow(ctx, statements["guard"][0], e.ID, e.Revision).Scan(&found)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = fmt.Errorf("%w: its entry is not in the database, or its session is over", farsync.ErrLost)
+		}
+		if err != nil {
+			return &farsync.Error{Op: "guard", Path: e.Queue, Err: err}
+		}
+	}
+	return nil
+}
+
+// InTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
+// such transaction on the path, until ctx ends. It fails with farsync.ErrLocked if a lease on the path is held or waited for, and
+// while the transaction runs no lease on it is given out: those that ask wait for the server.
+//
+// It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and no token, and the
+// lock and what is written under it commit together. It is worse for long work: it holds a connection and a transaction,
+// which keeps vacuum from cleaning up, its waiters hold one each, and when the connection breaks the lock is gone while the work goes
+// on.
+func InTx(ctx context.Context, tx pgx.Tx, path string) error {
+	var taken bool
+	err := recipe.CheckPath(path)
+	if err == nil {
+		_, err = tx.Exec(ctx, statements["turn"][0], path)
+	}
+	if err == nil {
+		// In a statement of its own, which sees what was committed before the lock was had.
+		err = tx.QueryRow(ctx, statements["taken"][0], path).Scan(&taken)
+	}
+	if err == nil && taken {
+		err = fmt.Errorf("%w: by a lease", farsync.ErrLocked)
+	}
+	if err != nil {
+		return &farsync.Error{Op: "lock", Path: path, Err: err}
+	}
+	return nil
+}

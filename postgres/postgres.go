@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+)
+
+// Options change how a Store behaves. The zero value of each field is a good choice.
+type Options struct {
+	farsync.Options
+}
+
+//go:embed schema.sql
+var schema string
+
+// Schema returns the SQL that makes the tables and functions of farsync, or brings those of an earlier version up to date, for
+// programs that keep their migrations themselves. Running it again changes nothing.
+func Schema() string { return schema }
+
+// Migrate runs Schema in one transaction. Programs that call it at once do no harm. It needs the right to create tables, which
+// a Store does not need afterwards.
+func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return &farsync.Error{Op: "migrate", Path: "postgres", Err: err}
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	const lock = "BEGIN; SELECT pg_advisory_xact_lock(7236548104);\n" // of our own making
+	if _, err := conn.PgConn().Exec(ctx, lock+schema+";COMMIT").ReadAll(); err != nil {
+		return &farsync.Error{Op: "migrate", Path: "postgres", Err: err}
+	}
+	return nil
+}
+
+// Open opens a session in the database and returns a Store in it. The tables must be there: see [Migrate]. config is one of
+// pgxpool.ParseConfig. The Store has connections of its own, and changes nothing of config. ctx governs Open alone.
+//
+// Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds, whichever is shorter, with an
+// error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is not valid.
+func Open(ctx context.Context, config *pgxpool.Config, options *Options) (*farsync.Store, error) {
+	if options == nil {
+		options = new(Options)
+	}
+	s, err := NewService(config)
+	if err != nil {
+		return nil, &farsync.Error{Op: "open", Path: "postgres", Err: err}
+	}
+	store, err := recipe.Open(ctx, s, options.Options)
+	if err != nil {
+		return nil, &farsync.Error{Op: "open", Path: "postgres", Err: err}
+	}
+	return store, nil
+}

@@ -1,0 +1,265 @@
+-- The tables and functions of farsync. Running this again changes nothing, and brings an earlier version up to date.
+-- PostgreSQL 14 or later. All is made in the first schema of the search path.
+
+-- A session lives as long as its row. Times are in microseconds of this server's clock.
+CREATE TABLE IF NOT EXISTS farsync_sessions (
+  id       text COLLATE "C" PRIMARY KEY,
+  deadline bigint NOT NULL,
+  ttl      bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Sessions that are over, of which an entry is left: a transaction with a guard keeps it.
+CREATE TABLE IF NOT EXISTS farsync_ended (session text COLLATE "C" PRIMARY KEY);
+
+-- The row of a queue is what those that join it take turns at, and has the last revision.
+CREATE TABLE IF NOT EXISTS farsync_queues (
+  path text COLLATE "C" PRIMARY KEY,
+  last bigint NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE IF NOT EXISTS farsync_entries (
+  id       text COLLATE "C" PRIMARY KEY,
+  queue    text COLLATE "C" NOT NULL,
+  session  text COLLATE "C",
+  kind     text NOT NULL DEFAULT 'foreign',
+  units    bigint NOT NULL DEFAULT 1,
+  revision bigint NOT NULL,
+  version  bigint NOT NULL DEFAULT 1,
+  since    bigint NOT NULL DEFAULT 0,
+  value    bytea,
+  words    text NOT NULL DEFAULT '',
+  UNIQUE (queue, revision)
+);
+CREATE INDEX IF NOT EXISTS farsync_entries_session ON farsync_entries (session);
+
+CREATE TABLE IF NOT EXISTS farsync_registers (
+  queue   text COLLATE "C" PRIMARY KEY,
+  value   text NOT NULL,
+  version bigint NOT NULL
+);
+
+-- Which session asks to be told of which name, once. A name is the ID of an entry, = and a queue for its register, or + and a
+-- queue for the first entry in it.
+CREATE TABLE IF NOT EXISTS farsync_watches (
+  name    text COLLATE "C",
+  session text COLLATE "C",
+  PRIMARY KEY (name, session)
+);
+CREATE INDEX IF NOT EXISTS farsync_watches_session ON farsync_watches (session);
+
+-- now() is the time at which the transaction began.
+CREATE OR REPLACE FUNCTION farsync_now() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+$$;
+
+-- A notification is at most 8,000 bytes long. In place of a longer name it has none, which wakes all that wait.
+CREATE OR REPLACE FUNCTION farsync_tell(session text, name text) RETURNS void LANGUAGE sql VOLATILE AS $$
+  SELECT pg_notify('farsync_' || coalesce(session, ''), CASE WHEN octet_length(name) < 8000 THEN name ELSE '' END)
+$$;
+
+-- A name has moved. Those that have asked are told, and the session of the entry next behind. It need not ask: a waiter for a
+-- mutex, whose only blocker is the entry next ahead, writes nothing in order to wait. There are no queue and no revision where
+-- nothing is behind. Each statement here sees what was committed before it began. What is locked is being deleted, with a session
+-- that is over.
+CREATE OR REPLACE FUNCTION farsync_moved(moved text, of_queue text, at_revision bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  other text;
+BEGIN
+  FOR other IN
+    DELETE FROM farsync_watches w USING (
+      SELECT name, session FROM farsync_watches WHERE name = moved FOR UPDATE SKIP LOCKED
+    ) asked WHERE w.name = asked.name AND w.session = asked.session RETURNING w.session
+  LOOP
+    PERFORM farsync_tell(other, moved);
+  END LOOP;
+  IF of_queue IS NOT NULL THEN
+    SELECT session INTO other FROM farsync_entries WHERE queue = of_queue AND revision > at_revision ORDER BY revision LIMIT 1;
+    IF other IS NOT NULL THEN
+      PERFORM farsync_tell(other, moved);
+    END IF;
+  END IF;
+END
+$$;
+
+-- Two that join take turns, or each would see nothing ahead. Revisions are handed out in turn, so their order is that of commits.
+-- They go on with the time: a queue whose row was lost does not count from the beginning.
+CREATE OR REPLACE FUNCTION farsync_turn(of_queue text) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  INSERT INTO farsync_queues AS q (path, last) VALUES (of_queue, farsync_now())
+  ON CONFLICT (path) DO UPDATE SET last = greatest(q.last + 1, excluded.last) RETURNING last
+$$;
+
+CREATE OR REPLACE FUNCTION farsync_entries_joining() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  new.revision := farsync_turn(new.queue);
+  RETURN new;
+END
+$$;
+CREATE OR REPLACE TRIGGER farsync_entries_joining BEFORE INSERT ON farsync_entries
+  FOR EACH ROW EXECUTE FUNCTION farsync_entries_joining();
+
+CREATE OR REPLACE FUNCTION farsync_entries_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF tg_op = 'INSERT' THEN
+    PERFORM farsync_moved('+' || new.queue, NULL, NULL);
+  ELSIF tg_op = 'UPDATE' AND old.words <> new.words AND old.version = new.version THEN
+    PERFORM farsync_moved(old.id, NULL, NULL);
+  ELSE
+    PERFORM farsync_moved(old.id, old.queue, old.revision);
+  END IF;
+  -- A session whose entry has gone is next behind nothing any more, and has to ask for what it waits for.
+  IF tg_op = 'DELETE' AND EXISTS (SELECT 1 FROM farsync_entries WHERE queue = old.queue AND revision < old.revision) THEN
+    PERFORM farsync_tell(old.session, old.id);
+  END IF;
+  RETURN NULL;
+END
+$$;
+CREATE OR REPLACE TRIGGER farsync_entries_moved AFTER INSERT OR UPDATE OR DELETE ON farsync_entries
+  FOR EACH ROW EXECUTE FUNCTION farsync_entries_moved();
+
+CREATE OR REPLACE FUNCTION farsync_registers_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM farsync_moved('=' || new.queue, NULL, NULL);
+  RETURN NULL;
+END
+$$;
+CREATE OR REPLACE TRIGGER farsync_registers_moved AFTER INSERT OR UPDATE ON farsync_registers
+  FOR EACH ROW EXECUTE FUNCTION farsync_registers_moved();
+
+-- Removes what sessions that are over have left. An entry that is locked is left for later, and never waited for.
+CREATE OR REPLACE FUNCTION farsync_sweep() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  over text;
+BEGIN
+  FOR over IN SELECT session FROM farsync_ended FOR UPDATE SKIP LOCKED LOOP
+    DELETE FROM farsync_watches w USING (
+      SELECT name, session FROM farsync_watches WHERE session = over FOR UPDATE SKIP LOCKED
+    ) asked WHERE w.name = asked.name AND w.session = asked.session;
+    DELETE FROM farsync_entries WHERE id IN (SELECT id FROM farsync_entries WHERE session = over ORDER BY id FOR UPDATE SKIP LOCKED);
+    DELETE FROM farsync_ended WHERE session = over AND NOT EXISTS (SELECT 1 FROM farsync_entries WHERE session = over);
+  END LOOP;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION farsync_sessions_over() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO farsync_ended VALUES (old.id);
+  PERFORM farsync_sweep();
+  RETURN NULL;
+END
+$$;
+CREATE OR REPLACE TRIGGER farsync_sessions_over AFTER DELETE ON farsync_sessions
+  FOR EACH ROW EXECUTE FUNCTION farsync_sessions_over();
+
+-- Ends the sessions that have run out. One that is being renewed, or creates an entry, is not waited for.
+CREATE OR REPLACE FUNCTION farsync_bury() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  over text;
+BEGIN
+  FOR over IN SELECT id FROM farsync_sessions WHERE deadline <= farsync_now() FOR UPDATE SKIP LOCKED LOOP
+    DELETE FROM farsync_sessions WHERE id = over;
+  END LOOP;
+  PERFORM farsync_sweep();
+END
+$$;
+
+CREATE OR REPLACE FUNCTION farsync_renew(session text) RETURNS SETOF text LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  RETURN QUERY UPDATE farsync_sessions SET deadline = farsync_now() + ttl WHERE id = session RETURNING id;
+  PERFORM farsync_bury();
+END
+$$;
+
+-- Its own entries are waited for, a guard's too.
+CREATE OR REPLACE FUNCTION farsync_end(over text) RETURNS SETOF text LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  PERFORM 1 FROM farsync_entries WHERE session = over ORDER BY id FOR UPDATE;
+  RETURN QUERY DELETE FROM farsync_sessions WHERE id = over RETURNING id;
+END
+$$;
+
+-- The register, as an entry without ID; the entry and what is ahead of it, or the whole queue if the ID is empty, newest first. One
+-- statement sees one state.
+CREATE OR REPLACE FUNCTION farsync_ahead(of_queue text, of_id text, most bigint) RETURNS TABLE (
+  id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
+) LANGUAGE sql STABLE AS $$
+  SELECT * FROM (
+    SELECT '' AS id, r.queue, '', 0::bigint, 0::bigint AS revision, r.version, 0::bigint, convert_to(r.value, 'UTF8'), ''
+    FROM farsync_registers r WHERE r.queue = of_queue
+    UNION ALL (
+      SELECT e.id, e.queue, e.kind, e.units, e.revision, e.version, e.since, NULL, coalesce(e.session, '') FROM farsync_entries e
+      WHERE e.queue = of_queue AND (of_id = '' OR e.revision <= (SELECT s.revision FROM farsync_entries s WHERE s.id = of_id))
+      ORDER BY e.revision DESC LIMIT most)
+  ) shown ORDER BY shown.id <> '', shown.revision DESC
+$$;
+
+-- The session is locked first, then the queue, so one that is over gets no entry.
+CREATE OR REPLACE FUNCTION farsync_create(
+  of_queue text, of_id text, most bigint, of_session text, of_kind text, of_units bigint, of_value bytea, of_since bigint
+) RETURNS TABLE (
+  id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
+) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  INSERT INTO farsync_entries AS e (id, queue, session, kind, units, value, since, revision)
+    SELECT of_id, of_queue, s.id, of_kind, of_units, of_value, of_since, 0 FROM farsync_sessions s WHERE s.id = of_session
+    FOR KEY SHARE OF s
+  ON CONFLICT DO NOTHING;
+  RETURN QUERY SELECT * FROM farsync_ahead(of_queue, of_id, most);
+END
+$$;
+
+-- Of each target of a Watch on behalf of the entry with a revision in a queue: its ID, whether it has moved, whether it is next ahead
+-- of that entry, and whether it is a stray, of no session. The lock waits for a change of the entry that is under way. A later
+-- change waits for this, and then sees who is behind. What is next ahead is next until it goes, for nothing is inserted in
+-- between.
+CREATE OR REPLACE FUNCTION farsync_sight(targets jsonb, of_queue text, of_revision bigint) RETURNS TABLE (
+  id text, moved boolean, next boolean, stray boolean
+) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  PERFORM 1 FROM farsync_entries e WHERE e.id IN (SELECT t ->> 'id' FROM jsonb_array_elements(targets) t) ORDER BY e.id FOR SHARE;
+  RETURN QUERY SELECT coalesce(e.id, ''),
+    CASE t ->> 'what'
+      WHEN 'registered' THEN (t ->> 'version')::bigint <>
+        coalesce((SELECT r.version FROM farsync_registers r WHERE r.queue = t ->> 'queue'), 0)
+      WHEN 'joined' THEN EXISTS (SELECT 1 FROM farsync_entries j WHERE j.queue = t ->> 'queue')
+      WHEN 'told' THEN e.id IS NULL OR e.words <> ''
+      WHEN 'changed' THEN e.id IS NULL OR e.version <> (t ->> 'version')::bigint AND (t ->> 'version')::bigint <> 0
+        OR e.kind <> 'write' AND t ->> 'kind' = 'write'
+      ELSE e.id IS NULL
+    END,
+    coalesce(e.revision = (SELECT max(n.revision) FROM farsync_entries n WHERE n.queue = of_queue AND n.revision < of_revision)
+      AND EXISTS (SELECT 1 FROM farsync_entries n WHERE n.queue = of_queue AND n.revision = of_revision), false),
+    e.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM farsync_sessions s WHERE s.id = e.session)
+      AND NOT EXISTS (SELECT 1 FROM farsync_ended o WHERE o.session = e.session)
+  FROM jsonb_array_elements(targets) t LEFT JOIN farsync_entries e ON e.id = t ->> 'id';
+END
+$$;
+
+-- Asks for the targets, unless one has moved, and shows what farsync_sight does. A register, and the first entry of a queue, change
+-- in their queue's turn.
+CREATE OR REPLACE FUNCTION farsync_watch(targets jsonb, of_queue text, of_revision bigint, by_session text) RETURNS TABLE (
+  id text, moved boolean, next boolean, stray boolean
+) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  asked text;
+BEGIN
+  FOR asked IN SELECT DISTINCT t ->> 'queue' FROM jsonb_array_elements(targets) t WHERE t ->> 'what' IN ('registered', 'joined') ORDER BY 1 LOOP
+    PERFORM farsync_turn(asked);
+  END LOOP;
+  INSERT INTO farsync_watches SELECT DISTINCT t ->> 'name', by_session FROM jsonb_array_elements(targets) t
+    WHERE NOT EXISTS (SELECT 1 FROM farsync_sight(targets, of_queue, of_revision) seen WHERE seen.moved)
+    ON CONFLICT DO NOTHING;
+  RETURN QUERY SELECT * FROM farsync_sight(targets, of_queue, of_revision);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION farsync_write(
+  of_queue text, to_value text, of_version bigint, of_head text
+) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  PERFORM farsync_turn(of_queue);
+  RETURN QUERY INSERT INTO farsync_registers AS r (queue, value, version) SELECT of_queue, to_value, of_version + 1
+    WHERE of_version = coalesce((SELECT version FROM farsync_registers WHERE queue = of_queue), 0)
+      AND (of_head = '' OR EXISTS (SELECT 1 FROM farsync_entries WHERE id = of_head))
+    ON CONFLICT (queue) DO UPDATE SET value = excluded.value, version = excluded.version RETURNING r.version;
+END
+$$;

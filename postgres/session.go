@@ -1,0 +1,150 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/farsync/farsync/internal/sqlstore"
+)
+
+// A session is one row of farsync_sessions, as the process that keeps it sees it. It listens only while it waits: each connection
+// that listens, to whatever, costs the server processor time at every notification in the database.
+type session struct {
+	*sqlstore.Session
+
+	service *service
+	ttl     time.Duration
+	run     sync.WaitGroup // listen; joined by Drop
+
+	mu    sync.Mutex
+	heard *hearing // nil while nothing is listened to
+}
+
+// A hearing is the time from when a connection is asked for until it is given back or has failed.
+type hearing struct {
+	stands chan struct{} // closed when it listens, or has failed
+	err    error         // set before
+}
+
+func newSession(s *service, ttl time.Duration) *session {
+	in := &session{service: s, ttl: ttl}
+	in.Session = sqlstore.NewSession(in, ttl)
+	return in
+}
+
+// Read runs a statement that reads.
+func (s *session) Read(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	return s.service.run(ctx, f, statement, args...)
+}
+
+// Write runs a statement that writes. The server notifies sessions with the commit.
+func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	return s.service.run(ctx, f, statement, args...)
+}
+
+// Hear returns once the session listens. The connection is that of all its Watches, and outlives the call.
+func (s *session) Hear(ctx context.Context) error {
+	s.mu.Lock()
+	if s.Life.Err() != nil {
+		s.mu.Unlock()
+		return sqlstore.ErrEnded
+	}
+	if s.heard == nil {
+		h := &hearing{stands: make(chan struct{})}
+		s.heard = h
+		s.run.Go(func() { s.listen(h) })
+	}
+	h := s.heard
+	s.mu.Unlock()
+	select {
+	case <-h.stands:
+		return h.err
+	case <-ctx.Done():
+		return sqlstore.NotDone(ctx)
+	}
+}
+
+// listen listens until no Watch is left, the connection fails, or the session ends. When it fails, what waits looks, and asks for
+// the next connection. It runs in one goroutine a hearing, which Drop joins.
+func (s *session) listen(h *hearing) {
+	ctx, cancel := context.WithTimeout(s.Life, s.ttl/2)
+	conn, err := s.service.connect(ctx)
+	if err == nil {
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = conn.Close(ctx) // says goodbye to the server
+		}()
+		_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{"farsync_" + s.ID}.Sanitize())
+	}
+	cancel()
+	if h.err = judge(err, true); err == nil {
+		close(h.stands)
+		for s.hear(conn) && !s.leaves(h, true) {
+		}
+		s.leaves(h, false)
+		s.Waiters.Wake(nil)
+		return
+	}
+	s.leaves(h, false)
+	close(h.stands)
+}
+
+// leaves forgets the hearing, so that the next Hear begins another, unless it is still needed. A Watch is among the Waiters before
+// it asks for a hearing, so one that was told of this is seen here.
+func (s *session) leaves(h *hearing, unlessNeeded bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if unlessNeeded && s.Waiters.Any() {
+		return false
+	}
+	if s.heard == h {
+		s.heard = nil
+	}
+	return true
+}
+
+// hear passes on what comes for a second or so, or until the session ends, and reports whether the connection is good.
+func (s *session) hear(conn *pgx.Conn) bool {
+	const pause = time.Second
+	end := time.Now().Add(pause)
+	for {
+		ctx, cancel := context.WithDeadline(s.Life, end)
+		note, err := conn.WaitForNotification(ctx)
+		timedOut := ctx.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			s.Waiters.Wake([]string{note.Payload})
+			continue
+		case !timedOut || s.Life.Err() != nil:
+			return false
+		}
+		return s.answers(conn)
+	}
+}
+
+// answers asks the server something: a connection that has broken without a word is found in no other way.
+func (s *session) answers(conn *pgx.Conn) bool {
+	ctx, cancel := context.WithTimeout(s.Life, s.ttl/4)
+	defer cancel()
+	return conn.Ping(ctx) == nil
+}
+
+// Close removes the session, and its entries with it.
+func (s *session) Close(ctx context.Context) error {
+	err := s.End(ctx)
+	s.Drop()
+	return err
+}
+
+// Drop ends what runs here, and leaves the session to its deadline.
+func (s *session) Drop() {
+	s.mu.Lock()
+	s.Finish()
+	s.mu.Unlock()
+	s.run.Wait()
+}

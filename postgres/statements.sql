@@ -1,0 +1,56 @@
+-- name: open
+INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_now() + $2, $2) RETURNING id
+-- name: renew
+SELECT * FROM farsync_renew($1)
+-- name: end
+SELECT * FROM farsync_end($1)
+-- name: owners
+SELECT id, true FROM farsync_sessions WHERE deadline <= farsync_now() AND id IN (
+  SELECT session FROM farsync_entries WHERE queue = $1 OR id IN (SELECT jsonb_array_elements_text($2)))
+LIMIT 64
+-- name: bury
+SELECT farsync_bury() WHERE $1::jsonb IS NOT NULL
+-- name: create
+SELECT * FROM farsync_create($1, $2, $3, $4, $5, $6, $7, $8)
+-- name: ahead
+SELECT * FROM farsync_ahead($1, $2, $3)
+-- name: list
+SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
+WHERE queue = $1 ORDER BY revision LIMIT $2
+-- name: find
+SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries WHERE id = $1
+-- name: owned
+SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
+WHERE session = $1 AND queue IN (SELECT jsonb_array_elements_text($2)) ORDER BY revision
+-- name: survey
+SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
+WHERE queue > $2 AND starts_with(queue, $1) AND queue <= coalesce(
+  (SELECT queue FROM farsync_entries WHERE queue > $2 AND starts_with(queue, $1)
+   ORDER BY queue, revision LIMIT 1 OFFSET greatest($3 - 1, 0)),
+  (SELECT max(queue) FROM farsync_entries))
+ORDER BY queue, revision
+-- name: replace
+UPDATE farsync_entries SET kind = $3, version = version + 1, value = coalesce($4, value) WHERE id = $1 AND version = $2
+RETURNING id, queue, kind, units, revision, version, since, value, coalesce(session, '')
+-- name: delete
+DELETE FROM farsync_entries WHERE id = $1 RETURNING id
+-- name: tell
+UPDATE farsync_entries SET words = $2 WHERE id = $1 RETURNING id
+-- name: heard
+SELECT words FROM farsync_entries WHERE id = $1
+-- name: register
+SELECT value, version FROM farsync_registers WHERE queue = $1
+-- name: write
+SELECT * FROM farsync_write($1, $2, $3, $4)
+-- name: sight
+SELECT * FROM farsync_sight($1, $2, $3)
+-- name: watch
+SELECT * FROM farsync_watch($1, $2, $3, $4)
+-- name: guard
+-- The lock keeps the entry until the transaction ends, from those that end sessions too.
+SELECT true FROM farsync_entries e JOIN farsync_sessions s ON s.id = e.session
+WHERE e.id = $1 AND e.revision = $2 AND s.deadline > farsync_now() FOR SHARE OF e
+-- name: turn
+SELECT farsync_turn($1)
+-- name: taken
+SELECT EXISTS (SELECT 1 FROM farsync_entries WHERE queue = $1)
