@@ -1,0 +1,161 @@
+//go:build unix
+
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// A fault is one thing that goes wrong, and when. All that can be known before is decided by the seed.
+type fault struct {
+	After time.Duration // since the fault before it was over
+	What  string
+	On    float64 // which of those that it can happen to, from 0 to 1
+	Aimed bool    // at a process while it holds a lock, where it is for one
+	For   time.Duration
+}
+
+// What goes wrong.
+const (
+	// On the wire, between one process and the servers.
+	wireCut       = "wire: cut"             // both directions, to all servers; what was under way arrives later
+	wireRequests  = "wire: requests lost"   // they are silently lost, and the connection breaks
+	wireReplies   = "wire: replies lost"    // requests are carried out, their replies are lost, and the connection breaks
+	wireDelay     = "wire: replies late"    // they arrive later
+	wireFading    = "wire: late, then cut"  // replies arrive late, and then nothing does
+	wireReset     = "wire: reset"           // the connections break
+	wireOneSilent = "wire: one of three"    // one server is not heard of, the others are
+	nodeKill      = "node: killed"          // and started again
+	nodeKillFirst = "node: leader killed"   // likewise
+	nodeStop      = "node: stopped"         // SIGSTOP, and later SIGCONT
+	nodeStopFirst = "node: leader stopped"  // likewise
+	nodeCutFirst  = "node: leader isolated" // from the other servers; its clients still reach it
+	nodeCut       = "node: isolated"        // likewise
+	nodePart      = "node: leader parted"   // isolated, while the others are killed and started again: they have another at once
+	nodeAll       = "node: all restarted"   // killed and started at the same time
+	clientStop    = "client: stopped"       // a process of clients, by SIGSTOP, and later SIGCONT
+	clientKill    = "client: killed"        // and another begins in its place
+	entryGone     = "entry: a waiter's"     // removed by another program, while one ahead of it is there
+)
+
+// A schedule is an endless row of faults of a tier.
+type schedule struct {
+	random *rand.Rand
+	ttl    time.Duration
+	next   func(*schedule) fault
+}
+
+// The tiers of faults, as they are named on the command line.
+const (
+	tierWire   = "wire"
+	tierNode   = "node"
+	tierClient = "client"
+	tierEntry  = "entry" // on etcd alone
+)
+
+var tiers = []string{tierWire, tierNode, tierClient, tierEntry}
+
+// newSchedule returns the row of a tier that belongs to a seed. Ensemble tells whether there are several servers. There are
+// several rows on the wire: one for each process.
+func newSchedule(tier string, seed, row uint64, ttl time.Duration, ensemble bool) *schedule {
+	next := map[string]func(*schedule) fault{
+		tierWire: (*schedule).wire, tierNode: (*schedule).server, tierClient: (*schedule).client, tierEntry: (*schedule).entry,
+	}[tier]
+	if tier == tierNode && ensemble {
+		next = (*schedule).member
+	}
+	number := uint64(slices.Index(tiers, tier)) << 32
+	return &schedule{random: rand.New(rand.NewPCG(seed, number+row)), ttl: ttl, next: next}
+}
+
+// Next returns the next fault.
+func (s *schedule) Next() fault { return s.next(s) }
+
+// between returns a time between two.
+func (s *schedule) between(least, most time.Duration) time.Duration {
+	return least + upTo(s.random, most-least)
+}
+
+// times returns a multiple of the TTL.
+func (s *schedule) times(factors ...float64) time.Duration {
+	return time.Duration(factors[s.random.IntN(len(factors))] * float64(s.ttl))
+}
+
+func (s *schedule) fault(after time.Duration, what string, lasts time.Duration) fault {
+	return fault{After: after, What: what, On: s.random.Float64(), Aimed: s.random.IntN(3) > 0, For: lasts}
+}
+
+func (s *schedule) wire() fault {
+	after := s.between(300*time.Millisecond, 3*time.Second)
+	short := s.between(2*time.Millisecond, 300*time.Millisecond)
+	switch way := s.random.IntN(20); {
+	case way < 4:
+		return s.fault(after, wireReplies, s.between(time.Millisecond, 50*time.Millisecond))
+	case way < 6:
+		return s.fault(after, wireRequests, short)
+	case way < 8:
+		return s.fault(after, wireDelay, short)
+	case way < 12:
+		return s.fault(after, wireFading, s.times(1.2, 1.5, 2))
+	case way < 13:
+		return s.fault(after, wireReset, 0)
+	case way < 15:
+		return s.fault(after, wireCut, short)
+	case way < 17:
+		return s.fault(after, wireCut, s.times(0.5, 1.2, 2))
+	case way < 18:
+		return s.fault(after, wireReplies, s.times(0.5, 1.2, 2))
+	default:
+		return s.fault(after, wireOneSilent, s.times(0.5, 1, 2))
+	}
+}
+
+func (s *schedule) member() fault {
+	after := s.between(time.Second, 5*time.Second)
+	switch s.random.IntN(10) {
+	case 0:
+		return s.fault(after, nodeKill, s.between(0, time.Second))
+	case 1, 2:
+		return s.fault(after, nodeKillFirst, s.between(0, time.Second))
+	case 3:
+		return s.fault(after, nodeStop, s.times(0.5, 1, 2))
+	case 4:
+		return s.fault(after, nodeStopFirst, s.times(0.5, 1, 2))
+	case 5:
+		return s.fault(after, nodeCutFirst, s.times(0.5, 1, 2, 3))
+	case 6, 7:
+		return s.fault(after, nodePart, s.times(0.5, 1, 2))
+	case 8:
+		return s.fault(after, nodeCut, s.times(0.5, 1, 2))
+	default:
+		return s.fault(after, nodeAll, 0)
+	}
+}
+
+// server is for a service of one server, whose restart costs a TTL.
+func (s *schedule) server() fault {
+	after := s.between(s.ttl, 3*s.ttl)
+	if s.random.IntN(2) == 0 {
+		return s.fault(after, nodeKill, s.between(0, s.ttl/2))
+	}
+	return s.fault(after, nodeStop, s.times(0.2, 0.5, 1.5))
+}
+
+func (s *schedule) client() fault {
+	after := s.between(500*time.Millisecond, 4*time.Second)
+	if s.random.IntN(3) == 0 {
+		return s.fault(after, clientKill, 0)
+	}
+	return s.fault(after, clientStop, s.times(0.5, 2, 4))
+}
+
+func (s *schedule) entry() fault {
+	return s.fault(s.between(200*time.Millisecond, time.Second), entryGone, 0)
+}
+
+// upTo returns a random time below d.
+func upTo(random *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(random.Int64N(int64(d)))
+}

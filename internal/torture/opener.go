@@ -1,0 +1,82 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	goredis "github.com/redis/go-redis/v9"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/redis"
+	"github.com/farsync/farsync/sqlite"
+	"github.com/farsync/farsync/zk"
+)
+
+// The stores, as they are named on the command line.
+const (
+	onEtcd      = "etcd"
+	onZooKeeper = "zk"
+	onRedis     = "redis"
+	onSQLite    = "sqlite"
+)
+
+var stores = []string{onEtcd, onZooKeeper, onRedis, onSQLite}
+
+// The recipes: farsync's, and those that come with the client libraries.
+const (
+	ours  = "farsync"
+	stock = "stock"
+)
+
+var openers = map[string]func(ctx context.Context, p part) (locker, error){
+	ours: func(ctx context.Context, p part) (locker, error) {
+		store, leave, err := openStore(ctx, p.Store, p.Endpoints, farsync.Options{TTL: p.TTL, Holder: p.Process})
+		if err != nil {
+			return nil, err
+		}
+		return newMachine(p, store, leave), nil
+	},
+	stock: openStock,
+}
+
+// openStore opens a Store with a client of its own. The caller calls leave after it has closed the Store.
+func openStore(
+	ctx context.Context, name string, endpoints []string, options farsync.Options,
+) (store *farsync.Store, leave func(), err error) {
+	leave = func() {}
+	switch name {
+	case onEtcd:
+		client, err := newEtcd(endpoints)
+		if err != nil {
+			return nil, nil, err
+		}
+		leave = func() { _ = client.Close() }
+		if store, err = etcd.Open(ctx, client, &etcd.Options{Options: options}); err != nil {
+			leave()
+			return nil, nil, err
+		}
+	case onZooKeeper:
+		store, err = zk.Open(ctx, endpoints, &zk.Options{Options: options})
+	case onRedis:
+		// Fresh, for the server is new; what it lost since would be another matter, and it loses nothing here.
+		store, err = redis.Open(ctx, &goredis.UniversalOptions{Addrs: endpoints}, &redis.Options{Options: options, Fresh: true})
+	case onSQLite:
+		store, err = sqlite.Open(ctx, endpoints[0], &sqlite.Options{Options: options})
+	default:
+		return nil, nil, fmt.Errorf("no store %q", name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, leave, nil
+}
+
+// newEtcd returns a client that says nothing.
+func newEtcd(endpoints []string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+}

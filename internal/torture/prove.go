@@ -1,0 +1,106 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/farsync/farsync/internal/torture/history"
+)
+
+// A suspect is what the proof looks at.
+type suspect struct {
+	name             string
+	store, primitive string
+	recipe           string
+	mutant           *mutant
+	// right is true for what nothing is to be found in.
+	right bool
+}
+
+// rounds is how often what is known to be wrong is tortured until something is found, each time with the next seed.
+const rounds = 4
+
+// prove tortures locks that are known to be wrong until something is found, and farsync for as long. It prints a table, and reports
+// whether one of the first escaped, or something was found in the last. Only those are tried whose store is among these, and whose
+// name contains the text.
+func (c campaign) prove(ctx context.Context, on []string, only string) (escaped bool, err error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return false, err
+	}
+	list := []suspect{
+		{name: "concurrency.Mutex of etcd's client", store: onEtcd, primitive: mutex, recipe: stock},
+		{name: "zk.Lock of go-zookeeper", store: onZooKeeper, primitive: mutex, recipe: stock},
+	}
+	for i := range mutants {
+		m := &mutants[i]
+		list = append(list, suspect{name: m.name, store: m.store, primitive: m.primitive, recipe: ours, mutant: m})
+	}
+	for _, store := range stores {
+		list = append(list, suspect{name: "farsync as it is", store: store, recipe: ours, right: true})
+	}
+	top, own, all := c.Dir, c.Worker, c.Tiers
+	fmt.Printf("| | store | faults | found after | grants by then | by |\n|---|---|---|--:|--:|---|\n")
+	for i, s := range list {
+		if !slices.Contains(on, s.store) || !strings.Contains(s.name, only) {
+			continue
+		}
+		c.Dir, c.Store, c.Recipe, c.Worker = filepath.Join(top, fmt.Sprint(i)), s.store, s.recipe, own
+		if c.Primitives = []string{s.primitive}; s.primitive == "" {
+			c.Primitives = primitives
+		}
+		c.Tiers = all
+		if s.mutant != nil && s.mutant.tiers != nil {
+			c.Tiers = s.mutant.tiers
+		}
+		if s.mutant != nil {
+			if c.Worker, err = s.mutant.build(ctx, root, filepath.Join(c.Dir, "mutant")); err != nil {
+				return escaped, err
+			}
+		}
+		found, err := c.search(ctx, s)
+		if err != nil {
+			return escaped, fmt.Errorf("%s: %w", s.name, err)
+		}
+		escaped = escaped || found == s.right
+	}
+	return escaped, nil
+}
+
+// search tortures until something is found, and prints a row of the table.
+func (c campaign) search(ctx context.Context, s suspect) (found bool, err error) {
+	var before time.Duration
+	grants := 0
+	top, seed := c.Dir, c.Seed
+	for round := range rounds {
+		c.Dir, c.Seed = filepath.Join(top, fmt.Sprint(round)), seed+uint64(round)
+		v, err := c.run(ctx, func(string, ...any) {})
+		if err != nil {
+			return false, err
+		}
+		grants += v.Granted
+		if len(v.Violations) > 0 {
+			fmt.Printf("| %s | %s | %s | %.0f s | %d | %s |\n", s.name, s.store, strings.Join(c.Tiers, " "), (before + v.found).Seconds(), grants, rules(v.Violations))
+			return true, nil
+		}
+		before += c.For
+	}
+	fmt.Printf("| %s | %s | %s | nothing in %.0f s | %d | |\n", s.name, s.store, strings.Join(c.Tiers, " "), before.Seconds(), grants)
+	return false, nil
+}
+
+// rules names what was violated, each once.
+func rules(list []history.Violation) string {
+	seen := map[string]bool{}
+	for _, v := range list {
+		seen[v.Rule] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
+}

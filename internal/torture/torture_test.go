@@ -1,0 +1,251 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/torture/history"
+)
+
+// Recipes that workers know in tests. The holders of deaf locks do not hear of a loss.
+const (
+	deaf  = "deaf"
+	stuck = "stuck" // opens no client, and does not return
+)
+
+func TestMain(m *testing.M) {
+	embedtest.Child()
+	openers[deaf] = func(ctx context.Context, p part) (locker, error) {
+		l, err := openers[ours](ctx, p)
+		return deafLocker{l}, err
+	}
+	openers[stuck] = func(context.Context, part) (locker, error) { select {} }
+	work()
+	os.Exit(m.Run())
+}
+
+type deafLocker struct{ locker }
+
+type deafHeld struct{ held }
+
+func (deafHeld) Err() error            { return nil }
+func (deafHeld) Done() <-chan struct{} { return nil }
+
+// newCampaign returns a short one, with all that goes wrong.
+func newCampaign(t *testing.T, store string) campaign {
+	executable, err := os.Executable()
+	require.NoError(t, err)
+	return campaign{
+		Store: store, Recipe: ours, Primitives: primitives, Tiers: tiers, For: 5 * time.Second, Seed: uint64(time.Now().Unix()),
+		TTL: defaultTTL, Processes: defaultProcesses, Worker: executable, Dir: t.TempDir(),
+	}
+}
+
+func (c *campaign) test(t *testing.T) *verdict {
+	t.Logf("seed %d", c.Seed)
+	v, err := c.run(t.Context(), t.Logf)
+	if errors.Is(err, embedtest.ErrNoZooKeeper) || errors.Is(err, embedtest.ErrNoRedis) {
+		if os.Getenv("FARSYNC_REQUIRE_SERVERS") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	t.Logf("%d grants, %d lost, %d stale writes refused, %v", v.Granted, v.Lost, v.refused, v.faults)
+	return v
+}
+
+// TestLocksUnderTorture is make torture for a moment.
+func TestLocksUnderTorture(t *testing.T) {
+	for _, store := range stores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			c := newCampaign(t, store)
+			v := c.test(t)
+			require.Empty(t, v.Violations)
+			require.Zero(t, v.Undecided)
+			require.Positive(t, v.Granted)
+			require.NotEmpty(t, v.faults)
+		})
+	}
+}
+
+// twoLongStops is a seed by which two processes are stopped for longer than the TTL in the first seconds, while they hold.
+const twoLongStops = 9
+
+// TestDeafHoldersAreCaught: processes are stopped for longer than their sessions last, and believe that they hold when they
+// continue.
+func TestDeafHoldersAreCaught(t *testing.T) {
+	t.Parallel()
+	c := newCampaign(t, onRedis)
+	c.Recipe, c.Primitives, c.Tiers, c.For, c.Seed = deaf, []string{mutex}, []string{tierClient}, 12*time.Second, twoLongStops
+	v := c.test(t)
+	rules := map[string]bool{}
+	for _, violation := range v.Violations {
+		rules[violation.Rule] = true
+	}
+	for _, rule := range []string{"overlap", "order", "model", "worker"} {
+		require.True(t, rules[rule], "%s was not found: %v", rule, v.Violations)
+	}
+	require.Positive(t, v.refused, "stale writes were not tried")
+	require.Zero(t, rules["stale"], "stale writes were let in")
+	require.Positive(t, v.found)
+}
+
+func (l deafLocker) lock(random *rand.Rand, primitive string) lock {
+	made := l.locker.lock(random, primitive)
+	for _, call := range []*func(context.Context) (held, error){&made.take, &made.try} {
+		if hears := *call; hears != nil {
+			*call = func(ctx context.Context) (held, error) {
+				h, err := hears(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return deafHeld{h}, nil
+			}
+		}
+	}
+	return made
+}
+
+// TestScheduleIsOfItsSeed: what goes wrong can be had again, and everything does some time.
+func TestScheduleIsOfItsSeed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, tier := range tiers {
+		list := func(seed, row uint64, ensemble bool) (list []fault) {
+			s := newSchedule(tier, seed, row, defaultTTL, ensemble)
+			for range 500 {
+				f := s.Next()
+				seen[f.What] = true
+				require.GreaterOrEqual(t, f.On, 0.0)
+				require.Less(t, f.pick(3), 3)
+				list = append(list, f)
+			}
+			return list
+		}
+		for _, ensemble := range []bool{true, false} {
+			first, again := list(1, 0, ensemble), list(1, 0, ensemble)
+			require.Equal(t, first, again)
+			require.NotEqual(t, first, list(2, 0, ensemble))
+			require.NotEqual(t, first, list(1, 1, ensemble))
+		}
+	}
+	for _, what := range []string{
+		wireCut, wireRequests, wireReplies, wireDelay, wireFading, wireReset, wireOneSilent, nodeKill, nodeKillFirst, nodeStop, nodeStopFirst,
+		nodeCutFirst, nodeCut, nodePart, nodeAll, clientStop, clientKill, entryGone,
+	} {
+		require.True(t, seen[what], what)
+	}
+}
+
+func TestResourceRefusesWhatIsStale(t *testing.T) {
+	r, d := newResource(t)
+	for _, c := range []struct {
+		write
+		admitted bool
+	}{
+		{write{Process: "1", Queue: "/a", Token: 5, Fenced: true, First: true}, true},
+		{write{Process: "1", Queue: "/a", Token: 5, Fenced: true}, true},
+		{write{Process: "2", Queue: "/a", Token: 6, Fenced: true, First: true}, true},
+		{write{Process: "1", Queue: "/a", Token: 5, Fenced: true}, false},
+		{write{Process: "1", Queue: "/b", Token: 5, Fenced: true, First: true}, true},
+		{write{Process: "3", Queue: "/a", Token: 1, First: true}, true}, // a permit's token does not fence
+	} {
+		require.Equal(t, answer{Admitted: c.admitted}, d.write(c.write), "%+v", c.write)
+	}
+	require.Equal(t, account{grants: 4, writes: 6, refused: 1}, r.count())
+	require.Zero(t, r.stale())
+	r.admitted["/a"] = append(r.admitted["/a"], 5) // as if the fence had let it in
+	require.Equal(t, 1, r.stale())
+}
+
+// TestHoldersAreCaughtWhereTheyHold: a process that a fault is aimed at has no answer before the fault is there.
+func TestHoldersAreCaughtWhereTheyHold(t *testing.T) {
+	r, d := newResource(t)
+	two := func(process string) bool { return process == "2" }
+	type caught struct {
+		process string
+		proceed func(time.Duration)
+		ok      bool
+	}
+	sprung := make(chan caught, 1)
+	go func() { // joined by the receive below
+		process, proceed, ok := r.catch(t.Context(), two)
+		sprung <- caught{process, proceed, ok}
+	}()
+	answered := make(chan answer, 1)
+	require.Eventually(t, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.traps) == 1
+	}, leastHang, time.Millisecond)
+	require.Equal(t, answer{Admitted: true}, d.write(write{Process: "1", Queue: "/a", Token: 1, Fenced: true}))
+	require.Equal(t, answer{Admitted: true}, d.write(write{Process: "2", Queue: "/b", Token: 1}), "readers are not caught")
+	go func() { answered <- d.write(write{Process: "2", Queue: "/a", Token: 2, Fenced: true}) }()
+	c := <-sprung
+	require.Equal(t, "2", c.process)
+	require.True(t, c.ok)
+	require.Empty(t, answered)
+	c.proceed(time.Second)
+	require.Equal(t, answer{Admitted: true, Stay: time.Second}, <-answered)
+
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, ok := r.catch(over, two)
+	require.False(t, ok)
+	require.Empty(t, r.traps)
+}
+
+// newResource returns a resource and a connection to it.
+func newResource(t *testing.T) (*resource, *desk) {
+	socket := filepath.Join(t.TempDir(), "r")
+	r, err := serve(socket)
+	require.NoError(t, err)
+	t.Cleanup(r.close)
+	d, err := reach(socket)
+	require.NoError(t, err)
+	return r, d
+}
+
+// TestWorkerThatHangsIsReported: a process that does not end is made to print its goroutines.
+func TestWorkerThatHangsIsReported(t *testing.T) {
+	c, dir := newCampaign(t, onSQLite), t.TempDir()
+	r, err := serve(filepath.Join(dir, "r"))
+	require.NoError(t, err)
+	defer r.close()
+	w, err := startProcess(c.Worker, part{
+		Process: "w", Recipe: stuck, Store: onSQLite, Primitives: []string{mutex}, TTL: c.TTL, Hang: c.hang(), Dir: dir,
+		Resource: filepath.Join(dir, "r"),
+	})
+	require.NoError(t, err)
+	require.False(t, w.finish(time.Second))
+	require.Len(t, w.complaints(), 1)
+	require.Contains(t, w.complaints()[0], "goroutine")
+	list, err := history.Load(dir, nil)
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+// TestMutantsFitTheSources: the proof that the checks find something changes words of the sources, which must be there.
+func TestMutantsFitTheSources(t *testing.T) {
+	root, err := moduleRoot(t.Context())
+	require.NoError(t, err)
+	for _, m := range mutants {
+		for _, e := range m.edits {
+			text, err := os.ReadFile(filepath.Join(root, e.file))
+			require.NoError(t, err)
+			_, err = e.apply(string(text))
+			require.NoError(t, err, m.name)
+		}
+	}
+}
