@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/recipe"
+)
+
+// lookAgain is how often ask looks whether the lock was given back.
+const lookAgain = 200 * time.Millisecond
+
+func (a *app) askVerb() *cobra.Command {
+	var wait patience
+	cmd := &cobra.Command{
+		Use:   "ask PATH",
+		Short: "Ask the holders of a lock to give it back",
+		Long: `ask asks the holders of PATH to give it back. It forces nothing: farsync run says so to those who watch it, and with
+--on-ask term ends its COMMAND, once that has run for 3 seconds, or a third of the TTL if that is less. With --wait, ask waits until those that hold have given it back, and exits with 75 if they
+have not.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.paths,
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if err := recipe.CheckPath(arguments[0]); err != nil {
+				return &exit{codeData, err}
+			}
+			ctx := cmd.Context()
+			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
+				left, err := askFor(ctx, farsync.NewMutex(store, l.Join(arguments[0])), wait.Duration)
+				if err != nil {
+					return &exit{codeOf(err), err}
+				}
+				if left != nil && wait.Duration > 0 {
+					return &exit{codeTaken, errors.New("still held by " + name(*left))}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().VarP(&wait, "wait", "w", "wait for so long until it was given back; a number is seconds")
+	return cmd
+}
+
+// askFor asks the holders of a lock to give it back, and waits for so long until they have. It returns one that has not.
+func askFor(ctx context.Context, lock *farsync.Mutex, wait time.Duration) (left *farsync.Participant, err error) {
+	asked, err := lock.Participants(ctx)
+	if err == nil {
+		err = lock.Ask(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	for end := time.After(wait); ; {
+		list, err := lock.Participants(ctx)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(list, func(p farsync.Participant) bool {
+			return slices.ContainsFunc(asked, func(was farsync.Participant) bool { return was.Held && was.ID == p.ID })
+		})
+		if at < 0 {
+			return nil, nil
+		}
+		select {
+		case <-look.C:
+		case <-end:
+			return &list[at], nil
+		}
+	}
+}

@@ -1,0 +1,83 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+)
+
+// TestJSONIsAsDocumented: testdata/json has a line of each schema. One that changes in another way than by a new field needs
+// another number.
+func TestJSONIsAsDocumented(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/COMMAND.md")
+	require.NoError(t, err)
+	for _, name := range []string{"who", "leader", "hold", "status"} {
+		line, err := os.ReadFile(filepath.Join("testdata", "json", name+".json"))
+		require.NoError(t, err)
+		require.Contains(t, string(manual), "\n"+string(line), "docs/COMMAND.md")
+	}
+	code, text, since := 3, "relay-1", time.Date(2026, 11, 22, 4, 5, 6, 0, time.UTC)
+	for name, v := range map[string]any{
+		"who": whoJSON{1, []lockJSON{{"/deploy/shop", []userJSON{
+			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, Since: &since, ID: "m-1", Session: "7a"},
+			{Holder: "", Kind: "foreign", Units: 1, Token: 447120896, ID: "2"},
+		}}}},
+		"who-empty":   whoJSON{1, []lockJSON{}},
+		"leader":      leaderJSON{1, &text, 256},
+		"leader-none": leaderJSON{Schema: 1},
+		"hold":        holding{1, []string{"/a", "/b"}, []farsync.Token{256, 512}, "exclusive", "ci-7 pid 412"},
+		"status":      result{Schema: 1, Outcome: "ended", Exit: 3, Code: &code, Path: []string{"/a"}, Token: []farsync.Token{256}, Waited: 0.5, Held: 2},
+		"status-lost": result{Schema: 1, Outcome: "lost", Exit: 79, Signal: "killed", Path: []string{"/a"}, Token: []farsync.Token{256}, Waited: 0.5, Held: 2, Error: "lost"},
+	} {
+		var out bytes.Buffer
+		require.NoError(t, (&app{stdout: &out}).print(v))
+		want, err := os.ReadFile(filepath.Join("testdata", "json", name+".json"))
+		require.NoError(t, err, "write %s", out.String())
+		require.Equal(t, string(want), out.String(), name)
+	}
+}
+
+func TestTableShowsHoldersAndPlaces(t *testing.T) {
+	now := time.Date(2026, 11, 22, 4, 5, 6, 0, time.UTC)
+	at := func(d time.Duration) *time.Time { since := now.Add(-d); return &since }
+	var out bytes.Buffer
+	require.NoError(t, (&app{stdout: &out}).table([]lockJSON{
+		{"/deploy/shop", []userJSON{
+			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 256, Since: at(130 * time.Second)},
+			{Holder: "ci-2\x1b[31m", Kind: "exclusive", Units: 1, Token: 512, Since: at(3 * time.Second)},
+			{Kind: "foreign", Units: 1, Token: 768},
+		}},
+		{"/reindex", []userJSON{{Holder: "idx-1", Held: true, Kind: "permit", Units: 2, Token: 1024, Since: at(40 * time.Minute)}}},
+	}, now))
+	require.Equal(t, `LOCK          WHO                                 KIND       FOR    TOKEN
+/deploy/shop  ci-7 pid 412 holds                  exclusive  2m10s  256
+              "ci-2\x1b[31m" waits, 1st           exclusive  3s     512
+              a holder without a name waits, 2nd  foreign    ?      768
+/reindex      idx-1 holds                         2 units    40m    1024
+`, out.String())
+}
+
+func TestWaitingIsSaidInOneLine(t *testing.T) {
+	now := time.Now()
+	list := []farsync.Participant{
+		{Holder: "a", Held: true, Since: now.Add(-5 * time.Hour * 24)}, {Holder: "b"}, {Holder: "me"}, {Holder: "c"},
+	}
+	line, place := behind("/x", list, "me", now)
+	require.Equal(t, "waiting for /x behind a, there for 5d; 3rd of 4", line)
+	require.Equal(t, 3, place)
+	_, place = behind("/x", list, "a", now)
+	require.Zero(t, place, "it holds")
+	_, place = behind("/x", nil, "me", now)
+	require.Zero(t, place)
+	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 112: "112th"} {
+		require.Equal(t, want, ordinal(n))
+	}
+}

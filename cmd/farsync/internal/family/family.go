@@ -1,0 +1,121 @@
+//go:build unix
+
+// Package family starts a process and ends it together with all that it has started.
+//
+// On Linux this process becomes the one to which orphans among its descendants are given (PR_SET_CHILD_SUBREAPER), so that a
+// process that has left its group, its session and its parent is still found: the family is over when wait4 has no child
+// left to wait for. On other systems the family is the process group.
+package family
+
+import (
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Family is a process that was started, at the head of a process group of its own, and all that come from it. A process
+// has one Family at a time.
+type Family struct {
+	// Ended is closed when the first process has ended; Status is then how.
+	Ended  chan struct{}
+	Status syscall.WaitStatus
+	// Stopped has the signal by which the first process was stopped, the last time.
+	Stopped chan syscall.Signal
+	// Over is closed when no process of the family is left.
+	Over chan struct{}
+
+	pid int
+	// mu is held while a process is reaped, and while processes are looked up and signalled: a PID that is not reaped is not
+	// given to another process.
+	mu sync.Mutex
+}
+
+// Start starts path with its arguments. The process is killed when this one dies, and leads a group. An error means that
+// nothing was started. Inherited descriptors are passed on.
+func Start(path string, arguments, environment []string, atDeath syscall.Signal) (*Family, error) {
+	f := &Family{
+		Ended: make(chan struct{}), Stopped: make(chan syscall.Signal, 1), Over: make(chan struct{}),
+	}
+	if err := adopt(); err != nil {
+		return nil, err
+	}
+	started := make(chan error)
+	go func() { // closes Over at its end
+		// The signal at death is sent when the thread that has forked dies, so that thread stays.
+		runtime.LockOSThread()
+		pid, err := syscall.ForkExec(path, arguments, &syscall.ProcAttr{
+			Env: environment, Files: []uintptr{0, 1, 2}, Sys: attributes(atDeath),
+		})
+		f.pid = pid
+		started <- err
+		if err == nil {
+			f.reap()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Group is the process group of the first process, and its PID.
+func (f *Family) Group() int { return f.pid }
+
+// Signal sends a signal to the group. What has left the group does not get it.
+func (f *Family) Signal(s syscall.Signal) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case <-f.Over:
+	default:
+		_ = syscall.Kill(-f.pid, s) // ESRCH: there is none
+	}
+}
+
+// Kill kills all processes of the family and returns when none is left. A process that the kernel does not let die keeps it
+// waiting.
+func (f *Family) Kill() {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		f.mu.Lock()
+		select {
+		case <-f.Over:
+			f.mu.Unlock()
+			return
+		default:
+		}
+		f.killOnce(0)
+		f.mu.Unlock()
+		pause.Reset(wait)
+		select {
+		case <-f.Over:
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// KillBelow kills the processes of the family that are there now, and spares the first.
+func (f *Family) KillBelow() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.killOnce(f.pid)
+}
+
+// note notes what wait4 has said of a process.
+func (f *Family) note(pid int, status syscall.WaitStatus) {
+	switch {
+	case pid != f.pid:
+	case status.Stopped():
+		select {
+		case <-f.Stopped: // an older one
+		default:
+		}
+		f.Stopped <- status.StopSignal()
+	case status.Exited() || status.Signaled():
+		f.Status = status
+		close(f.Ended)
+	}
+}

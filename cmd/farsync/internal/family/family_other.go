@@ -1,0 +1,59 @@
+//go:build unix && !linux
+
+package family
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+func adopt() error { return nil }
+
+func attributes(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// reap waits for the one child there is, and then until its group is empty.
+func (f *Family) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(f.pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		f.mu.Lock()
+		if err == nil && pid > 0 {
+			f.note(pid, status)
+		}
+		f.mu.Unlock()
+		if err != nil || status.Exited() || status.Signaled() {
+			break
+		}
+	}
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for !errors.Is(syscall.Kill(-f.pid, 0), syscall.ESRCH) {
+		<-look.C
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.Over)
+}
+
+// killOnce kills the group, unless its first process is to be spared. The caller holds mu.
+func (f *Family) killOnce(but int) {
+	if but != f.pid {
+		_ = syscall.Kill(-f.pid, syscall.SIGKILL)
+	}
+}
+
+// SignalAll sends a signal to all processes of the family that can be found: the group.
+func (f *Family) SignalAll(s syscall.Signal) { f.Signal(s) }
+
+// A Process is one that is left.
+type Process struct {
+	PID  int
+	Name string
+}
+
+// Left tells nothing on this system.
+func (f *Family) Left() []Process { return nil }

@@ -1,0 +1,13 @@
+// Package guard splits a run of the command into two processes that watch each other, so that no way of ending one of them
+// leaves COMMAND without a lock.
+//
+//	farsync run            the guard: the process that the shell has started. No network. Passes signals on.
+//	 └─ farsync run        the supervisor, in a group of its own: the Store, the lease
+//	     └─ COMMAND        in a group of its own
+//
+// The supervisor ends COMMAND when the lease ends. The guard does when the supervisor cannot: when it has died, and at the
+// deadline of the lease when it has been stopped. The supervisor ends COMMAND when the guard has died, and gives the lock
+// back. Both adopt orphans, so what COMMAND has started comes to the one that is left.
+//
+// The guard may be stopped, by Ctrl-Z as by SIGSTOP: the supervisor goes on, and so does the lease.
+package guard

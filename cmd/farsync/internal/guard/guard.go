@@ -1,0 +1,324 @@
+//go:build unix
+
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/farsync/farsync/cmd/farsync/internal/family"
+)
+
+// Name is that of the supervisor among processes: its first argument. A program that calls Run gives control to the same
+// code under this name.
+const Name = "farsync-supervisor"
+
+// variable tells the supervisor its end of the link, the descriptor of the Word, and the group of the guard.
+const variable = "FARSYNC_SUPERVISOR"
+
+// What the two say to each other is a byte at a time. The guard sends the number of a signal to be passed on, and resumed.
+const (
+	resumed = 0xff // the guard was stopped and is continued
+	look    = 'l'  // the Word has a deadline
+	stop    = 's'  // COMMAND was stopped from the terminal: stop yourself, so that the shell sees it
+	done    = 'd'  // what was started is over, or is to be left alone
+)
+
+// Lost is what Run returns when the guard had to end COMMAND.
+const Lost = 79
+
+// Run runs this program again as the supervisor, guards it, and returns its exit code. It returns Lost when the supervisor
+// has died, or was stopped at the deadline: then all that it had started is dead.
+func Run(say func(string)) (code int, err error) {
+	g := &guard{say: say}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if g.word, err = NewWord(); err != nil {
+		return 0, err
+	}
+	if g.alarm, err = newAlarm(ctx); err != nil {
+		return 0, err
+	}
+	signals := make(chan os.Signal, 16)
+	catch(signals, passedOn...)
+	defer signal.Stop(signals)
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	if err := g.start(); err != nil {
+		return 0, err
+	}
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer g.link.Close()
+	said := make(chan byte)
+	reading.Go(func() { // ends with the link, when the supervisor has died or Run returns
+		defer close(said)
+		for b := make([]byte, 1); ; {
+			if _, err := io.ReadFull(g.link, b); err != nil {
+				return
+			}
+			select {
+			case said <- b[0]:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	defer cancel()
+	return g.watch(signals, continued, said)
+}
+
+type guard struct {
+	say        func(string)
+	word       *Word
+	alarm      *alarm
+	link       *os.File
+	supervisor *family.Family
+	done       bool // the supervisor has said so
+}
+
+// start starts the supervisor.
+func (g *guard) start() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return os.NewSyscallError("socketpair", err)
+	}
+	for i, fd := range pair {
+		high, err := aside(fd)
+		if err != nil {
+			return err
+		}
+		_ = syscall.Close(fd)
+		pair[i] = high
+	}
+	// Non-blocking, so that Go's poller reads it and Close ends the reader.
+	if err := syscall.SetNonblock(pair[0], true); err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	g.link = os.NewFile(uintptr(pair[0]), "link")
+	defer syscall.Close(pair[1])
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat("/proc/self/exe"); err == nil {
+		program = "/proc/self/exe" // also when the file was replaced meanwhile
+	}
+	for _, fd := range []int{pair[1], g.word.FD()} {
+		if err := inherit(fd, true); err != nil {
+			return err
+		}
+	}
+	environment := append(os.Environ(), fmt.Sprintf("%s=%d,%d,%d", variable, pair[1], g.word.FD(), syscall.Getpgrp()))
+	// If the supervisor is stopped while the guard dies, it continues and sees that.
+	g.supervisor, err = family.Start(program, append([]string{Name}, os.Args[1:]...), environment, syscall.SIGCONT)
+	if err != nil {
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	return inherit(g.word.FD(), false)
+}
+
+// watch returns when the supervisor has ended, and what it leaves behind is dead unless it was to be left.
+func (g *guard) watch(signals, continued chan os.Signal, said <-chan byte) (int, error) {
+	for {
+		select {
+		case s := <-signals:
+			g.tell(byte(s.(syscall.Signal)))
+		case <-continued: // stopped by SIGSTOP, with nothing asked: COMMAND has gone on
+		case b, open := <-said:
+			if !open {
+				said = nil
+				continue
+			}
+			switch b {
+			case look:
+				if err := g.arm(); err != nil {
+					return 0, err
+				}
+			case stop:
+				g.suspend(continued)
+				signal.Notify(signals, syscall.SIGTSTP)
+			case done:
+				g.done = true
+			}
+		case <-g.alarm.c:
+			if g.late() {
+				g.say("the supervisor did not end COMMAND in time: killed")
+				return Lost, nil
+			}
+			if err := g.arm(); err != nil {
+				return 0, err
+			}
+		case <-g.supervisor.Ended:
+			return g.conclude(said), nil
+		}
+	}
+}
+
+// conclude returns the exit code when the supervisor has ended.
+func (g *guard) conclude(said <-chan byte) int {
+	if said != nil {
+		for b := range said { // up to the end of the link, which ends with the supervisor
+			g.done = g.done || b == done
+		}
+	}
+	if g.done && g.supervisor.Status.Exited() {
+		return g.supervisor.Status.ExitStatus()
+	}
+	g.word.killGroup()
+	g.supervisor.Kill()
+	g.say("the supervisor has died, and with it the proof that the lock is held: COMMAND was killed")
+	return Lost
+}
+
+// arm sets the alarm to when the guard has to act.
+func (g *guard) arm() error {
+	left, held := g.word.Left()
+	if !held {
+		return nil // until the next look
+	}
+	return g.alarm.set(Now() + max(left, again))
+}
+
+// again is after how long the guard kills again while it waits for the supervisor.
+const again = 5 * time.Millisecond
+
+// late kills COMMAND once the deadline has passed. The supervisor does so, too, and which of them is first does not matter.
+// If it has not ended soon after, it is stopped, and late kills it and returns true when no process is left.
+func (g *guard) late() bool {
+	left, held := g.word.Left()
+	if !held || left > 0 {
+		return false
+	}
+	g.word.killGroup() // what can be killed without a look at all processes, first
+	if left+g.word.slack() > 0 {
+		g.supervisor.KillBelow()
+		return false
+	}
+	g.supervisor.Kill()
+	return true
+}
+
+// suspend stops the group that the shell knows, as Ctrl-Z would have, and tells the supervisor when it is continued. Nothing
+// is stopped where there is no shell that would continue it.
+func (g *guard) suspend(continued <-chan os.Signal) {
+	here, errHere := unix.Getsid(0)
+	shell, errShell := unix.Getsid(syscall.Getppid())
+	if errHere == nil && errShell == nil && here == shell {
+		for len(continued) > 0 {
+			<-continued
+		}
+		// SIGTSTP for the others, a script for example. The runtime catches it for good once it was asked for.
+		signal.Ignore(syscall.SIGTSTP)
+		_ = syscall.Kill(0, syscall.SIGTSTP)
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+		<-continued
+	}
+	g.tell(resumed)
+}
+
+func (g *guard) tell(b byte) { _, _ = g.link.Write([]byte{b}) } // a supervisor that has died is seen otherwise
+
+// A Link is the supervisor's side.
+type Link struct {
+	Word *Word
+	// Signals has those that are to be passed on to COMMAND.
+	Signals chan syscall.Signal
+	// Resumed has a value when the shell has continued the guard.
+	Resumed chan struct{}
+	// Gone is closed when the guard has died.
+	Gone chan struct{}
+	// Group is the process group of the guard, which the shell knows.
+	Group int
+	// Guard is the PID of the guard.
+	Guard int
+
+	end *os.File
+}
+
+// Attach returns the Link if this process is a supervisor, and nil if not.
+func Attach() (*Link, error) {
+	text, found := os.LookupEnv(variable)
+	if !found {
+		return nil, nil
+	}
+	_ = os.Unsetenv(variable)
+	l := &Link{Signals: make(chan syscall.Signal, 16), Resumed: make(chan struct{}, 1), Gone: make(chan struct{}), Guard: os.Getppid()}
+	var end, word int
+	if n, err := fmt.Sscanf(text, "%d,%d,%d", &end, &word, &l.Group); n != 3 || err != nil {
+		return nil, errors.New(variable + " is not for users")
+	}
+	if err := inherit(end, false); err != nil {
+		return nil, err
+	}
+	if err := syscall.SetNonblock(end, true); err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	l.end = os.NewFile(uintptr(end), "link")
+	var err error
+	if l.Word, err = mapWord(word, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return nil, err
+	}
+	if err := l.Share(false); err != nil {
+		return nil, err
+	}
+	// The signals of the terminal and of a service manager come through the guard. Some are sent to all processes of a
+	// service, and must not end this one before the others. Not ignored, for COMMAND would inherit that.
+	dropped := make(chan os.Signal, 1)
+	catch(dropped, passedOn...)
+	// It hands the terminal over, and writes to it, from the background.
+	signal.Ignore(syscall.SIGTTOU)
+	go l.read() // until the guard dies, or this process
+	return l, nil
+}
+
+func (l *Link) read() {
+	defer close(l.Gone)
+	for b := make([]byte, 1); ; {
+		if _, err := io.ReadFull(l.end, b); err != nil {
+			return
+		}
+		if b[0] == resumed {
+			select {
+			case l.Resumed <- struct{}{}:
+			default:
+			}
+			continue
+		}
+		select {
+		case l.Signals <- syscall.Signal(b[0]):
+		default: // sixteen are waiting; that the guard dies must still be seen
+		}
+	}
+}
+
+// Look tells the guard that the Word has a deadline.
+func (l *Link) Look() { l.tell(look) }
+
+// Stop asks the guard to stop itself. Resumed then has a value when the shell continues it.
+func (l *Link) Stop() { l.tell(stop) }
+
+// Done tells the guard that the supervisor is about to exit, and that nothing is to be killed.
+func (l *Link) Done() { l.tell(done) }
+
+func (l *Link) tell(b byte) { _, _ = l.end.Write([]byte{b}) } // a guard that has died is seen otherwise
+
+// Variable is the one that tells COMMAND the descriptor of the Word.
+const Variable = "FARSYNC_FD"
+
+// Share decides whether a program that is started inherits the descriptor of the Word.
+func (l *Link) Share(yes bool) error { return inherit(l.Word.FD(), yes) }
+
+// Environment is what COMMAND needs to read the Word.
+func (l *Link) Environment() string { return Variable + "=" + strconv.Itoa(l.Word.FD()) }

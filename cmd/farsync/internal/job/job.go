@@ -1,0 +1,273 @@
+//go:build unix
+
+// Package job runs COMMAND under a lock: no longer than the lock is held.
+package job
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/farsync/farsync/cmd/farsync/internal/family"
+	"github.com/farsync/farsync/cmd/farsync/internal/guard"
+	"github.com/farsync/farsync/cmd/farsync/internal/terminal"
+)
+
+// A Lease is what a Job needs to know of what is held.
+type Lease interface {
+	Deadline() time.Time
+	Done() <-chan struct{}
+	Err() error
+	Asked() <-chan struct{}
+}
+
+// Leftovers says what becomes of processes that COMMAND leaves running.
+type Leftovers string
+
+// The values of Leftovers.
+const (
+	Wait  Leftovers = "wait"  // the lock is held until they have ended
+	Kill  Leftovers = "kill"  // they are killed
+	Leave Leftovers = "leave" // they go on without the lock
+)
+
+// A Job is a COMMAND, and how it is ended.
+type Job struct {
+	Path        string
+	Arguments   []string // with that of its name
+	Environment []string
+	TTL         time.Duration  // by which the margin of the lease is reckoned
+	Grace       time.Duration  // how long before it would be killed it is told to end
+	Signal      syscall.Signal // by which
+	TermIfAsked bool           // also when another client asks for the lock
+	Leftovers   Leftovers
+	Say         func(string)
+}
+
+// An Outcome is how a Job has ended. All that it had started is dead then, unless it was to be left.
+type Outcome struct {
+	Status syscall.WaitStatus // of COMMAND
+	// Lost is why the lease ended before COMMAND did, or nil.
+	Lost error
+	// Late is true if COMMAND was told to end because the lease was not renewed.
+	Late bool
+	// Orphaned is true if COMMAND was killed because the guard has died.
+	Orphaned bool
+}
+
+// A run is a Job that runs.
+type run struct {
+	*Job
+	Outcome
+	link     *guard.Link
+	lease    Lease
+	family   *family.Family
+	terminal *terminal.Terminal
+	owns     bool // COMMAND has the terminal whenever the guard would have it
+}
+
+// Run runs COMMAND, and returns when it has ended with all that it has started, or was ended. An error means that it was not
+// started.
+func (j *Job) Run(link *guard.Link, lease Lease) (Outcome, error) {
+	r := &run{Job: j, link: link, lease: lease, terminal: terminal.Open()}
+	defer r.terminal.Close()
+	r.renewed()
+	link.Look()
+	defer link.Word.Set(time.Time{}, 0)
+	if err := lease.Err(); err != nil || time.Until(lease.Deadline()) < r.margin() {
+		return Outcome{Lost: cmp.Or(err, errNotRenewed)}, nil
+	}
+	if err := r.start(); err != nil {
+		return Outcome{}, err
+	}
+	link.Word.SetGroup(r.family.Group())
+	defer link.Word.SetGroup(0)
+	r.foreground()
+	r.attend()
+	select {
+	case <-r.family.Ended:
+		r.Status = r.family.Status
+	default:
+	}
+	if r.terminal.Foreground() == r.family.Group() {
+		r.terminal.Give(link.Group)
+	}
+	if err := lease.Err(); err != nil && r.Lost == nil {
+		r.Lost = err
+	}
+	return r.Outcome, nil
+}
+
+// start starts COMMAND, which inherits the descriptor of the Word.
+func (r *run) start() (err error) {
+	if err := r.link.Share(true); err != nil {
+		return err
+	}
+	// What is ignored here would be ignored there.
+	signal.Reset(syscall.SIGTTOU)
+	defer signal.Ignore(syscall.SIGTTOU)
+	r.family, err = family.Start(r.Path, r.Arguments, append(r.Environment, r.link.Environment()), syscall.SIGKILL)
+	return errors.Join(err, r.link.Share(false))
+}
+
+// listenAfter is for how long COMMAND runs, where a third of the TTL is longer, before it is listened for whether another
+// client asks for the lock. That is a watch at the service, and a short run does not pay for it.
+const listenAfter = 3 * time.Second
+
+// attend returns when the family is over, or is to be left.
+func (r *run) attend() {
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	ended := r.family.Ended
+	var asked <-chan struct{}
+	listen := time.NewTimer(min(r.TTL/3, listenAfter))
+	defer listen.Stop()
+	for {
+		select {
+		case <-r.lease.Done():
+			r.Lost = r.lease.Err()
+			r.family.Kill()
+			return
+		case <-r.link.Gone:
+			r.Orphaned = true
+			r.family.Kill()
+			return
+		case <-tick.C:
+			tick.Reset(r.renewed())
+			if r.Lost != nil {
+				r.family.Kill()
+				return
+			}
+		case <-listen.C:
+			asked = r.lease.Asked()
+		case <-asked:
+			asked = nil
+			r.Say("another client asks for the lock")
+			if r.TermIfAsked {
+				r.tell()
+			}
+		case s := <-r.link.Signals:
+			r.pass(s, ended == nil)
+		case s := <-r.family.Stopped:
+			r.stopped(s)
+		case <-r.link.Resumed:
+			r.resumed()
+		case <-ended:
+			ended = nil
+			r.link.Word.SetGroup(0)
+			if !r.leftover() {
+				return
+			}
+		case <-r.family.Over:
+			return
+		}
+	}
+}
+
+// renewed notes until when COMMAND may live, and tells it to end when that is near. It returns when to look again: the nearer
+// the end, the sooner, so that what the guard knows is not out of date. Lost is set when the end has come.
+func (r *run) renewed() time.Duration {
+	end := r.lease.Deadline().Add(-r.margin())
+	r.link.Word.Set(end, r.margin()/2)
+	left := time.Until(end)
+	next := min(max(left/8, 5*time.Millisecond), r.TTL/20)
+	switch {
+	case r.family == nil:
+	case left <= 0:
+		r.Lost = errNotRenewed
+	case left <= r.Grace && !r.Late:
+		r.Late = true
+		r.Say(fmt.Sprintf("the lock was not renewed, and ends in %v: COMMAND is told to end", left.Round(time.Millisecond)))
+		r.tell()
+	case !r.Late:
+		next = min(next, left-r.Grace)
+	}
+	return min(next, max(left, 0))
+}
+
+var errNotRenewed = errors.New("the lock was not renewed in time")
+
+// margin is how long before the service may give the lock to another client its lease ends. COMMAND is killed as long before
+// that: a lease ends at once, and a process when the kernel gets to it, which on a busy machine takes a while.
+func (r *run) margin() time.Duration { return max(r.TTL/20, 100*time.Millisecond) }
+
+// tell tells COMMAND to end. One that is stopped is continued, for else it could not.
+func (r *run) tell() {
+	r.family.Signal(r.Signal)
+	r.family.Signal(syscall.SIGCONT)
+}
+
+// pass passes a signal on. When COMMAND has ended, what it has left running may be in any group.
+func (r *run) pass(s syscall.Signal, ended bool) {
+	if !ended {
+		r.family.Signal(s)
+		return
+	}
+	r.family.SignalAll(s)
+}
+
+// leftover is called when COMMAND has ended, and reports whether to wait for what it has left running.
+func (r *run) leftover() bool {
+	if r.terminal.Foreground() == r.family.Group() {
+		r.terminal.Give(r.link.Group)
+	}
+	switch r.Leftovers {
+	case Leave:
+		return false
+	case Kill:
+		r.family.Kill()
+		return false
+	}
+	if left := r.family.Left(); len(left) > 0 {
+		names := make([]string, 0, len(left))
+		for _, p := range left[:min(len(left), 5)] {
+			names = append(names, fmt.Sprintf("%d %s", p.PID, p.Name))
+		}
+		r.Say(fmt.Sprintf("COMMAND has ended, and left %d processes: waiting for %s", len(left), strings.Join(names, ", ")))
+	}
+	return true
+}
+
+// foreground gives COMMAND the terminal if it would read it, and the guard has it.
+func (r *run) foreground() {
+	if r.terminal != nil && r.terminal.Reads {
+		r.owns = true
+		r.handOver()
+	}
+}
+
+// handOver gives COMMAND the terminal if the guard has it.
+func (r *run) handOver() {
+	if r.owns && r.terminal.Foreground() == r.link.Group {
+		r.terminal.Give(r.family.Group())
+	}
+}
+
+// stopped is called when COMMAND was stopped.
+func (r *run) stopped(s syscall.Signal) {
+	if r.terminal == nil {
+		return
+	}
+	group := r.terminal.Foreground()
+	if (s == syscall.SIGTTIN || s == syscall.SIGTTOU) && (group == r.link.Group || group == r.family.Group()) {
+		// It has read before it was given the terminal, or wants it although its input is another.
+		r.owns = true
+		r.handOver()
+		r.family.Signal(syscall.SIGCONT)
+		return
+	}
+	if group == r.family.Group() {
+		r.terminal.Give(r.link.Group)
+	}
+	r.link.Stop()
+}
+
+// resumed is called when the shell has continued the guard, in the foreground or in the background.
+func (r *run) resumed() {
+	r.handOver()
+	r.family.Signal(syscall.SIGCONT)
+}

@@ -1,0 +1,333 @@
+// Package location says where a Store is: it parses the URLs that the command takes, and opens what they name.
+//
+//	etcd://[user[:password]@]host[:2379][,host…][/prefix][?option=value&…]
+//	zk://[user:password@]host[:2181][,host…][/prefix][?…]
+//	redis://[user:password@]host[:6379][/prefix][?…]
+//	sqlite:FILE[?…]
+package location
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/farsync/farsync/recipe"
+)
+
+// A Location is where a Store is. Its String has no password, and no error of this package shows one.
+type Location struct {
+	Scheme string   // etcd, zk, redis or sqlite
+	Hosts  []string // host:port each; none for sqlite
+	File   string   // of sqlite
+	Prefix string   // put in front of every path; empty, or a path
+
+	User, Password string
+	PasswordFile   string
+
+	TTL time.Duration // 0 is the Store's default
+
+	TLS               bool
+	CACert, Cert, Key string
+
+	DialTimeout time.Duration // of etcd; 0 is the client's default
+	Namespace   string        // of zk and redis
+	Plaintext   bool          // zk: allows a password without TLS
+	Database    int           // of redis
+	Master      string        // redis: the name by which the hosts, which are Sentinels, know it
+	Replicas    int           // of redis
+	Fresh       bool          // of redis
+	Sync        bool          // of sqlite
+}
+
+// A scheme is what is particular to the URLs of one store.
+type scheme struct {
+	port    string // where the URL names none
+	options []string
+}
+
+var (
+	tls     = []string{"tls", "cacert", "cert", "key"}
+	schemes = map[string]scheme{
+		"etcd":   {"2379", slices.Concat([]string{"ttl", "password-file", "dial-timeout"}, tls)},
+		"zk":     {"2181", slices.Concat([]string{"ttl", "password-file", "namespace", "plaintext"}, tls)},
+		"redis":  {"6379", slices.Concat([]string{"ttl", "password-file", "namespace", "db", "master", "replicas", "fresh"}, tls)},
+		"sqlite": {"", []string{"ttl", "sync", "prefix"}},
+	}
+)
+
+// Forms are the URLs that Parse takes, for a message.
+const Forms = "etcd://HOST:2379, zk://HOST:2181, redis://HOST:6379 or sqlite:FILE"
+
+// Parse parses a URL. An error tells which part is wrong and never repeats the text, for the part may be a password.
+func Parse(text string) (*Location, error) {
+	name, rest, found := strings.Cut(text, ":")
+	s, known := schemes[name]
+	if !found || !known {
+		return nil, errors.New("a store is " + Forms)
+	}
+	l := &Location{Scheme: name}
+	rest, query, _ := strings.Cut(rest, "?")
+	var err error
+	if name == "sqlite" {
+		err = l.parseFile(rest)
+	} else {
+		err = l.parseServers(rest, s.port)
+	}
+	if err == nil {
+		err = l.parseQuery(query, s.options)
+	}
+	if err == nil {
+		err = l.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return l, nil
+}
+
+func (l *Location) parseFile(rest string) error {
+	file, err := url.PathUnescape(rest)
+	if err != nil {
+		return errors.New("the file name has a % that begins no escape: write %25")
+	}
+	if file == "" {
+		return errors.New("no file: write sqlite:FILE")
+	}
+	l.File = file
+	return nil
+}
+
+// parseServers cuts the authority off by itself: net/url knows one host.
+func (l *Location) parseServers(rest, port string) error {
+	rest, found := strings.CutPrefix(rest, "//")
+	if !found {
+		return errors.New("write // before the host")
+	}
+	authority, prefix, slash := strings.Cut(rest, "/")
+	if slash && prefix != "" {
+		l.Prefix = "/" + strings.TrimSuffix(prefix, "/")
+	}
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, password, _ := strings.Cut(authority[:at], ":")
+		authority = authority[at+1:]
+		var errs [2]error
+		l.User, errs[0] = url.PathUnescape(user)
+		l.Password, errs[1] = url.PathUnescape(password)
+		if errs[0] != nil || errs[1] != nil {
+			return errors.New("user or password has a % that begins no escape: write %25")
+		}
+	}
+	hosts := strings.Split(authority, ",")
+	for i, host := range hosts {
+		address, err := addressOf(host, port)
+		if err != nil {
+			return fmt.Errorf("host %d of %d %w", i+1, len(hosts), err)
+		}
+		l.Hosts = append(l.Hosts, address)
+	}
+	return nil
+}
+
+// addressOf returns host:port of a host that may come without a port, and in brackets.
+func addressOf(text, port string) (string, error) {
+	host := text
+	if inside, after, found := strings.Cut(strings.TrimPrefix(text, "["), "]"); found && text[0] == '[' {
+		if ip, err := netip.ParseAddr(inside); err != nil || !ip.Is6() {
+			return "", errors.New("has something else than an IPv6 address in brackets")
+		}
+		host, after = inside, strings.TrimPrefix(after, ":")
+		if text != "["+inside+"]" {
+			port = after
+		}
+	} else {
+		if before, after, found := strings.Cut(text, ":"); found {
+			host, port = before, after
+		}
+		if host == "" {
+			return "", errors.New("is empty")
+		}
+		if strings.ContainsFunc(host, func(c rune) bool { return !hostRune(c) }) {
+			return "", errors.New("is not HOST or HOST:PORT; in a password write @ as %40, / as %2F and ? as %3F")
+		}
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", errors.New("has a port that is not a number from 1 to 65535")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func hostRune(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_'
+}
+
+func (l *Location) parseQuery(query string, allowed []string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("the options after ? are not name=value&name=value")
+	}
+	for name, given := range values {
+		if !slices.Contains(allowed, name) {
+			// A value in the place of a name is not repeated, either.
+			if !slices.Contains(names(), name) {
+				name = "an option"
+			}
+			return fmt.Errorf("%s is not known there; there are %s", name, strings.Join(allowed, ", "))
+		}
+		if len(given) != 1 {
+			return fmt.Errorf("option %s comes %d times", name, len(given))
+		}
+		if err := l.set(name, given[0]); err != nil {
+			return fmt.Errorf("option %s %w", name, err)
+		}
+	}
+	return nil
+}
+
+// names are all options of all stores.
+func names() (all []string) {
+	for _, s := range schemes {
+		all = append(all, s.options...)
+	}
+	return all
+}
+
+func (l *Location) set(name, value string) (err error) {
+	switch name {
+	case "ttl":
+		l.TTL, err = duration(value)
+	case "dial-timeout":
+		l.DialTimeout, err = duration(value)
+	case "password-file":
+		l.PasswordFile = value
+	case "tls":
+		l.TLS, err = boolean(value)
+	case "cacert":
+		l.CACert, l.TLS = value, true
+	case "cert":
+		l.Cert, l.TLS = value, true
+	case "key":
+		l.Key, l.TLS = value, true
+	case "namespace":
+		l.Namespace = value
+	case "plaintext":
+		l.Plaintext, err = boolean(value)
+	case "db":
+		l.Database, err = number(value)
+	case "master":
+		l.Master = value
+	case "replicas":
+		l.Replicas, err = number(value)
+	case "fresh":
+		l.Fresh, err = boolean(value)
+	case "sync":
+		l.Sync, err = boolean(value)
+	case "prefix":
+		l.Prefix = strings.TrimSuffix(value, "/")
+	}
+	if err == nil && value == "" {
+		err = errors.New("is empty")
+	}
+	return err
+}
+
+func duration(value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return 0, errors.New("is not a time such as 10s")
+	}
+	return d, nil
+}
+
+func boolean(value string) (bool, error) {
+	switch value {
+	case "1", "true":
+		return true, nil
+	case "0", "false":
+		return false, nil
+	default:
+		return false, errors.New("is neither 1 nor 0")
+	}
+}
+
+func number(value string) (int, error) {
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err != nil {
+		return 0, errors.New("is not a number")
+	}
+	return int(n), nil
+}
+
+// check refuses what fits the grammar and cannot be meant.
+func (l *Location) check() error {
+	if l.Prefix != "" && recipe.CheckPath(l.Prefix) != nil {
+		return errors.New("the prefix is not a path: see farsync run --help")
+	}
+	_, digits := strconv.Atoi(strings.TrimPrefix(l.Prefix, "/"))
+	switch {
+	case l.Scheme == "redis" && l.Prefix != "" && digits == nil:
+		return errors.New("the prefix is a number; for a database write ?db=")
+	case l.Scheme == "redis" && len(l.Hosts) > 1 && l.Master == "":
+		return errors.New("several hosts are Sentinels, and need ?master=NAME")
+	case l.Password != "" && l.PasswordFile != "":
+		return errors.New("a password and a password-file")
+	case (l.Password != "" || l.PasswordFile != "") && l.User == "" && l.Scheme != "redis":
+		return errors.New("a password without a user")
+	case l.User != "" && l.Password == "" && l.PasswordFile == "":
+		return errors.New("a user without a password: write USER:PASSWORD@ or ?password-file=")
+	case (l.Cert == "") != (l.Key == ""):
+		return errors.New("of cert and key there is only one")
+	case l.Scheme == "zk" && l.User != "" && !l.TLS && !l.Plaintext:
+		return errors.New("the password would be sent in the clear: set tls=1, or plaintext=1 if that is meant")
+	}
+	return nil
+}
+
+// Join returns the path of the service for a path of the user.
+func (l *Location) Join(path string) string { return l.Prefix + path }
+
+// String returns the URL without user, password and options.
+func (l *Location) String() string {
+	if l.Scheme == "sqlite" {
+		return "sqlite:" + (&url.URL{Path: l.File}).EscapedPath()
+	}
+	return l.Scheme + "://" + strings.Join(l.Hosts, ",") + l.Prefix
+}
+
+// Portable returns the URL with all but the password.
+func (l *Location) Portable() string {
+	text := l.String()
+	options := url.Values{}
+	set := func(name, value string, yes bool) {
+		if yes {
+			options.Set(name, value)
+		}
+	}
+	set("ttl", l.TTL.String(), l.TTL != 0)
+	set("dial-timeout", l.DialTimeout.String(), l.DialTimeout != 0)
+	set("password-file", l.PasswordFile, l.PasswordFile != "")
+	set("tls", "1", l.TLS)
+	set("cacert", l.CACert, l.CACert != "")
+	set("cert", l.Cert, l.Cert != "")
+	set("key", l.Key, l.Key != "")
+	set("namespace", l.Namespace, l.Namespace != "")
+	set("plaintext", "1", l.Plaintext)
+	set("db", strconv.Itoa(l.Database), l.Database != 0)
+	set("master", l.Master, l.Master != "")
+	set("replicas", strconv.Itoa(l.Replicas), l.Replicas != 0)
+	set("fresh", "1", l.Fresh)
+	set("sync", "1", l.Sync)
+	set("prefix", l.Prefix, l.Scheme == "sqlite" && l.Prefix != "")
+	if l.User != "" {
+		text = strings.Replace(text, "://", "://"+url.User(l.User).String()+"@", 1)
+	}
+	if len(options) > 0 {
+		text += "?" + options.Encode()
+	}
+	return text
+}

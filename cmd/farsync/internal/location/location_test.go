@@ -1,0 +1,207 @@
+package location
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+)
+
+func TestURLs(t *testing.T) {
+	for _, row := range []struct {
+		text string
+		want Location
+		name string // what it prints as, where that is not the text
+	}{
+		{text: "etcd://h1:2379", want: Location{Scheme: "etcd", Hosts: []string{"h1:2379"}}},
+		{
+			text: "etcd://h1,h2:2380,[::1],[fe80::1]:99/locks/team/?ttl=7s",
+			want: Location{Scheme: "etcd", Hosts: []string{"h1:2379", "h2:2380", "[::1]:2379", "[fe80::1]:99"}, Prefix: "/locks/team", TTL: 7 * time.Second},
+			name: "etcd://h1:2379,h2:2380,[::1]:2379,[fe80::1]:99/locks/team",
+		},
+		{
+			text: "etcd://me:p%40ss%2Fw@h/?cacert=ca.pem&cert=c.pem&key=k.pem&dial-timeout=2s",
+			want: Location{
+				Scheme: "etcd", Hosts: []string{"h:2379"}, User: "me", Password: "p@ss/w", TLS: true, CACert: "ca.pem", Cert: "c.pem",
+				Key: "k.pem", DialTimeout: 2 * time.Second,
+			},
+			name: "etcd://h:2379",
+		},
+		{
+			text: "zk://me@h1,h2/p?password-file=f&tls=1&namespace=/curator",
+			want: Location{Scheme: "zk", Hosts: []string{"h1:2181", "h2:2181"}, Prefix: "/p", User: "me", PasswordFile: "f", TLS: true, Namespace: "/curator"},
+			name: "zk://h1:2181,h2:2181/p",
+		},
+		{
+			text: "redis://:secret@h1,h2/p?master=m&db=2&replicas=1&fresh=true&namespace=n",
+			want: Location{
+				Scheme: "redis", Hosts: []string{"h1:6379", "h2:6379"}, Prefix: "/p", Password: "secret", Master: "m", Database: 2,
+				Replicas: 1, Fresh: true, Namespace: "n",
+			},
+			name: "redis://h1:6379,h2:6379/p",
+		},
+		{text: "sqlite:locks.db", want: Location{Scheme: "sqlite", File: "locks.db"}},
+		{
+			text: "sqlite:/a%20b/x%3F.db?sync=1&prefix=/p&ttl=2s",
+			want: Location{Scheme: "sqlite", File: "/a b/x?.db", Sync: true, Prefix: "/p", TTL: 2 * time.Second},
+			name: "sqlite:/a%20b/x%3F.db",
+		},
+	} {
+		got, err := Parse(row.text)
+		require.NoError(t, err, row.text)
+		require.Equal(t, row.want, *got)
+		if row.name == "" {
+			row.name = row.text
+		}
+		require.Equal(t, row.name, got.String())
+	}
+}
+
+// Each of them has the word secret where a password may stand by mistake.
+func TestErrorsShowNoPassword(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "a store is etcd://",
+		"h:2379":                            "a store is etcd://",
+		"secret@h":                          "a store is etcd://",
+		"postgres://u:secret@h":             "a store is etcd://",
+		"etcd:h":                            "write //",
+		"etcd://":                           "host 1 of 1 is empty",
+		"etcd://h1,":                        "host 2 of 2 is empty",
+		"etcd://u:sec/ret@h":                "port that is not a number",
+		"etcd://u:secret#x@h:0":             "port that is not a number",
+		"etcd://u:%secret@h":                "% that begins no escape",
+		"etcd://secret secret":              "is not HOST or HOST:PORT",
+		"etcd://[secret]":                   "IPv6",
+		"etcd://[::1]secret":                "port",
+		"etcd://u:secret@h?secret=1":        "an option is not known",
+		"etcd://u:secret@h?namespace=x":     "namespace is not known there; there are ttl",
+		"etcd://u:secret@h?tls=secret":      "option tls is neither 1 nor 0",
+		"etcd://u:secret@h?ttl=secret":      "option ttl is not a time",
+		"etcd://u:secret@h?tls=1&tls=1":     "option tls comes 2 times",
+		"etcd://u:secret@h?cert=secret":     "only one",
+		"etcd://u:secret@h?cert=":           "option cert is empty",
+		"etcd://u:secret@h?ttl=%secret":     "not name=value",
+		"etcd://u:secret@h/secret//":        "the prefix is not a path",
+		"etcd://u:secret@h?password-file=f": "a password and a password-file",
+		"etcd://:secret@h":                  "without a user",
+		"etcd://secret@h":                   "a user without a password",
+		"zk://u:secret@h":                   "in the clear",
+		"redis://:secret@h/0":               "write ?db=",
+		"redis://:secret@h1,h2":             "Sentinels",
+		"redis://:secret@h?db=secret":       "option db is not a number",
+		"sqlite:":                           "no file",
+		"sqlite:%secret":                    "% that begins no escape",
+	} {
+		_, err := Parse(text)
+		require.ErrorContains(t, err, want, text)
+		require.NotContains(t, err.Error(), "secret", text)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("etcd://u:pa%40ss@h1:2379,[::1]/p?ttl=10s&tls=1")
+	f.Add("zk://h1,h2/p?namespace=/x")
+	f.Add("redis://:x@h?db=1")
+	f.Add("sqlite:/a%20b?sync=1")
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := Parse(l.String())
+		if l.Master != "" && len(l.Hosts) > 1 {
+			return // that there is a master is one of the options, which are not printed
+		}
+		require.NoError(t, err, "%q prints as %q", text, l)
+		require.Equal(t, l.String(), again.String())
+		require.Equal(t, l.Hosts, again.Hosts)
+		require.Equal(t, l.File, again.File)
+		require.Empty(t, again.Password)
+
+		// With all but the password it is the same, where it needs none.
+		want := *l
+		want.Password = ""
+		if want.check() != nil {
+			return
+		}
+		again, err = Parse(l.Portable())
+		require.NoError(t, err, "%q is passed on as %q", text, l.Portable())
+		require.Equal(t, want, *again)
+	})
+}
+
+func TestFind(t *testing.T) {
+	environ := map[string]string{}
+	getenv := func(name string) string { return environ[name] }
+	_, _, err := Find("", getenv)
+	require.ErrorIs(t, err, ErrNone)
+
+	environ = map[string]string{
+		"ETCDCTL_ENDPOINTS": "https://h1:2379, h2:2380,[::1]:7", "ETCDCTL_CACERT": "ca", "ETCDCTL_CERT": "c", "ETCDCTL_KEY": "k",
+		"ETCDCTL_USER": "me", "ETCDCTL_PASSWORD": "secret", "ETCDCTL_DIAL_TIMEOUT": "3s",
+	}
+	l, from, err := Find("", getenv)
+	require.NoError(t, err)
+	require.Equal(t, "ETCDCTL_ENDPOINTS", from)
+	require.Equal(t, Location{
+		Scheme: "etcd", Hosts: []string{"h1:2379", "h2:2380", "[::1]:7"}, User: "me", Password: "secret", TLS: true, CACert: "ca",
+		Cert: "c", Key: "k", DialTimeout: 3 * time.Second,
+	}, *l)
+	environ["ETCDCTL_USER"] = "me:other"
+	l, _, err = Find("", getenv)
+	require.NoError(t, err)
+	require.Equal(t, "other", l.Password)
+	environ["ETCDCTL_ENDPOINTS"] = "http://u:secret@h"
+	_, _, err = Find("", getenv)
+	require.ErrorContains(t, err, "ETCDCTL_ENDPOINTS: host 1 of 1")
+	require.NotContains(t, err.Error(), "secret")
+
+	environ[Variable] = "zk://h"
+	l, from, err = Find("", getenv)
+	require.NoError(t, err)
+	require.Equal(t, Variable, from)
+	require.Equal(t, "zk://h:2181", l.String())
+	l, from, err = Find("sqlite:x", getenv)
+	require.NoError(t, err)
+	require.Equal(t, "--store", from)
+	require.Equal(t, "sqlite:x", l.String())
+}
+
+func TestOpenTellsWhichFileIsWrong(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	text := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(text, []byte("no certificate"), 0o600))
+	for _, url := range []string{
+		"etcd://u@h?password-file=" + missing, "zk://h?cacert=" + missing, "redis://h?cacert=" + text, "etcd://h?cert=" + text + "&key=" + text,
+	} {
+		l, err := Parse(url)
+		require.NoError(t, err)
+		_, closed, err := l.Open(t.Context(), farsync.Options{})
+		require.ErrorIs(t, err, ErrConfig, url)
+		require.NoError(t, closed())
+	}
+	l, err := Parse("sqlite:" + missing + "/x.db")
+	require.NoError(t, err)
+	_, _, err = l.Open(t.Context(), farsync.Options{})
+	require.Error(t, err)
+	require.False(t, errors.Is(err, ErrConfig) || strings.Contains(err.Error(), "farsync: farsync"), "%v", err)
+}
+
+func TestOpenedStoreLocks(t *testing.T) {
+	l, err := Parse("sqlite:" + filepath.Join(t.TempDir(), "x.db") + "?ttl=2s")
+	require.NoError(t, err)
+	store, closed, err := l.Open(t.Context(), farsync.Options{})
+	require.NoError(t, err)
+	lease, err := farsync.NewMutex(store, l.Join("/x")).Lock(t.Context())
+	require.NoError(t, err)
+	require.Less(t, time.Until(lease.Deadline()), 2*time.Second, "its TTL is that of the URL")
+	require.NoError(t, lease.Release())
+	require.NoError(t, store.Close())
+	require.NoError(t, closed())
+}

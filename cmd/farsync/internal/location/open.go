@@ -1,0 +1,122 @@
+package location
+
+import (
+	"cmp"
+	"context"
+	cryptotls "crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/redis"
+	"github.com/farsync/farsync/sqlite"
+	"github.com/farsync/farsync/zk"
+)
+
+// ErrConfig means that a file that the Location names cannot be used.
+var ErrConfig = errors.New("credentials")
+
+// Open opens the Store. Close the Store first, then call closed, which is never nil. ctx governs Open alone. The TTL of the
+// Location counts if options have none. The errors are those of the Open of the store's package, and ErrConfig.
+//
+// On SQLite the locks of a process that has died stay until its session runs out. Otherwise the next holder would be in
+// while what the process had started is still being killed.
+func (l *Location) Open(ctx context.Context, options farsync.Options) (store *farsync.Store, closed func() error, err error) {
+	closed = func() error { return nil }
+	if options.TTL == 0 {
+		options.TTL = l.TTL
+	}
+	if l.Scheme == "sqlite" {
+		store, err = sqlite.Open(ctx, l.File, &sqlite.Options{Options: options, Sync: l.Sync, Linger: true})
+		return store, closed, err
+	}
+	password, config, err := l.secrets()
+	if err != nil {
+		return nil, closed, err
+	}
+	switch l.Scheme {
+	case "etcd":
+		return l.openEtcd(ctx, options, password, config)
+	case "zk":
+		o := &zk.Options{Options: options, Namespace: l.Namespace, TLS: config, PlaintextDigest: l.Plaintext}
+		if l.User != "" {
+			o.Digest = &zk.Digest{User: l.User, Password: password}
+		}
+		store, err = zk.Open(ctx, l.Hosts, o)
+	default:
+		logging.Disable() // the Store says what matters
+		to := &goredis.UniversalOptions{Addrs: l.Hosts, DB: l.Database, MasterName: l.Master, Username: l.User, Password: password, TLSConfig: config}
+		store, err = redis.Open(ctx, to, &redis.Options{Options: options, Namespace: l.Namespace, Replicas: l.Replicas, Fresh: l.Fresh})
+	}
+	return store, closed, err
+}
+
+func (l *Location) openEtcd(
+	ctx context.Context, options farsync.Options, password string, config *cryptotls.Config,
+) (*farsync.Store, func() error, error) {
+	endpoints := make([]string, len(l.Hosts))
+	for i, host := range l.Hosts {
+		endpoints[i] = "http://" + host
+		if config != nil {
+			endpoints[i] = "https://" + host
+		}
+	}
+	nothing := func() error { return nil }
+	// With a user, New asks the service for a token, for as long as DialTimeout.
+	patience := cmp.Or(l.DialTimeout, 5*time.Second)
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: endpoints, DialTimeout: patience, TLS: config, Username: l.User, Password: password, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		return nil, nothing, fmt.Errorf("open etcd: %w", err)
+	}
+	store, err := etcd.Open(ctx, client, &etcd.Options{Options: options})
+	if err != nil {
+		return nil, nothing, errors.Join(err, client.Close())
+	}
+	return store, client.Close, nil
+}
+
+// secrets reads the files that the Location names.
+func (l *Location) secrets() (password string, config *cryptotls.Config, err error) {
+	password = l.Password
+	if l.PasswordFile != "" {
+		text, err := os.ReadFile(l.PasswordFile)
+		if err != nil {
+			return "", nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		password = strings.TrimRight(string(text), "\r\n")
+	}
+	if !l.TLS {
+		return password, nil, nil
+	}
+	config = &cryptotls.Config{MinVersion: cryptotls.VersionTLS12}
+	if l.CACert != "" {
+		text, err := os.ReadFile(l.CACert)
+		if err != nil {
+			return "", nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return "", nil, fmt.Errorf("%w: %s has no certificate in PEM", ErrConfig, l.CACert)
+		}
+	}
+	if l.Cert != "" {
+		pair, err := cryptotls.LoadX509KeyPair(l.Cert, l.Key)
+		if err != nil {
+			return "", nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		config.Certificates = []cryptotls.Certificate{pair}
+	}
+	return password, config, nil
+}

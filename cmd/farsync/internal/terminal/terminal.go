@@ -1,0 +1,65 @@
+//go:build unix
+
+// Package terminal hands the terminal from one process group to another, as a shell does.
+package terminal
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Terminal is the one that controls this process. A nil Terminal is that of a process that has
+// none.
+type Terminal struct {
+	file *os.File
+	// Reads tells whether the standard input is this terminal.
+	Reads bool
+}
+
+// Open returns the terminal, or nil.
+func Open() *Terminal {
+	file, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil
+	}
+	_, err = unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	return &Terminal{file: file, Reads: err == nil}
+}
+
+// Close closes it.
+func (t *Terminal) Close() {
+	if t != nil {
+		_ = t.file.Close()
+	}
+}
+
+// Foreground returns the process group that may read, or 0.
+func (t *Terminal) Foreground() int {
+	if t == nil {
+		return 0
+	}
+	group, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
+	if err != nil {
+		return 0
+	}
+	return group
+}
+
+// Give makes a process group the one that may read. A process in the background that calls Give must ignore SIGTTOU.
+func (t *Terminal) Give(group int) {
+	if t == nil {
+		return
+	}
+	_ = unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group) // a group that has ended reads nothing
+}
+
+// Width is the number of columns of what a descriptor shows, or 0 if that is no terminal.
+func Width(fd int) int {
+	size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}

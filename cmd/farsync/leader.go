@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/recipe"
+)
+
+func (a *app) leaderVerb() *cobra.Command {
+	var asJSON, watch bool
+	cmd := &cobra.Command{
+		Use:               "leader PATH",
+		Short:             "Show the value of the leader",
+		Long:              "leader writes the value of the leader of PATH, and exits with 1 if there is none.",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.paths,
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if err := recipe.CheckPath(arguments[0]); err != nil {
+				return &exit{codeData, err}
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			show := func(leader farsync.Leader, err error) error {
+				switch {
+				case errors.Is(err, farsync.ErrNoLeader) && asJSON:
+					return a.print(leaderJSON{Schema: 1})
+				case errors.Is(err, farsync.ErrNoLeader):
+					_, err = fmt.Fprintln(a.stdout)
+				case asJSON:
+					text := string(leader.Value)
+					return a.print(leaderJSON{1, &text, leader.Token})
+				default:
+					_, err = fmt.Fprintf(a.stdout, "%s\n", leader.Value)
+				}
+				if err != nil {
+					return &exit{codeCannotRun, err}
+				}
+				return nil
+			}
+			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
+				election := farsync.NewElection(store, l.Join(arguments[0]))
+				if !watch {
+					leader, err := election.Leader(ctx)
+					if err != nil {
+						return &exit{codeOf(err), err}
+					}
+					return show(leader, nil)
+				}
+				for leader, err := range election.Observe(ctx) {
+					switch {
+					case ctx.Err() != nil:
+						return nil
+					case err != nil && !errors.Is(err, farsync.ErrNoLeader):
+						a.say(words(err)) // it looks again
+						continue
+					}
+					if err := show(leader, err); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one line of JSON")
+	cmd.Flags().BoolVar(&watch, "watch", false, "a line whenever it changes, empty if there is none, until a signal comes")
+	return cmd
+}
+
+// leaderJSON has no value if there is no leader.
+type leaderJSON struct {
+	Schema int           `json:"schema"`
+	Value  *string       `json:"value,omitempty"`
+	Token  farsync.Token `json:"token,omitempty"`
+}

@@ -1,0 +1,124 @@
+//go:build unix
+
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/cmd/farsync/internal/guard"
+	"github.com/farsync/farsync/embedtest"
+)
+
+// soon is when a test is taken to hang.
+const soon = 30 * time.Second
+
+// The test's own executable is the command, and what the command runs: which of them, its first argument says.
+func TestMain(m *testing.M) {
+	embedtest.Child()
+	if err := flag.Set("test.parallel", "4"); err != nil { // most of them wait for a TTL
+		panic(err)
+	}
+	testscript.Main(cleaned{m}, map[string]func(){
+		"farsync":  main,
+		guard.Name: main,
+	})
+}
+
+// cleaned removes what was built for the tests.
+type cleaned struct{ *testing.M }
+
+func (m cleaned) Run() int {
+	defer func() {
+		if path, err := mortal(); built && err == nil {
+			_ = os.RemoveAll(filepath.Dir(path))
+		}
+	}()
+	return m.M.Run()
+}
+
+// start starts the command with a store, and returns it with what it has said when done is closed.
+func start(t testing.TB, store string, arguments ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command("farsync", arguments...), done: make(chan struct{})}
+	p.Env = append(os.Environ(), "FARSYNC_STORE="+store)
+	p.Stdout, p.Stderr = &p.out, &p.err
+	require.NoError(t, p.Start())
+	go func() { // until the command has ended, which the end of the test sees to
+		defer close(p.done)
+		_ = p.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.Process.Kill()
+		<-p.done
+		if t.Failed() {
+			t.Logf("farsync %q said %q and %q", arguments, p.out.String(), p.err.String())
+		}
+	})
+	return p
+}
+
+// A process is a command that was started.
+type process struct {
+	*exec.Cmd
+	out, err buffer
+	done     chan struct{} // closed when it has ended, and all that have its output
+}
+
+// code waits for the end and returns the exit code.
+func (p *process) code(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(soon):
+		require.Fail(t, "the command does not end", "%q", p.Args)
+	}
+	return p.ProcessState.ExitCode()
+}
+
+// A buffer is written and read at the same time.
+type buffer struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.text)
+}
+
+// until waits for a condition.
+func until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, soon, 5*time.Millisecond, what)
+}
+
+// file returns the URL of a store in a file of its own, with a TTL that a busy machine keeps.
+func file(t testing.TB) string { return "sqlite:" + filepath.Join(memory(t), "locks.db") + "?ttl=60s" }
+
+// memory returns a folder that waits for no disk, where there is one: these tests are not about disks, which may be busy.
+func memory(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "farsync-") //nolint:usetesting // t.TempDir is on a disk
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}

@@ -1,0 +1,91 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// roles are the processes of mortal: COMMAND, its child, its grandchild, one in a session of its own, and a daemon, which has
+// lost its parent, too.
+var roles = []string{"command", "child", "grandchild", "session", "daemon"}
+
+var built bool
+
+// mortal returns the path of testdata/mortal, which is small and starts at once, as this test does not.
+var mortal = sync.OnceValues(func() (string, error) {
+	built = true
+	dir, err := os.MkdirTemp("", "mortal") // removed by TestMain
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "mortal")
+	if out, err := exec.Command("go", "build", "-o", path, "./testdata/mortal").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+// A life is what a process of mortal has written.
+type life struct {
+	pid, parent int
+	last        time.Duration // by the clock of package guard
+}
+
+// lives returns what all of them have written, or nil while one has not begun.
+func lives(dir string) (list []life) {
+	for _, role := range roles {
+		text, err := os.ReadFile(filepath.Join(dir, role))
+		if err != nil || len(text) < 24 {
+			return nil
+		}
+		list = append(list, life{
+			int(binary.LittleEndian.Uint64(text)), int(binary.LittleEndian.Uint64(text[8:])),
+			time.Duration(binary.LittleEndian.Uint64(text[16:])),
+		})
+	}
+	return list
+}
+
+// born waits until all of them live.
+func born(t testing.TB, dir string) []life {
+	t.Helper()
+	until(t, "COMMAND and its descendants live", func() bool { return lives(dir) != nil })
+	return lives(dir)
+}
+
+// dead reports whether a process has ended, also if nothing has reaped it.
+func dead(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	for i := len(text) - 1; i > 0; i-- {
+		if text[i] == ')' {
+			return text[i+2] == 'Z' || text[i+2] == 'X'
+		}
+	}
+	return false
+}
+
+// end kills what a failed test leaves.
+func end(t testing.TB, dir string) {
+	t.Cleanup(func() {
+		for _, l := range lives(dir) {
+			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", l.pid)); err == nil && strings.Contains(string(text), "mortal") {
+				require.NoError(t, syscall.Kill(l.pid, syscall.SIGKILL))
+			}
+		}
+	})
+}

@@ -1,0 +1,138 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/embedtest"
+)
+
+// TestSignalsArePassedOn: each of them reaches COMMAND, which decides what to make of it.
+func TestSignalsArePassedOn(t *testing.T) {
+	t.Parallel()
+	p := start(t, file(t), "run", "/x", "--", "bash", "-c",
+		`for s in INT TERM HUP QUIT USR1 USR2 WINCH; do trap "echo got $s" $s; done; echo go; while :; do read -t 0.01 <> <(:); done`)
+	until(t, "COMMAND is ready", func() bool { return strings.Contains(p.out.String(), "go\n") })
+	for name, s := range map[string]syscall.Signal{
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1,
+		"USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH,
+	} {
+		require.NoError(t, p.Process.Signal(s))
+		until(t, "COMMAND gets "+name, func() bool { return strings.Contains(p.out.String(), "got "+name+"\n") })
+	}
+	require.NoError(t, p.Process.Kill())
+	require.Equal(t, -1, p.code(t))
+}
+
+// TestNohupHolds: a signal that is ignored stays so for COMMAND.
+func TestNohupHolds(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sh", "-c", `trap '' HUP; exec farsync run /x -- sh -c 'kill -HUP $$; echo alive'`)
+	cmd.Env = append(os.Environ(), "FARSYNC_STORE="+file(t))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Equal(t, "alive\n", string(out))
+}
+
+// TestInheritedDescriptorsAndNoOthers: COMMAND has those that farsync has inherited, under their numbers, and FARSYNC_FD.
+func TestInheritedDescriptorsAndNoOthers(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/fd"); err != nil {
+		t.Skip("this system does not list descriptors")
+	}
+	for _, store := range []string{file(t), "etcd://" + strings.TrimPrefix(embedtest.Etcd(t).Endpoint(), "http://")} {
+		list := func(prefix string) (list []string) {
+			cmd := exec.Command("bash", "-c", "exec 3</dev/null 7</dev/zero 42</etc/passwd; exec "+prefix+" ls -l /proc/self/fd")
+			cmd.Env = append(os.Environ(), "FARSYNC_STORE="+store)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(out))
+			for line := range strings.Lines(string(out)) {
+				left, file, found := strings.Cut(strings.TrimSpace(line), " -> ")
+				number := left[strings.LastIndexByte(left, ' ')+1:]
+				switch {
+				case !found || strings.HasPrefix(file, "/proc/"): // what ls reads
+				case strings.HasPrefix(file, "pipe:"):
+					list = append(list, number+" pipe")
+				default:
+					list = append(list, number+" "+file)
+				}
+			}
+			return list
+		}
+		want := append(list(""), "100 /memfd:farsync (deleted)") // FARSYNC_FD
+		require.ElementsMatch(t, want, list("farsync run /x --"))
+	}
+}
+
+// TestOneOfManyRuns: of many processes that try at the same time never two run COMMAND at once, and those that do not exit
+// with 75.
+func TestOneOfManyRuns(t *testing.T) {
+	t.Parallel()
+	const processes, rounds = 10, 10
+	dir, store := t.TempDir(), file(t)
+	script := filepath.Join(dir, "section")
+	// mkdir is atomic: it fails if another is inside.
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nmkdir "+dir+"/inside || exit 9\necho ran\nrmdir "+dir+"/inside\n"), 0o700))
+	var mu sync.Mutex
+	codes := map[int]int{}
+	ran := 0
+	var all sync.WaitGroup
+	for range processes {
+		all.Go(func() {
+			for range rounds {
+				cmd := exec.Command("farsync", "run", "-n", "-q", "/x", "--", script)
+				cmd.Env = append(os.Environ(), "FARSYNC_STORE="+store)
+				out, _ := cmd.Output()
+				mu.Lock()
+				codes[cmd.ProcessState.ExitCode()]++
+				ran += strings.Count(string(out), "ran")
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, processes*rounds, codes[0]+codes[codeTaken], "%v", codes)
+	require.Equal(t, codes[0], ran)
+	require.Positive(t, codes[0])
+}
+
+// TestPasswordsAreNotShown: neither what farsync says, nor what COMMAND gets, has the password.
+func TestPasswordsAreNotShown(t *testing.T) {
+	t.Parallel()
+	const password = "correct-horse"
+	server := embedtest.Redis(t, "--requirepass", password)
+	right := "redis://:" + password + "@" + server.Endpoint() + "?fresh=1"
+	for _, row := range []struct {
+		arguments []string
+		code      int
+	}{
+		{[]string{"-v", "--store", right, "run", "/x", "--", "env"}, 0},
+		{[]string{"-v", "--store", right, "who"}, codeNothing},
+		{[]string{"-v", "--store", right, "leader", "/x"}, codeNothing},
+		{[]string{"-v", "--store", "redis://:wrong-" + password + "@" + server.Endpoint(), "run", "/x", "--", "true"}, codeNoPerm},
+		{[]string{"-v", "--store", "redis://" + server.Endpoint(), "run", "/x", "--", "true"}, codeNoPerm},
+		{[]string{"--store", "redis://:" + password + "@" + server.Endpoint() + "?db=x", "who"}, codeConfig},
+		{[]string{"--store", "redis://:" + password + "/@" + server.Endpoint(), "who"}, codeConfig},
+	} {
+		p := start(t, "", row.arguments...)
+		require.Equal(t, row.code, p.code(t), "%s", p.err.String())
+		require.NotContains(t, p.out.String()+p.err.String(), password)
+	}
+	p := start(t, "", "--store", right, "who")
+	p.code(t)
+	require.Contains(t, p.err.String(), "others on this machine can read the password")
+	// From a file, and by the environment.
+	name := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(name, []byte(password+"\n"), 0o600))
+	require.Zero(t, start(t, "redis://"+server.Endpoint()+"?fresh=1&password-file="+name, "run", "/x", "--", "true").code(t))
+	require.Zero(t, start(t, right, "run", "/x", "--", "true").code(t))
+}

@@ -1,0 +1,261 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/cmd/farsync/internal/guard"
+	"github.com/farsync/farsync/cmd/farsync/internal/job"
+	"github.com/farsync/farsync/cmd/farsync/internal/terminal"
+)
+
+// A result is what --status says about a run.
+type result struct {
+	Schema  int             `json:"schema"`
+	Outcome string          `json:"outcome"`        // ended, lost, taken, interrupted, failed
+	Exit    int             `json:"exit"`           // of farsync
+	Code    *int            `json:"code,omitempty"` // of COMMAND
+	Signal  string          `json:"signal,omitempty"`
+	Path    []string        `json:"path"`
+	Token   []farsync.Token `json:"token,omitempty"`
+	Waited  float64         `json:"waited"` // seconds
+	Held    float64         `json:"held"`   // seconds
+	Error   string          `json:"error,omitempty"`
+}
+
+// interruptedError ends what waits when a signal has come, or the guard has died.
+type interruptedError struct{ signal syscall.Signal }
+
+func (e *interruptedError) Error() string { return "interrupted: " + e.signal.String() }
+
+var errWaited = errors.New("the time of --wait has passed")
+
+// once is run, in the supervisor.
+func (w *work) once(link *guard.Link) int {
+	return w.report(w.during(link, func(ctx context.Context, store *farsync.Store, r *result) (err error) {
+		_, err = w.turn(ctx, link, store, r)
+		return err
+	}))
+}
+
+// report writes the line of --status, and returns the exit code.
+func (w *work) report(r *result, err error) int {
+	var interrupted *interruptedError
+	var e *exit
+	switch {
+	case err == nil:
+	case errors.As(err, &interrupted):
+		r.Outcome, r.Exit = "interrupted", codeSignal+int(interrupted.signal)
+	case errors.As(err, &e):
+		r.Exit = e.code
+	default:
+		if r.Exit = codeOf(err); r.Exit == codeTaken {
+			r.Outcome, r.Exit = "taken", w.conflict
+		}
+	}
+	if err != nil {
+		r.Error = words(err)
+		if !errors.Is(err, farsync.ErrLocked) || !w.quiet {
+			w.say(r.Error)
+		}
+	}
+	if w.status == "" {
+		return r.Exit
+	}
+	line, err := json.Marshal(r)
+	if err == nil {
+		err = appendTo(w.status, append(line, '\n'))
+	}
+	if err != nil {
+		w.say("status: " + err.Error())
+	}
+	return r.Exit
+}
+
+func appendTo(name string, line []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(line)
+	return errors.Join(err, f.Close())
+}
+
+// during opens the Store for f, and closes it. ctx ends when a signal comes.
+func (w *work) during(link *guard.Link, f func(context.Context, *farsync.Store, *result) error) (*result, error) {
+	r := &result{Schema: 1, Outcome: "failed", Path: w.shown}
+	ttl, _ := w.limits()
+	opening, stop := interruptible(context.Background(), link)
+	store, closed, err := w.location.Open(opening, farsync.Options{TTL: ttl, Holder: w.holder(link.Guard), Logger: w.logger()})
+	interrupted := stop()
+	switch {
+	case interrupted != nil && err == nil:
+		_ = w.ignore(errors.Join(store.Close(), closed()))
+		return r, interrupted
+	case interrupted != nil:
+		return r, interrupted
+	case err != nil:
+		return r, &exit{codeOfOpen(err), err}
+	}
+	err = f(context.Background(), store, r)
+	if r.Outcome == "lost" {
+		return r, err // the session is over, and a service that does not answer would only keep the caller waiting
+	}
+	_ = w.ignore(store.Close())
+	_ = w.ignore(closed())
+	return r, err
+}
+
+// turn locks, runs COMMAND, and gives the lock back. Lost says that the lock was lost.
+func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store, r *result) (lost bool, err error) {
+	began := time.Now()
+	holder := w.holder(link.Guard)
+	waiting, stop := interruptible(ctx, link)
+	show := func() {}
+	screen := terminal.Open()
+	defer screen.Close()
+	s := &sight{app: w.app, store: store, holder: holder, width: terminal.Width(2)}
+	if w.request.value != nil {
+		s.holder = string(w.request.value)
+	}
+	s.hidden = func() bool { return s.width > 0 && screen.Foreground() != link.Group }
+	if !w.quiet && !w.request.try {
+		show = s.watch()
+	}
+	if w.wait.set && !w.request.try {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeoutCause(waiting, w.wait.Duration, errWaited)
+		defer cancel()
+	}
+	h, err := w.request.acquire(waiting, store, s.on)
+	show()
+	interrupted := stop()
+	r.Waited = time.Since(began).Seconds()
+	switch {
+	case interrupted != nil:
+		if err == nil {
+			_ = h.Release()
+		}
+		return false, interrupted
+	case err != nil:
+		return false, err
+	}
+	r.Token = h.tokens()
+	outcome, err := w.job(h, holder).Run(link, h)
+	lost = w.conclude(outcome, err, r)
+	if w.atLeast.set && err == nil && !lost && !outcome.Orphaned {
+		sitOut(link, h, time.Until(h.since.Add(w.atLeast.Duration)))
+	}
+	r.Held = time.Since(h.since).Seconds()
+	if released := h.Release(); errors.Is(released, farsync.ErrLost) && !lost {
+		outcome.Lost = released
+		lost = w.conclude(outcome, err, r)
+	} else if released != nil && !lost {
+		_ = w.ignore(released) // it was held to the end
+	}
+	if err != nil {
+		return lost, &exit{cannotRun(err), fmt.Errorf("%s: %w", w.base(), err)}
+	}
+	return lost, nil
+}
+
+// conclude notes how COMMAND has ended, and says so if it was ended.
+func (w *work) conclude(o job.Outcome, err error, r *result) (lost bool) {
+	if err != nil {
+		return false
+	}
+	r.Outcome = "ended"
+	switch {
+	case o.Status.Exited():
+		code := o.Status.ExitStatus()
+		r.Code, r.Exit = &code, code
+	case o.Status.Signaled():
+		r.Signal, r.Exit = o.Status.Signal().String(), codeSignal+int(o.Status.Signal())
+	}
+	if o.Lost == nil && !o.Late {
+		return false
+	}
+	r.Outcome, r.Exit = "lost", codeLost
+	if o.Lost != nil {
+		r.Error = words(o.Lost)
+		w.say("COMMAND was ended: " + r.Error)
+	}
+	return true
+}
+
+// sitOut waits for the rest of the time, while the lock is held and no signal comes.
+func sitOut(link *guard.Link, h *held, rest time.Duration) {
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return
+		case <-h.Done():
+			return
+		case <-link.Gone:
+			return
+		case s := <-link.Signals:
+			if ends(s) {
+				return
+			}
+		}
+	}
+}
+
+// ends reports whether a signal ends what waits.
+func ends(s syscall.Signal) bool {
+	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
+}
+
+// interruptible returns a context that is done when a signal comes that ends what waits, or the guard dies. Stop joins its
+// goroutine, waits until the shell continues a guard that it has stopped, and returns why the context has ended.
+func interruptible(parent context.Context, link *guard.Link) (ctx context.Context, stop func() error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	enough := make(chan struct{})
+	var why *interruptedError
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		stopped := false
+		for over := enough; over != nil || stopped; {
+			select {
+			case <-over:
+				over = nil
+			case <-link.Gone:
+				why = &interruptedError{syscall.SIGHUP}
+			case <-link.Resumed:
+				stopped = false
+			case s := <-link.Signals:
+				if ends(s) {
+					why = &interruptedError{s}
+				}
+				if s == syscall.SIGTSTP {
+					stopped = true
+					link.Stop()
+				}
+			}
+			if why != nil {
+				cancel(why)
+				return
+			}
+		}
+	})
+	return ctx, func() error {
+		close(enough)
+		watching.Wait()
+		cancel(nil)
+		if why == nil {
+			return nil
+		}
+		return why
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "github.com/spf13/cobra"
+
+// verbs leaves out those that run programs: there are no process groups here that could be ended.
+func (a *app) verbs() []*cobra.Command { return a.views() }
