@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,16 +50,7 @@ func etcdPeers(b *testing.B) []peer {
 			path := newPath()
 			list := make([]locker, n)
 			for i := range list {
-				session, err := concurrency.NewSession(etcdClient(b, endpoint))
-				require.NoError(b, err)
-				b.Cleanup(func() { session.Close() })
-				mu := concurrency.NewMutex(session, path)
-				list[i] = lockerFunc(func(ctx context.Context) error {
-					if err := mu.Lock(ctx); err != nil {
-						return err
-					}
-					return mu.Unlock(ctx)
-				})
+				list[i] = concurrencyMutex(b, etcdClient(b, endpoint), path)
 			}
 			return list
 		}},
@@ -135,58 +127,101 @@ func contend(b *testing.B, peers []peer) {
 func run(b *testing.B, list []locker) {
 	var left atomic.Int64
 	left.Store(int64(b.N))
+	each := make([]int, len(list))
 	var all sync.WaitGroup
 	b.ResetTimer()
-	for _, l := range list {
+	for i, l := range list {
 		all.Go(func() {
 			for left.Add(-1) >= 0 {
 				if err := l.once(b.Context()); err != nil {
 					b.Error(err)
 					return
 				}
+				each[i]++
 			}
 		})
 	}
 	all.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "acq/s")
+	b.ReportMetric(jain(each), "jain")
 }
 
-// BenchmarkGoroutines has the goroutines of one process share one mutex.
+// BenchmarkGoroutines has the goroutines of one process share one mutex. The peers have no more to share than a client: a
+// goroutine of theirs locks for itself. Jain is how evenly the acquisitions are spread: 1 if all have as many.
 func BenchmarkGoroutines(b *testing.B) {
-	endpoint := embedtest.Etcd(b, embedtest.Bench()).Endpoint()
+	etcd := embedtest.Etcd(b, embedtest.Bench()).Endpoint()
+	zookeeper := embedtest.ZooKeeper(b, embedtest.Bench()).Endpoint()
 	const n = 64
-	b.Run("etcd/farsync", func(b *testing.B) {
-		mu := farsync.NewMutex(etcdStore(b, endpoint), newPath())
-		list := make([]locker, n)
-		for i := range list {
-			list[i] = lockerFunc(func(ctx context.Context) error {
+	shared := func(store func(b *testing.B) *farsync.Store) func(b *testing.B) []locker {
+		return func(b *testing.B) []locker {
+			mu := farsync.NewMutex(store(b), newPath())
+			return slices.Repeat([]locker{lockerFunc(func(ctx context.Context) error {
 				lease, err := mu.Lock(ctx)
 				if err != nil {
 					return err
 				}
 				return lease.Release()
-			})
+			})}, n)
 		}
-		run(b, list)
-	})
-	b.Run("etcd/concurrency.Mutex", func(b *testing.B) {
-		client := etcdClient(b, endpoint)
-		path := newPath()
-		list := make([]locker, n)
-		for i := range list {
-			// A session each: with a shared one, two goroutines get in.
-			session, err := concurrency.NewSession(client)
-			require.NoError(b, err)
-			b.Cleanup(func() { session.Close() })
-			mu := concurrency.NewMutex(session, path)
-			list[i] = lockerFunc(func(ctx context.Context) error {
-				if err := mu.Lock(ctx); err != nil {
-					return err
-				}
-				return mu.Unlock(ctx)
-			})
+	}
+	for _, p := range []struct {
+		name string
+		make func(b *testing.B) []locker
+	}{
+		{"etcd/farsync", shared(func(b *testing.B) *farsync.Store { return etcdStore(b, etcd) })},
+		{"etcd/concurrency.Mutex", func(b *testing.B) []locker {
+			client, path := etcdClient(b, etcd), newPath()
+			list := make([]locker, n)
+			for i := range list {
+				// A session each: with a shared one, two goroutines get in.
+				list[i] = concurrencyMutex(b, client, path)
+			}
+			return list
+		}},
+		{"zookeeper/farsync", shared(func(b *testing.B) *farsync.Store { return zkStore(b, zookeeper) })},
+		{"zookeeper/zk.Lock", func(b *testing.B) []locker {
+			conn, path := zkConn(b, zookeeper), newPath()
+			list := make([]locker, n)
+			for i := range list {
+				mu := zk.NewLock(conn, path, zk.WorldACL(zk.PermAll))
+				list[i] = lockerFunc(func(context.Context) error {
+					if err := mu.Lock(); err != nil {
+						return err
+					}
+					return mu.Unlock()
+				})
+			}
+			return list
+		}},
+	} {
+		b.Run(p.name, func(b *testing.B) { run(b, p.make(b)) })
+	}
+}
+
+// concurrencyMutex locks with etcd's own lock, by a session of its own.
+func concurrencyMutex(b *testing.B, client *clientv3.Client, path string) locker {
+	session, err := concurrency.NewSession(client)
+	require.NoError(b, err)
+	b.Cleanup(func() { session.Close() })
+	mu := concurrency.NewMutex(session, path)
+	return lockerFunc(func(ctx context.Context) error {
+		if err := mu.Lock(ctx); err != nil {
+			return err
 		}
-		run(b, list)
+		return mu.Unlock(ctx)
 	})
+}
+
+// jain is the fairness index of Jain, Chiu and Hawe (1984): from 1/n, where one has all, to 1, where all have the same.
+func jain(counts []int) float64 {
+	sum, squares := 0.0, 0.0
+	for _, n := range counts {
+		sum += float64(n)
+		squares += float64(n) * float64(n)
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(counts)) * squares)
 }
