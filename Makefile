@@ -22,7 +22,7 @@ each = set -e; for module in $(1); do echo "==> $(2): $$module"; (cd $$module &&
 
 # The tests share two cores with their servers as it is.
 .NOTPARALLEL:
-.PHONY: help test race long check format vet lint tidy-check layers systems newest bench fuzz tidy servers
+.PHONY: help test race long torture bites check format vet lint tidy-check layers systems newest bench fuzz tidy servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,9 +35,27 @@ test: servers ## all tests once, with the race detector, against real servers; a
 race: servers ## tests of the library with the race detector, for one thing many times
 	@go test -race $(TESTFLAGS) $(PACKAGES)
 
-long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000
+long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000, Redis killed and replaced
 	@echo "==> long"
 	@go test -count=1 -v -timeout 1h -run '^(TestOutages|TestCrowdIsServed)' ./internal/zktest -partings=200 -crowd=10000
+	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestStoppedServerLosesNothing|^TestLeaseEndsBeforeTheNextHolderIsGranted)$$' \
+		./internal/redistest -disasters=20 -failovers=20 -cuts=50
+
+# What is not set is left to the program: all stores, all primitives, all faults, for a minute each, by a seed that it prints.
+TORTURE = $(if $(STORE),-store $(STORE)) $(if $(PRIMITIVE),-primitive $(PRIMITIVE)) $(if $(FAULTS),-faults $(FAULTS)) \
+	$(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED))
+
+torture: servers ## locks under faults, histories checked: STORE=etcd PRIMITIVE=mutex FAULTS=wire,node,client,entry FOR=60s SEED=1
+	@go build -o bin/torture ./internal/torture
+	@bin/torture $(TORTURE)
+
+bites: servers ## the same with locks that are known to be wrong, and what is found in them: the same variables
+	@go build -o bin/torture ./internal/torture
+	@bin/torture -prove $(if $(FOR),,-for 20s) $(TORTURE)
+
+deaths: ## the ways in which a COMMAND of farsync run can die, each 100 times on etcd, 34 times on SQLite
+	@echo "==> deaths"
+	@go test -count=1 -v -timeout 2h -run '^TestCommandIsDeadBeforeTheNextHolds' ./cmd/farsync -deaths=100
 
 check: format tidy-check vet systems lint newest ## all that CI demands besides test
 
@@ -50,7 +68,7 @@ systems: ## builds and vets for Linux, macOS and Windows, on amd64 and arm64, an
 # go.mod requires the lowest versions that pass, and all tests run with them.
 newest: servers ## the suites of the drivers with the newest versions of what farsync requires
 	@echo "==> newest"
-	@go test -modfile=tools/newest.mod -run '^TestDriver' ./internal/etcdtest ./internal/zktest ./sqlite ./internal/redistest
+	@go test -modfile=tools/newest.mod -run '^TestDriver' ./internal/etcdtest ./internal/zktest ./sqlite ./internal/redistest ./internal/postgrestest
 
 fuzz: ## every fuzz target for a moment: FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)

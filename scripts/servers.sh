@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sees to it that the tests find their servers: a ZooKeeper that java can run (etcd comes with the module), a Redis, the databases
 # that fencing tokens are tried on, and the foreign clients that share a queue with ours in tests, Curator and kazoo. Where
-# apt is there, it installs what is missing. Exits non-zero if one of the servers cannot be run afterwards.
+# apt is there, it installs what is missing, libfaketime for the clocks of servers as well. Exits non-zero if one of the servers cannot be run afterwards.
 set -euo pipefail
 
 say() { echo "servers: $*" >&2; }
@@ -19,6 +19,8 @@ have_zookeeper() {
 }
 
 have_redis() { command -v redis-server >/dev/null; }
+
+have_faketime() { compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null; }
 
 have_curator() { [ -e /usr/share/java/curator-recipes.jar ]; }
 
@@ -38,6 +40,7 @@ missing() {
 	have_postgres || echo postgresql
 	have_mariadb || echo mariadb-server
 	have_redis || echo redis-server
+	have_faketime || echo libfaketime
 	have_curator || echo libcurator-recipes-java
 	have_kazoo || echo python3-kazoo
 }

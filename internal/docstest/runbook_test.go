@@ -6,14 +6,17 @@ import (
 	"database/sql"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	redisclient "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/redis"
 	"github.com/farsync/farsync/sqlite"
 	"github.com/farsync/farsync/zk"
 )
@@ -92,8 +95,10 @@ func TestRunbookOnZooKeeper(t *testing.T) {
 		require.Fail(t, "the runbook has no such command", verb)
 		return ""
 	}
-	listed := command("ls", "")
-	nodes := strings.Split(strings.Trim(listed[strings.LastIndexByte(listed, '[')+1:], "[]"), ", ")
+	// zkCli says more, before or behind the list, as it comes: that it is connected, and what it watches.
+	listed := regexp.MustCompile(`\[(_c_[^\[\]]+)\]`).FindStringSubmatch(command("ls", ""))
+	require.Len(t, listed, 2)
+	nodes := strings.Split(listed[1], ", ")
 	require.Len(t, nodes, 2)
 	number := func(node string) string { return node[strings.LastIndexByte(node, '-')+1:] }
 	slices.SortFunc(nodes, func(a, b string) int { return strings.Compare(number(a), number(b)) })
@@ -104,6 +109,46 @@ func TestRunbookOnZooKeeper(t *testing.T) {
 	require.Contains(t, shown, "ephemeralOwner = 0x1")
 	command("delete", nodes[0])
 	s.broken(t)
+}
+
+func TestRunbookOnRedis(t *testing.T) {
+	for _, verb := range []string{"evalsha", "zadd"} {
+		t.Run(verb, func(t *testing.T) {
+			server := embedtest.Redis(t)
+			s := newScene(t, func(o farsync.Options) *farsync.Store {
+				to := &redisclient.UniversalOptions{Addrs: []string{server.Endpoint()}}
+				store, err := redis.Open(within(t, soon), to, &redis.Options{Options: o, Fresh: true})
+				require.NoError(t, err)
+				return store
+			})
+			host, port, _ := strings.Cut(server.Endpoint(), ":")
+			// command runs the line of the runbook that begins like that.
+			command := func(verb string, environment ...string) string {
+				for line := range strings.Lines(document(t, "docs/RUNBOOK.md")) {
+					if strings.HasPrefix(line, "redis-cli "+verb+" ") {
+						cli := "redis-cli -h " + host + " -p " + port
+						shell := exec.Command("sh", "-c", strings.ReplaceAll(strings.TrimSpace(line), "redis-cli", cli))
+						shell.Env = append(shell.Environ(), environment...)
+						return run(t, shell, "")
+					}
+				}
+				require.Fail(t, "the runbook has no such command", verb)
+				return ""
+			}
+			entries := strings.Fields(command("zrange"))
+			require.Len(t, entries, 2)
+			require.Equal(t, s.list[0].ID, entries[0], "Participants names the entry to remove")
+			hash := strings.Split(command("hgetall", "ENTRY="+entries[0]), "\n")
+			field := func(name string) string { return hash[slices.Index(hash, name)+1] }
+			require.Equal(t, "worker-1 pid 412", field("value"))
+			require.Equal(t, "exclusive", field("kind"))
+			answer := command(verb, "ENTRY="+entries[0], "SESSION="+field("session"))
+			if verb == "evalsha" {
+				require.Equal(t, []string{"ok", "1"}, strings.Fields(answer)[:2])
+			}
+			s.broken(t)
+		})
+	}
 }
 
 func TestRunbookOnSQLite(t *testing.T) {

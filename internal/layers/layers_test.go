@@ -56,51 +56,85 @@ var rules = []rule{
 		why:   "the waist uses it",
 	},
 	{
+		of:    "internal/nested",
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "the primitives mark a context with it, and the waist reads that",
+	},
+	{
+		of:    "internal/machine",
+		never: append([]string{"github.com"}, testOnly...),
+		why:   "it is what processes of one machine share, and knows nothing of locks; golang.org/x/sys is how the system is asked",
+	},
+	{
+		of:    "internal/peers",
+		never: append([]string{"github.com", "golang.org"}, testOnly...),
+		why:   "it is how processes of one machine hear of one another, and knows nothing of locks",
+	},
+	{
+		of:    "internal/turnstile",
+		ours:  []string{"internal/machine", "internal/pause"},
+		never: append([]string{"github.com"}, testOnly...),
+		why:   "it keeps processes of one machine in order, whatever they wait for",
+	},
+	{
+		of:    "internal/deaf",
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "it is for calls of any library that hears of no context",
+	},
+	{
 		of:    "recipe",
-		ours:  []string{"driver", "internal/pause", "internal/goroutine"},
+		ours:  []string{"driver", "internal/pause", "internal/goroutine", "internal/nested"},
 		never: append([]string{thirdParty}, testOnly...),
 		why:   "the waist decides by pure functions and knows no backend and no primitive; all else stands on it",
 	},
 	{
 		of:    farsync,
-		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine"},
+		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
 		why: "the primitives run on any Store, so a program builds the one backend that it imports itself; " +
 			"golang.org/x/sync is what a Pool is made of",
 	},
 	{
 		of:    "etcd",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
-		never: slices.Concat([]string{"github.com/redis"}, etcdServer, commandLine, testOnly),
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
+		never: slices.Concat([]string{"github.com/redis", "github.com/jackc"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and costs a program etcd's client, nothing of a server or a tool",
 	},
 	{
 		of:    "zk",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
-		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/redis"}, etcdServer, commandLine, testOnly),
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/redis", "github.com/jackc"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and those who run ZooKeeper build neither etcd nor gRPC",
 	},
 	{
 		of:    "internal/sqlstore",
-		ours:  []string{"driver"},
+		ours:  []string{"driver", "internal/pause"},
 		never: append([]string{thirdParty}, testOnly...),
 		why:   "it is the part of a driver that all SQL databases share, so it knows none of them",
 	},
 	{
 		of:    "sqlite",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/sqlstore"},
-		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"}, etcdServer, commandLine, testOnly),
+		ours:  append([]string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/sqlstore"}, ofOneMachine...),
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "github.com/jackc"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and those who lock on one machine build no client of a server",
 	},
 	{
 		of:    "redis",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
-		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org"}, etcdServer, commandLine, testOnly),
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org", "github.com/jackc"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and those who run Redis build one client",
 	},
 	{
+		of:   "postgres",
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/sqlstore"},
+		never: slices.Concat(
+			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "modernc.org"}, etcdServer,
+			commandLine, testOnly),
+		why: "a backend knows no other, and those who run PostgreSQL build one client",
+	},
+	{
 		of:    "storetest",
-		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine"},
+		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"},
 		why:   "the root's own tests use it, so it cannot import the root; it fits any backend, so it knows none",
 	},
@@ -110,26 +144,26 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/locktest",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "storetest"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "storetest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"},
 		why:   "it says how the primitives behave over every Store, so it is handed one and knows none",
 	},
 	{
 		of:    "internal/electiontest",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "storetest", "internal/locktest"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "storetest", "internal/locktest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
 		why:   "it says how elections behave on every cluster, so it is handed one and knows none",
 	},
 	{
 		of:    "internal/compattest",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "zk"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk"},
 		never: slices.Concat(etcdServer, commandLine, testOnly),
 		why:   "it is compiled with an earlier farsync too, as the programs of a user are, and uses no more than they do",
 	},
 	{
 		of: "internal/zktest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "zk", "storetest", "embedtest", "internal/locktest",
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "zk", "storetest", "embedtest", "internal/locktest",
 			"internal/electiontest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -137,27 +171,45 @@ var rules = []rule{
 	{
 		of: "internal/etcdtest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "storetest", "embedtest", "internal/locktest",
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "storetest", "embedtest", "internal/locktest",
 			"internal/electiontest",
+		},
+		why: "it holds one backend's tests against real servers, and no package imports it",
+	},
+	{
+		of: "internal/postgrestest",
+		ours: []string{
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/sqlstore", "postgres", "storetest", "embedtest",
+			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
 	},
 	{
 		of: "internal/redistest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "redis", "storetest", "embedtest",
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "redis", "storetest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
 	},
 	{
-		of:   "internal/docstest",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest"},
-		why:  "it runs what the documents print, and uses no more than their readers do",
+		of: "internal/docstest",
+		ours: append([]string{
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest",
+		}, ofOneMachine...),
+		why: "it runs what the documents print, and uses no more than their readers do",
+	},
+	{
+		of: "internal/torture",
+		ours: append([]string{
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "sqlite", "internal/sqlstore",
+			"embedtest",
+		}, ofOneMachine...),
+		why: "it does to every store what can go wrong, from outside, and no package imports it",
 	},
 	{
 		of:    "adapt",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine"},
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
 		why:   "it fits the interfaces of others by the standard library's types alone, so that no program builds those others",
 	},
@@ -166,19 +218,27 @@ var rules = []rule{
 		why: "it looks at the others from outside",
 	},
 	{
-		of:   "cmd",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "zk", "embedtest"},
-		why:  "the tool does what any program could do with the packages that every program can import",
+		of: "cmd",
+		ours: append([]string{
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "sqlite",
+			"internal/sqlstore",
+		}, ofOneMachine...),
+		never: slices.Concat(etcdServer, testOnly),
+		why:   "the tool does what any program could do with the packages that every program can import, and is no server",
 	},
 	{
-		of:   "examples",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest"},
-		why:  "an example shows what its reader can do too",
+		of: "examples",
+		ours: append([]string{
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest",
+		}, ofOneMachine...),
+		why: "an example shows what its reader can do too",
 	},
 }
 
 var (
-	testOnly = []string{
+	// ofOneMachine are what SQLite's driver is made of beside SQL.
+	ofOneMachine = []string{"internal/machine", "internal/peers", "internal/turnstile", "internal/deaf"}
+	testOnly     = []string{
 		"testing", "github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid",
 		"github.com/anishathalye/porcupine",
 	}
@@ -238,8 +298,20 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module + "/etcd", to: "github.com/redis/go-redis/v9"},
 		{from: module + "/zk", to: "github.com/redis/go-redis/v9"},
 		{from: module + "/sqlite", to: "github.com/redis/go-redis/v9"},
+		{from: module + "/postgres", to: module + "/sqlite"},
+		{from: module + "/postgres", to: "modernc.org/sqlite"},
+		{from: module + "/postgres", to: "google.golang.org/grpc"},
+		{from: module + "/sqlite", to: "github.com/jackc/pgx/v5"},
+		{from: module + "/etcd", to: "github.com/jackc/pgx/v5"},
+		{from: module + "/zk", to: "github.com/jackc/pgx/v5"},
+		{from: module + "/redis", to: "github.com/jackc/pgx/v5"},
 		{from: module + "/storetest", to: module},
 		{from: module + "/embedtest", to: module + "/recipe"},
+		{from: module + "/cmd/farsync", to: module + "/embedtest"},
+		{from: module + "/cmd/farsync", to: "go.etcd.io/etcd/server/v3/embed"},
+		{from: module, to: "github.com/spf13/cobra"},
+		{from: module + "/etcd", to: "github.com/spf13/cobra"},
+		{from: module + "/zk", to: "github.com/spf13/pflag"},
 		{from: module + "/examples/quickstart", to: module + "/storetest"},
 	} {
 		r, ok := ruleOf(c.from)
@@ -254,7 +326,7 @@ func TestRulesRefuse(t *testing.T) {
 // there that starts a server has every program download that server.
 func TestTestsOfImportedPackagesBuildNoServer(t *testing.T) {
 	lookAtSources(t)
-	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "etcd", "zk", "sqlite", "redis"} {
+	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "etcd", "zk", "sqlite", "redis", "postgres"} {
 		for path := range list(t, "-test", "./"+of) {
 			refused := below(path, module+"/embedtest") || slices.ContainsFunc(etcdServer, func(server string) bool {
 				return below(path, server)

@@ -18,7 +18,7 @@ import (
 var lent = []string{"Store", "Options", "State", "Connected", "Suspended", "Lost", "Error"}
 
 func TestBackendsUseNoPrimitive(t *testing.T) {
-	for _, backend := range []string{"etcd", "zk", "sqlite", "redis"} {
+	for _, backend := range []string{"etcd", "zk", "sqlite", "redis", "postgres"} {
 		for name, file := range parse(t, backend) {
 			for _, used := range selectors(file, file, module) {
 				if !slices.Contains(lent, used) && !strings.HasPrefix(used, "Err") {
@@ -31,7 +31,7 @@ func TestBackendsUseNoPrimitive(t *testing.T) {
 
 // A user meets package farsync and a backend.
 func TestNoSignatureNamesRecipe(t *testing.T) {
-	for _, of := range []string{farsync, "etcd", "zk", "sqlite", "redis"} {
+	for _, of := range []string{farsync, "etcd", "zk", "sqlite", "redis", "postgres"} {
 		for name, file := range parse(t, of) {
 			for _, wrong := range named(file, module+"/recipe") {
 				t.Errorf("%s: %s", name, wrong)

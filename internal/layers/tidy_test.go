@@ -45,6 +45,11 @@ func TestGuestsAreLight(t *testing.T) {
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org"}, 10,
 			"go-redis is most of it",
 		},
+		{
+			"postgres", "github.com/jackc/pgx/v5",
+			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org", "github.com/redis"}, 15,
+			"pgx and x/text are most of it",
+		},
 	} {
 		t.Run(row.backend, func(t *testing.T) {
 			g := newGuest(t, row.backend)

@@ -1,0 +1,48 @@
+//go:build unix
+
+package docstest_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/embedtest"
+)
+
+// TestExamplesThatNeedServersRun makes a program of each example of a store whose service has to run, and runs it on a server of that kind.
+func TestExamplesThatNeedServersRun(t *testing.T) {
+	const held, guarded = `^the work, with token \d+$`, "^paid\nanother may hold the lock, and nothing was paid$"
+	for _, store := range []struct {
+		name  string
+		start func(t *testing.T) []string
+		says  map[string]string
+	}{
+		{"etcd", func(t *testing.T) []string { return []string{embedtest.Etcd(t).Endpoint()} }, map[string]string{"ExampleOpen": held, "ExampleGuard": guarded}},
+		{"zk", func(t *testing.T) []string { return []string{embedtest.ZooKeeper(t).Endpoint()} }, map[string]string{"ExampleOpen": held, "ExampleGuard": guarded}},
+		{"redis", func(t *testing.T) []string { return []string{embedtest.Redis(t).Endpoint()} },
+			map[string]string{"Example": `^held, with token \d+$`, "ExampleGuard": `^left: -100$`}},
+	} {
+		t.Run(store.name, func(t *testing.T) {
+			source := document(t, filepath.Join(store.name, "example_test.go"))
+			var examples []string
+			for _, found := range regexp.MustCompile(`(?m)^func (Example\w*)\(\)`).FindAllStringSubmatch(source, -1) {
+				examples = append(examples, found[1])
+			}
+			require.Len(t, examples, len(store.says), "%v", examples)
+			addresses := regexp.MustCompile(`"(?:10\.0\.0\.\d|localhost):\d+"(?:, "10\.0\.0\.\d:\d+")*`)
+			require.Regexp(t, addresses, source)
+			source = addresses.ReplaceAllString(source, `"`+store.start(t)[0]+`"`)
+			source = regexp.MustCompile(`(?m)^package \w+$`).ReplaceAllString(source, "package main")
+			for _, example := range examples {
+				file := filepath.Join(t.TempDir(), "main.go")
+				require.NoError(t, os.WriteFile(file, []byte(source+"\nfunc main() { "+example+"() }\n"), 0o600))
+				require.Regexp(t, store.says[example], run(t, exec.CommandContext(within(t, 4*soon), "go", "run", file), ""), example)
+			}
+		})
+	}
+}
