@@ -12,6 +12,8 @@ import (
 type Lock struct {
 	// Path is what the primitive was made with.
 	Path string
+	// Size is how many units a semaphore has, 0 for all others.
+	Size int64
 	// Participants are its holders and its waiters, the holders first, the others in order. There is at least one.
 	Participants []Participant
 }
@@ -28,8 +30,8 @@ func Survey(ctx context.Context, store *Store, prefix string) iter.Seq2[Lock, er
 		if prefix == "/" {
 			prefix = ""
 		}
-		err := recipe.Survey(ctx, store, prefix, func(path string, list []driver.Entry, held int) bool {
-			return yield(Lock{Path: path, Participants: participantsOf(list, held)}, nil)
+		err := recipe.Survey(ctx, store, prefix, func(path string, list []driver.Entry, held int, size int64) bool {
+			return yield(Lock{Path: path, Size: size, Participants: participantsOf(list, held)}, nil)
 		})
 		if err != nil {
 			yield(Lock{}, wrap("survey", prefix, err))

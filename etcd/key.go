@@ -36,12 +36,17 @@ func newKey(queue string, k driver.Kind, units int64) string {
 	return prefix(queue) + kindText(k, units) + "-" + id
 }
 
-// timeLen is the length of timeText: enough for microseconds until the year 3111.
-const timeLen = 11
+const (
+	// digits are the letters and digits of rand.Text, in the order in which they sort.
+	digits = "234567ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	// idLen is the length of an id: that of rand.Text.
+	idLen = 26
+	// timeLen is the length of timeText: enough for microseconds until the year 3111.
+	timeLen = 11
+)
 
 // timeText returns a time in the letters and digits of rand.Text, which sorts as times do.
 func timeText(t time.Time) string {
-	const digits = "234567ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	var text [timeLen]byte
 	for i, n := timeLen-1, t.UnixMicro(); i >= 0; i, n = i-1, n>>5 {
 		text[i] = digits[n&31]
@@ -71,6 +76,18 @@ func parseKind(name string) (driver.Kind, int64) {
 		return driver.Foreign, 1
 	}
 	return kind, units
+}
+
+// fromLocks reports whether a key with a lease was made by a lock or an election, farsync's or etcd's own. Within a queue every key
+// counts, whatever its name; this is for telling queues from what else lies in etcd, where other programs keep keys with leases, too.
+func fromLocks(kv *mvccpb.KeyValue) bool {
+	name := string(kv.Key[bytes.LastIndexByte(kv.Key, '/')+1:])
+	if name == strconv.FormatInt(kv.Lease, 16) { // as concurrency and the lock service name their keys
+		return true
+	}
+	_, id, _ := strings.Cut(name, "-")
+	kind, _ := parseKind(name)
+	return kind != driver.Foreign && len(id) == idLen && strings.Trim(id, digits) == ""
 }
 
 // parseEntry returns the entry that a key of the queue stands for. ok is false for keys of other queues.

@@ -250,10 +250,12 @@ func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
 }
 
 // Survey reads all keys below the prefix, page by page at one revision, for the order of keys is not that of paths: the
-// keys of /a/b stand among those of /a. Keys without a lease are no entries, but data of other programs, and registers.
+// keys of /a/b stand among those of /a. Keys without a lease are no entries, but data of other programs, and registers. Nor
+// is it a queue where none of the keys is from a lock.
 func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (list []driver.Entry, err error) {
 	from, end := max(prefix, after, "/"), clientv3.GetPrefixRangeEnd(max(prefix, "/"))
 	page := &pb.RangeResponse{Header: &pb.ResponseHeader{}, More: true}
+	queues := map[string]bool{}
 	for page.More {
 		page, err = s.get(ctx, from,
 			clientv3.WithRange(end), clientv3.WithLimit(surveyPage), clientv3.WithRev(page.Header.Revision))
@@ -265,10 +267,12 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 			if kv.Lease != 0 && queue > after && strings.HasPrefix(queue, prefix) && !strings.HasSuffix(queue, askSuffix) {
 				e, _ := parseEntry(queue, kv)
 				list = append(list, e)
+				queues[queue] = queues[queue] || fromLocks(kv)
 			}
 			from = string(kv.Key) + "\x00"
 		}
 	}
+	list = slices.DeleteFunc(list, func(e driver.Entry) bool { return !queues[e.Queue] })
 	slices.SortFunc(list, func(a, b driver.Entry) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), byRevision(a, b))
 	})

@@ -29,30 +29,30 @@ func (q Queue) List(ctx context.Context, limit int) (list []driver.Entry, held i
 		return nil, 0, err
 	}
 	list = slices.Clone(v.Entries)
-	held, err = q.held(ctx, list)
+	held, _, err = q.held(ctx, list)
 	return list, held, err
 }
 
-// held returns how many of the entries of the queue hold, and sets what is known of them here alone.
-func (q Queue) held(ctx context.Context, list []driver.Entry) (held int, err error) {
+// held returns how many of the entries of the queue hold, and its size if they are permits. It sets what is known of them here
+// alone.
+func (q Queue) held(ctx context.Context, list []driver.Entry) (held int, size int64, err error) {
 	if len(list) == 0 {
-		return 0, nil
+		return 0, 0, nil
 	}
-	size := int64(1)
 	if list[0].Kind == driver.Permit {
 		if size, err = q.size(ctx); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	held = holders(list, size)
+	held = holders(list, max(size, 1))
 	q.Store.sinceHeld(list[:held])
-	return held, nil
+	return held, size, nil
 }
 
-// Survey yields the queues whose paths begin with prefix, in the order of their paths, each with what List returns of it. It
-// ends when yield returns false.
+// Survey yields the queues whose paths begin with prefix, in the order of their paths, each with what List returns of it, and
+// with its size if it is a semaphore's. It ends when yield returns false.
 func Survey(
-	ctx context.Context, s *Store, prefix string, yield func(path string, list []driver.Entry, held int) bool,
+	ctx context.Context, s *Store, prefix string, yield func(path string, list []driver.Entry, held int, size int64) bool,
 ) error {
 	for after := ""; ; {
 		var page []driver.Entry
@@ -71,11 +71,15 @@ func Survey(
 			for n < len(page) && page[n].Queue == after {
 				n++
 			}
-			held, err := Queue{s, after}.held(ctx, page[:n])
-			if err != nil || !yield(after, page[:n:n], held) {
+			list := page[:n:n]
+			page = page[n:]
+			if CheckPath(after) != nil {
+				continue // what another program has put there: no primitive has that path
+			}
+			held, size, err := Queue{s, after}.held(ctx, list)
+			if err != nil || !yield(after, list, held, size) {
 				return err
 			}
-			page = page[n:]
 		}
 	}
 }

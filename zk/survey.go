@@ -38,7 +38,7 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 		}
 		q := names.queue(at, s.path(at), driver.Exclusive)
 		for _, n := range q.nodes {
-			if n.kind != driver.Foreign && sequence(n.order) {
+			if fromLocks(n) {
 				continue // an entry, below which there is nothing
 			}
 			path := at + "/" + n.name
@@ -48,13 +48,20 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 			}
 		}
 		slices.SortFunc(known, func(a, b shelf) int { return strings.Compare(a.path, b.path) })
-		if at > after && strings.HasPrefix(at, prefix) {
+		if at > after && strings.HasPrefix(at, prefix) && slices.ContainsFunc(q.nodes, fromLocks) {
 			entries, _, err := s.fill(ctx, q.entries(len(q.nodes)), 0, 0)
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, entries...)
+			// A persistent node is no entry, whatever its name, and does not make of other programs' nodes a queue.
+			if slices.ContainsFunc(entries, func(e driver.Entry) bool { return fromLocks(parseNode(nameOf(e.ID), q.kind)) }) {
+				list = append(list, entries...)
+			}
 		}
 	}
 	return list, nil
 }
+
+// fromLocks reports whether a node's name is one that a lock or an election gives, farsync's, Curator's or a peer's. Other
+// programs have ephemeral nodes, too.
+func fromLocks(n node) bool { return n.kind != driver.Foreign && sequence(n.order) }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
@@ -183,4 +184,42 @@ func TestClientClosedWhileItsStoreOpens(t *testing.T) {
 		resp, err := admin.Leases(within(t, soon))
 		return err == nil && len(resp.Leases) == 0
 	}, soon, 10*time.Millisecond)
+}
+
+// TestSurveyShowsNothingThatIsNotAQueue: other programs register with leases, too, and what a service has registered is not for
+// all to see that may look at locks.
+func TestSurveyShowsNothingThatIsNotAQueue(t *testing.T) {
+	server, admin := begin(t)
+	store := newStore(t, server.Endpoint(), nil)
+	granted, err := admin.Grant(t.Context(), 600)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := admin.Revoke(context.Background(), granted.ID) // the test's context has ended
+		require.NoError(t, err)
+	})
+	for _, key := range []string{
+		"/services/api/10.0.0.1:80", "/services/m-1", "/services/s3-ABCDEFGHIJKLMNOPQRSTUVWXYZ/config", "/services/db/m-abcdefghijklmnopqrstuvwxyz",
+		"/services/m-ABCDEFGHIJKLMNOPQRSTUVWXYZA", "/services/mm-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "/services/s0-ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+		"/services//s3-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "/services/a b/s3-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "/services/locked/a-stranger",
+	} {
+		_, err := admin.Put(t.Context(), key, "hello", clientv3.WithLease(granted.ID))
+		require.NoError(t, err)
+	}
+	_, err = admin.Put(t.Context(), "/services/m-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "no lease")
+	require.NoError(t, err)
+	peer := mutexPeer{concurrency.NewMutex(sessionOf(t, admin), "/services/peer")}
+	require.NoError(t, peer.enter(within(t, soon), ""))
+	waiting := lockBehind(t, store, "/services/locked")
+	awaitQueue(t, store, "/services/locked", 2)
+
+	shown := map[string]int{}
+	for lock, err := range farsync.Survey(within(t, soon), store, "/services") {
+		require.NoError(t, err)
+		shown[lock.Path] = len(lock.Participants)
+	}
+	require.Equal(t, map[string]int{"/services/peer": 1, "/services/locked": 2}, shown, "a stranger in a queue is part of it")
+	_, err = admin.Delete(t.Context(), "/services/locked/a-stranger")
+	require.NoError(t, err)
+	require.NoError(t, got(t, waiting).Release())
+	require.NoError(t, peer.leave(within(t, soon)))
 }

@@ -48,6 +48,7 @@ var surveyRows = []row{
 				require.NotEmpty(s, p.Holder)
 				require.NotEmpty(s, p.ID)
 			}
+			require.Equal(s, map[string]int64{s.path + "/semaphore": 3}[lock.Path], lock.Size)
 		}
 		require.Equal(s, map[string][]bool{
 			s.path + "/mutex": {true, false}, s.path + "/rw": {true, true}, s.path + "/semaphore": {true, false}, s.path + "/leader": {true},

@@ -247,3 +247,34 @@ func TestNamespaceIsPutInFront(t *testing.T) {
 	require.Len(t, list, 1)
 	require.NoError(t, lease.Release())
 }
+
+// TestSurveyShowsNothingThatIsNotAQueue: other programs have ephemeral nodes, too, and persistent ones with numbers.
+func TestSurveyShowsNothingThatIsNotAQueue(t *testing.T) {
+	server, conn := begin(t)
+	store := newStore(t, server, nil)
+	for _, path := range []string{
+		"/queue/survey/brokers", "/queue/survey/tasks/job-lock-0000000001", "/queue/survey/both/job-lock-0000000001", "/queue/survey/a b",
+	} {
+		persistent(t, conn, path)
+	}
+	for _, path := range []string{
+		"/queue/survey/brokers/1", "/queue/survey/brokers/my-lock-file", "/queue/survey/both/worker-1", "/queue/survey/both/my-lock-file",
+		"/queue/survey/a b/_c_694d7-lock-0000000001",
+	} {
+		_, err := conn.Create(path, nil, client.FlagEphemeral, client.WorldACL(client.PermAll))
+		require.NoError(t, err)
+	}
+	peer := client.NewLock(conn, "/queue/survey/peer", client.WorldACL(client.PermAll))
+	require.NoError(t, peer.Lock())
+	lease := lock(t, store, "/queue/survey/locked")
+
+	var shown []string
+	for lock, err := range farsync.Survey(within(t, soon), store, "/queue/survey") {
+		require.NoError(t, err)
+		require.Len(t, lock.Participants, 1)
+		shown = append(shown, lock.Path)
+	}
+	require.Equal(t, []string{"/queue/survey/locked", "/queue/survey/peer"}, shown)
+	require.NoError(t, lease.Release())
+	require.NoError(t, peer.Unlock())
+}
