@@ -82,6 +82,12 @@ var rules = []rule{
 		why:   "it is for calls of any library that hears of no context",
 	},
 	{
+		of:    "internal/deadlock",
+		ours:  []string{"driver"},
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "it is a pure function of what a survey shows",
+	},
+	{
 		of:    "recipe",
 		ours:  []string{"driver", "internal/pause", "internal/goroutine", "internal/nested"},
 		never: append([]string{thirdParty}, testOnly...),
@@ -277,6 +283,7 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module, to: "github.com/petermattis/goid"},
 		{from: module + "/driver", to: module + "/recipe"},
 		{from: module + "/driver", to: "golang.org/x/sync/errgroup"},
+		{from: module + "/internal/deadlock", to: module + "/recipe"},
 		{from: module + "/recipe", to: module},
 		{from: module + "/recipe", to: module + "/storetest"},
 		{from: module + "/recipe", to: "golang.org/x/sync/errgroup"},
