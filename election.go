@@ -121,7 +121,7 @@ func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
 	case len(list) == 0:
 		return Leader{}, driver.Target{Entry: driver.Entry{Queue: e.path}, What: driver.Joined}, ErrNoLeader
 	case list[0].Kind != driver.Candidate && list[0].Kind != driver.Foreign:
-		return Leader{}, driver.Target{}, fmt.Errorf("%w: the oldest entry is %v, of %q", ErrKind, list[0].Kind, list[0].Value)
+		return Leader{}, driver.Target{}, fmt.Errorf("%w: the oldest entry is %v, of %q", ErrKind, list[0].Kind, recipe.WordsOf(list[0]).Holder)
 	default:
 		leader := Leader{Value: list[0].Value, Token: makeToken(list[0].Revision, 0)}
 		return leader, driver.Target{Entry: list[0], What: driver.Changed}, nil

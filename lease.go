@@ -49,6 +49,9 @@ func newLease(store *Store, path string, kind driver.Kind, hold *recipe.Hold) (*
 // held is what it is a lease for.
 func (l *Lease) held() driver.Kind { return driver.Kind(l.kind.Load()) }
 
+// on returns the hold: a context stands for a lease on its own lock alone.
+func (l *Lease) on(*Store, string) *recipe.Hold { return l.hold }
+
 // is reports whether it is a lease of that kind.
 func (l *Lease) is(k driver.Kind) bool { return l.held() == k }
 
@@ -73,7 +76,8 @@ func (l *Lease) Err() error { return l.hold.Err() }
 // channel is closed, by a timer, and its own Err knows no earlier: ask this one, or the lease, right before a step that
 // cannot be undone.
 //
-// The context stands for the lease: a Lock of the same lock with it would wait for itself, and fails at once.
+// The context stands for the lease: a Lock of the same lock with it would wait for itself, and fails at once. A Lock of
+// another lock on the same Store publishes with its entry what it is under: see Participant.Under.
 func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancel = bind(parent, l.hold.Life(), l)
 	return stand(ctx, l.store, l.path, l), cancel

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/recipe"
 )
 
 // A MultiLease is a hold on the members of a MultiMutex or of a QuorumMutex. That of a MultiMutex ends with the first of
@@ -173,6 +174,18 @@ func (l *MultiLease) Err() error {
 
 // held is what it is a lease for.
 func (l *MultiLease) held() driver.Kind { return driver.Exclusive }
+
+// on returns the hold on the member of that path, nil if it is not held.
+func (l *MultiLease) on(store *Store, path string) *recipe.Hold {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, member := range l.group.members {
+		if lease := l.leases[i]; lease != nil && member.store == store && member.path == path && lease.Err() == nil {
+			return lease.hold
+		}
+	}
+	return nil
+}
 
 // Context is as Lease.Context, for all members, held or not.
 func (l *MultiLease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {

@@ -37,6 +37,14 @@ type Participant struct {
 	ID string
 	// Session is what the service's own tools call its session: on etcd the lease in hexadecimal, as etcdctl prints it.
 	Session string
+	// Under are the IDs of the entries that its caller held when it joined, on the same Store, the innermost first: those of the
+	// leases that the caller's context stood for, the 16 innermost at most. See Lease.Context. For one that waits they say
+	// what cannot be released before it is served. For one that holds they are history, and may be another
+	// goroutine's: goroutines that share a value take turns on one entry.
+	Under []string
+	// Note is a short text that its caller has published. Empty for most. It comes from another process: it may say
+	// anything.
+	Note string
 }
 
 // String is one line for people.
@@ -72,6 +80,12 @@ func (p Participant) String() string {
 	if p.Session != "" {
 		b.WriteString(", session " + p.Session)
 	}
+	if len(p.Under) > 0 {
+		b.WriteString(", under " + strings.Join(p.Under, " and "))
+	}
+	if p.Note != "" {
+		b.WriteString(", note " + strconv.Quote(p.Note))
+	}
 	b.WriteString(")")
 	return b.String()
 }
@@ -89,8 +103,9 @@ func participants(ctx context.Context, store *Store, path string) ([]Participant
 func participantsOf(entries []driver.Entry, held int) []Participant {
 	list := make([]Participant, len(entries))
 	for i, e := range entries {
+		words := recipe.WordsOf(e)
 		list[i] = Participant{
-			Holder:    string(e.Value),
+			Holder:    words.Holder,
 			Held:      i < held,
 			Kind:      e.Kind,
 			Units:     e.Units,
@@ -99,6 +114,8 @@ func participantsOf(entries []driver.Entry, held int) []Participant {
 			Token:     makeToken(e.Revision, 0),
 			ID:        e.ID,
 			Session:   e.Session,
+			Under:     words.Under,
+			Note:      words.Note,
 		}
 	}
 	return list

@@ -23,6 +23,10 @@ func TestParticipantIsOneLine(t *testing.T) {
 		"ci-9 pid 7 waits (permit of 3 units, token 512, joined 2026-05-04T03:02:01Z, entry /r/s3-A)": {
 			Holder: "ci-9 pid 7", Kind: driver.Permit, Units: 3, Since: at, Token: 512, ID: "/r/s3-A",
 		},
+		`ci-2 pid 8 waits (write, token 768, entry /db/b/w-B, under /db/a/m-A and /db/m-C, note "00-4bf9-00f0-01")`: {
+			Holder: "ci-2 pid 8", Kind: driver.Write, Units: 1, Token: 768, ID: "/db/b/w-B",
+			Under: []string{"/db/a/m-A", "/db/m-C"}, Note: "00-4bf9-00f0-01",
+		},
 		"unnamed holds (foreign, token 256, entry /lock/694d8a6f, session 694d8a6f)": {
 			Held: true, Kind: driver.Foreign, Units: 1, Token: 256, ID: "/lock/694d8a6f", Session: "694d8a6f",
 		},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/nested"
+	"github.com/farsync/farsync/recipe"
 )
 
 // errOneself means that a call would wait for its own caller.
@@ -16,6 +17,8 @@ type standing interface {
 	nested.Lease
 	// held is what it is a lease for, while Err is nil.
 	held() driver.Kind
+	// on returns what is held on that path of the store, nil if nothing is.
+	on(store *Store, path string) *recipe.Hold
 }
 
 // An under is a lease whose Context made the context, and the lock that it is on.
@@ -24,6 +27,9 @@ type under struct {
 	store *Store
 	path  string
 }
+
+// Hold is what package recipe asks for, to have those that wait say what they hold meanwhile.
+func (u under) Hold() *recipe.Hold { return u.on(u.store, u.path) }
 
 // stand returns a context that stands for a lease on a lock.
 func stand(ctx context.Context, store *Store, path string, l standing) context.Context {

@@ -13,8 +13,9 @@
 // order is that of the create revisions. The kind is m for a mutex, w and r for a writer and a reader, c for a candidate in
 // an election, and s<units> for units of a semaphore. A writer's key that was put a second time is a reader's.
 //
-// The value of a key is the holder and, on a line of its own, the time since when. That of a candidate is its own value, as
-// etcdctl elect and concurrency.Election have it.
+// The first line of a key's value is the holder, the last the time since when. Between them stands a line "under=<key>" for
+// each lease of the same Store that the caller held meanwhile, and "note=<text>" if it has published one. The value of a
+// candidate is its own, as etcdctl elect and concurrency.Election have it.
 //
 // The size of a semaphore is the key <path>!size/units: "<declared> <current>". It has no lease and is never removed, for a
 // size that Resize has set lasts while the semaphore is not in use. Delete it when the semaphore is not needed any more. A

@@ -252,11 +252,12 @@ func (c *cohort) begin(gr *grant, p *place) {
 }
 
 // bequeath leaves a grant to the line, whose caller has not won it and has gone. P is where its entry stands, or nil: without
-// one there is nothing to leave. It reports whether the line has taken it.
+// one there is nothing to leave. An entry that says what its caller holds meanwhile would say so of one that does not. It
+// reports whether the line has taken it.
 func (c *cohort) bequeath(gr *grant, p *place) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := p != nil && c.line.Len() > 0
+	left := p != nil && !p.under && c.line.Len() > 0
 	if left {
 		gr.standing = p
 		left = c.bid(gr)

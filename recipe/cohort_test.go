@@ -393,6 +393,42 @@ func TestNestedCallerHasAnEntryOfItsOwn(t *testing.T) {
 	}
 }
 
+// A standing is a hold as a context stands for it.
+type standing struct{ hold *recipe.Hold }
+
+func (s standing) Err() error { return s.hold.Err() }
+
+func (s standing) Hold() *recipe.Hold { return s.hold }
+
+// The entry of a caller that gives up belongs to the line from then on. One that says what the caller holds would say so
+// of those that hold nothing, and look like a part of a deadlock that is none.
+func TestNestedCallerLeavesNoEntryToTheLine(t *testing.T) {
+	inBubble(t, func(w *world) {
+		near, far := w.open(), w.open()
+		remote := w.granted(w.start(far))
+		other := exclusive
+		other.Queue = "/other"
+		over := w.granted(w.startFor(near, other))
+		g := newGate(near)
+		inner := w.begin(func(ctx context.Context, t *try) { t.hold, t.err = g.Acquire(nested.Under(ctx, standing{over.hold})) })
+		line := w.startGates(g, 2)
+		before := w.Entries(queue)
+		require.Len(w, before, 2)
+		require.Equal(w, []string{w.Entries(other.Queue)[0].ID}, recipe.WordsOf(before[1]).Under)
+		inner.cancel()
+		w.settle()
+		require.Error(w, inner.err)
+		after := w.Entries(queue)
+		require.Len(w, after, 2)
+		require.NotEqual(w, before[1].ID, after[1].ID)
+		require.Equal(w, recipe.Words{Holder: "client-1"}, recipe.WordsOf(after[1]))
+		w.release(remote)
+		w.serves(line...)
+		w.release(over)
+		w.idle(g)
+	})
+}
+
 // A guard has ended the turns on the entry.
 func TestLineBehindAPinnedHolder(t *testing.T) {
 	inBubble(t, func(w *world) {

@@ -23,6 +23,7 @@ type place struct {
 	// native is true once the queue was found to be of the entry's family although others are ahead. It is set before the
 	// place is granted, by the goroutine that waits.
 	native bool
+	under  bool      // it says which leases its caller holds meanwhile, so it can wait for no other
 	began  time.Time // when the call began to wait for it
 	ahead  int       // how many entries were ahead of it when it joined, as far as that was seen
 }
@@ -43,10 +44,14 @@ func (s *Store) joinIn(ctx context.Context, in *session, r Request) (*place, []d
 		Queue: r.Queue, ID: in.NewID(r.Queue, r.Kind, r.Units), Kind: r.Kind, Units: r.Units,
 		Value: r.Value, Since: time.Now(),
 	}
-	if e.Value == nil {
-		e.Value = []byte(s.options.Holder)
+	var under []string
+	if r.Kind != driver.Candidate {
+		under = s.underOf(ctx)
 	}
-	p := &place{entry: e, in: in, made: e}
+	if e.Value == nil {
+		e.Value = Words{Holder: s.options.Holder, Under: under}.value()
+	}
+	p := &place{entry: e, in: in, made: e, under: len(under) > 0}
 	var v driver.View
 	got := s.try(ctx, in, func(ctx context.Context, attempt int) (err error) {
 		v, err = in.Create(ctx, e, attempt)

@@ -219,5 +219,5 @@ func describe(e driver.Entry) string {
 	if len(e.Value) == 0 {
 		return fmt.Sprintf("entry %q", e.ID)
 	}
-	return fmt.Sprintf("%q (entry %q)", e.Value, e.ID)
+	return fmt.Sprintf("%q (entry %q)", WordsOf(e).Holder, e.ID)
 }

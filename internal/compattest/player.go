@@ -38,7 +38,7 @@ type Move struct {
 	ID    int    // of the move, and of the lease that it gets
 	Do    string // one of the words that do knows
 	Path  string
-	Of    int    // the ID of the move that this one is about
+	Of    int    // the ID of the move that this one is about; or under whose lease it gets another
 	Units int64  // of a semaphore
 	Size  int64  // of a semaphore
 	Value string // of a candidate; or the name of one of several values of a primitive on the path
@@ -265,6 +265,11 @@ func (p *player) do(ctx context.Context, m Move) (a Answer, err error) {
 
 // get makes a move that gets a lease.
 func (p *player) get(ctx context.Context, m Move) (*farsync.Lease, error) {
+	if m.Of != 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = p.lease(m.Of).Context(ctx)
+		defer cancel()
+	}
 	switch m.Do {
 	case "lock":
 		return p.mutex(m).Lock(ctx)

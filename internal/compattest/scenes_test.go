@@ -2,6 +2,7 @@ package compattest
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -104,6 +105,25 @@ var rows = []row{
 		last.got()
 		next.release()
 		last.release()
+		s.agree(0, 0)
+	}},
+	{name: "lock under another", run: func(s *scene) {
+		lock := Move{Do: "lock", Path: s.path}
+		outer := s.a.get(Move{Do: "lock", Path: s.path + "/outer"})
+		one := s.b.get(lock)
+		two := s.a.begin(Move{Do: "lock", Path: s.path, Of: outer.ID})
+		for _, seen := range [][]string{s.a.sees(s.path, 0, 2), s.b.sees(s.path, 0, 2)} {
+			holds(s, seen, 1)
+			require.True(s, strings.HasPrefix(seen[1], s.a.name), "whatever else the holder's name is to a version of before: %s", seen[1])
+		}
+		three := s.b2.begin(lock)
+		s.a.sees(s.path, 0, 3)
+		one.release()
+		two.got()
+		three.waits()
+		two.release()
+		three.got().release()
+		outer.release()
 		s.agree(0, 0)
 	}},
 	{name: "semaphore", run: func(s *scene) {

@@ -1,0 +1,101 @@
+package recipe
+
+import (
+	"context"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/nested"
+)
+
+const (
+	// maxNote is how many bytes a note may have. A traceparent has 55.
+	maxNote = 256
+	// An entry names the innermost of the leases that it is under, in no more lines and no more bytes than these.
+	maxUnder      = 16
+	maxUnderBytes = 4096
+)
+
+// Words are what the value of an entry says: the holder on the first line, then, if there is more to say, a line
+// "under=<entry>" for each of Under, and "note=<text>". Lines with other keys are for versions to come.
+//
+// A version that knows only holders shows all of them as the holder's name. The value of a candidate is the user's, and what
+// another program has written is its own: either is a holder's name as a whole.
+type Words struct {
+	Holder string
+	// Under are the IDs of the entries of the same Store that the caller held when it joined, the innermost first. They are
+	// those of the leases that its context stood for, or the first of these if they are many.
+	Under []string
+	// Note is a short text that the caller has given along: a traceparent, say.
+	Note string
+}
+
+// WordsOf returns what the value of an entry says.
+func WordsOf(e driver.Entry) Words {
+	value := string(e.Value)
+	holder, rest, more := strings.Cut(value, "\n")
+	if !more || e.Kind == driver.Candidate || e.Kind == driver.Foreign {
+		return Words{Holder: value}
+	}
+	w := Words{Holder: holder}
+	for line := range strings.SplitSeq(rest, "\n") {
+		key, text, ok := strings.Cut(line, "=")
+		switch {
+		case !ok:
+			return Words{Holder: value}
+		case key == "under" && len(w.Under) < maxUnder && len(text) <= maxUnderBytes && isPrintable(text):
+			w.Under = append(w.Under, text)
+		case key == "note":
+			w.Note = checkedNote(text)
+		}
+	}
+	return w
+}
+
+// value returns the words as the value of an entry.
+func (w Words) value() []byte {
+	value := []byte(w.Holder)
+	for _, id := range w.Under {
+		value = append(append(value, "\nunder="...), id...)
+	}
+	if w.Note != "" {
+		value = append(append(value, "\nnote="...), w.Note...)
+	}
+	return value
+}
+
+// checkedNote returns a note that fits in a line, or none. Part of one would be of no use.
+func checkedNote(note string) string {
+	if len(note) > maxNote || !isPrintable(note) {
+		return ""
+	}
+	return note
+}
+
+// isPrintable reports whether the text can be shown in a line.
+func isPrintable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })
+}
+
+// underOf returns the IDs of the entries that a caller holds on this Store, going by its ctx, the innermost first.
+func (s *Store) underOf(ctx context.Context) (ids []string) {
+	left := maxUnderBytes
+	for lease := range nested.All(ctx) {
+		over, ok := lease.(interface{ Hold() *Hold })
+		if !ok || lease.Err() != nil {
+			continue
+		}
+		h := over.Hold()
+		if h == nil || h.grant.store != s {
+			continue
+		}
+		id := h.grant.place.Load().entry.ID
+		if left -= len(id); left < 0 || len(ids) == maxUnder {
+			break
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
