@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -19,7 +20,8 @@ import (
 // TestScripts runs testdata/script, each with a store of its own. Besides what testscript knows there are
 //
 //	exits CODE COMMAND…     runs it, and looks at its exit code
-//	queue PATH COUNT        waits until so many hold PATH or wait for it
+//	queue PATH COUNT        waits until so many hold PATH or wait for it; the call that waits may not have heard of it yet
+//	appears FILE            waits until something is in FILE
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -28,8 +30,9 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits,
-			"queue": queue,
+			"exits":   exits,
+			"queue":   queue,
+			"appears": appears,
 		},
 	})
 }
@@ -79,6 +82,24 @@ func queue(ts *testscript.TestScript, neg bool, args []string) {
 		case <-look.C:
 		case <-limit:
 			ts.Fatalf("%s has %d in its queue, not %d", args[0], len(list), want)
+		}
+	}
+}
+
+func appears(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: appears FILE")
+	}
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for limit := time.After(soon); ; {
+		if info, err := os.Stat(ts.MkAbs(args[0])); err == nil && info.Size() > 0 {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-limit:
+			ts.Fatalf("there is nothing in %s", args[0])
 		}
 	}
 }

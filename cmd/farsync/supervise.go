@@ -152,7 +152,7 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	r.Token = h.tokens()
 	outcome, err := w.job(h, holder).Run(link, h)
 	lost = w.conclude(outcome, err, r)
-	if w.atLeast.set && err == nil && !lost && !outcome.Orphaned {
+	if w.atLeast.set && err == nil && !lost && !outcome.Orphaned && !ends(outcome.Passed) {
 		sitOut(link, h, time.Until(h.since.Add(w.atLeast.Duration)))
 	}
 	r.Held = time.Since(h.since).Seconds()

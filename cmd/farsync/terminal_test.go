@@ -3,6 +3,7 @@
 package main
 
 import (
+	"database/sql"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,24 +14,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A console is an interactive bash on a terminal.
+// A console is an interactive bash on a terminal. What it shows is read in order: each expectation looks behind the one
+// before. The echo of keys may come in the middle of what a program is writing, so either nothing writes while keys are
+// typed, or no end of a line is expected.
 type console struct {
 	t     *testing.T
 	shell *exec.Cmd
 	tty   *os.File
+	file  string // of the store
 	out   buffer
 	read  int // how much of out was expected before
 }
+
+const prompt = "ready> "
 
 // newConsole starts a shell that uses a store of its own, and ends it with the test.
 func newConsole(t *testing.T) *console {
 	t.Helper()
 	t.Parallel()
+	store := file(t)
 	shell := exec.Command("bash", "--norc", "--noediting", "-i")
-	shell.Env = append(os.Environ(), "FARSYNC_STORE="+file(t), "PS1=ready ", "TERM=dumb", "HISTFILE=")
+	shell.Env = append(os.Environ(), "FARSYNC_STORE="+store, "PS1="+prompt, "TERM=dumb", "HISTFILE=")
 	tty, err := pty.StartWithSize(shell, &pty.Winsize{Rows: 24, Cols: 80})
 	require.NoError(t, err)
-	c := &console{t: t, shell: shell, tty: tty}
+	name, _, _ := strings.Cut(strings.TrimPrefix(store, "sqlite:"), "?")
+	c := &console{t: t, shell: shell, tty: tty, file: name}
 	done := make(chan struct{})
 	go func() { // ends with the shell
 		defer close(done)
@@ -51,11 +59,19 @@ func newConsole(t *testing.T) *console {
 			t.Logf("on the terminal:\n%s", c.out.String())
 		}
 	})
-	c.expect("ready ")
 	return c
 }
 
-// keys types.
+// line types a command when the shell has asked for one, and reads its echo. So nothing that is expected afterwards was shown
+// before, and no job has the terminal while it is typed.
+func (c *console) line(text string) {
+	c.t.Helper()
+	c.expect(prompt)
+	c.keys(text + "\n")
+	c.expect("\r\n")
+}
+
+// keys types. What the program in the foreground does not read, the next one does.
 func (c *console) keys(text string) {
 	c.t.Helper()
 	_, err := c.tty.WriteString(text)
@@ -66,7 +82,7 @@ func (c *console) keys(text string) {
 func (c *console) expect(text string) {
 	c.t.Helper()
 	until(c.t, "the terminal shows "+text, func() bool {
-		at := strings.Index(c.out.String()[c.read:], text)
+		at := c.find(text)
 		if at < 0 {
 			return false
 		}
@@ -75,11 +91,38 @@ func (c *console) expect(text string) {
 	})
 }
 
+// shows waits as expect does, and reads nothing: it is for what a job in the background shows, before or after the prompt.
+func (c *console) shows(text string) {
+	c.t.Helper()
+	until(c.t, "the terminal shows "+text, func() bool { return c.find(text) >= 0 })
+}
+
+func (c *console) find(text string) int { return strings.Index(c.out.String()[c.read:], text) }
+
 // code types a command that shows the exit code of the last, and expects it.
 func (c *console) code(code string) {
 	c.t.Helper()
-	c.keys("echo code=$?\n")
+	c.line("echo code=$?")
 	c.expect("code=" + code + "\r\n")
+}
+
+// renewed waits until the session that holds locks has been renewed so many times.
+func (c *console) renewed(times int) {
+	c.t.Helper()
+	db, err := sql.Open("sqlite", c.file+"?_pragma=busy_timeout(10000)")
+	require.NoError(c.t, err)
+	defer func() { require.NoError(c.t, db.Close()) }()
+	last, seen := int64(0), -1
+	until(c.t, "the lock is renewed", func() bool {
+		deadline := int64(0)
+		row := db.QueryRowContext(c.t.Context(), "SELECT deadline FROM farsync_sessions WHERE id IN (SELECT session FROM farsync_entries)")
+		require.NoError(c.t, row.Scan(&deadline))
+		if deadline != last {
+			last = deadline
+			seen++
+		}
+		return seen >= times
+	})
 }
 
 const (
@@ -90,13 +133,13 @@ const (
 
 func TestCommandReadsTheTerminal(t *testing.T) {
 	c := newConsole(t)
-	c.keys("farsync run /x -- sh -c 'echo go; read line; echo got $line; exit 7'\n")
+	c.line("farsync run /x -- sh -c 'echo go; read line; echo got $line; exit 7'")
 	c.expect("go\r\n")
 	c.keys("text\n")
 	c.expect("got text\r\n")
 	c.code("7")
 	// It takes single keys, as an editor does, and the terminal is as it was afterwards.
-	c.keys("farsync run /x -- bash -c 'echo go; read -rsn1 key; echo got=$key'\n")
+	c.line("farsync run /x -- bash -c 'echo go; read -rsn1 key; echo got=$key'")
 	c.expect("go\r\n")
 	c.keys("k")
 	c.expect("got=k\r\n")
@@ -105,60 +148,60 @@ func TestCommandReadsTheTerminal(t *testing.T) {
 
 func TestCtrlCEndsCommand(t *testing.T) {
 	c := newConsole(t)
-	c.keys("farsync run /x -- sh -c 'echo go; sleep 60'\n")
-	c.expect("go\r\n")
+	// Not by a shell: one that is about to start a program may lose it.
+	c.line("farsync run /x -- cat")
+	c.keys("text\n")
+	c.expect("text\r\ntext\r\n")
 	c.keys(ctrlC)
-	c.expect("ready ")
 	c.code("130")
-	// One that ignores it goes on, and so does farsync.
-	c.keys("farsync run /x -- bash -c 'trap \"echo heard\" INT; echo go; read a; read b; echo over'\n")
-	c.expect("go\r\n")
-	c.keys(ctrlC)
-	c.expect("heard\r\n")
-	c.keys("a\nb\n")
-	c.expect("over\r\n")
+	// One that ignores it goes on, and so does farsync. It has read, so it has the terminal, and the signal comes before the
+	// line behind it. The trap is run when that line was read, or before.
+	c.line(`farsync run /x -- bash -c 'trap "echo heard" INT; until [ "$a" = over ]; do read a; echo got $a; done'`)
+	c.keys("text\n")
+	c.expect("got text\r\n")
+	c.keys(ctrlC + "more\n")
+	c.expect("heard")
+	c.keys("over\n")
+	c.expect("got over\r\n")
 	c.code("0")
 }
 
 func TestCtrlZStopsCommandAndKeepsTheLock(t *testing.T) {
 	c := newConsole(t)
-	c.keys("farsync run --ttl 6s /x -- cat\n")
+	// A third of it is how often it is renewed, and all but the grace and two margins of the rest how late that may be.
+	const command = "farsync run --ttl 20s --grace 1s /x -- sh -c 'echo go; exec cat'"
+	c.line(command)
+	c.expect("go\r\n")
 	c.keys("one\n")
 	c.expect("one\r\none\r\n")
 	c.keys(ctrlZ)
 	c.expect("Stopped")
-	c.expect("ready ")
-	// For longer than its TTL, the lock is kept.
-	c.keys("farsync run -w 7 /x -- true\n")
-	c.expect("behind ")
-	c.expect("ready ")
+	c.renewed(2)
+	c.line("farsync run -n /x -- true")
+	c.expect("locked")
 	c.code("75")
-	c.keys("jobs\n")
-	c.expect("farsync run --ttl 6s /x -- cat")
-	c.keys("fg\n")
-	c.expect("farsync run --ttl 6s /x -- cat\r\n")
-	c.keys("two\n")
-	c.expect("two\r\ntwo\r\n")
-	c.keys(ctrlZ)
-	c.expect("Stopped")
-	c.expect("ready ") // and not the line of the job that stopped, which looks like what fg says
-	c.keys("fg\n")
-	c.expect("farsync run --ttl 6s /x -- cat\r\n")
-	c.keys("three\n")
-	c.expect("three\r\nthree\r\n")
+	c.line("jobs")
+	c.expect(command)
+	for _, text := range []string{"two", "three"} {
+		c.line("fg")
+		c.expect(command + "\r\n")
+		c.keys(text + "\n")
+		c.expect(text + "\r\n" + text + "\r\n")
+		c.keys(ctrlZ)
+		c.expect("Stopped")
+	}
+	c.line("fg")
+	c.expect(command + "\r\n")
 	c.keys(ctrlD)
-	c.expect("ready ")
 	c.code("0")
 }
 
 func TestCommandInTheBackgroundStopsWhenItReads(t *testing.T) {
 	c := newConsole(t)
-	c.keys("farsync run /x -- sh -c 'echo go; read line; echo got $line' &\n")
-	c.expect("go\r\n")
-	c.keys("until jobs | grep -q Stopped; do :; done; echo se''en\n")
-	c.expect("seen\r\n")
-	c.keys("fg\n")
-	c.expect("farsync run")
+	c.line("farsync run /x -- sh -c 'echo go; read line; echo got $line' &")
+	c.shows("go\r\n")
+	c.line("until jobs | grep -q Stopped; do sleep 0.02; done")
+	c.line("fg")
 	c.keys("text\n")
 	c.expect("got text\r\n")
 	c.code("0")
@@ -166,29 +209,29 @@ func TestCommandInTheBackgroundStopsWhenItReads(t *testing.T) {
 
 func TestCommandSeesTheSizeOfTheTerminal(t *testing.T) {
 	c := newConsole(t)
-	c.keys("farsync run /x -- bash -c 'trap \"stty size\" WINCH; stty size; read a; read b'\n")
+	c.line("farsync run /x -- bash -c 'trap \"stty size\" WINCH; read a; stty size; read a; read a'")
+	c.keys("a\n") // one that has read has the terminal, and gets the signal right away
 	c.expect("24 80\r\n")
 	require.NoError(t, pty.Setsize(c.tty, &pty.Winsize{Rows: 30, Cols: 100}))
-	c.keys("a\n") // bash runs the trap when it has read
-	c.expect("30 100\r\n")
+	c.keys("a\n") // bash runs the trap when it has read, or before
+	c.expect("30 100")
 	c.keys("b\n")
 	c.code("0")
 }
 
 func TestPipelines(t *testing.T) {
 	c := newConsole(t)
-	c.keys("echo in | farsync run /x -- tr i o | tr n u\n")
+	c.line("echo in | farsync run /x -- tr i o | tr n u")
 	c.expect("ou\r\n")
 	c.code("0")
 	// Another part of the pipeline reads the terminal, and Ctrl-C ends all of it.
-	c.keys("cat | farsync run /x -- sh -c 'read line; echo got $line; exec sleep 60'\n")
+	c.line("cat | farsync run /x -- bash -c 'trap \"exit 9\" INT; read line; echo got $line; while :; do sleep 0.05; done'")
 	c.keys("text\n")
 	c.expect("got text\r\n")
 	c.keys(ctrlC)
-	c.expect("ready ")
-	c.code("130")
+	c.code("9")
 	// A COMMAND whose input is another reads the terminal by its name.
-	c.keys("true | farsync run /x -- sh -c 'echo go; read line </dev/tty; echo got $line'\n")
+	c.line("true | farsync run /x -- sh -c 'echo go; read line </dev/tty; echo got $line'")
 	c.expect("go\r\n")
 	c.keys("text\n")
 	c.expect("got text\r\n")
@@ -197,34 +240,33 @@ func TestPipelines(t *testing.T) {
 
 func TestWaitingOnTheTerminal(t *testing.T) {
 	c := newConsole(t)
-	c.keys("farsync run --label first /x -- sleep 60 &\n")
-	c.expect("ready ")
-	c.keys("until farsync run -n -E 9 /x -- true 2>/dev/null; test $? = 9; do :; done; farsync run /x -- echo mine\n")
+	const wait = "until farsync who /x >/dev/null; do sleep 0.02; done; farsync run /x -- echo mine"
+	c.line("farsync run --label first /x -- sleep 600 &")
+	c.line(wait)
 	c.expect("\r\x1b[Kwaiting for /x behind ")
 	c.expect(" first, there for ")
 	c.expect("2nd of 2")
 	c.keys(ctrlZ)
 	c.expect("Stopped")
-	c.keys("kill %1; wait %1; echo fi''rst is over\n")
-	c.expect("first is over\r\n")
-	c.keys("fg\n")
+	// Its turn comes while it is stopped: it holds, and COMMAND waits for the shell.
+	c.line("kill %1; wait %1")
+	c.line("fg")
 	c.expect("echo mine\r\n")
 	c.expect("mine\r\n")
-	c.keys("farsync run /x -- sleep 60 &\n")
-	c.expect("ready ")
-	c.keys("until farsync run -n -E 9 /x -- true 2>/dev/null; test $? = 9; do :; done; farsync run /x -- echo mine\n")
-	c.expect("waiting for /x")
+	c.line("farsync run /x -- sleep 600 &")
+	c.line(wait)
+	c.expect("\r\x1b[Kwaiting for /x behind ")
 	c.keys(ctrlC)
 	c.code("130")
-	c.keys("kill %+; wait\n")
-	c.expect("ready ")
+	c.line("kill $!; wait")
+	c.expect(prompt)
 }
 
 // A terminal that is closed takes COMMAND along, as a shell does.
 func TestTheEndOfTheTerminalEndsCommand(t *testing.T) {
 	c := newConsole(t)
 	name := t.TempDir() + "/pid"
-	c.keys("farsync run /x -- sh -c 'echo $$ >" + name + "; echo go; exec sleep 60'\n")
+	c.line("farsync run /x -- sh -c 'echo $$ >" + name + "; echo go; exec sleep 600'")
 	c.expect("go\r\n")
 	pid := number(t, name)
 	require.NoError(t, c.shell.Process.Kill())

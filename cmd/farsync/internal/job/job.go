@@ -55,6 +55,8 @@ type Outcome struct {
 	Lost error
 	// Late is true if COMMAND was told to end because the lease was not renewed.
 	Late bool
+	// Passed is the last signal that was passed on, or 0. It may have come when COMMAND had ended already.
+	Passed syscall.Signal
 	// Orphaned is true if COMMAND was killed because the guard has died.
 	Orphaned bool
 }
@@ -151,6 +153,7 @@ func (r *run) attend() {
 				r.tell()
 			}
 		case s := <-r.link.Signals:
+			r.Passed = s
 			r.pass(s, ended == nil)
 		case s := <-r.family.Stopped:
 			r.stopped(s)
