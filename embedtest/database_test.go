@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,7 +34,7 @@ func TestDatabasesKeepTheirData(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		start  func(testing.TB, ...embedtest.Option) database
-		client func(endpoint string) *exec.Cmd
+		client func(endpoint string, arguments ...string) *exec.Cmd
 	}{
 		{"PostgreSQL", func(t testing.TB, o ...embedtest.Option) database { return embedtest.Postgres(t, o...) }, psql},
 		{"MariaDB", func(t testing.TB, o ...embedtest.Option) database { return embedtest.MariaDB(t, o...) }, mariadb},
@@ -104,11 +106,76 @@ func stateOf(t *testing.T, pid string) string {
 	return state[:1]
 }
 
-func psql(endpoint string) *exec.Cmd {
-	return exec.Command("psql", "-qtAX", "postgres://postgres@"+endpoint+"/postgres")
+func psql(endpoint string, arguments ...string) *exec.Cmd {
+	return exec.Command("psql", append([]string{"-qtAX", "postgres://postgres@" + endpoint + "/postgres"}, arguments...)...)
 }
 
-func mariadb(endpoint string) *exec.Cmd {
+func mariadb(endpoint string, arguments ...string) *exec.Cmd {
 	host, port, _ := strings.Cut(endpoint, ":")
-	return exec.Command("mariadb", "--no-defaults", "-BN", "-h"+host, "-P"+port, "-uroot", "test")
+	return exec.Command("mariadb", append([]string{"--no-defaults", "-BN", "-h" + host, "-P" + port, "-uroot", "test"}, arguments...)...)
+}
+
+// TestPostgresReplica follows its server, is read only, and becomes a server of its own.
+func TestPostgresReplica(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Postgres(t, embedtest.Setting("work_mem = 7MB"))
+	ask := func(of *embedtest.PostgresServer, text string) string {
+		out, err := psql(of.Endpoint(), "-c", text).CombinedOutput()
+		if err != nil {
+			return err.Error() + ": " + string(out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	require.Equal(t, "7MB", ask(server, "SHOW work_mem"))
+	require.Empty(t, ask(server, "CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)"))
+	replica := embedtest.PostgresReplica(t, server)
+	require.Equal(t, "7", ask(replica, "SELECT n FROM kept"))
+	require.Contains(t, ask(replica, "INSERT INTO kept VALUES (8)"), "read-only")
+	require.Empty(t, ask(server, "INSERT INTO kept VALUES (8)"))
+	require.Eventually(t, func() bool { return ask(replica, "SELECT count(*) FROM kept") == "2" }, soon, 10*time.Millisecond)
+	server.Kill()
+	require.Equal(t, "t", ask(replica, "SELECT pg_promote()"))
+	require.Empty(t, ask(replica, "INSERT INTO kept VALUES (9)"))
+	require.NoError(t, replica.Restart(within(t, soon)))
+	require.Equal(t, "3", ask(replica, "SELECT count(*) FROM kept"))
+	require.NoError(t, server.Restart(within(t, soon)), "it knows nothing of the other")
+}
+
+// TestPostgresClock: those who ask the server for the time hear its own, in all of its processes.
+func TestPostgresClock(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Postgres(t, embedtest.Clock())
+	ahead := func() time.Duration {
+		out, err := psql(server.Endpoint(), "-c", "SELECT extract(epoch FROM clock_timestamp())").CombinedOutput()
+		require.NoError(t, err, string(out))
+		seconds, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+		require.NoError(t, err)
+		return time.Until(time.UnixMicro(int64(seconds * 1e6)))
+	}
+	require.InDelta(t, 0, ahead().Hours(), 0.1)
+	require.NoError(t, server.StepClock(time.Hour))
+	require.InDelta(t, 1, ahead().Hours(), 0.1)
+	require.NoError(t, server.StepClock(-time.Hour))
+	require.InDelta(t, -1, ahead().Hours(), 0.1)
+}
+
+// TestPgBouncerLendsConnections, fewer than there are clients, and leads to the server that is there.
+func TestPgBouncerLendsConnections(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Postgres(t)
+	proxy := embedtest.PgBouncer(t, server, "default_pool_size = 1")
+	ask := func(client *exec.Cmd) string {
+		out, err := client.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return strings.TrimSpace(string(out))
+	}
+	serving := func() string { return ask(psql(proxy.Endpoint(), "-c", "SELECT pg_backend_pid()")) }
+	first := serving()
+	require.Equal(t, first, serving())
+	server.Kill()
+	require.NoError(t, server.Restart(within(t, soon)))
+	require.NoError(t, proxy.Restart(within(t, soon)))
+	require.NotEqual(t, first, serving())
+	proxy.Kill()
+	require.Error(t, psql(proxy.Endpoint(), "-c", "SELECT 1").Run())
 }

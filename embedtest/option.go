@@ -12,6 +12,8 @@ type settings struct {
 	bench     bool
 	tick      time.Duration // ZooKeeper's
 	syncTicks int
+	lines     []string // of the configuration of a PostgreSQL server
+	clock     bool
 }
 
 func settingsOf(options []Option) settings {
@@ -35,3 +37,9 @@ func Bench() Option { return func(s *settings) { s.bench = true } }
 func Ticks(tick time.Duration, syncLimit int) Option {
 	return func(s *settings) { s.tick, s.syncTicks = tick, syncLimit }
 }
+
+// Setting adds a line to the configuration of a PostgreSQL server, such as "max_connections = 400".
+func Setting(line string) Option { return func(s *settings) { s.lines = append(s.lines, line) } }
+
+// Clock gives a PostgreSQL server a clock of its own, which StepClock sets.
+func Clock() Option { return func(s *settings) { s.clock = true } }

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,6 +24,8 @@ var ErrNoPostgres = errors.New("farsync: no PostgreSQL server found: apt-get ins
 // for a password.
 type PostgresServer struct {
 	*server
+
+	time *clock // nil: that of the machine
 }
 
 // StartPostgres starts a PostgreSQL server that keeps its data and log under dir, which is made if need be, and waits until it
@@ -30,32 +34,72 @@ type PostgresServer struct {
 //
 // PostgreSQL refuses to run as root. Started by root, the server runs as the user nobody, which must be able to reach dir.
 func StartPostgres(ctx context.Context, dir string, options ...Option) (*PostgresServer, error) {
+	return startPostgres(ctx, dir, options, func(programs, data string) *exec.Cmd {
+		return exec.Command(filepath.Join(programs, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
+			"--locale=C", "--no-sync", "--no-instructions")
+	})
+}
+
+// StartReplica starts a streaming replica of the server, with data and log under dir, as [StartPostgres] does. It continues
+// when the server is dead. The function pg_promote of PostgreSQL makes it a server of its own.
+func (s *PostgresServer) StartReplica(ctx context.Context, dir string, options ...Option) (*PostgresServer, error) {
+	return startPostgres(ctx, dir, options, func(programs, data string) *exec.Cmd {
+		return exec.Command(filepath.Join(programs, "pg_basebackup"), "-D", data, "-d", s.URL(), "-R", "-X", "stream",
+			"-c", "fast", "--no-sync")
+	})
+}
+
+func startPostgres(
+	ctx context.Context, dir string, options []Option, install func(programs, data string) *exec.Cmd,
+) (*PostgresServer, error) {
 	programs, err := findPostgres()
 	if err != nil {
 		return nil, err
 	}
-	s, err := database{
-		name: "PostgreSQL server",
-		install: func(data string) *exec.Cmd {
-			return exec.Command(filepath.Join(programs, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
-				"--locale=C", "--no-sync", "--no-instructions")
-		},
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	with, made := settingsOf(options), &PostgresServer{}
+	if with.clock {
+		if made.time, err = newClock(dir); err != nil {
+			return nil, err
+		}
+	}
+	made.server, err = database{
+		name:    "PostgreSQL server",
+		install: func(data string) *exec.Cmd { return install(programs, data) },
 		run: func(data string, at port) *exec.Cmd {
 			arguments := []string{
 				"-D", data, "-p", strconv.Itoa(at.number), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 			}
-			if !settingsOf(options).fsync {
+			if !with.fsync {
 				arguments = append(arguments, "-c", "fsync=off")
 			}
-			return exec.Command(filepath.Join(programs, "postgres"), arguments...)
+			for _, line := range with.lines {
+				name, value, _ := strings.Cut(line, "=")
+				arguments = append(arguments, "-c", strings.TrimSpace(name)+"="+strings.TrimSpace(value))
+			}
+			command := exec.Command(filepath.Join(programs, "postgres"), arguments...)
+			if made.time != nil {
+				command.Env = made.time.environment()
+			}
+			return command
 		},
 		ready: serves,
 	}.start(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	return &PostgresServer{s}, nil
+	return made, nil
 }
+
+// StepClock sets the server's clock ahead of that of the machine by so much, or behind it if that is negative. It returns at
+// once, and whatever the server does then knows of it. The server must have been started with the option [Clock].
+func (s *PostgresServer) StepClock(by time.Duration) error { return s.time.step(by) }
 
 // Close ends the server. Data and log stay. Its error says that the server had ended by itself before.
 func (s *PostgresServer) Close() error {
@@ -74,7 +118,10 @@ func (s *PostgresServer) URL() string {
 func findPostgres() (string, error) {
 	initdb, err := exec.LookPath("initdb")
 	if err == nil {
-		return filepath.Dir(initdb), nil
+		// The programs that it is installed with are beside it, and need not be on the PATH.
+		if initdb, err = filepath.EvalSymlinks(initdb); err == nil {
+			return filepath.Dir(initdb), nil
+		}
 	}
 	packaged, globErr := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(packaged) == 0 {

@@ -27,7 +27,7 @@ type RedisServer struct {
 	server
 	data string // directory
 	tls  string // the address at which it speaks TLS
-	time string // the file with the offset of its clock; empty if it has that of the machine
+	time *clock // nil: that of the machine
 }
 
 // StartRedis starts a Redis server that keeps its data and log under dir, which is made if need be, and waits until it is
@@ -35,37 +35,23 @@ type RedisServer struct {
 // on failure nothing is left running. Arguments are further ones of redis-server; with --tls-cert-file it speaks TLS at another
 // address. The error is [ErrNoRedis] where there is nothing to run.
 func StartRedis(ctx context.Context, dir string, arguments ...string) (*RedisServer, error) {
-	return startRedis(ctx, dir, arguments, "")
+	return startRedis(ctx, dir, arguments, false)
 }
-
-// ErrNoFaketime says that no library is found that can set the clock of a server apart from that of the machine.
-var ErrNoFaketime = errors.New("farsync: no libfaketime found: apt-get install libfaketime")
 
 // StartRedisWithClock is [StartRedis] for a server with a clock of its own, which StepClock sets. The error is [ErrNoFaketime]
 // where that cannot be had.
 func StartRedisWithClock(ctx context.Context, dir string, arguments ...string) (*RedisServer, error) {
-	libraries, err := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
-	if err != nil || len(libraries) == 0 {
-		return nil, ErrNoFaketime
-	}
-	return startRedis(ctx, dir, arguments, libraries[0])
+	return startRedis(ctx, dir, arguments, true)
 }
 
 // StepClock sets the server's clock ahead of that of the machine by so much, or behind it if that is negative. It returns at
 // once, and whatever the server does then knows of it.
-func (s *RedisServer) StepClock(by time.Duration) error {
-	// By a rename, for the server may be reading.
-	next := s.time + ".next"
-	if err := os.WriteFile(next, fmt.Appendf(nil, "%+f\n", by.Seconds()), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, s.time)
-}
+func (s *RedisServer) StepClock(by time.Duration) error { return s.time.step(by) }
 
 // TLSEndpoint returns the address at which the server speaks TLS, if it was told to.
 func (s *RedisServer) TLSEndpoint() string { return s.tls }
 
-func startRedis(ctx context.Context, dir string, arguments []string, faketime string) (*RedisServer, error) {
+func startRedis(ctx context.Context, dir string, arguments []string, apart bool) (*RedisServer, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrNoRedis, err)
@@ -98,9 +84,8 @@ func startRedis(ctx context.Context, dir string, arguments []string, faketime st
 		s.tls = second.addr()
 		arguments = append(slices.Clip(arguments), "--tls-port", strconv.Itoa(second.number))
 	}
-	if faketime != "" {
-		s.time = filepath.Join(dir, "clock")
-		if err := s.StepClock(0); err != nil {
+	if apart {
+		if s.time, err = newClock(dir); err != nil {
 			return nil, err
 		}
 	}
@@ -111,10 +96,8 @@ func startRedis(ctx context.Context, dir string, arguments []string, faketime st
 			"--repl-diskless-sync-delay", "0", // a replica need not wait for others to come
 		}, arguments...)...)
 		command.Dir = s.data
-		if faketime != "" {
-			// The allocator that Redis is linked with asks for the time before the library is ready to tell it; libc's does not.
-			command.Env = append(os.Environ(), "LD_PRELOAD="+faketime+" libc.so.6", "FAKETIME_TIMESTAMP_FILE="+s.time,
-				"FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1")
+		if apart {
+			command.Env = s.time.environment()
 		}
 		return command, nil
 	}

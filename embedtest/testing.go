@@ -61,9 +61,38 @@ func Postgres(t testing.TB, options ...Option) *PostgresServer {
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	s, err := StartPostgres(ctx, reachableDir(t), options...)
+	return ofTest(t, s, err)
+}
+
+// PostgresReplica is [Postgres] for a streaming replica of another server.
+func PostgresReplica(t testing.TB, of *PostgresServer, options ...Option) *PostgresServer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	s, err := of.StartReplica(ctx, reachableDir(t), options...)
+	return ofTest(t, s, err)
+}
+
+func ofTest(t testing.TB, s *PostgresServer, err error) *PostgresServer {
+	t.Helper()
+	if !errors.Is(err, ErrNoPostgres) {
+		refuseOrSkip(t, err, ErrNoFaketime)
+	}
 	refuseOrSkip(t, err, ErrNoPostgres)
 	t.Cleanup(func() { finish(t, []*server{s.server}, s.Close) })
 	return s
+}
+
+// PgBouncer starts a PgBouncer for the test, as [StartPgBouncer] does. When the test ends, it is gone; if the test has failed,
+// the end of its log is printed. Where no PgBouncer is found the test is skipped, or fails if FARSYNC_REQUIRE_SERVERS is 1.
+func PgBouncer(t testing.TB, to *PostgresServer, lines ...string) *PgBouncerProxy {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	p, err := StartPgBouncer(ctx, reachableDir(t), to, lines...)
+	refuseOrSkip(t, err, ErrNoPgBouncer)
+	t.Cleanup(func() { finish(t, []*server{p.server}, p.Close) })
+	return p
 }
 
 // MariaDB is [Postgres] for a MariaDB server.

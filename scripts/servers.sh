@@ -29,6 +29,9 @@ have_kazoo() { [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import kazoo' 2>/
 
 have_postgres() { { command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb'; } >/dev/null && command -v psql >/dev/null; }
 
+# Debian keeps it where only root looks.
+have_pgbouncer() { command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ]; }
+
 have_mariadb() {
 	{ command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ]; } &&
 		command -v mariadb-install-db >/dev/null && command -v mariadb >/dev/null
@@ -38,6 +41,7 @@ missing() {
 	have_jdk || echo default-jdk-headless
 	have_zookeeper || echo zookeeper
 	have_postgres || echo postgresql
+	have_pgbouncer || echo pgbouncer
 	have_mariadb || echo mariadb-server
 	have_redis || echo redis-server
 	have_faketime || echo libfaketime
@@ -85,6 +89,10 @@ for database in postgres mariadb; do
 		exit 1
 	fi
 done
+if ! have_pgbouncer; then
+	say "FAILED: no PgBouncer found. Install Debian's pgbouncer package."
+	exit 1
+fi
 if ! have_redis; then
 	say "FAILED: no Redis server found. Install Debian's redis-server package, or put redis-server into the PATH."
 	exit 1
