@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,29 +19,40 @@ func cancelStatements(c *pgx.ConnConfig) {
 	}
 	after := c.AfterConnect
 	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		is, err := direct(ctx, conn)
 		if h, ok := conn.CustomData()[cancelerKey].(*canceler); ok {
-			h.connected = true
+			h.direct = is
 		}
-		if after == nil {
-			return nil
+		if err != nil || after == nil {
+			return err
 		}
 		return after(ctx, conn)
 	}
 }
 
+// direct reports whether a connection is one to the server itself. A proxy gives out numbers of its own.
+func direct(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
+	answer, err := conn.Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
+	if err != nil {
+		return false, err
+	}
+	return string(answer[0].Rows[0][0]) == strconv.FormatUint(uint64(conn.PID()), 10), nil
+}
+
 const cancelerKey = "farsync"
 
 // A canceler ends what a connection does. While it connects, the key that a request to cancel needs is not there yet, or is being
-// written just then: there is no statement either, so the connection is given up.
+// written just then: there is no statement either, so the connection is given up. So is one to a proxy: PgBouncer 1.18 dies of a
+// request to cancel whose client does not wait for the end of it.
 type canceler struct {
-	conn      *pgconn.PgConn
-	connected bool // set between two watches
-	by        ctxwatch.Handler
+	conn   *pgconn.PgConn
+	direct bool // set between two watches
+	by     ctxwatch.Handler
 }
 
 func (h *canceler) HandleCancel(ctx context.Context) {
 	h.by = &pgconn.DeadlineContextWatcherHandler{Conn: h.conn.Conn()}
-	if h.connected {
+	if h.direct {
 		h.by = &pgconn.CancelRequestContextWatcherHandler{Conn: h.conn, DeadlineDelay: grace}
 	}
 	h.by.HandleCancel(ctx)

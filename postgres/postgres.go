@@ -14,6 +14,10 @@ import (
 // Options change how a Store behaves. The zero value of each field is a good choice.
 type Options struct {
 	farsync.Options
+
+	// Listen leads to the server itself, if config leads to a proxy such as PgBouncer, which lends its connections for a
+	// transaction. A Store that waits listens there. Without it such a Store looks now and then.
+	Listen *pgx.ConnConfig
 }
 
 //go:embed schema.sql
@@ -47,7 +51,7 @@ func Open(ctx context.Context, config *pgxpool.Config, options *Options) (*farsy
 	if options == nil {
 		options = new(Options)
 	}
-	s, err := NewService(config)
+	s, err := NewService(config, options)
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "postgres", Err: err}
 	}

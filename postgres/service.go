@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,23 +24,36 @@ var statements = sqlstore.Statements(text)
 type service struct {
 	pool *pgxpool.Pool
 	ears *pgx.ConnConfig // of the connections that listen
+	log  *slog.Logger
 }
 
 // grace is what a statement still has when its ctx ends, to say how it ended.
 const grace = 100 * time.Millisecond
 
 // NewService returns the driver for a database. It does no I/O. Programs call Open.
-func NewService(config *pgxpool.Config) (driver.Service, error) {
+func NewService(config *pgxpool.Config, options *Options) (driver.Service, error) {
 	if config == nil || config.ConnConfig == nil {
 		return nil, errors.New("no config, which is one of pgxpool.ParseConfig")
 	}
 	c := config.Copy()
+	// What one connection of a proxy has prepared another does not know.
+	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	cancelStatements(c.ConnConfig)
+	s := &service{ears: config.ConnConfig, log: options.Logger}
+	if options.Listen != nil {
+		s.ears = options.Listen
+	}
+	s.ears = s.ears.Copy()
+	s.ears.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), c)
 	if err != nil {
 		return nil, err
 	}
-	return &service{pool, config.ConnConfig.Copy()}, nil
+	s.pool = pool
+	return s, nil
 }
 
 // Open makes the session's row.
@@ -71,9 +85,32 @@ func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statemen
 	return judge(rows.Err(), true)
 }
 
-// connect returns a connection beside the pool.
-func (s *service) connect(ctx context.Context) (*pgx.Conn, error) {
-	return pgx.ConnectConfig(ctx, s.ears)
+// connect returns a connection that listens, or none if it would be one to a proxy, which may have given the server's connection to
+// another client by the time of a notification.
+func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, s.ears)
+	if err != nil {
+		return nil, err
+	}
+	is, err := direct(ctx, conn.PgConn())
+	if is {
+		if _, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err == nil {
+			return conn, nil
+		}
+	}
+	hangUp(conn)
+	if err == nil {
+		s.log.Warn("farsync: a proxy stands before the PostgreSQL server: what waits looks every quarter of a second, " +
+			"unless postgres.Options.Listen leads to the server itself")
+	}
+	return nil, err
+}
+
+// hangUp says goodbye to the server, which otherwise takes the connection for one that has failed.
+func hangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
 }
 
 // Close closes the connections.

@@ -68,29 +68,30 @@ func (s *session) Hear(ctx context.Context) error {
 }
 
 // listen listens until no Watch is left, the connection fails, or the session ends. When it fails, what waits looks, and asks for
-// the next connection. It runs in one goroutine a hearing, which Drop joins.
+// the next connection. Where it cannot listen it looks instead. It runs in one goroutine a hearing, which Drop joins.
 func (s *session) listen(h *hearing) {
 	ctx, cancel := context.WithTimeout(s.Life, s.ttl/2)
-	conn, err := s.service.connect(ctx)
-	if err == nil {
-		defer func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			_ = conn.Close(ctx) // says goodbye to the server
-		}()
-		_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{"farsync_" + s.ID}.Sanitize())
-	}
+	conn, err := s.service.connect(ctx, "farsync_"+s.ID)
 	cancel()
-	if h.err = judge(err, true); err == nil {
-		close(h.stands)
-		for s.hear(conn) && !s.leaves(h, true) {
-		}
+	if conn != nil {
+		defer hangUp(conn)
+	}
+	h.err = judge(err, true)
+	if h.err != nil {
 		s.leaves(h, false)
-		s.Waiters.Wake(nil)
+		close(h.stands)
 		return
 	}
-	s.leaves(h, false)
 	close(h.stands)
+	if conn == nil {
+		const first, most = 10 * time.Millisecond, 250 * time.Millisecond
+		s.Poll(first, most)
+		return
+	}
+	for s.hear(conn) && !s.leaves(h, true) {
+	}
+	s.leaves(h, false)
+	s.Waiters.Wake(nil)
 }
 
 // leaves forgets the hearing, so that the next Hear begins another, unless it is still needed. A Watch is among the Waiters before

@@ -46,6 +46,12 @@ SELECT * FROM farsync_write($1, $2, $3, $4)
 SELECT * FROM farsync_sight($1, $2, $3)
 -- name: watch
 SELECT * FROM farsync_watch($1, $2, $3, $4)
+-- name: states
+SELECT n, coalesce(CASE left(n, 1)
+  WHEN '=' THEN (SELECT version::text FROM farsync_registers WHERE queue = substr(n, 2))
+  WHEN '+' THEN (SELECT 'joined' WHERE EXISTS (SELECT 1 FROM farsync_entries WHERE queue = substr(n, 2)))
+  ELSE (SELECT version || words FROM farsync_entries WHERE id = n)
+END, '') FROM jsonb_array_elements_text($1) n
 -- name: guard
 -- The lock keeps the entry until the transaction ends, from those that end sessions too.
 SELECT true FROM farsync_entries e JOIN farsync_sessions s ON s.id = e.session

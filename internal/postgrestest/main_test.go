@@ -2,9 +2,12 @@ package postgrestest_test
 
 import (
 	"crypto/rand"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -29,11 +32,16 @@ func TestMain(m *testing.M) {
 type database struct {
 	server *embedtest.PostgresServer
 	admin  *pgxpool.Pool
+	url    string          // for clients
+	listen *pgx.ConnConfig // the option of every Store
 }
 
-func newDatabase(t testing.TB) database {
-	server := embedtest.Postgres(t)
-	d := database{server: server}
+func newDatabase(t testing.TB, options ...embedtest.Option) database {
+	return databaseOn(t, embedtest.Postgres(t, options...))
+}
+
+func databaseOn(t testing.TB, server *embedtest.PostgresServer) database {
+	d := database{server: server, url: server.URL()}
 	require.NoError(t, postgres.Migrate(within(t, soon), d.config(t).ConnConfig))
 	admin, err := pgxpool.NewWithConfig(t.Context(), d.config(t))
 	require.NoError(t, err)
@@ -44,20 +52,28 @@ func newDatabase(t testing.TB) database {
 
 // config returns the settings of a client.
 func (d database) config(t testing.TB) *pgxpool.Config {
-	config, err := pgxpool.ParseConfig(d.server.URL())
+	return configOf(t, d.url)
+}
+
+func configOf(t testing.TB, url string) *pgxpool.Config {
+	config, err := pgxpool.ParseConfig(url)
 	require.NoError(t, err)
 	return config
 }
 
+func (d database) options(ttl time.Duration) *postgres.Options {
+	return &postgres.Options{Options: farsync.Options{TTL: ttl}, Listen: d.listen}
+}
+
 func (d database) open(t testing.TB, ttl time.Duration) *farsync.Store {
-	store, err := postgres.Open(within(t, soon), d.config(t), &postgres.Options{Options: farsync.Options{TTL: ttl}})
+	store, err := postgres.Open(within(t, soon), d.config(t), d.options(ttl))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
 
 func (d database) service(t testing.TB) driver.Service {
-	s, err := postgres.NewService(d.config(t))
+	s, err := postgres.NewService(d.config(t), d.options(0))
 	require.NoError(t, err)
 	return s
 }
@@ -87,4 +103,22 @@ func (d database) foreign(t *testing.T, queue string, session any) driver.Entry 
 func (d database) expire(t *testing.T, id string) {
 	require.EqualValues(t, 1, d.exec(t,
 		"DELETE FROM farsync_sessions WHERE id = (SELECT session FROM farsync_entries WHERE id = $1)", id))
+}
+
+// A lockedBuffer is a log that can be read while it is written.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) contains(words string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Contains(b.text.String(), words)
 }

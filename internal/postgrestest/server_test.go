@@ -84,9 +84,7 @@ func TestOpensThatAreGivenUp(t *testing.T) {
 
 // TestServerThatDies: what is held is held still when the server is back within the TTL, and what waited is served.
 func TestServerThatDies(t *testing.T) {
-	server := embedtest.Postgres(t, embedtest.Fsync())
-	d := database{server: server}
-	require.NoError(t, postgres.Migrate(within(t, soon), d.config(t).ConnConfig))
+	d := newDatabase(t, embedtest.Fsync())
 	lease, err := farsync.NewMutex(d.open(t, time.Minute), "/dies").Lock(within(t, soon))
 	require.NoError(t, err)
 	got := make(chan *farsync.Lease, 1)
@@ -102,8 +100,8 @@ func TestServerThatDies(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for range 3 {
-		server.Kill()
-		require.NoError(t, server.Restart(within(t, soon)))
+		d.server.Kill()
+		require.NoError(t, d.server.Restart(within(t, soon)))
 	}
 	require.NoError(t, lease.Err())
 	require.Empty(t, got)

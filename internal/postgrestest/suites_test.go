@@ -21,8 +21,11 @@ func beside(t *testing.T, run func(t *testing.T)) {
 }
 
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
-func TestDriverKeepsTheContract(t *testing.T) {
-	d := newDatabase(t)
+func TestDriverKeepsTheContract(t *testing.T) { newDatabase(t).keepsTheContract(t) }
+
+func TestPrimitives(t *testing.T) { newDatabase(t).primitives(t) }
+
+func (d database) keepsTheContract(t *testing.T) {
 	storetest.RunDriver(t, storetest.Backend{
 		Open: func(t *testing.T) driver.Service { return d.service(t) },
 		TTL:  3 * time.Second,
@@ -40,8 +43,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 	})
 }
 
-func TestPrimitives(t *testing.T) {
-	d := newDatabase(t)
+func (d database) primitives(t *testing.T) {
 	locktest.Run(t, locktest.Backend{
 		Open: func(t *testing.T) *farsync.Store { return d.open(t, 3*time.Second) },
 		Case: beside,
