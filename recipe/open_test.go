@@ -47,6 +47,31 @@ func TestOpenSaysWhatAnAttemptHasSaid(t *testing.T) {
 	}
 }
 
+// The caller's deadline is how long Open tries, also if it is far.
+func TestOpenTriesUntilTheDeadline(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.PartitionClient("cut off", true)
+		for _, limit := range []time.Duration{time.Second, time.Minute} {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(w.Context(), limit)
+			_, err := recipe.Open(ctx, w.Service("cut off"), recipe.Options{TTL: ttl})
+			cancel()
+			require.ErrorIs(w, err, recipe.ErrUnavailable)
+			require.Equal(w, limit, time.Since(began))
+		}
+		began := time.Now()
+		_, err := recipe.Open(w.Context(), w.Service("cut off"), recipe.Options{TTL: ttl})
+		require.ErrorIs(w, err, recipe.ErrUnavailable)
+		require.Equal(w, 5*time.Second, time.Since(began))
+		time.AfterFunc(20*time.Second, func() { w.PartitionClient("cut off", false) })
+		ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+		defer cancel()
+		s, err := recipe.Open(ctx, w.Service("cut off"), recipe.Options{TTL: ttl})
+		require.NoError(w, err)
+		require.NoError(w, s.Close())
+	})
+}
+
 // With the option Late a Store begins without a session, and gets one when the service answers.
 func TestOpenLate(t *testing.T) {
 	states := make(chan recipe.State, 10)

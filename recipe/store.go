@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// An attempt to open a session takes openFirst at most, the next twice as long, all of them together openMost.
+	// An attempt to open a session takes openFirst at most, the next twice as long, all of them together openMost if the caller
+	// has set no deadline.
 	openFirst = 2 * time.Second
 	openMost  = 5 * time.Second
 )
@@ -50,7 +51,7 @@ type Store struct {
 // Open opens a session at the service and returns the Store in it, which closes the service in the end. ctx governs Open
 // alone.
 //
-// Open fails if the service does not answer within ctx, or 5 seconds, whichever is shorter, with an error that wraps
+// Open fails if the service does not answer until ctx ends, or within 5 seconds if ctx has no deadline, with an error that wraps
 // ErrUnavailable; if the service refuses; and if an option is not valid. Then the service is closed. With the option Late a
 // service that does not answer is no reason to fail.
 func Open(ctx context.Context, service driver.Service, o Options) (*Store, error) {
@@ -88,7 +89,10 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 
 // first opens the first session. A service that refuses is not asked again.
 func (s *Store) first(ctx context.Context) (*session, error) {
-	within, cancel := context.WithTimeout(ctx, openMost)
+	within, cancel := context.WithCancel(ctx)
+	if _, ok := ctx.Deadline(); !ok {
+		within, cancel = context.WithTimeout(ctx, openMost)
+	}
 	defer cancel()
 	var why error // of an attempt that was cut short only if there was no other
 	for limit, delay := openFirst, retryFirst; ; limit, delay = 2*limit, 2*delay {

@@ -21,7 +21,7 @@ import (
 // with a MasterName, to the master that the Sentinels at to.Addrs name; with several addresses or IsClusterMode, to the master
 // in the cluster that has the slot of the namespace. ctx governs Open alone.
 //
-// Open fails if the server does not answer within ctx, or 5 seconds, whichever is shorter, with an error that wraps
+// Open fails if the server does not answer until ctx ends, or within 5 seconds if ctx has no deadline, with an error that wraps
 // farsync.ErrUnavailable; if the server refuses, is a replica, is older than version 7, or may evict any key when its memory
 // is full; and if an option is not valid.
 func Open(ctx context.Context, to *client.UniversalOptions, options *Options) (*farsync.Store, error) {
