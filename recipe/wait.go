@@ -167,6 +167,9 @@ func (s *Store) watch(
 			p.answered(ctx)
 		} else {
 			p.unanswered(ctx, began)
+			if time.Since(began) >= p.limit {
+				p.grow() // else a service that is slower than this would have all its watches set up anew each time
+			}
 		}
 		switch {
 		case err == nil:
