@@ -47,7 +47,7 @@ func TestElectionsOnACluster(t *testing.T) {
 		if wrap != nil {
 			service = wrap(service)
 		}
-		store, err := recipe.Open(t.Context(), service, farsync.Options{TTL: electionTTL})
+		store, err := recipe.Open(within(t, soon), service, farsync.Options{TTL: electionTTL})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = store.Close() })
 		return electiontest.Client{Store: store, Control: electionControl{proxy, store, admin}}

@@ -124,7 +124,7 @@ func newStore(t testing.TB, endpoint string, options *etcd.Options, dial ...grpc
 
 // storeOn returns a Store on the client, closed by t.
 func storeOn(t testing.TB, client *clientv3.Client, options *etcd.Options) *farsync.Store {
-	store, err := etcd.Open(t.Context(), client, options)
+	store, err := etcd.Open(within(t, soon), client, options)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store

@@ -166,7 +166,7 @@ func TestClientClosedWhileItsStoreOpens(t *testing.T) {
 		client := clientOf(t, clientv3.Config{Endpoints: []string{server.Endpoint()}})
 		all.Go(func() {
 			time.AfterFunc(rand.N(10*time.Millisecond), func() { _ = client.Close() })
-			store, err := etcd.Open(t.Context(), client, short)
+			store, err := etcd.Open(within(t, soon), client, short)
 			if err != nil {
 				assert.ErrorIs(t, err, farsync.ErrClosed) //nolint:testifylint // not in the test's goroutine
 				assert.NotErrorIs(t, err, farsync.ErrUnavailable)

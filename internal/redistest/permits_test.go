@@ -90,7 +90,7 @@ func TestPermitsAreServedInTurn(t *testing.T) {
 	section := locktest.NewSection(t, size)
 	var all sync.WaitGroup
 	for i := range 3 {
-		store := newStore(t, server.Endpoint(), fresh(2*time.Second))
+		store := newStore(t, server.Endpoint(), fresh(time.Minute))
 		sem := farsync.NewSemaphore(store, "/permits", size)
 		for j := range 8 {
 			units := int64((i+j)%3 + 1)
