@@ -2,19 +2,20 @@ package sqlstore
 
 import "github.com/farsync/farsync/driver"
 
-// A target is a driver.Target as the statements sight and watch take it.
-type target struct {
+// A Target is a driver.Target as the statements sight and watch take it.
+type Target struct {
 	Name    string `json:"name"` // what a Watch is woken by
 	What    string `json:"what"`
 	ID      string `json:"id"`
 	Queue   string `json:"queue"`
 	Kind    string `json:"kind"`
 	Version int64  `json:"version"`
+	Ahead   int    `json:"-"` // as in driver.Entry
 }
 
-// targetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the entry's ID.
-func targetOf(t driver.Target) target {
-	made := target{t.Entry.ID, "gone", t.Entry.ID, t.Entry.Queue, t.Entry.Kind.String(), t.Entry.Version}
+// TargetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the entry's ID.
+func TargetOf(t driver.Target) Target {
+	made := Target{t.Entry.ID, "gone", t.Entry.ID, t.Entry.Queue, t.Entry.Kind.String(), t.Entry.Version, t.Entry.Ahead}
 	switch t.What {
 	case driver.Changed:
 		made.What = "changed"

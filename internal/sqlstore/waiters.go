@@ -14,19 +14,22 @@ import (
 type Waiters struct {
 	mu      sync.Mutex
 	names   map[chan struct{}][]string // by what has a value once it was woken, and has not looked since
-	arrived chan struct{}              // has a value if a waiter may have come since await has last returned
+	targets map[chan struct{}][]Target // of the same
+	arrived chan struct{}              // has a value if a waiter may have come since Await has last returned
 }
 
 func newWaiters() *Waiters {
-	return &Waiters{names: map[chan struct{}][]string{}, arrived: make(chan struct{}, 1)}
+	return &Waiters{
+		names: map[chan struct{}][]string{}, targets: map[chan struct{}][]Target{}, arrived: make(chan struct{}, 1),
+	}
 }
 
 // add adds a waiter for some names, before its first look: what comes in between is kept for it.
-func (w *Waiters) add(names []string) chan struct{} {
+func (w *Waiters) add(names []string, targets ...Target) chan struct{} {
 	in := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.names[in] = names
+	w.names[in], w.targets[in] = names, targets
 	signal(w.arrived)
 	return in
 }
@@ -35,6 +38,7 @@ func (w *Waiters) remove(in chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.names, in)
+	delete(w.targets, in)
 }
 
 // Wake wakes those that wait for one of the names. The empty name, and no name, wake all. It never waits: a waiter that was
@@ -61,7 +65,7 @@ func (w *Waiters) Any() bool {
 // the last time. It does so after first, and then after times that grow to most, until the names are others. It does nothing while
 // there is no waiter, nor for one that soon goes. It returns when ctx ends.
 func (w *Waiters) Tend(ctx context.Context, first, most time.Duration, look func(names []string, others bool)) {
-	for w.await(ctx) {
+	for w.Await(ctx) {
 		var known []string
 		for after := first; pause.For(ctx, after) == nil; after = min(after*5/4, most) {
 			names := w.waitedFor()
@@ -88,8 +92,18 @@ func (w *Waiters) waitedFor() (all []string) {
 	return slices.Compact(all)
 }
 
-// await waits until a waiter may have come, or ctx ends, and reports whether one has. It may have gone again.
-func (w *Waiters) await(ctx context.Context) bool {
+// Sought returns what the Watches under way wait for, in no order. What two wait for is there twice.
+func (w *Waiters) Sought() (all []Target) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, targets := range w.targets {
+		all = append(all, targets...)
+	}
+	return all
+}
+
+// Await waits until a waiter may have come, or ctx ends, and reports whether one has. It may have gone again.
+func (w *Waiters) Await(ctx context.Context) bool {
 	select {
 	case <-w.arrived:
 		return true

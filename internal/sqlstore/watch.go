@@ -18,16 +18,16 @@ import (
 func (s *Session) Watch(
 	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
 ) (*driver.View, error) {
-	list, names := make([]target, len(on)), make([]string, 0, len(on)+1)
+	list, names := make([]Target, len(on)), make([]string, 0, len(on)+1)
 	for i, t := range on {
-		list[i] = targetOf(t)
+		list[i] = TargetOf(t)
 		names = append(names, list[i].Name)
 	}
 	targets := Array(list)
 	if e.ID != "" {
 		names = append(names, e.ID) // once it is gone, it is next behind nothing, and the session has to ask
 	}
-	woken := s.Waiters.add(names)
+	woken := s.Waiters.add(names, list...)
 	defer s.Waiters.remove(woken)
 	for {
 		if err := s.db.Hear(ctx); err != nil {
@@ -62,8 +62,8 @@ func (s *Session) Watch(
 
 // look looks at the targets. It reports whether one has moved, and whether the session is told when one moves without having
 // asked. What is next ahead of e is next until it goes, for nothing is inserted in between. If it goes, and another entry was next, then
-// that one has gone first, and has woken this session. If e goes, its session is told, too, if there was anything ahead. With several targets at most one is next, so the session asks for
-// all of them. A stray is an entry of no session: to wait for it would be to wait for ever.
+// that one has gone first, and has woken this session. If e goes, its session is told, too, if there was anything ahead. Of several entries at most one is next, so the session asks for
+// all of them, unless the driver polls, for which all are. A stray is an entry of no session: to wait for it would be to wait for ever.
 func (s *Session) look(
 	ctx context.Context, run func(context.Context, func(Rows) error, string, ...any) error, statement string, args ...any,
 ) (moved, told bool, err error) {
@@ -74,12 +74,13 @@ func (s *Session) look(
 	list, err := Collect(ctx, run, func(rows Rows) (is sight, err error) {
 		return is, rows.Scan(&is.id, &is.moved, &is.next, &is.stray)
 	}, statement, args...)
+	told = len(list) > 0
 	for _, is := range list {
 		if is.stray {
 			return false, false, fmt.Errorf("entry %s: %w", is.id, ErrStray)
 		}
 		moved = moved || is.moved
-		told = is.next && len(list) == 1
+		told = told && is.next
 	}
 	return moved, told, err
 }

@@ -80,9 +80,16 @@ func (d *DB) Perform(ctx context.Context, tx *sql.Tx, f func(sqlstore.Rows) erro
 	if err != nil {
 		return err
 	}
+	return Read(rows, f)
+}
+
+// Read has f read the rows, and reads what results come behind them: a procedure's error comes last.
+func Read(rows *sql.Rows, f func(sqlstore.Rows) error) error {
 	defer func() { _ = rows.Close() }()
 	if err := f(rows); err != nil {
 		return err
+	}
+	for rows.NextResultSet() {
 	}
 	return rows.Err()
 }
