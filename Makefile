@@ -68,7 +68,7 @@ systems: ## builds and vets for Linux, macOS and Windows, on amd64 and arm64, an
 # go.mod requires the lowest versions that pass, and all tests run with them.
 newest: servers ## the suites of the drivers with the newest versions of what farsync requires
 	@echo "==> newest"
-	@go test -modfile=tools/newest.mod -run '^TestDriver' ./internal/etcdtest ./internal/zktest ./sqlite ./internal/redistest ./internal/postgrestest
+	@go test -modfile=tools/newest.mod -run '^TestDriver' ./internal/etcdtest ./internal/zktest ./sqlite ./internal/redistest ./internal/postgrestest ./internal/mysqltest
 
 fuzz: ## every fuzz target for a moment: FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)

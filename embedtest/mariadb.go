@@ -65,6 +65,11 @@ func StartMariaDB(ctx context.Context, dir string, options ...Option) (*MariaDBS
 // Close kills the server. Data and log stay. Its error says that the server had ended by itself before.
 func (s *MariaDBServer) Close() error { return s.close() }
 
+// DSN returns what clients connect to a database of the server with, in the form of github.com/go-sql-driver/mysql.
+func (s *MariaDBServer) DSN(database string) string {
+	return "root@tcp(" + s.endpoint + ")/" + database
+}
+
 // greets reads what the server says first: the length of it, a number, and the version of the protocol.
 func greets(conn net.Conn) error {
 	var greeting [5]byte

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # The servers of embedtest are for unix, and so are the tests that start them.
-unix_only='/internal/(compat|docs|etcd|postgres|redis|zk)test$'
+unix_only='/internal/(compat|docs|etcd|mysql|postgres|redis|zk)test$'
 
 for system in "$@"; do
 	start=$SECONDS

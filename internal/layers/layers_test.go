@@ -103,14 +103,15 @@ var rules = []rule{
 	{
 		of:    "etcd",
 		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
-		never: slices.Concat([]string{"github.com/redis", "github.com/jackc"}, etcdServer, commandLine, testOnly),
+		never: slices.Concat([]string{"github.com/redis", "github.com/jackc", "github.com/go-sql-driver"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and costs a program etcd's client, nothing of a server or a tool",
 	},
 	{
-		of:    "zk",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
-		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/redis", "github.com/jackc"}, etcdServer, commandLine, testOnly),
-		why:   "a backend knows no other, and those who run ZooKeeper build neither etcd nor gRPC",
+		of:   "zk",
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
+		never: slices.Concat(
+			[]string{"go.etcd.io", "google.golang.org", "github.com/redis", "github.com/jackc", "github.com/go-sql-driver"}, etcdServer, commandLine, testOnly),
+		why: "a backend knows no other, and those who run ZooKeeper build neither etcd nor gRPC",
 	},
 	{
 		of:    "internal/sqlstore",
@@ -119,24 +120,36 @@ var rules = []rule{
 		why:   "it is the part of a driver that all SQL databases share, so it knows none of them",
 	},
 	{
-		of:    "sqlite",
-		ours:  append([]string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/sqlstore"}, ofOneMachine...),
-		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "github.com/jackc"}, etcdServer, commandLine, testOnly),
-		why:   "a backend knows no other, and those who lock on one machine build no client of a server",
+		of:   "sqlite",
+		ours: append([]string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/sqlstore"}, ofOneMachine...),
+		never: slices.Concat(
+			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "github.com/jackc", "github.com/go-sql-driver"},
+			etcdServer, commandLine, testOnly),
+		why: "a backend knows no other, and those who lock on one machine build no client of a server",
 	},
 	{
-		of:    "redis",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
-		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org", "github.com/jackc"}, etcdServer, commandLine, testOnly),
-		why:   "a backend knows no other, and those who run Redis build one client",
+		of:   "redis",
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
+		never: slices.Concat(
+			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org", "github.com/jackc", "github.com/go-sql-driver"},
+			etcdServer, commandLine, testOnly),
+		why: "a backend knows no other, and those who run Redis build one client",
 	},
 	{
 		of:   "postgres",
 		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/sqlstore"},
 		never: slices.Concat(
-			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "modernc.org"}, etcdServer,
-			commandLine, testOnly),
+			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "modernc.org", "github.com/go-sql-driver"},
+			etcdServer, commandLine, testOnly),
 		why: "a backend knows no other, and those who run PostgreSQL build one client",
+	},
+	{
+		of:   "mysql",
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/sqlstore"},
+		never: slices.Concat(
+			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "modernc.org", "github.com/jackc"},
+			etcdServer, commandLine, testOnly),
+		why: "a backend knows no other, and those who run MySQL or MariaDB build one client",
 	},
 	{
 		of:    "storetest",
@@ -186,6 +199,14 @@ var rules = []rule{
 		of: "internal/postgrestest",
 		ours: []string{
 			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/sqlstore", "postgres", "storetest", "embedtest",
+			"internal/locktest",
+		},
+		why: "it holds one backend's tests against real servers, and no package imports it",
+	},
+	{
+		of: "internal/mysqltest",
+		ours: []string{
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/sqlstore", "mysql", "storetest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -312,6 +333,15 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module + "/etcd", to: "github.com/jackc/pgx/v5"},
 		{from: module + "/zk", to: "github.com/jackc/pgx/v5"},
 		{from: module + "/redis", to: "github.com/jackc/pgx/v5"},
+		{from: module + "/mysql", to: module + "/postgres"},
+		{from: module + "/mysql", to: "github.com/jackc/pgx/v5"},
+		{from: module + "/mysql", to: "modernc.org/sqlite"},
+		{from: module + "/mysql", to: "google.golang.org/grpc"},
+		{from: module + "/postgres", to: "github.com/go-sql-driver/mysql"},
+		{from: module + "/sqlite", to: "github.com/go-sql-driver/mysql"},
+		{from: module + "/etcd", to: "github.com/go-sql-driver/mysql"},
+		{from: module + "/zk", to: "github.com/go-sql-driver/mysql"},
+		{from: module + "/redis", to: "github.com/go-sql-driver/mysql"},
 		{from: module + "/storetest", to: module},
 		{from: module + "/embedtest", to: module + "/recipe"},
 		{from: module + "/cmd/farsync", to: module + "/embedtest"},
@@ -333,7 +363,7 @@ func TestRulesRefuse(t *testing.T) {
 // there that starts a server has every program download that server.
 func TestTestsOfImportedPackagesBuildNoServer(t *testing.T) {
 	lookAtSources(t)
-	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "etcd", "zk", "sqlite", "redis", "postgres"} {
+	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "etcd", "zk", "sqlite", "redis", "postgres", "mysql"} {
 		for path := range list(t, "-test", "./"+of) {
 			refused := below(path, module+"/embedtest") || slices.ContainsFunc(etcdServer, func(server string) bool {
 				return below(path, server)

@@ -50,6 +50,11 @@ func TestGuestsAreLight(t *testing.T) {
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org", "github.com/redis"}, 15,
 			"pgx and x/text are most of it",
 		},
+		{
+			"mysql", "github.com/go-sql-driver/mysql",
+			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org", "github.com/redis", "github.com/jackc"}, 5,
+			"the client is most of it",
+		},
 	} {
 		t.Run(row.backend, func(t *testing.T) {
 			g := newGuest(t, row.backend)

@@ -1,0 +1,174 @@
+package mysqltest_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/mysql"
+)
+
+// held is an owner of entries of any making.
+type held []driver.Entry
+
+func (h held) Entries() []driver.Entry { return h }
+
+// begin begins a transaction of the program's own. Its isolation is the server's: REPEATABLE READ.
+func (d database) begin(t testing.TB) *sql.Tx {
+	t.Helper()
+	tx, err := d.admin.BeginTx(within(t, soon), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+// guard returns a write that the owner guards.
+func (d database) guard(t *testing.T, owner locktest.Owner) func() bool {
+	is := held(owner.Entries())
+	return func() bool {
+		tx := d.begin(t)
+		err := mysql.Guard(within(t, soon), tx, is)
+		if errors.Is(err, farsync.ErrLost) {
+			require.NoError(t, tx.Rollback())
+			return false
+		}
+		require.NoError(t, err)
+		_, err = tx.ExecContext(within(t, soon), "UPDATE resource SET written = written + 1")
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit())
+		return true
+	}
+}
+
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "CREATE TABLE resource (written int)")
+	d.exec(t, "INSERT INTO resource VALUES (0)")
+	mu := farsync.NewMutex(d.open(t, ttl(10*time.Second)), "/guard")
+	early := d.begin(t) // it sees what there was before the lease
+	var n int
+	require.NoError(t, early.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries").Scan(&n))
+	lease, err := mu.Lock(within(t, soon))
+	require.NoError(t, err)
+	require.NoError(t, mysql.Guard(within(t, soon), early, lease))
+	require.NoError(t, early.Commit())
+	e := lease.Entries()[0]
+	for name, h := range map[string]held{
+		"nothing":          nil,
+		"another's row":    {{Queue: "/guard", ID: "another", Revision: e.Revision}},
+		"in capitals":      {{Queue: "/guard", ID: strings.ToLower(e.ID), Revision: e.Revision}},
+		"another revision": {{Queue: "/guard", ID: e.ID, Revision: e.Revision + 1}},
+		"one of two":       {e, {Queue: "/guard", ID: "another", Revision: 2}},
+	} {
+		require.False(t, d.guard(t, h)(), name)
+	}
+	require.True(t, d.guard(t, lease)())
+	late := d.begin(t) // it sees what there was before the release
+	require.NoError(t, late.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries").Scan(&n))
+	require.NoError(t, lease.Release())
+	require.ErrorIs(t, mysql.Guard(within(t, soon), late, held{e}), farsync.ErrLost)
+	require.NoError(t, late.Rollback())
+	require.Equal(t, 1, ask[int](t, d, "SELECT written FROM resource"))
+}
+
+// TestGuardIsInNobodysWay: while a transaction has a guard, for longer than the TTL, the lease goes on, and others join the queue.
+func TestGuardIsInNobodysWay(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store := d.open(t, ttl(4*time.Second))
+	lease := lock(t, store, "/guard")
+	tx := d.begin(t)
+	require.NoError(t, mysql.Guard(within(t, soon), tx, lease))
+	got := locktest.LockBehind(t, d.open(t, ttl(4*time.Second)), "/guard")
+	locktest.AwaitQueue(t, store, "/guard", 2)
+	<-time.After(6 * time.Second)
+	require.NoError(t, lease.Err())
+	require.Empty(t, got)
+	require.NoError(t, tx.Commit())
+	require.NoError(t, lease.Release())
+	require.NoError(t, locktest.Got(t, got).Release())
+}
+
+// TestGuardOutlivesItsHolder: sessions end while transactions with their guards are open. No other client holds before the
+// transaction has ended, and all else that the sessions had is free.
+func TestGuardOutlivesItsHolder(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	next := d.open(t, ttl(2*time.Second))
+	for range 5 {
+		holder, err := mysql.NewService(d.dsn())
+		require.NoError(t, err)
+		in, err := holder.Open(within(t, soon), time.Hour)
+		require.NoError(t, err)
+		create := func(queue string) driver.Entry {
+			v, err := in.Create(within(t, soon), driver.Entry{
+				Queue: queue, ID: in.NewID(queue, driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
+			}, 0)
+			require.NoError(t, err)
+			return v.Self
+		}
+		guarded, other := create("/guarded"), create("/other")
+		tx := d.begin(t)
+		require.NoError(t, mysql.Guard(within(t, soon), tx, held{guarded}))
+		got := locktest.LockBehind(t, next, "/guarded")
+		require.EqualValues(t, 1, d.exec(t, "UPDATE farsync_sessions SET deadline = 1 WHERE id = ?", other.Session))
+		require.NoError(t, lock(t, next, "/other").Release())
+		require.Equal(t, driver.Expired, holder.Outcome(in.Renew(within(t, soon), nil)), "it cannot come back")
+		require.Equal(t, guarded.ID, ask[string](t, d, "SELECT id FROM farsync_entries WHERE queue = '/guarded' ORDER BY revision LIMIT 1"))
+		require.Empty(t, got)
+		require.NoError(t, tx.Commit())
+		require.NoError(t, locktest.Got(t, got).Release())
+		in.Drop()
+		require.NoError(t, holder.Close())
+	}
+}
+
+func TestInTx(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store := d.open(t, ttl(10*time.Second))
+	first, second := d.begin(t), d.begin(t)
+	require.NoError(t, mysql.InTx(within(t, soon), first, "/in-tx"))
+	require.NoError(t, mysql.InTx(within(t, soon), first, "/in-tx"), "again")
+	require.ErrorIs(t, mysql.InTx(within(t, soon), first, "in-tx"), farsync.ErrName)
+	got := make(chan error, 1)
+	go func() { got <- mysql.InTx(within(t, soon), second, "/in-tx") }() // joined below
+	_, err := farsync.NewMutex(store, "/in-tx").Lock(within(t, 300*time.Millisecond))
+	require.ErrorIs(t, err, context.DeadlineExceeded, "no lease is given out")
+	require.Empty(t, got)
+	// The server goes on with a request that was given up, for up to two seconds: it would join the queue, and leave it again.
+	require.Eventually(t, func() bool {
+		return ask[int](t, d, "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_query LIKE '%farsync_queues%'") == 1
+	}, soon, 10*time.Millisecond)
+	require.NoError(t, lock(t, store, "/in-ty").Release(), "another path, new, and next to it in every index")
+	require.NoError(t, lock(t, store, "/in-ty").Release())
+	require.NoError(t, first.Commit())
+	require.NoError(t, locktest.Got(t, got))
+	require.NoError(t, second.Rollback())
+
+	early := d.begin(t)
+	var n int
+	require.NoError(t, early.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries").Scan(&n))
+	lease := lock(t, store, "/in-tx")
+	third := d.begin(t)
+	require.ErrorIs(t, mysql.InTx(within(t, soon), third, "/in-tx"), farsync.ErrLocked)
+	require.NoError(t, third.Rollback())
+	require.ErrorContains(t, mysql.InTx(within(t, soon), early, "/in-tx"), "READ COMMITTED", "it does not see the lease")
+	require.NoError(t, early.Rollback())
+	require.NoError(t, lease.Release())
+	committed, err := d.admin.BeginTx(within(t, soon), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	require.NoError(t, err)
+	require.NoError(t, committed.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries").Scan(&n))
+	require.NoError(t, lock(t, store, "/in-tx").Release())
+	require.NoError(t, mysql.InTx(within(t, soon), committed, "/in-tx"), "it sees what is there")
+	require.NoError(t, committed.Rollback())
+}

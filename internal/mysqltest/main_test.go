@@ -1,0 +1,152 @@
+package mysqltest_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // registers the driver
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/mysql"
+)
+
+// What the tests of every store share.
+const soon = locktest.Soon
+
+var (
+	within = locktest.Within
+	lock   = locktest.Lock
+)
+
+func TestMain(m *testing.M) {
+	embedtest.Child()
+	locktest.AtOnce(8)
+	os.Exit(shared.Run(m))
+}
+
+// shared is the server of all tests that do it no harm. Each has a database of its own.
+var shared = locktest.Shared[*embedtest.MariaDBServer]{
+	Start: func(ctx context.Context, dir string) (*embedtest.MariaDBServer, error) {
+		// The server runs as another user, who has to get there.
+		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // nothing is to be kept from anyone
+			return nil, err
+		}
+		return embedtest.StartMariaDB(ctx, dir+"/mariadb")
+	},
+}
+
+// A database is one of a server, with farsync's tables.
+type database struct {
+	server *embedtest.MariaDBServer
+	name   string
+	admin  *sql.DB
+}
+
+// newDatabase returns a database of t's own, with farsync's tables.
+func newDatabase(t testing.TB) database {
+	t.Helper()
+	server, err := shared.Get()
+	if errors.Is(err, embedtest.ErrNoMariaDB) && os.Getenv("FARSYNC_REQUIRE_SERVERS") != "1" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	return databaseOf(t, server)
+}
+
+func databaseOf(t testing.TB, server *embedtest.MariaDBServer) database {
+	t.Helper()
+	d := bareDatabase(t, server)
+	require.NoError(t, mysql.Migrate(within(t, soon), d.dsn()))
+	return d
+}
+
+func bareDatabase(t testing.TB, server *embedtest.MariaDBServer) database {
+	t.Helper()
+	d := database{server: server, name: "t" + strings.ToLower(rand.Text()), admin: connect(t, server.DSN(""))}
+	d.exec(t, "CREATE DATABASE "+d.name)
+	d.admin = connect(t, d.dsn())
+	return d
+}
+
+// connect returns connections as a program has them, closed by t.
+func connect(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (d database) dsn() string { return d.server.DSN(d.name) }
+
+// through is dsn by another address.
+func (d database) through(address string) string { return "root@tcp(" + address + ")/" + d.name }
+
+func ttl(d time.Duration) *mysql.Options { return &mysql.Options{Options: farsync.Options{TTL: d}} }
+
+func (d database) open(t testing.TB, options *mysql.Options) *farsync.Store {
+	t.Helper()
+	return openAt(t, d.dsn(), options)
+}
+
+func openAt(t testing.TB, dsn string, options *mysql.Options) *farsync.Store {
+	t.Helper()
+	store, err := mysql.Open(within(t, soon), dsn, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// exec runs a statement as an operator does, and returns how many rows it has changed.
+func (d database) exec(t testing.TB, statement string, args ...any) int64 {
+	t.Helper()
+	done, err := d.admin.ExecContext(within(t, soon), statement, args...)
+	require.NoError(t, err)
+	n, err := done.RowsAffected()
+	require.NoError(t, err)
+	return n
+}
+
+// ask returns the only value that a statement shows.
+func ask[T any](t testing.TB, d database, statement string, args ...any) (v T) {
+	t.Helper()
+	require.NoError(t, d.admin.QueryRowContext(within(t, soon), statement, args...).Scan(&v))
+	return v
+}
+
+func (d database) delete(t *testing.T, e driver.Entry) {
+	require.EqualValues(t, 1, d.exec(t, "DELETE FROM farsync_entries WHERE id = ?", e.ID))
+}
+
+// foreign adds an entry in a session of another program, as docs/wire-sql-mysql.md has it.
+func (d database) foreign(t *testing.T, queue string) driver.Entry {
+	const session = "another program's"
+	d.exec(t, `INSERT IGNORE INTO farsync_sessions VALUES (?,
+		TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 3600000000, 1000000)`, session)
+	e := driver.Entry{Queue: queue, ID: rand.Text()}
+	d.exec(t, "CALL farsync_create(?, ?, 1, ?, 'other', 1, NULL, 0)", queue, e.ID, session)
+	return e
+}
+
+// stray adds an entry of no session.
+func (d database) stray(t *testing.T, queue string) driver.Entry {
+	e := d.foreign(t, queue)
+	require.EqualValues(t, 1, d.exec(t, "UPDATE farsync_entries SET session = NULL WHERE id = ?", e.ID))
+	return e
+}
+
+// expire ends the session that has an entry with this ID, as one is ended that has not been renewed.
+func (d database) expire(t testing.TB, id string) {
+	require.EqualValues(t, 1, d.exec(t,
+		"DELETE FROM farsync_sessions WHERE id = (SELECT session FROM farsync_entries WHERE id = ?)", id))
+}

@@ -1,0 +1,82 @@
+package mysqltest_test
+
+import (
+	"crypto/rand"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/mysql"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
+)
+
+// beside runs a case beside others: most of them wait for most of their time.
+func beside(t *testing.T, run func(t *testing.T)) {
+	t.Parallel()
+	run(t)
+}
+
+// TestDriverKeepsTheContract runs the cases that every driver must pass.
+func TestDriverKeepsTheContract(t *testing.T) {
+	d := newDatabase(t)
+	var proxies sync.Map // of driver.Service
+	storetest.RunDriver(t, storetest.Backend{
+		Open: func(t *testing.T) driver.Service {
+			proxy := embedtest.NewProxy(t, d.server.Endpoint())
+			s, err := mysql.NewService(d.through(proxy.Addr()))
+			require.NoError(t, err)
+			proxies.Store(s, proxy)
+			return s
+		},
+		TTL:  3 * time.Second,
+		Case: beside,
+		Expire: func(t *testing.T, s driver.Session) {
+			v, err := s.Create(t.Context(), driver.Entry{
+				Queue: "/expire/" + rand.Text(), ID: s.NewID("/expire", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
+			}, 0)
+			require.NoError(t, err)
+			d.expire(t, v.Self.ID)
+		},
+		Delete:  d.delete,
+		Foreign: d.foreign,
+		Stray:   d.stray,
+		Cut: func(t *testing.T, service driver.Service, silent bool) {
+			known, found := proxies.Load(service)
+			require.True(t, found)
+			if proxy := known.(*embedtest.Proxy); silent {
+				proxy.Cut()
+			} else {
+				proxy.Heal()
+			}
+		},
+	})
+}
+
+func TestPrimitives(t *testing.T) {
+	d := newDatabase(t)
+	d.exec(t, "CREATE TABLE resource (written int)")
+	d.exec(t, "INSERT INTO resource VALUES (0)")
+	locktest.Run(t, locktest.Backend{
+		Open: func(t *testing.T) *farsync.Store { return d.open(t, ttl(3*time.Second)) },
+		Case: beside,
+		Expire: func(t *testing.T, store *farsync.Store) {
+			path := "/expire/" + rand.Text()
+			lease := lock(t, store, path)
+			list, _, err := recipe.Queue{Store: store, Path: path}.List(within(t, soon), 0)
+			require.NoError(t, err)
+			d.expire(t, list[0].ID)
+			_ = lease.Release() // lost
+		},
+		Delete:  d.delete,
+		Foreign: d.foreign,
+		Stray:   d.stray,
+		Guard:   d.guard,
+	})
+}

@@ -1,0 +1,49 @@
+// Package mysql keeps farsync's queues in a MySQL or MariaDB database, by the client github.com/go-sql-driver/mysql.
+//
+//	dsn := "app@tcp(db:3306)/app"
+//	err := mysql.Migrate(ctx, dsn) // once, or by the program's own migrations: see Schema
+//	…
+//	store, err := mysql.Open(ctx, dsn, nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer store.Close()
+//	mu := farsync.NewMutex(store, "/locks/billing")
+//
+// # What it writes
+//
+// An entry of a queue is a row of farsync_entries. Those that join a queue take turns at its row in farsync_queues, which has
+// the last revision: the order of revisions is that of commits. A revision is the time of the server in microseconds, or the last
+// one and one, so revisions also go on in a database that was restored. farsync_sessions has a row for each Store, and farsync_registers
+// the sizes of semaphores. A program that is not farsync's can take part: it calls farsync_create with a session that lives and
+// a kind of its own, which counts as exclusive.
+//
+// A step is the call of one procedure, a whole transaction in one request. So a process that is stopped, and a connection that is
+// cut, leave no row locked at the server, and a proxy that sends reads to replicas takes no step for a read. A request that its caller has
+// given up runs on at the server: if it waits for a row that is locked, for up to two seconds. What it does late, the Store undoes.
+//
+// # How others hear of a change
+//
+// They look. A Store that waits looks with one request for all that it waits for: for the entry next in line after half a millisecond, and
+// then after times that grow with how long the queue has stood still, to a fifth of a second, half as much more or less by chance. What has
+// others ahead of it is looked for as many times more rarely, at most once a second. A change made by the same Store is seen at once.
+// One that does not wait does nothing but renew.
+//
+// A Store has six connections at most, and keeps two while it is idle. max_connections of the server bounds how many Stores there can
+// be; one that gets no connection tries again.
+//
+// # How long a lock stays with a process that died
+//
+// For the TTL, and up to a quarter of another session's longer: every renewal ends the sessions that have run out.
+//
+// # What holds, and when
+//
+// Deadlines are by the clock of the server, in UTC, and a holder's own deadline counts from before the request. If that clock is set
+// forward by more than two thirds of the TTL, others can be given locks that are held: let it be slewed. After a crash of the server all
+// holds if innodb_flush_log_at_trx_commit is 1, as it is unless changed. A replica that was promoted and had not received all gives
+// locks to others while their holders do not know. [Guard] protects what is in the same database in all of these cases but the last.
+//
+// It needs MySQL 8.0.29 or later, or MariaDB 10.6 or later, with a binary log of rows, or none. Isolation levels, sql_mode, time zone,
+// autocommit and multiple statements may be as the server has them. For a Store the user needs SELECT, INSERT, UPDATE, DELETE and EXECUTE
+// on the database. The tests run on MariaDB 10.11. A dump of the database must include its routines: mysqldump --routines.
+package mysql

@@ -1,0 +1,62 @@
+package mysql
+
+import (
+	dbdriver "database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/sqlstore"
+)
+
+// outcomes are those of the errors of a server, by their numbers. A procedure that has failed with any other was rolled back, and would
+// fail again.
+var outcomes = map[uint16]driver.Outcome{
+	1205: driver.NotDone, // a row was locked for too long
+	1213: driver.NotDone, // deadlock
+	1020: driver.NotDone, // a row has changed since it was read: a cluster's word for a deadlock
+	1040: driver.NotDone, // too many connections
+	1203: driver.NotDone, // too many of this user
+	1226: driver.NotDone, // a limit of this user
+	1290: driver.NotDone, // a replica, which may be promoted
+	1792: driver.NotDone,
+	1836: driver.NotDone,
+	1053: driver.Unknown, // the server is shut down, perhaps after the commit
+	1105: driver.Unknown, // unknown to the server, too
+	1180: driver.Unknown, // the commit has failed
+	1317: driver.Unknown, // the statement was killed, perhaps after the commit
+	1927: driver.Unknown, // the connection was killed
+	1969: driver.Unknown, // it took longer than the server allows
+	3024: driver.Unknown,
+}
+
+// missing are the numbers of databases, tables, columns and procedures that are not there.
+var missing = map[uint16]bool{1146: true, 1054: true, 1305: true, 1318: true}
+
+// judge says what an error means for the attempt. sent: the call may have reached the server.
+func (s *service) judge(err error, sent bool) error {
+	switch {
+	case err == nil || sqlstore.Outcome(err) != driver.Unknown:
+		return err
+	case s.life.Err() != nil:
+		return sqlstore.ErrClosed
+	}
+	failed, ok := errors.AsType[*mysql.MySQLError](err)
+	switch {
+	case !ok && sent && !errors.Is(err, dbdriver.ErrBadConn):
+		return err
+	case !ok:
+		return &sqlstore.Error{Err: err, Outcome: driver.NotDone}
+	case missing[failed.Number]:
+		err = fmt.Errorf("the tables and procedures of farsync are not there, or of another version; see Migrate: %w", err)
+	}
+	if is, ok := outcomes[failed.Number]; ok {
+		return &sqlstore.Error{Err: err, Outcome: is}
+	}
+	return &sqlstore.Error{Err: err, Outcome: driver.Refused}
+}
+
+// Outcome is that of sqlstore: judge has put it into the error.
+func (*service) Outcome(err error) driver.Outcome { return sqlstore.Outcome(err) }

@@ -1,0 +1,106 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/recipe"
+)
+
+// Guard makes a transaction of the caller's own, in the same database, one that commits only while lease is held. What it writes is
+// safe even from a holder that was suspended past its TTL:
+//
+//	tx, err := db.BeginTx(ctx, nil)
+//	…
+//	if err := mysql.Guard(ctx, tx, lease); err != nil {
+//		return err // after tx.Rollback; wraps farsync.ErrLost if the lease is over
+//	}
+//	_, err = tx.ExecContext(ctx, "UPDATE accounts SET …")
+//	…
+//	return tx.Commit()
+//
+// From Guard on the lease's entry is locked until the transaction ends: nothing can remove it, not even the end of the session. So
+// no other client holds the lock before the transaction has ended, however long its holder is suspended between Guard and
+// Commit. Release waits for the transaction, for no longer than it waits for the server: end the transaction first.
+//
+// If the connection breaks, the transaction ends when the server notices. What bounds that is wait_timeout of that connection, 8 hours
+// unless changed: set it in the DSN of the pool that guarded transactions use.
+//
+// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
+// lease would stand on the same entry. Leases for reading that share an entry already share the guard.
+func Guard(ctx context.Context, tx *sql.Tx, lease interface{ Entries() []driver.Entry }) error {
+	held := lease.Entries()
+	if len(held) == 0 {
+		return &farsync.Error{Op: "guard", Path: "lease", Err: farsync.ErrLost}
+	}
+	for _, e := range held {
+		// It reads what is committed now, whatever else the transaction has seen. The session is left alone: a lock on it would keep it
+		// from being renewed, and a read of it may be as old as the transaction. While the entry stands, no other holds.
+		var found int
+		err := tx.QueryRowContext(ctx, "SELECT 1 FROM farsync_entries WHERE id = ? AND revision = ? LOCK IN SHARE MODE",
+			e.ID, e.Revision).Scan(&found)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = fmt.Errorf("%w: its entry is not in the database", farsync.ErrLost)
+		}
+		if err != nil {
+			return &farsync.Error{Op: "guard", Path: e.Queue, Err: err}
+		}
+	}
+	return nil
+}
+
+// errOld is that of a transaction at REPEATABLE READ that does not see what it has locked.
+var errOld = errors.New("the transaction has read before, and does not see what has joined since: lock first, or use READ COMMITTED")
+
+// InTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
+// such transaction on the path, until ctx ends, or for the connection's innodb_lock_wait_timeout. It fails with farsync.ErrLocked if a
+// lease on the path is held or waited for, and while the transaction runs no lease on it is given out: those that ask wait for
+// the server. Let it be the first statement of its transaction, or let the transaction be at READ COMMITTED: at REPEATABLE READ a
+// transaction sees what there was when it first read, and InTx fails if that is not enough.
+//
+// It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and no token, and the
+// lock and what is written under it commit together. It is worse for long work: it holds a connection and a transaction,
+// which keeps old versions of rows from being purged, its waiters hold one each, and when the connection breaks the lock is gone while the
+// work goes on, or stays until the server notices: see [Guard].
+func InTx(ctx context.Context, tx *sql.Tx, path string) error {
+	err := recipe.CheckPath(path)
+	if err == nil {
+		err = lockQueue(ctx, tx, path)
+	}
+	if err != nil {
+		return &farsync.Error{Op: "lock", Path: path, Err: err}
+	}
+	return nil
+}
+
+// lockQueue locks the row at which those that join take turns, and looks at the queue. A look that locks would see what is there
+// now, but at REPEATABLE READ it also locks the gaps beside it, into which others insert. So it is a plain one, which is good if it
+// sees the row as it is.
+func lockQueue(ctx context.Context, tx *sql.Tx, path string) error {
+	const lock = `INSERT INTO farsync_queues (path, last)
+		VALUES (?, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) ON DUPLICATE KEY UPDATE last = last`
+	if _, err := tx.ExecContext(ctx, lock, path); err != nil {
+		return err
+	}
+	var is, seen int64
+	var taken bool
+	err := tx.QueryRowContext(ctx, "SELECT last FROM farsync_queues WHERE path = ? FOR UPDATE", path).Scan(&is)
+	if err == nil {
+		err = tx.QueryRowContext(ctx, `SELECT COALESCE(MAX(last), 0), EXISTS (SELECT 1 FROM farsync_entries WHERE queue = ?)
+			FROM farsync_queues WHERE path = ?`, path, path).Scan(&seen, &taken)
+	}
+	switch {
+	case err != nil:
+		return err
+	case seen != is:
+		return errOld
+	case taken:
+		return fmt.Errorf("%w: by a lease", farsync.ErrLocked)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,76 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"strings"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
+)
+
+// Options change how a Store behaves. The zero value of each field is a good choice.
+type Options struct {
+	farsync.Options
+}
+
+//go:embed schema.sql
+var schema string
+
+// Schema returns the SQL that makes the tables and procedures of farsync, for programs that keep their migrations themselves: one
+// statement each, to be run in this order. Running them again changes nothing.
+func Schema() []string {
+	const delimiter = "//\n"
+	_, text, _ := strings.Cut(schema, "DELIMITER "+delimiter)
+	var list []string
+	for statement := range strings.SplitSeq(strings.TrimSuffix(text, delimiter), delimiter) {
+		list = append(list, strings.TrimSpace(statement)+"\n")
+	}
+	return list
+}
+
+// Migrate runs Schema. Programs that call it at once do no harm, and if it fails half-way it can be called again. It needs the rights to
+// create tables and routines, which a Store does not need afterwards. dsn is that of Open.
+func Migrate(ctx context.Context, dsn string) error {
+	if err := migrate(ctx, dsn); err != nil {
+		return &farsync.Error{Op: "migrate", Path: "mysql", Err: err}
+	}
+	return nil
+}
+
+func migrate(ctx context.Context, dsn string) (err error) {
+	to, err := connectorOf(dsn)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(to)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, statement := range Schema() {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Open opens a session in the database that dsn names and returns a Store in it. The tables must be there: see [Migrate]. dsn is in
+// the form of github.com/go-sql-driver/mysql, with the name of the database. The Store has connections of its own. ctx governs Open alone.
+//
+// Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds, whichever is shorter, with an
+// error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is not valid.
+func Open(ctx context.Context, dsn string, options *Options) (*farsync.Store, error) {
+	if options == nil {
+		options = new(Options)
+	}
+	var store *farsync.Store
+	s, err := NewService(dsn)
+	if err == nil {
+		store, err = recipe.Open(ctx, s, options.Options)
+	}
+	if err != nil {
+		return nil, &farsync.Error{Op: "open", Path: "mysql", Err: err}
+	}
+	return store, nil
+}

@@ -1,0 +1,321 @@
+-- The tables and procedures of farsync, as the mysql client takes them. Running this again changes nothing. MySQL 8.0.29 or later, or
+-- MariaDB 10.6 or later. What a later version of farsync has to change comes under another name, so earlier ones keep theirs.
+DELIMITER //
+
+-- A session lives as long as its row, unless its deadline is 0: then what is left of it is being removed. Times are in microseconds,
+-- by this server's clock, and do not depend on time zones.
+CREATE TABLE IF NOT EXISTS farsync_sessions (
+  id       VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+  deadline BIGINT NOT NULL,
+  ttl      BIGINT NOT NULL,
+  KEY farsync_sessions_deadline (deadline)
+) ENGINE = InnoDB //
+
+-- The row of a queue is what those that join it take turns at, and has the last revision.
+CREATE TABLE IF NOT EXISTS farsync_queues (
+  path VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+  last BIGINT NOT NULL
+) ENGINE = InnoDB //
+
+-- To delete a session is to delete its entries.
+CREATE TABLE IF NOT EXISTS farsync_entries (
+  id       VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+  queue    VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  session  VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin,
+  kind     VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'foreign',
+  units    BIGINT NOT NULL DEFAULT 1,
+  revision BIGINT NOT NULL,
+  version  BIGINT NOT NULL DEFAULT 1,
+  since    BIGINT NOT NULL DEFAULT 0,
+  value    LONGBLOB,
+  words    MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  UNIQUE KEY farsync_entries_queue (queue, revision),
+  KEY farsync_entries_session (session),
+  CONSTRAINT farsync_entries_session FOREIGN KEY (session) REFERENCES farsync_sessions (id) ON DELETE CASCADE
+) ENGINE = InnoDB //
+
+CREATE TABLE IF NOT EXISTS farsync_registers (
+  queue   VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+  value   MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+  version BIGINT NOT NULL
+) ENGINE = InnoDB //
+
+-- The register, as an entry without ID; the entry and what is ahead of it, or the whole queue if the ID is empty, newest first. One
+-- statement sees one state.
+CREATE PROCEDURE IF NOT EXISTS farsync_ahead(
+  of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT
+) SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT * FROM (
+    SELECT '' AS id, queue, '' AS kind, 0 AS units, 0 AS revision, version, 0 AS since, value, '' AS session
+    FROM farsync_registers WHERE queue = of_queue
+    UNION ALL (
+      SELECT id, queue, kind, units, revision, version, since, NULL, COALESCE(session, '') FROM farsync_entries
+      WHERE queue = of_queue AND (of_id = '' OR revision <= (SELECT mine.revision FROM farsync_entries mine WHERE mine.id = of_id))
+      ORDER BY revision DESC LIMIT most)
+  ) shown ORDER BY shown.id <> '', shown.revision DESC;
+END //
+
+-- Those that join lock the queue's row first, by a statement of its own: what they see after it is all that can ever be ahead. Revisions
+-- are handed out under that lock, so their order is that of commits. They go on with the time: a queue whose row was lost does
+-- not count from the beginning. The session is locked second, and never while another lock is waited for: its renewal would wait, too.
+CREATE PROCEDURE IF NOT EXISTS farsync_create(
+  of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT,
+  of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin, of_units BIGINT,
+  of_value LONGBLOB, of_since BIGINT
+) SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_revision, lives, known BIGINT;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  INSERT INTO farsync_queues (path, last) VALUES (of_queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+    ON DUPLICATE KEY UPDATE last = GREATEST(last + 1, VALUES(last));
+  SELECT last INTO of_revision FROM farsync_queues WHERE path = of_queue;
+  SELECT COUNT(*) INTO lives FROM farsync_sessions WHERE id = of_session AND deadline > 0 LOCK IN SHARE MODE;
+  SELECT COUNT(*) INTO known FROM farsync_entries WHERE id = of_id;
+  IF lives > 0 AND known = 0 THEN
+    INSERT INTO farsync_entries (id, queue, session, kind, units, revision, value, since)
+      VALUES (of_id, of_queue, of_session, of_kind, of_units, of_revision, of_value, of_since);
+  END IF;
+  CALL farsync_ahead(of_queue, of_id, most);
+  COMMIT;
+END //
+
+CREATE PROCEDURE IF NOT EXISTS farsync_list(of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT id, queue, kind, units, revision, version, since, value, COALESCE(session, '') FROM farsync_entries
+  WHERE queue = of_queue ORDER BY revision LIMIT most;
+END //
+
+CREATE PROCEDURE IF NOT EXISTS farsync_find(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT id, queue, kind, units, revision, version, since, value, COALESCE(session, '') FROM farsync_entries WHERE id = of_id;
+END //
+
+CREATE PROCEDURE IF NOT EXISTS farsync_owned(of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, queues JSON)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT id, queue, kind, units, revision, version, since, value, COALESCE(session, '') FROM farsync_entries
+  WHERE session = of_session AND queue IN (
+    SELECT CONVERT(asked.path USING ascii) COLLATE ascii_bin FROM JSON_TABLE(queues, '$[*]' COLUMNS (path VARCHAR(1024) PATH '$')) asked)
+  ORDER BY revision;
+END //
+
+-- Whole queues, up to the one in which the entry with this number stands.
+CREATE PROCEDURE IF NOT EXISTS farsync_survey(
+  prefix VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, behind VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, least BIGINT
+) SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  DECLARE skipped BIGINT DEFAULT GREATEST(least - 1, 0);
+  SELECT id, queue, kind, units, revision, version, since, value, COALESCE(session, '') FROM farsync_entries
+  WHERE queue > behind AND LEFT(queue, LENGTH(prefix)) = prefix AND queue <= COALESCE(
+    (SELECT queue FROM farsync_entries WHERE queue > behind AND LEFT(queue, LENGTH(prefix)) = prefix
+     ORDER BY queue, revision LIMIT skipped, 1),
+    (SELECT MAX(queue) FROM farsync_entries))
+  ORDER BY queue, revision;
+END //
+
+CREATE PROCEDURE IF NOT EXISTS farsync_replace(
+  of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_version BIGINT, to_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
+  to_value LONGBLOB
+) SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  UPDATE farsync_entries SET kind = to_kind, version = of_version + 1, value = COALESCE(to_value, value)
+    WHERE id = of_id AND version = of_version;
+  IF ROW_COUNT() > 0 THEN
+    CALL farsync_find(of_id);
+  END IF;
+  COMMIT;
+END //
+
+CREATE PROCEDURE IF NOT EXISTS farsync_delete(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DELETE FROM farsync_entries WHERE id = of_id;
+  IF ROW_COUNT() > 0 THEN
+    SELECT of_id;
+  END IF;
+END //
+
+-- The same words again change nothing, and are found all the same.
+CREATE PROCEDURE IF NOT EXISTS farsync_tell(
+  of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, told MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+) SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  UPDATE farsync_entries SET words = told WHERE id = of_id;
+  SELECT id FROM farsync_entries WHERE id = of_id;
+  COMMIT;
+END //
+
+CREATE PROCEDURE IF NOT EXISTS farsync_heard(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT COALESCE(words, '') FROM farsync_entries WHERE id = of_id;
+END //
+
+CREATE PROCEDURE IF NOT EXISTS farsync_register(of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT value, version FROM farsync_registers WHERE queue = of_queue;
+END //
+
+-- Registers are written in their queues' turn. The lock on the head keeps it until the register is committed.
+CREATE PROCEDURE IF NOT EXISTS farsync_write(
+  of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, to_value MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  of_version BIGINT, of_head VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin
+) SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE stands BIGINT DEFAULT 1;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  INSERT INTO farsync_queues (path, last) VALUES (of_queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+    ON DUPLICATE KEY UPDATE last = GREATEST(last + 1, VALUES(last));
+  IF of_head <> '' THEN
+    SELECT COUNT(*) INTO stands FROM farsync_entries WHERE id = of_head LOCK IN SHARE MODE;
+  END IF;
+  IF stands > 0 AND of_version = COALESCE((SELECT version FROM farsync_registers WHERE queue = of_queue), 0) THEN
+    INSERT INTO farsync_registers (queue, value, version) VALUES (of_queue, to_value, of_version + 1)
+      ON DUPLICATE KEY UPDATE value = VALUES(value), version = VALUES(version);
+    SELECT of_version + 1;
+  END IF;
+  COMMIT;
+END //
+
+-- Of each target of a Watch: its ID, whether it has moved, that the session hears of it without having asked, for it polls, and whether it
+-- is a stray, of no session. It is the same for every entry that waits.
+CREATE PROCEDURE IF NOT EXISTS farsync_sight(
+  targets JSON, of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_revision BIGINT
+) SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT COALESCE(e.id, ''),
+    CASE t.what
+      WHEN 'registered' THEN t.version <> COALESCE(
+        (SELECT r.version FROM farsync_registers r WHERE r.queue = CONVERT(t.queue USING ascii) COLLATE ascii_bin), 0)
+      WHEN 'joined' THEN EXISTS (SELECT 1 FROM farsync_entries j WHERE j.queue = CONVERT(t.queue USING ascii) COLLATE ascii_bin)
+      WHEN 'told' THEN e.id IS NULL OR LENGTH(COALESCE(e.words, '')) > 0
+      WHEN 'changed' THEN e.id IS NULL OR e.version <> t.version AND t.version <> 0 OR e.kind <> 'write' AND t.kind = 'write'
+      ELSE e.id IS NULL
+    END, 1, e.id IS NOT NULL AND e.session IS NULL
+  FROM JSON_TABLE(targets, '$[*]' COLUMNS (
+    what VARCHAR(16) PATH '$.what', id VARCHAR(255) PATH '$.id', queue VARCHAR(1024) PATH '$.queue', kind VARCHAR(16) PATH '$.kind',
+    version BIGINT PATH '$.version')) t
+  LEFT JOIN farsync_entries e ON e.id = CONVERT(t.id USING ascii) COLLATE ascii_bin;
+END //
+
+-- As farsync_sight, of all that a session waits for: names, whether they have moved, and how many entries have to go before. What is not
+-- expected for long, a word to a holder or the first entry of a queue, counts as if some had to.
+CREATE PROCEDURE IF NOT EXISTS farsync_poll(targets JSON)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT t.name,
+    CASE t.what
+      WHEN 'registered' THEN t.version <> COALESCE(
+        (SELECT r.version FROM farsync_registers r WHERE r.queue = CONVERT(t.queue USING ascii) COLLATE ascii_bin), 0)
+      WHEN 'joined' THEN EXISTS (SELECT 1 FROM farsync_entries j WHERE j.queue = CONVERT(t.queue USING ascii) COLLATE ascii_bin)
+      WHEN 'told' THEN e.id IS NULL OR LENGTH(COALESCE(e.words, '')) > 0
+      WHEN 'changed' THEN e.id IS NULL OR e.version <> t.version AND t.version <> 0 OR e.kind <> 'write' AND t.kind = 'write'
+      ELSE e.id IS NULL
+    END,
+    CASE WHEN t.what IN ('told', 'joined') THEN 4
+      ELSE (SELECT COUNT(*) FROM farsync_entries n WHERE n.queue = e.queue AND n.revision < e.revision) END
+  FROM JSON_TABLE(targets, '$[*]' COLUMNS (
+    name VARCHAR(1025) PATH '$.name', what VARCHAR(16) PATH '$.what', id VARCHAR(255) PATH '$.id', queue VARCHAR(1024) PATH '$.queue',
+    kind VARCHAR(16) PATH '$.kind', version BIGINT PATH '$.version')) t
+  LEFT JOIN farsync_entries e ON e.id = CONVERT(t.id USING ascii) COLLATE ascii_bin;
+END //
+
+CREATE PROCEDURE IF NOT EXISTS farsync_open(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  INSERT INTO farsync_sessions (id, deadline, ttl)
+    VALUES (of_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + of_ttl, of_ttl);
+  SELECT of_id;
+END //
+
+-- Of the sessions that have one of the entries, or one in the queue, those that have run out.
+CREATE PROCEDURE IF NOT EXISTS farsync_owners(of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, entries JSON)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT id, 1 FROM farsync_sessions WHERE deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND (
+    id IN (SELECT session FROM farsync_entries WHERE queue = of_queue)
+    OR id IN (SELECT e.session FROM JSON_TABLE(entries, '$[*]' COLUMNS (id VARCHAR(255) PATH '$')) asked
+      JOIN farsync_entries e ON e.id = CONVERT(asked.id USING ascii) COLLATE ascii_bin))
+  LIMIT 64;
+END //
+
+-- Ends a session if it has run out. One that is being renewed, or creates an entry, is not waited for, nor is an entry that is
+-- locked: a guard keeps it, and a later call removes it. From the first call on the session cannot be renewed.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_one(of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE is_over, is_done BIGINT DEFAULT 0;
+  DECLARE free CURSOR FOR SELECT id FROM farsync_entries WHERE session = of_session ORDER BY id FOR UPDATE SKIP LOCKED;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_done = 1;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  SELECT COUNT(*) INTO is_over FROM farsync_sessions
+    WHERE id = of_session AND deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
+  IF is_over > 0 THEN
+    UPDATE farsync_sessions SET deadline = 0 WHERE id = of_session;
+    OPEN free;
+    each_entry: LOOP
+      FETCH free INTO of_id;
+      IF is_done THEN LEAVE each_entry; END IF;
+      DELETE FROM farsync_entries WHERE id = of_id;
+    END LOOP;
+    CLOSE free;
+    DELETE FROM farsync_sessions WHERE id = of_session AND NOT EXISTS (SELECT 1 FROM farsync_entries WHERE session = of_session);
+  END IF;
+  COMMIT;
+END //
+
+-- Ends the sessions that have run out. Nothing tells here of processes that have died before.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury(dead JSON)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE is_done BIGINT DEFAULT 0;
+  DECLARE expired CURSOR FOR SELECT id FROM farsync_sessions
+    WHERE deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY deadline DESC LIMIT 64;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_done = 1;
+  OPEN expired;
+  each_session: LOOP
+    FETCH expired INTO of_session;
+    IF is_done THEN LEAVE each_session; END IF;
+    CALL farsync_bury_one(of_session);
+  END LOOP;
+  CLOSE expired;
+END //
+
+-- The end of others is tried on the way. That it fails does not make the renewal fail.
+CREATE PROCEDURE IF NOT EXISTS farsync_renew(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  UPDATE farsync_sessions SET deadline = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ttl
+    WHERE id = of_id AND deadline > 0;
+  SELECT id FROM farsync_sessions WHERE id = of_id AND deadline > 0;
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN END;
+    CALL farsync_bury('[]');
+  END;
+END //
+
+-- Its own entries are waited for, a guard's too.
+CREATE PROCEDURE IF NOT EXISTS farsync_end(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DELETE FROM farsync_sessions WHERE id = of_id;
+  SELECT of_id;
+END //

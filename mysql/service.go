@@ -1,0 +1,121 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	dbdriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/sqlstore"
+	"github.com/farsync/farsync/internal/sqlstore/stdsql"
+)
+
+const (
+	// connections is how many a pool has at most, and idle how many of them it keeps between calls, for idleFor.
+	connections = 3
+	idle        = 1
+	idleFor     = 30 * time.Second
+)
+
+// settings are those of our connections, whatever the server's and the DSN's are. A call that waits for a row gives up after a while,
+// for its client may be gone: a broken connection ends no statement. The server closes a connection that says nothing for longer
+// than we keep one.
+var settings = map[string]string{
+	"autocommit": "1", "sql_mode": "'STRICT_TRANS_TABLES'", "innodb_lock_wait_timeout": "2", "lock_wait_timeout": "5", "wait_timeout": "60",
+}
+
+// A service is the driver.Service of one database. It has two pools: what may have to wait for a row that is locked must not keep a
+// session from being renewed.
+type service struct {
+	reads, writes *sql.DB
+	life          context.Context
+	end           context.CancelFunc
+}
+
+// NewService returns the driver for a database. It does no I/O. Programs call Open.
+func NewService(dsn string) (driver.Service, error) {
+	to, err := connectorOf(dsn)
+	if err != nil {
+		return nil, err
+	}
+	s := &service{reads: sql.OpenDB(to), writes: sql.OpenDB(to)}
+	s.life, s.end = context.WithCancel(context.Background())
+	for _, pool := range []*sql.DB{s.reads, s.writes} {
+		pool.SetMaxOpenConns(connections)
+		pool.SetMaxIdleConns(idle)
+		pool.SetConnMaxIdleTime(idleFor)
+	}
+	return s, nil
+}
+
+// connectorOf changes of a DSN what calls and their outcomes rest on.
+func connectorOf(dsn string) (dbdriver.Connector, error) {
+	config, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	config.InterpolateParams = true // one request, and no statement that is kept at the server: it has room for few
+	config.MultiStatements = false
+	config.RejectReadOnly = false // it hides what the server says
+	config.Logger = new(mysql.NopLogger)
+	if config.Params == nil {
+		config.Params = map[string]string{}
+	}
+	maps.Copy(config.Params, settings)
+	return mysql.NewConnector(config)
+}
+
+// Open makes the session's row.
+func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	in := newSession(s, ttl)
+	if err := in.Session.Open(ctx); err != nil {
+		in.Drop()
+		return nil, err
+	}
+	return in, nil
+}
+
+// call calls a procedure by a connection of a pool. The answer is whole, and the transaction committed, only when all results were
+// read. What is known of the connection after an error is that the server rolls back what is open once it is closed.
+func (s *service) call(
+	ctx context.Context, pool *sql.DB, f func(sqlstore.Rows) error, procedure string, args ...any,
+) error {
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return s.judge(err, false)
+	}
+	defer func() { _ = conn.Close() }()
+	if ctx.Err() != nil {
+		return sqlstore.NotDone(ctx)
+	}
+	marks := strings.TrimSuffix(strings.Repeat("?, ", len(args)), ", ")
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf("CALL farsync_%s(%s)", procedure, marks), args...)
+	if err == nil {
+		err = stdsql.Read(rows, f)
+	}
+	if err != nil {
+		_ = conn.Raw(func(any) error { return dbdriver.ErrBadConn })
+	}
+	return s.judge(err, true)
+}
+
+// reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
+func (s *service) reset() {
+	for _, pool := range []*sql.DB{s.reads, s.writes} {
+		pool.SetMaxIdleConns(0)
+		pool.SetMaxIdleConns(idle)
+	}
+}
+
+// Close closes the connections.
+func (s *service) Close() error {
+	s.end()
+	return errors.Join(s.reads.Close(), s.writes.Close())
+}
