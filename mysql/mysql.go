@@ -58,7 +58,7 @@ func migrate(ctx context.Context, dsn string) (err error) {
 // Open opens a session in the database that dsn names and returns a Store in it. The tables must be there: see [Migrate]. dsn is in
 // the form of github.com/go-sql-driver/mysql, with the name of the database. The Store has connections of its own. ctx governs Open alone.
 //
-// Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds, whichever is shorter, with an
+// Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline, with an
 // error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is not valid.
 func Open(ctx context.Context, dsn string, options *Options) (*farsync.Store, error) {
 	if options == nil {
