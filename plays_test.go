@@ -22,6 +22,7 @@ import (
 var (
 	playsFlag = flag.Int("plays", 100, "how many random plays TestPlays runs")
 	playFlag  = flag.Uint64("play", 0, "the seed of the first play; 0 for a random one")
+	lateFlag  = flag.Bool("late", false, "whatever goes wrong with a request of a play, it is carried out late or refused")
 )
 
 var errPlayRefused = errors.New("permission denied for a while")
@@ -117,7 +118,11 @@ func (s *stage) fault(op storetest.Op) storetest.Fault {
 	if s.random.Float64() >= s.faults {
 		return storetest.None
 	}
-	switch s.random.IntN(11) {
+	what := s.random.IntN(11)
+	if *lateFlag {
+		what = []int{4, 12}[what%2]
+	}
+	switch what {
 	case 0, 1:
 		return storetest.LoseRequest
 	case 2, 3:
@@ -138,6 +143,8 @@ func (s *stage) fault(op storetest.Op) storetest.Fault {
 			return storetest.Fail(driver.Expired, errors.New("no such session")) // from a server that is mistaken
 		}
 		return storetest.None
+	case 12:
+		return storetest.Refuse(errPlayRefused)
 	default:
 		return storetest.Silence(s.random.IntN(2) == 0)
 	}
