@@ -8,7 +8,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	"google.golang.org/grpc/peer"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -54,8 +53,7 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 		err = errExpired
 		s.end(err)
 	default:
-		s.asked.Store("")
-		s.mute.CompareAndSwap(k.member, "")
+		s.owing.Delete(k.member)
 		// Not every answer is the latest: renewals may overtake one another on their streams.
 		if sent.After(s.from) {
 			s.ttl, s.from = ttl, sent
@@ -72,24 +70,18 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 	return err
 }
 
-// ask sends one request over k's stream, which it opens first if need be. The client deals the members in turn to all that it
-// sends, so a new stream may come to the one that has not answered. Then the next one comes to another, if one is connected.
+// ask sends one request over k's stream, which it opens first if need be.
 func (s *session) ask(k *keepalive) (ttl time.Duration, sent time.Time, err error) {
-	for again := true; k.stream == nil; again = false {
-		stream, err := s.leases.LeaseKeepAlive(k.life)
-		if err != nil {
-			return 0, sent, err
-		}
-		if to, ok := peer.FromContext(stream.Context()); ok {
-			k.member = to.Addr.String()
-		}
-		if again && (k.member == s.asked.Load() || k.member == s.mute.Load()) {
-			_ = stream.CloseSend()
-		} else {
-			k.stream = stream
-		}
+	if k.stream == nil {
+		k.member, _, err = s.deal(func(r *request) (err error) {
+			k.stream, err = pb.NewLeaseClient(r).LeaseKeepAlive(k.life)
+			return err
+		})
 	}
-	s.asked.Store(k.member)
+	if err != nil {
+		return 0, sent, err
+	}
+	s.owing.Store(k.member, nil)
 	sent = time.Now()
 	_ = k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)}) // if it fails, Recv says why
 	resp, err := k.stream.Recv()

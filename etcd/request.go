@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -33,7 +34,7 @@ var header = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.Metadata
 // own credentials, of which there are none, and refuses them the second time, and where the member is one to avoid.
 type request struct {
 	*grpc.ClientConn
-	avoid   string // the address of a member, or empty
+	avoid   *sync.Map // addresses of members
 	avoided bool
 	to      atomic.Value // the address of the member to which it was sent, a string
 }
@@ -43,13 +44,20 @@ func (r *request) Invoke(ctx context.Context, method string, in, out any, option
 	return r.ClientConn.Invoke(ctx, method, in, out, append(options, grpc.PerRPCCredentials(r))...)
 }
 
+// NewStream is that of the connection, with r as credentials.
+func (r *request) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	return r.ClientConn.NewStream(ctx, desc, method, append(options, grpc.PerRPCCredentials(r))...)
+}
+
 // GetRequestMetadata returns nothing once, and then an error.
 func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	to := ""
 	if member, ok := peer.FromContext(ctx); ok {
 		to = member.Addr.String()
 	}
-	if r.avoided = r.avoid != "" && r.avoid == to; r.avoided || !r.to.CompareAndSwap(nil, to) {
+	if _, r.avoided = r.avoid.Load(to); r.avoided || !r.to.CompareAndSwap(nil, to) {
 		return nil, errRepeated
 	}
 	return nil, nil //nolint:nilnil // no metadata, no error
@@ -58,9 +66,20 @@ func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[stri
 // RequireTransportSecurity returns false: there is nothing to be kept secret.
 func (r *request) RequireTransportSecurity() bool { return false }
 
+// deal has send make one attempt at a request, and returns the member to which it was sent, if it was. The client deals the
+// members in turn to all that it sends. Where that is one that owes an answer, the request is dealt another, once: the others
+// may owe one too, or it may be the only one there is.
+func (s *session) deal(send func(r *request) error) (to string, sent bool, err error) {
+	r := &request{avoided: true}
+	for avoid := &s.owing; r.avoided; avoid = new(sync.Map) {
+		r = &request{ClientConn: s.client.ActiveConnection(), avoid: avoid}
+		err = send(r)
+	}
+	to, sent = r.to.Load().(string)
+	return to, sent, err
+}
+
 // do makes one attempt at a request. A KV of the client's own kind, of package namespace for example, repeats as it likes.
-//
-// Where the client deals it the member that is mute, it is dealt another, once: that one may be the only one there is.
 //
 // A request that was not asked for its credentials was not sent, and is certainly not done: most of those that are given up
 // during an outage. That is known only once the credentials of another were asked for, since an interceptor of the
@@ -69,26 +88,22 @@ func (s *session) do(ctx context.Context, op clientv3.Op) (resp clientv3.OpRespo
 	if err := s.ended(); err != nil {
 		return resp, err
 	}
-	r := &request{avoided: true}
-	for avoid := s.mute.Load().(string); r.avoided; avoid = "" {
-		r = &request{ClientConn: s.client.ActiveConnection(), avoid: avoid}
+	to, sent, err := s.deal(func(r *request) (err error) {
 		kv := s.client.KV
 		if !s.wrapped {
 			kv = clientv3.NewKVFromKVClient(pb.NewKVClient(r), s.client)
 		}
 		resp, err = kv.Do(outgoing(ctx), op)
-	}
-	err = s.allowed(err)
-	switch to, sent := r.to.Load().(string); {
+		return err
+	})
+	switch err = s.allowed(err); {
 	case err == nil && sent:
 		s.counts.Store(true)
-		s.mute.CompareAndSwap(to, "")
+		s.owing.Delete(to)
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		s.end(errExpired) // what the server says of one request is true of all
 	case sent && (errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader)):
-		if len(s.client.Endpoints()) > 1 {
-			s.mute.Store(to)
-		}
+		s.owing.Store(to, nil)
 	case err != nil && !sent && s.counts.Load() && s.Outcome(err) == driver.Unknown:
 		err = fmt.Errorf("%w: %w", errUnsent, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -30,9 +29,9 @@ type session struct {
 	atRest   *keepalive // between two renewals
 	watching *stream    // on which watches are set up
 
-	// The addresses of members, strings; empty if there is none. What is sent next is sent to another.
-	asked atomic.Value // that has not answered the last renewal yet
-	mute  atomic.Value // that has not answered a request in time, or has no leader
+	// owing has the addresses of members that owe an answer: to the last renewal sent there, or to a request that was given up; or
+	// that have no leader. What is sent next is sent to another. Any answer of theirs takes them out.
+	owing sync.Map
 }
 
 var _ driver.Session = (*session)(nil)
@@ -41,8 +40,6 @@ func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time
 	in := &session{service: s, lease: lease, ttl: ttl, from: sent}
 	in.life, in.end = context.WithCancelCause(outgoing(s.client.Ctx()))
 	in.watching = newStream(in.life, 0)
-	in.asked.Store("")
-	in.mute.Store("")
 	return in
 }
 
