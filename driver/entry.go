@@ -55,8 +55,8 @@ type Entry struct {
 	Revision int64
 	// Version changes when the entry is changed in its place. 0 where the read that showed the entry does not tell.
 	Version int64
-	// Ahead is how many entries were ahead of this one, where the read that showed it tells; else 0. It is a hint for
-	// Watch: an entry that waits itself is not expected to go soon.
+	// Ahead is how many entries were ahead of this one, where the read that showed it tells; else 0. It is a hint: an entry
+	// that waits itself is not expected to go soon.
 	Ahead int
 	// Value names the holder or waiter in words, or is the value of a candidate. Nil where the read does not carry values.
 	Value []byte
@@ -98,6 +98,9 @@ type View struct {
 type Target struct {
 	Entry Entry
 	What  What
+	// Rest is how long a driver that subscribes first and looks second may rest in between, for what changes meanwhile is told
+	// mostly, and the look is saved. It is the same for all targets that are entries. Other drivers have no use for it.
+	Rest time.Duration
 }
 
 // What says which change of a Target ends a Watch.

@@ -53,27 +53,32 @@ func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (v driver.V
 		v.Register = register(resp.Responses[2].GetResponseRange().Kvs)
 	}
 	if page := resp.Responses[0].GetResponseRange(); !page.More {
-		v.All, v.Entries = true, ahead(v.Self, page.Kvs)
+		v.All = true
+		v.Entries, err = ahead(v.Self, page.Kvs)
 	}
-	return v, nil
+	return v, err
 }
 
 // ahead returns the entries among the keys that were made before e, oldest first; all of them if e is only about to join.
-func ahead(e driver.Entry, kvs []*mvccpb.KeyValue) []driver.Entry {
-	var list []driver.Entry
+//
+// Such a read shows the leases of the keys, and comes before anything waits behind them. It refuses a queue with a key that
+// nothing will ever remove: it would block the queue for ever.
+func ahead(e driver.Entry, kvs []*mvccpb.KeyValue) (list []driver.Entry, err error) {
 	for _, kv := range kvs {
-		if e.ID != "" && kv.CreateRevision >= e.Revision {
+		other, ok := parseEntry(e.Queue, kv)
+		switch {
+		case !ok, e.ID != "" && kv.CreateRevision >= e.Revision:
 			continue
+		case e.ID == "" && other.Session == "":
+			err = stray(other)
 		}
-		if other, ok := parseEntry(e.Queue, kv); ok {
-			list = append(list, other)
-		}
+		list = append(list, other)
 	}
 	slices.SortFunc(list, byRevision)
 	for i := range list {
 		list[i].Ahead = i // of the nearest alone it is not known, and 0 says so
 	}
-	return list
+	return list, err
 }
 
 // byRevision orders the entries of a queue. No two keys share a create revision unless one transaction of another
@@ -106,13 +111,14 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driv
 	if err != nil {
 		return driver.View{}, err
 	}
-	v.Entries, v.All = ahead(e, resp.Kvs), !resp.More
+	v.Entries, err = ahead(e, resp.Kvs)
+	v.All = !resp.More
 	if nearest && !v.All && len(v.Entries) == 0 {
 		// The nearest key is not an entry of this queue. The nearest that is may be anywhere.
 		return s.Ahead(ctx, e, false)
 	}
 	if e.ID == "" {
-		return v, refuse(v.Entries)
+		return v, err
 	}
 	own := first(resp.Kvs) // unless it is gone
 	if string(own.GetKey()) != e.ID || own.CreateRevision != e.Revision {
@@ -137,29 +143,18 @@ func (s *session) read(ctx context.Context, v *driver.View, options []clientv3.O
 	return resp.Responses[0].GetResponseRange(), nil
 }
 
-// refuse refuses a queue with a key that nothing will ever remove: it would block the queue for ever.
-func refuse(list []driver.Entry) error {
-	for _, e := range list {
-		if e.Session == "" {
-			return stray(e)
-		}
-	}
-	return nil
-}
-
-// List reads the queue with its values. It refuses one with a key that has no lease, as Ahead does for an entry that is about
-// to join: both show leases, and both are asked before anything waits behind such a key.
+// List reads the queue with its values.
 func (s *session) List(ctx context.Context, queue string, limit int) (driver.View, error) {
 	resp, err := s.get(ctx, prefix(queue), clientv3.WithPrefix(), clientv3.WithLimit(int64(limit)),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return driver.View{}, err
 	}
-	v := driver.View{Entries: ahead(driver.Entry{Queue: queue}, resp.Kvs), All: !resp.More}
-	if !v.All && len(v.Entries) < limit {
+	list, err := ahead(driver.Entry{Queue: queue}, resp.Kvs)
+	if resp.More && len(list) < limit {
 		return s.List(ctx, queue, 0) // some of the keys belong to other queues
 	}
-	return v, refuse(v.Entries)
+	return driver.View{Entries: list, All: !resp.More}, err
 }
 
 // Find reads the key of e. An entry that was never confirmed has no revision, and its key alone tells it from others.
@@ -250,9 +245,10 @@ func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
 }
 
 // Survey reads all keys below the prefix, page by page at one revision, for the order of keys is not that of paths: the
-// keys of /a/b stand among those of /a. Keys without a lease are no entries, but data of other programs, and registers. Nor
-// is it a queue where none of the keys is from a lock.
-func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (list []driver.Entry, err error) {
+// keys of /a/b stand among those of /a. So the first queues are known once all were read, and then all are shown, whatever the
+// limit. Keys without a lease are no entries, but data of other programs, and registers. Nor is it a queue where none of the
+// keys is from a lock.
+func (s *session) Survey(ctx context.Context, prefix, after string, _ int) (list []driver.Entry, err error) {
 	from, end := max(prefix, after, "/"), clientv3.GetPrefixRangeEnd(max(prefix, "/"))
 	page := &pb.RangeResponse{Header: &pb.ResponseHeader{}, More: true}
 	queues := map[string]bool{}
@@ -276,10 +272,5 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 	slices.SortFunc(list, func(a, b driver.Entry) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), byRevision(a, b))
 	})
-	for i := range list {
-		if limit > 0 && i >= limit && list[i].Queue != list[i-1].Queue {
-			return list[:i], nil
-		}
-	}
 	return list, nil
 }

@@ -35,11 +35,11 @@ func Open(ctx context.Context, client *clientv3.Client, options *Options) (*fars
 	if options == nil {
 		options = new(Options)
 	}
+	var store *farsync.Store
 	service, err := NewService(client)
-	if err != nil {
-		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
+	if err == nil {
+		store, err = recipe.Open(ctx, service, options.Options)
 	}
-	store, err := recipe.Open(ctx, service, options.Options)
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
 	}

@@ -70,7 +70,7 @@ func (s *session) Reset() {
 	s.client.ActiveConnection().ResetConnectBackoff()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if on := s.watching; on.pending.Load() > 0 && on.heard.Load() == on.since {
+	if on := s.watching; on.pending.Load() > 0 && on.silent.Load() {
 		s.abandon()
 	}
 }

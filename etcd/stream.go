@@ -17,14 +17,12 @@ type stream struct {
 	life    context.Context // done when the stream is given up or the session has ended, with the cause
 	leave   context.CancelCauseFunc
 	ask     chan struct{} // has a value when a watch is to request progress
-	heard   atomic.Int64  // messages
 	watches atomic.Int64  // set up or being set up. Invariant: 0 ≤ pending ≤ watches
 	pending atomic.Int64  // being set up
 
-	// Guarded by the session's mu.
-	since  int64 // what heard was when the first of the pending was begun
-	known  int64 // what heard was when progress was requested last
-	missed int   // requests for progress since the last message. Invariant: 0 ≤ missed ≤ mostMissed
+	// Every message clears these.
+	silent atomic.Bool  // since the first of the pending was begun
+	missed atomic.Int64 // requests for progress that were not answered
 }
 
 const (
@@ -41,6 +39,12 @@ func newStream(life context.Context, number int) *stream {
 	return on
 }
 
+// hear notes a message.
+func (on *stream) hear() {
+	on.silent.Store(false)
+	on.missed.Store(0)
+}
+
 // begin returns the stream for one more watch, which calls stood once it is set up, or given up, and then leaves the stream.
 func (s *session) begin() (on *stream, stood func()) {
 	s.mu.Lock()
@@ -48,7 +52,7 @@ func (s *session) begin() (on *stream, stood func()) {
 	on = s.watching
 	on.watches.Add(1)
 	if on.pending.Add(1) == 1 {
-		on.since = on.heard.Load()
+		on.silent.Store(true)
 	}
 	return on, sync.OnceFunc(func() { on.pending.Add(-1) })
 }
@@ -56,16 +60,13 @@ func (s *session) begin() (on *stream, stood func()) {
 // probe has progress requested on the stream, or gives the stream up. A renewal that was answered calls it, so a session
 // that is in trouble itself does not judge. The caller holds mu.
 func (s *session) probe() {
-	on, watches := s.watching, s.watching.watches.Load()
-	if heard := on.heard.Load(); heard != on.known || watches == 0 {
-		on.known, on.missed = heard, 0
-	}
-	switch {
-	case watches == 0 || on.number >= mostVain && !s.progresses.Load():
-	case on.missed == mostMissed:
+	switch on := s.watching; {
+	case on.watches.Load() == 0:
+		on.missed.Store(0)
+	case on.number >= mostVain && !s.progresses.Load():
+	case on.missed.Add(1) > mostMissed: // counted also if no watch took the request: then all of them wait for the server
 		s.abandon()
 	default:
-		on.missed++ // also if no watch takes the request: then all of them wait for the server
 		select {
 		case on.ask <- struct{}{}:
 		default:

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/farsync/farsync/driver"
@@ -29,24 +29,25 @@ func (s *session) Watch(ctx context.Context, _ driver.Entry, on []driver.Target,
 	if len(list) == 1 {
 		return nil, s.watch(ctx, list[0], stands)
 	}
-	ctx, end := context.WithCancel(ctx)
-	over := make(chan error, len(list))
+	all, ctx := errgroup.WithContext(ctx)
 	var standing atomic.Int64
-	var tasks sync.WaitGroup
 	for _, w := range list {
-		tasks.Go(func() {
-			over <- s.watch(ctx, w, func() {
+		all.Go(func() error {
+			return cmp.Or(s.watch(ctx, w, func() {
 				if standing.Add(1) == int64(len(list)) {
 					stands()
 				}
-			})
+			}), errMoved)
 		})
 	}
-	err := <-over
-	end()
-	tasks.Wait()
-	return nil, err
+	if err := all.Wait(); !errors.Is(err, errMoved) {
+		return nil, err
+	}
+	return nil, nil //nolint:nilnil // no error, and no proof
 }
+
+// errMoved ends the other watches of a call.
+var errMoved = errors.New("it may have changed")
 
 // A watch is what one watch of the client is for: one target, or several entries of a queue, nearest first.
 type watch struct {
@@ -122,9 +123,6 @@ func moved(t driver.Target, now *mvccpb.KeyValue) bool {
 // milliseconds. So it begins now. When the server says that it is on, one read closes the gap: if a key is gone by then,
 // or was changed, there is nothing to wait for; if it goes later, the watch tells, also if it runs on another member than
 // the one that answered the read.
-//
-// The read waits a little where several are ahead of the entry: it can have gone in the gap only if it gave up, or if all
-// of these came and went. Mostly its event comes first, and the read is saved.
 func (s *session) watch(ctx context.Context, w watch, stands func()) error {
 	on, stood := s.begin()
 	defer on.watches.Add(-1)
@@ -157,7 +155,7 @@ func (s *session) watch(ctx context.Context, w watch, stands func()) error {
 			case err != nil || !ok:
 				return cmp.Or(context.Cause(ctx), s.allowed(err), errWatchOver)
 			}
-			on.heard.Add(1)
+			on.hear()
 			if resp.IsProgressNotify() {
 				s.progresses.Store(true)
 			}
@@ -166,31 +164,10 @@ func (s *session) watch(ctx context.Context, w watch, stands func()) error {
 			}
 			if resp.Created {
 				stood()
-				look = time.After(s.lookAfter(w))
+				look = time.After(w.targets[0].Rest)
 			}
 		}
 	}
-}
-
-const (
-	// The read that closes a watch's gap waits for lookLater for each that is ahead of the entry, if manyAhead are. That is
-	// longer than a turn of each takes mostly, and lookLast is the longest. It is shorter than a watch has time to stand.
-	lookLater = 15 * time.Millisecond
-	manyAhead = 3
-	lookLast  = 500 * time.Millisecond
-)
-
-// lookAfter returns how long after the watch is on its gap is closed.
-func (s *session) lookAfter(w watch) time.Duration {
-	ahead := w.targets[len(w.targets)-1].Entry.Ahead // of the oldest
-	if len(w.targets) > 1 {
-		ahead -= len(w.targets) // for that many may hold beside one another
-	}
-	if ahead < manyAhead {
-		return 0
-	}
-	ttl, _ := s.Granted()
-	return min(time.Duration(ahead)*lookLater, lookLast, ttl/12)
 }
 
 // shows reports whether an event shows that a target has moved.
