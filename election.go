@@ -37,11 +37,8 @@ func NewElection(store *Store, path string) *Election {
 // value is what observers see, 64 KiB at most; nil means the Holder of the store. The errors, and the state after one,
 // are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Lease, error) {
-	return acquire(ctx, "campaign", e.store, e.path, driver.Candidate, func(ctx context.Context) (*recipe.Hold, error) {
-		return recipe.Acquire(ctx, e.store, recipe.Request{
-			Queue: e.path, Kind: driver.Candidate, Units: 1, Value: value,
-		})
-	})
+	request := recipe.Request{Queue: e.path, Kind: driver.Candidate, Units: 1, Value: value}
+	return acquire(ctx, "campaign", e.store, request, recipe.Acquire)
 }
 
 var errNotLeader = errors.New("not a lease of this election")

@@ -20,9 +20,9 @@ import (
 //
 // All methods may be called by many goroutines at once.
 type Mutex struct {
-	store *Store
-	path  string
-	gate  *recipe.Gate
+	store   *Store
+	path    string
+	request recipe.Request
 }
 
 // NewMutex returns a mutex on path: a slash, and then segments of 1 to 128 of the characters [A-Za-z0-9._-] joined by
@@ -32,7 +32,7 @@ type Mutex struct {
 // with ErrName.
 func NewMutex(store *Store, path string) *Mutex {
 	check("NewMutex", store, path)
-	return &Mutex{store, path, recipe.NewGate(store, exclusive(path))}
+	return &Mutex{store, path, exclusive(path)}
 }
 
 // check panics over a programmer's mistake.
@@ -45,8 +45,9 @@ func check(constructor string, store *Store, path string) {
 	}
 }
 
+// exclusive returns what a mutex asks for, in a line of its own.
 func exclusive(path string) recipe.Request {
-	return recipe.Request{Queue: path, Kind: driver.Exclusive, Units: 1}
+	return recipe.Request{Queue: path, Kind: driver.Exclusive, Units: 1, Gate: new(recipe.Gate)}
 }
 
 // Lock waits until the mutex is held, and returns the lease on it. It waits through lost connections and lost sessions
@@ -58,30 +59,30 @@ func exclusive(path string) recipe.Request {
 // path; or what the service said when it refused. ErrLocked, at once: ctx was made by the Context of a lease on this path
 // that is still held, so that Lock would wait for itself.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "lock", m.store, m.path, driver.Exclusive, m.gate.Acquire)
+	return acquire(ctx, "lock", m.store, m.request, recipe.Acquire)
 }
 
 // TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
 // ErrLocked. A mutex that is seen to be taken costs a read and no write; if another client joins between the read and the
 // write, TryLock removes its entry again. The other errors, and the state after one, are those of Lock.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "try lock", m.store, m.path, driver.Exclusive, m.gate.TryAcquire)
+	return acquire(ctx, "try lock", m.store, m.request, recipe.TryAcquire)
 }
 
+// An acquirer is recipe.Acquire or recipe.TryAcquire.
+type acquirer func(context.Context, *Store, recipe.Request) (*recipe.Hold, error)
+
 // acquire calls get and wraps the hold in a Lease.
-func acquire(
-	ctx context.Context, op string, store *Store, path string, kind driver.Kind,
-	get func(context.Context) (*recipe.Hold, error),
-) (*Lease, error) {
-	if err := oneself(ctx, store, path, kind); err != nil {
-		return nil, wrap(op, path, err)
+func acquire(ctx context.Context, op string, store *Store, r recipe.Request, get acquirer) (*Lease, error) {
+	if err := oneself(ctx, store, r.Queue, r.Kind); err != nil {
+		return nil, wrap(op, r.Queue, err)
 	}
-	hold, err := get(ctx)
+	hold, err := get(ctx, store, r)
 	if err != nil {
-		return nil, wrap(op, path, err)
+		return nil, wrap(op, r.Queue, err)
 	}
-	lease, err := newLease(store, path, kind, hold)
-	return lease, wrap(op, path, err)
+	lease, err := newLease(store, r.Queue, r.Kind, hold)
+	return lease, wrap(op, r.Queue, err)
 }
 
 // Do locks, runs fn, and releases. ctx governs both: how long Do waits for the mutex, and how long fn works. The

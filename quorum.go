@@ -52,8 +52,8 @@ const (
 type QuorumMutex struct {
 	group
 
-	path  string
-	gates []*recipe.Gate // of the members, in the order of the caller
+	path     string
+	requests []recipe.Request // of the members, in the order of the caller
 }
 
 // NewQuorumMutex returns a mutex of the members: mutexes on one path, each on a store of its own. Two stores of the same
@@ -74,7 +74,7 @@ func NewQuorumMutex(members ...*Mutex) *QuorumMutex {
 		stores[member.store] = true
 		request := exclusive(q.path)
 		request.Replaceable = true
-		q.gates = append(q.gates, recipe.NewGate(member.store, request))
+		q.requests = append(q.requests, request)
 	}
 	return q
 }
@@ -146,7 +146,7 @@ func (q *QuorumMutex) try(ctx context.Context) (l *MultiLease, silent bool) {
 	var rest *time.Timer
 	for i, member := range q.members {
 		all.Go(func() {
-			lease, err := acquire(under, "try lock", member.store, member.path, driver.Exclusive, q.gates[i].TryAcquire)
+			lease, err := acquire(under, "try lock", member.store, q.requests[i], recipe.TryAcquire)
 			if err != nil && under.Err() != nil { // it was given up: no answer
 				mu.Lock()
 				defer mu.Unlock()
@@ -193,7 +193,7 @@ func (q *QuorumMutex) admit(ctx context.Context) error {
 
 // lock locks a member.
 func (q *QuorumMutex) lock(ctx context.Context, i int) (*Lease, error) {
-	return acquire(ctx, "lock", q.members[i].store, q.path, driver.Exclusive, q.gates[i].Acquire)
+	return acquire(ctx, "lock", q.members[i].store, q.requests[i], recipe.Acquire)
 }
 
 // bears returns how many members may fail.

@@ -20,9 +20,9 @@ import (
 // Ownership does not travel through Lease.Context: a Lock with it, in another goroutine, would wait for the lease that
 // the context ends with, and fails like Mutex.Lock.
 type ReentrantMutex struct {
-	store *Store
-	path  string
-	gate  *recipe.Gate
+	store   *Store
+	path    string
+	request recipe.Request
 
 	mu     sync.Mutex
 	owners map[owner]*ownership
@@ -42,7 +42,7 @@ type ownership struct {
 func NewReentrantMutex(store *Store, path string) *ReentrantMutex {
 	check("NewReentrantMutex", store, path)
 	return &ReentrantMutex{
-		store: store, path: path, gate: recipe.NewGate(store, exclusive(path)), owners: map[owner]*ownership{},
+		store: store, path: path, request: exclusive(path), owners: map[owner]*ownership{},
 	}
 }
 
@@ -50,21 +50,19 @@ func NewReentrantMutex(store *Store, path string) *ReentrantMutex {
 // costs no traffic. If what the owner holds is lost, the error wraps ErrLost, until the owner has released all leases
 // on it. All else is as with Mutex.Lock.
 func (m *ReentrantMutex) Lock(ctx context.Context) (*Lease, error) {
-	lease, err := m.lease(ctx, m.gate.Acquire, true)
+	lease, err := m.lease(ctx, recipe.Acquire, true)
 	return lease, wrap("lock", m.path, err)
 }
 
 // TryLock is Lock without waiting for others, as with Mutex.TryLock.
 func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) {
-	lease, err := m.lease(ctx, m.gate.TryAcquire, false)
+	lease, err := m.lease(ctx, recipe.TryAcquire, false)
 	return lease, wrap("try lock", m.path, err)
 }
 
 // lease enters again for an owner that holds, and acquires for one that does not. Of several goroutines that are one owner,
 // the first acquires for all: two of them in the queue would wait for each other.
-func (m *ReentrantMutex) lease(
-	ctx context.Context, acquire func(context.Context) (*recipe.Hold, error), wait bool,
-) (*Lease, error) {
+func (m *ReentrantMutex) lease(ctx context.Context, acquire acquirer, wait bool) (*Lease, error) {
 	caller := ownerOf(ctx)
 	for {
 		m.mu.Lock()
@@ -99,13 +97,11 @@ func (m *ReentrantMutex) lease(
 }
 
 // first acquires for an owner that holds nothing.
-func (m *ReentrantMutex) first(
-	ctx context.Context, caller owner, o *ownership, acquire func(context.Context) (*recipe.Hold, error),
-) (*Lease, error) {
+func (m *ReentrantMutex) first(ctx context.Context, caller owner, o *ownership, acquire acquirer) (*Lease, error) {
 	err := oneself(ctx, m.store, m.path, driver.Exclusive)
 	var hold *recipe.Hold
 	if err == nil {
-		hold, err = acquire(ctx)
+		hold, err = acquire(ctx, m.store, m.request)
 	}
 	m.mu.Lock()
 	if err != nil {

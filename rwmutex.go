@@ -21,10 +21,10 @@ import (
 //
 // All methods may be called by many goroutines at once.
 type RWMutex struct {
-	store   *Store
-	path    string
-	writers *recipe.Gate
-	readers *recipe.Gate
+	store  *Store
+	path   string
+	writer recipe.Request
+	reader recipe.Request
 }
 
 // NewRWMutex returns a reader/writer mutex on path, with the same rules for the arguments as NewMutex.
@@ -32,35 +32,31 @@ func NewRWMutex(store *Store, path string) *RWMutex {
 	check("NewRWMutex", store, path)
 	return &RWMutex{
 		store: store, path: path,
-		writers: recipe.NewGate(store, recipe.Request{
-			Queue: path, Kind: driver.Write, Units: 1,
-		}),
-		readers: recipe.NewGate(store, recipe.Request{
-			Queue: path, Kind: driver.Read, Units: 1,
-		}),
+		writer: recipe.Request{Queue: path, Kind: driver.Write, Units: 1, Gate: new(recipe.Gate)},
+		reader: recipe.Request{Queue: path, Kind: driver.Read, Units: 1, Gate: new(recipe.Gate)},
 	}
 }
 
 // Lock waits until the lock is held for writing, as Mutex.Lock does. ErrUpgrade, at once: ctx was made by the Context
 // of a lease for reading on this lock that is still held.
 func (rw *RWMutex) Lock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "lock", rw.store, rw.path, driver.Write, rw.writers.Acquire)
+	return acquire(ctx, "lock", rw.store, rw.writer, recipe.Acquire)
 }
 
 // TryLock is Lock without waiting for others, as Mutex.TryLock is.
 func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "try lock", rw.store, rw.path, driver.Write, rw.writers.TryAcquire)
+	return acquire(ctx, "try lock", rw.store, rw.writer, recipe.TryAcquire)
 }
 
 // RLock waits until the lock is held for reading. The errors, and the state after one, are those of Mutex.Lock.
 func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "read lock", rw.store, rw.path, driver.Read, rw.readers.Acquire)
+	return acquire(ctx, "read lock", rw.store, rw.reader, recipe.Acquire)
 }
 
 // TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits. Where RLock would share the place of
 // another goroutine's lease, past a writer that waits, TryRLock does so too.
 func (rw *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "try read lock", rw.store, rw.path, driver.Read, rw.readers.TryAcquire)
+	return acquire(ctx, "try read lock", rw.store, rw.reader, recipe.TryAcquire)
 }
 
 var errNotWriter = errors.New("not a lease of this lock")

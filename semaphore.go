@@ -49,17 +49,11 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*Lease, error) {
 }
 
 // acquire acquires with an entry of its own: units are not handed off within the process.
-func (s *Semaphore) acquire(
-	ctx context.Context, op string, n int64, get func(context.Context, *Store, recipe.Request) (*recipe.Hold, error),
-) (*Lease, error) {
+func (s *Semaphore) acquire(ctx context.Context, op string, n int64, get acquirer) (*Lease, error) {
 	if n < 1 {
 		panic(fmt.Sprintf("farsync: Semaphore: %d units", n))
 	}
-	return acquire(ctx, op, s.store, s.path, driver.Permit, func(ctx context.Context) (*recipe.Hold, error) {
-		return get(ctx, s.store, recipe.Request{
-			Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size,
-		})
-	})
+	return acquire(ctx, op, s.store, recipe.Request{Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size}, get)
 }
 
 // Resize sets the size that counts, for all users of the semaphore, until it is set again. Made larger, it wakes

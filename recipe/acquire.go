@@ -32,36 +32,48 @@ type Request struct {
 	// for those ahead of it: Acquire fails with ErrUnavailable when the service has not answered for a tenth of the TTL,
 	// while the Store is not Connected, and when nothing is ahead of it and the service grants nothing for a while.
 	Replaceable bool
+	// Gate is the line of this process in which the request waits. If it is nil, its hold is not shared within the process.
+	Gate *Gate
 }
 
 // rule returns the rule of the request, with the size of its queue as it is declared.
 func (r Request) rule() rule { return ruleOf(r.Kind, r.Size) }
 
-// Acquire waits until nothing ahead of a new entry blocks it, and returns a hold on it that is not shared within the
-// process. On error nothing is held, and cleanup has begun. The error is that of a ctx that has ended, wraps ErrClosed, ErrName,
-// ErrSize, ErrTooLarge or driver.ErrKind, or is what the service said when it refused.
+// Acquire waits until nothing ahead of a new entry blocks it, and returns a hold on it; or waits for a turn, if the request goes
+// through a Gate. On error nothing is held, and cleanup has begun. The error is that of a ctx that has ended, wraps ErrClosed,
+// ErrName, ErrSize, ErrTooLarge or driver.ErrKind, or is what the service said when it refused.
+//
+// A caller whose ctx stands for a lease that is held waits with an entry of its own: what it waits for, and under what, can
+// then be seen from outside.
 func Acquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
-	return s.lone(ctx, r, s.acquire)
+	return s.enter(ctx, r, (*Gate).acquire, s.acquire)
 }
 
 // TryAcquire is Acquire without waiting for others: ErrLocked if anything would block. A queue that is seen to be busy
 // costs one read and no write; two or three if another family is in it.
 func TryAcquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
-	return s.lone(ctx, r, s.tryAcquire)
+	return s.enter(ctx, r, (*Gate).tryAcquire, s.tryAcquire)
 }
 
-func (s *Store) lone(
-	ctx context.Context, r Request, acquire func(context.Context, Request) (*place, error),
-) (*Hold, error) {
+func (s *Store) enter(
+	ctx context.Context, r Request,
+	turn func(*Gate, context.Context) (*Hold, error), alone func(context.Context, Request) (*place, error),
+) (h *Hold, err error) {
 	if err := admit(ctx, r); err != nil {
 		return nil, err
 	}
 	began := s.begin()
-	p, err := acquire(ctx, r)
+	if r.Gate != nil {
+		h, err = turn(s.through(r), ctx)
+	} else {
+		var p *place
+		if p, err = alone(ctx, r); err == nil {
+			h = newHold(loneGrant(s, p), 0)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	h := newHold(loneGrant(s, p), 0)
 	s.noteAcquired(h, began)
 	return h, nil
 }

@@ -23,7 +23,7 @@ import (
 const maxEntries = 16
 
 // startGates is startGate, n times.
-func (w *world) startGates(g *recipe.Gate, n int) (tries []*try) {
+func (w *world) startGates(g gate, n int) (tries []*try) {
 	for range n {
 		tries = append(tries, w.startGate(g))
 	}
@@ -362,7 +362,7 @@ func TestNestedCallerHasAnEntryOfItsOwn(t *testing.T) {
 			other := r
 			other.Queue = "/other"
 			over := w.granted(w.startFor(near, other))
-			g := recipe.NewGate(near, r)
+			g := gateFor(near, r)
 			line := w.startGates(g, 2)
 			require.Len(w, w.Entries(queue), 2)
 			under := func() *try {
@@ -536,7 +536,7 @@ func TestReadersBehindOneEntry(t *testing.T) {
 		write, read := exclusive, exclusive
 		write.Kind, read.Kind = driver.Write, driver.Read
 		writer := w.granted(w.startFor(far, write))
-		g := recipe.NewGate(near, read)
+		g := gateFor(near, read)
 		readers := w.startGates(g, 200)
 		time.Sleep(time.Second)
 		require.Len(w, w.Entries(queue), 2)
@@ -603,7 +603,7 @@ func TestLongestWaitBesideACrowd(t *testing.T) {
 				longest := map[string]time.Duration{}
 				served := make([]float64, crowd)
 				var all sync.WaitGroup
-				lock := func(g *recipe.Gate, who string, i int) {
+				lock := func(g gate, who string, i int) {
 					for ctx.Err() == nil {
 						began := time.Now()
 						h, err := g.Acquire(ctx)

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -13,44 +14,25 @@ import (
 // lock cohorting (Dice, Marathe, Shavit: "Lock Cohorting", 2012).
 //
 // The first caller joins the queue by itself. Those that come while it waits or holds stand in the line. So a waiter
-// elsewhere is passed over by a bounded number of turns, all of which begin within handOffFor of a grant.
+// elsewhere is passed over by a bounded number of turns, all of which begin within handOffFor of a grant. The turns on a grant
+// follow one another, at most 255 after the first; for readers they run at the same time.
+//
+// The zero Gate is an empty line. All requests that go through a Gate are alike, and made on one Store.
 type Gate struct {
+	once    sync.Once
 	store   *Store
 	request Request
 	cohort  *cohort
 }
 
-// NewGate returns a gate in front of the queue that r names. Its turns follow one another, at most 255 more on a grant; for
-// readers they run at the same time, at most 255 more on a grant. None begins later than 50 ms after the grant.
-func NewGate(s *Store, r Request) *Gate {
-	g := &Gate{store: s, request: r}
-	g.cohort = &cohort{store: s, shared: r.Kind == driver.Read, carry: g.carry}
+// through returns r's gate, which the first request has set up.
+func (s *Store) through(r Request) *Gate {
+	g := r.Gate
+	g.once.Do(func() {
+		g.store, g.request = s, r
+		g.cohort = &cohort{store: s, shared: r.Kind == driver.Read, carry: g.carry}
+	})
 	return g
-}
-
-// Acquire waits for a hold. On error nothing is held, and cleanup has begun. The errors are those of the function Acquire.
-//
-// A caller whose ctx stands for a lease that is held waits with an entry of its own: what it waits for, and under what, can
-// then be seen from outside.
-func (g *Gate) Acquire(ctx context.Context) (*Hold, error) {
-	return g.enterWith(ctx, g.acquire)
-}
-
-// TryAcquire is Acquire without waiting for others: ErrLocked if another goroutine or process holds or waits.
-func (g *Gate) TryAcquire(ctx context.Context) (*Hold, error) {
-	return g.enterWith(ctx, g.tryAcquire)
-}
-
-func (g *Gate) enterWith(ctx context.Context, acquire func(context.Context) (*Hold, error)) (*Hold, error) {
-	if err := admit(ctx, g.request); err != nil {
-		return nil, err
-	}
-	began := g.store.begin()
-	h, err := acquire(ctx)
-	if err == nil {
-		g.store.noteAcquired(h, began)
-	}
-	return h, err
 }
 
 func (g *Gate) acquire(ctx context.Context) (*Hold, error) {

@@ -20,7 +20,7 @@ const (
 	handOnFor = 50 * time.Millisecond
 )
 
-func newGate(s *recipe.Store) *recipe.Gate { return recipe.NewGate(s, exclusive) }
+func newGate(s *recipe.Store) gate { return gateFor(s, exclusive) }
 
 // token is what a resource compares.
 func token(h *recipe.Hold) int64 {
@@ -35,7 +35,7 @@ func turnOf(h *recipe.Hold) int {
 }
 
 // idle requires that a gate that is not in use lets the next in at once, and knows that it is not.
-func (w *world) idle(g *recipe.Gate) {
+func (w *world) idle(g gate) {
 	w.Helper()
 	w.release(w.granted(w.startGate(g)))
 	h, err := g.TryAcquire(w.Context())
@@ -205,7 +205,7 @@ func TestCancelledWhenSentToTheQueue(t *testing.T) {
 		inBubble(t, func(w *world) {
 			s := w.open()
 			remote := w.granted(w.startGate(newGate(w.open())))
-			var g *recipe.Gate
+			var g gate
 			var second, third *try
 			g = newGate(s)
 			w.SetFault(func(op storetest.Op) storetest.Fault {
@@ -306,7 +306,7 @@ func TestBadNameAtTheGate(t *testing.T) {
 	inBubble(t, func(w *world) {
 		r := exclusive
 		r.Queue = "no-slash"
-		g := recipe.NewGate(w.open(), r)
+		g := gateFor(w.open(), r)
 		w.ResetCount()
 		_, err := g.Acquire(w.Context())
 		require.ErrorIs(w, err, recipe.ErrName)

@@ -52,7 +52,7 @@ func TestLateProclaimAfterTheSameValue(t *testing.T) {
 // A hold whose entry was found to be gone is lost. It is in no other's way, also before it is released.
 func TestTryAfterTheEntryWasFoundGone(t *testing.T) {
 	inBubble(t, func(w *world) {
-		g := recipe.NewGate(w.open(), recipe.Request{Queue: queue, Kind: driver.Write, Units: 1})
+		g := gateFor(w.open(), recipe.Request{Queue: queue, Kind: driver.Write, Units: 1})
 		first := w.granted(w.startGate(g))
 		w.Delete(first.hold.Entries()[0].ID)
 		require.ErrorIs(w, first.hold.Change(w.Context(), driver.Read, nil), recipe.ErrLost)

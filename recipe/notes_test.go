@@ -86,7 +86,7 @@ func TestNotes(t *testing.T) {
 			slices.Sort(got) // two goroutines may have written them
 			require.Equal(t, lines, got)
 		}
-		g := recipe.NewGate(s, exclusive)
+		g := gateFor(s, exclusive)
 		w.settle()
 		wrote("INFO session open: store=test ttl=10s holder=noted")
 

@@ -44,7 +44,7 @@ func TestLongHoldIsToldThatItsEntryIsGone(t *testing.T) {
 // All turns on the grant end with it.
 func TestAllHoldsOfAnEntryAreToldThatItIsGone(t *testing.T) {
 	inBubble(t, func(w *world) {
-		read := recipe.NewGate(w.open(), recipe.Request{Queue: queue, Kind: driver.Read, Units: 1})
+		read := gateFor(w.open(), recipe.Request{Queue: queue, Kind: driver.Read, Units: 1})
 		readers := []*try{w.startGate(read), w.startGate(read), w.startGate(read)}
 		require.Len(w, w.Entries(queue), 1)
 		time.Sleep(ttl)

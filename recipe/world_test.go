@@ -24,6 +24,25 @@ var exclusive = recipe.Request{
 	Queue: queue, Kind: driver.Exclusive, Units: 1,
 }
 
+// A gate makes one request on a Store, through a Gate.
+type gate struct {
+	store   *recipe.Store
+	request recipe.Request
+}
+
+func gateFor(s *recipe.Store, r recipe.Request) gate {
+	r.Gate = new(recipe.Gate)
+	return gate{s, r}
+}
+
+func (g gate) Acquire(ctx context.Context) (*recipe.Hold, error) {
+	return recipe.Acquire(ctx, g.store, g.request)
+}
+
+func (g gate) TryAcquire(ctx context.Context) (*recipe.Hold, error) {
+	return recipe.TryAcquire(ctx, g.store, g.request)
+}
+
 // A world is a service with clients, in a bubble.
 type world struct {
 	*testing.T
@@ -91,7 +110,7 @@ func (w *world) startFor(s *recipe.Store, r recipe.Request) *try {
 }
 
 // startGate is start for a gate.
-func (w *world) startGate(g *recipe.Gate) *try {
+func (w *world) startGate(g gate) *try {
 	return w.begin(func(ctx context.Context, t *try) { t.hold, t.err = g.Acquire(ctx) })
 }
 

@@ -153,14 +153,15 @@ func (a *actor) tries(r recipe.Request) error {
 
 // turns has goroutines take turns on one gate.
 func (a *actor) turns(goroutines int) error {
-	g := recipe.NewGate(a.store, a.request(driver.Exclusive, 1, 0))
+	r := a.request(driver.Exclusive, 1, 0)
+	r.Gate = new(recipe.Gate)
 	done := make(chan error)
 	for range goroutines {
 		go func() {
 			var err error
 			for range 2 {
 				var h *recipe.Hold
-				if h, err = g.Acquire(a.ctx); err != nil {
+				if h, err = recipe.Acquire(a.ctx, a.store, r); err != nil {
 					break
 				}
 				a.use(h, work/20, 1)
@@ -181,7 +182,8 @@ func (a *actor) turns(goroutines int) error {
 // lines has goroutines wait in the line of one gate, so long that more entries than one stand for them. The first, whose
 // entry it is in the beginning, gives up.
 func (a *actor) lines() error {
-	g := recipe.NewGate(a.store, a.request(driver.Exclusive, 1, 0))
+	r := a.request(driver.Exclusive, 1, 0)
+	r.Gate = new(recipe.Gate)
 	done := make(chan error)
 	for i := range 4 {
 		go func() {
@@ -192,7 +194,7 @@ func (a *actor) lines() error {
 				a.sleep(work / 4)
 			}
 			defer cancel()
-			h, err := g.Acquire(ctx)
+			h, err := recipe.Acquire(ctx, a.store, r)
 			switch {
 			case err == nil:
 				a.use(h, work/2, 1)
