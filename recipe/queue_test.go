@@ -186,6 +186,48 @@ func TestSessionLostWhileWaiting(t *testing.T) {
 	})
 }
 
+// A laggard is a driver whose first Create is answered when its session is over.
+type laggard struct {
+	driver.Service
+	world *world
+	made  int
+}
+
+func (l *laggard) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	in, err := l.Service.Open(ctx, ttl)
+	return laggardSession{in, l}, err
+}
+
+type laggardSession struct {
+	driver.Session
+	of *laggard
+}
+
+func (s laggardSession) Create(ctx context.Context, e driver.Entry, attempt int) (driver.View, error) {
+	v, err := s.Session.Create(ctx, e, attempt)
+	if s.of.made++; s.of.made == 1 {
+		s.of.world.PartitionClient("late", true)
+		time.Sleep(2 * ttl)
+		s.of.world.PartitionClient("late", false)
+	}
+	return v, err
+}
+
+// What an answer shows is of the session in which it was asked for, however late it comes.
+func TestAnswerThatOutlivesItsSessionGrantsNothing(t *testing.T) {
+	inBubble(t, func(w *world) {
+		late := &laggard{Service: w.Service("late"), world: w}
+		s, err := recipe.Open(w.Context(), late, recipe.Options{TTL: ttl})
+		require.NoError(w, err)
+		h, err := recipe.Acquire(w.Context(), s, exclusive)
+		require.NoError(w, err)
+		require.NoError(w, h.Err(), "it has joined again, in the next session")
+		require.Equal(w, 2, late.made)
+		require.NoError(w, h.Release())
+		require.NoError(w, s.Close())
+	})
+}
+
 func TestSessionLostWhileWaitingAndNobodyWakesIt(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
