@@ -67,11 +67,14 @@ func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[stri
 func (r *request) RequireTransportSecurity() bool { return false }
 
 // deal has send make one attempt at a request, and returns the member to which it was sent, if it was. The client deals the
-// members in turn to all that it sends. Where that is one that owes an answer, the request is dealt another, once: the others
-// may owe one too, or it may be the only one there is.
+// members in turn to all that it sends. Where that is one that owes an answer, and there are others, the request is dealt
+// another, once: the others may owe one too.
 func (s *session) deal(send func(r *request) error) (to string, sent bool, err error) {
-	r := &request{avoided: true}
-	for avoid := &s.owing; r.avoided; avoid = new(sync.Map) {
+	r, avoid := &request{avoided: true}, &s.owing
+	if len(s.client.Endpoints()) == 1 {
+		avoid = new(sync.Map)
+	}
+	for ; r.avoided; avoid = new(sync.Map) {
 		r = &request{ClientConn: s.client.ActiveConnection(), avoid: avoid}
 		err = send(r)
 	}
