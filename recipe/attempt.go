@@ -45,14 +45,26 @@ type verdict struct {
 	silent bool
 }
 
-// errAgain ends an attempt that was not carried out because things have changed. The next attempt may be.
-var errAgain = errors.New("it has changed meanwhile")
-
-// try sends a request, attempt by attempt, until it is answered, refused, or ctx ends, which must end with the session.
+// failed adds an attempt that failed with that outcome, and reports whether another may follow. If none does, the fate is that of the
+// request.
 //
 // This is the one place that decides what an outcome means for the request as a whole. A refusal speaks for its own
 // attempt alone: after an attempt of unknown outcome it proves nothing about that one, so the fate is unknown. The same
 // goes for the end of the session: what was carried out before has gone with it, and the caller looks at the session.
+func (v *verdict) failed(o driver.Outcome) (more bool) {
+	if o != driver.Refused && o != driver.NotDone {
+		v.again = true
+	}
+	if v.fate = not; v.again {
+		v.fate = unknown
+	}
+	return o != driver.Refused
+}
+
+// errAgain ends an attempt that was not carried out because things have changed. The next attempt may be.
+var errAgain = errors.New("it has changed meanwhile")
+
+// try sends a request, attempt by attempt, until it is answered, refused, or ctx ends, which must end with the session.
 func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Context, attempt int) error) verdict {
 	var v verdict
 	p := in.patience()
@@ -66,16 +78,9 @@ func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Cont
 			p.answered(ctx)
 			return verdict{fate: done, again: v.again}
 		}
-		switch s.outcome(in, err) {
-		case driver.Refused:
+		if !v.failed(s.outcome(in, err)) {
 			v.err = err
-			if !v.again {
-				v.fate = not
-			}
 			return v
-		case driver.NotDone:
-		default:
-			v.again = true
 		}
 		if errors.Is(err, errAgain) {
 			p.answered(ctx)
@@ -91,9 +96,6 @@ func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Cont
 		}
 		if ctx.Err() != nil || pause.For(ctx, delay/2+rand.N(delay/2)) != nil {
 			v.silent = p.exhausted()
-			if !v.again {
-				v.fate = not
-			}
 			return v
 		}
 	}

@@ -54,7 +54,7 @@ type grant struct {
 	phase    phase
 	turns    int                // that have begun, after the first. Invariant: 0 ≤ turns ≤ 255
 	gone     bool               // the entry, though the session is alive and the last hold was not released
-	holds    int                // that have not been released. Invariant: > 0 if open or closing, else 0
+	holds    int                // that have not been released. Invariant: > 0 if open; 0 before, and while a grant that is closing has its entry removed
 	standing *place             // of the entry that its caller has left to the line
 	drop     context.CancelFunc // while it is carried for the line; else nil
 }

@@ -77,6 +77,9 @@ func margin(ttl time.Duration) time.Duration {
 	return max(ttl/20, 100*time.Millisecond)
 }
 
+// provedUntil is until when a session lasts here whose last proved renewal was sent at from.
+func provedUntil(ttl time.Duration, from time.Time) time.Time { return from.Add(ttl - margin(ttl)) }
+
 // account moves the deadline by as much as the host has been suspended since the last look. The caller holds mu.
 func (in *session) account(now time.Time) {
 	in.looked = now
@@ -90,7 +93,7 @@ func (in *session) account(now time.Time) {
 func (in *session) advance() {
 	in.account(time.Now())
 	ttl, from := in.Granted()
-	if proved := from.Add(ttl - margin(ttl)); proved.After(in.deadline) && from.After(in.woke) {
+	if proved := provedUntil(ttl, from); proved.After(in.deadline) && from.After(in.woke) {
 		in.deadline = proved
 	}
 }
