@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sees to it that the tests find their servers: a ZooKeeper that java can run (etcd comes with the module), a Redis, the databases
-# that fencing tokens are tried on, and the foreign clients that share a queue with ours in tests, Curator and kazoo. Where
-# apt is there, it installs what is missing, libfaketime for the clocks of servers as well. Exits non-zero if one of the servers cannot be run afterwards.
+# that fencing tokens are tried on, the foreign clients that share a queue with ours in tests, Curator and kazoo, and the browser
+# that the live page is shown to, with axe-core, which looks at it. Where apt is there, it installs what is missing, libfaketime for
+# the clocks of servers as well. Exits non-zero if one of the servers cannot be run afterwards.
 set -euo pipefail
 
 say() { echo "servers: $*" >&2; }
@@ -37,6 +38,21 @@ have_mariadb() {
 		command -v mariadb-install-db >/dev/null && command -v mariadb >/dev/null
 }
 
+have_chromium() { command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
+
+# The test says which version, and what its hash is.
+axe=axe-core-4.14.1
+axe_folder=${XDG_CACHE_HOME:-$HOME/.cache}/farsync
+[ "$(uname)" != Darwin ] || axe_folder=$HOME/Library/Caches/farsync
+
+have_axe() { [ -e "$axe_folder/$axe.tgz" ]; }
+
+# npm asks its registry for the package by itself, and installs nothing.
+get_axe() {
+	command -v npm >/dev/null || { say "no npm, which $axe comes with"; return 1; }
+	mkdir -p "$axe_folder" && (cd "$axe_folder" && npm pack --silent "axe-core@${axe##*-}" >/dev/null)
+}
+
 missing() {
 	have_jdk || echo default-jdk-headless
 	have_zookeeper || echo zookeeper
@@ -47,6 +63,8 @@ missing() {
 	have_faketime || echo libfaketime
 	have_curator || echo libcurator-recipes-java
 	have_kazoo || echo python3-kazoo
+	have_chromium || echo chromium
+	have_axe || command -v npm >/dev/null || echo npm
 }
 
 apt() {
@@ -66,6 +84,7 @@ if [ -n "${ZOOKEEPER_HOME:-}" ] && ! have_zookeeper; then
 fi
 packages=$(missing | xargs)
 if [ -z "$packages" ]; then
+	have_axe || get_axe || say "still missing: $axe. Tests that need it will say so."
 	exit 0
 fi
 if command -v apt-get >/dev/null; then
@@ -101,3 +120,4 @@ packages=$(missing | xargs)
 if [ -n "$packages" ]; then
 	say "still missing: $packages. Tests that need them will say so."
 fi
+have_axe || get_axe || say "still missing: $axe. Tests that need it will say so."

@@ -241,6 +241,16 @@ var rules = []rule{
 		why:   "it fits the interfaces of others by the standard library's types alone, so that no program builds those others",
 	},
 	{
+		of:    "live",
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/deadlock"},
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
+		why:   "a page for any Store, which a program serves itself, costs it nothing but the page",
+	},
+	{
+		of:  "internal/livetest",
+		why: "it shows the page of many kinds of stores to a browser, and no package imports it",
+	},
+	{
 		of:  "internal/layers",
 		why: "it looks at the others from outside",
 	},
@@ -248,7 +258,7 @@ var rules = []rule{
 		of: "cmd",
 		ours: append([]string{
 			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "sqlite",
-			"internal/sqlstore",
+			"internal/sqlstore", "live", "internal/deadlock",
 		}, ofOneMachine...),
 		never: slices.Concat(etcdServer, testOnly),
 		why:   "the tool does what any program could do with the packages that every program can import, and is no server",
@@ -256,7 +266,7 @@ var rules = []rule{
 	{
 		of: "examples",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest",
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest", "live", "internal/deadlock",
 		}, ofOneMachine...),
 		why: "an example shows what its reader can do too",
 	},
@@ -342,6 +352,8 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module + "/etcd", to: "github.com/go-sql-driver/mysql"},
 		{from: module + "/zk", to: "github.com/go-sql-driver/mysql"},
 		{from: module + "/redis", to: "github.com/go-sql-driver/mysql"},
+		{from: module + "/live", to: module + "/etcd"},
+		{from: module + "/live", to: "github.com/gorilla/websocket"},
 		{from: module + "/storetest", to: module},
 		{from: module + "/embedtest", to: module + "/recipe"},
 		{from: module + "/cmd/farsync", to: module + "/embedtest"},
@@ -363,7 +375,7 @@ func TestRulesRefuse(t *testing.T) {
 // there that starts a server has every program download that server.
 func TestTestsOfImportedPackagesBuildNoServer(t *testing.T) {
 	lookAtSources(t)
-	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "etcd", "zk", "sqlite", "redis", "postgres", "mysql"} {
+	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "live", "etcd", "zk", "sqlite", "redis", "postgres", "mysql"} {
 		for path := range list(t, "-test", "./"+of) {
 			refused := below(path, module+"/embedtest") || slices.ContainsFunc(etcdServer, func(server string) bool {
 				return below(path, server)

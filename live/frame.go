@@ -1,0 +1,203 @@
+package live
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+)
+
+// What a View tells, in JSON. docs/LIVE.md explains the fields.
+type (
+	frameJSON struct {
+		Schema int         `json:"schema"`
+		Seen   int64       `json:"seen"` // milliseconds since 1970, as all times
+		Pace   int64       `json:"pace"`
+		Stores []storeJSON `json:"stores"`
+		// Locks are all, or in an event those that have changed.
+		Locks     []json.RawMessage `json:"locks"`
+		Gone      []gone            `json:"gone,omitempty"`
+		Deadlocks []deadlockJSON    `json:"deadlocks"`
+	}
+	storeJSON struct {
+		Name  string `json:"name"`
+		State string `json:"state"`
+		Seen  int64  `json:"seen"`
+		Took  int64  `json:"took"`
+		More  bool   `json:"more,omitempty"`
+		Error string `json:"error,omitempty"`
+	}
+	lockJSON struct {
+		Store        string            `json:"store"`
+		Path         string            `json:"path"`
+		Kind         string            `json:"kind"`
+		Size         int64             `json:"size,omitempty"`
+		Held         int               `json:"held"`
+		Waiting      int               `json:"waiting"`
+		Participants []participantJSON `json:"participants"`
+	}
+	participantJSON struct {
+		Holder string `json:"holder"`
+		Held   bool   `json:"held"`
+		Kind   string `json:"kind"`
+		Units  int64  `json:"units"`
+		// Token is a string, for numbers of JavaScript end at 2^53.
+		Token     farsync.Token `json:"token,string"`
+		Since     int64         `json:"since,omitempty"`
+		HeldSince int64         `json:"heldSince,omitempty"`
+		ID        string        `json:"id"`
+		Session   string        `json:"session,omitempty"`
+		Under     []string      `json:"under,omitempty"`
+		Note      string        `json:"note,omitempty"`
+
+		kind driver.Kind
+	}
+	gone struct {
+		Store string `json:"store"`
+		Path  string `json:"path"`
+	}
+)
+
+const (
+	schema = 1
+	// mostInRow is how many participants of a lock an event has. The snapshot of a path has all.
+	mostInRow = 100
+	// mostText is how many bytes of a holder's text are shown: the values of elections may be long.
+	mostText = 256
+)
+
+// A frame is what all viewers see until there is another.
+type frame struct {
+	number int
+	head   frameJSON // without Locks and Gone
+	locks  map[gone][]byte
+	order  []gone
+	whole  []lockJSON // with all participants
+
+	some []byte // what has changed from the frame with the number before, if this is not the first
+	all  func() []byte
+}
+
+// frame puts together what was seen at a time.
+func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
+	f := &frame{locks: map[gone][]byte{}}
+	answered := map[string]bool{}
+	f.head = frameJSON{Schema: schema, Seen: now.UnixMilli(), Pace: pace.Milliseconds(), Stores: []storeJSON{}}
+	for _, s := range sights {
+		f.head.Stores = append(f.head.Stores, s.json())
+		answered[s.source.name] = s.err == nil
+		for _, lock := range s.locks {
+			at := gone{s.source.name, lock.Path}
+			all := lockOf(s.source.name, lock)
+			f.whole = append(f.whole, all)
+			f.order = append(f.order, at)
+			f.locks[at] = encode(all.short())
+		}
+	}
+	v.memory.note(now, pace, answered, f.whole)
+	f.head.Deadlocks = v.alarms.raise(now, f.whole)
+	f.all = sync.OnceValue(func() []byte {
+		all := f.head
+		all.Locks = make([]json.RawMessage, 0, len(f.order))
+		for _, at := range f.order {
+			all.Locks = append(all.Locks, f.locks[at])
+		}
+		return encode(all)
+	})
+	return f
+}
+
+// since returns what has changed from another frame, which was directly before.
+func (f *frame) since(before *frame) []byte {
+	some := f.head
+	some.Locks = []json.RawMessage{}
+	for _, at := range f.order {
+		if !bytes.Equal(f.locks[at], before.locks[at]) {
+			some.Locks = append(some.Locks, f.locks[at])
+		}
+	}
+	for _, at := range before.order {
+		if f.locks[at] == nil {
+			some.Gone = append(some.Gone, at)
+		}
+	}
+	return encode(some)
+}
+
+// encode returns the JSON of a value of this package, which all have one.
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("live: " + err.Error())
+	}
+	return text
+}
+
+func (s *sight) json() storeJSON {
+	j := storeJSON{Name: s.source.name, State: s.state.String(), Seen: milli(s.seen), Took: s.took.Milliseconds(), More: s.more}
+	if s.err != nil {
+		j.Error = s.err.Error()
+	}
+	return j
+}
+
+func lockOf(store string, lock farsync.Lock) lockJSON {
+	j := lockJSON{Store: store, Path: lock.Path, Kind: "mutex", Size: lock.Size, Participants: make([]participantJSON, len(lock.Participants))}
+	for i, p := range lock.Participants {
+		if p.Held {
+			j.Held++
+		} else {
+			j.Waiting++
+		}
+		j.Participants[i] = participantOf(p)
+	}
+	switch lock.Participants[0].Kind {
+	case driver.Permit:
+		j.Kind = "semaphore"
+	case driver.Read, driver.Write:
+		j.Kind = "rwmutex"
+	case driver.Candidate:
+		j.Kind = "election"
+	}
+	return j
+}
+
+func participantOf(p farsync.Participant) participantJSON {
+	return participantJSON{
+		Holder: cut(p.Holder), Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, Since: milli(p.Since),
+		HeldSince: milli(p.HeldSince), ID: p.ID, Session: p.Session, Under: p.Under, Note: cut(p.Note),
+		kind: p.Kind,
+	}
+}
+
+// short returns the lock with the first of its participants, so that a crowd at one lock is not sent once a second.
+func (j lockJSON) short() lockJSON {
+	j.Participants = slices.Clip(j.Participants[:min(len(j.Participants), mostInRow)])
+	return j
+}
+
+func milli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// cut returns what is shown of a text, which another process has written.
+func cut(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= mostText {
+		return text
+	}
+	end := mostText
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}

@@ -1,0 +1,110 @@
+package live
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A memory is what the surveys have shown of the holders of each lock, for as long as a viewer was there to have them made.
+type memory struct {
+	mu    sync.Mutex
+	locks map[gone]*past
+}
+
+// A past is that of one lock.
+type past struct {
+	seen  time.Time // last
+	now   []hold
+	holds []hold // that have ended, the last ones last
+}
+
+// A hold is what was seen of one.
+type hold struct {
+	Holder string `json:"holder"`
+	Token  string `json:"token"`
+	// From is when it was first seen, or began, where that is known; To is when it was first not seen any more.
+	From int64 `json:"from"`
+	To   int64 `json:"to,omitempty"`
+
+	id string
+}
+
+const (
+	mostHolds = 20
+	// forgotten is how long a lock is remembered that has no users.
+	forgotten = 10 * time.Minute
+)
+
+// note remembers what a survey has shown of the Stores that have answered. What began or ended while there was no viewer is
+// not known, and not made up.
+func (m *memory) note(now time.Time, pace time.Duration, answered map[string]bool, locks []lockJSON) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	looking := now.Add(-2*pace - patience) // the survey before was not earlier than that
+	for _, lock := range locks {
+		if !answered[lock.Store] {
+			continue
+		}
+		at := gone{lock.Store, lock.Path}
+		p := m.locks[at]
+		if p == nil {
+			p = &past{}
+			m.locks[at] = p
+		}
+		p.note(now, looking, lock.Participants[:min(lock.Held, mostInRow)])
+	}
+	for at, p := range m.locks {
+		switch {
+		case p.seen.Equal(now):
+		case now.Sub(p.seen) > forgotten:
+			delete(m.locks, at)
+		case len(p.now) > 0 && answered[at.Store]:
+			seen := p.seen
+			p.note(now, looking, nil)
+			p.seen = seen
+		}
+	}
+}
+
+// of returns the holds on a lock, those of the present last.
+func (m *memory) of(at gone) []hold {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.locks[at]
+	if p == nil {
+		return []hold{}
+	}
+	return slices.Concat(p.holds, p.now)
+}
+
+// note compares the holders with those of the survey before.
+func (p *past) note(now, looking time.Time, holders []participantJSON) {
+	if p.seen.Before(looking) {
+		p.now = nil
+	}
+	ended := slices.DeleteFunc(slices.Clone(p.now), func(h hold) bool {
+		return slices.ContainsFunc(holders, func(one participantJSON) bool { return one.ID == h.id })
+	})
+	for _, h := range ended {
+		h.To = now.UnixMilli()
+		p.holds = append(p.holds, h)
+	}
+	if n := len(p.holds) - mostHolds; n > 0 {
+		p.holds = slices.Clone(p.holds[n:])
+	}
+	held := make([]hold, 0, len(holders))
+	for _, one := range holders {
+		if i := slices.IndexFunc(p.now, func(h hold) bool { return h.id == one.ID }); i >= 0 {
+			held = append(held, p.now[i])
+			continue
+		}
+		from := now.UnixMilli()
+		if one.HeldSince != 0 {
+			from = one.HeldSince
+		}
+		held = append(held, hold{Holder: one.Holder, Token: strconv.FormatInt(int64(one.Token), 10), From: from, id: one.ID})
+	}
+	p.now, p.seen = held, now
+}

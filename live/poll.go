@@ -1,0 +1,118 @@
+package live
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/pause"
+)
+
+const (
+	// patience is how long a Store is waited for: as long as it takes to say that it does not answer.
+	patience = 5 * time.Second
+	// share is the reciprocal of the part of the time that surveys take at most, but for those that take longer than longest.
+	share   = 10
+	longest = 15 * time.Second
+)
+
+// poll surveys until ctx is done, and shows what it sees. It is alone: the next poller waits until it has returned.
+func (v *View) poll(ctx context.Context) {
+	last := map[string]sight{}
+	for {
+		v.mu.Lock()
+		wait, sources := time.Until(v.next), append([]*source(nil), v.sources...)
+		v.mu.Unlock()
+		if pause.For(ctx, wait) != nil {
+			return
+		}
+		begun := time.Now()
+		v.mu.Lock()
+		v.next = begun.Add(v.options.Interval) // also if nobody waits for the end of this one
+		v.mu.Unlock()
+		sights := v.look(ctx, sources, last)
+		if ctx.Err() != nil {
+			return
+		}
+		for _, s := range sights {
+			last[s.source.name] = s
+		}
+		now := time.Now()
+		pace := min(max(v.options.Interval, share*now.Sub(begun)), max(longest, v.options.Interval))
+		v.show(v.frame(now, pace, sights), begun.Add(pace))
+	}
+}
+
+// show has all viewers see a frame.
+func (v *View) show(f *frame, next time.Time) {
+	before, _ := v.now() // nothing else shows frames meanwhile
+	if before != nil {
+		f.number, f.some = before.number+1, f.since(before)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shown, v.next = f, next
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+// A sight is what a survey has shown of a Store.
+type sight struct {
+	source *source
+	state  farsync.State
+	locks  []farsync.Lock
+	more   bool      // there are more than the limit
+	seen   time.Time // when it was seen: earlier than the survey if that has failed
+	took   time.Duration
+	err    error
+}
+
+// look surveys all sources at once. One that fails is shown as it was before.
+func (v *View) look(ctx context.Context, sources []*source, last map[string]sight) []sight {
+	sights := make([]sight, len(sources))
+	var all sync.WaitGroup
+	for i, s := range sources {
+		all.Go(func() {
+			sights[i] = s.look(ctx, v.options.Limit)
+			if before, ok := last[s.name]; ok && sights[i].err != nil {
+				sights[i].locks, sights[i].more, sights[i].seen = before.locks, before.more, before.seen
+			}
+		})
+	}
+	all.Wait()
+	return sights
+}
+
+func (s *source) look(ctx context.Context, limit int) (got sight) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	begun := time.Now()
+	got = sight{source: s}
+	got.locks, got.more, got.err = s.survey(ctx, limit)
+	got.state, got.took = s.store.State(), time.Since(begun)
+	if got.err == nil {
+		got.seen = time.Now()
+	}
+	return got
+}
+
+func (s *source) survey(ctx context.Context, limit int) (locks []farsync.Lock, more bool, err error) {
+	known, entries := map[string]bool{}, 0
+	for _, prefix := range s.prefixes {
+		for lock, err := range farsync.Survey(ctx, s.store, prefix) {
+			switch {
+			case err != nil:
+				return nil, false, err
+			case known[lock.Path]:
+				continue // the prefixes overlap
+			case entries >= limit:
+				return locks, true, nil
+			}
+			known[lock.Path] = true
+			entries += len(lock.Participants)
+			locks = append(locks, lock)
+		}
+	}
+	return locks, false, nil
+}

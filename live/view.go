@@ -1,0 +1,194 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/farsync/farsync"
+)
+
+// Options change what a View shows and allows. The zero value of each field is a good choice.
+type Options struct {
+	// Interval is how much time there is at least between the beginnings of two surveys. The default, and the least, is a
+	// second.
+	Interval time.Duration
+	// Limit is how many holders and waiters of each Store are read at most. It is exceeded by what is left of the last path.
+	// The default is 5,000.
+	Limit int
+	// Allow reports whether the client that has sent the request may ask for locks and break leases. It has to decide by what
+	// proves who that is, a session of the user's own for example. If it is nil nothing can be changed. Requests that pages of
+	// other sites have sent are refused before it is asked.
+	Allow func(*http.Request) bool
+	// Logger receives a line for each lock that was asked for and each lease that was broken, with the address of the
+	// client. Nothing is logged if it is nil.
+	Logger *slog.Logger
+}
+
+const (
+	leastInterval = time.Second
+	defaultLimit  = 5000
+	mostViewers   = 64
+)
+
+// A View is an http.Handler that serves a page. All methods may be called at any time by any goroutine.
+type View struct {
+	options Options
+	handler http.Handler
+	closed  chan struct{}
+
+	mu      sync.Mutex
+	sources []*source
+	viewers int
+	poller  *poller       // the last one that was started, or nil
+	next    time.Time     // when the next survey may begin
+	shown   *frame        // what the last survey has shown; nil until there is one that is not too old
+	changed chan struct{} // closed when shown is another
+
+	memory memory
+	alarms alarms // the poller's: there is one at a time, and the next begins when the one before has ended
+}
+
+// A source is a Store with the prefixes of the paths to show.
+type source struct {
+	name     string
+	store    *farsync.Store
+	prefixes []string
+}
+
+// A poller surveys until it is canceled. The viewer that leaves last cancels and joins it.
+type poller struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// New returns a View without Stores. It starts nothing.
+func New(o *Options) *View {
+	if o == nil {
+		o = &Options{}
+	}
+	v := &View{options: *o, closed: make(chan struct{}), changed: make(chan struct{}), memory: memory{locks: map[gone]*past{}}, alarms: alarms{}}
+	v.options.Interval = max(v.options.Interval, leastInterval)
+	if v.options.Limit <= 0 {
+		v.options.Limit = defaultLimit
+	}
+	if v.options.Logger == nil {
+		v.options.Logger = slog.New(slog.DiscardHandler)
+	}
+	v.handler = v.routes()
+	return v
+}
+
+// Add has the View show the paths of a Store that begin with one of the prefixes; all of them if there is none. The name is shown
+// beside them. The Store stays the caller's, to be closed after the View. Add panics if the name is empty or was added before.
+func (v *View) Add(name string, store *farsync.Store, prefixes ...string) {
+	if name == "" || store == nil {
+		panic("live: Add: no name, or no Store")
+	}
+	if len(prefixes) == 0 {
+		prefixes = []string{"/"}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.source(name) != nil {
+		panic("live: Add: " + name + " was added before")
+	}
+	s := &source{name: name, store: store}
+	for _, prefix := range prefixes {
+		s.prefixes = append(s.prefixes, cmp.Or(prefix, "/"))
+	}
+	v.sources = append(v.sources, s)
+}
+
+// source returns the one of that name, or nil. The caller holds mu.
+func (v *View) source(name string) *source {
+	for _, s := range v.sources {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// Close ends the streams of all viewers, and has all later requests answered with 503. It does not wait for them. A server that shuts
+// down waits for streams: give Close to its RegisterOnShutdown.
+func (v *View) Close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	select {
+	case <-v.closed:
+	default:
+		close(v.closed)
+	}
+	return nil
+}
+
+// ServeHTTP implements http.Handler. It looks at what follows the last slash of the path alone, so it may be mounted anywhere, with
+// http.StripPrefix or without.
+func (v *View) ServeHTTP(w http.ResponseWriter, r *http.Request) { v.handler.ServeHTTP(w, r) }
+
+var (
+	errClosed = errors.New("the view is closed")
+	errCrowd  = errors.New("too many viewers")
+)
+
+// enter counts a viewer in. The first starts the poller. The caller calls leave, which returns when the poller has ended if no other
+// viewer is there.
+func (v *View) enter() (leave func(), err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	select {
+	case <-v.closed:
+		return nil, errClosed
+	default:
+	}
+	if v.viewers == mostViewers {
+		return nil, errCrowd
+	}
+	if v.viewers++; v.viewers == 1 {
+		v.start()
+	}
+	return v.leave, nil
+}
+
+// start starts a poller, which waits for the one before it. The caller holds mu.
+func (v *View) start() {
+	if !time.Now().Before(v.next) {
+		v.shown = nil // nobody has looked for a while: the next survey is at once
+	}
+	before := v.poller
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &poller{cancel, make(chan struct{})}
+	v.poller = p
+	go func() { // joined by leave
+		defer close(p.done)
+		if before != nil {
+			<-before.done
+		}
+		v.poll(ctx)
+	}()
+}
+
+func (v *View) leave() {
+	v.mu.Lock()
+	p := (*poller)(nil)
+	if v.viewers--; v.viewers == 0 {
+		p = v.poller
+		p.cancel()
+	}
+	v.mu.Unlock()
+	if p != nil {
+		<-p.done
+	}
+}
+
+// now returns what there is to show, nil if there is nothing yet, and a channel that is closed when there is something else.
+func (v *View) now() (*frame, <-chan struct{}) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.shown, v.changed
+}
