@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/live"
+	"github.com/farsync/farsync/recipe"
+)
+
+func (a *app) serveVerb() *cobra.Command {
+	listen, change := "127.0.0.1:7070", false
+	cmd := &cobra.Command{
+		Use:   "serve [PREFIX/]",
+		Short: "Show what holds and what waits in a browser",
+		Long: `serve shows in a browser what holds and what waits below PREFIX/, or on all paths, as it changes. It ends with a signal.
+
+It asks for no password. Unless --listen says otherwise, it answers this machine alone; and it answers only requests for the
+host of --listen, for localhost, and for IP addresses, so that no page of another site can read it by a name that it has made.
+To show it to others, put it behind a server that knows them, or mount package live in a program of your own.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			prefix := "/"
+			if len(arguments) == 1 {
+				prefix = arguments[0]
+			}
+			if below, found := strings.CutSuffix(prefix, "/"); !found {
+				return &exit{codeData, errors.New("PREFIX ends with a slash")}
+			} else if below != "" {
+				if err := recipe.CheckPath(below); err != nil {
+					return &exit{codeData, err}
+				}
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
+				return a.serve(ctx, store, l, prefix, listen, change)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", listen, "the `ADDRESS` to answer at; port 0 is any that is free")
+	cmd.Flags().BoolVar(&change, "allow-break", false, "let all that can reach the page ask for locks and break leases")
+	return cmd
+}
+
+// leaving is how long serve waits for viewers to go.
+const leaving = 2 * time.Second
+
+func (a *app) serve(ctx context.Context, store *farsync.Store, l *location.Location, prefix, listen string, change bool) error {
+	view := live.New(&live.Options{Logger: a.logger(), Allow: func(*http.Request) bool { return change }})
+	view.Add(l.Scheme, store, l.Join(prefix))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return &exit{codeUnavailable, err}
+	}
+	server := &http.Server{Handler: onlyFor(listen, view), ReadHeaderTimeout: 10 * time.Second}
+	server.RegisterOnShutdown(func() { _ = view.Close() })
+	stopped := make(chan struct{})
+	end := context.AfterFunc(ctx, func() { // joined below, if it was begun
+		defer close(stopped)
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
+		defer cancel()
+		if server.Shutdown(bound) != nil {
+			_ = server.Close()
+		}
+	})
+	a.say("the page is http://" + listener.Addr().String() + "/")
+	err = server.Serve(listener)
+	if end() {
+		return &exit{codeUnavailable, err}
+	}
+	<-stopped
+	return nil
+}
+
+// onlyFor refuses requests for hosts of other names. A name that another site has had resolved to this machine's address would make
+// the page a part of that site, for a browser.
+func onlyFor(listen string, handler http.Handler) http.Handler {
+	own, _, _ := net.SplitHostPort(listen) // it was listened at
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if err != nil && host != "localhost" && (own == "" || !strings.EqualFold(host, own)) {
+			http.Error(w, "this page is not for requests by the name "+host, http.StatusMisdirectedRequest)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}

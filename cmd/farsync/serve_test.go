@@ -1,0 +1,70 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/sqlite"
+)
+
+func TestServeShowsThePage(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/locks.db"
+	store, err := sqlite.Open(t.Context(), path, &sqlite.Options{Options: farsync.Options{Holder: "the test"}})
+	require.NoError(t, err)
+	defer store.Close()
+	for _, lock := range []string{"/a/x", "/b/y"} {
+		_, err := farsync.NewMutex(store, lock).Lock(t.Context())
+		require.NoError(t, err)
+	}
+	p := start(t, "sqlite:"+path, "serve", "--listen", "127.0.0.1:0", "/a/")
+	var at string
+	require.Eventually(t, func() bool {
+		at = regexp.MustCompile(`http://[0-9.:]+/`).FindString(p.err.String())
+		return at != ""
+	}, soon, 10*time.Millisecond)
+	ask := func(method, path, host string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, at+path, http.NoBody)
+		require.NoError(t, err)
+		request.Host = host
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(text)
+	}
+	code, text := ask(http.MethodGet, "", "")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, text, "<title>farsync</title>")
+	_, text = ask(http.MethodGet, "snapshot", "")
+	require.Contains(t, text, `"path":"/a/x"`)
+	require.Contains(t, text, `"holder":"the test"`)
+	require.NotContains(t, text, "/b/y")
+	for host, want := range map[string]int{
+		"": http.StatusOK, "localhost": http.StatusOK, "localhost:7070": http.StatusOK, "[::1]:7070": http.StatusOK,
+		"rebound.example": http.StatusMisdirectedRequest, "rebound.example:7070": http.StatusMisdirectedRequest,
+	} {
+		code, _ := ask(http.MethodGet, "snapshot", host)
+		require.Equal(t, want, code, host)
+	}
+	code, _ = ask(http.MethodPost, "break", "")
+	require.Equal(t, http.StatusForbidden, code)
+
+	stream, err := http.Get(at + "events") //nolint:noctx // it is ended by the server
+	require.NoError(t, err)
+	require.NoError(t, p.Process.Signal(syscall.SIGINT))
+	require.Zero(t, p.code(t))
+	_, err = io.Copy(io.Discard, stream.Body)
+	require.NoError(t, err, "the stream was ended, not cut off")
+	require.NoError(t, stream.Body.Close())
+}
