@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/puddle/v2"
@@ -20,6 +22,7 @@ var outcomes = map[string]driver.Outcome{
 	"08":    driver.Unknown, // of a proxy: the connection has failed
 	"40":    driver.NotDone, // deadlock, serialization
 	"53300": driver.NotDone, // too many connections
+	"53100": driver.NotDone, // the disk is full, until there is room
 	"53200": driver.NotDone, // out of memory
 	"55P03": driver.NotDone, // a lock was not available in time
 	"57":    driver.NotDone, // cancelled; or the server starts
@@ -36,6 +39,8 @@ func judge(err error, sent bool) error {
 	}
 	failed, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
+	case refusesTLS(err):
+		return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 	case !ok && sent && !pgconn.SafeToRetry(err):
 		return err
 	case !ok:
@@ -49,6 +54,12 @@ func judge(err error, sent bool) error {
 		}
 	}
 	return &sqlstore.Error{Err: err, Outcome: driver.Refused}
+}
+
+// refusesTLS reports whether the server is not the one that is trusted, or has no TLS.
+func refusesTLS(err error) bool {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return untrusted || strings.Contains(err.Error(), "server refused TLS connection")
 }
 
 // Outcome is that of sqlstore: judge has put it into the error.

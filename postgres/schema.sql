@@ -263,3 +263,16 @@ BEGIN
     ON CONFLICT (queue) DO UPDATE SET value = excluded.value, version = excluded.version RETURNING r.version;
 END
 $$;
+
+-- The deadline of a session that begins. A Store calls this when it opens, by the name, which has the version of all that is here:
+-- where it is not found the tables are not there, or of another version. A transaction that keeps its first snapshot does not see who
+-- has come to wait since, and would tell none.
+CREATE OR REPLACE FUNCTION farsync_begin_1(ttl bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'farsync needs the isolation level read committed, and has %', current_setting('transaction_isolation')
+      USING HINT = 'set default_transaction_isolation for the role or in the connection string';
+  END IF;
+  RETURN farsync_now() + ttl;
+END
+$$;

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -39,15 +40,8 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	// What one connection of a proxy has prepared another does not know.
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	cancelStatements(c.ConnConfig)
-	s := &service{ears: config.ConnConfig, log: options.Logger}
-	if options.Listen != nil {
-		s.ears = options.Listen
-	}
-	s.ears = s.ears.Copy()
+	s := &service{ears: cmp.Or(options.Listen, config.ConnConfig).Copy(), log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler))}
 	s.ears.DefaultQueryExecMode = pgx.QueryExecModeExec
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), c)
 	if err != nil {
 		return nil, err
@@ -100,8 +94,7 @@ func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error
 	}
 	hangUp(conn)
 	if err == nil {
-		s.log.Warn("farsync: a proxy stands before the PostgreSQL server: what waits looks every quarter of a second, " +
-			"unless postgres.Options.Listen leads to the server itself")
+		s.log.Warn("a proxy stands before the PostgreSQL server: what waits looks every quarter of a second", "remedy", "postgres.Options.Listen")
 	}
 	return nil, err
 }

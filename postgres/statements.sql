@@ -1,5 +1,5 @@
 -- name: open
-INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_now() + $2, $2) RETURNING id
+INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_1($2), $2) RETURNING id
 -- name: renew
 SELECT * FROM farsync_renew($1)
 -- name: end

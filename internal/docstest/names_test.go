@@ -72,7 +72,7 @@ func TestRunbookExplainsEveryMessage(t *testing.T) {
 	code := read(t, func(path string) bool {
 		of := filepath.Base(filepath.Dir(path))
 		return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") &&
-			(of == "recipe" || of == "etcd" || of == "zk" || of == "redis" || of == "sqlite")
+			(of == "recipe" || of == "etcd" || of == "zk" || of == "redis" || of == "sqlite" || of == "postgres")
 	})
 	logged := regexp.MustCompile(`(?:\blog\.|slog\.Level)(Debug|Info|Warn|Error)(?:\(|, )"([^"]+)"`).FindAllStringSubmatch(code, -1)
 	require.NotEmpty(t, logged)
