@@ -24,6 +24,7 @@ const soon = locktest.Soon
 var within = locktest.Within
 
 func TestMain(m *testing.M) {
+	holdInstead()
 	locktest.AtOnce(4)
 	embedtest.Main(m)
 }

@@ -1,0 +1,350 @@
+package postgrestest_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/postgres"
+)
+
+// with returns the settings of a client, changed.
+func (d database) with(t testing.TB, change func(*pgxpool.Config)) *pgxpool.Config {
+	config := d.config(t)
+	change(config)
+	return config
+}
+
+// TestTablesOfAnotherVersionAreNamed, by Open, and Migrate mends them.
+func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
+	d := newDatabase(t)
+	for _, change := range []string{
+		"ALTER FUNCTION farsync_begin_1(bigint) RENAME TO farsync_begin_0",
+		"ALTER TABLE farsync_sessions RENAME TO farsync_sessions_of_before",
+	} {
+		d.exec(t, change)
+		_, err := postgres.Open(within(t, soon), d.config(t), nil)
+		require.ErrorContains(t, err, "see Migrate")
+		require.NotErrorIs(t, err, farsync.ErrUnavailable)
+		require.NoError(t, postgres.Migrate(within(t, soon), d.config(t).ConnConfig))
+		require.NoError(t, lock(t, d.open(t, time.Minute), "/mended").Release())
+	}
+}
+
+// TestMissingRightIsNamed: a role that may do all but one thing, and one that may do no more than is needed.
+func TestMissingRightIsNamed(t *testing.T) {
+	d := newDatabase(t)
+	tables := []string{
+		"farsync_sessions", "farsync_ended", "farsync_queues", "farsync_entries", "farsync_registers", "farsync_watches",
+	}
+	d.exec(t, "CREATE ROLE least LOGIN")
+	d.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+strings.Join(tables, ", ")+" TO least")
+	use := func(t *testing.T) error {
+		store, err := postgres.Open(within(t, soon), d.with(t, func(c *pgxpool.Config) { c.ConnConfig.User = "least" }), nil)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		// Those that wait write farsync_watches, and so do permits farsync_registers.
+		sem := farsync.NewSemaphore(store, "/permits", 1)
+		lease, err := sem.Acquire(within(t, soon), 1)
+		if err != nil {
+			return err
+		}
+		got := make(chan error, 1)
+		go func() {
+			next, err := sem.Acquire(within(t, 3*time.Second), 1)
+			if err == nil {
+				err = next.Release()
+			}
+			got <- err
+		}()
+		locktest.AwaitQueue(t, store, "/permits", 2)
+		if err := lease.Release(); err != nil {
+			return err
+		}
+		return <-got
+	}
+	require.NoError(t, use(t), "all that is needed")
+	for _, table := range tables {
+		t.Run(table, func(t *testing.T) {
+			d.exec(t, "REVOKE INSERT ON "+table+" FROM least")
+			defer d.exec(t, "GRANT INSERT ON "+table+" TO least")
+			if table == "farsync_ended" {
+				// It is needed when a session ends.
+				store, err := postgres.Open(within(t, soon), d.with(t, func(c *pgxpool.Config) { c.ConnConfig.User = "least" }), nil)
+				require.NoError(t, err)
+				require.ErrorContains(t, store.Close(), "permission denied for table "+table)
+				return
+			}
+			if table == "farsync_registers" {
+				d.exec(t, "DELETE FROM farsync_registers")
+			}
+			err := use(t)
+			require.ErrorContains(t, err, "permission denied for table "+table)
+			require.NotErrorIs(t, err, farsync.ErrUnavailable)
+		})
+	}
+}
+
+// TestAnotherIsolationLevelIsRefused: a transaction that keeps its first snapshot does not see those that have come to wait since.
+func TestAnotherIsolationLevelIsRefused(t *testing.T) {
+	d := newDatabase(t)
+	for _, level := range []string{"repeatable read", "serializable"} {
+		_, err := postgres.Open(within(t, soon), d.with(t, func(c *pgxpool.Config) {
+			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+		}), nil)
+		require.ErrorContains(t, err, "needs the isolation level read committed, and has "+level)
+	}
+}
+
+// TestReplicaIsRefused until it is promoted, and so is a server that takes no more clients until one has gone.
+func TestReplicaIsRefused(t *testing.T) {
+	d := newDatabase(t)
+	replica := embedtest.PostgresReplica(t, d.server)
+	_, err := postgres.Open(within(t, time.Second), configOf(t, replica.URL()), nil)
+	require.ErrorIs(t, err, farsync.ErrUnavailable)
+	require.ErrorContains(t, err, "read-only transaction")
+	config, opened := configOf(t, replica.URL()), make(chan error, 1)
+	go func() {
+		store, err := postgres.Open(within(t, soon), config, &postgres.Options{Options: farsync.Options{Late: true}})
+		if err == nil {
+			_, err = farsync.NewMutex(store, "/promoted").Lock(within(t, soon))
+			_ = store.Close()
+		}
+		opened <- err
+	}()
+	require.True(t, on[bool](t, replica, "SELECT pg_promote()"))
+	require.NoError(t, <-opened)
+}
+
+func TestTooManyConnections(t *testing.T) {
+	d := newDatabase(t, embedtest.Setting("max_connections = 12"))
+	store := d.open(t, time.Minute)
+	lease := lock(t, store, "/crowded")
+	var crowd []*pgx.Conn
+	for {
+		conn, err := pgx.ConnectConfig(within(t, soon), d.config(t).ConnConfig)
+		if err != nil {
+			require.ErrorContains(t, err, "too many clients")
+			break
+		}
+		crowd = append(crowd, conn)
+	}
+	_, err := postgres.Open(within(t, time.Second), d.config(t), nil)
+	require.ErrorIs(t, err, farsync.ErrUnavailable)
+	require.ErrorContains(t, err, "too many clients")
+	require.NoError(t, lease.Err(), "what is connected goes on")
+	require.NoError(t, lock(t, store, "/crowded-too").Release())
+	got := make(chan error, 1)
+	go func() { // it cannot listen, and tries again
+		next, err := farsync.NewMutex(store, "/crowded").Lock(within(t, soon))
+		if err == nil {
+			err = next.Release()
+		}
+		got <- err
+	}()
+	locktest.AwaitQueue(t, store, "/crowded", 2)
+	for _, conn := range crowd {
+		require.NoError(t, conn.Close(within(t, soon)))
+	}
+	require.NoError(t, lease.Release())
+	require.NoError(t, <-got)
+}
+
+// TestFullDisk: what is held stays, what asks waits until there is room, and is told why if it gives up.
+func TestFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount a small disk")
+	}
+	d := database{server: embedtest.Postgres(t)}
+	d.url = d.server.URL()
+	disk := filepath.Join(filepath.Dir(d.server.Log()), "small")
+	require.NoError(t, os.Mkdir(disk, 0o755))
+	out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size=4m,mode=0700", "none", disk).CombinedOutput()
+	require.NoError(t, err, string(out))
+	likeFolder(t, disk)
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", disk).Run() })
+	admin, err := pgxpool.NewWithConfig(t.Context(), d.config(t))
+	require.NoError(t, err)
+	t.Cleanup(admin.Close)
+	d.admin = admin
+	d.exec(t, "CREATE TABLESPACE small LOCATION '"+disk+"'")
+	d.exec(t, "ALTER DATABASE postgres SET default_tablespace = small")
+	require.NoError(t, postgres.Migrate(within(t, soon), d.config(t).ConnConfig))
+	store := d.open(t, 2*time.Second)
+	lease := lock(t, store, "/full")
+	conn, err := pgx.ConnectConfig(within(t, soon), d.config(t).ConnConfig) // with the new default
+	require.NoError(t, err)
+	defer conn.Close(within(t, soon))
+	_, err = conn.Exec(within(t, soon), "CREATE TABLE filler (text text)")
+	require.NoError(t, err)
+	for err == nil {
+		_, err = conn.Exec(within(t, soon), "INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 8)")
+	}
+	require.ErrorContains(t, err, "No space left on device")
+	// The pages that there are have room for some.
+	long := ""
+	for i, err := 0, error(nil); err == nil; i++ {
+		require.Less(t, i, 200)
+		long = fmt.Sprint("/full", strings.Repeat("/"+strings.Repeat("x", 120), 4), i)
+		if _, err = farsync.NewMutex(store, long).Lock(within(t, time.Second)); err != nil {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, "No space left on device")
+		}
+	}
+	_, err = conn.Exec(within(t, soon), "DROP TABLE filler")
+	require.NoError(t, err)
+	require.NoError(t, lock(t, store, long).Release())
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Release())
+}
+
+// TestDeadlockIsTriedAgain: a transaction of a person's locks what a Store needs, in another order.
+func TestDeadlockIsTriedAgain(t *testing.T) {
+	d := newDatabase(t, embedtest.Setting("deadlock_timeout = 50ms")) // before an attempt is given up
+	store := d.open(t, time.Minute)
+	tx := d.begin(t)
+	require.NoError(t, postgres.InTx(within(t, soon), tx, "/deadlock"))
+	got := make(chan error, 1)
+	go func() {
+		lease, err := farsync.NewMutex(store, "/deadlock").Lock(within(t, soon))
+		if err == nil {
+			err = lease.Release()
+		}
+		got <- err
+	}()
+	// It has locked its session, and waits for the queue.
+	require.Eventually(t, func() bool {
+		return on[bool](t, d.server, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%farsync_create%')")
+	}, soon, time.Millisecond)
+	_, err := tx.Exec(within(t, soon), "SELECT 1 FROM farsync_sessions FOR UPDATE")
+	if err != nil {
+		require.ErrorContains(t, err, "deadlock detected", "it was this that the server chose")
+	}
+	require.NoError(t, tx.Rollback(within(t, soon)))
+	require.NoError(t, <-got)
+	log, err := os.ReadFile(d.server.Log())
+	require.NoError(t, err)
+	require.Contains(t, string(log), "deadlock detected")
+}
+
+// hba has the server ask clients for what these lines say, before those that let everything in.
+func (d database) hba(t *testing.T, lines ...string) {
+	file := on[string](t, d.server, "SHOW hba_file")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"+string(text)), 0o600))
+	require.True(t, on[bool](t, d.server, "SELECT pg_reload_conf()"))
+}
+
+func TestWrongPassword(t *testing.T) {
+	d := newDatabase(t)
+	d.exec(t, "CREATE ROLE app LOGIN SUPERUSER PASSWORD 'right'")
+	d.hba(t, "host all app all scram-sha-256")
+	as := func(password string) *pgxpool.Config {
+		return d.with(t, func(c *pgxpool.Config) { c.ConnConfig.User, c.ConnConfig.Password = "app", password })
+	}
+	_, err := postgres.Open(within(t, soon), as("wrong"), nil)
+	require.ErrorContains(t, err, "password authentication failed")
+	require.NotContains(t, err.Error(), "wrong")
+	require.NotErrorIs(t, err, farsync.ErrUnavailable)
+	store, err := postgres.Open(within(t, soon), as("right"), nil)
+	require.NoError(t, err)
+	require.NoError(t, store.Close())
+}
+
+// TestTLS: each side proves who it is, or is refused in words, and nothing hangs. What listens does so over TLS, too.
+func TestTLS(t *testing.T) {
+	d := newDatabase(t)
+	authority, other := locktest.NewAuthority(t), locktest.NewAuthority(t)
+	data := on[string](t, d.server, "SHOW data_directory")
+	d.write(t, data, authority, authority.Issue(t, "localhost", time.Hour))
+	set(t, d.server, "ssl_ca_file = 'authority.crt'")
+	set(t, d.server, "ssl = on")
+	for _, role := range []string{"secret", "proven"} {
+		d.exec(t, "CREATE ROLE "+role+" LOGIN SUPERUSER")
+	}
+	d.hba(t, "hostnossl all secret all reject", "hostssl all proven all trust clientcert=verify-ca", "host all proven all reject")
+	plain := embedtest.Postgres(t)
+	config := func(c *tls.Config) *tls.Config {
+		c.ServerName = "localhost"
+		return c
+	}
+	trust := authority.Pool()
+	for _, row := range []struct {
+		name, user string
+		url        string
+		tls        *tls.Config
+		words      string // of the error; none: it works
+	}{
+		{"a server that is trusted", "secret", d.url, config(&tls.Config{RootCAs: trust}), ""},
+		{"a client that is trusted", "proven", d.url, config(&tls.Config{RootCAs: trust, Certificates: []tls.Certificate{authority.Issue(t, "me", time.Hour)}}), ""},
+		{"a server that is not trusted", "secret", d.url, config(&tls.Config{}), "x509: "},
+		{"a server by another name", "secret", d.url, &tls.Config{RootCAs: trust, ServerName: "elsewhere"}, "not elsewhere"},
+		{"a client without certificate", "proven", d.url, config(&tls.Config{RootCAs: trust}), "requires a valid client certificate"},
+		{"a client of an unknown authority", "proven", d.url, config(&tls.Config{RootCAs: trust, Certificates: []tls.Certificate{other.Issue(t, "me", time.Hour)}}), "unknown certificate authority"},
+		{"a client without TLS", "secret", d.url, nil, "no encryption"},
+		{"a server without TLS", "postgres", plain.URL(), config(&tls.Config{RootCAs: trust}), "server refused TLS connection"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c := configOf(t, row.url)
+			c.ConnConfig.User, c.ConnConfig.TLSConfig, c.ConnConfig.Fallbacks = row.user, row.tls, nil
+			ctx := within(t, soon)
+			if strings.Contains(row.words, "authority") {
+				// The server says so as it closes the connection, which may be taken for one that has failed.
+				ctx = within(t, 3*time.Second)
+			}
+			store, err := postgres.Open(ctx, c, nil)
+			if row.words != "" {
+				require.ErrorContains(t, err, row.words)
+				return
+			}
+			require.NoError(t, err)
+			lease := lock(t, store, "/tls")
+			next := locktest.LockBehind(t, store, "/tls")
+			locktest.AwaitQueue(t, store, "/tls", 2)
+			require.NoError(t, lease.Release())
+			require.NoError(t, locktest.Got(t, next).Release())
+			require.NoError(t, store.Close())
+		})
+	}
+}
+
+// write puts an authority, and a certificate of it with its key, where the server may read them.
+func (d database) write(t *testing.T, dir string, authority locktest.Authority, pair tls.Certificate) {
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	for file, text := range map[string][]byte{
+		"authority.crt": authority.Text(),
+		"server.crt":    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
+		"server.key":    pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+	} {
+		path := filepath.Join(dir, file)
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		likeFolder(t, path)
+	}
+}
+
+// likeFolder gives a file to the user that its folder, or the folder above it, belongs to: the server's.
+func likeFolder(t *testing.T, path string) {
+	if os.Getuid() == 0 {
+		out, err := exec.CommandContext(t.Context(), "chown", "--reference="+filepath.Dir(path), path).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+}
