@@ -34,6 +34,9 @@ type Request struct {
 	Replaceable bool
 	// Gate is the line of this process in which the request waits. If it is nil, its hold is not shared within the process.
 	Gate *Gate
+
+	note    string // what its entry says beside the Value of a nil one
+	carried bool   // it stands for the callers of a line, and has none of its own
 }
 
 // rule returns the rule of the request, with the size of its queue as it is declared.
@@ -46,36 +49,29 @@ func (r Request) rule() rule { return ruleOf(r.Kind, r.Size) }
 // A caller whose ctx stands for a lease that is held waits with an entry of its own: what it waits for, and under what, can
 // then be seen from outside.
 func Acquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
-	return s.enter(ctx, r, (*Gate).acquire, s.acquire)
+	return s.get(ctx, r, false)
 }
 
 // TryAcquire is Acquire without waiting for others: ErrLocked if anything would block. A queue that is seen to be busy
 // costs one read and no write; two or three if another family is in it.
 func TryAcquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
-	return s.enter(ctx, r, (*Gate).tryAcquire, s.tryAcquire)
+	return s.get(ctx, r, true)
 }
 
-func (s *Store) enter(
-	ctx context.Context, r Request,
-	turn func(*Gate, context.Context) (*Hold, error), alone func(context.Context, Request) (*place, error),
-) (h *Hold, err error) {
-	if err := admit(ctx, r); err != nil {
-		return nil, err
-	}
-	began := s.begin()
+// enter waits, or only tries, in the line of the request's Gate, or with an entry of its own.
+func (s *Store) enter(ctx context.Context, r Request, try bool) (*Hold, error) {
 	if r.Gate != nil {
-		h, err = turn(s.through(r), ctx)
-	} else {
-		var p *place
-		if p, err = alone(ctx, r); err == nil {
-			h = newHold(loneGrant(s, p), 0)
-		}
+		return s.through(r).enter(ctx, r, try)
 	}
+	ask := s.acquire
+	if try {
+		ask = s.tryAcquire
+	}
+	p, err := ask(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	s.noteAcquired(h, began)
-	return h, nil
+	return newHold(loneGrant(s, p), 0), nil
 }
 
 // admit refuses what need not be asked for.

@@ -53,11 +53,14 @@ type waiter struct {
 	hand chan turn     // room for one
 	at   *list.Element // nil once it has left the line
 	came time.Time
+
+	ahead int    // how many were in the line when it came
+	note  string // what an entry is to say that is carried for it
 }
 
 // enter decides how a caller begins: with a turn, on a grant that is open or one that it is to win from the queue by itself,
 // or as the last of the line. A caller that is nested does not wait in the line.
-func (c *cohort) enter(nested bool) (turn, *waiter) {
+func (c *cohort) enter(nested bool, note string) (turn, *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -69,7 +72,7 @@ func (c *cohort) enter(nested bool) (turn, *waiter) {
 	case nested, !admits && c.line.Len() == 0 && joins == 0:
 		return turn{grant: c.add(joining)}, nil
 	}
-	w := &waiter{hand: make(chan turn, 1), came: now}
+	w := &waiter{hand: make(chan turn, 1), came: now, ahead: c.line.Len(), note: note}
 	w.at = c.line.PushBack(w)
 	c.provide(now)
 	return turn{}, w
@@ -166,8 +169,9 @@ func (c *cohort) entries(waiting int) int {
 func (c *cohort) bid(gr *grant) bool {
 	ctx, cancel := context.WithCancel(c.store.life)
 	gr.drop = cancel
-	began := c.line.Front().Value.(*waiter).came
-	if !c.store.background(func() { defer cancel(); c.carry(ctx, gr, began) }) {
+	first := c.line.Front().Value.(*waiter)
+	gr.note = first.note
+	if !c.store.background(func() { defer cancel(); c.carry(ctx, gr, first.came) }) {
 		cancel()
 		c.end(gr)
 		return false
@@ -418,6 +422,23 @@ func (c *cohort) waits() *waiting {
 		}
 	}
 	return nil
+}
+
+// holder returns what is known of what the line waits for: of the grant that is held, or of what its entry waits for.
+func (c *cohort) holder() Words {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, gr := range c.grants {
+		if gr.held() {
+			return WordsOf(gr.place.Load().entry)
+		}
+	}
+	for _, gr := range c.grants {
+		if w := gr.waits.Load(); w != nil {
+			return WordsOf(w.place.in.holder(w))
+		}
+	}
+	return Words{}
 }
 
 // trouble returns what one of the line has waited for.

@@ -24,7 +24,7 @@ func TestTurnOnALostGrantIsNotWaitedFor(t *testing.T) {
 		gr.since, gr.phase, gr.holds = time.Now(), open, 1
 		gr.place.Store(p)
 		c.open = gr
-		late, w := c.enter(false)
+		late, w := c.enter(false, "")
 		require.Nil(t, w, "readers do not wait for one another")
 		require.Same(t, gr, late.grant)
 		in.fail(ErrClosed)

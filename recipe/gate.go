@@ -30,15 +30,23 @@ func (s *Store) through(r Request) *Gate {
 	g := r.Gate
 	g.once.Do(func() {
 		g.store, g.request = s, r
+		g.request.note = "" // each has its own
 		g.cohort = &cohort{store: s, shared: r.Kind == driver.Read, carry: g.carry}
 	})
 	return g
 }
 
-func (g *Gate) acquire(ctx context.Context) (*Hold, error) {
-	t, w := g.cohort.enter(nested.Is(ctx))
+func (g *Gate) enter(ctx context.Context, r Request, try bool) (*Hold, error) {
+	if try {
+		return g.tryAcquire(ctx, r)
+	}
+	return g.acquire(ctx, r)
+}
+
+func (g *Gate) acquire(ctx context.Context, r Request) (*Hold, error) {
+	t, w := g.cohort.enter(nested.Is(ctx), r.note)
 	if w == nil && !t.grant.won() {
-		return g.compete(ctx, t.grant)
+		return g.compete(ctx, r, t.grant)
 	}
 	for {
 		if w != nil {
@@ -57,8 +65,8 @@ func (g *Gate) acquire(ctx context.Context) (*Hold, error) {
 }
 
 // compete wins the grant from the queue for its caller. If the caller gives up, the entry stands on for the line.
-func (g *Gate) compete(ctx context.Context, gr *grant) (*Hold, error) {
-	p, err := g.store.stand(withGrant(ctx, gr), g.request, nil, time.Now())
+func (g *Gate) compete(ctx context.Context, r Request, gr *grant) (*Hold, error) {
+	p, err := g.store.stand(withGrant(ctx, gr), r, nil, time.Now())
 	if err == nil {
 		g.cohort.won(gr, p)
 		return newHold(gr, 0), nil
@@ -71,7 +79,9 @@ func (g *Gate) compete(ctx context.Context, gr *grant) (*Hold, error) {
 
 // carry wins the grant from the queue for the line. It runs in the background, and ends with ctx.
 func (g *Gate) carry(ctx context.Context, gr *grant, began time.Time) {
-	p, err := g.store.stand(withGrant(ctx, gr), g.request, gr.standing, began)
+	r := g.request
+	r.note, r.carried = gr.note, true
+	p, err := g.store.stand(withGrant(ctx, gr), r, gr.standing, began)
 	if err == nil && g.cohort.serve(gr, p) {
 		return
 	}
@@ -81,7 +91,7 @@ func (g *Gate) carry(ctx context.Context, gr *grant, began time.Time) {
 	g.cohort.refuse(gr, err)
 }
 
-func (g *Gate) tryAcquire(ctx context.Context) (*Hold, error) {
+func (g *Gate) tryAcquire(ctx context.Context, r Request) (*Hold, error) {
 	t, ok := g.cohort.tryEnter()
 	if !ok {
 		return nil, ErrLocked
@@ -89,7 +99,7 @@ func (g *Gate) tryAcquire(ctx context.Context) (*Hold, error) {
 	if t.grant.won() {
 		return newHold(t.grant, t.number), nil
 	}
-	p, err := g.store.tryAcquire(ctx, g.request)
+	p, err := g.store.tryAcquire(ctx, r)
 	if err != nil {
 		g.cohort.depart(t.grant)
 		return nil, err
@@ -100,6 +110,7 @@ func (g *Gate) tryAcquire(ctx context.Context) (*Hold, error) {
 
 // await waits for a turn.
 func (g *Gate) await(ctx context.Context, w *waiter) (turn, error) {
+	g.traceLine(ctx, w)
 	stop := g.store.sight(ctx, g.cohort.waits)
 	defer stop()
 	select {

@@ -57,6 +57,7 @@ type grant struct {
 	holds    int                // that have not been released. Invariant: > 0 if open; 0 before, and while a grant that is closing has its entry removed
 	standing *place             // of the entry that its caller has left to the line
 	drop     context.CancelFunc // while it is carried for the line; else nil
+	note     string             // what its entry is to say; set before it is carried
 }
 
 // loneGrant returns a grant that is held at p, by one hold, and belongs to no gate.

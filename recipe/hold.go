@@ -18,6 +18,9 @@ type Hold struct {
 	grant *grant
 	turn  int
 	since time.Time
+
+	tenure *tenure // nil if no Trace is to be told of its end; shared with those that have entered again
+
 	taken atomic.Bool   // released, by the first caller of Release
 	alone chan struct{} // has a value while Change or Release is under way: either may wait for the service
 	// unsure is true if the version of the entry may not be known, after a change of unknown outcome. Guarded by alone.
@@ -108,10 +111,14 @@ func (h *Hold) Entries() []driver.Entry {
 // Again returns another hold on the same turn, for an owner that enters once more. The turn is over when all of them
 // are released, in whatever order; then Again fails with ErrReleased. If the session is over it fails with the cause.
 func (h *Hold) Again() (*Hold, error) {
+	h.grant.in().joins(h.tenure) // before a release of the others could take it for the last
 	if err := h.grant.again(h.turn); err != nil {
+		h.conclude(ErrReleased, nil, time.Now())
 		return nil, err
 	}
-	return newHold(h.grant, h.turn), nil
+	again := newHold(h.grant, h.turn)
+	again.tenure = h.tenure
+	return again, nil
 }
 
 var errNotCandidate = errors.New("not a candidate")
@@ -169,6 +176,7 @@ func (h *Hold) Change(ctx context.Context, k driver.Kind, value []byte) error {
 		}
 		err = fmt.Errorf("%w: %w", ErrLost, err)
 		h.end(err)
+		h.conclude(err, nil, time.Now())
 	}
 	return err
 }
@@ -225,6 +233,7 @@ func (h *Hold) Abandon() {
 	if !h.taken.Swap(true) {
 		h.end(ErrReleased)
 		h.grant.abandon()
+		h.conclude(h.ended(), nil, time.Now())
 	}
 }
 
@@ -243,14 +252,18 @@ func (h *Hold) Release() error {
 	h.end(ErrReleased)
 	h.alone <- struct{}{} // a Change that is under way ends with the hold
 	defer func() { <-h.alone }()
+	at := time.Now()
 	err := h.grant.release()
 	switch {
 	case lost != nil:
+		h.conclude(lost, nil, at)
 		return lost
 	case errors.Is(err, ErrLost):
 		h.grant.store.noteLost(h.grant, err)
+		h.conclude(err, nil, at)
 	default:
 		h.grant.store.noteReleased(h, err)
+		h.conclude(ErrReleased, err, at)
 	}
 	return err
 }

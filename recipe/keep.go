@@ -23,14 +23,20 @@ func (s *Store) keep(in *session) {
 	for {
 		s.announce(Connected)
 		s.log.Info("session open", "ttl", in.ttl, "holder", s.options.Holder)
+		s.traceSession(Health{State: Connected, Opened: true, TTL: in.ttl, Left: time.Until(in.until())})
 		s.renew(in)
 		s.use(nil)
-		if s.life.Err() != nil {
+		closed := s.life.Err() != nil
+		if !closed {
+			s.announce(Lost)
+			s.noteSession(in)
+		}
+		s.concludeAll(in, nil)
+		s.traceSession(Health{State: Lost, TTL: in.ttl, Cause: in.err()})
+		if closed {
 			s.unended = s.revoke(in)
 			return
 		}
-		s.announce(Lost)
-		s.noteSession(in)
 		// It must not be ended at the service: its holders may need the time that is left there to stop. In the background,
 		// for a client library may take long to close, and others wait for the next session.
 		if !s.background(in.Drop) { // the method of this session: in is about to be another
@@ -75,7 +81,9 @@ func (s *Store) renew(in *session) {
 
 func (s *Store) suspend(in *session, why error) {
 	if s.announce(Suspended) {
-		s.log.Warn("session suspended", "cause", why, "left", time.Until(in.until()))
+		left := time.Until(in.until())
+		s.log.Warn("session suspended", "cause", why, "left", left)
+		s.traceSession(Health{State: Suspended, TTL: in.ttl, Left: left, Cause: why})
 	}
 }
 

@@ -37,6 +37,8 @@ type Options struct {
 	// OnState is called when the State of the Store changes, in order, from one goroutine. Close waits for it to return.
 	// OnState may call Close.
 	OnState func(State)
+	// Trace is told what the primitives on the Store do, for metrics and traces. Packages otelfarsync and promfarsync make one.
+	Trace *Trace
 }
 
 const (

@@ -27,6 +27,7 @@ type renewals struct {
 type renewal struct {
 	number int
 	err    error
+	took   time.Duration
 }
 
 // begin gives up what is under way, and forgets it.
@@ -52,7 +53,9 @@ func (r *renewals) send() {
 	r.made++
 	number, ctx, answers := r.made, r.ctx, r.answers
 	r.tasks.Go(func() { // joined by end
-		answers <- renewal{number, r.in.Renew(ctx, r.in.toProve())}
+		sent := time.Now()
+		err := r.in.Renew(ctx, r.in.toProve())
+		answers <- renewal{number, err, time.Since(sent)}
 	})
 }
 
@@ -69,6 +72,9 @@ func (s *Store) renewOnce(r *renewals, limit time.Duration) error {
 		case answer := <-r.answers:
 			if answer.err == nil {
 				s.noteLate(r.in, deadline)
+				s.traceSession(Health{
+					State: Connected, TTL: r.in.ttl, RoundTrip: answer.took, Left: time.Until(deadline),
+				})
 				r.begin()
 			}
 			if answer.err == nil || answer.number == r.made {

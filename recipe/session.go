@@ -42,6 +42,7 @@ type session struct {
 	attended bool                    // a goroutine looks at them
 	suspects map[string]driver.Entry // entries that a late attempt may create once more, by ID
 	doubt    chan struct{}           // has a value when suspects has grown; nil until it is not empty
+	tenures  map[*tenure]bool        // whose end a Trace is to be told; nil until there was one
 }
 
 const (

@@ -32,6 +32,7 @@ type Store struct {
 	log     *slog.Logger
 	states  *announcer
 	sights  chan struct{} // has a value for each request of sight that is under way
+	health  State         // what the Trace was told last; the keeper's own
 
 	life context.Context // the Store's own: done when it is closed, with the cause
 	shut context.CancelCauseFunc

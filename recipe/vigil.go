@@ -129,4 +129,5 @@ func (s *Store) loseGrant(gr *grant, why error) {
 	gr.in().release(gr)
 	gr.vanish()
 	gr.end(fmt.Errorf("%w: %w", ErrLost, why))
+	s.concludeAll(gr.in(), gr)
 }

@@ -64,6 +64,7 @@ func (s *Store) outlast(
 		gr.waits.Store(w)
 		defer gr.waits.Store(nil)
 	}
+	s.traceWait(bound, r, w)
 	var brake pause.Brake
 	for err == nil && len(on) > 0 {
 		var proof *driver.View

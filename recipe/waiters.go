@@ -61,14 +61,17 @@ func (in *session) delist(w *waiting) {
 }
 
 // name returns what is known of what w waits for, for people.
-func (in *session) name(w *waiting) string {
+func (in *session) name(w *waiting) string { return describe(in.holder(w)) }
+
+// holder returns what is known of what w waits for.
+func (in *session) holder(w *waiting) driver.Entry {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	// The oldest may be the waiter itself: what it waited for has gone meanwhile, or is no entry of the queue.
 	if len(w.behind.Value) == 0 && w.holder.ID != "" && w.holder.ID != w.place.entry.ID {
-		return describe(w.holder)
+		return w.holder
 	}
-	return describe(w.behind)
+	return w.behind
 }
 
 // attend looks now and then for those that wait for long. It ends when none waits.

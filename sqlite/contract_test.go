@@ -45,7 +45,11 @@ func TestDriverKeepsTheContract(t *testing.T) {
 func TestPrimitives(t *testing.T) {
 	var in scenes
 	locktest.Run(t, locktest.Backend{
-		Open: func(t *testing.T) *farsync.Store { return newStore(t, in.of(t).file, ttl(5*time.Second)) },
+		Open: func(t *testing.T) *farsync.Store {
+			options := *ttl(5 * time.Second)
+			options.Trace = storetest.CheckTrace(t)
+			return newStore(t, in.of(t).file, &options)
+		},
 		Case: in.play,
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()

@@ -160,7 +160,7 @@ func (s *stage) perform(clients []func(*actor) error) {
 	defer cancel()
 	var stores []*recipe.Store
 	for range clients {
-		stores = append(stores, s.mem.Open(&MemOptions{recipe.Options{TTL: playTTL}}))
+		stores = append(stores, s.mem.Open(&MemOptions{recipe.Options{TTL: playTTL, Trace: CheckTrace(s)}}))
 	}
 	s.mem.SetFault(s.fault)
 	var all sync.WaitGroup

@@ -99,7 +99,11 @@ func TestPrimitives(t *testing.T) {
 	server, client := begin(t)
 	admin := administrator{client}
 	locktest.Run(t, locktest.Backend{
-		Open:    func(t *testing.T) *farsync.Store { return newStore(t, server.Endpoint(), short) },
+		Open: func(t *testing.T) *farsync.Store {
+			options := *short
+			options.Trace = storetest.CheckTrace(t)
+			return newStore(t, server.Endpoint(), &options)
+		},
 		Expire:  func(t *testing.T, store *farsync.Store) { admin.expire(t, store) },
 		Delete:  admin.remove,
 		Foreign: admin.foreign,

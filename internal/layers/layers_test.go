@@ -96,7 +96,7 @@ var rules = []rule{
 	{
 		of:    farsync,
 		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
-		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com", "go.opentelemetry.io"}, testOnly),
 		why: "the primitives run on any Store, so a program builds the one backend that it imports itself; " +
 			"golang.org/x/sync is what a Pool is made of",
 	},
@@ -154,7 +154,7 @@ var rules = []rule{
 	{
 		of:    "storetest",
 		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
-		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"},
+		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "go.opentelemetry.io"},
 		why:   "the root's own tests use it, so it cannot import the root; it fits any backend, so it knows none",
 	},
 	{
@@ -359,6 +359,12 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module + "/cmd/farsync", to: module + "/embedtest"},
 		{from: module + "/cmd/farsync", to: "go.etcd.io/etcd/server/v3/embed"},
 		{from: module, to: "github.com/spf13/cobra"},
+		{from: module, to: "go.opentelemetry.io/otel"},
+		{from: module, to: "github.com/prometheus/client_golang/prometheus"},
+		{from: module + "/recipe", to: "go.opentelemetry.io/otel"},
+		{from: module + "/storetest", to: "go.opentelemetry.io/otel"},
+		{from: module + "/redis", to: "go.opentelemetry.io/otel/trace"},
+		{from: module + "/zk", to: "github.com/prometheus/client_golang/prometheus"},
 		{from: module + "/etcd", to: "github.com/spf13/cobra"},
 		{from: module + "/zk", to: "github.com/spf13/pflag"},
 		{from: module + "/examples/quickstart", to: module + "/storetest"},

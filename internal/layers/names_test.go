@@ -15,7 +15,7 @@ import (
 )
 
 // lent are the names of package farsync that a backend may use: what its Open returns and takes, and no primitive.
-var lent = []string{"Store", "Options", "State", "Connected", "Suspended", "Lost", "Error"}
+var lent = []string{"Store", "Options", "State", "Trace", "Connected", "Suspended", "Lost", "Error"}
 
 func TestBackendsUseNoPrimitive(t *testing.T) {
 	for _, backend := range []string{"etcd", "zk", "sqlite", "redis", "postgres"} {

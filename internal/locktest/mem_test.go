@@ -13,7 +13,9 @@ import (
 func TestMem(t *testing.T) {
 	var service *storetest.Mem
 	locktest.Run(t, locktest.Backend{
-		Open:   func(*testing.T) *farsync.Store { return service.Open(nil) },
+		Open: func(t *testing.T) *farsync.Store {
+			return service.Open(&storetest.MemOptions{Options: farsync.Options{Trace: storetest.CheckTrace(t)}})
+		},
 		Expire: func(_ *testing.T, store *farsync.Store) { service.Expire(store) },
 		Delete: func(t *testing.T, e driver.Entry) {
 			if !service.Delete(e.ID) {

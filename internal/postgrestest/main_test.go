@@ -66,8 +66,13 @@ func (d database) options(ttl time.Duration) *postgres.Options {
 	return &postgres.Options{Options: farsync.Options{TTL: ttl}, Listen: d.listen}
 }
 
-func (d database) open(t testing.TB, ttl time.Duration) *farsync.Store {
-	store, err := postgres.Open(within(t, soon), d.config(t), d.options(ttl))
+func (d database) open(t testing.TB, ttl time.Duration) *farsync.Store { return d.traced(t, ttl, nil) }
+
+// traced is open for a Store with a Trace.
+func (d database) traced(t testing.TB, ttl time.Duration, trace *farsync.Trace) *farsync.Store {
+	options := d.options(ttl)
+	options.Trace = trace
+	store, err := postgres.Open(within(t, soon), d.config(t), options)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store

@@ -45,7 +45,7 @@ func (d database) keepsTheContract(t *testing.T) {
 
 func (d database) primitives(t *testing.T) {
 	locktest.Run(t, locktest.Backend{
-		Open: func(t *testing.T) *farsync.Store { return d.open(t, 3*time.Second) },
+		Open: func(t *testing.T) *farsync.Store { return d.traced(t, 3*time.Second, storetest.CheckTrace(t)) },
 		Case: beside,
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()

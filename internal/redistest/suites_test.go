@@ -54,7 +54,11 @@ func TestPrimitives(t *testing.T) {
 	server := embedtest.Redis(t)
 	admin := newAdministrator(t, server.Endpoint())
 	locktest.Run(t, locktest.Backend{
-		Open: func(t *testing.T) *farsync.Store { return newStore(t, server.Endpoint(), fresh(2*time.Second)) },
+		Open: func(t *testing.T) *farsync.Store {
+			options := *fresh(2 * time.Second)
+			options.Trace = storetest.CheckTrace(t)
+			return newStore(t, server.Endpoint(), &options)
+		},
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()
 			lease := lock(t, store, path)

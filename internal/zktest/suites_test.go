@@ -146,7 +146,9 @@ func TestPrimitives(t *testing.T) {
 		Open: func(t *testing.T) *farsync.Store {
 			p := newTap(t, server)
 			p.keep(admin.seen)
-			return newStore(t, p.addr(), withTTL(suiteTTL))
+			options := *withTTL(suiteTTL)
+			options.Trace = storetest.CheckTrace(t)
+			return newStore(t, p.addr(), &options)
 		},
 		Expire: func(t *testing.T, store *farsync.Store) {
 			lease := lock(t, store, "/expire/"+rand.Text())

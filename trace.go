@@ -1,0 +1,25 @@
+package farsync
+
+import "github.com/farsync/farsync/recipe"
+
+// A Trace is told what the primitives of a Store do, for metrics, traces and pages: see the option Trace. Each of its functions
+// may be nil. They are called while others wait for them, and must return soon.
+type Trace = recipe.Trace
+
+// What a Trace is told.
+type (
+	// A Want is what a call asks for.
+	Want = recipe.Want
+	// A Got is how a call has ended.
+	Got = recipe.Got
+	// A Behind is what a call waits behind.
+	Behind = recipe.Behind
+	// An End is how something that was acquired has ended.
+	End = recipe.End
+	// A Health is how the session of a Store stands.
+	Health = recipe.Health
+)
+
+// Traces returns a Trace that tells all of them, in that order. Nil ones are left out. Of their notes the first that is not
+// empty is published.
+func Traces(list ...*Trace) *Trace { return recipe.Traces(list...) }
