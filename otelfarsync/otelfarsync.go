@@ -1,0 +1,214 @@
+package otelfarsync
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+)
+
+// scope is the name of the instrumentation.
+const scope = "github.com/farsync/farsync/otelfarsync"
+
+// Options are those of a Trace. The zero value of each field is a good choice.
+type Options struct {
+	// TracerProvider makes the spans. The default is the global one.
+	TracerProvider trace.TracerProvider
+	// MeterProvider makes the metrics. The default is the global one.
+	MeterProvider metric.MeterProvider
+	// Path returns the class of a path, "/jobs/{id}" for example: the attribute farsync.path of metrics, and a part of the names
+	// of spans. There must be few classes. If it is nil, or returns the empty string, no class is told. The path itself is an
+	// attribute of spans in any case.
+	Path func(path string) string
+}
+
+// Trace returns a Trace for the option of that name, of any number of Stores. Trouble with the instruments is reported to
+// OpenTelemetry's error handler.
+func Trace(o *Options) *farsync.Trace {
+	if o == nil {
+		o = &Options{}
+	}
+	t := &tracing{path: o.Path}
+	tracers, meters := o.TracerProvider, o.MeterProvider
+	if tracers == nil {
+		tracers = otel.GetTracerProvider()
+	}
+	if meters == nil {
+		meters = otel.GetMeterProvider()
+	}
+	t.tracer = tracers.Tracer(scope)
+	t.instruments = newInstruments(meters.Meter(scope))
+	return &farsync.Trace{Acquire: t.acquire, Wait: t.wait, Ended: t.ended, Session: t.session, Note: t.note}
+}
+
+// The attributes.
+const (
+	storeKey   = attribute.Key("farsync.store")
+	kindKey    = attribute.Key("farsync.kind")
+	pathKey    = attribute.Key("farsync.path")
+	outcomeKey = attribute.Key("farsync.outcome")
+	localKey   = attribute.Key("farsync.local")
+	endKey     = attribute.Key("farsync.end")
+	stateKey   = attribute.Key("farsync.state")
+	tokenKey   = attribute.Key("farsync.token")
+	unitsKey   = attribute.Key("farsync.units")
+	aheadKey   = attribute.Key("farsync.ahead")
+	holderKey  = attribute.Key("farsync.holder")
+	errorKey   = attribute.Key("error.type")
+)
+
+// tracing is what a Trace does.
+type tracing struct {
+	instruments
+	tracer trace.Tracer
+	path   func(string) string
+	held   held
+}
+
+// A call is one that was begun.
+type call struct {
+	span   trace.Span
+	parent trace.SpanContext
+	labels []attribute.KeyValue
+	waits  bool
+}
+
+type callKey struct{}
+
+func (t *tracing) acquire(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
+	c := &call{parent: trace.SpanContextFromContext(ctx), labels: t.labels(w)}
+	ctx, c.span = t.begin(ctx, w)
+	ctx = context.WithValue(ctx, callKey{}, c)
+	return ctx, func(g farsync.Got) { t.got(context.WithoutCancel(ctx), c, w, g) }
+}
+
+func (t *tracing) wait(ctx context.Context, _ farsync.Want, b farsync.Behind) {
+	c, _ := ctx.Value(callKey{}).(*call)
+	if c == nil {
+		return
+	}
+	if !c.waits {
+		c.waits = true
+		t.waiting.Add(ctx, 1, metric.WithAttributes(c.labels...))
+	}
+	c.queued(ctx, b)
+}
+
+func (t *tracing) got(ctx context.Context, c *call, w farsync.Want, g farsync.Got) {
+	if c.waits {
+		t.waiting.Add(ctx, -1, metric.WithAttributes(c.labels...))
+	}
+	outcome := outcomeOf(g.Err)
+	labels := slices.Concat(c.labels, []attribute.KeyValue{outcomeKey.String(outcome), localKey.Bool(g.Local)})
+	if outcome == "error" {
+		labels = append(labels, errorKey.String(errorType(g.Err)))
+	}
+	t.acquired.Record(ctx, g.Waited.Seconds(), metric.WithAttributes(labels...))
+	if g.Err == nil {
+		t.leases.Add(ctx, 1, metric.WithAttributes(c.labels...))
+		t.held.keep(c, w, g.Token)
+	}
+	c.end(g, outcome)
+}
+
+func (t *tracing) ended(e farsync.End) {
+	ctx, labels := context.Background(), t.labels(e.Want)
+	t.leases.Add(ctx, -1, metric.WithAttributes(labels...))
+	if e.Unconfirmed != nil {
+		t.unconfirmed.Add(ctx, 1, metric.WithAttributes(labels...))
+	}
+	end := "released"
+	switch {
+	case errors.Is(e.Err, farsync.ErrClosed):
+		end = "closed"
+	case errors.Is(e.Err, farsync.ErrLost):
+		end = "lost"
+	}
+	t.holds.Record(ctx, e.Held.Seconds(), metric.WithAttributes(append(labels, endKey.String(end))...))
+	t.holdSpan(e, end)
+}
+
+func (t *tracing) session(h farsync.Health) {
+	ctx, store := context.Background(), storeKey.String(h.Store)
+	if h.Was != h.State {
+		t.count(ctx, store, h.Was, -1)
+		t.count(ctx, store, h.State, 1)
+	}
+	switch {
+	case h.State == farsync.Connected && !h.Opened:
+		t.renewals.Record(ctx, h.RoundTrip.Seconds(), metric.WithAttributes(store))
+		t.left.Record(ctx, h.Left.Seconds(), metric.WithAttributes(store))
+	case h.State == farsync.Lost && !errors.Is(h.Cause, farsync.ErrClosed):
+		why := "ended" // by the service, or because the process was stopped
+		if h.Was == farsync.Suspended {
+			why = "no_answer"
+		}
+		t.losses.Add(ctx, 1, metric.WithAttributes(store, errorKey.String(why)))
+	}
+}
+
+// count adds to the number of sessions in a state. One that is lost is none.
+func (t *tracing) count(ctx context.Context, store attribute.KeyValue, state farsync.State, n int64) {
+	if state == farsync.Connected || state == farsync.Suspended {
+		t.sessions.Add(ctx, n, metric.WithAttributes(store, stateKey.String(state.String())))
+	}
+}
+
+// labels returns the attributes of a metric.
+func (t *tracing) labels(w farsync.Want) []attribute.KeyValue {
+	labels := append(make([]attribute.KeyValue, 0, 6), storeKey.String(w.Store), kindKey.String(w.Kind.String()))
+	if class := t.class(w); class != "" {
+		labels = append(labels, pathKey.String(class))
+	}
+	return labels
+}
+
+func (t *tracing) class(w farsync.Want) string {
+	if t.path == nil {
+		return ""
+	}
+	return t.path(w.Path)
+}
+
+// outcomeOf returns what has become of a call.
+func outcomeOf(err error) string {
+	switch {
+	case err == nil:
+		return "held"
+	case errors.Is(err, farsync.ErrLocked):
+		return "locked"
+	case errors.Is(err, farsync.ErrUnavailable):
+		return "error"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "gave_up"
+	default:
+		return "error"
+	}
+}
+
+// errorType returns one of few words for an error.
+func errorType(err error) string {
+	for _, c := range []struct {
+		is   error
+		word string
+	}{
+		{farsync.ErrUnavailable, "unavailable"},
+		{farsync.ErrClosed, "closed"},
+		{driver.ErrKind, "kind"},
+		{farsync.ErrName, "name"},
+		{farsync.ErrSize, "size"},
+		{farsync.ErrTooLarge, "too_large"},
+	} {
+		if errors.Is(err, c.is) {
+			return c.word
+		}
+	}
+	return "_OTHER"
+}

@@ -1,0 +1,118 @@
+package otelfarsync
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+)
+
+// traceparent is the one form of a note, W3C's, whatever else the program propagates: processes in other languages read it too.
+const traceparent = "traceparent"
+
+// names are those of the spans.
+var names = map[driver.Kind]string{
+	driver.Exclusive: "lock", driver.Write: "lock", driver.Read: "read lock", driver.Permit: "acquire", driver.Candidate: "campaign",
+}
+
+// begin begins the span of a call.
+func (t *tracing) begin(ctx context.Context, w farsync.Want) (context.Context, trace.Span) {
+	name := names[w.Kind]
+	if w.Try {
+		name = "try " + name
+	}
+	if class := t.class(w); class != "" {
+		name += " " + class
+	}
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(
+		storeKey.String(w.Store), kindKey.String(w.Kind.String()), pathKey.String(w.Path), unitsKey.Int64(w.Units)))
+}
+
+// queued notes that the call waits, and links it to the one that has acquired what it waits for.
+func (c *call) queued(ctx context.Context, b farsync.Behind) {
+	if !c.span.IsRecording() {
+		return
+	}
+	holder, note := b.Holder(ctx)
+	c.span.AddEvent("waiting", trace.WithAttributes(
+		aheadKey.Int(b.Ahead), localKey.Bool(b.Local), holderKey.String(holder)))
+	if of := parse(note); of.IsValid() {
+		c.span.AddLink(trace.Link{SpanContext: of})
+	}
+}
+
+// end ends the span of a call.
+func (c *call) end(g farsync.Got, outcome string) {
+	c.span.SetAttributes(outcomeKey.String(outcome), localKey.Bool(g.Local))
+	if g.Err == nil {
+		c.span.SetAttributes(tokenKey.Int64(g.Token))
+	}
+	if outcome == "error" {
+		c.span.SetAttributes(errorKey.String(errorType(g.Err)))
+		c.span.SetStatus(codes.Error, g.Err.Error())
+	}
+	c.span.End()
+}
+
+// note returns the traceparent of a call that is sampled.
+func (t *tracing) note(ctx context.Context, _ farsync.Want) string {
+	c, _ := ctx.Value(callKey{}).(*call)
+	if c == nil || !c.span.SpanContext().IsSampled() {
+		return ""
+	}
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(context.Background(), c.span.SpanContext()), carrier)
+	return carrier[traceparent]
+}
+
+// parse returns the span that a note names. What it does not understand is none.
+func parse(note string) trace.SpanContext {
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{traceparent: note})
+	return trace.SpanContextFromContext(ctx)
+}
+
+// A lease is what was acquired, by what is told of its end too.
+type lease struct {
+	store, path string
+	kind        driver.Kind
+	token       int64
+}
+
+func leaseOf(w farsync.Want, token int64) lease { return lease{w.Store, w.Path, w.Kind, token} }
+
+// held has the calls that have acquired what is held, if they are sampled.
+type held struct{ calls sync.Map }
+
+func (h *held) keep(c *call, w farsync.Want, token int64) {
+	if c.span.SpanContext().IsSampled() {
+		h.calls.Store(leaseOf(w, token), c)
+	}
+}
+
+// holdSpan makes the span of what was held.
+func (t *tracing) holdSpan(e farsync.End, end string) {
+	kept, ok := t.held.calls.LoadAndDelete(leaseOf(e.Want, e.Token))
+	if !ok {
+		return
+	}
+	c, now := kept.(*call), time.Now()
+	name := "hold"
+	if class := t.class(e.Want); class != "" {
+		name += " " + class
+	}
+	_, span := t.tracer.Start(trace.ContextWithSpanContext(context.Background(), c.parent), name,
+		trace.WithTimestamp(now.Add(-e.Held)),
+		trace.WithLinks(trace.Link{SpanContext: c.span.SpanContext()}),
+		trace.WithAttributes(storeKey.String(e.Store), kindKey.String(e.Kind.String()), pathKey.String(e.Path),
+			unitsKey.Int64(e.Units), tokenKey.Int64(e.Token), endKey.String(end)))
+	if end == "lost" {
+		span.SetStatus(codes.Error, e.Err.Error())
+	}
+	span.End(trace.WithTimestamp(now))
+}

@@ -1,0 +1,57 @@
+package promfarsync_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/promfarsync"
+	"github.com/farsync/farsync/sqlite"
+)
+
+func ExampleTrace() {
+	directory, err := os.MkdirTemp("", "promfarsync")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(directory) }()
+
+	registry := prometheus.NewRegistry() // a program has prometheus.DefaultRegisterer here
+	trace, err := promfarsync.Trace(registry, nil)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, filepath.Join(directory, "locks.db"), &sqlite.Options{
+		Options: farsync.Options{Name: "locks", Trace: trace},
+	})
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	defer func() { _ = store.Close() }()
+	err = farsync.NewMutex(store, "/billing").Do(ctx, func(context.Context, farsync.Token) error { return nil })
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	for _, family := range families {
+		fmt.Println(family.GetName())
+	}
+	// Output:
+	// farsync_acquire_duration_seconds
+	// farsync_hold_duration_seconds
+	// farsync_leases_held
+	// farsync_session_count
+}

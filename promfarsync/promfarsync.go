@@ -1,0 +1,165 @@
+package promfarsync
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+)
+
+// Options are those of a Trace. The zero value of each field is a good choice.
+type Options struct {
+	// Path returns the class of a path, "/jobs/{id}" for example. There must be few classes. If it is nil, or returns the empty
+	// string, no class is told.
+	Path func(path string) string
+	// Exemplar returns the labels of an exemplar for a call that has ended, {"trace_id": …} for example, or nil. ctx is that of the
+	// call.
+	Exemplar func(ctx context.Context) prometheus.Labels
+}
+
+// Trace registers the metrics and returns a Trace for the option of that name, of any number of Stores. A second Trace of a
+// Registerer is an error, with which nothing is registered.
+func Trace(r prometheus.Registerer, o *Options) (*farsync.Trace, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	c := &counting{Options: *o, metrics: newMetrics()}
+	for i, m := range c.all() {
+		if err := r.Register(m); err != nil {
+			for _, before := range c.all()[:i] {
+				r.Unregister(before)
+			}
+			return nil, err
+		}
+	}
+	return &farsync.Trace{Acquire: c.acquire, Wait: c.wait, Ended: c.ended, Session: c.session}, nil
+}
+
+// counting is what a Trace does.
+type counting struct {
+	Options
+	metrics
+}
+
+// A call is one that was begun.
+type call struct {
+	labels []string
+	waits  bool
+}
+
+type callKey struct{}
+
+func (c *counting) acquire(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
+	begun := &call{labels: c.labels(w)}
+	ctx = context.WithValue(ctx, callKey{}, begun)
+	return ctx, func(g farsync.Got) { c.got(ctx, begun, g) }
+}
+
+func (c *counting) wait(ctx context.Context, _ farsync.Want, _ farsync.Behind) {
+	if begun, _ := ctx.Value(callKey{}).(*call); begun != nil && !begun.waits {
+		begun.waits = true
+		c.waiting.WithLabelValues(begun.labels...).Inc()
+	}
+}
+
+func (c *counting) got(ctx context.Context, begun *call, g farsync.Got) {
+	if begun.waits {
+		c.waiting.WithLabelValues(begun.labels...).Dec()
+	}
+	if g.Err == nil {
+		c.leases.WithLabelValues(begun.labels...).Inc()
+	}
+	outcome, kind := outcomeOf(g.Err)
+	observer := c.acquired.WithLabelValues(slices.Concat(begun.labels, []string{outcome, strconv.FormatBool(g.Local), kind})...)
+	if c.Exemplar != nil {
+		if labels := c.Exemplar(ctx); labels != nil {
+			observer.(prometheus.ExemplarObserver).ObserveWithExemplar(g.Waited.Seconds(), labels)
+			return
+		}
+	}
+	observer.Observe(g.Waited.Seconds())
+}
+
+func (c *counting) ended(e farsync.End) {
+	labels := c.labels(e.Want)
+	c.leases.WithLabelValues(labels...).Dec()
+	if e.Unconfirmed != nil {
+		c.unconfirmed.WithLabelValues(labels...).Inc()
+	}
+	end := "released"
+	switch {
+	case errors.Is(e.Err, farsync.ErrClosed):
+		end = "closed"
+	case errors.Is(e.Err, farsync.ErrLost):
+		end = "lost"
+	}
+	c.holds.WithLabelValues(append(labels, end)...).Observe(e.Held.Seconds())
+}
+
+func (c *counting) session(h farsync.Health) {
+	if h.Was != h.State {
+		c.count(h.Store, h.Was, -1)
+		c.count(h.Store, h.State, 1)
+	}
+	switch {
+	case h.State == farsync.Connected && !h.Opened:
+		c.renewals.WithLabelValues(h.Store).Observe(h.RoundTrip.Seconds())
+		c.left.WithLabelValues(h.Store).Observe(h.Left.Seconds())
+	case h.State == farsync.Lost && !errors.Is(h.Cause, farsync.ErrClosed):
+		why := "ended" // by the service, or because the process was stopped
+		if h.Was == farsync.Suspended {
+			why = "no_answer"
+		}
+		c.losses.WithLabelValues(h.Store, why).Inc()
+	}
+}
+
+// count adds to the number of sessions in a state. One that is lost is none.
+func (c *counting) count(store string, state farsync.State, n float64) {
+	if state == farsync.Connected || state == farsync.Suspended {
+		c.sessions.WithLabelValues(store, state.String()).Add(n)
+	}
+}
+
+// labels returns the values of ofLock.
+func (c *counting) labels(w farsync.Want) []string {
+	class := ""
+	if c.Path != nil {
+		class = c.Path(w.Path)
+	}
+	return []string{w.Store, w.Kind.String(), class}
+}
+
+// outcomeOf returns what has become of a call, and one of few words for the error if it is one.
+func outcomeOf(err error) (outcome, kind string) {
+	switch {
+	case err == nil:
+		return "held", ""
+	case errors.Is(err, farsync.ErrLocked):
+		return "locked", ""
+	case !errors.Is(err, farsync.ErrUnavailable) &&
+		(errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		return "gave_up", ""
+	}
+	for _, c := range []struct {
+		is   error
+		word string
+	}{
+		{farsync.ErrUnavailable, "unavailable"},
+		{farsync.ErrClosed, "closed"},
+		{driver.ErrKind, "kind"},
+		{farsync.ErrName, "name"},
+		{farsync.ErrSize, "size"},
+		{farsync.ErrTooLarge, "too_large"},
+	} {
+		if errors.Is(err, c.is) {
+			return "error", c.word
+		}
+	}
+	return "error", "_OTHER"
+}

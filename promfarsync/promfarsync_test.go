@@ -1,0 +1,170 @@
+//nolint:forbidigo // time is that of a bubble
+package promfarsync_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/promfarsync"
+	"github.com/farsync/farsync/storetest"
+)
+
+var update = flag.Bool("update", false, "write testdata/exposition.txt")
+
+const golden = "testdata/exposition.txt"
+
+// play has all metrics move, in a bubble.
+func play(t *testing.T, trace *farsync.Trace) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		mem := storetest.NewMem()
+		store := mem.Open(&storetest.MemOptions{Options: farsync.Options{Name: "mem", Trace: trace}})
+		mu := farsync.NewMutex(store, "/a")
+		first, err := mu.Lock(t.Context())
+		require.NoError(t, err)
+		_, err = mu.TryLock(t.Context())
+		require.ErrorIs(t, err, farsync.ErrLocked)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = mu.Lock(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		_, err = farsync.NewRWMutex(store, "no path").RLock(t.Context())
+		require.ErrorIs(t, err, farsync.ErrName)
+		time.Sleep(3 * time.Second)
+		mem.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Delete {
+				return storetest.Refuse(fmt.Errorf("not now"))
+			}
+			return storetest.None
+		})
+		require.Error(t, first.Release())
+		mem.SetFault(nil)
+		time.Sleep(5 * time.Second)
+		second, err := mu.Lock(t.Context())
+		require.NoError(t, err)
+		mem.Expire(store)
+		<-second.Done()
+		time.Sleep(2 * time.Second)
+		_, err = farsync.NewSemaphore(store, "/s", 3).Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		waits := make(chan struct{})
+		ctx, giveUp := context.WithCancel(t.Context())
+		go func() {
+			defer close(waits)
+			_, _ = farsync.NewSemaphore(store, "/s", 3).Acquire(ctx, 2)
+		}()
+		synctest.Wait()
+		t.Cleanup(func() {
+			giveUp()
+			<-waits
+			require.NoError(t, store.Close())
+		})
+	})
+}
+
+// exposition returns what Prometheus would scrape.
+func exposition(t *testing.T, from prometheus.Gatherer) []byte {
+	t.Helper()
+	families, err := from.Gather()
+	require.NoError(t, err)
+	var text bytes.Buffer
+	for _, family := range families {
+		_, err := expfmt.MetricFamilyToText(&text, family)
+		require.NoError(t, err)
+	}
+	return text.Bytes()
+}
+
+func TestExposition(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	trace, err := promfarsync.Trace(registry, nil)
+	require.NoError(t, err)
+	play(t, trace)
+	text := exposition(t, registry)
+	if *update {
+		require.NoError(t, os.WriteFile(golden, text, 0o600))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(text))
+	problems, err := testutil.GatherAndLint(registry)
+	require.NoError(t, err)
+	require.Len(t, problems, 1)
+	require.Equal(t, "farsync_session_count", problems[0].Metric, "the name is OpenTelemetry's")
+}
+
+// TestDocumentNamesMetricsThatAreThere: an alert on a metric that is misspelt never fires.
+func TestDocumentNamesMetricsThatAreThere(t *testing.T) {
+	text, err := os.ReadFile("../docs/SEEING.md")
+	require.NoError(t, err)
+	there, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	named := regexp.MustCompile(`\bfarsync_\w+`).FindAllString(string(text), -1)
+	require.Greater(t, len(named), 15, "the test would not notice that it looks at nothing")
+	for _, name := range named {
+		require.Regexp(t, `\b`+name+`\b`, string(there))
+	}
+}
+
+// A program may have a lock for each of its customers. Its metrics must not.
+func TestManyPaths(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	trace, err := promfarsync.Trace(registry, nil)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Trace: trace}})
+		for i := range 10_000 {
+			lease, err := farsync.NewMutex(store, fmt.Sprint("/customers/", i)).Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release())
+		}
+		require.NoError(t, store.Close())
+	})
+	n, err := testutil.GatherAndCount(registry)
+	require.NoError(t, err)
+	require.LessOrEqual(t, n, 40)
+}
+
+func TestPathsOfAClass(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	trace, err := promfarsync.Trace(registry, &promfarsync.Options{
+		Path:     func(string) string { return "/customers/{id}" },
+		Exemplar: func(context.Context) prometheus.Labels { return prometheus.Labels{"trace_id": "4bf92f35"} },
+	})
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Trace: trace}})
+		for i := range 2 {
+			lease, err := farsync.NewMutex(store, fmt.Sprint("/customers/", i)).Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release())
+		}
+		require.NoError(t, store.Close())
+	})
+	require.Contains(t, string(exposition(t, registry)),
+		`farsync_hold_duration_seconds_count{farsync_end="released",farsync_kind="exclusive",farsync_path="/customers/{id}",farsync_store=""} 2`)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	require.Equal(t, "trace_id", families[0].GetMetric()[0].GetHistogram().GetBucket()[0].GetExemplar().GetLabel()[0].GetName())
+}
+
+func TestASecondTraceIsRefused(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	_, err := promfarsync.Trace(registry, nil)
+	require.NoError(t, err)
+	_, err = promfarsync.Trace(registry, nil)
+	require.Error(t, err)
+}
