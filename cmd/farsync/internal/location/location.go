@@ -3,6 +3,7 @@
 //	etcd://[user[:password]@]host[:2379][,host…][/prefix][?option=value&…]
 //	zk://[user:password@]host[:2181][,host…][/prefix][?…]
 //	redis://[user:password@]host[:6379][/prefix][?…]
+//	mysql://[user[:password]@]host[:3306]/database[?…]
 //	sqlite:FILE[?…]
 package location
 
@@ -22,7 +23,7 @@ import (
 
 // A Location is where a Store is. Its String has no password, and no error of this package shows one.
 type Location struct {
-	Scheme string   // etcd, zk, redis or sqlite
+	Scheme string   // etcd, zk, redis, mysql or sqlite
 	Hosts  []string // host:port each; none for sqlite
 	File   string   // of sqlite
 	Prefix string   // put in front of every path; empty, or a path
@@ -39,6 +40,7 @@ type Location struct {
 	Namespace   string        // of zk and redis
 	Plaintext   bool          // zk: allows a password without TLS
 	Database    int           // of redis
+	Schema      string        // of mysql: what it calls a database
 	Master      string        // redis: the name by which the hosts, which are Sentinels, know it
 	Replicas    int           // of redis
 	Fresh       bool          // of redis
@@ -57,12 +59,13 @@ var (
 		"etcd":   {"2379", slices.Concat([]string{"ttl", "password-file", "dial-timeout"}, tls)},
 		"zk":     {"2181", slices.Concat([]string{"ttl", "password-file", "namespace", "plaintext"}, tls)},
 		"redis":  {"6379", slices.Concat([]string{"ttl", "password-file", "namespace", "db", "master", "replicas", "fresh"}, tls)},
+		"mysql":  {"3306", slices.Concat([]string{"ttl", "password-file", "prefix"}, tls)},
 		"sqlite": {"", []string{"ttl", "sync", "prefix"}},
 	}
 )
 
 // Forms are the URLs that Parse takes, for a message.
-const Forms = "etcd://HOST:2379, zk://HOST:2181, redis://HOST:6379 or sqlite:FILE"
+const Forms = "etcd://HOST:2379, zk://HOST:2181, redis://HOST:6379, mysql://HOST:3306/DATABASE or sqlite:FILE"
 
 // Parse parses a URL. An error tells which part is wrong and never repeats the text, for the part may be a password.
 func Parse(text string) (*Location, error) {
@@ -110,7 +113,9 @@ func (l *Location) parseServers(rest, port string) error {
 		return errors.New("write // before the host")
 	}
 	authority, prefix, slash := strings.Cut(rest, "/")
-	if slash && prefix != "" {
+	if l.Scheme == "mysql" {
+		l.Schema = prefix
+	} else if slash && prefix != "" {
 		l.Prefix = "/" + strings.TrimSuffix(prefix, "/")
 	}
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
@@ -274,11 +279,15 @@ func (l *Location) check() error {
 		return errors.New("the prefix is a number; for a database write ?db=")
 	case l.Scheme == "redis" && len(l.Hosts) > 1 && l.Master == "":
 		return errors.New("several hosts are Sentinels, and need ?master=NAME")
+	case l.Scheme == "mysql" && (l.Schema == "" || recipe.CheckPath("/"+l.Schema) != nil || strings.Contains(l.Schema, "/")):
+		return errors.New("write the name of the database behind the host: mysql://HOST/DATABASE; for a prefix write ?prefix=")
+	case l.Scheme == "mysql" && len(l.Hosts) > 1:
+		return errors.New("several hosts: there is one primary")
 	case l.Password != "" && l.PasswordFile != "":
 		return errors.New("a password and a password-file")
 	case (l.Password != "" || l.PasswordFile != "") && l.User == "" && l.Scheme != "redis":
 		return errors.New("a password without a user")
-	case l.User != "" && l.Password == "" && l.PasswordFile == "":
+	case l.User != "" && l.Password == "" && l.PasswordFile == "" && l.Scheme != "mysql":
 		return errors.New("a user without a password: write USER:PASSWORD@ or ?password-file=")
 	case (l.Cert == "") != (l.Key == ""):
 		return errors.New("of cert and key there is only one")
@@ -296,7 +305,11 @@ func (l *Location) String() string {
 	if l.Scheme == "sqlite" {
 		return "sqlite:" + (&url.URL{Path: l.File}).EscapedPath()
 	}
-	return l.Scheme + "://" + strings.Join(l.Hosts, ",") + l.Prefix
+	text := l.Scheme + "://" + strings.Join(l.Hosts, ",")
+	if l.Scheme == "mysql" {
+		return text + "/" + l.Schema
+	}
+	return text + l.Prefix
 }
 
 // Portable returns the URL with all but the password.
@@ -322,7 +335,7 @@ func (l *Location) Portable() string {
 	set("replicas", strconv.Itoa(l.Replicas), l.Replicas != 0)
 	set("fresh", "1", l.Fresh)
 	set("sync", "1", l.Sync)
-	set("prefix", l.Prefix, l.Scheme == "sqlite" && l.Prefix != "")
+	set("prefix", l.Prefix, (l.Scheme == "sqlite" || l.Scheme == "mysql") && l.Prefix != "")
 	if l.User != "" {
 		text = strings.Replace(text, "://", "://"+url.User(l.User).String()+"@", 1)
 	}

@@ -46,6 +46,12 @@ func TestURLs(t *testing.T) {
 			},
 			name: "redis://h1:6379,h2:6379/p",
 		},
+		{text: "mysql://h/app", want: Location{Scheme: "mysql", Hosts: []string{"h:3306"}, Schema: "app"}, name: "mysql://h:3306/app"},
+		{
+			text: "mysql://me:secret@h:1/app?prefix=/p&tls=1",
+			want: Location{Scheme: "mysql", Hosts: []string{"h:1"}, User: "me", Password: "secret", Schema: "app", Prefix: "/p", TLS: true},
+			name: "mysql://h:1/app",
+		},
 		{text: "sqlite:locks.db", want: Location{Scheme: "sqlite", File: "locks.db"}},
 		{
 			text: "sqlite:/a%20b/x%3F.db?sync=1&prefix=/p&ttl=2s",
@@ -71,6 +77,9 @@ func TestErrorsShowNoPassword(t *testing.T) {
 		"secret@h":                          "a store is etcd://",
 		"postgres://u:secret@h":             "a store is etcd://",
 		"etcd:h":                            "write //",
+		"mysql://secret":                    "the name of the database",
+		"mysql://h/secret/secret":           "the name of the database",
+		"mysql://h1,h2/secret":              "there is one primary",
 		"etcd://":                           "host 1 of 1 is empty",
 		"etcd://h1,":                        "host 2 of 2 is empty",
 		"etcd://u:sec/ret@h":                "port that is not a number",

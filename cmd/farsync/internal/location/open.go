@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	mysqlclient "github.com/go-sql-driver/mysql"
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/mysql"
 	"github.com/farsync/farsync/redis"
 	"github.com/farsync/farsync/sqlite"
 	"github.com/farsync/farsync/zk"
@@ -53,12 +55,31 @@ func (l *Location) Open(ctx context.Context, options farsync.Options) (store *fa
 			o.Digest = &zk.Digest{User: l.User, Password: password}
 		}
 		store, err = zk.Open(ctx, l.Hosts, o)
+	case "mysql":
+		dsn, tlsErr := l.dsn(password, config)
+		if tlsErr != nil {
+			return nil, closed, tlsErr
+		}
+		store, err = mysql.Open(ctx, dsn, &mysql.Options{Options: options})
 	default:
 		logging.Disable() // the Store says what matters
 		to := &goredis.UniversalOptions{Addrs: l.Hosts, DB: l.Database, MasterName: l.Master, Username: l.User, Password: password, TLSConfig: config}
 		store, err = redis.Open(ctx, to, &redis.Options{Options: options, Namespace: l.Namespace, Replicas: l.Replicas, Fresh: l.Fresh})
 	}
 	return store, closed, err
+}
+
+// dsn returns what the client of MySQL connects with. It knows the settings of TLS by a name.
+func (l *Location) dsn(password string, config *cryptotls.Config) (string, error) {
+	to := mysqlclient.NewConfig()
+	to.Net, to.Addr, to.User, to.Passwd, to.DBName = "tcp", l.Hosts[0], l.User, password, l.Schema
+	if config != nil {
+		to.TLSConfig = "farsync"
+		if err := mysqlclient.RegisterTLSConfig(to.TLSConfig, config); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	return to.FormatDSN(), nil
 }
 
 func (l *Location) openEtcd(
