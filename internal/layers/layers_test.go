@@ -229,8 +229,8 @@ var rules = []rule{
 	{
 		of: "internal/torture",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "sqlite", "internal/sqlstore",
-			"embedtest",
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "mysql", "sqlite",
+			"internal/sqlstore", "embedtest",
 		}, ofOneMachine...),
 		why: "it does to every store what can go wrong, from outside, and no package imports it",
 	},
@@ -257,7 +257,7 @@ var rules = []rule{
 	{
 		of: "cmd",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "sqlite",
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "mysql", "sqlite",
 			"internal/sqlstore", "live", "internal/deadlock",
 		}, ofOneMachine...),
 		never: slices.Concat(etcdServer, testOnly),

@@ -92,6 +92,10 @@ func command(ctx context.Context, arguments []string) (found bool, err error) {
 		if top, err = os.MkdirTemp("", "farsync-torture"); err != nil {
 			return false, err
 		}
+		// A server that refuses to run as root runs as another user, who has to get there.
+		if err := os.Chmod(top, 0o711); err != nil { //nolint:gosec // as above
+			return false, err
+		}
 		defer func() {
 			if !found && err == nil {
 				_ = os.RemoveAll(top)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/mysql"
 	"github.com/farsync/farsync/redis"
 	"github.com/farsync/farsync/sqlite"
 	"github.com/farsync/farsync/zk"
@@ -22,10 +23,11 @@ const (
 	onEtcd      = "etcd"
 	onZooKeeper = "zk"
 	onRedis     = "redis"
+	onMySQL     = "mysql"
 	onSQLite    = "sqlite"
 )
 
-var stores = []string{onEtcd, onZooKeeper, onRedis, onSQLite}
+var stores = []string{onEtcd, onZooKeeper, onRedis, onMySQL, onSQLite}
 
 // The recipes: farsync's, and those that come with the client libraries.
 const (
@@ -65,6 +67,8 @@ func openStore(
 	case onRedis:
 		// Fresh, for the server is new; what it lost since would be another matter, and it loses nothing here.
 		store, err = redis.Open(ctx, &goredis.UniversalOptions{Addrs: endpoints}, &redis.Options{Options: options, Fresh: true})
+	case onMySQL:
+		store, err = mysql.Open(ctx, mysqlDSN(endpoints[0]), &mysql.Options{Options: options})
 	case onSQLite:
 		store, err = sqlite.Open(ctx, endpoints[0], &sqlite.Options{Options: options})
 	default:
@@ -80,3 +84,6 @@ func openStore(
 func newEtcd(endpoints []string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
 }
+
+// mysqlDSN names the database at an address of a server of embedtest.
+func mysqlDSN(address string) string { return "root@tcp(" + address + ")/test" }

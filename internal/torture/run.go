@@ -90,7 +90,7 @@ func (t *tallies) now() (n int, under string) {
 // run plays a campaign. Its error says that it could not be played; what was found is in the verdict.
 func (c *campaign) run(ctx context.Context, say func(format string, a ...any)) (*verdict, error) {
 	histories := filepath.Join(c.Dir, "histories")
-	if err := os.MkdirAll(histories, 0o700); err != nil {
+	if err := os.MkdirAll(histories, 0o711); err != nil {
 		return nil, err
 	}
 	starting, cancel := context.WithTimeout(ctx, restartIn)

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/mysql"
 )
 
 // A service is the servers of a store, and what can be done to them.
@@ -42,7 +43,7 @@ type member interface {
 // is cut off then answers what needs no quorum for longer than any session lasts.
 const zooKeeperTick = 500 * time.Millisecond
 
-// startService starts three servers of etcd or ZooKeeper, one of Redis, or names a file for SQLite.
+// startService starts three servers of etcd or ZooKeeper, one of Redis or MariaDB, or names a file for SQLite.
 func startService(ctx context.Context, store, dir string, seed uint64) (*service, error) {
 	const servers = 3
 	switch store {
@@ -71,6 +72,16 @@ func startService(ctx context.Context, store, dir string, seed uint64) (*service
 			return nil, err
 		}
 		return &service{endpoints: []string{r.Endpoint()}, members: []member{r}, close: r.Close}, nil
+	case onMySQL:
+		// What it has confirmed must be there when it was killed.
+		m, err := embedtest.StartMariaDB(ctx, dir, embedtest.Fsync())
+		if err != nil {
+			return nil, err
+		}
+		if err := mysql.Migrate(ctx, mysqlDSN(m.Endpoint())); err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+		return &service{endpoints: []string{m.Endpoint()}, members: []member{m}, close: m.Close}, nil
 	case onSQLite:
 		return &service{endpoints: []string{filepath.Join(dir, "locks.db")}, close: func() error { return nil }}, nil
 	default:
