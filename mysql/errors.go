@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"crypto/tls"
 	dbdriver "database/sql/driver"
 	"errors"
 	"fmt"
@@ -44,18 +45,24 @@ func (s *service) judge(err error, sent bool) error {
 		return sqlstore.ErrClosed
 	}
 	failed, ok := errors.AsType[*mysql.MySQLError](err)
+	_, unproven := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
-	case !ok && sent && !errors.Is(err, dbdriver.ErrBadConn):
-		return err
-	case !ok:
-		return &sqlstore.Error{Err: err, Outcome: driver.NotDone}
-	case missing[failed.Number]:
-		err = fmt.Errorf("the tables and procedures of farsync are not there, or of another version; see Migrate: %w", err)
-	}
-	if is, ok := outcomes[failed.Number]; ok {
+	case ok:
+		is, known := outcomes[failed.Number]
+		if missing[failed.Number] {
+			err = fmt.Errorf("the tables and procedures of farsync are not there, or of another version; see Migrate: %w", err)
+		}
+		if !known {
+			is = driver.Refused
+		}
 		return &sqlstore.Error{Err: err, Outcome: is}
+	case unproven || errors.Is(err, mysql.ErrNoTLS):
+		return &sqlstore.Error{Err: err, Outcome: driver.Refused}
+	case sent && !errors.Is(err, dbdriver.ErrBadConn):
+		return err
+	default:
+		return &sqlstore.Error{Err: err, Outcome: driver.NotDone}
 	}
-	return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 }
 
 // Outcome is that of sqlstore: judge has put it into the error.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
-	"errors"
 	"strings"
 
 	"github.com/farsync/farsync"
@@ -34,23 +33,18 @@ func Schema() []string {
 // Migrate runs Schema. Programs that call it at once do no harm, and if it fails half-way it can be called again. It needs the rights to
 // create tables and routines, which a Store does not need afterwards. dsn is that of Open.
 func Migrate(ctx context.Context, dsn string) error {
-	if err := migrate(ctx, dsn); err != nil {
-		return &farsync.Error{Op: "migrate", Path: "mysql", Err: err}
-	}
-	return nil
-}
-
-func migrate(ctx context.Context, dsn string) (err error) {
 	to, err := connectorOf(dsn)
-	if err != nil {
-		return err
-	}
-	db := sql.OpenDB(to)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	for _, statement := range Schema() {
-		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return err
+	if err == nil {
+		db := sql.OpenDB(to)
+		defer func() { _ = db.Close() }()
+		for _, statement := range Schema() {
+			if err == nil {
+				_, err = db.ExecContext(ctx, statement)
+			}
 		}
+	}
+	if err != nil {
+		return &farsync.Error{Op: "migrate", Path: "mysql", Err: err}
 	}
 	return nil
 }
