@@ -159,6 +159,26 @@ func TestPostgresClock(t *testing.T) {
 	require.InDelta(t, -1, ahead().Hours(), 0.1)
 }
 
+// TestMariaDBClock: as that of PostgreSQL.
+func TestMariaDBClock(t *testing.T) {
+	t.Parallel()
+	server := embedtest.MariaDB(t, embedtest.Clock())
+	ahead := func() time.Duration {
+		client := mariadb(server.Endpoint())
+		client.Stdin = strings.NewReader("SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) / 1e6")
+		out, err := client.CombinedOutput()
+		require.NoError(t, err, string(out))
+		seconds, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+		require.NoError(t, err)
+		return time.Until(time.UnixMicro(int64(seconds * 1e6)))
+	}
+	require.InDelta(t, 0, ahead().Hours(), 0.1)
+	require.NoError(t, server.StepClock(time.Hour))
+	require.InDelta(t, 1, ahead().Hours(), 0.1)
+	require.NoError(t, server.StepClock(-time.Hour))
+	require.InDelta(t, -1, ahead().Hours(), 0.1)
+}
+
 // TestPgBouncerLendsConnections, fewer than there are clients, and leads to the server that is there.
 func TestPgBouncerLendsConnections(t *testing.T) {
 	t.Parallel()

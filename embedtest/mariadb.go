@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"time"
 )
 
 // ErrNoMariaDB says that no MariaDB server can be run here.
@@ -20,6 +22,8 @@ var ErrNoMariaDB = errors.New("farsync: no MariaDB server found: apt-get install
 // database called test.
 type MariaDBServer struct {
 	*server
+
+	time *clock // nil: that of the machine
 }
 
 // StartMariaDB starts a MariaDB server that keeps its data and log under dir, which is made if need be, and waits until it is
@@ -39,28 +43,53 @@ func StartMariaDB(ctx context.Context, dir string, options ...Option) (*MariaDBS
 			return nil, fmt.Errorf("%w (%w)", ErrNoMariaDB, err)
 		}
 	}
-	s, err := database{
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	with, made := settingsOf(options), &MariaDBServer{}
+	if with.clock {
+		if made.time, err = newClock(dir); err != nil {
+			return nil, err
+		}
+	}
+	made.server, err = database{
 		name: "MariaDB server",
 		install: func(data string) *exec.Cmd {
-			return exec.Command(install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal")
+			command := exec.Command(install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal")
+			// Its temporary tables are named for its process, and another container may share the folder of the machine.
+			command.Env = append(os.Environ(), "TMPDIR="+dir)
+			return command
 		},
 		run: func(data string, at port) *exec.Cmd {
 			arguments := []string{
 				"--no-defaults", "--datadir=" + data, "--port=" + strconv.Itoa(at.number), "--bind-address=127.0.0.1",
 				"--socket=" + filepath.Join(data, "socket"), "--pid-file=" + filepath.Join(data, "pid"), "--skip-log-bin", "--skip-name-resolve",
+				"--tmpdir=" + dir,
 			}
-			if !settingsOf(options).fsync {
+			if !with.fsync {
 				arguments = append(arguments, "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync")
 			}
-			return exec.Command(run, arguments...)
+			command := exec.Command(run, arguments...)
+			if made.time != nil {
+				command.Env = made.time.environment()
+			}
+			return command
 		},
 		ready: greets,
 	}.start(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	return &MariaDBServer{s}, nil
+	return made, nil
 }
+
+// StepClock sets the server's clock ahead of that of the machine by so much, or behind it if that is negative. It returns at
+// once, and whatever the server does then knows of it. The server must have been started with the option [Clock].
+func (s *MariaDBServer) StepClock(by time.Duration) error { return s.time.step(by) }
 
 // Close kills the server. Data and log stay. Its error says that the server had ended by itself before.
 func (s *MariaDBServer) Close() error { return s.close() }

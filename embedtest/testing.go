@@ -101,6 +101,9 @@ func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	s, err := StartMariaDB(ctx, reachableDir(t), options...)
+	if !errors.Is(err, ErrNoMariaDB) {
+		refuseOrSkip(t, err, ErrNoFaketime)
+	}
 	refuseOrSkip(t, err, ErrNoMariaDB)
 	t.Cleanup(func() { finish(t, []*server{s.server}, s.Close) })
 	return s
