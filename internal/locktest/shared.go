@@ -40,7 +40,11 @@ func (s *Shared[S]) Get() (S, error) {
 
 // Run runs the tests of the package, and stops what they have started. The result is for os.Exit.
 func (s *Shared[S]) Run(m *testing.M) (code int) {
-	code = m.Run()
+	return max(m.Run(), s.End())
+}
+
+// End stops what the tests have started, when all have ended. The result is for os.Exit.
+func (s *Shared[S]) End() (code int) {
 	s.once.Do(func() { s.err = errors.New("none was started") })
 	var err error
 	if s.err == nil {
@@ -48,7 +52,7 @@ func (s *Shared[S]) Run(m *testing.M) (code int) {
 	}
 	if err = errors.Join(err, os.RemoveAll(s.dir)); err != nil {
 		os.Stderr.WriteString(err.Error() + "\n")
-		code = max(code, 1)
+		return 1
 	}
-	return code
+	return 0
 }

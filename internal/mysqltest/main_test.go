@@ -31,18 +31,34 @@ var (
 func TestMain(m *testing.M) {
 	embedtest.Child()
 	locktest.AtOnce(8)
-	os.Exit(shared.Run(m))
+	code := shared.Run(m)
+	os.Exit(max(code, rough.End()))
 }
 
 // shared is the server of all tests that do it no harm. Each has a database of its own.
 var shared = locktest.Shared[*embedtest.MariaDBServer]{
 	Start: func(ctx context.Context, dir string) (*embedtest.MariaDBServer, error) {
-		// The server runs as another user, who has to get there.
-		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // nothing is to be kept from anyone
-			return nil, err
-		}
-		return embedtest.StartMariaDB(ctx, dir+"/mariadb")
+		return startServer(ctx, dir)
 	},
+}
+
+func startServer(ctx context.Context, dir string, options ...embedtest.Option) (*embedtest.MariaDBServer, error) {
+	// The server runs as another user, who has to get there.
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // nothing is to be kept from anyone
+		return nil, err
+	}
+	return embedtest.StartMariaDB(ctx, dir+"/mariadb", options...)
+}
+
+// serverOf returns the server that tests share.
+func serverOf(t testing.TB, of *locktest.Shared[*embedtest.MariaDBServer]) *embedtest.MariaDBServer {
+	t.Helper()
+	server, err := of.Get()
+	if errors.Is(err, embedtest.ErrNoMariaDB) && os.Getenv("FARSYNC_REQUIRE_SERVERS") != "1" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	return server
 }
 
 // A database is one of a server, with farsync's tables.
@@ -55,12 +71,7 @@ type database struct {
 // newDatabase returns a database of t's own, with farsync's tables.
 func newDatabase(t testing.TB) database {
 	t.Helper()
-	server, err := shared.Get()
-	if errors.Is(err, embedtest.ErrNoMariaDB) && os.Getenv("FARSYNC_REQUIRE_SERVERS") != "1" {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	return databaseOf(t, server)
+	return databaseOf(t, serverOf(t, &shared))
 }
 
 func databaseOf(t testing.TB, server *embedtest.MariaDBServer) database {
