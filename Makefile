@@ -35,13 +35,15 @@ test: servers ## all tests once, with the race detector, against real servers; a
 race: servers ## tests of the library with the race detector, for one thing many times
 	@go test -race $(TESTFLAGS) $(PACKAGES)
 
-long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000, Redis and PostgreSQL killed and replaced
+long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000, Redis and the databases killed
 	@echo "==> long"
 	@go test -count=1 -v -timeout 1h -run '^(TestOutages|TestCrowdIsServed)' ./internal/zktest -partings=200 -crowd=10000
 	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestStoppedServerLosesNothing|^TestLeaseEndsBeforeTheNextHolderIsGranted)$$' \
 		./internal/redistest -disasters=20 -failovers=20 -cuts=50
 	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestLeaseEndsBeforeTheNextHolderIsGranted|^TestStoppedHoldersWriteNothingStale|^TestIdleStoresCost|^TestTablesStaySmall)$$' \
 		./internal/postgrestest -disasters=20 -cuts=50 -stops=20 -idle=1000 -acquisitions=100000
+	@go test -count=1 -v -timeout 1h -run '^(TestLeaseEndsBeforeTheNextHolderIsGranted|TestKilledServerKeepsHoldersApart)$$' \
+		./internal/mysqltest -cuts=50 -kills=20
 
 # What is not set is left to the program: all stores, all primitives, all faults, for a minute each, by a seed that it prints.
 TORTURE = $(if $(STORE),-store $(STORE)) $(if $(PRIMITIVE),-primitive $(PRIMITIVE)) $(if $(FAULTS),-faults $(FAULTS)) \
