@@ -30,6 +30,12 @@ var (
 
 func TestMain(m *testing.M) {
 	embedtest.Child()
+	if dsn := os.Getenv(holderVariable); dsn != "" {
+		if err := hold(context.Background(), dsn, os.Getenv(holderPath)); err != nil {
+			panic(err)
+		}
+		return
+	}
 	locktest.AtOnce(8)
 	code := shared.Run(m)
 	os.Exit(max(code, rough.End()))
