@@ -22,10 +22,10 @@ each = set -e; for module in $(1); do echo "==> $(2): $$module"; (cd $$module &&
 
 # The tests share two cores with their servers as it is.
 .NOTPARALLEL:
-.PHONY: help test race long torture bites check format vet lint tidy-check layers systems newest bench fuzz tidy servers
+.PHONY: help test race long torture bites check format vet lint tidy-check layers systems newest bench benchmarks fuzz tidy servers
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: servers ## all tests once, with the race detector, against real servers; a package over its budget fails
 	@echo "==> test: ."
@@ -35,7 +35,7 @@ test: servers ## all tests once, with the race detector, against real servers; a
 race: servers ## tests of the library with the race detector, for one thing many times
 	@go test -race $(TESTFLAGS) $(PACKAGES)
 
-long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000, Redis and the databases killed
+long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000, Redis and the databases killed, joins behind 5,000
 	@echo "==> long"
 	@go test -count=1 -v -timeout 1h -run '^(TestOutages|TestCrowdIsServed)' ./internal/zktest -partings=200 -crowd=10000
 	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestStoppedServerLosesNothing|^TestLeaseEndsBeforeTheNextHolderIsGranted)$$' \
@@ -44,6 +44,7 @@ long: servers ## in full what make test plays a part of: leaders cut off, crowds
 		./internal/postgrestest -disasters=20 -cuts=50 -stops=20 -idle=1000 -acquisitions=100000
 	@go test -count=1 -v -timeout 1h -run '^(TestLeaseEndsBeforeTheNextHolderIsGranted|TestKilledServerKeepsHoldersApart|TestHoldersStoppedBetweenGuardAndCommit)$$' \
 		./internal/mysqltest -cuts=50 -kills=20 -holders=20
+	@cd bench && go test -count=1 -v -timeout 1h -run '^TestJoinsBehindLongQueues$$' . -longest=5000
 
 # What is not set is left to the program: all stores, all primitives, all faults, for a minute each, by a seed that it prints.
 TORTURE = $(if $(STORE),-store $(STORE)) $(if $(PRIMITIVE),-primitive $(PRIMITIVE)) $(if $(FAULTS),-faults $(FAULTS)) \
@@ -63,8 +64,12 @@ deaths: ## the ways in which a COMMAND of farsync run can die, each 100 times on
 
 check: format tidy-check vet systems lint newest ## all that CI demands besides test
 
-bench: servers ## all benchmarks: BENCH=pattern, TESTFLAGS=-count=10
-	@$(call each,$(CODE),bench,go test -run '^$$' -bench '$(BENCH)' -benchmem $(TESTFLAGS) $(PACKAGES))
+bench: servers ## farsync beside its peers, into docs/PERFORMANCE.md: ROUNDS=5, ONLY=pattern, WINDOW=1s
+	@cd bench && go build -o ../bin/bench .
+	@bin/bench -docs docs $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(ONLY),-only '$(ONLY)') $(if $(WINDOW),-window $(WINDOW))
+
+benchmarks: servers ## the benchmarks of all packages: BENCH=pattern, TESTFLAGS=-count=10
+	@$(call each,$(CODE),benchmarks,go test -run '^$$' -bench '$(BENCH)' -benchmem $(TESTFLAGS) $(PACKAGES))
 
 systems: ## builds and vets for Linux, macOS and Windows, on amd64 and arm64, and for 386
 	@scripts/systems.sh

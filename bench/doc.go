@@ -1,5 +1,15 @@
-// Package bench measures farsync beside its peers, all in one run on one machine, with bodies that are the same for
-// all. Figures of different runs do not compare; ratios within one do.
+// Program bench measures farsync beside its peers: all in one run on one machine, with bodies that are the same for all.
 //
-//	make bench
-package bench
+//	make bench                                # everything; it prints for how long
+//	make bench ONLY=etcd/contended ROUNDS=3   # a part of it
+//
+// A scene is one body with a number of contenders on one store. In each round every peer of the scene runs once, one after the
+// other, so that what the machine does meanwhile meets all of them; a figure is the median over the rounds, and a ratio the
+// median of the ratios within a round. Figures of different scenes do not compare unless they come from one run.
+//
+// Requests and bytes are counted in a further round that is not timed, through a proxy. Processor time is that of this process
+// and, apart from it, that of the servers, from /proc.
+//
+// The figures are kept in docs/performance/figures.json. From there the tables of docs/PERFORMANCE.md and the plots beside it are
+// written; a part that is measured again replaces its own figures alone.
+package main

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -37,7 +37,7 @@ var services = []service{
 	{"etcd", func(b *testing.B) (server, func(time.Duration) *farsync.Store) {
 		s := embedtest.Etcd(b, embedtest.Bench())
 		return s, func(ttl time.Duration) *farsync.Store {
-			store, err := etcd.Open(b.Context(), etcdClient(b, s.Endpoint()), &etcd.Options{Options: farsync.Options{TTL: ttl}})
+			store, err := etcd.Open(b.Context(), newEtcdClient(b, s.Endpoint()), &etcd.Options{Options: farsync.Options{TTL: ttl}})
 			require.NoError(b, err)
 			b.Cleanup(func() { store.Close() })
 			return store
@@ -106,7 +106,7 @@ func BenchmarkCrash(b *testing.B) {
 	for name, open := range map[string]func(b *testing.B) (*farsync.Store, *embedtest.Proxy){
 		"etcd": func(b *testing.B) (*farsync.Store, *embedtest.Proxy) {
 			proxy := embedtest.NewProxy(b, etcdServer.Endpoint())
-			store, err := etcd.Open(b.Context(), etcdClient(b, "http://"+proxy.Addr()), &etcd.Options{Options: farsync.Options{TTL: ttl}})
+			store, err := etcd.Open(b.Context(), newEtcdClient(b, "http://"+proxy.Addr()), &etcd.Options{Options: farsync.Options{TTL: ttl}})
 			require.NoError(b, err)
 			b.Cleanup(func() { store.Close() })
 			return store, proxy
@@ -200,7 +200,7 @@ func BenchmarkMemberCutOff(b *testing.B) {
 	leader, err := cluster.Leader(b.Context())
 	require.NoError(b, err)
 	follower := (leader + 1) % 3
-	holders := etcdStore(b, cluster.Member(leader).Endpoint())
+	holders := newEtcdStore(b, cluster.Member(leader).Endpoint())
 	var served []time.Duration
 	for b.Loop() {
 		b.StopTimer()

@@ -1,11 +1,13 @@
-package bench
+package main
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -13,60 +15,115 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
-	farzk "github.com/farsync/farsync/zk"
 )
 
 func TestMain(m *testing.M) { embedtest.Main(m) }
 
-// A locker locks and unlocks.
-type locker interface {
-	once(ctx context.Context) error
-}
+func newPath() string { return fmt.Sprint("/bench/", paths.Add(1)) }
 
-// A lockerFunc is a function as a locker.
-type lockerFunc func(ctx context.Context) error
-
-func (f lockerFunc) once(ctx context.Context) error { return f(ctx) }
-
-// A peer makes n contenders for one lock, each with a client and a session of its own.
-type peer struct {
-	name string
-	make func(b *testing.B, n int) []locker
-}
-
-func etcdClient(b *testing.B, endpoint string) *clientv3.Client {
+func newEtcdClient(b *testing.B, endpoint string) *clientv3.Client {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 	require.NoError(b, err)
 	b.Cleanup(func() { client.Close() })
 	return client
 }
 
-func etcdStore(b *testing.B, endpoint string) *farsync.Store {
-	store, err := etcd.Open(b.Context(), etcdClient(b, endpoint), nil)
+func newEtcdStore(b *testing.B, endpoint string) *farsync.Store {
+	store, err := etcd.Open(b.Context(), newEtcdClient(b, endpoint), nil)
 	require.NoError(b, err)
 	b.Cleanup(func() { store.Close() })
 	return store
 }
 
-func zkStore(b *testing.B, endpoint string) *farsync.Store {
-	store, err := farzk.Open(b.Context(), []string{endpoint}, nil)
-	require.NoError(b, err)
-	b.Cleanup(func() { store.Close() })
-	return store
-}
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
-
-func zkConn(b *testing.B, endpoint string) *zk.Conn {
-	conn, events, err := zk.Connect([]string{endpoint}, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(silent{}))
-	require.NoError(b, err)
-	for e := range events {
-		if e.State == zk.StateHasSession {
-			break
-		}
+// TestScenes has every peer of every body run for a moment, on every store, with few contenders. Servers that sync their files
+// and clusters are left out: the bodies on them are the same.
+func TestScenes(t *testing.T) {
+	for _, store := range stores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			on := siteFor(t, siteSpec{store: store})
+			done := map[string]bool{}
+			for _, s := range plan() {
+				s.n = min(s.n, 3)
+				s.waiting = min(s.waiting, 5)
+				if s.site() != on.spec || s.store != store || done[s.name()] {
+					continue
+				}
+				done[s.name()] = true
+				moment := pace{rounds: 1, warm: time.Millisecond, window: 20 * time.Millisecond, javaWarm: time.Millisecond}
+				r, err := measure(t.Context(), s, on, moment, func(string) {})
+				require.NoError(t, err, s.name())
+				require.Len(t, r.Peers, len(s.peers))
+				for _, p := range r.Peers {
+					require.Len(t, p.Laps, 1, p.Name)
+				}
+			}
+		})
 	}
-	b.Cleanup(conn.Close)
-	return conn
+}
+
+// siteFor opens a site for the test. A server that is missing is a failure, as it is for the program.
+func siteFor(t *testing.T, spec siteSpec) *site {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	on, err := openSite(ctx, spec)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, on.close()) })
+	return on
+}
+
+// TestDocumentsShowTheFiguresThatAreKept: tables and pictures are those of figures.json, to the letter.
+func TestDocumentsShowTheFiguresThatAreKept(t *testing.T) {
+	const docs = "../docs"
+	kept, err := loadFigures(filepath.Join(docs, figuresFile))
+	require.NoError(t, err)
+	require.NotEmpty(t, kept.Scenes)
+	text, err := os.ReadFile(filepath.Join(docs, documentFile))
+	require.NoError(t, err)
+	filled, err := fill(string(text), kept.tables())
+	require.NoError(t, err)
+	require.Equal(t, filled, string(text), "make bench, or bin/bench -render -docs docs, writes it")
+	for name, p := range kept.plots() {
+		picture, err := os.ReadFile(filepath.Join(docs, pictures, name))
+		require.NoError(t, err)
+		require.Equal(t, p.svg(), string(picture), name)
+	}
+}
+
+// TestFramesAreCounted: whole and in pieces, a message counts once.
+func TestFramesAreCounted(t *testing.T) {
+	for _, c := range []struct {
+		store    string
+		client   bool
+		bytes    string
+		messages int
+	}{
+		{onRedis, true, "*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n*1\r\n$4\r\nPING\r\n", 2},
+		{onRedis, false, "+OK\r\n$-1\r\n*2\r\n:1\r\n*1\r\n$1\r\nx\r\n%1\r\n+a\r\n:2\r\n*0\r\n", 5},
+		{onZooKeeper, true, "\x00\x00\x00\x02ab\x00\x00\x00\x01c", 2},
+		{onPostgres, true, "\x00\x00\x00\x08\x00\x03\x00\x00P\x00\x00\x00\x05xS\x00\x00\x00\x04Q\x00\x00\x00\x05;", 2},
+		{onPostgres, false, "R\x00\x00\x00\x08\x00\x00\x00\x00Z\x00\x00\x00\x05I", 1},
+		{onEtcd, true, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x01\x00\x01\x00\x00\x00\x01x", 1},
+	} {
+		whole, pieces := framesOf(c.store, c.client), framesOf(c.store, c.client)
+		require.Equal(t, c.messages, whole.feed([]byte(c.bytes)), "%s: %q", c.store, c.bytes)
+		messages := 0
+		for _, b := range []byte(c.bytes) {
+			messages += pieces.feed([]byte{b})
+		}
+		require.Equal(t, c.messages, messages, "%s: %q", c.store, c.bytes)
+	}
+}
+
+func TestRatiosAreTakenWithinRounds(t *testing.T) {
+	laps := func(rates ...float64) (p peerResult) {
+		for _, r := range rates {
+			p.Laps = append(p.Laps, lap{Rate: r})
+		}
+		return p
+	}
+	require.InDelta(t, 2.0, laps(200, 20, 2000).times(laps(100, 10, 1000)), 1e-9, "a machine that is slow for a while is slow for both")
+	require.InDelta(t, 0.0, laps(1).times(laps(0)), 1e-9)
+	require.InDelta(t, 0.25, jain([]int64{7, 0, 0, 0}), 1e-9)
+	require.InDelta(t, 1.0, jain([]int64{7, 7}), 1e-9)
 }
