@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { programtest.Main(m, main) }
 
 func TestShow(t *testing.T) {
 	t.Parallel()
-	status, out, errs := programtest.Run(t, "-for", "12s", "-patience", "4s", "-ttl", "1s")
+	status, out, errs := programtest.Run(t, "-for", "12s", "-patience", "4s")
 	require.Zero(t, status, "%s%s", out, errs)
 	require.Empty(t, errs)
 	require.Equal(t, 10, programtest.Count(t, out, "processes"))

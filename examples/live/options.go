@@ -18,7 +18,7 @@ usage: go run ./examples/live [flags]
   -for d         how long it goes on, 0 until Ctrl-C (default 0)
   -patience d    how long the two in the deadlock wait (default 20s)
   -ttl d         how long a lock stays with a process that is not heard of any
-                 more, in whole seconds, 1s at least (default 2s)
+                 more, in whole seconds, 1s at least (default 5s)
   -store s       sqlite (the default), a file; etcd; or zk: ZooKeeper, which needs
                  java and ZooKeeper's jars, unless there are -endpoints
   -endpoints e   use the service at host:port,host:port,... or the file; without,
@@ -46,7 +46,7 @@ func parseOptions(args []string) (options, error) {
 	flags.DurationVar(&o.length, "for", 0, "")
 	flags.DurationVar(&o.patience, "patience", 20*time.Second, "")
 	o.service.Flags(flags)
-	o.service.Kind = program.SQLite
+	o.service.Kind, o.service.TTL = program.SQLite, 5*time.Second
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

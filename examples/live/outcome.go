@@ -23,7 +23,7 @@ func (o *outcome) Table() string {
 	var t program.Table
 	t.Row("processes", fmt.Sprint(o.processes), "")
 	t.Row("locks acquired", fmt.Sprint(o.held), "")
-	t.Row("locks lost", fmt.Sprint(o.lost), "by the process that was stopped")
+	t.Row("locks lost", fmt.Sprint(o.lost), "by the one that is stopped, or by any that comes too late")
 	t.Row("waits given up", fmt.Sprint(o.gaveUp), "by the two in the deadlock")
 	t.Row("time", program.Seconds(o.took), "")
 	return t.Sum(o.Problems(), "That was the page.")

@@ -68,9 +68,10 @@ func (s *show) run(ctx context.Context, service program.Service) error {
 			return err
 		}
 		s.processes = append(s.processes, process)
-	}
-	if err := s.until(ctx, nil, func() bool { return s.ready == len(cast) }); err != nil {
-		return err
+		// One after the other: ten that begin at once have a small machine answer none of them in time.
+		if err := s.until(ctx, nil, func() bool { return s.ready == len(s.processes) }); err != nil {
+			return err
+		}
 	}
 	s.screen.Say("%d processes begin. Open the page, and end this with Ctrl-C.", len(cast))
 	for _, p := range s.processes {

@@ -135,6 +135,9 @@ func (w worker) both(ctx context.Context, first, second string) error {
 		w.stage.Tell(report{held})
 		_ = other.Release() // it is held for no longer than the first
 	}
+	if lost := lease.Err(); lost != nil {
+		return lost // which has ended the wait for the other, too
+	}
 	_ = lease.Release()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
