@@ -22,7 +22,7 @@ each = set -e; for module in $(1); do echo "==> $(2): $$module"; (cd $$module &&
 
 # The tests share two cores with their servers as it is.
 .NOTPARALLEL:
-.PHONY: help test race long torture bites check format vet lint tidy-check layers systems newest bench benchmarks fuzz tidy servers
+.PHONY: help test race long model torture bites check format vet lint tidy-check layers systems newest bench benchmarks fuzz tidy servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,10 @@ torture: servers ## locks under faults, histories checked: STORE=etcd PRIMITIVE=
 bites: servers ## the same with locks that are known to be wrong, and what is found in them: the same variables
 	@go build -o bin/torture ./internal/torture
 	@bin/torture -prove $(if $(FOR),,-for 20s) $(TORTURE)
+
+model: ## the model of the protocol explored in full: states, time, and a shortest trace to what is violated
+	@echo "==> model"
+	@go test -count=1 -v -timeout 1h -run '^TestModel' ./recipe -model
 
 deaths: ## the ways in which a COMMAND of farsync run can die, each 100 times on etcd, 34 times on SQLite
 	@echo "==> deaths"

@@ -152,6 +152,12 @@ var rules = []rule{
 		why: "a backend knows no other, and those who run MySQL or MariaDB build one client",
 	},
 	{
+		of:    "internal/model",
+		ours:  []string{"driver"},
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "it is handed the rules that it explores, and knows what an entry is",
+	},
+	{
 		of:    "storetest",
 		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "go.opentelemetry.io"},
