@@ -542,7 +542,7 @@ func TestModelOfACohort(t *testing.T) {
 			model: cohortModel{goroutines: 4, turns: 254, faults: cohortFaults{cancel: 1}},
 		},
 		{
-			name:  "4 goroutines, of which the last grant served 1; 1 gives up, 50 ms pass",
+			name: "4 goroutines, of which the last grant served 1; 1 gives up, 50 ms pass", long: true,
 			model: cohortModel{goroutines: 4, pace: 1, faults: cohortFaults{cancel: 1, time: 1}},
 		},
 		{
