@@ -274,7 +274,7 @@ func (w *cohortWorld) place() *place {
 }
 
 func (w *cohortWorld) enter(a *actor) {
-	t, waits := w.c.enter(false)
+	t, waits := w.c.enter(false, "")
 	switch {
 	case waits != nil:
 		a.at, a.waiter = "waits", waits
