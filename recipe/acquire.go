@@ -49,25 +49,33 @@ func (r Request) rule() rule { return ruleOf(r.Kind, r.Size) }
 // A caller whose ctx stands for a lease that is held waits with an entry of its own: what it waits for, and under what, can
 // then be seen from outside.
 func Acquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
-	return s.get(ctx, r, false)
+	return s.get(ctx, &r, false)
 }
 
 // TryAcquire is Acquire without waiting for others: ErrLocked if anything would block. A queue that is seen to be busy
 // costs one read and no write; two or three if another family is in it.
 func TryAcquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
-	return s.get(ctx, r, true)
+	return s.get(ctx, &r, true)
 }
 
 // enter waits, or only tries, in the line of the request's Gate, or with an entry of its own.
-func (s *Store) enter(ctx context.Context, r Request, try bool) (*Hold, error) {
-	if r.Gate != nil {
-		return s.through(r).enter(ctx, r, try)
+func (s *Store) enter(ctx context.Context, r *Request, try bool) (*Hold, error) {
+	switch {
+	case r.Gate == nil:
+		return s.lone(ctx, r, try)
+	case try:
+		return s.through(r).tryAcquire(ctx, r)
+	default:
+		return s.through(r).acquire(ctx, r)
 	}
+}
+
+func (s *Store) lone(ctx context.Context, r *Request, try bool) (*Hold, error) {
 	ask := s.acquire
 	if try {
 		ask = s.tryAcquire
 	}
-	p, err := ask(ctx, r)
+	p, err := ask(ctx, *r)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +83,7 @@ func (s *Store) enter(ctx context.Context, r Request, try bool) (*Hold, error) {
 }
 
 // admit refuses what need not be asked for.
-func admit(ctx context.Context, r Request) error {
+func admit(ctx context.Context, r *Request) error {
 	if err := CheckPath(r.Queue); err != nil {
 		return err
 	}

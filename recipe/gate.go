@@ -26,24 +26,17 @@ type Gate struct {
 }
 
 // through returns r's gate, which the first request has set up.
-func (s *Store) through(r Request) *Gate {
+func (s *Store) through(r *Request) *Gate {
 	g := r.Gate
 	g.once.Do(func() {
-		g.store, g.request = s, r
+		g.store, g.request = s, *r
 		g.request.note = "" // each has its own
 		g.cohort = &cohort{store: s, shared: r.Kind == driver.Read, carry: g.carry}
 	})
 	return g
 }
 
-func (g *Gate) enter(ctx context.Context, r Request, try bool) (*Hold, error) {
-	if try {
-		return g.tryAcquire(ctx, r)
-	}
-	return g.acquire(ctx, r)
-}
-
-func (g *Gate) acquire(ctx context.Context, r Request) (*Hold, error) {
+func (g *Gate) acquire(ctx context.Context, r *Request) (*Hold, error) {
 	t, w := g.cohort.enter(nested.Is(ctx), r.note)
 	if w == nil && !t.grant.won() {
 		return g.compete(ctx, r, t.grant)
@@ -65,8 +58,8 @@ func (g *Gate) acquire(ctx context.Context, r Request) (*Hold, error) {
 }
 
 // compete wins the grant from the queue for its caller. If the caller gives up, the entry stands on for the line.
-func (g *Gate) compete(ctx context.Context, r Request, gr *grant) (*Hold, error) {
-	p, err := g.store.stand(withGrant(ctx, gr), r, nil, time.Now())
+func (g *Gate) compete(ctx context.Context, r *Request, gr *grant) (*Hold, error) {
+	p, err := g.store.stand(withGrant(ctx, gr), *r, nil, time.Now())
 	if err == nil {
 		g.cohort.won(gr, p)
 		return newHold(gr, 0), nil
@@ -91,7 +84,7 @@ func (g *Gate) carry(ctx context.Context, gr *grant, began time.Time) {
 	g.cohort.refuse(gr, err)
 }
 
-func (g *Gate) tryAcquire(ctx context.Context, r Request) (*Hold, error) {
+func (g *Gate) tryAcquire(ctx context.Context, r *Request) (*Hold, error) {
 	t, ok := g.cohort.tryEnter()
 	if !ok {
 		return nil, ErrLocked
@@ -99,7 +92,7 @@ func (g *Gate) tryAcquire(ctx context.Context, r Request) (*Hold, error) {
 	if t.grant.won() {
 		return newHold(t.grant, t.number), nil
 	}
-	p, err := g.store.tryAcquire(ctx, r)
+	p, err := g.store.tryAcquire(ctx, *r)
 	if err != nil {
 		g.cohort.depart(t.grant)
 		return nil, err

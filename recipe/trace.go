@@ -185,13 +185,17 @@ func (t *Trace) note(ctx context.Context, w Want) string {
 	return t.Note(ctx, w)
 }
 
-// get is how every hold is got, if the request can be asked for at all.
-func (s *Store) get(ctx context.Context, r Request, try bool) (*Hold, error) {
-	t := s.options.Trace
-	if t == nil {
-		return s.admitted(ctx, r, try)
+// get is how every hold is got, if the request can be asked for at all. What a Trace takes is on the stack of no caller without one.
+func (s *Store) get(ctx context.Context, r *Request, try bool) (*Hold, error) {
+	if s.options.Trace != nil {
+		return s.traced(ctx, r, try)
 	}
-	w := s.want(r, try)
+	return s.admitted(ctx, r, try)
+}
+
+func (s *Store) traced(ctx context.Context, r *Request, try bool) (*Hold, error) {
+	t := s.options.Trace
+	w := s.want(*r, try)
 	began := time.Now()
 	ctx, end := t.acquire(ctx, w)
 	if r.Kind != driver.Candidate {
@@ -211,7 +215,7 @@ func (s *Store) get(ctx context.Context, r Request, try bool) (*Hold, error) {
 	return h, err
 }
 
-func (s *Store) admitted(ctx context.Context, r Request, try bool) (*Hold, error) {
+func (s *Store) admitted(ctx context.Context, r *Request, try bool) (*Hold, error) {
 	if err := admit(ctx, r); err != nil {
 		return nil, err
 	}
@@ -255,11 +259,14 @@ func (s *Store) traceWait(ctx context.Context, r Request, w *waiting) {
 
 // traceLine says that a call waits in the line of its gate.
 func (g *Gate) traceLine(ctx context.Context, w *waiter) {
-	t := g.store.options.Trace
-	if t == nil {
-		return
+	if g.store.options.Trace != nil {
+		g.tellLine(ctx, w)
 	}
-	t.wait(ctx, g.store.want(g.request, false), Behind{Ahead: w.ahead + 1, Local: true, look: func(context.Context) (string, string) {
+}
+
+func (g *Gate) tellLine(ctx context.Context, w *waiter) {
+	want := g.store.want(g.request, false)
+	g.store.options.Trace.wait(ctx, want, Behind{Ahead: w.ahead + 1, Local: true, look: func(context.Context) (string, string) {
 		words := g.cohort.holder()
 		return words.Holder, words.Note
 	}})

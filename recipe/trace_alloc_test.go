@@ -20,10 +20,10 @@ func TestNoTraceCostsNothing(t *testing.T) {
 	h := &Hold{grant: &grant{store: s}}
 	through := r
 	through.Gate = new(Gate)
-	g, w, v, ctx, now := s.through(through), &waiter{}, &waiting{}, t.Context(), time.Now()
-	bare := testing.AllocsPerRun(100, func() { _, _ = s.admitted(ctx, r, true) })
+	g, w, v, ctx, now := s.through(&through), &waiter{}, &waiting{}, t.Context(), time.Now()
+	bare := testing.AllocsPerRun(100, func() { _, _ = s.admitted(ctx, &r, true) })
 	for what, f := range map[string]func(){
-		"begin and end of a call": func() { _, _ = s.get(ctx, r, true) },
+		"begin and end of a call": func() { _, _ = s.get(ctx, &r, true) },
 		"a wait in the queue":     func() { s.traceWait(ctx, r, v) },
 		"a wait in the line":      func() { g.traceLine(ctx, w) },
 		"the end of a hold":       func() { h.conclude(ErrReleased, nil, now) },
