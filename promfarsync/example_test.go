@@ -2,6 +2,7 @@ package promfarsync_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -35,9 +36,8 @@ func ExampleTrace() {
 		log.Print(err)
 		return
 	}
-	defer func() { _ = store.Close() }()
 	err = farsync.NewMutex(store, "/billing").Do(ctx, func(context.Context, farsync.Token) error { return nil })
-	if err != nil {
+	if err = errors.Join(err, store.Close()); err != nil { // a Trace has been told everything when Close returns
 		log.Print(err)
 		return
 	}
