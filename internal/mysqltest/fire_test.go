@@ -284,7 +284,7 @@ func TestLockedRowsAreNotDone(t *testing.T) {
 		failed <- err
 	}()
 	require.Eventually(t, func() bool {
-		return ask[int](t, d, "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE '%farsync_entries%'") > 0
+		return running(t, d, "%farsync_entries%LOCK IN SHARE MODE%") > 0
 	}, soon, time.Millisecond)
 	_, err = tx.ExecContext(within(t, soon), "SELECT last FROM farsync_queues WHERE path = '/q' FOR UPDATE")
 	require.NoError(t, err)

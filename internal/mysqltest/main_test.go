@@ -141,6 +141,13 @@ func ask[T any](t testing.TB, d database, statement string, args ...any) (v T) {
 	return v
 }
 
+// running returns how many connections to the database run a statement like that now. innodb_trx would tell what waits, but is a copy
+// that is not renewed while it is read again within a tenth of a second.
+func running(t testing.TB, d database, like string) int {
+	t.Helper()
+	return ask[int](t, d, "SELECT COUNT(*) FROM information_schema.processlist WHERE db = ? AND info LIKE ? AND id <> CONNECTION_ID()", d.name, like)
+}
+
 func (d database) delete(t *testing.T, e driver.Entry) {
 	require.EqualValues(t, 1, d.exec(t, "DELETE FROM farsync_entries WHERE id = ?", e.ID))
 }
