@@ -54,7 +54,8 @@ func TestMissingRightIsNamed(t *testing.T) {
 	}
 	d.exec(t, "CREATE ROLE least LOGIN")
 	d.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+strings.Join(tables, ", ")+" TO least")
-	use := func(t *testing.T) error {
+	// watched: the first permit is given back only when the second knows how it ends.
+	use := func(t *testing.T, watched bool) error {
 		store, err := postgres.Open(within(t, soon), d.with(t, func(c *pgxpool.Config) { c.ConnConfig.User = "least" }), nil)
 		if err != nil {
 			return err
@@ -68,19 +69,24 @@ func TestMissingRightIsNamed(t *testing.T) {
 		}
 		got := make(chan error, 1)
 		go func() {
-			next, err := sem.Acquire(within(t, 3*time.Second), 1)
+			next, err := sem.Acquire(within(t, soon), 1)
 			if err == nil {
 				err = next.Release()
 			}
 			got <- err
 		}()
+		if watched {
+			err := <-got
+			require.NoError(t, lease.Release())
+			return err
+		}
 		locktest.AwaitQueue(t, store, "/permits", 2)
 		if err := lease.Release(); err != nil {
 			return err
 		}
 		return <-got
 	}
-	require.NoError(t, use(t), "all that is needed")
+	require.NoError(t, use(t, false), "all that is needed")
 	for _, table := range tables {
 		t.Run(table, func(t *testing.T) {
 			d.exec(t, "REVOKE INSERT ON "+table+" FROM least")
@@ -95,7 +101,7 @@ func TestMissingRightIsNamed(t *testing.T) {
 			if table == "farsync_registers" {
 				d.exec(t, "DELETE FROM farsync_registers")
 			}
-			err := use(t)
+			err := use(t, table == "farsync_watches")
 			require.ErrorContains(t, err, "permission denied for table "+table)
 			require.NotErrorIs(t, err, farsync.ErrUnavailable)
 		})
