@@ -60,7 +60,7 @@ func TestWatchesOfASlowServiceStandInTheEnd(t *testing.T) {
 		w.Cleanup(func() { require.NoError(w, s.Close()) })
 		first := w.granted(w.start(s))
 		waiting := w.start(s)
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) //nolint:forbidigo // in a bubble
 		require.True(w, service.stand.Load())
 		w.release(first)
 		w.release(w.finally(waiting))
