@@ -49,7 +49,7 @@ SELECT * FROM farsync_watch($1, $2, $3, $4)
 -- name: states
 SELECT n, coalesce(CASE left(n, 1)
   WHEN '=' THEN (SELECT version::text FROM farsync_registers WHERE queue = substr(n, 2))
-  WHEN '+' THEN (SELECT 'joined' WHERE EXISTS (SELECT 1 FROM farsync_entries WHERE queue = substr(n, 2)))
+  WHEN '+' THEN (SELECT max(revision)::text FROM farsync_entries WHERE queue = substr(n, 2))
   ELSE (SELECT version || words FROM farsync_entries WHERE id = n)
 END, '') FROM jsonb_array_elements_text($1) n
 -- name: guard

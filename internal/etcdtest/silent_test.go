@@ -184,7 +184,7 @@ func TestProxyThatKnowsNoProgressKeepsItsWatches(t *testing.T) {
 	require.Eventually(t, func() bool { return sent.watchStreams.Load() >= 3 }, soon, time.Millisecond)
 	before, asked, streams := sent.renewals.Load(), sent.progress.Load(), sent.watchStreams.Load()
 	require.Eventually(t, func() bool { return sent.renewals.Load() >= before+6 }, soon, time.Millisecond)
-	require.Equal(t, streams, sent.watchStreams.Load())
+	require.LessOrEqual(t, sent.watchStreams.Load(), streams+1, "one more if the server was stalled while the last was begun")
 	require.Equal(t, asked, sent.progress.Load())
 	require.NoError(t, holder.Release())
 	require.NoError(t, got(t, waiter).Release())

@@ -6,7 +6,8 @@ import (
 )
 
 // Poll wakes Watches when what they wait for has changed, until the session ends, for a session that nothing notifies. It reads after
-// times that grow from first to most, by the statement states, and while nothing is waited for it reads nothing.
+// times that grow from first to most, by the statement states, and while nothing is waited for it reads nothing. No state of a name may
+// come twice, for what was in between may not have been seen: a queue that was left and joined again has another.
 func (s *Session) Poll(first, most time.Duration) {
 	known := map[string]string{}
 	s.Waiters.Tend(s.Life, first, most, func(names []string, _ bool) {

@@ -45,9 +45,11 @@ func (deafHeld) Done() <-chan struct{} { return nil }
 func newCampaign(t *testing.T, store string) campaign {
 	executable, err := os.Executable()
 	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o711)) // as in main
 	return campaign{
 		Store: store, Recipe: ours, Primitives: primitives, Tiers: tiers, For: 5 * time.Second, Seed: uint64(time.Now().Unix()),
-		TTL: defaultTTL, Processes: defaultProcesses, Worker: executable, Dir: t.TempDir(),
+		TTL: defaultTTL, Processes: defaultProcesses, Worker: executable, Dir: dir,
 	}
 }
 
