@@ -55,7 +55,7 @@ func (a *app) root() *cobra.Command {
 		Use:   "farsync",
 		Short: "Run programs under locks that hold across machines",
 		Long: "farsync runs programs under locks that hold across machines, and shows what holds and what waits.\n" +
-			"The locks are on etcd, ZooKeeper, Redis or MySQL, or for one machine in a file.\n\n" + environmentHelp + "\n" + exitHelp,
+			"The locks are on etcd, ZooKeeper, Redis, PostgreSQL or MySQL, or for one machine in a file.\n\n" + environmentHelp + "\n" + exitHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -79,6 +79,7 @@ name. There is no default.
   etcd://[USER:PASSWORD@]HOST[:2379][,HOST…][/PREFIX][?ttl=10s&cacert=FILE&…]
   zk://[USER:PASSWORD@]HOST[:2181][,HOST…][/PREFIX][?…]
   redis://[USER:PASSWORD@]HOST[:6379][/PREFIX][?…]
+  postgres://USER[:PASSWORD]@HOST[:5432]/DATABASE[?…]
   mysql://[USER[:PASSWORD]@]HOST[:3306]/DATABASE[?…]
   sqlite:FILE[?…]
 `

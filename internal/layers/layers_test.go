@@ -263,8 +263,8 @@ var rules = []rule{
 	{
 		of: "cmd",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "mysql", "sqlite",
-			"internal/sqlstore", "live", "internal/deadlock",
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "postgres",
+			"mysql", "sqlite", "internal/sqlstore", "live", "internal/deadlock",
 		}, ofOneMachine...),
 		never: slices.Concat(etcdServer, testOnly),
 		why:   "the tool does what any program could do with the packages that every program can import, and is no server",

@@ -3,6 +3,7 @@
 //	etcd://[user[:password]@]host[:2379][,host…][/prefix][?option=value&…]
 //	zk://[user:password@]host[:2181][,host…][/prefix][?…]
 //	redis://[user:password@]host[:6379][/prefix][?…]
+//	postgres://user[:password]@host[:5432]/database[?…]
 //	mysql://[user[:password]@]host[:3306]/database[?…]
 //	sqlite:FILE[?…]
 package location
@@ -23,7 +24,7 @@ import (
 
 // A Location is where a Store is. Its String has no password, and no error of this package shows one.
 type Location struct {
-	Scheme string   // etcd, zk, redis, mysql or sqlite
+	Scheme string   // etcd, zk, redis, postgres, mysql or sqlite
 	Hosts  []string // host:port each; none for sqlite
 	File   string   // of sqlite
 	Prefix string   // put in front of every path; empty, or a path
@@ -40,10 +41,11 @@ type Location struct {
 	Namespace   string        // of zk and redis
 	Plaintext   bool          // zk: allows a password without TLS
 	Database    int           // of redis
-	Schema      string        // of mysql: what it calls a database
+	Schema      string        // of postgres and mysql: the name of the database
 	Master      string        // redis: the name by which the hosts, which are Sentinels, know it
 	Replicas    int           // of redis
 	Fresh       bool          // of redis
+	Migrate     bool          // of postgres
 	Sync        bool          // of sqlite
 }
 
@@ -56,16 +58,18 @@ type scheme struct {
 var (
 	tls     = []string{"tls", "cacert", "cert", "key"}
 	schemes = map[string]scheme{
-		"etcd":   {"2379", slices.Concat([]string{"ttl", "password-file", "dial-timeout"}, tls)},
-		"zk":     {"2181", slices.Concat([]string{"ttl", "password-file", "namespace", "plaintext"}, tls)},
-		"redis":  {"6379", slices.Concat([]string{"ttl", "password-file", "namespace", "db", "master", "replicas", "fresh"}, tls)},
-		"mysql":  {"3306", slices.Concat([]string{"ttl", "password-file", "prefix"}, tls)},
-		"sqlite": {"", []string{"ttl", "sync", "prefix"}},
+		"etcd":     {"2379", slices.Concat([]string{"ttl", "password-file", "dial-timeout"}, tls)},
+		"zk":       {"2181", slices.Concat([]string{"ttl", "password-file", "namespace", "plaintext"}, tls)},
+		"redis":    {"6379", slices.Concat([]string{"ttl", "password-file", "namespace", "db", "master", "replicas", "fresh"}, tls)},
+		"postgres": {"5432", slices.Concat([]string{"ttl", "password-file", "prefix", "migrate"}, tls)},
+		"mysql":    {"3306", slices.Concat([]string{"ttl", "password-file", "prefix"}, tls)},
+		"sqlite":   {"", []string{"ttl", "sync", "prefix"}},
 	}
 )
 
 // Forms are the URLs that Parse takes, for a message.
-const Forms = "etcd://HOST:2379, zk://HOST:2181, redis://HOST:6379, mysql://HOST:3306/DATABASE or sqlite:FILE"
+const Forms = "etcd://HOST:2379, zk://HOST:2181, redis://HOST:6379, postgres://USER@HOST:5432/DATABASE, mysql://HOST:3306/DATABASE " +
+	"or sqlite:FILE"
 
 // Parse parses a URL. An error tells which part is wrong and never repeats the text, for the part may be a password.
 func Parse(text string) (*Location, error) {
@@ -113,7 +117,7 @@ func (l *Location) parseServers(rest, port string) error {
 		return errors.New("write // before the host")
 	}
 	authority, prefix, slash := strings.Cut(rest, "/")
-	if l.Scheme == "mysql" {
+	if l.relational() {
 		l.Schema = prefix
 	} else if slash && prefix != "" {
 		l.Prefix = "/" + strings.TrimSuffix(prefix, "/")
@@ -230,6 +234,8 @@ func (l *Location) set(name, value string) (err error) {
 		l.Replicas, err = number(value)
 	case "fresh":
 		l.Fresh, err = boolean(value)
+	case "migrate":
+		l.Migrate, err = boolean(value)
 	case "sync":
 		l.Sync, err = boolean(value)
 	case "prefix":
@@ -279,15 +285,17 @@ func (l *Location) check() error {
 		return errors.New("the prefix is a number; for a database write ?db=")
 	case l.Scheme == "redis" && len(l.Hosts) > 1 && l.Master == "":
 		return errors.New("several hosts are Sentinels, and need ?master=NAME")
-	case l.Scheme == "mysql" && (l.Schema == "" || recipe.CheckPath("/"+l.Schema) != nil || strings.Contains(l.Schema, "/")):
-		return errors.New("write the name of the database behind the host: mysql://HOST/DATABASE; for a prefix write ?prefix=")
-	case l.Scheme == "mysql" && len(l.Hosts) > 1:
+	case l.relational() && (l.Schema == "" || recipe.CheckPath("/"+l.Schema) != nil || strings.Contains(l.Schema, "/")):
+		return errors.New("write the name of the database behind the host: HOST/DATABASE; for a prefix write ?prefix=")
+	case l.relational() && len(l.Hosts) > 1:
 		return errors.New("several hosts: there is one primary")
 	case l.Password != "" && l.PasswordFile != "":
 		return errors.New("a password and a password-file")
 	case (l.Password != "" || l.PasswordFile != "") && l.User == "" && l.Scheme != "redis":
 		return errors.New("a password without a user")
-	case l.User != "" && l.Password == "" && l.PasswordFile == "" && l.Scheme != "mysql":
+	case l.Scheme == "postgres" && l.User == "":
+		return errors.New("no user: write USER@ or USER:PASSWORD@")
+	case l.User != "" && l.Password == "" && l.PasswordFile == "" && !l.relational(): // these know other proofs
 		return errors.New("a user without a password: write USER:PASSWORD@ or ?password-file=")
 	case (l.Cert == "") != (l.Key == ""):
 		return errors.New("of cert and key there is only one")
@@ -296,6 +304,9 @@ func (l *Location) check() error {
 	}
 	return nil
 }
+
+// relational reports whether the path of the URL is the name of a database.
+func (l *Location) relational() bool { return l.Scheme == "postgres" || l.Scheme == "mysql" }
 
 // Join returns the path of the service for a path of the user.
 func (l *Location) Join(path string) string { return l.Prefix + path }
@@ -306,7 +317,7 @@ func (l *Location) String() string {
 		return "sqlite:" + (&url.URL{Path: l.File}).EscapedPath()
 	}
 	text := l.Scheme + "://" + strings.Join(l.Hosts, ",")
-	if l.Scheme == "mysql" {
+	if l.relational() {
 		return text + "/" + l.Schema
 	}
 	return text + l.Prefix
@@ -334,8 +345,9 @@ func (l *Location) Portable() string {
 	set("master", l.Master, l.Master != "")
 	set("replicas", strconv.Itoa(l.Replicas), l.Replicas != 0)
 	set("fresh", "1", l.Fresh)
+	set("migrate", "1", l.Migrate)
 	set("sync", "1", l.Sync)
-	set("prefix", l.Prefix, (l.Scheme == "sqlite" || l.Scheme == "mysql") && l.Prefix != "")
+	set("prefix", l.Prefix, (l.Scheme == "sqlite" || l.relational()) && l.Prefix != "")
 	if l.User != "" {
 		text = strings.Replace(text, "://", "://"+url.User(l.User).String()+"@", 1)
 	}

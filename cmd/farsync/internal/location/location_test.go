@@ -52,6 +52,14 @@ func TestURLs(t *testing.T) {
 			want: Location{Scheme: "mysql", Hosts: []string{"h:1"}, User: "me", Password: "secret", Schema: "app", Prefix: "/p", TLS: true},
 			name: "mysql://h:1/app",
 		},
+		{
+			text: "postgres://u:secret@h/app?prefix=/p&migrate=1&cacert=ca.pem",
+			want: Location{
+				Scheme: "postgres", Hosts: []string{"h:5432"}, User: "u", Password: "secret", Schema: "app", Prefix: "/p", Migrate: true,
+				TLS: true, CACert: "ca.pem",
+			},
+			name: "postgres://h:5432/app",
+		},
 		{text: "sqlite:locks.db", want: Location{Scheme: "sqlite", File: "locks.db"}},
 		{
 			text: "sqlite:/a%20b/x%3F.db?sync=1&prefix=/p&ttl=2s",
@@ -75,7 +83,11 @@ func TestErrorsShowNoPassword(t *testing.T) {
 		"":                                  "a store is etcd://",
 		"h:2379":                            "a store is etcd://",
 		"secret@h":                          "a store is etcd://",
-		"postgres://u:secret@h":             "a store is etcd://",
+		"oracle://u:secret@h":               "a store is etcd://",
+		"postgres://u:secret@h":             "the name of the database",
+		"postgres://u:secret@h/a/b":         "the name of the database",
+		"postgres://secret/a":               "no user",
+		"postgres://u:secret@h1,h2/a":       "there is one primary",
 		"etcd:h":                            "write //",
 		"mysql://secret":                    "the name of the database",
 		"mysql://h/secret/secret":           "the name of the database",
@@ -117,16 +129,17 @@ func FuzzParse(f *testing.F) {
 	f.Add("etcd://u:pa%40ss@h1:2379,[::1]/p?ttl=10s&tls=1")
 	f.Add("zk://h1,h2/p?namespace=/x")
 	f.Add("redis://:x@h?db=1")
+	f.Add("postgres://u:x@h/app?prefix=/p")
 	f.Add("sqlite:/a%20b?sync=1")
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := Parse(text)
 		if err != nil {
 			return
 		}
-		again, err := Parse(l.String())
-		if l.Master != "" && len(l.Hosts) > 1 {
-			return // that there is a master is one of the options, which are not printed
+		if l.Scheme == "postgres" || l.Master != "" && len(l.Hosts) > 1 {
+			return // the user is needed and not printed, and that there is a master is one of the options
 		}
+		again, err := Parse(l.String())
 		require.NoError(t, err, "%q prints as %q", text, l)
 		require.Equal(t, l.String(), again.String())
 		require.Equal(t, l.Hosts, again.Hosts)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	mysqlclient "github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgxpool"
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -20,6 +21,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/mysql"
+	"github.com/farsync/farsync/postgres"
 	"github.com/farsync/farsync/redis"
 	"github.com/farsync/farsync/sqlite"
 	"github.com/farsync/farsync/zk"
@@ -61,6 +63,8 @@ func (l *Location) Open(ctx context.Context, options farsync.Options) (store *fa
 			return nil, closed, tlsErr
 		}
 		store, err = mysql.Open(ctx, dsn, &mysql.Options{Options: options})
+	case "postgres":
+		store, err = l.openPostgres(ctx, options, password, config)
 	default:
 		logging.Disable() // the Store says what matters
 		to := &goredis.UniversalOptions{Addrs: l.Hosts, DB: l.Database, MasterName: l.Master, Username: l.User, Password: password, TLSConfig: config}
@@ -106,6 +110,27 @@ func (l *Location) openEtcd(
 		return nil, nothing, errors.Join(err, client.Close())
 	}
 	return store, client.Close, nil
+}
+
+// openPostgres makes the tables first where that is asked for.
+func (l *Location) openPostgres(
+	ctx context.Context, options farsync.Options, password string, config *cryptotls.Config,
+) (*farsync.Store, error) {
+	to, err := pgxpool.ParseConfig("postgres://" + l.Hosts[0] + "/?sslmode=disable&connect_timeout=5")
+	if err != nil {
+		return nil, fmt.Errorf("%w: postgres: %w", ErrConfig, err)
+	}
+	c := to.ConnConfig
+	c.User, c.Password, c.Database, c.TLSConfig = l.User, password, l.Schema, config
+	if config != nil {
+		config.ServerName = c.Host
+	}
+	if l.Migrate {
+		if err := postgres.Migrate(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return postgres.Open(ctx, to, &postgres.Options{Options: options})
 }
 
 // secrets reads the files that the Location names.
