@@ -36,6 +36,11 @@ have not.`,
 				if err != nil {
 					return &exit{codeOf(err), err}
 				}
+				if a.json {
+					if err := a.print(askJSON{1, arguments[0], left == nil}); err != nil {
+						return err
+					}
+				}
 				if left != nil && wait.Duration > 0 {
 					return &exit{codeTaken, errors.New("still held by " + name(*left))}
 				}
@@ -45,6 +50,13 @@ have not.`,
 	}
 	cmd.Flags().VarP(&wait, "wait", "w", "wait for so long until it was given back; a number is seconds")
 	return cmd
+}
+
+// askJSON is what ask --json writes.
+type askJSON struct {
+	Schema int    `json:"schema"`
+	Path   string `json:"path"`
+	Given  bool   `json:"given"` // those that held have given it back
 }
 
 // askFor asks the holders of a lock to give it back, and waits for so long until they have. It returns one that has not.

@@ -91,7 +91,7 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 			if left, err := askFor(ctx, lock, b.ask.Duration); err != nil {
 				return &exit{codeOf(err), err}
 			} else if left == nil && slices.ContainsFunc(list, func(p farsync.Participant) bool { return p.Held && int64(p.Token) == b.token }) {
-				return nil // it was given back
+				return b.done("released")
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	err := farsync.Break(within, store, l.Join(b.path), farsync.Token(b.token), &farsync.BreakOptions{Why: why, Remove: b.remove})
 	switch {
 	case err == nil:
-		return nil
+		return b.done("broken")
 	case errors.Is(err, farsync.ErrReleased):
 		return &exit{codeNothing, err}
 	case within.Err() != nil && !errors.Is(err, farsync.ErrUnavailable):
@@ -112,6 +112,22 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	default:
 		return &exit{codeOf(err), err}
 	}
+}
+
+// done says how the lease has ended.
+func (b *breaking) done(outcome string) error {
+	if !b.json {
+		return nil
+	}
+	return b.print(breakJSON{1, b.path, b.token, outcome})
+}
+
+// breakJSON is what break --json writes.
+type breakJSON struct {
+	Schema  int    `json:"schema"`
+	Path    string `json:"path"`
+	Token   int64  `json:"token"`
+	Outcome string `json:"outcome"` // released, when it was asked; broken
 }
 
 // confirm shows what holds, and has the token typed.
@@ -126,7 +142,7 @@ func (b *breaking) confirm(ctx context.Context, store *farsync.Store, l *locatio
 	if len(locks.Locks) == 0 {
 		return &exit{codeNothing, errors.New("nothing holds " + b.path)}
 	}
-	if err := b.table(locks.Locks, time.Now()); err != nil {
+	if err := b.table(b.stdout, locks.Locks, time.Now()); err != nil {
 		return err
 	}
 	fmt.Fprint(b.stdout, "Type the token of the lease to end: ")

@@ -4,14 +4,19 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 )
 
 // TestJSONIsAsDocumented: testdata/json has a line of each schema. One that changes in another way than by a new field needs
@@ -19,7 +24,7 @@ import (
 func TestJSONIsAsDocumented(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/COMMAND.md")
 	require.NoError(t, err)
-	for _, name := range []string{"who", "leader", "hold", "status"} {
+	for _, name := range []string{"who", "watch", "leader", "hold", "held", "status", "ask", "break", "resize", "version", "error"} {
 		line, err := os.ReadFile(filepath.Join("testdata", "json", name+".json"))
 		require.NoError(t, err)
 		require.Contains(t, string(manual), "\n"+string(line), "docs/COMMAND.md")
@@ -30,7 +35,16 @@ func TestJSONIsAsDocumented(t *testing.T) {
 			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, Since: &since, ID: "m-1", Session: "7a"},
 			{Holder: "", Kind: "foreign", Units: 1, Token: 447120896, ID: "2"},
 		}}}},
-		"who-empty":   whoJSON{1, []lockJSON{}},
+		"who-empty": whoJSON{1, []lockJSON{}},
+		"watch": eventJSON{1, since, "holds", "/deploy/shop", userJSON{
+			Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, ID: "m-1",
+		}},
+		"held":        heldJSON{1, []json.Number{"256"}, 8.5},
+		"ask":         askJSON{1, "/deploy/shop", true},
+		"break":       breakJSON{1, "/deploy/shop", 447120640, "broken"},
+		"resize":      sizeJSON{1, "/reindex", 3, 5},
+		"version":     versionJSON{1, "v1.0.0", "go1.26.0", "linux", "amd64"},
+		"error":       errorJSON{1, "try lock /x: locked", 75},
 		"leader":      leaderJSON{1, &text, 256},
 		"leader-none": leaderJSON{Schema: 1},
 		"hold":        holding{1, []string{"/a", "/b"}, []farsync.Token{256, 512}, "exclusive", "ci-7 pid 412"},
@@ -49,7 +63,7 @@ func TestTableShowsHoldersAndPlaces(t *testing.T) {
 	now := time.Date(2026, 11, 22, 4, 5, 6, 0, time.UTC)
 	at := func(d time.Duration) *time.Time { since := now.Add(-d); return &since }
 	var out bytes.Buffer
-	require.NoError(t, (&app{stdout: &out}).table([]lockJSON{
+	require.NoError(t, (&app{}).table(&out, []lockJSON{
 		{"/deploy/shop", []userJSON{
 			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 256, Since: at(130 * time.Second)},
 			{Holder: "ci-2\x1b[31m", Kind: "exclusive", Units: 1, Token: 512, Since: at(3 * time.Second)},
@@ -63,6 +77,63 @@ func TestTableShowsHoldersAndPlaces(t *testing.T) {
               a holder without a name waits, 2nd  foreign    ?      768
 /reindex      idx-1 holds                         2 units    40m    1024
 `, out.String())
+}
+
+// TestTreeShowsADeadlock: two that hold what the other waits for.
+func TestTreeShowsADeadlock(t *testing.T) {
+	user := func(id, holder string, held bool, under ...string) userJSON {
+		return userJSON{ID: id, Holder: holder, Held: held, Kind: "exclusive", Units: 1, Token: 256, Under: under, kind: driver.Exclusive}
+	}
+	locks := []lockJSON{
+		{"/a", []userJSON{user("a1", "web", true), user("a2", "worker", false, "b1")}},
+		{"/b", []userJSON{user("b1", "worker", true), user("b2", "web", false, "a1"), user("b3", "late", false)}},
+		{"/c", []userJSON{user("c1", "calm", true)}},
+	}
+	var out bytes.Buffer
+	require.NoError(t, grow(locks, time.Now()).write(&out))
+	require.Equal(t, `/a  web
+└─ waits for /b
+   /b, held by worker
+   └─ waits for /a
+      !! deadlock: none of these can go on. To end one: farsync break --token 256 --yes /a
+/a  1 waiting
+/b  worker
+└─ waits for /a
+   /a, held by web
+   └─ waits for /b
+      !! deadlock: none of these can go on. To end one: farsync break --token 256 --yes /b
+/b  2 waiting
+/c  calm
+`, out.String())
+}
+
+// TestManualIsWellFormed: groff warns of nothing, where it is installed, and every verb and flag is in the page.
+func TestManualIsWellFormed(t *testing.T) {
+	root := (&app{}).root()
+	page := manual(root)
+	for _, verb := range root.Commands() {
+		if verb.Hidden {
+			continue
+		}
+		require.Contains(t, page, "\n.SS "+verb.Name())
+		verb.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" {
+				require.Contains(t, page, escaped("--"+f.Name))
+			}
+		})
+	}
+	require.Contains(t, page, "FARSYNC_TOKEN")
+	groff, err := exec.LookPath("groff")
+	if err != nil {
+		t.Log("without groff, the page is not formatted")
+		return
+	}
+	cmd := exec.Command(groff, "-man", "-ww", "-Tutf8")
+	cmd.Stdin = strings.NewReader(page)
+	var warnings bytes.Buffer
+	cmd.Stderr = &warnings
+	require.NoError(t, cmd.Run())
+	require.Empty(t, warnings.String())
 }
 
 func TestWaitingIsSaidInOneLine(t *testing.T) {

@@ -16,8 +16,7 @@ import (
 )
 
 func (a *app) heldVerb() *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "held",
 		Short: "Tell, inside of COMMAND, whether its lock is held",
 		Long: `held is for COMMAND, before a step that cannot be undone. It exits with 0 while the lock is held, and writes the tokens and
@@ -41,7 +40,7 @@ A program that closes the descriptors it has inherited, as Python's subprocess d
 				return &exit{codeLost, errors.New("the lock is lost")}
 			}
 			tokens := strings.Fields(os.Getenv("FARSYNC_TOKEN"))
-			if !asJSON {
+			if !a.json {
 				fmt.Fprintln(a.stdout, strings.Join(tokens, " "), left.Milliseconds())
 				return nil
 			}
@@ -49,13 +48,14 @@ A program that closes the descriptors it has inherited, as Python's subprocess d
 			for i, t := range tokens {
 				numbers[i] = json.Number(t)
 			}
-			return a.print(struct {
-				Schema int           `json:"schema"`
-				Token  []json.Number `json:"token"`
-				Left   float64       `json:"left"` // seconds
-			}{1, numbers, left.Seconds()})
+			return a.print(heldJSON{1, numbers, left.Seconds()})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one line of JSON")
-	return cmd
+}
+
+// heldJSON is what held --json writes.
+type heldJSON struct {
+	Schema int           `json:"schema"`
+	Token  []json.Number `json:"token"`
+	Left   float64       `json:"left"` // seconds
 }

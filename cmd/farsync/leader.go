@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) leaderVerb() *cobra.Command {
-	var asJSON, watch bool
+	watch := false
 	cmd := &cobra.Command{
 		Use:               "leader PATH",
 		Short:             "Show the value of the leader",
@@ -29,11 +29,11 @@ func (a *app) leaderVerb() *cobra.Command {
 			defer stop()
 			show := func(leader farsync.Leader, err error) error {
 				switch {
-				case errors.Is(err, farsync.ErrNoLeader) && asJSON:
+				case errors.Is(err, farsync.ErrNoLeader) && a.json:
 					return a.print(leaderJSON{Schema: 1})
 				case errors.Is(err, farsync.ErrNoLeader):
 					_, err = fmt.Fprintln(a.stdout)
-				case asJSON:
+				case a.json:
 					text := string(leader.Value)
 					return a.print(leaderJSON{1, &text, leader.Token})
 				default:
@@ -69,7 +69,6 @@ func (a *app) leaderVerb() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one line of JSON")
 	cmd.Flags().BoolVar(&watch, "watch", false, "a line whenever it changes, empty if there is none, until a signal comes")
 	return cmd
 }

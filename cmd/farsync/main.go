@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,15 +35,27 @@ func execute(arguments []string, stdout, stderr io.Writer) int {
 	case !errors.As(err, &e): // cobra's own, about the arguments
 		e = &exit{codeUsage, err}
 	}
-	if e.err != nil {
+	switch {
+	case e.err != nil && a.json:
+		line, _ := json.Marshal(errorJSON{1, words(e.err), e.code}) // cannot fail
+		fmt.Fprintf(stderr, "%s\n", line)
+	case e.err != nil:
 		a.say(words(e.err))
 	}
 	return e.code
 }
 
+// An errorJSON is what --json makes of an error, on standard error.
+type errorJSON struct {
+	Schema int    `json:"schema"`
+	Error  string `json:"error"`
+	Exit   int    `json:"exit"`
+}
+
 // An app is one call of the command: what the flags of all verbs say, and where it writes.
 type app struct {
 	store   string
+	json    bool
 	quiet   bool
 	verbose bool
 
@@ -67,6 +80,7 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.store, "store", "", "the `URL` of the service: "+location.Forms)
+	flags.BoolVar(&a.json, "json", false, "write JSON, one object a line, for programs")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing while waiting")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log what happens to sessions and locks")
 	root.AddCommand(a.verbs()...)

@@ -34,10 +34,21 @@ what the users of PATH say with --limit; they go on saying that.`,
 				if err := farsync.NewSemaphore(store, l.Join(arguments[0]), declared).Resize(cmd.Context(), size); err != nil {
 					return &exit{codeOf(err), err}
 				}
+				if a.json {
+					return a.print(sizeJSON{1, arguments[0], declared, size})
+				}
 				return nil
 			})
 		},
 	}
 	cmd.Flags().Int64Var(&declared, "limit", 0, "the `SIZE` that the users of PATH declare")
 	return cmd
+}
+
+// sizeJSON is what resize --json writes.
+type sizeJSON struct {
+	Schema   int    `json:"schema"`
+	Path     string `json:"path"`
+	Declared int64  `json:"declared"`
+	Size     int64  `json:"size"`
 }

@@ -64,15 +64,15 @@ func (w *work) report(r *result, err error) int {
 	}
 	if err != nil {
 		r.Error = words(err)
-		if !errors.Is(err, farsync.ErrLocked) || !w.quiet {
+		if !w.json && (!errors.Is(err, farsync.ErrLocked) || !w.quiet) {
 			w.say(r.Error)
 		}
 	}
-	if w.status == "" {
-		return r.Exit
-	}
 	line, err := json.Marshal(r)
-	if err == nil {
+	if err == nil && w.json {
+		_, err = fmt.Fprintf(w.stderr, "%s\n", line)
+	}
+	if err == nil && w.status != "" {
 		err = appendTo(w.status, append(line, '\n'))
 	}
 	if err != nil {

@@ -18,8 +18,20 @@ func (a *app) versionVerb() *cobra.Command {
 			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 				version = info.Main.Version
 			}
+			if a.json {
+				return a.print(versionJSON{1, version, runtime.Version(), runtime.GOOS, runtime.GOARCH})
+			}
 			fmt.Fprintln(a.stdout, "farsync", version, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
 			return nil
 		},
 	}
+}
+
+// versionJSON is what version --json writes.
+type versionJSON struct {
+	Schema  int    `json:"schema"`
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -19,12 +21,17 @@ import (
 )
 
 func (a *app) whoVerb() *cobra.Command {
-	asJSON := false
+	tree := false
+	var s sieve
 	cmd := &cobra.Command{
 		Use:   "who [PATH | PREFIX/]",
 		Short: "Show what holds and what waits",
 		Long: `who shows the holders of PATH and those that wait for it, or with a slash at the end all paths below it. Without an
 argument it shows all paths. It exits with 1 if there are none.
+
+With --tree it shows below each holder what that waits for before it gives the lock back, as far as it has said so: farsync run
+on several paths does, and so does a Go program that passes on the context of its lease. Holders that wait for one
+another are marked.
 
 What it shows was so a moment ago. Never decide by it that a lock is free.`,
 		Args:              cobra.MaximumNArgs(1),
@@ -36,13 +43,18 @@ What it shows was so a moment ago. Never decide by it that a lock is free.`,
 			}
 			return a.with(cmd.Context(), func(store *farsync.Store, l *location.Location) error {
 				locks, err := a.who(cmd.Context(), store, l, which)
-				switch {
-				case err != nil:
+				if err != nil {
 					return err
-				case asJSON:
+				}
+				now := time.Now()
+				locks.Locks = s.sift(locks.Locks, now)
+				switch {
+				case a.json:
 					err = a.print(locks)
+				case tree:
+					err = grow(locks.Locks, now).write(a.stdout)
 				case len(locks.Locks) > 0:
-					err = a.table(locks.Locks, time.Now())
+					err = a.table(a.stdout, locks.Locks, now)
 				}
 				if err == nil && len(locks.Locks) == 0 {
 					return &exit{code: codeNothing}
@@ -51,7 +63,8 @@ What it shows was so a moment ago. Never decide by it that a lock is free.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one line of JSON")
+	cmd.Flags().BoolVar(&tree, "tree", false, "show what holders wait for")
+	s.flags(cmd)
 	return cmd
 }
 
@@ -74,8 +87,46 @@ type (
 		Since   *time.Time    `json:"since,omitempty"`
 		ID      string        `json:"id"`
 		Session string        `json:"session,omitempty"`
+		Under   []string      `json:"under,omitempty"`
+		Note    string        `json:"note,omitempty"`
+
+		kind driver.Kind
 	}
 )
+
+// name is that of a user, in a form that is safe to print.
+func (u userJSON) name() string { return name(farsync.Participant{Holder: u.Holder}) }
+
+// amount is the kind, or how many units.
+func (u userJSON) amount() string {
+	if u.Kind == driver.Permit.String() {
+		return strconv.FormatInt(u.Units, 10) + " units"
+	}
+	return u.Kind
+}
+
+// A sieve chooses locks by their users.
+type sieve struct {
+	holder  string
+	waiting bool
+	longer  patience
+}
+
+func (s *sieve) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.holder, "holder", "", "only locks with a holder or a waiter whose name has this `TEXT` in it")
+	cmd.Flags().BoolVar(&s.waiting, "waiting", false, "only locks that are waited for")
+	cmd.Flags().Var(&s.longer, "longer", "only locks with a holder or a waiter that has been there for longer")
+}
+
+// sift returns the locks that one of whose users passes each of the filters.
+func (s *sieve) sift(locks []lockJSON, now time.Time) []lockJSON {
+	return slices.DeleteFunc(locks, func(lock lockJSON) bool {
+		has := func(f func(userJSON) bool) bool { return slices.ContainsFunc(lock.Participants, f) }
+		return !has(func(u userJSON) bool { return strings.Contains(u.Holder, s.holder) }) ||
+			s.waiting && !has(func(u userJSON) bool { return !u.Held }) ||
+			s.longer.set && !has(func(u userJSON) bool { return u.Since != nil && now.Sub(*u.Since) > s.longer.Duration })
+	})
+}
 
 // who returns the users of a path, or of all that begin with a prefix.
 func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Location, which string) (whoJSON, error) {
@@ -88,6 +139,7 @@ func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Locatio
 		for _, p := range lock.Participants {
 			user := userJSON{
 				Holder: p.Holder, Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, ID: p.ID, Session: p.Session,
+				Under: p.Under, Note: p.Note, kind: p.Kind,
 			}
 			if !p.Since.IsZero() {
 				since := p.Since.UTC()
@@ -100,15 +152,24 @@ func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Locatio
 	return found, nil
 }
 
+// checkWhich checks a path, or a prefix that ends with a slash.
+func checkWhich(which string) error {
+	if which == "/" {
+		return nil
+	}
+	if err := recipe.CheckPath(strings.TrimSuffix(which, "/")); err != nil {
+		return &exit{codeData, err}
+	}
+	return nil
+}
+
 func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Location, which string) iter.Seq2[farsync.Lock, error] {
 	return func(yield func(farsync.Lock, error) bool) {
-		if below, found := strings.CutSuffix(which, "/"); found {
-			if below != "" {
-				if err := recipe.CheckPath(below); err != nil {
-					yield(farsync.Lock{}, &exit{codeData, err})
-					return
-				}
-			}
+		if err := checkWhich(which); err != nil {
+			yield(farsync.Lock{}, err)
+			return
+		}
+		if strings.HasSuffix(which, "/") {
 			for lock, err := range farsync.Survey(ctx, store, l.Join(which)) {
 				if errors.Is(err, errors.ErrUnsupported) {
 					err = &exit{codeUnavailable, err}
@@ -119,10 +180,6 @@ func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Locat
 					return
 				}
 			}
-			return
-		}
-		if err := recipe.CheckPath(which); err != nil {
-			yield(farsync.Lock{}, &exit{codeData, err})
 			return
 		}
 		list, err := farsync.NewMutex(store, l.Join(which)).Participants(ctx)
@@ -136,8 +193,8 @@ func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Locat
 }
 
 // table writes a line for each holder, and one for each that waits.
-func (a *app) table(locks []lockJSON, now time.Time) error {
-	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+func (a *app) table(w io.Writer, locks []lockJSON, now time.Time) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "LOCK\tWHO\tKIND\tFOR\tTOKEN")
 	for _, lock := range locks {
 		place := 0
@@ -150,15 +207,11 @@ func (a *app) table(locks []lockJSON, now time.Time) error {
 				place++
 				what = "waits, " + ordinal(place)
 			}
-			kind := u.Kind
-			if kind == driver.Permit.String() {
-				kind = strconv.FormatInt(u.Units, 10) + " units"
-			}
 			since := "?"
 			if u.Since != nil {
 				since = ago(now.Sub(*u.Since))
 			}
-			fmt.Fprintf(t, "%s\t%s %s\t%s\t%s\t%d\n", path, name(farsync.Participant{Holder: u.Holder}), what, kind, since, u.Token)
+			fmt.Fprintf(t, "%s\t%s %s\t%s\t%s\t%d\n", path, u.name(), what, u.amount(), since, u.Token)
 		}
 	}
 	if err := t.Flush(); err != nil {

@@ -1,0 +1,23 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// screen returns the size of the terminal that w writes to, or zeros if it is none.
+func screen(w io.Writer) (columns, rows int) {
+	file, ok := w.(*os.File)
+	if !ok {
+		return 0, 0
+	}
+	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, 0
+	}
+	return int(size.Col), int(size.Row)
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/cmd/farsync/internal/location"
+)
+
+func (a *app) watchVerb() *cobra.Command {
+	every := patience{Duration: time.Second}
+	var s sieve
+	cmd := &cobra.Command{
+		Use:   "watch [PATH | PREFIX/]",
+		Short: "Show what holds and what waits, as it changes",
+		Long: `watch shows the table of farsync who and draws it anew, until a signal comes. Where standard output is no terminal, it writes
+a line for each change instead: of a user of a lock that holds, that waits, or that has gone.
+
+It looks once a second (--every). What comes and goes in between is not seen, and what it shows was so a moment ago.`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.paths,
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			if every.Duration < 200*time.Millisecond {
+				return usage("--every is 0.2 or more")
+			}
+			which := "/"
+			if len(arguments) == 1 {
+				which = arguments[0]
+			}
+			if err := checkWhich(which); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
+				v := &view{app: a, store: store, location: l, which: which, sieve: s}
+				return v.run(ctx, every.Duration)
+			})
+		},
+	}
+	cmd.Flags().Var(&every, "every", "how often to look; a number is seconds (default 1s)")
+	s.flags(cmd)
+	return cmd
+}
+
+// A view is one call of watch.
+type view struct {
+	*app
+	store    *farsync.Store
+	location *location.Location
+	which    string
+	sieve    sieve
+
+	seen map[string]eventJSON // what has been written of those that are there, by path and ID
+	last []lockJSON           // what was seen last
+	at   time.Time            // when
+}
+
+// run looks until ctx is done. A service that does not answer is waited for.
+func (v *view) run(ctx context.Context, every time.Duration) error {
+	if _, rows := screen(v.stdout); rows > 0 && !v.json {
+		fmt.Fprint(v.stdout, "\x1b[?1049h\x1b[?25l") // another screen, no cursor
+		defer fmt.Fprint(v.stdout, "\x1b[?25h\x1b[?1049l")
+	}
+	again := time.NewTicker(every)
+	defer again.Stop()
+	for {
+		within, cancel := context.WithTimeout(ctx, max(every, completing))
+		locks, err := v.who(within, v.store, v.location, v.which)
+		cancel()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			v.last, v.at = v.sieve.sift(locks.Locks, time.Now()), time.Now()
+		}
+		if err := v.show(err); err != nil {
+			return &exit{codeCannotRun, err}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// show shows what was seen last, or that it could not be seen.
+func (v *view) show(missing error) error {
+	if columns, rows := screen(v.stdout); rows > 0 && !v.json {
+		return v.draw(columns, rows, missing)
+	}
+	if missing != nil {
+		v.say(words(missing))
+		return nil
+	}
+	for _, e := range v.events() {
+		if v.json {
+			if err := v.print(e); err != nil {
+				return err
+			}
+			continue
+		}
+		_, err := fmt.Fprintf(v.stdout, "%s %s %s %s %s %d\n", e.Time.Format(time.RFC3339), e.Path, e.Event, e.User.name(), e.User.amount(), e.User.Token)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// draw draws the terminal anew.
+func (v *view) draw(columns, rows int, missing error) error {
+	var b bytes.Buffer
+	if err := v.table(&b, v.last, time.Now()); err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	title := fmt.Sprintf("%s  %s", v.location, v.at.Format(time.TimeOnly))
+	if missing != nil {
+		title += "  !! " + words(missing)
+	}
+	lines = append([]string{title, ""}, lines...)
+	if over := len(lines) - rows; over > 0 {
+		lines = append(lines[:rows-1], fmt.Sprintf("and %d more", over+1))
+	}
+	var text strings.Builder
+	text.WriteString("\x1b[H")
+	for i, line := range lines {
+		if i > 0 {
+			text.WriteString("\r\n")
+		}
+		text.WriteString(cut(line, columns) + "\x1b[K")
+	}
+	_, err := fmt.Fprint(v.stdout, text.String()+"\x1b[J")
+	return err
+}
+
+// An eventJSON is one line of watch --json.
+type eventJSON struct {
+	Schema int       `json:"schema"`
+	Time   time.Time `json:"time"`
+	Event  string    `json:"event"` // holds, waits, gone
+	Path   string    `json:"path"`
+	User   userJSON  `json:"participant"`
+}
+
+// events returns what is other than before.
+func (v *view) events() (list []eventJSON) {
+	now := map[string]eventJSON{}
+	for _, lock := range v.last {
+		for _, u := range lock.Participants {
+			e := eventJSON{Schema: 1, Time: v.at.UTC().Truncate(time.Millisecond), Event: "waits", Path: lock.Path, User: u}
+			if u.Held {
+				e.Event = "holds"
+			}
+			key := lock.Path + " " + u.ID
+			if was, there := v.seen[key]; !there || was.Event != e.Event {
+				list = append(list, e)
+			}
+			now[key] = e
+		}
+	}
+	// What has gone is said first: it made way for what holds now.
+	var gone []eventJSON
+	for key, was := range v.seen {
+		if _, there := now[key]; !there {
+			was.Event, was.Time = "gone", v.at.UTC().Truncate(time.Millisecond)
+			gone = append(gone, was)
+		}
+	}
+	slices.SortFunc(gone, func(a, b eventJSON) int { return cmp.Compare(a.User.Token, b.User.Token) })
+	v.seen = now
+	return append(gone, list...)
+}
