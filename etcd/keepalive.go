@@ -24,7 +24,7 @@ type keepalive struct {
 // Renew sends one request over the keepalive stream, which stays open for the next if it is answered. What that proves, it
 // proves for every entry of the lease: only a leader that had a quorum of late answers for its leases.
 func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
-	if err := s.ended(); err != nil {
+	if err := cmp.Or(s.ended(), ctx.Err()); err != nil {
 		return err
 	}
 	s.mu.Lock()
