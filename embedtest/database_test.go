@@ -145,37 +145,36 @@ func TestPostgresReplica(t *testing.T) {
 func TestPostgresClock(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Postgres(t, embedtest.Clock())
-	ahead := func() time.Duration {
-		out, err := psql(server.Endpoint(), "-c", "SELECT extract(epoch FROM clock_timestamp())").CombinedOutput()
-		require.NoError(t, err, string(out))
-		seconds, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-		require.NoError(t, err)
-		return time.Until(time.UnixMicro(int64(seconds * 1e6)))
-	}
-	require.InDelta(t, 0, ahead().Hours(), 0.1)
-	require.NoError(t, server.StepClock(time.Hour))
-	require.InDelta(t, 1, ahead().Hours(), 0.1)
-	require.NoError(t, server.StepClock(-time.Hour))
-	require.InDelta(t, -1, ahead().Hours(), 0.1)
+	clockSteps(t, server.StepClock, func() *exec.Cmd {
+		return psql(server.Endpoint(), "-c", "SELECT extract(epoch FROM clock_timestamp())")
+	})
 }
 
 // TestMariaDBClock: as that of PostgreSQL.
 func TestMariaDBClock(t *testing.T) {
 	t.Parallel()
 	server := embedtest.MariaDB(t, embedtest.Clock())
-	ahead := func() time.Duration {
+	clockSteps(t, server.StepClock, func() *exec.Cmd {
 		client := mariadb(server.Endpoint())
 		client.Stdin = strings.NewReader("SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) / 1e6")
-		out, err := client.CombinedOutput()
+		return client
+	})
+}
+
+// clockSteps steps a server's clock. ask makes the client that prints the server's time, in seconds.
+func clockSteps(t *testing.T, step func(time.Duration) error, ask func() *exec.Cmd) {
+	t.Helper()
+	ahead := func() time.Duration {
+		out, err := ask().CombinedOutput()
 		require.NoError(t, err, string(out))
 		seconds, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 		require.NoError(t, err)
 		return time.Until(time.UnixMicro(int64(seconds * 1e6)))
 	}
 	require.InDelta(t, 0, ahead().Hours(), 0.1)
-	require.NoError(t, server.StepClock(time.Hour))
+	require.NoError(t, step(time.Hour))
 	require.InDelta(t, 1, ahead().Hours(), 0.1)
-	require.NoError(t, server.StepClock(-time.Hour))
+	require.NoError(t, step(-time.Hour))
 	require.InDelta(t, -1, ahead().Hours(), 0.1)
 }
 

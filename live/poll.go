@@ -29,7 +29,7 @@ func (v *View) poll(ctx context.Context) {
 		}
 		begun := time.Now()
 		v.mu.Lock()
-		v.next = begun.Add(v.options.Interval) // also if nobody waits for the end of this one
+		v.next = begun.Add(v.options.Interval) // also if no viewer waits for the end of this one
 		v.mu.Unlock()
 		sights := v.look(ctx, sources, last)
 		if ctx.Err() != nil {

@@ -158,7 +158,7 @@ func (v *View) enter() (leave func(), err error) {
 // start starts a poller, which waits for the one before it. The caller holds mu.
 func (v *View) start() {
 	if !time.Now().Before(v.next) {
-		v.shown = nil // nobody has looked for a while: the next survey is at once
+		v.shown = nil // there was no viewer for a while: the next survey is at once
 	}
 	before := v.poller
 	ctx, cancel := context.WithCancel(context.Background())

@@ -54,7 +54,7 @@ func TestCycles(t *testing.T) {
 		{"three", "/a m:A1 m:A2<C1 | /b m:B1 m:B2<A1 | /c m:C1 m:C2<B1", "A2 A1 B2 B1 C2 C1"},
 		{"two goroutines of one process, each with one of the locks, are none", "/a m:A1 m:A2 | /b m:B1 m:B2", ""},
 		{"a chain ends", "/a m:A1 m:A2<B1 | /b m:B1 m:B2<C1 | /c m:C1 m:C2", ""},
-		{"who is behind a cycle is not part of it", "/a m:A1 m:A2<B1 m:A3<C1 | /b m:B1 m:B2<A1 | /c m:C1 m:C2", "A2 A1 B2 B1"},
+		{"an entry behind a cycle is not part of it", "/a m:A1 m:A2<B1 m:A3<C1 | /b m:B1 m:B2<A1 | /c m:C1 m:C2", "A2 A1 B2 B1"},
 		{"one waits under its own lock", "/a m:A1 m:A2<A1", "A2 A1"},
 		{"readers pass one another", "/a r:A1 r:A2<B1 | /b r:B1 r:B2<A1", ""},
 		{"a writer between readers", "/a r:A1 w:A2 r:A3<B1 | /b m:B1 m:B2<A1", "A2 A1 B2 B1 A3"},
@@ -235,7 +235,7 @@ func TestLongChainsAreReducedInOneGo(t *testing.T) {
 	chain[n-1].Entries[1].Under = []string{"h0"}
 	require.Len(t, Cycles(chain)[0], 2*n)
 
-	readers := Queue{Entries: []Entry{{ID: "w", Kind: driver.Write}}} // a writer that waits for itself, and who is behind it
+	readers := Queue{Entries: []Entry{{ID: "w", Kind: driver.Write}}} // a writer that waits for itself, and an entry behind it
 	for i := range n {
 		readers.Entries = append(readers.Entries, Entry{ID: fmt.Sprint(i), Kind: driver.Read})
 	}

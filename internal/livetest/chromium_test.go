@@ -49,7 +49,7 @@ type answer struct {
 // errGone means that the browser has ended.
 var errGone = errors.New("the browser is gone")
 
-// startBrowser starts one with nothing of anybody's in it. Where none is installed the error wraps exec.ErrNotFound.
+// startBrowser starts one with an empty profile. Where none is installed the error wraps exec.ErrNotFound.
 func startBrowser(dir string) (*browser, error) {
 	path, err := "", error(nil)
 	for _, name := range browsers {

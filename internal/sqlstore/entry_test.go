@@ -125,6 +125,6 @@ func TestTargetOf(t *testing.T) {
 		driver.Gone: {"id", "gone"}, driver.Changed: {"id", "changed"}, driver.Told: {"id", "told"},
 		driver.Registered: {"=/q", "registered"}, driver.Joined: {"+/q", "joined"},
 	} {
-		require.Equal(t, Target{want[0], want[1], "id", "/q", "write", 3, 0}, TargetOf(driver.Target{Entry: e, What: what}))
+		require.Equal(t, Target{want[0], want[1], "id", "/q", "write", 3, 0}, targetOf(driver.Target{Entry: e, What: what}))
 	}
 }

@@ -13,8 +13,8 @@ type Target struct {
 	Ahead   int    `json:"-"` // as in driver.Entry
 }
 
-// TargetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the entry's ID.
-func TargetOf(t driver.Target) Target {
+// targetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the entry's ID.
+func targetOf(t driver.Target) Target {
 	made := Target{t.Entry.ID, "gone", t.Entry.ID, t.Entry.Queue, t.Entry.Kind.String(), t.Entry.Version, t.Entry.Ahead}
 	switch t.What {
 	case driver.Changed:

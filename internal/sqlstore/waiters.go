@@ -13,15 +13,18 @@ import (
 // by many goroutines at once.
 type Waiters struct {
 	mu      sync.Mutex
-	names   map[chan struct{}][]string // by what has a value once it was woken, and has not looked since
-	targets map[chan struct{}][]Target // of the same
-	arrived chan struct{}              // has a value if a waiter may have come since Await has last returned
+	waits   map[chan struct{}]wait // by what has a value once it was woken, and has not looked since
+	arrived chan struct{}          // has a value if a waiter may have come since Await has last returned
+}
+
+// A wait is what one of them waits for.
+type wait struct {
+	names   []string
+	targets []Target
 }
 
 func newWaiters() *Waiters {
-	return &Waiters{
-		names: map[chan struct{}][]string{}, targets: map[chan struct{}][]Target{}, arrived: make(chan struct{}, 1),
-	}
+	return &Waiters{waits: map[chan struct{}]wait{}, arrived: make(chan struct{}, 1)}
 }
 
 // add adds a waiter for some names, before its first look: what comes in between is kept for it.
@@ -29,7 +32,7 @@ func (w *Waiters) add(names []string, targets ...Target) chan struct{} {
 	in := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.names[in], w.targets[in] = names, targets
+	w.waits[in] = wait{names, targets}
 	signal(w.arrived)
 	return in
 }
@@ -37,8 +40,7 @@ func (w *Waiters) add(names []string, targets ...Target) chan struct{} {
 func (w *Waiters) remove(in chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.names, in)
-	delete(w.targets, in)
+	delete(w.waits, in)
 }
 
 // Wake wakes those that wait for one of the names. The empty name, and no name, wake all. It never waits: a waiter that was
@@ -47,8 +49,8 @@ func (w *Waiters) Wake(names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := len(names) == 0 || slices.Contains(names, "")
-	for in, on := range w.names {
-		if all || slices.ContainsFunc(on, func(name string) bool { return slices.Contains(names, name) }) {
+	for in, of := range w.waits {
+		if all || slices.ContainsFunc(of.names, func(name string) bool { return slices.Contains(names, name) }) {
 			signal(in)
 		}
 	}
@@ -58,7 +60,7 @@ func (w *Waiters) Wake(names []string) {
 func (w *Waiters) Any() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.names) > 0
+	return len(w.waits) > 0
 }
 
 // Tend calls look, now and then, while there are waiters, with the names that they wait for, and whether those are others than
@@ -85,8 +87,8 @@ func (w *Waiters) Tend(ctx context.Context, first, most time.Duration, look func
 func (w *Waiters) waitedFor() (all []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, names := range w.names {
-		all = append(all, names...)
+	for _, of := range w.waits {
+		all = append(all, of.names...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -96,8 +98,8 @@ func (w *Waiters) waitedFor() (all []string) {
 func (w *Waiters) Sought() (all []Target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, targets := range w.targets {
-		all = append(all, targets...)
+	for _, of := range w.waits {
+		all = append(all, of.targets...)
 	}
 	return all
 }

@@ -20,7 +20,7 @@ func (s *Session) Watch(
 ) (*driver.View, error) {
 	list, names := make([]Target, len(on)), make([]string, 0, len(on)+1)
 	for i, t := range on {
-		list[i] = TargetOf(t)
+		list[i] = targetOf(t)
 		names = append(names, list[i].Name)
 	}
 	targets := Array(list)
@@ -61,9 +61,10 @@ func (s *Session) Watch(
 }
 
 // look looks at the targets. It reports whether one has moved, and whether the session is told when one moves without having
-// asked. What is next ahead of e is next until it goes, for nothing is inserted in between. If it goes, and another entry was next, then
-// that one has gone first, and has woken this session. If e goes, its session is told, too, if there was anything ahead. Of several entries at most one is next, so the session asks for
-// all of them, unless the driver polls, for which all are. A stray is an entry of no session: to wait for it would be to wait for ever.
+// asked. What is next ahead of e is next until it goes, for nothing is inserted in between. If it goes, and another entry was next,
+// then that one has gone first, and has woken this session. If e goes, its session is told, too, if there was anything ahead. Of
+// several entries at most one is next, so the session asks for all of them, unless the driver polls, for which all are. A stray is
+// an entry of no session: to wait for it would be to wait for ever.
 func (s *Session) look(
 	ctx context.Context, run func(context.Context, func(Rows) error, string, ...any) error, statement string, args ...any,
 ) (moved, told bool, err error) {

@@ -71,7 +71,7 @@ function connect() {
   };
 }
 
-// A tab in the background is nobody who looks.
+// A tab in the background is not looked at.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) return connect();
   clearTimeout(again);
