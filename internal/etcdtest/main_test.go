@@ -22,6 +22,7 @@ import (
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/recipe"
 )
 
 // What the tests of every store share.
@@ -128,6 +129,17 @@ func storeOn(t testing.TB, client *clientv3.Client, options *etcd.Options) *fars
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
+}
+
+// newStanding is newStore on a driver that counts the watches that stand.
+func newStanding(t testing.TB, endpoint string, dial ...grpc.DialOption) (*farsync.Store, *locktest.Standing) {
+	service, err := etcd.NewService(newClient(t, endpoint, dial...))
+	require.NoError(t, err)
+	standing := &locktest.Standing{Service: service}
+	store, err := recipe.Open(within(t, soon), standing, farsync.Options{TTL: time.Minute})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	return store, standing
 }
 
 // A counter counts what a client sends and receives.

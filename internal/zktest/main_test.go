@@ -19,6 +19,7 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -105,6 +106,19 @@ func newTapped(t testing.TB, server string, options *zk.Options) tapped {
 	t.Helper()
 	p := newTap(t, server)
 	return tapped{newStore(t, p.addr(), options), p}
+}
+
+// newStanding is newTapped on a driver that counts the watches that stand.
+func newStanding(t testing.TB, server string) (tapped, *locktest.Standing) {
+	t.Helper()
+	p := newTap(t, server)
+	service, err := zk.NewService([]string{p.addr()}, nil)
+	require.NoError(t, err)
+	standing := &locktest.Standing{Service: service}
+	store, err := recipe.Open(within(t, soon), standing, farsync.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	return tapped{store, p}, standing
 }
 
 // openSession opens a session of the driver's own, closed by t.
