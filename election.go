@@ -38,7 +38,7 @@ func NewElection(store *Store, path string) *Election {
 // are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Lease, error) {
 	request := recipe.Request{Queue: e.path, Kind: driver.Candidate, Units: 1, Value: value}
-	return acquire(ctx, "campaign", e.store, request, recipe.Acquire)
+	return acquire(ctx, "campaign", e.store, request)
 }
 
 var errNotLeader = errors.New("not a lease of this election")
@@ -118,7 +118,8 @@ func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
 	case len(list) == 0:
 		return Leader{}, driver.Target{Entry: driver.Entry{Queue: e.path}, What: driver.Joined}, ErrNoLeader
 	case list[0].Kind != driver.Candidate && list[0].Kind != driver.Foreign:
-		return Leader{}, driver.Target{}, fmt.Errorf("%w: the oldest entry is %v, of %q", ErrKind, list[0].Kind, recipe.WordsOf(list[0]).Holder)
+		holder, _, _ := recipe.WordsOf(list[0])
+		return Leader{}, driver.Target{}, fmt.Errorf("%w: the oldest entry is %v, of %q", ErrKind, list[0].Kind, holder)
 	default:
 		leader := Leader{Value: list[0].Value, Token: makeToken(list[0].Revision, 0)}
 		return leader, driver.Target{Entry: list[0], What: driver.Changed}, nil

@@ -59,25 +59,28 @@ func exclusive(path string) recipe.Request {
 // path; or what the service said when it refused. ErrLocked, at once: ctx was made by the Context of a lease on this path
 // that is still held, so that Lock would wait for itself.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "lock", m.store, m.request, recipe.Acquire)
+	return acquire(ctx, "lock", m.store, m.request)
 }
 
 // TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
 // ErrLocked. A mutex that is seen to be taken costs a read and no write; if another client joins between the read and the
 // write, TryLock removes its entry again. The other errors, and the state after one, are those of Lock.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "try lock", m.store, m.request, recipe.TryAcquire)
+	return acquire(ctx, "try lock", m.store, trying(m.request))
 }
 
-// An acquirer is recipe.Acquire or recipe.TryAcquire.
-type acquirer func(context.Context, *Store, recipe.Request) (*recipe.Hold, error)
+// trying returns the request without the wait for others.
+func trying(r recipe.Request) recipe.Request {
+	r.Try = true
+	return r
+}
 
-// acquire calls get and wraps the hold in a Lease.
-func acquire(ctx context.Context, op string, store *Store, r recipe.Request, get acquirer) (*Lease, error) {
+// acquire acquires what is requested, and wraps the hold in a Lease.
+func acquire(ctx context.Context, op string, store *Store, r recipe.Request) (*Lease, error) {
 	if err := oneself(ctx, store, r.Queue, r.Kind); err != nil {
 		return nil, wrap(op, r.Queue, err)
 	}
-	hold, err := get(ctx, store, r)
+	hold, err := recipe.Acquire(ctx, store, r)
 	if err != nil {
 		return nil, wrap(op, r.Queue, err)
 	}

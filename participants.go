@@ -103,9 +103,9 @@ func participants(ctx context.Context, store *Store, path string) ([]Participant
 func participantsOf(entries []driver.Entry, held int) []Participant {
 	list := make([]Participant, len(entries))
 	for i, e := range entries {
-		words := recipe.WordsOf(e)
+		holder, under, note := recipe.WordsOf(e)
 		list[i] = Participant{
-			Holder:    words.Holder,
+			Holder:    holder,
 			Held:      i < held,
 			Kind:      e.Kind,
 			Units:     e.Units,
@@ -114,8 +114,8 @@ func participantsOf(entries []driver.Entry, held int) []Participant {
 			Token:     makeToken(e.Revision, 0),
 			ID:        e.ID,
 			Session:   e.Session,
-			Under:     words.Under,
-			Note:      words.Note,
+			Under:     under,
+			Note:      note,
 		}
 	}
 	return list

@@ -146,7 +146,7 @@ func (q *QuorumMutex) try(ctx context.Context) (l *MultiLease, silent bool) {
 	var rest *time.Timer
 	for i, member := range q.members {
 		all.Go(func() {
-			lease, err := acquire(under, "try lock", member.store, q.requests[i], recipe.TryAcquire)
+			lease, err := acquire(under, "try lock", member.store, trying(q.requests[i]))
 			if err != nil && under.Err() != nil { // it was given up: no answer
 				mu.Lock()
 				defer mu.Unlock()
@@ -193,7 +193,7 @@ func (q *QuorumMutex) admit(ctx context.Context) error {
 
 // lock locks a member.
 func (q *QuorumMutex) lock(ctx context.Context, i int) (*Lease, error) {
-	return acquire(ctx, "lock", q.members[i].store, q.requests[i], recipe.Acquire)
+	return acquire(ctx, "lock", q.members[i].store, q.requests[i])
 }
 
 // bears returns how many members may fail.

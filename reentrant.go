@@ -50,19 +50,19 @@ func NewReentrantMutex(store *Store, path string) *ReentrantMutex {
 // costs no traffic. If what the owner holds is lost, the error wraps ErrLost, until the owner has released all leases
 // on it. All else is as with Mutex.Lock.
 func (m *ReentrantMutex) Lock(ctx context.Context) (*Lease, error) {
-	lease, err := m.lease(ctx, recipe.Acquire, true)
+	lease, err := m.lease(ctx, m.request)
 	return lease, wrap("lock", m.path, err)
 }
 
 // TryLock is Lock without waiting for others, as with Mutex.TryLock.
 func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) {
-	lease, err := m.lease(ctx, recipe.TryAcquire, false)
+	lease, err := m.lease(ctx, trying(m.request))
 	return lease, wrap("try lock", m.path, err)
 }
 
 // lease enters again for an owner that holds, and acquires for one that does not. Of several goroutines that are one owner,
 // the first acquires for all: two of them in the queue would wait for each other.
-func (m *ReentrantMutex) lease(ctx context.Context, acquire acquirer, wait bool) (*Lease, error) {
+func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, error) {
 	caller := ownerOf(ctx)
 	for {
 		m.mu.Lock()
@@ -72,7 +72,7 @@ func (m *ReentrantMutex) lease(ctx context.Context, acquire acquirer, wait bool)
 			o = &ownership{known: make(chan struct{})}
 			m.owners[caller] = o
 			m.mu.Unlock()
-			return m.first(ctx, caller, o, acquire)
+			return m.first(ctx, caller, o, r)
 		case o.hold != nil:
 			hold, err := o.hold.Again()
 			if err == nil {
@@ -85,7 +85,7 @@ func (m *ReentrantMutex) lease(ctx context.Context, acquire acquirer, wait bool)
 			return m.made(caller, o, hold)
 		}
 		m.mu.Unlock()
-		if !wait {
+		if r.Try {
 			return nil, ErrLocked
 		}
 		select {
@@ -97,11 +97,11 @@ func (m *ReentrantMutex) lease(ctx context.Context, acquire acquirer, wait bool)
 }
 
 // first acquires for an owner that holds nothing.
-func (m *ReentrantMutex) first(ctx context.Context, caller owner, o *ownership, acquire acquirer) (*Lease, error) {
+func (m *ReentrantMutex) first(ctx context.Context, caller owner, o *ownership, r recipe.Request) (*Lease, error) {
 	err := oneself(ctx, m.store, m.path, driver.Exclusive)
 	var hold *recipe.Hold
 	if err == nil {
-		hold, err = acquire(ctx, m.store, m.request)
+		hold, err = recipe.Acquire(ctx, m.store, r)
 	}
 	m.mu.Lock()
 	if err != nil {

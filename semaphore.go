@@ -40,20 +40,20 @@ func NewSemaphore(store *Store, path string, maxLeases int64) *Semaphore {
 // not have n units; also while it waits, if it is made smaller. ErrSize: others declared another size. All else is as
 // with Mutex.Lock. It panics if n is less than 1.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) (*Lease, error) {
-	return s.acquire(ctx, "acquire", n, recipe.Acquire)
+	return acquire(ctx, "acquire", s.store, s.request(n))
 }
 
 // TryAcquire is Acquire without waiting for others: ErrLocked if fewer than n units are free, or another caller waits.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*Lease, error) {
-	return s.acquire(ctx, "try acquire", n, recipe.TryAcquire)
+	return acquire(ctx, "try acquire", s.store, trying(s.request(n)))
 }
 
-// acquire acquires with an entry of its own: units are not handed off within the process.
-func (s *Semaphore) acquire(ctx context.Context, op string, n int64, get acquirer) (*Lease, error) {
+// request is for n units. It has no Gate: units are not handed off within the process.
+func (s *Semaphore) request(n int64) recipe.Request {
 	if n < 1 {
 		panic(fmt.Sprintf("farsync: Semaphore: %d units", n))
 	}
-	return acquire(ctx, op, s.store, recipe.Request{Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size}, get)
+	return recipe.Request{Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size}
 }
 
 // Resize sets the size that counts, for all users of the semaphore, until it is set again. Made larger, it wakes

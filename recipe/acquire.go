@@ -28,6 +28,9 @@ type Request struct {
 	Size int64
 	// Value is what others read, of 64 KiB at most. Nil means the Holder of the Store.
 	Value []byte
+	// Try asks for what is free: ErrLocked if anything would block. A queue that is seen to be busy costs one read and no write;
+	// two or three if another family is in it.
+	Try bool
 	// Replaceable is true if the caller has other Stores for this one. Such a request does not wait for the service, only
 	// for those ahead of it: Acquire fails with ErrUnavailable when the service has not answered for a tenth of the TTL,
 	// while the Store is not Connected, and when nothing is ahead of it and the service grants nothing for a while.
@@ -49,30 +52,24 @@ func (r Request) rule() rule { return ruleOf(r.Kind, r.Size) }
 // A caller whose ctx stands for a lease that is held waits with an entry of its own: what it waits for, and under what, can
 // then be seen from outside.
 func Acquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
-	return s.get(ctx, &r, false)
-}
-
-// TryAcquire is Acquire without waiting for others: ErrLocked if anything would block. A queue that is seen to be busy
-// costs one read and no write; two or three if another family is in it.
-func TryAcquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
-	return s.get(ctx, &r, true)
+	return s.get(ctx, &r)
 }
 
 // enter waits, or only tries, in the line of the request's Gate, or with an entry of its own.
-func (s *Store) enter(ctx context.Context, r *Request, try bool) (*Hold, error) {
+func (s *Store) enter(ctx context.Context, r *Request) (*Hold, error) {
 	switch {
 	case r.Gate == nil:
-		return s.lone(ctx, r, try)
-	case try:
+		return s.lone(ctx, r)
+	case r.Try:
 		return s.through(r).tryAcquire(ctx, r)
 	default:
 		return s.through(r).acquire(ctx, r)
 	}
 }
 
-func (s *Store) lone(ctx context.Context, r *Request, try bool) (*Hold, error) {
+func (s *Store) lone(ctx context.Context, r *Request) (*Hold, error) {
 	ask := s.acquire
-	if try {
+	if r.Try {
 		ask = s.tryAcquire
 	}
 	p, err := ask(ctx, *r)

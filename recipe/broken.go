@@ -45,7 +45,7 @@ func (q Queue) Break(ctx context.Context, e driver.Entry, why string, remove boo
 func (q Queue) strike(ctx context.Context, e driver.Entry, why string, remove bool) error {
 	by := q.Store.options.Holder
 	q.Store.log.Warn("breaking a lock", "path", e.Queue, "kind", e.Kind.String(), "token", tokenOf(e.Revision, 0),
-		"holder", WordsOf(e).Holder, "cause", why)
+		"holder", wordsOf(e).holder, "cause", why)
 	return q.do(ctx, func(ctx context.Context, in *session) error {
 		if !remove {
 			return in.Tell(ctx, e, strings.Join([]string{breakWord, by, why}, "\n"))

@@ -425,20 +425,20 @@ func (c *cohort) waits() *waiting {
 }
 
 // holder returns what is known of what the line waits for: of the grant that is held, or of what its entry waits for.
-func (c *cohort) holder() Words {
+func (c *cohort) holder() words {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, gr := range c.grants {
 		if gr.held() {
-			return WordsOf(gr.place.Load().entry)
+			return wordsOf(gr.place.Load().entry)
 		}
 	}
 	for _, gr := range c.grants {
 		if w := gr.waits.Load(); w != nil {
-			return WordsOf(w.place.in.holder(w))
+			return wordsOf(w.place.in.holder(w))
 		}
 	}
-	return Words{}
+	return words{}
 }
 
 // trouble returns what one of the line has waited for.

@@ -30,7 +30,7 @@ func (s *Store) through(r *Request) *Gate {
 	g := r.Gate
 	g.once.Do(func() {
 		g.store, g.request = s, *r
-		g.request.note = "" // each has its own
+		g.request.note, g.request.Try = "", false // each has its own
 		g.cohort = &cohort{store: s, shared: r.Kind == driver.Read, carry: g.carry}
 	})
 	return g

@@ -48,12 +48,12 @@ func TestKindOfALongQueue(t *testing.T) {
 			w.stand("waiter", driver.Exclusive)
 		}
 		w.ResetCount()
-		_, err := recipe.TryAcquire(w.Context(), a, exclusive)
+		_, err := recipe.Acquire(w.Context(), a, trying(exclusive))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Equal(w, 1, w.Count(), "behind its own family nothing more is read")
 		w.stand("intruder", driver.Candidate)
 		w.ResetCount()
-		_, err = recipe.TryAcquire(w.Context(), a, exclusive)
+		_, err = recipe.Acquire(w.Context(), a, trying(exclusive))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Equal(w, 2, w.Count(storetest.Ahead))
 		require.Equal(w, 2, w.Count())
@@ -63,7 +63,7 @@ func TestKindOfALongQueue(t *testing.T) {
 				w.Delete(e.ID)
 			}
 		}
-		_, err = recipe.TryAcquire(w.Context(), a, exclusive)
+		_, err = recipe.Acquire(w.Context(), a, trying(exclusive))
 		require.ErrorIs(w, err, driver.ErrKind)
 		require.EqualError(w, err, `primitives of another kind use this path: the oldest entry is candidate, `+
 			`"intruder" (entry "`+w.Entries(queue)[0].ID+`"); this one would be exclusive`)
@@ -131,7 +131,7 @@ func TestKindOfAPermit(t *testing.T) {
 		_, err := recipe.Acquire(w.Context(), b, permits(1, 3))
 		require.ErrorIs(w, err, driver.ErrKind)
 		require.ErrorIs(w, recipe.Queue{Store: b, Path: queue}.Resize(w.Context(), 3, 4), driver.ErrKind)
-		_, err = recipe.TryAcquire(w.Context(), b, permits(1, 3))
+		_, err = recipe.Acquire(w.Context(), b, trying(permits(1, 3)))
 		require.ErrorIs(w, err, driver.ErrKind)
 		require.Zero(w, w.Count(storetest.SetRegister))
 		require.Len(w, w.Entries(queue), 1)

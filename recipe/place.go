@@ -49,7 +49,7 @@ func (s *Store) joinIn(ctx context.Context, in *session, r Request) (*place, []d
 		under = s.underOf(ctx)
 	}
 	if e.Value == nil {
-		e.Value = Words{Holder: s.options.Holder, Under: under, Note: r.note}.value()
+		e.Value = words{s.options.Holder, under, r.note}.value()
 	}
 	p := &place{entry: e, in: in, made: e, under: len(under) > 0}
 	var v driver.View

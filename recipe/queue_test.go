@@ -447,11 +447,11 @@ func TestTryAcquire(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
 		w.ResetCount()
-		h, err := recipe.TryAcquire(w.Context(), a, exclusive)
+		h, err := recipe.Acquire(w.Context(), a, trying(exclusive))
 		require.NoError(w, err)
 		require.Equal(w, 2, w.Count(), "a read and the join")
 		w.ResetCount()
-		_, err = recipe.TryAcquire(w.Context(), b, exclusive)
+		_, err = recipe.Acquire(w.Context(), b, trying(exclusive))
 		require.Equal(w, recipe.ErrLocked, err)
 		require.Equal(w, 1, w.Count())
 		require.Equal(w, 1, w.Count(storetest.Ahead))
@@ -470,7 +470,7 @@ func TestTryAcquireComesSecond(t *testing.T) {
 			}
 			return storetest.None
 		})
-		_, err := recipe.TryAcquire(w.Context(), b, exclusive)
+		_, err := recipe.Acquire(w.Context(), b, trying(exclusive))
 		require.Equal(w, recipe.ErrLocked, err)
 		require.Len(w, w.Entries(queue), 1, "nothing is left behind, and the removal was waited for")
 		w.release(w.granted(first))

@@ -186,22 +186,22 @@ func (t *Trace) note(ctx context.Context, w Want) string {
 }
 
 // get is how every hold is got, if the request can be asked for at all. What a Trace takes is on the stack of no caller without one.
-func (s *Store) get(ctx context.Context, r *Request, try bool) (*Hold, error) {
+func (s *Store) get(ctx context.Context, r *Request) (*Hold, error) {
 	if s.options.Trace != nil {
-		return s.traced(ctx, r, try)
+		return s.traced(ctx, r)
 	}
-	return s.admitted(ctx, r, try)
+	return s.admitted(ctx, r)
 }
 
-func (s *Store) traced(ctx context.Context, r *Request, try bool) (*Hold, error) {
+func (s *Store) traced(ctx context.Context, r *Request) (*Hold, error) {
 	t := s.options.Trace
-	w := s.want(*r, try)
+	w := s.want(*r)
 	began := time.Now()
 	ctx, end := t.acquire(ctx, w)
 	if r.Kind != driver.Candidate {
 		r.note = checkedNote(t.note(ctx, w))
 	}
-	h, err := s.admitted(ctx, r, try)
+	h, err := s.admitted(ctx, r)
 	got := Got{Err: err, Waited: time.Since(began)}
 	if err == nil {
 		got.Token, got.Local = h.token(), h.turn > 0
@@ -215,20 +215,20 @@ func (s *Store) traced(ctx context.Context, r *Request, try bool) (*Hold, error)
 	return h, err
 }
 
-func (s *Store) admitted(ctx context.Context, r *Request, try bool) (*Hold, error) {
+func (s *Store) admitted(ctx context.Context, r *Request) (*Hold, error) {
 	if err := admit(ctx, r); err != nil {
 		return nil, err
 	}
 	began := s.begin()
-	h, err := s.enter(ctx, r, try)
+	h, err := s.enter(ctx, r)
 	if err == nil {
 		s.noteAcquired(h, began)
 	}
 	return h, err
 }
 
-func (s *Store) want(r Request, try bool) Want {
-	return Want{Store: s.options.Name, Path: r.Queue, Kind: r.Kind, Units: r.Units, Try: try}
+func (s *Store) want(r Request) Want {
+	return Want{Store: s.options.Name, Path: r.Queue, Kind: r.Kind, Units: r.Units, Try: r.Try}
 }
 
 // traceWait says that a call waits in the queue, as w. What is carried for a line has no caller: each of the line has said that
@@ -251,10 +251,10 @@ func (s *Store) traceWait(ctx context.Context, r Request, w *waiting) {
 		if holder.ID == w.place.entry.ID {
 			return "", "" // what it waited for has gone
 		}
-		words := WordsOf(holder)
-		return words.Holder, words.Note
+		name, _, note := WordsOf(holder)
+		return name, note
 	}
-	t.wait(ctx, s.want(r, false), b)
+	t.wait(ctx, s.want(r), b)
 }
 
 // traceLine says that a call waits in the line of its gate.
@@ -265,10 +265,10 @@ func (g *Gate) traceLine(ctx context.Context, w *waiter) {
 }
 
 func (g *Gate) tellLine(ctx context.Context, w *waiter) {
-	want := g.store.want(g.request, false)
+	want := g.store.want(g.request)
 	g.store.options.Trace.wait(ctx, want, Behind{Ahead: w.ahead + 1, Local: true, look: func(context.Context) (string, string) {
-		words := g.cohort.holder()
-		return words.Holder, words.Note
+		holder := g.cohort.holder()
+		return holder.holder, holder.note
 	}})
 }
 

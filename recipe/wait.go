@@ -244,5 +244,5 @@ func describe(e driver.Entry) string {
 	if len(e.Value) == 0 {
 		return fmt.Sprintf("entry %q", e.ID)
 	}
-	return fmt.Sprintf("%q (entry %q)", WordsOf(e).Holder, e.ID)
+	return fmt.Sprintf("%q (entry %q)", wordsOf(e).holder, e.ID)
 }

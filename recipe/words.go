@@ -18,50 +18,54 @@ const (
 	maxUnderBytes = 4096
 )
 
-// Words are what the value of an entry says: the holder on the first line, then, if there is more to say, a line
-// "under=<entry>" for each of Under, and "note=<text>". Lines with other keys are for versions to come.
+// The words of an entry are what its value says: the holder on the first line, then, if there is more to say, a line
+// "under=<entry>" for each of under, and "note=<text>". Lines with other keys are for versions to come.
 //
 // A version that knows only holders shows all of them as the holder's name. The value of a candidate is the user's, and what
 // another program has written is its own: either is a holder's name as a whole.
-type Words struct {
-	Holder string
-	// Under are the IDs of the entries of the same Store that the caller held when it joined, the innermost first. They are
-	// those of the leases that its context stood for, or the first of these if they are many.
-	Under []string
-	// Note is a short text that the caller has given along: a traceparent, say.
-	Note string
+type words struct {
+	holder string
+	under  []string
+	note   string
 }
 
-// WordsOf returns what the value of an entry says.
-func WordsOf(e driver.Entry) Words {
+// WordsOf returns what the value of an entry says. Under are the IDs of the entries of the same Store that the caller held when
+// it joined, the innermost first: those of the leases that its context stood for, or the first of these if they are many. Note
+// is a short text that the caller has given along: a traceparent, say.
+func WordsOf(e driver.Entry) (holder string, under []string, note string) {
+	w := wordsOf(e)
+	return w.holder, w.under, w.note
+}
+
+func wordsOf(e driver.Entry) words {
 	value := string(e.Value)
 	holder, rest, more := strings.Cut(value, "\n")
 	if !more || e.Kind == driver.Candidate || e.Kind == driver.Foreign {
-		return Words{Holder: value}
+		return words{holder: value}
 	}
-	w := Words{Holder: holder}
+	w := words{holder: holder}
 	for line := range strings.SplitSeq(rest, "\n") {
 		key, text, ok := strings.Cut(line, "=")
 		switch {
 		case !ok:
-			return Words{Holder: value}
-		case key == "under" && len(w.Under) < maxUnder && len(text) <= maxUnderBytes && isPrintable(text):
-			w.Under = append(w.Under, text)
+			return words{holder: value}
+		case key == "under" && len(w.under) < maxUnder && len(text) <= maxUnderBytes && isPrintable(text):
+			w.under = append(w.under, text)
 		case key == "note":
-			w.Note = checkedNote(text)
+			w.note = checkedNote(text)
 		}
 	}
 	return w
 }
 
 // value returns the words as the value of an entry.
-func (w Words) value() []byte {
-	value := []byte(w.Holder)
-	for _, id := range w.Under {
+func (w words) value() []byte {
+	value := []byte(w.holder)
+	for _, id := range w.under {
 		value = append(append(value, "\nunder="...), id...)
 	}
-	if w.Note != "" {
-		value = append(append(value, "\nnote="...), w.Note...)
+	if w.note != "" {
+		value = append(append(value, "\nnote="...), w.note...)
 	}
 	return value
 }

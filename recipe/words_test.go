@@ -13,29 +13,29 @@ import (
 
 func TestWordsOfAnEntry(t *testing.T) {
 	long := strings.Repeat("x", maxNote)
-	for value, want := range map[string]Words{
+	for value, want := range map[string]words{
 		"":                            {},
-		"host pid 1":                  {Holder: "host pid 1"}, // all that earlier versions write
-		"h\nunder=/a/m-1\nunder=/b/2": {Holder: "h", Under: []string{"/a/m-1", "/b/2"}},
-		"h\nnote=00-4bf9-00f0-01":     {Holder: "h", Note: "00-4bf9-00f0-01"},
-		"h\nunder=/a\nnote=n":         {Holder: "h", Under: []string{"/a"}, Note: "n"},
-		"h\nnote=a=b":                 {Holder: "h", Note: "a=b"},
-		"h\nlater=something\nnote=n":  {Holder: "h", Note: "n"},
-		"h\nnote=" + long:             {Holder: "h", Note: long},
-		"h\nnote=" + long + "x":       {Holder: "h"},
-		"h\nnote=\x1b[2J":             {Holder: "h"},
-		"h\nnote=\xff\nunder=\x00":    {Holder: "h"},
-		"h\nunder=" + strings.Repeat("x", maxUnderBytes+1): {Holder: "h"},
-		"h" + strings.Repeat("\nunder=/a", maxUnder+1):     {Holder: "h", Under: slices.Repeat([]string{"/a"}, maxUnder)},
-		"two\nlines":             {Holder: "two\nlines"},
-		"two\nlines\nnote=n":     {Holder: "two\nlines\nnote=n"},
-		"h\n":                    {Holder: "h\n"},
-		"break\nby one\nbecause": {Holder: "break\nby one\nbecause"},
+		"host pid 1":                  {holder: "host pid 1"}, // all that earlier versions write
+		"h\nunder=/a/m-1\nunder=/b/2": {holder: "h", under: []string{"/a/m-1", "/b/2"}},
+		"h\nnote=00-4bf9-00f0-01":     {holder: "h", note: "00-4bf9-00f0-01"},
+		"h\nunder=/a\nnote=n":         {holder: "h", under: []string{"/a"}, note: "n"},
+		"h\nnote=a=b":                 {holder: "h", note: "a=b"},
+		"h\nlater=something\nnote=n":  {holder: "h", note: "n"},
+		"h\nnote=" + long:             {holder: "h", note: long},
+		"h\nnote=" + long + "x":       {holder: "h"},
+		"h\nnote=\x1b[2J":             {holder: "h"},
+		"h\nnote=\xff\nunder=\x00":    {holder: "h"},
+		"h\nunder=" + strings.Repeat("x", maxUnderBytes+1): {holder: "h"},
+		"h" + strings.Repeat("\nunder=/a", maxUnder+1):     {holder: "h", under: slices.Repeat([]string{"/a"}, maxUnder)},
+		"two\nlines":             {holder: "two\nlines"},
+		"two\nlines\nnote=n":     {holder: "two\nlines\nnote=n"},
+		"h\n":                    {holder: "h\n"},
+		"break\nby one\nbecause": {holder: "break\nby one\nbecause"},
 	} {
-		require.Equal(t, want, WordsOf(driver.Entry{Kind: driver.Exclusive, Value: []byte(value)}), "%q", value)
+		require.Equal(t, want, wordsOf(driver.Entry{Kind: driver.Exclusive, Value: []byte(value)}), "%q", value)
 	}
 	for _, k := range []driver.Kind{driver.Candidate, driver.Foreign} {
-		require.Equal(t, Words{Holder: "h\nnote=n"}, WordsOf(driver.Entry{Kind: k, Value: []byte("h\nnote=n")}), "%v: it is not ours", k)
+		require.Equal(t, words{holder: "h\nnote=n"}, wordsOf(driver.Entry{Kind: k, Value: []byte("h\nnote=n")}), "%v: it is not ours", k)
 	}
 }
 
@@ -45,16 +45,16 @@ func FuzzWords(f *testing.F) {
 	f.Add("a\nunder=x", "\n", "", "\x00")
 	f.Add("", "=", "under=", "note=")
 	f.Fuzz(func(t *testing.T, holder, one, two, note string) {
-		stranger := WordsOf(driver.Entry{Kind: driver.Exclusive, Value: []byte(holder)})
-		require.True(t, strings.HasPrefix(holder, stranger.Holder))
-		require.LessOrEqual(t, len(stranger.Under), maxUnder)
-		for _, text := range append(stranger.Under, stranger.Note) {
+		stranger := wordsOf(driver.Entry{Kind: driver.Exclusive, Value: []byte(holder)})
+		require.True(t, strings.HasPrefix(holder, stranger.holder))
+		require.LessOrEqual(t, len(stranger.under), maxUnder)
+		for _, text := range append(stranger.under, stranger.note) {
 			require.True(t, utf8.ValidString(text))
 		}
 		if checkHolder(holder) != nil || !isPrintable(one) || !isPrintable(two) || len(one)+len(two) > maxUnderBytes {
 			return
 		}
-		w := Words{Holder: holder, Under: []string{one, two}, Note: checkedNote(note)}
-		require.Equal(t, w, WordsOf(driver.Entry{Kind: driver.Read, Value: w.value()}))
+		w := words{holder: holder, under: []string{one, two}, note: checkedNote(note)}
+		require.Equal(t, w, wordsOf(driver.Entry{Kind: driver.Read, Value: w.value()}))
 	})
 }

@@ -40,7 +40,25 @@ func (g gate) Acquire(ctx context.Context) (*recipe.Hold, error) {
 }
 
 func (g gate) TryAcquire(ctx context.Context) (*recipe.Hold, error) {
-	return recipe.TryAcquire(ctx, g.store, g.request)
+	return recipe.Acquire(ctx, g.store, trying(g.request))
+}
+
+// trying returns the request without the wait for others.
+func trying(r recipe.Request) recipe.Request {
+	r.Try = true
+	return r
+}
+
+// words are what an entry says.
+type words struct {
+	holder string
+	under  []string
+	note   string
+}
+
+func said(e driver.Entry) words {
+	holder, under, note := recipe.WordsOf(e)
+	return words{holder, under, note}
 }
 
 // A world is a service with clients, in a bubble.

@@ -185,7 +185,8 @@ func (s *stage) perform(clients []func(*actor) error) {
 	}
 	s.mem.SetFault(nil)
 	later := s.mem.Open(&MemOptions{recipe.Options{TTL: playTTL}})
-	h, err := recipe.TryAcquire(context.Background(), later, recipe.Request{Queue: playQueue, Kind: driver.Exclusive, Units: 1})
+	free := recipe.Request{Queue: playQueue, Kind: driver.Exclusive, Units: 1, Try: true}
+	h, err := recipe.Acquire(context.Background(), later, free)
 	if err == nil {
 		err = h.Release()
 	}

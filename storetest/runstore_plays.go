@@ -77,16 +77,16 @@ var plays = []play{
 	}},
 	{"GiveUp", []func(*actor) error{
 		func(a *actor) error { return a.twice(a.request(driver.Exclusive, 1, 0), 1) },
-		func(a *actor) error { return a.givesUp(recipe.Acquire, a.request(driver.Exclusive, 1, 0)) },
+		func(a *actor) error { return a.givesUp(a.request(driver.Exclusive, 1, 0)) },
 		func(a *actor) error { return a.twice(a.request(driver.Exclusive, 1, 0), 1) },
 	}},
 	{"GiveUpTrying", []func(*actor) error{
 		func(a *actor) error { return a.once(a.request(driver.Exclusive, 1, 0), 1) },
-		func(a *actor) error { return a.givesUp(recipe.TryAcquire, a.request(driver.Exclusive, 1, 0)) },
+		func(a *actor) error { return a.givesUp(trying(a.request(driver.Exclusive, 1, 0))) },
 	}},
 	{"GiveUpUnits", []func(*actor) error{
 		func(a *actor) error { return a.twice(a.request(driver.Permit, 2, 2), 1) },
-		func(a *actor) error { return a.givesUp(recipe.Acquire, a.request(driver.Permit, 2, 2)) },
+		func(a *actor) error { return a.givesUp(a.request(driver.Permit, 2, 2)) },
 		func(a *actor) error { return a.twice(a.request(driver.Permit, 2, 2), 1) },
 	}},
 	{"Close", []func(*actor) error{
@@ -98,6 +98,11 @@ var plays = []play{
 
 func (a *actor) request(k driver.Kind, units, size int64) recipe.Request {
 	return recipe.Request{Queue: playQueue, Kind: k, Units: units, Size: size}
+}
+
+func trying(r recipe.Request) recipe.Request {
+	r.Try = true
+	return r
 }
 
 // release ends a hold. Only if nothing went wrong must it be confirmed.
@@ -135,7 +140,7 @@ func (a *actor) holds(long time.Duration) error {
 // tries takes the lock if it is free, some times.
 func (a *actor) tries(r recipe.Request) error {
 	for range 4 {
-		h, err := recipe.TryAcquire(a.ctx, a.store, r)
+		h, err := recipe.Acquire(a.ctx, a.store, trying(r))
 		switch {
 		case errors.Is(err, recipe.ErrLocked):
 		case err != nil:
@@ -322,14 +327,11 @@ func (a *actor) asks() error {
 	return a.once(a.request(driver.Exclusive, 1, 0), 1)
 }
 
-// An acquirer is Acquire or TryAcquire of package recipe.
-type acquirer func(context.Context, *recipe.Store, recipe.Request) (*recipe.Hold, error)
-
 // givesUp waits for no longer than a part of what others work.
-func (a *actor) givesUp(acquire acquirer, r recipe.Request) error {
+func (a *actor) givesUp(r recipe.Request) error {
 	for _, d := range []time.Duration{0, work / 2, work * 3 / 2} {
 		ctx, cancel := context.WithTimeout(a.ctx, d)
-		h, err := acquire(ctx, a.store, r)
+		h, err := recipe.Acquire(ctx, a.store, r)
 		began := time.Now()
 		<-ctx.Done()
 		cancel()

@@ -191,7 +191,8 @@ func (s *scene) cross(one, two *farsync.Store, first, second kind, path string) 
 	check := func(lease *farsync.Lease, err error) error {
 		switch {
 		case first.family != second.family:
-			names := fmt.Sprintf("the oldest entry is %v, %q", list[0].Kind, recipe.WordsOf(list[0]).Holder)
+			holder, _, _ := recipe.WordsOf(list[0])
+			names := fmt.Sprintf("the oldest entry is %v, %q", list[0].Kind, holder)
 			if !errors.Is(err, farsync.ErrKind) || !strings.Contains(err.Error(), names) {
 				return fmt.Errorf("%w, and not: %s", err, names)
 			}
