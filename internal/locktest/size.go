@@ -1,0 +1,105 @@
+package locktest
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/pause"
+)
+
+// sizeRows are about the size of a semaphore, which the service keeps.
+var sizeRows = []row{
+	{"SizeIsDeclaredByUse", "the size is kept where all its users see it", func(s *scene) {
+		one, two := s.client(), s.client()
+		_, err := s.semaphore(one, 5).Acquire(s.ctx(), 6)
+		require.ErrorIs(s, err, farsync.ErrTooLarge, "also by the first")
+		s.until(two, 0)
+		lease := s.take(units(s.semaphore(one, 5), 2))
+		s.sizeIs(two, 5, 5)
+		_, err = s.semaphore(two, 7).Acquire(s.ctx(), 1)
+		require.ErrorIs(s, err, farsync.ErrSize)
+		s.sizeIs(two, 5, 5)
+		s.until(two, 1)
+		require.ErrorIs(s, s.semaphore(two, 7).Resize(s.ctx(), 9), farsync.ErrSize)
+		s.sizeIs(two, 5, 5)
+		s.release(lease)
+		s.sizeIs(two, 5, 5)
+		lease = s.take(units(s.semaphore(two, 7), 7))
+		s.sizeIs(one, 7, 7)
+		s.release(lease)
+	}},
+	{"SizeDeclaredAnewByAll", "after a deployment all come at once, and none of them uses the old size", func(s *scene) {
+		one, two := s.client(), s.client()
+		for _, size := range []int64{5, 7, 3} {
+			ctx := s.ctx()
+			var held atomic.Int64
+			var g errgroup.Group
+			for i := range 8 {
+				sem := s.semaphore([]*farsync.Store{one, two}[i%2], size)
+				g.Go(func() error {
+					lease, err := sem.Acquire(ctx, 1)
+					if err != nil {
+						return err
+					}
+					if now := held.Add(1); now > size {
+						s.Errorf("%d units of %d are held", now, size)
+					}
+					_ = pause.For(ctx, time.Millisecond)
+					held.Add(-1)
+					return lease.Release()
+				})
+			}
+			require.NoError(s, g.Wait())
+			s.sizeIs(one, size, size)
+			s.until(one, 0)
+			s.until(two, 0)
+		}
+	}},
+	{"SizeIsSetBeforeUse", "an administrator may be there before its users", func(s *scene) {
+		one, two := s.client(), s.client()
+		require.NoError(s, s.semaphore(one, 5).Resize(s.ctx(), 8))
+		s.sizeIs(two, 5, 8)
+		s.release(s.take(units(s.semaphore(two, 5), 8)))
+		s.sizeIs(one, 5, 8)
+	}},
+	{"SizeIsSetAgain", "the same size once more is no change of what is declared", func(s *scene) {
+		one := s.client()
+		lease := s.take(units(s.semaphore(one, 5), 1))
+		for _, size := range []int64{9, 9, 5, 1} {
+			require.NoError(s, s.semaphore(one, 5).Resize(s.ctx(), size))
+			s.sizeIs(one, 5, size)
+		}
+		s.release(lease)
+	}},
+	{"SizeLoweredCountsForThoseBehind", "holders go on, and newcomers wait until there is room", func(s *scene) {
+		one, two := s.client(), s.client()
+		first, second := s.take(units(s.semaphore(one, 5), 3)), s.take(units(s.semaphore(two, 5), 2))
+		require.NoError(s, s.semaphore(two, 5).Resize(s.ctx(), 2))
+		require.NoError(s, first.Err())
+		third := s.locking(units(s.semaphore(one, 5), 1))
+		s.until(two, 3)
+		s.release(first)
+		s.until(two, 2)
+		third.waits()
+		s.release(second)
+		s.release(third.got())
+		s.until(two, 0)
+	}},
+}
+
+// sizeIs makes sure that a semaphore that is declared with that size has so many units.
+func (s *scene) sizeIs(store *farsync.Store, declared, current int64) {
+	s.Helper()
+	sem := s.semaphore(store, declared)
+	_, err := sem.TryAcquire(s.ctx(), current+1)
+	require.ErrorIs(s, err, farsync.ErrTooLarge)
+	if lease, err := sem.TryAcquire(s.ctx(), current); err == nil {
+		s.release(lease)
+	} else {
+		require.ErrorIs(s, err, farsync.ErrLocked)
+	}
+}
