@@ -48,7 +48,13 @@ func (m cleaned) Run() int {
 // start starts the command with a store, and returns it with what it has said when done is closed.
 func start(t testing.TB, store string, arguments ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command("farsync", arguments...), done: make(chan struct{})}
+	return startAs(t, store, "farsync", arguments...)
+}
+
+// startAs is start by another program, which becomes the command.
+func startAs(t testing.TB, store, program string, arguments ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(program, arguments...), done: make(chan struct{})}
 	p.Env = append(os.Environ(), "FARSYNC_STORE="+store)
 	p.Stdout, p.Stderr = &p.out, &p.err
 	require.NoError(t, p.Start())
@@ -60,7 +66,7 @@ func start(t testing.TB, store string, arguments ...string) *process {
 		_ = p.Process.Kill()
 		<-p.done
 		if t.Failed() {
-			t.Logf("farsync %q said %q and %q", arguments, p.out.String(), p.err.String())
+			t.Logf("%q said %q and %q", p.Args, p.out.String(), p.err.String())
 		}
 	})
 	return p

@@ -58,6 +58,7 @@ func Run(say func(string)) (code int, err error) {
 	if err := g.start(); err != nil {
 		return 0, err
 	}
+	defer Hurry()()
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer g.link.Close()

@@ -70,6 +70,7 @@ type run struct {
 	family   *family.Family
 	terminal *terminal.Terminal
 	owns     bool // COMMAND has the terminal whenever the guard would have it
+	lag      lag
 }
 
 // Run runs COMMAND, and returns when it has ended with all that it has started, or was ended. An error means that it was not
@@ -86,6 +87,7 @@ func (j *Job) Run(link *guard.Link, lease Lease) (Outcome, error) {
 	if err := r.start(); err != nil {
 		return Outcome{}, err
 	}
+	defer guard.Hurry()() // COMMAND has started, and runs as it would by itself
 	link.Word.SetGroup(r.family.Group())
 	defer link.Word.SetGroup(0)
 	r.foreground()
@@ -173,8 +175,11 @@ func (r *run) attend() {
 
 // renewed notes until when COMMAND may live, and tells it to end when that is near. It returns when to look again: the nearer
 // the end, the sooner, so that what the guard knows is not out of date. Lost is set when the end has come.
+//
+// On a machine that lets this process wait for a processor the end is as much earlier, for the guard too, up to an eighth of the TTL.
+// A lease that is renewed in time, every quarter of the TTL, then still is never so near its end that COMMAND would be told.
 func (r *run) renewed() time.Duration {
-	end := r.lease.Deadline().Add(-r.margin())
+	end := r.lease.Deadline().Add(-r.margin() - min(r.lag.ran(time.Now()), r.TTL/8))
 	r.link.Word.Set(end, r.margin()/2)
 	left := time.Until(end)
 	next := min(max(left/8, 5*time.Millisecond), r.TTL/20)
@@ -189,7 +194,9 @@ func (r *run) renewed() time.Duration {
 	case !r.Late:
 		next = min(next, left-r.Grace)
 	}
-	return min(next, max(left, 0))
+	next = min(next, max(left, 0))
+	r.lag.planned = time.Now().Add(next)
+	return next
 }
 
 var errNotRenewed = errors.New("the lock was not renewed in time")
