@@ -55,6 +55,7 @@ type errorJSON struct {
 // An app is one call of the command: what the flags of all verbs say, and where it writes.
 type app struct {
 	store   string
+	dial    patience
 	json    bool
 	quiet   bool
 	verbose bool
@@ -80,6 +81,7 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.store, "store", "", "the `URL` of the service: "+location.Forms)
+	flags.Var(&a.dial, "dial-timeout", "give up, with 69, when the service has not answered for so long at the start (default 30s)")
 	flags.BoolVar(&a.json, "json", false, "write JSON, one object a line, for programs")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing while waiting")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log what happens to sessions and locks")
@@ -109,6 +111,12 @@ func (a *app) locate() (*location.Location, error) {
 	l, from, err := location.Find(a.store, os.Getenv)
 	if err != nil {
 		return nil, &exit{codeConfig, err}
+	}
+	if a.dial.set {
+		if a.dial.Duration <= 0 {
+			return nil, usage("--dial-timeout is 0")
+		}
+		l.DialTimeout = a.dial.Duration
 	}
 	if from == "--store" && l.Password != "" {
 		a.say("warning: others on this machine can read the password on the command line: use FARSYNC_STORE, or ?password-file=")

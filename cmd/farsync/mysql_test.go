@@ -45,5 +45,5 @@ func TestCommandOnMySQL(t *testing.T) {
 	require.Zero(t, p.code(t), p.err.String())
 	require.Contains(t, p.out.String(), "/held")
 	server.Kill()
-	require.Equal(t, codeUnavailable, start(t, right, "run", "-n", "/x", "--", "true").code(t))
+	require.Equal(t, codeUnavailable, start(t, right, "--dial-timeout", "1", "run", "-n", "/x", "--", "true").code(t))
 }

@@ -44,5 +44,5 @@ func TestCommandOnPostgres(t *testing.T) {
 	require.Zero(t, p.code(t), p.err.String())
 	require.Contains(t, p.out.String(), "/held")
 	server.Kill()
-	require.Equal(t, codeUnavailable, start(t, admin, "run", "-n", "/x", "--", "true").code(t))
+	require.Equal(t, codeUnavailable, start(t, admin, "--dial-timeout", "1", "run", "-n", "/x", "--", "true").code(t))
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,6 +104,26 @@ func TestOneOfManyRuns(t *testing.T) {
 	require.Equal(t, processes*rounds, codes[0]+codes[codeTaken], "%v", codes)
 	require.Equal(t, codes[0], ran)
 	require.Positive(t, codes[0])
+}
+
+// TestSilentServiceIsGivenUp after --dial-timeout, on every store.
+func TestSilentServiceIsGivenUp(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp4", "127.0.0.1:0") // the kernel accepts for it
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	host := silent.Addr().String()
+	var all []*process
+	for _, store := range []string{
+		"etcd://" + host, "etcd://me:secret@" + host, "zk://" + host, "redis://" + host, "postgres://me:secret@" + host + "/locks",
+		"mysql://me:secret@" + host + "/locks",
+	} {
+		all = append(all, start(t, store, "--dial-timeout", "0.5", "run", "-n", "/x", "--", "true"))
+	}
+	for _, p := range all {
+		require.Equal(t, codeUnavailable, p.code(t), "%s: %s", p.Env[len(p.Env)-1], p.err.String())
+		require.NotContains(t, p.err.String(), "secret")
+	}
 }
 
 // TestPasswordsAreNotShown: neither what farsync says, nor what COMMAND gets, has the password.

@@ -37,7 +37,7 @@ type Location struct {
 	TLS               bool
 	CACert, Cert, Key string
 
-	DialTimeout time.Duration // of etcd; 0 is the client's default
+	DialTimeout time.Duration // for how long Open tries to reach the service; 0 is 30 s
 	Namespace   string        // of zk and redis
 	Plaintext   bool          // zk: allows a password without TLS
 	Database    int           // of redis
@@ -56,14 +56,15 @@ type scheme struct {
 }
 
 var (
-	tls     = []string{"tls", "cacert", "cert", "key"}
+	common  = []string{"ttl", "dial-timeout"}
+	secret  = []string{"password-file", "tls", "cacert", "cert", "key"}
 	schemes = map[string]scheme{
-		"etcd":     {"2379", slices.Concat([]string{"ttl", "password-file", "dial-timeout"}, tls)},
-		"zk":       {"2181", slices.Concat([]string{"ttl", "password-file", "namespace", "plaintext"}, tls)},
-		"redis":    {"6379", slices.Concat([]string{"ttl", "password-file", "namespace", "db", "master", "replicas", "fresh"}, tls)},
-		"postgres": {"5432", slices.Concat([]string{"ttl", "password-file", "prefix", "migrate"}, tls)},
-		"mysql":    {"3306", slices.Concat([]string{"ttl", "password-file", "prefix"}, tls)},
-		"sqlite":   {"", []string{"ttl", "sync", "prefix"}},
+		"etcd":     {"2379", slices.Concat(common, secret)},
+		"zk":       {"2181", slices.Concat(common, secret, []string{"namespace", "plaintext"})},
+		"redis":    {"6379", slices.Concat(common, secret, []string{"namespace", "db", "master", "replicas", "fresh"})},
+		"postgres": {"5432", slices.Concat(common, secret, []string{"prefix", "migrate"})},
+		"mysql":    {"3306", slices.Concat(common, secret, []string{"prefix"})},
+		"sqlite":   {"", slices.Concat(common, []string{"sync", "prefix"})},
 	}
 )
 

@@ -30,8 +30,13 @@ import (
 // ErrConfig means that a file that the Location names cannot be used.
 var ErrConfig = errors.New("credentials")
 
-// Open opens the Store. Close the Store first, then call closed, which is never nil. ctx governs Open alone. The TTL of the
-// Location counts if options have none. The errors are those of the Open of the store's package, and ErrConfig.
+// reaching is how long Open tries to reach a service where the Location does not say. A machine with more to do than it has
+// processors takes long to do what a client does first.
+const reaching = 30 * time.Second
+
+// Open opens the Store. Close the Store first, then call closed, which is never nil. ctx governs Open alone, which tries for as long
+// as DialTimeout at most. The TTL of the Location counts if options have none. The errors are those of the Open of the store's
+// package, and ErrConfig.
 //
 // On SQLite the locks of a process that has died stay until its session runs out. Otherwise the next holder would be in
 // while what the process had started is still being killed.
@@ -40,6 +45,8 @@ func (l *Location) Open(ctx context.Context, options farsync.Options) (store *fa
 	if options.TTL == 0 {
 		options.TTL = l.TTL
 	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(l.DialTimeout, reaching))
+	defer cancel()
 	if l.Scheme == "sqlite" {
 		store, err = sqlite.Open(ctx, l.File, &sqlite.Options{Options: options, Sync: l.Sync, Linger: true})
 		return store, closed, err
@@ -97,19 +104,29 @@ func (l *Location) openEtcd(
 		}
 	}
 	nothing := func() error { return nil }
-	// With a user, New asks the service for a token, for as long as DialTimeout.
-	patience := cmp.Or(l.DialTimeout, 5*time.Second)
+	// With a user, New asks the service for a token until ctx ends. After that ctx does not matter to the client.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	release := context.AfterFunc(ctx, end)
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: endpoints, DialTimeout: patience, TLS: config, Username: l.User, Password: password, Logger: zap.NewNop(),
+		Context: life, Endpoints: endpoints, TLS: config, Username: l.User, Password: password, Logger: zap.NewNop(),
 	})
+	release()
+	if ctx.Err() != nil && err != nil {
+		err = fmt.Errorf("%w: %v", ctx.Err(), err) //nolint:errorlint // it says that its own context was cancelled
+	}
 	if err != nil {
+		end()
 		return nil, nothing, fmt.Errorf("open etcd: %w", err)
 	}
 	store, err := etcd.Open(ctx, client, &etcd.Options{Options: options})
 	if err != nil {
+		end()
 		return nil, nothing, errors.Join(err, client.Close())
 	}
-	return store, client.Close, nil
+	return store, func() error {
+		defer end()
+		return client.Close()
+	}, nil
 }
 
 // openPostgres makes the tables first where that is asked for.
