@@ -62,9 +62,14 @@ model: ## the model of the protocol explored in full: states, time, and a shorte
 	@echo "==> model"
 	@go test -count=1 -v -timeout 1h -run '^TestModel' ./recipe -model
 
-deaths: ## the ways in which a COMMAND of farsync run can die, each 100 times on etcd, 34 times on SQLite
-	@echo "==> deaths"
-	@go test -count=1 -v -timeout 2h -run '^TestCommandIsDeadBeforeTheNextHolds' ./cmd/farsync -deaths=100
+# What is not set: all ways on all stores, 100 times on etcd and 30 times on each other.
+deaths: servers ## the ways in which a COMMAND of farsync run can die, many times, eight at a time: STORE=redis WAY=cut RUNS=30
+	@go test -c -race -o bin/deaths.test ./cmd/farsync
+	@set -eo pipefail; for store in $(or $(STORE),etcd zookeeper redis postgres mysql sqlite); do \
+		runs=$(or $(RUNS),$$([ $$store = etcd ] && echo 100 || echo 30)); echo "==> deaths: $$store, $$runs times"; \
+		(cd cmd/farsync && ../../bin/deaths.test -test.timeout 3h -test.parallel 8 -test.v -test.run '^TestCommandIsDeadBeforeTheNextHolds$$' \
+			-deaths=$$runs -deaths-ttl=2s -deaths-on=$$store $(if $(WAY),-deaths-of='$(WAY)')) | grep -Ev '^(=== | +--- PASS)'; \
+	done
 
 check: format tidy-check vet systems lint newest ## all that CI demands besides test
 

@@ -4,48 +4,46 @@ package main
 
 import (
 	"context"
-	"database/sql"
+	"errors"
 	"flag"
-	"fmt"
-	"net/url"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
-	"github.com/farsync/farsync/embedtest"
 )
 
-var deaths = flag.Int("deaths", 1, "how often each death is died on etcd; a third as often on SQLite")
-
-// A service is where a death is died.
-type service struct {
-	store  string // the URL for the command
-	direct string // the URL for others, whom a cut does not reach
-	// Each of these ends what holds, or keeps it from renewing. Nil where the service has no such thing.
-	cut, frozen, deleted, revoked func(t *testing.T, p farsync.Participant)
-	thaw                          func() // ends frozen
-}
+// make deaths sets these. By default each death is died once on etcd, and few on each other store.
+var (
+	deaths    = flag.Int("deaths", 0, "how often each death is died on each of the stores")
+	deathsOn  = flag.String("deaths-on", "", "on this store alone")
+	deathsOf  = flag.String("deaths-of", "", "in this way alone")
+	deathsTTL = flag.Duration("deaths-ttl", 4*time.Second, "the TTL of the lock, which a machine that is busy with other tests keeps")
+)
 
 // A death is a way in which COMMAND loses its lock.
 type death struct {
 	name string
 	die  func(t *testing.T, s *service, d *dying)
-	// code is the exit code of the command, if it can have one.
+	// code is the exit code of the command.
 	code int
 	// byHand: a person has taken the lock away, so the next holder may be there before COMMAND is dead.
 	byHand bool
 	// lives: COMMAND goes on, and is then ended by SIGTERM.
 	lives bool
+	// freezes: the server answers no client, so no other test can use it.
+	freezes bool
+	// notOn is a store that has no such thing: a file no network, ZooKeeper no tool that ends the session of another client.
+	notOn string
+	// few: this one is also died on other stores than etcd when little time is spent on them.
+	few bool
 }
 
 // A dying is one run of the command.
@@ -54,125 +52,137 @@ type dying struct {
 	participant       farsync.Participant
 }
 
-var ways = []death{
-	{name: "cut", code: codeLost, die: func(t *testing.T, s *service, d *dying) { s.cut(t, d.participant) }},
-	{name: "server frozen", code: codeLost, die: func(t *testing.T, s *service, d *dying) { s.frozen(t, d.participant) }},
-	{name: "supervisor killed", code: codeLost, die: func(t *testing.T, _ *service, d *dying) {
-		require.NoError(t, syscall.Kill(d.supervisor, syscall.SIGKILL))
-	}},
-	{name: "supervisor stopped", code: codeLost, die: func(t *testing.T, _ *service, d *dying) {
-		require.NoError(t, syscall.Kill(d.supervisor, syscall.SIGSTOP))
-	}},
-	{name: "guard killed", code: -1, die: func(t *testing.T, _ *service, d *dying) {
-		require.NoError(t, syscall.Kill(d.guard, syscall.SIGKILL))
-	}},
-	{name: "guard killed behind a stopped supervisor", code: -1, die: func(t *testing.T, _ *service, d *dying) {
-		require.NoError(t, syscall.Kill(d.supervisor, syscall.SIGSTOP))
-		require.NoError(t, syscall.Kill(d.guard, syscall.SIGKILL))
-	}},
-	{name: "guard stopped", lives: true, code: codeSignal + int(syscall.SIGTERM), die: func(t *testing.T, _ *service, d *dying) {
-		require.NoError(t, syscall.Kill(d.guard, syscall.SIGSTOP))
-	}},
-	{name: "key deleted", code: codeLost, byHand: true, die: func(t *testing.T, s *service, d *dying) { s.deleted(t, d.participant) }},
-	{name: "session revoked", code: codeLost, byHand: true, die: func(t *testing.T, s *service, d *dying) { s.revoked(t, d.participant) }},
+// send sends a signal to a process that may have ended: the lock may have been lost meanwhile, by the clock alone.
+func send(t *testing.T, pid int, s syscall.Signal) {
+	if err := syscall.Kill(pid, s); !errors.Is(err, syscall.ESRCH) {
+		require.NoError(t, err)
+	}
 }
 
-// deathTTL is short, and long enough for a machine that is busy with other tests.
-const deathTTL = 4 * time.Second
+var ways = []death{
+	{name: "cut", notOn: "sqlite", code: codeLost, few: true, die: func(t *testing.T, s *service, _ *dying) { s.cut() }},
+	{name: "server frozen", code: codeLost, freezes: true, die: func(t *testing.T, s *service, _ *dying) { s.freeze(t) }},
+	{name: "supervisor killed", code: codeLost, few: true, die: func(t *testing.T, _ *service, d *dying) {
+		send(t, d.supervisor, syscall.SIGKILL)
+	}},
+	{name: "supervisor stopped", code: codeLost, die: func(t *testing.T, _ *service, d *dying) {
+		send(t, d.supervisor, syscall.SIGSTOP)
+	}},
+	{name: "guard killed", code: -1, die: func(t *testing.T, _ *service, d *dying) {
+		send(t, d.guard, syscall.SIGKILL)
+	}},
+	{name: "guard killed behind a stopped supervisor", code: -1, die: func(t *testing.T, _ *service, d *dying) {
+		send(t, d.supervisor, syscall.SIGSTOP)
+		send(t, d.guard, syscall.SIGKILL)
+	}},
+	{name: "guard stopped", lives: true, code: codeSignal + int(syscall.SIGTERM), die: func(t *testing.T, _ *service, d *dying) {
+		send(t, d.guard, syscall.SIGSTOP)
+	}},
+	{name: "key deleted", code: codeLost, byHand: true, die: func(t *testing.T, s *service, d *dying) { s.deleted(t, d.participant) }},
+	{name: "session revoked", notOn: "zookeeper", code: codeLost, byHand: true, die: func(t *testing.T, s *service, d *dying) { s.revoked(t, d.participant) }},
+}
+
+// tally is how deaths of one way have come out.
+type tally struct {
+	died, early int
+	least       time.Duration
+}
 
 // TestCommandIsDeadBeforeTheNextHolds: in whatever way the lock is lost, COMMAND and all that it has started have given their
 // last sign of life before another client holds the lock.
 func TestCommandIsDeadBeforeTheNextHolds(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
-	least := map[string]time.Duration{}
+	tallies := map[string]*tally{}
 	t.Cleanup(func() {
-		for way, slack := range least {
-			t.Logf("%-60s least slack %v", way, slack.Round(time.Millisecond))
+		for _, way := range slices.Sorted(maps.Keys(tallies)) {
+			n := tallies[way]
+			t.Logf("%-70s %3d died, %d of them lost the lock before, least slack %v", way, n.died, n.early, n.least.Round(time.Millisecond))
 		}
 	})
-	for name, open := range map[string]func(t *testing.T) *service{"SQLite": onSQLite, "etcd": onEtcd} {
-		for _, way := range ways {
-			if way.name == "cut" && name == "SQLite" {
-				continue // there is no network
-			}
-			for _, manner := range []string{"deaf", "polite"} {
-				times := *deaths
-				if name == "SQLite" {
-					times = (times + 2) / 3
-				}
-				for range times {
-					t.Run(name+"/"+way.name+"/"+manner, func(t *testing.T) {
-						t.Parallel()
-						s := open(t)
-						slack := dies(t, s, way, manner)
-						mu.Lock()
-						defer mu.Unlock()
-						key := name + "/" + way.name + "/" + manner
-						if was, known := least[key]; !known || slack < was {
-							least[key] = slack
-						}
-					})
-				}
-			}
+	for name, start := range services {
+		if *deathsOn != "" && *deathsOn != name {
+			continue
 		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shared := start(t)
+			for _, way := range ways {
+				if way.notOn == name || *deathsOf != "" && *deathsOf != way.name || *deaths == 0 && name != "etcd" && !way.few {
+					continue
+				}
+				for i, manner := range []string{"deaf", "polite"} {
+					if *deaths == 0 && name != "etcd" && i > 0 {
+						continue
+					}
+					for range max(*deaths, 1) {
+						t.Run(way.name+"/"+manner, func(t *testing.T) {
+							t.Parallel()
+							open := shared
+							if way.freezes {
+								open = start(t)
+							}
+							slack, early := dies(t, open(), way, manner)
+							mu.Lock()
+							defer mu.Unlock()
+							key := name + "/" + way.name + "/" + manner
+							n := tallies[key]
+							if n == nil {
+								n = &tally{least: slack}
+								tallies[key] = n
+							}
+							n.died++
+							n.least = min(n.least, slack)
+							if early {
+								n.early++
+							}
+						})
+					}
+				}
+			}
+		})
 	}
 }
 
 // dies runs the command until it has died in one way, and returns the time between the last sign of life and the next holder.
-func dies(t *testing.T, s *service, way death, manner string) time.Duration {
+// A machine that is busy may have the lock lost by the clock before it comes to that, which is early, and no less a death.
+func dies(t *testing.T, s *service, way death, manner string) (slack time.Duration, early bool) {
 	program, err := mortal()
 	require.NoError(t, err)
 	dir := t.TempDir()
 	end(t, dir)
-	p := start(t, s.store, "run", "--ttl", deathTTL.String(), "/x", "--", program, dir, manner)
+	p := start(t, s.store, "run", "--ttl", deathsTTL.String(), s.path, "--", program, dir, manner)
 	all := born(t, dir)
 	next, closed := open(t, s.direct)
 	defer closed()
-	holders, err := farsync.NewMutex(next, "/x").Participants(t.Context())
-	require.NoError(t, err)
-	require.Len(t, holders, 1)
 	taken := make(chan time.Duration, 1)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	defer cancel()
 	waiting.Go(func() {
-		if lease, err := farsync.NewMutex(next, "/x").Lock(ctx); err == nil {
+		if lease, err := farsync.NewMutex(next, s.path).Lock(ctx); err == nil {
 			taken <- guard.Now()
 			_ = lease.Release()
 		}
 	})
-	until(t, "another client waits", func() bool {
-		list, err := farsync.NewMutex(next, "/x").Participants(t.Context())
-		return err == nil && len(list) == 2
+	var list []farsync.Participant
+	until(t, "another client waits, or holds", func() bool {
+		list, err = farsync.NewMutex(next, s.path).Participants(t.Context())
+		return err == nil && len(list) == 2 || len(taken) > 0
 	})
-
-	way.die(t, s, &dying{p.Process.Pid, all[0].parent, holders[0]})
+	if len(taken) == 0 {
+		way.die(t, s, &dying{p.Process.Pid, all[0].parent, list[0]})
+	}
 	if s.thaw != nil {
 		// By then the service may give the lock away, and does.
-		defer time.AfterFunc(deathTTL, s.thaw).Stop()
+		defer time.AfterFunc(*deathsTTL, s.thaw).Stop()
 	}
+	alive := func(l life) bool { return !dead(l.pid) }
 	if way.lives {
-		at := guard.Now()
-		until(t, "it lives on for longer than its TTL", func() bool {
-			now := lives(dir)
-			return slices.IndexFunc(now, func(l life) bool { return l.last < at+deathTTL+time.Second }) < 0
-		})
-		require.NoError(t, p.Process.Signal(syscall.SIGCONT))
-		if manner == "deaf" {
-			require.NoError(t, syscall.Kill(all[0].pid, syscall.SIGTERM), "it hears nothing")
-			require.NoError(t, syscall.Kill(all[0].parent, syscall.SIGKILL))
-		} else {
-			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-			// What has left the group hears nothing of it, and COMMAND's end is waited for.
-			until(t, "COMMAND hears of it", func() bool { return dead(all[0].pid) })
-			require.NoError(t, syscall.Kill(all[3].pid, syscall.SIGTERM))
-			require.NoError(t, syscall.Kill(all[4].pid, syscall.SIGTERM))
-		}
+		outlive(t, dir, p, all, manner)
 	}
-	until(t, "all are dead", func() bool {
-		return !slices.ContainsFunc(all, func(l life) bool { return !dead(l.pid) })
-	})
+	until(t, "all are dead", func() bool { return !slices.ContainsFunc(all, alive) })
 	var at time.Duration
 	select {
 	case at = <-taken:
@@ -183,83 +193,43 @@ func dies(t *testing.T, s *service, way death, manner string) time.Duration {
 	if !way.byHand {
 		require.Less(t, last, at, "a process was alive when another client held the lock")
 	}
-	want := way.code
+	want, code := way.code, p.code(t)
 	if way.lives && manner == "deaf" {
 		want = codeLost
 	}
-	require.Equal(t, want, p.code(t), p.err.String())
-	return at - last
+	if code != want {
+		require.Equal(t, codeLost, code, p.err.String())
+	}
+	return at - last, code != want
+}
+
+// outlive waits until all have lived on for longer than the TTL, and ends them, as a user would. One that is deaf loses its supervisor.
+func outlive(t *testing.T, dir string, p *process, all []life, manner string) {
+	at := guard.Now()
+	until(t, "it lives on for longer than its TTL, or has lost its lock", func() bool {
+		return dead(all[0].pid) || !slices.ContainsFunc(lives(dir), func(l life) bool { return l.last < at+*deathsTTL+time.Second })
+	})
+	send(t, p.Process.Pid, syscall.SIGCONT)
+	if manner == "deaf" {
+		send(t, all[0].pid, syscall.SIGTERM) // which it does not hear
+		send(t, all[0].parent, syscall.SIGKILL)
+		return
+	}
+	send(t, p.Process.Pid, syscall.SIGTERM)
+	// What has left the group hears nothing of it, and COMMAND's end is waited for.
+	until(t, "COMMAND hears of it", func() bool { return dead(all[0].pid) })
+	send(t, all[3].pid, syscall.SIGTERM)
+	send(t, all[4].pid, syscall.SIGTERM)
 }
 
 // open opens a Store, for what is not the command.
 func open(t *testing.T, store string) (*farsync.Store, func()) {
 	l, err := location.Parse(store)
 	require.NoError(t, err)
-	s, closed, err := l.Open(t.Context(), farsync.Options{TTL: deathTTL, Holder: "observer"})
+	s, closed, err := l.Open(t.Context(), farsync.Options{TTL: *deathsTTL, Holder: "observer"})
 	require.NoError(t, err)
 	return s, func() {
 		_ = s.Close()
 		_ = closed()
-	}
-}
-
-func onSQLite(t *testing.T) *service {
-	store := file(t)
-	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
-	require.NoError(t, err)
-	do := func(t *testing.T, statement, argument string) {
-		db, err := sql.Open("sqlite", name+"?_pragma=busy_timeout(10000)")
-		require.NoError(t, err)
-		defer db.Close()
-		done, err := db.ExecContext(t.Context(), statement, argument)
-		require.NoError(t, err)
-		n, err := done.RowsAffected()
-		require.NoError(t, err)
-		require.Positive(t, n)
-	}
-	s := &service{store: store, direct: store}
-	s.deleted = func(t *testing.T, p farsync.Participant) { do(t, "DELETE FROM farsync_entries WHERE id = ?", p.ID) }
-	s.revoked = func(t *testing.T, p farsync.Participant) {
-		do(t, "DELETE FROM farsync_sessions WHERE id = (SELECT session FROM farsync_entries WHERE id = ?)", p.ID)
-	}
-	s.frozen = func(t *testing.T, _ farsync.Participant) {
-		// A transaction of another program that writes keeps all others waiting.
-		db, err := sql.Open("sqlite", name+"?_txlock=immediate&_pragma=busy_timeout(10000)")
-		require.NoError(t, err)
-		tx, err := db.BeginTx(context.WithoutCancel(t.Context()), nil)
-		require.NoError(t, err)
-		s.thaw = sync.OnceFunc(func() {
-			require.NoError(t, tx.Rollback())
-			require.NoError(t, db.Close())
-		})
-		t.Cleanup(s.thaw)
-	}
-	return s
-}
-
-// onEtcd starts a server of its own, for one that is frozen is so for all its clients.
-func onEtcd(t *testing.T) *service {
-	server := embedtest.Etcd(t)
-	proxy := embedtest.NewProxy(t, server.Endpoint())
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop()})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	return &service{
-		store:  "etcd://" + proxy.Addr(),
-		direct: "etcd://" + strings.TrimPrefix(server.Endpoint(), "http://"),
-		cut:    func(*testing.T, farsync.Participant) { proxy.Cut() },
-		frozen: func(*testing.T, farsync.Participant) { server.Pause() },
-		thaw:   server.Resume, // does nothing to one that is not frozen
-		deleted: func(t *testing.T, p farsync.Participant) {
-			_, err := client.Delete(t.Context(), p.ID)
-			require.NoError(t, err)
-		},
-		revoked: func(t *testing.T, p farsync.Participant) {
-			var lease clientv3.LeaseID
-			_, err := fmt.Sscanf(p.Session, "%x", &lease)
-			require.NoError(t, err)
-			_, err = client.Revoke(t.Context(), lease)
-			require.NoError(t, err)
-		},
 	}
 }

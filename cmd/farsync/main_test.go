@@ -21,9 +21,16 @@ import (
 // soon is when a test is taken to hang, also on a machine that does much else.
 const soon = 2 * time.Minute
 
+// The variable of the race detector, and what its processes find in it.
+const race, raceOptions = "GORACE", "atexit_sleep_ms=0"
+
 // The test's own executable is the command, and what the command runs: which of them, its first argument says.
 func TestMain(m *testing.M) {
 	embedtest.Child()
+	// The race detector has each process that ends wait for a second otherwise, the supervisor and then the guard.
+	if err := os.Setenv(race, raceOptions); err != nil {
+		panic(err)
+	}
 	if err := flag.Set("test.parallel", "4"); err != nil { // most of them wait for a TTL
 		panic(err)
 	}
