@@ -15,6 +15,7 @@
 //	farsync.session.renewal.duration histogram, s   how long renewals took
 //	farsync.session.renewal.left     histogram, s   how long the leases still had when a renewal came
 //	farsync.releases.unconfirmed     {lease}        releases that the service has not confirmed in time
+//	farsync.queue.entries            {entry}        entries of all processes, by state: held, waiting; with Queues alone
 //
 // All have the attribute farsync.store, the option Name of the Store. Those of calls and locks have farsync.kind. A path is on no
 // metric, for there may be a million of them, unless Options.Path names its class.

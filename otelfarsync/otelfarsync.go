@@ -113,6 +113,7 @@ func (t *tracing) got(ctx context.Context, c *call, w farsync.Want, g farsync.Go
 	t.acquired.Record(ctx, g.Waited.Seconds(), metric.WithAttributes(labels...))
 	if g.Err == nil {
 		t.leases.Add(ctx, 1, metric.WithAttributes(c.labels...))
+		t.unconfirmed.Add(ctx, 0, metric.WithAttributes(c.labels...)) // from 0 on
 		t.held.keep(c, w, g.Token)
 	}
 	c.end(g, outcome)
@@ -135,8 +136,18 @@ func (t *tracing) ended(e farsync.End) {
 	t.holdSpan(e, end)
 }
 
+// Why a session was lost: it could not be renewed in time; or it was ended by the service, or because the process was stopped.
+const (
+	noAnswer = "no_answer"
+	ended    = "ended"
+)
+
 func (t *tracing) session(h farsync.Health) {
 	ctx, store := context.Background(), storeKey.String(h.Store)
+	if h.Was == 0 { // the first of the Store. What begins with 1 has not increased.
+		t.losses.Add(ctx, 0, metric.WithAttributes(store, errorKey.String(noAnswer)))
+		t.losses.Add(ctx, 0, metric.WithAttributes(store, errorKey.String(ended)))
+	}
 	if h.Was != h.State {
 		t.count(ctx, store, h.Was, -1)
 		t.count(ctx, store, h.State, 1)
@@ -146,9 +157,9 @@ func (t *tracing) session(h farsync.Health) {
 		t.renewals.Record(ctx, h.RoundTrip.Seconds(), metric.WithAttributes(store))
 		t.left.Record(ctx, h.Left.Seconds(), metric.WithAttributes(store))
 	case h.State == farsync.Lost && !errors.Is(h.Cause, farsync.ErrClosed):
-		why := "ended" // by the service, or because the process was stopped
+		why := ended
 		if h.Was == farsync.Suspended {
-			why = "no_answer"
+			why = noAnswer
 		}
 		t.losses.Add(ctx, 1, metric.WithAttributes(store, errorKey.String(why)))
 	}

@@ -74,6 +74,10 @@ func (s *scene) points() (lines []string) {
 				for _, p := range data.DataPoints {
 					lines = append(lines, fmt.Sprintf("%s %s %s = %d", m.Name, m.Unit, attributes(p.Attributes), p.Value))
 				}
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					lines = append(lines, fmt.Sprintf("%s %s %s = %d", m.Name, m.Unit, attributes(p.Attributes), p.Value))
+				}
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
 					lines = append(lines, fmt.Sprintf("%s %s %s = %d, %.3g", m.Name, m.Unit, attributes(p.Attributes), p.Count, p.Sum))
@@ -137,9 +141,11 @@ func TestMetrics(t *testing.T) {
 			"farsync.hold.duration s end=lost,kind=exclusive,store=mem = 1, 1",
 			"farsync.hold.duration s end=released,kind=exclusive,store=mem = 1, 4",
 			"farsync.leases.held {lease} kind=exclusive,store=mem = 0",
+			"farsync.releases.unconfirmed {lease} kind=exclusive,store=mem = 0",
 			"farsync.requests.waiting {request} kind=exclusive,store=mem = 0",
 			"farsync.session.count {session} state=connected,store=mem = 0",
 			"farsync.session.losses {session} error.type=ended,store=mem = 1",
+			"farsync.session.losses {session} error.type=no_answer,store=mem = 0",
 		}, got)
 	})
 }

@@ -18,6 +18,7 @@
 //	farsync_session_renewal_duration_seconds   histogram  how long renewals took
 //	farsync_session_renewal_left_seconds       histogram  how long the leases still had when a renewal came
 //	farsync_releases_unconfirmed_total         counter    releases that the service has not confirmed in time
+//	farsync_queue_entries                      gauge      entries of all processes, by state: held, waiting; with Queues alone
 //
 // All have the label farsync_store, the option Name of the Store. Those of calls and locks have farsync_kind. A path is on no metric,
 // for there may be a million of them, unless Options.Path names its class: it is the label farsync_path.

@@ -53,5 +53,7 @@ func ExampleTrace() {
 	// farsync_acquire_duration_seconds
 	// farsync_hold_duration_seconds
 	// farsync_leases_held
+	// farsync_releases_unconfirmed_total
 	// farsync_session_count
+	// farsync_session_losses_total
 }

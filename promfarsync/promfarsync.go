@@ -73,6 +73,7 @@ func (c *counting) got(ctx context.Context, begun *call, g farsync.Got) {
 	}
 	if g.Err == nil {
 		c.leases.WithLabelValues(begun.labels...).Inc()
+		c.unconfirmed.WithLabelValues(begun.labels...) // from 0 on
 	}
 	outcome, kind := outcomeOf(g.Err)
 	observer := c.acquired.WithLabelValues(slices.Concat(begun.labels, []string{outcome, strconv.FormatBool(g.Local), kind})...)
@@ -101,7 +102,17 @@ func (c *counting) ended(e farsync.End) {
 	c.holds.WithLabelValues(append(labels, end)...).Observe(e.Held.Seconds())
 }
 
+// Why a session was lost: it could not be renewed in time; or it was ended by the service, or because the process was stopped.
+const (
+	noAnswer = "no_answer"
+	ended    = "ended"
+)
+
 func (c *counting) session(h farsync.Health) {
+	if h.Was == 0 { // the first of the Store. What begins with 1 has not increased.
+		c.losses.WithLabelValues(h.Store, noAnswer)
+		c.losses.WithLabelValues(h.Store, ended)
+	}
 	if h.Was != h.State {
 		c.count(h.Store, h.Was, -1)
 		c.count(h.Store, h.State, 1)
@@ -111,9 +122,9 @@ func (c *counting) session(h farsync.Health) {
 		c.renewals.WithLabelValues(h.Store).Observe(h.RoundTrip.Seconds())
 		c.left.WithLabelValues(h.Store).Observe(h.Left.Seconds())
 	case h.State == farsync.Lost && !errors.Is(h.Cause, farsync.ErrClosed):
-		why := "ended" // by the service, or because the process was stopped
+		why := ended
 		if h.Was == farsync.Suspended {
-			why = "no_answer"
+			why = noAnswer
 		}
 		c.losses.WithLabelValues(h.Store, why).Inc()
 	}

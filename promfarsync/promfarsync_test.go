@@ -112,8 +112,11 @@ func TestDocumentNamesMetricsThatAreThere(t *testing.T) {
 	require.NoError(t, err)
 	there, err := os.ReadFile(golden)
 	require.NoError(t, err)
+	queues, err := os.ReadFile(goldenQueues)
+	require.NoError(t, err)
+	there = append(there, queues...)
 	named := regexp.MustCompile(`\bfarsync_\w+`).FindAllString(string(text), -1)
-	require.Greater(t, len(named), 15, "the test would not notice that it looks at nothing")
+	require.GreaterOrEqual(t, len(named), 5, "the test would not notice that it looks at nothing")
 	for _, name := range named {
 		require.Regexp(t, `\b`+name+`\b`, string(there))
 	}

@@ -1,0 +1,95 @@
+package otelfarsync
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/farsync/farsync"
+)
+
+// surveyFor bounds a survey.
+const surveyFor = 5 * time.Second
+
+// Queues registers farsync.queue.entries, a gauge of how many entries hold and how many wait in the queues below the prefixes,
+// those of all processes; with no prefix in all queues. They are counted together unless Options.Path names classes.
+//
+// Each time that it is collected it makes a farsync.Survey, which reads all these entries: register it in one process, and
+// not in each, and Unregister it before the Store is closed. If the service does not answer within 5 seconds, or not all,
+// nothing is observed, and the error goes where those of OpenTelemetry go.
+func Queues(store *farsync.Store, o *Options, prefixes ...string) (metric.Registration, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	if len(prefixes) == 0 {
+		prefixes = []string{""}
+	}
+	meters := o.MeterProvider
+	if meters == nil {
+		meters = otel.GetMeterProvider()
+	}
+	meter := meters.Meter(scope)
+	gauge, err := meter.Int64ObservableGauge("farsync.queue.entries", metric.WithUnit("{entry}"),
+		metric.WithDescription("Entries in the queues, those that hold and those that wait."))
+	if err != nil {
+		return nil, err
+	}
+	q := &queues{store, o.Path, prefixes}
+	return meter.RegisterCallback(func(ctx context.Context, to metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, surveyFor)
+		defer cancel()
+		classes, err := q.count(ctx)
+		for class, n := range classes {
+			labels := []attribute.KeyValue{storeKey.String(store.Name())}
+			if class != "" {
+				labels = append(labels, pathKey.String(class))
+			}
+			to.ObserveInt64(gauge, n.held, metric.WithAttributes(append(labels, stateKey.String("held"))...))
+			to.ObserveInt64(gauge, n.waiting, metric.WithAttributes(append(labels, stateKey.String("waiting"))...))
+		}
+		return err
+	}, gauge)
+}
+
+type queues struct {
+	store    *farsync.Store
+	path     func(string) string
+	prefixes []string
+}
+
+type entries struct{ held, waiting int64 }
+
+// count returns how many entries there are, by the classes of their paths; none if not all were read, for a part of the truth would
+// look like the whole.
+func (q *queues) count(ctx context.Context) (map[string]entries, error) {
+	counted := map[string]bool{}
+	classes := map[string]entries{"": {}} // so that 0 is not nothing
+	for _, prefix := range q.prefixes {
+		for lock, err := range farsync.Survey(ctx, q.store, prefix) {
+			if err != nil {
+				return nil, err
+			}
+			if counted[lock.Path] {
+				continue // one prefix begins with another
+			}
+			counted[lock.Path] = true
+			class := ""
+			if q.path != nil {
+				class = q.path(lock.Path)
+			}
+			n := classes[class]
+			for _, p := range lock.Participants {
+				if p.Held {
+					n.held++
+				} else {
+					n.waiting++
+				}
+			}
+			classes[class] = n
+		}
+	}
+	return classes, nil
+}

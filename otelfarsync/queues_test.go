@@ -1,0 +1,65 @@
+package otelfarsync_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/otelfarsync"
+	"github.com/farsync/farsync/storetest"
+)
+
+func TestQueues(t *testing.T) {
+	inBubble(t, nil, sdktrace.NeverSample(), func(s *scene) {
+		other := s.open("two", nil)
+		for _, path := range []string{"/customers/1", "/customers/2", "/cron"} {
+			s.lock(other, path)
+		}
+		for range 2 {
+			go func() { _, _ = farsync.NewMutex(s.store, "/customers/1").Lock(s.Context()) }() // ends with its Store
+		}
+		synctest.Wait()
+		options := &otelfarsync.Options{
+			Path: func(path string) string {
+				if strings.HasPrefix(path, "/customers/") {
+					return "/customers/{id}"
+				}
+				return ""
+			},
+		}
+		s.reader = sdkmetric.NewManualReader()
+		options.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(s.reader))
+		gauge, err := otelfarsync.Queues(s.store, options, "/customers/", "/customers/1", "/cron")
+		require.NoError(s, err)
+		require.Equal(s, []string{
+			"farsync.queue.entries {entry} path=/customers/{id},state=held,store=mem = 2",
+			"farsync.queue.entries {entry} path=/customers/{id},state=waiting,store=mem = 2",
+			"farsync.queue.entries {entry} state=held,store=mem = 1",
+			"farsync.queue.entries {entry} state=waiting,store=mem = 0",
+		}, s.points())
+
+		// What is not known is not 0.
+		refused := errors.New("not now")
+		s.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Survey {
+				return storetest.Refuse(refused)
+			}
+			return storetest.None
+		})
+		var all metricdata.ResourceMetrics
+		require.ErrorIs(s, s.reader.Collect(context.Background(), &all), refused)
+		require.False(s, slices.ContainsFunc(all.ScopeMetrics, func(m metricdata.ScopeMetrics) bool { return len(m.Metrics) > 0 }))
+		s.SetFault(nil)
+		require.NoError(s, gauge.Unregister())
+		require.Empty(s, s.points())
+	})
+}

@@ -1,0 +1,115 @@
+package promfarsync_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/promfarsync"
+	"github.com/farsync/farsync/storetest"
+)
+
+const goldenQueues = "testdata/queues.txt"
+
+// busy has a lock with two waiters and two that are free of them, of two Stores, and returns one Store, in a bubble.
+func busy(t *testing.T, mem *storetest.Mem) *farsync.Store {
+	t.Helper()
+	open := func() *farsync.Store {
+		store := mem.Open(&storetest.MemOptions{Options: farsync.Options{Name: "mem"}})
+		t.Cleanup(func() { _ = store.Close() })
+		return store
+	}
+	here, there := open(), open()
+	for _, path := range []string{"/customers/1", "/customers/2", "/cron"} {
+		_, err := farsync.NewMutex(there, path).Lock(t.Context())
+		require.NoError(t, err)
+	}
+	for range 2 {
+		go func() { _, _ = farsync.NewMutex(here, "/customers/1").Lock(t.Context()) }() // ends with its Store
+	}
+	synctest.Wait()
+	return here
+}
+
+// customers is a class of paths.
+func customers(path string) string {
+	if strings.HasPrefix(path, "/customers/") {
+		return "/customers/{id}"
+	}
+	return ""
+}
+
+func TestQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := storetest.NewMem()
+		store := busy(t, mem)
+		registry := prometheus.NewPedanticRegistry()
+		require.NoError(t, registry.Register(promfarsync.Queues(store, &promfarsync.Options{Path: customers})))
+		text := exposition(t, registry)
+		if *update {
+			require.NoError(t, os.WriteFile(goldenQueues, text, 0o600))
+		}
+		want, err := os.ReadFile(goldenQueues)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(text))
+		problems, err := testutil.GatherAndLint(registry)
+		require.NoError(t, err)
+		require.Empty(t, problems)
+	})
+}
+
+// TestQueuesBelowPrefixes: each is counted once, and a class is there only if it is asked for.
+func TestQueuesBelowPrefixes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := busy(t, storetest.NewMem())
+		for _, row := range []struct {
+			prefixes      []string
+			held, waiting int
+		}{
+			{nil, 3, 2},
+			{[]string{"/cron"}, 1, 0},
+			{[]string{"/customers/", "/customers/1"}, 2, 2},
+			{[]string{"/none"}, 0, 0},
+		} {
+			registry := prometheus.NewPedanticRegistry()
+			require.NoError(t, registry.Register(promfarsync.Queues(store, nil, row.prefixes...)))
+			families, err := registry.Gather()
+			require.NoError(t, err)
+			require.Len(t, families[0].GetMetric(), 2)
+			require.Equal(t, row.held, int(families[0].GetMetric()[0].GetGauge().GetValue()))
+			require.Equal(t, row.waiting, int(families[0].GetMetric()[1].GetGauge().GetValue()))
+		}
+	})
+}
+
+// TestQueuesOfAServiceThatIsAway: what is not known is not 0, and the other metrics are there.
+func TestQueuesOfAServiceThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := storetest.NewMem()
+		store := busy(t, mem)
+		registry := prometheus.NewPedanticRegistry()
+		require.NoError(t, registry.Register(promfarsync.Queues(store, nil)))
+		mem.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Survey {
+				return storetest.Refuse(fmt.Errorf("not now"))
+			}
+			return storetest.None
+		})
+		require.Empty(t, exposition(t, registry))
+		mem.SetFault(nil)
+		mem.Partition(store, true)
+		began := time.Now()
+		require.Empty(t, exposition(t, registry))
+		require.Equal(t, 5*time.Second, time.Since(began))
+		mem.Partition(store, false)
+		require.NotEmpty(t, exposition(t, registry))
+	})
+}
