@@ -50,18 +50,19 @@ func Trace(o *Options) *farsync.Trace {
 
 // The attributes.
 const (
-	storeKey   = attribute.Key("farsync.store")
-	kindKey    = attribute.Key("farsync.kind")
-	pathKey    = attribute.Key("farsync.path")
-	outcomeKey = attribute.Key("farsync.outcome")
-	localKey   = attribute.Key("farsync.local")
-	endKey     = attribute.Key("farsync.end")
-	stateKey   = attribute.Key("farsync.state")
-	tokenKey   = attribute.Key("farsync.token")
-	unitsKey   = attribute.Key("farsync.units")
-	aheadKey   = attribute.Key("farsync.ahead")
-	holderKey  = attribute.Key("farsync.holder")
-	errorKey   = attribute.Key("error.type")
+	storeKey    = attribute.Key("farsync.store")
+	kindKey     = attribute.Key("farsync.kind")
+	pathKey     = attribute.Key("farsync.path")
+	outcomeKey  = attribute.Key("farsync.outcome")
+	localKey    = attribute.Key("farsync.local")
+	endKey      = attribute.Key("farsync.end")
+	stateKey    = attribute.Key("farsync.state")
+	tokenKey    = attribute.Key("farsync.token")
+	unitsKey    = attribute.Key("farsync.units")
+	aheadKey    = attribute.Key("farsync.ahead")
+	holderKey   = attribute.Key("farsync.holder")
+	rejoinedKey = attribute.Key("farsync.rejoined")
+	errorKey    = attribute.Key("error.type")
 )
 
 // tracing is what a Trace does.

@@ -51,7 +51,7 @@ func (c *call) queued(ctx context.Context, b farsync.Behind) {
 func (c *call) end(g farsync.Got, outcome string) {
 	c.span.SetAttributes(outcomeKey.String(outcome), localKey.Bool(g.Local))
 	if g.Err == nil {
-		c.span.SetAttributes(tokenKey.Int64(g.Token))
+		c.span.SetAttributes(tokenKey.Int64(g.Token), rejoinedKey.Int(g.Rejoined))
 	}
 	if outcome == "error" {
 		c.span.SetAttributes(errorKey.String(errorType(g.Err)))

@@ -125,13 +125,17 @@ func (s *Store) stand(ctx context.Context, r Request, p *place, began time.Time)
 // by another call, whose p it then is. Nothing is known then of what is ahead, so that call begins with a look.
 func (s *Store) standAt(ctx context.Context, r Request, p *place, began time.Time) (*place, error) {
 	var grace time.Time
+	before := 0
+	if p != nil {
+		before = p.before
+	}
 	for delay := rejoinFirst; ; delay = min(2*delay, rejoinMost) {
 		var on []driver.Target
 		var v verdict
 		var err error
 		if p == nil {
 			if p, on, err = s.joinInTime(ctx, r); err == nil {
-				p.began = began
+				p.began, p.before = began, before
 			}
 		} else {
 			on, v = s.lookAgain(ctx, p, r)
@@ -147,6 +151,7 @@ func (s *Store) standAt(ctx context.Context, r Request, p *place, began time.Tim
 		case p != nil:
 			s.removeInBackground(p)
 			p = nil
+			before++
 		}
 		if !rejoins(err) && !s.outwait(ctx, err, &grace) {
 			return nil, err

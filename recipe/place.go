@@ -26,6 +26,7 @@ type place struct {
 	under  bool      // it says which leases its caller holds meanwhile, so it can wait for no other
 	began  time.Time // when the call began to wait for it
 	ahead  int       // how many entries were ahead of it when it joined, as far as that was seen
+	before int       // how many entries its call had lost before it had this one
 }
 
 // join creates an entry at the tail of its queue, and returns its place with what it has to wait for. On error nothing

@@ -58,6 +58,9 @@ type Got struct {
 	Waited time.Duration
 	// Local is true if another goroutine of this process has handed the lock on, without a word to the service.
 	Local bool
+	// Rejoined is how often it has lost its place in the queue, mostly with the session, and has joined again at the tail. It is 0
+	// if Local is true, or if the call has failed.
+	Rejoined int
 }
 
 // A Behind is what a call waits behind, as far as is known when it begins to wait.
@@ -204,7 +207,9 @@ func (s *Store) traced(ctx context.Context, r *Request) (*Hold, error) {
 	h, err := s.admitted(ctx, r)
 	got := Got{Err: err, Waited: time.Since(began)}
 	if err == nil {
-		got.Token, got.Local = h.token(), h.turn > 0
+		if got.Token, got.Local = h.token(), h.turn > 0; !got.Local {
+			got.Rejoined = h.grant.place.Load().before
+		}
 	}
 	if end != nil {
 		end(got)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -51,7 +52,11 @@ func (c *chronicle) trace() *recipe.Trace {
 			c.mu.Unlock()
 			c.write("%d wants %v %s of %s, %d units, try %t", n, w.Kind, w.Path, w.Store, w.Units, w.Try)
 			return context.WithValue(ctx, callKey{}, n), func(g recipe.Got) {
-				c.write("%d got it: %t, local %t, after %v", n, g.Err == nil, g.Local, g.Waited)
+				again := ""
+				if g.Rejoined > 0 {
+					again = fmt.Sprint(", joined again ", g.Rejoined)
+				}
+				c.write("%d got it: %t, local %t, after %v%s", n, g.Err == nil, g.Local, g.Waited, again)
 			}
 		},
 		Wait: func(ctx context.Context, _ recipe.Want, b recipe.Behind) {
@@ -173,8 +178,37 @@ func TestTraceOfAWaiterWhoseSessionIsLost(t *testing.T) {
 			"session connected, was lost, opened true, ttl 10s, round trip 0s, left 9.5s: <nil>",
 			`1 waits behind 1, of which "client-1" holds, "", local false`,
 		}, c.take())
+		w.Delete(w.Entries(queue)[1].ID)
 		w.release(first)
-		w.release(w.granted(second))
+		w.finally(second)
+		require.Regexp(w, `1 got it: true, local false, after [0-9.]+s, joined again 2`, strings.Join(c.take(), "\n"))
+		w.release(second)
+	})
+}
+
+// What the line has lost is told of the call that its entry was for, and of none that has its turn later.
+func TestTraceOfALineWhoseSessionIsLost(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s, c := w.traced("one")
+		first := w.granted(w.start(w.open()))
+		g := newGate(s)
+		gone := w.startGate(g)
+		line := w.startGates(g, 2)
+		gone.cancel()
+		w.settle()
+		w.Expire(s)
+		time.Sleep(5 * time.Second)
+		c.take()
+		w.release(first)
+		w.release(w.granted(line[0]))
+		w.release(w.granted(line[1]))
+		var got []string
+		for _, line := range c.take() {
+			if strings.Contains(line, "got") {
+				got = append(got, line)
+			}
+		}
+		require.Equal(w, []string{"2 got it: true, local false, after 5s, joined again 1", "3 got it: true, local true, after 5s"}, got)
 	})
 }
 

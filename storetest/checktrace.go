@@ -88,7 +88,8 @@ func (c *traceCheck) got(call *tracedCall, g recipe.Got) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open--
-	if call.over || g.Waited < 0 || g.Err == nil && g.Token <= 0 || g.Err != nil && (g.Token != 0 || g.Local) {
+	if call.over || g.Waited < 0 || g.Err == nil && g.Token <= 0 || (g.Err != nil || g.Local || call.want.Try) && g.Rejoined != 0 ||
+		g.Err != nil && (g.Token != 0 || g.Local) {
 		c.Errorf("trace: %+v ends with %+v; has ended before: %t", call.want, g, call.over)
 	}
 	call.over = true
