@@ -147,12 +147,7 @@ func TestCommandIsDeadBeforeTheNextHolds(t *testing.T) {
 // dies runs the command until it has died in one way, and returns the time between the last sign of life and the next holder.
 // A machine that is busy may have the lock lost by the clock before it comes to that, which is early, and no less a death.
 func dies(t *testing.T, s *service, way death, manner string) (slack time.Duration, early bool) {
-	program, err := mortal()
-	require.NoError(t, err)
-	dir := t.TempDir()
-	end(t, dir)
-	p := start(t, s.store, "run", "--ttl", deathsTTL.String(), s.path, "--", program, dir, manner)
-	all := born(t, dir)
+	p, dir, all := begin(t, s, manner)
 	next, closed := open(t, s.direct)
 	defer closed()
 	taken := make(chan time.Duration, 1)
@@ -168,6 +163,7 @@ func dies(t *testing.T, s *service, way death, manner string) (slack time.Durati
 	})
 	var list []farsync.Participant
 	until(t, "another client waits, or holds", func() bool {
+		var err error
 		list, err = farsync.NewMutex(next, s.path).Participants(t.Context())
 		return err == nil && len(list) == 2 || len(taken) > 0
 	})
@@ -201,6 +197,33 @@ func dies(t *testing.T, s *service, way death, manner string) (slack time.Durati
 		require.Equal(t, codeLost, code, p.err.String())
 	}
 	return at - last, code != want
+}
+
+// begin runs the command until COMMAND and its descendants live. Where the machine is so busy that the lock is lost before, there is
+// nothing to be seen in that, and it begins anew.
+func begin(t *testing.T, s *service, manner string) (p *process, dir string, all []life) {
+	program, err := mortal()
+	require.NoError(t, err)
+	for all == nil {
+		dir = t.TempDir()
+		end(t, dir)
+		p = start(t, s.store, "run", "--ttl", deathsTTL.String(), s.path, "--", program, dir, manner)
+		until(t, "COMMAND and its descendants live, or have lost the lock", func() bool {
+			all = lives(dir)
+			return all != nil || ended(p)
+		})
+	}
+	return p, dir, all
+}
+
+// ended reports whether a command has ended.
+func ended(p *process) bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // outlive waits until all have lived on for longer than the TTL, and ends them, as a user would. One that is deaf loses its supervisor.
