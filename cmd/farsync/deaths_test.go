@@ -8,6 +8,7 @@ import (
 	"flag"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -199,8 +200,8 @@ func dies(t *testing.T, s *service, way death, manner string) (slack time.Durati
 	return at - last, code != want
 }
 
-// begin runs the command until COMMAND and its descendants live. Where the machine is so busy that the lock is lost before, there is
-// nothing to be seen in that, and it begins anew.
+// begin runs the command until COMMAND and its descendants live. Where the machine is so busy that COMMAND is told to end before, or
+// ended, there is nothing to be seen in that, and it begins anew.
 func begin(t *testing.T, s *service, manner string) (p *process, dir string, all []life) {
 	program, err := mortal()
 	require.NoError(t, err)
@@ -208,10 +209,14 @@ func begin(t *testing.T, s *service, manner string) (p *process, dir string, all
 		dir = t.TempDir()
 		end(t, dir)
 		p = start(t, s.store, "run", "--ttl", deathsTTL.String(), s.path, "--", program, dir, manner)
-		until(t, "COMMAND and its descendants live, or have lost the lock", func() bool {
+		until(t, "COMMAND and its descendants live, or have to die", func() bool {
 			all = lives(dir)
-			return all != nil || ended(p)
+			return all != nil || ended(p) || strings.Contains(p.err.String(), "COMMAND is told to end")
 		})
+		if all == nil {
+			_ = p.Process.Kill()
+			p.code(t)
+		}
 	}
 	return p, dir, all
 }
