@@ -24,7 +24,7 @@ import (
 func TestJSONIsAsDocumented(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/COMMAND.md")
 	require.NoError(t, err)
-	for _, name := range []string{"who", "watch", "leader", "hold", "held", "status", "ask", "break", "resize", "version", "error"} {
+	for _, name := range []string{"who", "watch", "leader", "hold", "held", "status", "ask", "break", "resize", "doctor", "version", "error"} {
 		line, err := os.ReadFile(filepath.Join("testdata", "json", name+".json"))
 		require.NoError(t, err)
 		require.Contains(t, string(manual), "\n"+string(line), "docs/COMMAND.md")
@@ -39,10 +39,13 @@ func TestJSONIsAsDocumented(t *testing.T) {
 		"watch": eventJSON{1, since, "holds", "/deploy/shop", userJSON{
 			Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, ID: "m-1",
 		}},
-		"held":        heldJSON{1, []json.Number{"256"}, 8.5},
-		"ask":         askJSON{1, "/deploy/shop", true},
-		"break":       breakJSON{1, "/deploy/shop", 447120640, "broken"},
-		"resize":      sizeJSON{1, "/reindex", 3, 5},
+		"held":   heldJSON{1, []json.Number{"256"}, 8.5},
+		"ask":    askJSON{1, "/deploy/shop", true},
+		"break":  breakJSON{1, "/deploy/shop", 447120640, "broken"},
+		"resize": sizeJSON{1, "/reindex", 3, 5},
+		"doctor": doctorJSON{1, "etcd://etcd-1:2379", false, []findingJSON{
+			{"speed", true, "a free lock takes 2ms, at worst 5ms"}, {"servers", false, "etcd-2:2379 does not answer: connection refused"},
+		}},
 		"version":     versionJSON{1, "v1.0.0", "go1.26.0", "linux", "amd64"},
 		"error":       errorJSON{1, "try lock /x: locked", 75},
 		"leader":      leaderJSON{1, &text, 256},

@@ -16,8 +16,8 @@ import (
 // views are the verbs that look at locks, and those of the command itself.
 func (a *app) views() []*cobra.Command {
 	return []*cobra.Command{
-		a.whoVerb(), a.watchVerb(), a.serveVerb(), a.leaderVerb(), a.askVerb(), a.breakVerb(), a.resizeVerb(), a.completionVerb(),
-		a.manVerb(), a.versionVerb(),
+		a.whoVerb(), a.watchVerb(), a.serveVerb(), a.leaderVerb(), a.askVerb(), a.breakVerb(), a.resizeVerb(), a.doctorVerb(),
+		a.completionVerb(), a.manVerb(), a.versionVerb(),
 	}
 }
 

@@ -96,6 +96,19 @@ func (l *Location) dsn(password string, config *cryptotls.Config) (string, error
 func (l *Location) openEtcd(
 	ctx context.Context, options farsync.Options, password string, config *cryptotls.Config,
 ) (*farsync.Store, func() error, error) {
+	client, closed, err := l.etcdClient(ctx, password, config)
+	if err != nil {
+		return nil, closed, fmt.Errorf("open etcd: %w", err)
+	}
+	store, err := etcd.Open(ctx, client, &etcd.Options{Options: options})
+	if err != nil {
+		return nil, func() error { return nil }, errors.Join(err, closed())
+	}
+	return store, closed, nil
+}
+
+// etcdClient returns a client, and what closes it, which is never nil.
+func (l *Location) etcdClient(ctx context.Context, password string, config *cryptotls.Config) (*clientv3.Client, func() error, error) {
 	endpoints := make([]string, len(l.Hosts))
 	for i, host := range l.Hosts {
 		endpoints[i] = "http://" + host
@@ -103,7 +116,6 @@ func (l *Location) openEtcd(
 			endpoints[i] = "https://" + host
 		}
 	}
-	nothing := func() error { return nil }
 	// With a user, New asks the service for a token until ctx ends. After that ctx does not matter to the client.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	release := context.AfterFunc(ctx, end)
@@ -116,14 +128,9 @@ func (l *Location) openEtcd(
 	}
 	if err != nil {
 		end()
-		return nil, nothing, fmt.Errorf("open etcd: %w", err)
+		return nil, func() error { return nil }, err
 	}
-	store, err := etcd.Open(ctx, client, &etcd.Options{Options: options})
-	if err != nil {
-		end()
-		return nil, nothing, errors.Join(err, client.Close())
-	}
-	return store, func() error {
+	return client, func() error {
 		defer end()
 		return client.Close()
 	}, nil
@@ -133,6 +140,20 @@ func (l *Location) openEtcd(
 func (l *Location) openPostgres(
 	ctx context.Context, options farsync.Options, password string, config *cryptotls.Config,
 ) (*farsync.Store, error) {
+	to, err := l.pool(password, config)
+	if err != nil {
+		return nil, err
+	}
+	if l.Migrate {
+		if err := postgres.Migrate(ctx, to.ConnConfig); err != nil {
+			return nil, err
+		}
+	}
+	return postgres.Open(ctx, to, &postgres.Options{Options: options})
+}
+
+// pool returns what PostgreSQL's client connects with.
+func (l *Location) pool(password string, config *cryptotls.Config) (*pgxpool.Config, error) {
 	to, err := pgxpool.ParseConfig("postgres://" + l.Hosts[0] + "/?sslmode=disable&connect_timeout=5")
 	if err != nil {
 		return nil, fmt.Errorf("%w: postgres: %w", ErrConfig, err)
@@ -142,12 +163,7 @@ func (l *Location) openPostgres(
 	if config != nil {
 		config.ServerName = c.Host
 	}
-	if l.Migrate {
-		if err := postgres.Migrate(ctx, c); err != nil {
-			return nil, err
-		}
-	}
-	return postgres.Open(ctx, to, &postgres.Options{Options: options})
+	return to, nil
 }
 
 // secrets reads the files that the Location names.

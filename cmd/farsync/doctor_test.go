@@ -1,0 +1,216 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/farsync/farsync/embedtest"
+)
+
+// finds has doctor look, and requires that it finds that and nothing else.
+func finds(t *testing.T, store string, words ...string) {
+	t.Helper()
+	p := start(t, store, "doctor", "-q")
+	require.Equal(t, codeNothing, p.code(t), "%s%s", p.out.String(), p.err.String())
+	for line := range strings.Lines(p.out.String()) {
+		require.Contains(t, line, "!!  ")
+		found := false
+		for _, w := range words {
+			found = found || strings.Contains(line, w)
+		}
+		require.True(t, found, "%s", line)
+	}
+	for _, w := range words {
+		require.Contains(t, p.out.String(), w)
+	}
+}
+
+// healthy has doctor look, and requires that it finds nothing.
+func healthy(t *testing.T, store string) {
+	t.Helper()
+	p := start(t, store, "doctor")
+	require.Zero(t, p.code(t), "%s%s", p.out.String(), p.err.String())
+	require.NotContains(t, p.out.String(), "!!")
+	for _, check := range []string{"session", "rights", "speed", "queues"} {
+		require.Contains(t, p.out.String(), "ok  "+check+": ")
+	}
+}
+
+// TestDoctorFindsNothingOnAHealthyService, of any kind, with holders and waiters.
+func TestDoctorFindsNothingOnAHealthyService(t *testing.T) {
+	t.Parallel()
+	for name, open := range services {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)()
+			for range 2 {
+				start(t, s.direct, "run", s.path, "--", "sleep", "600")
+			}
+			start(t, s.direct, "run", "--limit", "2", "/s", "--", "sleep", "600")
+			start(t, s.direct, "run", "-s", "/rw", "--", "sleep", "600")
+			start(t, s.direct, "elect", "/l", "--", "sleep", "600")
+			until(t, "they hold and wait", func() bool {
+				p := start(t, s.direct, "who", "--json")
+				p.code(t)
+				return strings.Count(p.out.String(), `"holder"`) == 5
+			})
+			healthy(t, s.direct)
+		})
+	}
+}
+
+func TestDoctorFindsFaultsOfEtcd(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Etcd(t)
+	address := strings.TrimPrefix(server.Endpoint(), "http://")
+	client := etcdClient(t, clientv3.Config{Endpoints: []string{server.Endpoint()}})
+	lease, err := client.Grant(t.Context(), 600)
+	require.NoError(t, err)
+	put := func(key, value string, options ...clientv3.OpOption) {
+		_, err := client.Put(t.Context(), key, value, options...)
+		require.NoError(t, err)
+	}
+	remove := func() {
+		_, err := client.Delete(t.Context(), "/x", clientv3.WithPrefix())
+		require.NoError(t, err)
+	}
+	id := strings.Repeat("A", 26)
+
+	put("/x/m-"+id, "one\n"+time.Now().UTC().Format(time.RFC3339Nano), clientv3.WithLease(lease.ID))
+	put("/x/s1-"+id, "two\n"+time.Now().UTC().Format(time.RFC3339Nano), clientv3.WithLease(lease.ID))
+	finds(t, "etcd://"+address, "/x: it is a mutex, and two uses it as a semaphore")
+	remove()
+
+	put("/x/m-"+id, "one\n2020-01-02T03:04:05Z", clientv3.WithLease(lease.ID))
+	put("/x/m-B"+id[1:], "two\n2020-01-02T03:04:05Z", clientv3.WithLease(lease.ID))
+	put("/x/m-C"+id[1:], "three\n"+time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano), clientv3.WithLease(lease.ID))
+	finds(t, "etcd://"+address, "/x: one has been there for", "/x: two has waited for", "/x: three joins in")
+	remove()
+
+	put("/x/m-"+id, "")
+	finds(t, "etcd://"+address, "/x/m-"+id+" has no lease")
+	remove()
+
+	finds(t, "etcd://"+older(t, address, "3.7.0", "3.4.9"), "this etcd can let an old leader revoke live leases")
+
+	alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE}
+	status, err := client.Status(t.Context(), server.Endpoint())
+	require.NoError(t, err)
+	alarm.MemberID = status.Header.MemberId
+	_, err = etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Alarm(t.Context(), alarm)
+	require.NoError(t, err)
+	finds(t, "etcd://"+address, "has the alarm NOSPACE", "database space exceeded")
+	_, err = client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
+	require.NoError(t, err)
+	healthy(t, "etcd://"+address)
+
+	const password = "correct-horse"
+	for _, name := range []string{"root", "me"} {
+		_, err = client.UserAdd(t.Context(), name, password)
+		require.NoError(t, err)
+	}
+	_, err = client.UserGrantRole(t.Context(), "root", "root")
+	require.NoError(t, err)
+	_, err = client.AuthEnable(t.Context())
+	require.NoError(t, err)
+	finds(t, "etcd://me:"+password+"@"+address, "rights: ", "queues: ")
+}
+
+func TestDoctorFindsASilentMember(t *testing.T) {
+	t.Parallel()
+	cluster := embedtest.EtcdCluster(t, 3)
+	var hosts []string
+	for _, i := range []int{0, 1, 2} {
+		hosts = append(hosts, strings.TrimPrefix(cluster.Member(i).Endpoint(), "http://"))
+	}
+	store := "etcd://" + strings.Join(hosts, ",")
+	healthy(t, store)
+	leader, err := cluster.Leader(t.Context())
+	require.NoError(t, err)
+	silent := (leader + 1) % 3
+	cluster.Member(silent).Pause()
+	finds(t, store, hosts[silent]+" does not answer")
+}
+
+func TestDoctorFindsFaultsOfRedis(t *testing.T) {
+	t.Parallel()
+	finds(t, "redis://"+embedtest.Redis(t, "--maxmemory-policy", "allkeys-lru").Endpoint(), "maxmemory-policy allkeys-lru removes locks")
+	server := embedtest.RedisWithClock(t)
+	require.NoError(t, server.StepClock(-time.Hour))
+	finds(t, "redis://"+server.Endpoint()+"?fresh=1", "clock: that of "+server.Endpoint()+" is ")
+}
+
+func TestDoctorFindsATTLThatIsNotGranted(t *testing.T) {
+	t.Parallel()
+	server := embedtest.ZooKeeper(t, embedtest.Ticks(2*time.Second, 5))
+	finds(t, "zk://"+server.Endpoint()+"?ttl=1s", "a TTL of 1s was asked for, and the service grants 4s")
+}
+
+func TestDoctorFindsFaultsOfDatabases(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Postgres(t)
+	store := "postgres://postgres@" + server.Endpoint() + "/postgres"
+	finds(t, store, "the tables of farsync are not there")
+	healthy(t, store+"?migrate=1")
+	proxy := embedtest.PgBouncer(t, server)
+	address := proxy.Endpoint()
+	finds(t, "postgres://postgres@"+address+"/postgres", "a proxy stands before the PostgreSQL server")
+}
+
+// etcdClient returns a client that is closed at the end of the test.
+func etcdClient(t *testing.T, config clientv3.Config) *clientv3.Client {
+	config.Logger = zap.NewNop()
+	client, err := clientv3.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// older returns the address of a proxy behind which a server says that it has another version, which is as long.
+func older(t *testing.T, address, version, instead string) string {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	var passing sync.WaitGroup
+	t.Cleanup(func() {
+		_ = listener.Close()
+		passing.Wait()
+	})
+	pass := func(to, from net.Conn, change func([]byte) []byte) {
+		defer to.Close()
+		for b := make([]byte, 64<<10); ; {
+			n, err := from.Read(b)
+			if _, failed := to.Write(change(b[:n])); err != nil || failed != nil {
+				return
+			}
+		}
+	}
+	passing.Go(func() { // ends with the listener, what it has accepted with the command and the server
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", address)
+			if err != nil {
+				_ = near.Close()
+				return
+			}
+			passing.Go(func() { pass(far, near, func(b []byte) []byte { return b }) })
+			passing.Go(func() {
+				pass(near, far, func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(version), []byte(instead)) })
+			})
+		}
+	})
+	return listener.Addr().String()
+}
