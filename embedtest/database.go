@@ -19,6 +19,7 @@ import (
 type database struct {
 	name    string
 	install func(data string) *exec.Cmd
+	like    *template // of what install makes; nil: it is different for each
 	run     func(data string, at port) *exec.Cmd
 	ready   func(net.Conn) error
 }
@@ -38,10 +39,8 @@ func (d database) start(ctx context.Context, dir string) (*server, error) {
 	}
 	data := filepath.Join(dir, "data")
 	if _, err := os.Stat(data); errors.Is(err, os.ErrNotExist) {
-		install := d.install(data)
-		install.Dir, install.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
-		if said, err := install.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("embedtest: make the files of %s: %w\n%s", d.name, err, said)
+		if err := d.lay(dir, data, as); err != nil {
+			return nil, fmt.Errorf("embedtest: make the files of %s: %w", d.name, err)
 		}
 	}
 	kept, err := reservePort()
@@ -62,6 +61,22 @@ func (d database) start(ctx context.Context, dir string) (*server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// lay makes the files.
+func (d database) lay(dir, data string, as *syscall.Credential) error {
+	install := func() error {
+		command := d.install(data)
+		command.Dir, command.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
+		if said, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, said)
+		}
+		return nil
+	}
+	if d.like == nil {
+		return install()
+	}
+	return d.like.lay(data, as, install)
 }
 
 // greeted has a short conversation with the server.

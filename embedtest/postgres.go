@@ -28,13 +28,16 @@ type PostgresServer struct {
 	time *clock // nil: that of the machine
 }
 
+// clusters is what initdb makes, which takes most of the time that it takes to start a server.
+var clusters template
+
 // StartPostgres starts a PostgreSQL server that keeps its data and log under dir, which is made if need be, and waits until it
 // is ready or ctx is done. A server that finds its data there continues with it. It lives until Close, also when ctx is done
 // later; on failure nothing is left running. The error is [ErrNoPostgres] where there is nothing to run.
 //
 // PostgreSQL refuses to run as root. Started by root, the server runs as the user nobody, which must be able to reach dir.
 func StartPostgres(ctx context.Context, dir string, options ...Option) (*PostgresServer, error) {
-	return startPostgres(ctx, dir, options, func(programs, data string) *exec.Cmd {
+	return startPostgres(ctx, dir, options, &clusters, func(programs, data string) *exec.Cmd {
 		return exec.Command(filepath.Join(programs, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
 			"--locale=C", "--no-sync", "--no-instructions")
 	})
@@ -43,14 +46,14 @@ func StartPostgres(ctx context.Context, dir string, options ...Option) (*Postgre
 // StartReplica starts a streaming replica of the server, with data and log under dir, as [StartPostgres] does. It continues
 // when the server is dead. The function pg_promote of PostgreSQL makes it a server of its own.
 func (s *PostgresServer) StartReplica(ctx context.Context, dir string, options ...Option) (*PostgresServer, error) {
-	return startPostgres(ctx, dir, options, func(programs, data string) *exec.Cmd {
+	return startPostgres(ctx, dir, options, nil, func(programs, data string) *exec.Cmd {
 		return exec.Command(filepath.Join(programs, "pg_basebackup"), "-D", data, "-d", s.URL(), "-R", "-X", "stream",
 			"-c", "fast", "--no-sync")
 	})
 }
 
 func startPostgres(
-	ctx context.Context, dir string, options []Option, install func(programs, data string) *exec.Cmd,
+	ctx context.Context, dir string, options []Option, like *template, install func(programs, data string) *exec.Cmd,
 ) (*PostgresServer, error) {
 	programs, err := findPostgres()
 	if err != nil {
@@ -72,6 +75,7 @@ func startPostgres(
 	made.server, err = database{
 		name:    "PostgreSQL server",
 		install: func(data string) *exec.Cmd { return install(programs, data) },
+		like:    like,
 		run: func(data string, at port) *exec.Cmd {
 			arguments := []string{
 				"-D", data, "-p", strconv.Itoa(at.number), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
