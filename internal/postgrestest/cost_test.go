@@ -22,6 +22,7 @@ var (
 
 // TestIdleStoresCost one statement for each renewal, which is four a TTL, and no connection each where a proxy lends them.
 func TestIdleStoresCost(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	d.url = embedtest.PgBouncer(t, d.server, "default_pool_size = 8").URL()
 	const ttl = 8 * time.Second
@@ -55,6 +56,7 @@ func TestIdleStoresCost(t *testing.T) {
 
 // TestTablesStaySmall however often a lock is taken, where they are vacuumed now and then.
 func TestTablesStaySmall(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	stores := []*farsync.Store{d.open(t, time.Minute), d.open(t, time.Minute)}
 	size := func() int {

@@ -28,7 +28,8 @@ const faultTTL = 3 * time.Second
 
 // through returns the database as a client sees it that can be cut off from the server.
 func (d database) through(t testing.TB) (database, *embedtest.Proxy) {
-	proxy := embedtest.NewProxy(t, d.server.Endpoint())
+	to := d.config(t).ConnConfig // the first, where the URL has several
+	proxy := embedtest.NewProxy(t, fmt.Sprint(to.Host, ":", to.Port))
 	d.url = urlOf(proxy.Addr())
 	return d, proxy
 }
@@ -44,6 +45,7 @@ func urlOf(hosts string) string {
 // TestLeaseEndsBeforeTheNextHolderIsGranted: a holder that is cut off from the server has lost its lease, and has been told,
 // before another gets the lock. Every second one is cut off from the server's replies only: it goes on hearing from it for a while.
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 400"))
 	locktest.RunLosses(t, locktest.Losses{
 		TTL: faultTTL, Holders: *cuts, Next: d.open(t, faultTTL),
@@ -120,6 +122,7 @@ func (d database) outlive(t *testing.T, section *locktest.Section, befall func()
 
 // TestKilledServerKeepsHoldersApart: with fsync, and synchronous_commit as it is unless changed, what was answered is still there.
 func TestKilledServerKeepsHoldersApart(t *testing.T) {
+	t.Parallel()
 	outlived(t, func(t *testing.T) (database, func()) {
 		d := newDatabase(t, embedtest.Fsync())
 		return d, func() {
@@ -160,6 +163,7 @@ func set(t testing.TB, server *embedtest.PostgresServer, setting string) {
 // TestSynchronousReplicaKeepsHoldersApart: it has all that was answered, and is promoted when the server has died. Stores whose
 // config names both go on with it.
 func TestSynchronousReplicaKeepsHoldersApart(t *testing.T) {
+	t.Parallel()
 	outlived(t, func(t *testing.T) (database, func()) {
 		d, replica := replicated(t)
 		set(t, d.server, "synchronous_standby_names = '*'")
@@ -176,6 +180,7 @@ func TestSynchronousReplicaKeepsHoldersApart(t *testing.T) {
 // TestStaleReplicaThatIsPromotedMayHaveTwoHold: it has not heard of the lock, and is promoted while the holder relies on it. Tokens
 // rise by the clock, and the guard of the lease that was lost commits nothing.
 func TestStaleReplicaThatIsPromotedMayHaveTwoHold(t *testing.T) {
+	t.Parallel()
 	d, replica := replicated(t)
 	other := d.open(t, faultTTL)
 	require.NoError(t, lock(t, other, "/stale").Release())
@@ -210,6 +215,7 @@ func TestStaleReplicaThatIsPromotedMayHaveTwoHold(t *testing.T) {
 
 // TestClockThatIsSetForwardByLess than what is left of the TTL ends no session of a client that is connected.
 func TestClockThatIsSetForwardByLess(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, embedtest.Clock())
 	store := d.open(t, time.Minute)
 	lease := lock(t, store, "/clock")
@@ -226,6 +232,7 @@ func TestClockThatIsSetForwardByLess(t *testing.T) {
 // TestClockThatIsSetForwardEndsSessionsEarly: by more than a TTL, while a holder is cut off. Another is granted the lock before the holder's
 // lease has ended: two hold. A token that is checked, or a guard, refuses the old one.
 func TestClockThatIsSetForwardEndsSessionsEarly(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, embedtest.Clock())
 	to, proxy := d.through(t)
 	store := to.open(t, time.Hour) // so long that the lease cannot have ended by itself
@@ -245,6 +252,7 @@ func TestClockThatIsSetForwardEndsSessionsEarly(t *testing.T) {
 // TestClockThatIsSetBack by a TTL ends no lease and gives no lock to two, and tokens rise. The lock of a client that has died stays
 // for a TTL longer.
 func TestClockThatIsSetBack(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, embedtest.Clock())
 	to, proxy := d.through(t)
 	dead := lock(t, to.open(t, faultTTL), "/dead")

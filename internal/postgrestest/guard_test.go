@@ -26,6 +26,7 @@ func (d database) begin(t testing.TB) pgx.Tx {
 }
 
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	d.exec(t, "CREATE TABLE accounts (balance int)")
 	d.exec(t, "INSERT INTO accounts VALUES (0)")
@@ -71,6 +72,7 @@ func TestGuard(t *testing.T) {
 // TestGuardOutlivesItsHolder: holders are stopped between Guard and COMMIT, and their sessions end. No other client holds before the
 // transaction has ended, and all else that the sessions had is free at once.
 func TestGuardOutlivesItsHolder(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	next := d.open(t, 2*time.Second)
 	for range 5 {
@@ -117,6 +119,7 @@ func oldest(t *testing.T, d database, queue string) (id string) {
 }
 
 func TestInTx(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	store := d.open(t, 10*time.Second)
 	first, second := d.begin(t), d.begin(t)

@@ -25,7 +25,7 @@ var within = locktest.Within
 
 func TestMain(m *testing.M) {
 	holdInstead()
-	locktest.AtOnce(4)
+	locktest.AtOnce(8)
 	embedtest.Main(m)
 }
 

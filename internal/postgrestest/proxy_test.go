@@ -23,10 +23,14 @@ func behindPgBouncer(t testing.TB) database {
 }
 
 // TestDriverBehindPgBouncer: what cannot listen looks.
-func TestDriverBehindPgBouncer(t *testing.T) { behindPgBouncer(t).keepsTheContract(t) }
+func TestDriverBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	behindPgBouncer(t).keepsTheContract(t)
+}
 
 // TestPrimitivesBehindPgBouncer: what waits listens by a connection of its own, beside the PgBouncer.
 func TestPrimitivesBehindPgBouncer(t *testing.T) {
+	t.Parallel()
 	d := behindPgBouncer(t)
 	d.listen = configOf(t, d.server.URL()).ConnConfig
 	d.primitives(t)
@@ -34,6 +38,7 @@ func TestPrimitivesBehindPgBouncer(t *testing.T) {
 
 // TestProxyIsNamedInTheLog, once the first Lock has to wait, and not if what waits listens beside it.
 func TestProxyIsNamedInTheLog(t *testing.T) {
+	t.Parallel()
 	d := behindPgBouncer(t)
 	for _, listen := range []*pgx.ConnConfig{nil, configOf(t, d.server.URL()).ConnConfig} {
 		var log lockedBuffer
@@ -62,6 +67,7 @@ func TestProxyIsNamedInTheLog(t *testing.T) {
 
 // TestCancelledStatementsLeaveTheProxyAlone: calls whose ctx ends while their statement waits at the server, over and over.
 func TestCancelledStatementsLeaveTheProxyAlone(t *testing.T) {
+	t.Parallel()
 	d := behindPgBouncer(t)
 	store := d.open(t, time.Hour)
 	tx := d.begin(t)

@@ -32,6 +32,7 @@ func (d database) with(t testing.TB, change func(*pgxpool.Config)) *pgxpool.Conf
 
 // TestTablesOfAnotherVersionAreNamed, by Open, and Migrate mends them.
 func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	for _, change := range []string{
 		"ALTER FUNCTION farsync_begin_1(bigint) RENAME TO farsync_begin_0",
@@ -48,6 +49,7 @@ func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 
 // TestMissingRightIsNamed: a role that may do all but one thing, and one that may do no more than is needed.
 func TestMissingRightIsNamed(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	tables := []string{
 		"farsync_sessions", "farsync_ended", "farsync_queues", "farsync_entries", "farsync_registers", "farsync_watches",
@@ -110,6 +112,7 @@ func TestMissingRightIsNamed(t *testing.T) {
 
 // TestAnotherIsolationLevelIsRefused: a transaction that keeps its first snapshot does not see those that have come to wait since.
 func TestAnotherIsolationLevelIsRefused(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	for _, level := range []string{"repeatable read", "serializable"} {
 		_, err := postgres.Open(within(t, soon), d.with(t, func(c *pgxpool.Config) {
@@ -121,6 +124,7 @@ func TestAnotherIsolationLevelIsRefused(t *testing.T) {
 
 // TestReplicaIsRefused until it is promoted, and so is a server that takes no more clients until one has gone.
 func TestReplicaIsRefused(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	replica := embedtest.PostgresReplica(t, d.server)
 	_, err := postgres.Open(within(t, time.Second), configOf(t, replica.URL()), nil)
@@ -140,6 +144,7 @@ func TestReplicaIsRefused(t *testing.T) {
 }
 
 func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 12"))
 	store := d.open(t, time.Minute)
 	lease := lock(t, store, "/crowded")
@@ -175,6 +180,7 @@ func TestTooManyConnections(t *testing.T) {
 
 // TestFullDisk: what is held stays, what asks waits until there is room, and is told why if it gives up.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount a small disk")
 	}
@@ -223,6 +229,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestDeadlockIsTriedAgain: a transaction of a person's locks what a Store needs, in another order.
 func TestDeadlockIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("deadlock_timeout = 50ms")) // before an attempt is given up
 	store := d.open(t, time.Minute)
 	tx := d.begin(t)
@@ -260,6 +267,7 @@ func (d database) hba(t *testing.T, lines ...string) {
 }
 
 func TestWrongPassword(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	d.exec(t, "CREATE ROLE app LOGIN SUPERUSER PASSWORD 'right'")
 	d.hba(t, "host all app all scram-sha-256")
@@ -277,6 +285,7 @@ func TestWrongPassword(t *testing.T) {
 
 // TestTLS: each side proves who it is, or is refused in words, and nothing hangs. What listens does so over TLS, too.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	authority, other := locktest.NewAuthority(t), locktest.NewAuthority(t)
 	data := on[string](t, d.server, "SHOW data_directory")
@@ -304,7 +313,7 @@ func TestTLS(t *testing.T) {
 		{"a server that is not trusted", "secret", d.url, config(&tls.Config{}), "x509: "},
 		{"a server by another name", "secret", d.url, &tls.Config{RootCAs: trust, ServerName: "elsewhere"}, "not elsewhere"},
 		{"a client without certificate", "proven", d.url, config(&tls.Config{RootCAs: trust}), "requires a valid client certificate"},
-		{"a client of an unknown authority", "proven", d.url, config(&tls.Config{RootCAs: trust, Certificates: []tls.Certificate{other.Issue(t, "me", time.Hour)}}), "unknown certificate authority"},
+		{"a client of an unknown authority", "proven", d.url, config(&tls.Config{RootCAs: trust, Certificates: []tls.Certificate{other.Issue(t, "me", time.Hour)}}), "unknown certificate authority|reset by peer|broken pipe"},
 		{"a client without TLS", "secret", d.url, nil, "no encryption"},
 		{"a server without TLS", "postgres", plain.URL(), config(&tls.Config{RootCAs: trust}), "server refused TLS connection"},
 	} {
@@ -313,12 +322,13 @@ func TestTLS(t *testing.T) {
 			c.ConnConfig.User, c.ConnConfig.TLSConfig, c.ConnConfig.Fallbacks = row.user, row.tls, nil
 			ctx := within(t, soon)
 			if strings.Contains(row.words, "authority") {
-				// The server says so as it closes the connection, which may be taken for one that has failed.
+				// The server says so as it closes the connection with what it has not read. That resets it, and what it has said may be lost.
 				ctx = within(t, 3*time.Second)
 			}
 			store, err := postgres.Open(ctx, c, nil)
 			if row.words != "" {
-				require.ErrorContains(t, err, row.words)
+				require.Error(t, err)
+				require.Regexp(t, row.words, err.Error())
 				return
 			}
 			require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestMigrateAgain(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	lease, err := farsync.NewMutex(d.open(t, 10*time.Second), "/migrate").Lock(within(t, soon))
 	require.NoError(t, err)
@@ -30,6 +31,7 @@ func TestMigrateAgain(t *testing.T) {
 
 // TestOpenSaysWhatIsWrong, and does not take the server for one that does not answer.
 func TestOpenSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	d.exec(t, "CREATE DATABASE bare")
 	d.exec(t, "CREATE ROLE guest LOGIN")
@@ -64,6 +66,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestMisuseOfEveryStore(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	locktest.Mistaken{Open: func(ctx context.Context, options farsync.Options) (*farsync.Store, error) {
 		return postgres.Open(ctx, d.config(t), &postgres.Options{Options: options})
@@ -72,6 +75,7 @@ func TestMisuseOfEveryStore(t *testing.T) {
 
 // TestOpensThatAreGivenUp leaves no session.
 func TestOpensThatAreGivenUp(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	locktest.RunOpens(t, func(ctx context.Context) (*farsync.Store, error) {
 		return postgres.Open(ctx, d.config(t), &postgres.Options{Options: farsync.Options{TTL: 2 * time.Second}})
@@ -85,6 +89,7 @@ func TestOpensThatAreGivenUp(t *testing.T) {
 
 // TestServerThatDies: what is held is held still when the server is back within the TTL, and what waited is served.
 func TestServerThatDies(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, embedtest.Fsync())
 	lease, err := farsync.NewMutex(d.open(t, time.Minute), "/dies").Lock(within(t, soon))
 	require.NoError(t, err)
@@ -115,6 +120,7 @@ func TestServerThatDies(t *testing.T) {
 // TestIdleStoresListenToNothing, nor does a lock that no other wants notify: a connection that listens costs the server
 // processor time at every notification.
 func TestIdleStoresListenToNothing(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	ears := func() (n int) {
 		require.NoError(t, d.admin.QueryRow(within(t, soon),

@@ -125,6 +125,7 @@ func (h *holder) signal(s syscall.Signal) { require.NoError(h.t, h.command.Proce
 // others before Guard. Of the first the next is granted nothing before they have committed; what the others try to write
 // after the next has held is refused.
 func TestStoppedHoldersWriteNothingStale(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 300"))
 	d.exec(t, "CREATE TABLE accounts (id int PRIMARY KEY, writes text NOT NULL DEFAULT '')")
 	next := d.open(t, 10*time.Second)

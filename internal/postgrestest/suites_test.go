@@ -2,6 +2,7 @@ package postgrestest_test
 
 import (
 	"crypto/rand"
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
@@ -21,13 +23,25 @@ func beside(t *testing.T, run func(t *testing.T)) {
 }
 
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
-func TestDriverKeepsTheContract(t *testing.T) { newDatabase(t).keepsTheContract(t) }
+func TestDriverKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	newDatabase(t).keepsTheContract(t)
+}
 
-func TestPrimitives(t *testing.T) { newDatabase(t).primitives(t) }
+func TestPrimitives(t *testing.T) {
+	t.Parallel()
+	newDatabase(t).primitives(t)
+}
 
 func (d database) keepsTheContract(t *testing.T) {
+	var proxies sync.Map // of driver.Service
 	storetest.RunDriver(t, storetest.Backend{
-		Open: func(t *testing.T) driver.Service { return d.service(t) },
+		Open: func(t *testing.T) driver.Service {
+			to, proxy := d.through(t)
+			s := to.service(t)
+			proxies.Store(s, proxy)
+			return s
+		},
 		TTL:  3 * time.Second,
 		Case: beside,
 		Expire: func(t *testing.T, s driver.Session) {
@@ -40,6 +54,15 @@ func (d database) keepsTheContract(t *testing.T) {
 		Delete:  d.delete,
 		Foreign: func(t *testing.T, queue string) driver.Entry { return d.foreign(t, queue, "another program's") },
 		Stray:   func(t *testing.T, queue string) driver.Entry { return d.foreign(t, queue, nil) },
+		Cut: func(t *testing.T, service driver.Service, silent bool) {
+			known, found := proxies.Load(service)
+			require.True(t, found)
+			if proxy := known.(*embedtest.Proxy); silent {
+				proxy.Cut()
+			} else {
+				proxy.Heal()
+			}
+		},
 	})
 }
 

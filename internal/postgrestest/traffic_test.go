@@ -76,6 +76,7 @@ func (d database) notified(t testing.TB) func() int {
 // TestStatementsOfALock: a free lock takes one statement and its release another. One that has to wait takes two more and one
 // notification, with 8 or with 64 waiters, beside Stores that do nothing, which are told nothing.
 func TestStatementsOfALock(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 600"))
 	idle, busy := new(requests), new(requests)
 	for range 200 {
