@@ -38,10 +38,11 @@ var ownedCases = []conformance{
 			there := ids(b.in(s.queue))
 			require.Subset(s, ids(a.owned(s.queue)), there)
 		}
-		for _, e := range a.owned(s.queue) {
-			a.remove(e)
+		for len(b.in(s.queue)) > 0 { // an attempt may be carried out only now
+			for _, e := range a.owned(s.queue) {
+				a.remove(e)
+			}
 		}
-		b.untilEmpty()
 	}},
 	{"OwnedSeesLateOnes", "an attempt that is carried out after all leaves an entry for which nothing waits", func(s *scene) {
 		if s.Ordered {
