@@ -25,9 +25,9 @@
 // # How others hear of a change
 //
 // They look. A Store that waits looks with one request for all that it waits for: for the entry next in line after half a millisecond, and
-// then after times that grow with how long the queue has stood still, to a fifth of a second, half as much more or less by chance. What has
-// others ahead of it is looked for as many times more rarely, at most once a second. A change made by the same Store is seen at once.
-// One that does not wait does nothing but renew.
+// then after times that grow with how long the queue has stood still, to a fifth of a second. What has others ahead of it is looked for more
+// rarely, at the pace at which its queue moves, at most once a second. Chance shortens each of these times by up to a half. A change
+// made by the same Store is seen at once. One that does not wait does nothing but renew.
 //
 // A Store has six connections at most, and keeps two while it is idle. max_connections of the server bounds how many Stores there can
 // be; one that gets no connection tries again.

@@ -13,13 +13,13 @@ type session struct {
 	*sqlstore.Session
 
 	service *service
-	run     sync.WaitGroup // poll; joined by Drop
+	run     sync.WaitGroup // Poll; joined by Drop
 }
 
 func newSession(s *service, ttl time.Duration) *session {
 	in := &session{service: s}
 	in.Session = sqlstore.NewSession(in, ttl)
-	in.run.Go(in.poll)
+	in.run.Go(in.Poll)
 	return in
 }
 

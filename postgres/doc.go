@@ -28,10 +28,11 @@
 // # Behind a proxy
 //
 // Stores work through a proxy that lends its connections for a transaction, as PgBouncer does in that mode. They prepare no statements.
-// LISTEN needs a connection of its own: the option Listen leads to the server itself. Without it a Store that waits looks, 10 ms
-// after it has begun to wait and then less often, down to every quarter of a second, and logs a line that says so. That the other
-// side is a proxy is seen in the process number that it gives out, so one that pools sessions is taken for one that pools transactions. A
-// call whose ctx ends gives its connection up, where it would have the server cancel the statement otherwise.
+// LISTEN needs a connection of its own: the option Listen leads to the server itself. Without it a Store that waits looks, with one
+// request for all that it waits for, and logs a line that says so. The entry next in line is found to have gone late by some sixteenth of the
+// wait, at most a fifth of a second. That the other side is a proxy is seen in the process number that it gives out, so one that pools
+// sessions is taken for one that pools transactions. A call whose ctx ends gives its connection up, where it would have the server
+// cancel the statement otherwise.
 //
 // # How long a lock stays with a process that died
 //

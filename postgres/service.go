@@ -94,7 +94,7 @@ func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error
 	}
 	hangUp(conn)
 	if err == nil {
-		s.log.Warn("a proxy stands before the PostgreSQL server: what waits looks every quarter of a second", "remedy", "postgres.Options.Listen")
+		s.log.Warn("a proxy stands before the PostgreSQL server: what waits looks now and then", "remedy", "postgres.Options.Listen")
 	}
 	return nil, err
 }

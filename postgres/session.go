@@ -84,8 +84,7 @@ func (s *session) listen(h *hearing) {
 	}
 	close(h.stands)
 	if conn == nil {
-		const first, most = 10 * time.Millisecond, 250 * time.Millisecond
-		s.Poll(first, most)
+		s.Poll()
 		return
 	}
 	for s.hear(conn) && !s.leaves(h, true) {

@@ -46,12 +46,21 @@ SELECT * FROM farsync_write($1, $2, $3, $4)
 SELECT * FROM farsync_sight($1, $2, $3)
 -- name: watch
 SELECT * FROM farsync_watch($1, $2, $3, $4)
--- name: states
-SELECT n, coalesce(CASE left(n, 1)
-  WHEN '=' THEN (SELECT version::text FROM farsync_registers WHERE queue = substr(n, 2))
-  WHEN '+' THEN (SELECT max(revision)::text FROM farsync_entries WHERE queue = substr(n, 2))
-  ELSE (SELECT version || words FROM farsync_entries WHERE id = n)
-END, '') FROM jsonb_array_elements_text($1) n
+-- name: poll
+-- As farsync_sight, without its lock: a change that is under way is seen by a later look. What is not expected for long, a word to a
+-- holder or the first entry of a queue, counts as if some had to go before.
+SELECT t ->> 'name',
+  CASE t ->> 'what'
+    WHEN 'registered' THEN (t ->> 'version')::bigint <> coalesce((SELECT version FROM farsync_registers WHERE queue = t ->> 'queue'), 0)
+    WHEN 'joined' THEN EXISTS (SELECT 1 FROM farsync_entries WHERE queue = t ->> 'queue')
+    WHEN 'told' THEN e.id IS NULL OR e.words <> ''
+    WHEN 'changed' THEN e.id IS NULL OR e.version <> (t ->> 'version')::bigint AND (t ->> 'version')::bigint <> 0
+      OR e.kind <> 'write' AND t ->> 'kind' = 'write'
+    ELSE e.id IS NULL
+  END,
+  CASE WHEN t ->> 'what' IN ('told', 'joined') THEN 4
+    ELSE (SELECT count(*) FROM farsync_entries n WHERE n.queue = e.queue AND n.revision < e.revision) END
+FROM jsonb_array_elements($1) t LEFT JOIN farsync_entries e ON e.id = t ->> 'id'
 -- name: guard
 -- The lock keeps the entry until the transaction ends, from those that end sessions too.
 SELECT true FROM farsync_entries e JOIN farsync_sessions s ON s.id = e.session

@@ -27,6 +27,6 @@
 //	heard     id                  words
 //	sight     targets, queue, revision            of each target: ID, moved, next, stray; see [Session.Watch]
 //	watch     targets, queue, revision, session   as sight; if none has moved, has the session notified, once
-//	states    names               of each of a JSON array of names that Watches wait by: the name, and text that is another after a
-//	                              change; only for [Session.Poll]
+//	poll      targets             of each: its name, whether it has moved, and how many entries have to go before it; only for
+//	                              [Session.Poll]
 package sqlstore

@@ -2,31 +2,119 @@ package sqlstore
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
 	"time"
 )
 
-// Poll wakes Watches when what they wait for has changed, until the session ends, for a session that nothing notifies. It reads after
-// times that grow from first to most, by the statement states, and while nothing is waited for it reads nothing. No state of a name may
-// come twice, for what was in between may not have been seen: a queue that was left and joined again has another.
-func (s *Session) Poll(first, most time.Duration) {
-	known := map[string]string{}
-	s.Waiters.Tend(s.Life, first, most, func(names []string, _ bool) {
-		ctx, cancel := context.WithTimeout(s.Life, s.ttl/4)
-		defer cancel()
-		list, err := Collect(ctx, s.db.Read, func(rows Rows) (is [2]string, err error) {
-			return is, rows.Scan(&is[0], &is[1])
-		}, "states", Array(names))
-		if err != nil {
-			return // the next is compared with what is known
-		}
-		seen := map[string]string{}
-		for _, is := range list {
-			// What is seen of a name for the first time may come after a change that its Watch, whose look was before, has missed.
-			if was, ok := known[is[0]]; !ok || was != is[1] {
-				s.Waiters.Wake(is[:1])
+const (
+	// What is next in line is looked for after quickest, and then after times that grow with how long its queue has not moved, up to
+	// slowest: it is found late by some sixteenth of that.
+	quickest = 500 * time.Microsecond
+	slowest  = 200 * time.Millisecond
+	part     = 16
+	// What has others ahead of it is looked for more rarely, but after atMost. For that it matters up to few how many they are: a queue
+	// that has stood still may move quickly again, and one that comes late keeps it standing.
+	atMost = time.Second
+	few    = 3
+	// answered bounds one look.
+	answered = 5 * time.Second
+)
+
+// Poll wakes Watches when what they wait for has moved, until the session ends, for a session that nothing notifies. One request
+// looks for all that its Watches wait for, by the statement poll, and there is none while nothing waits. What is read is compared with
+// what the Watch has read, and not with an earlier look, so nothing is missed that comes before the first. It is called once a session.
+func (s *Session) Poll() {
+	var p pace
+	due := time.Now()
+	for {
+		ctx, cancel := context.WithDeadline(s.Life, due)
+		arrived := s.Waiters.Await(ctx)
+		cancel()
+		targets, now := s.Waiters.Sought(), time.Now()
+		switch {
+		case s.Life.Err() != nil:
+			return
+		case len(targets) == 0:
+			due = now.Add(time.Hour) // or when one arrives
+		case arrived:
+			p = pace{since: now, ahead: targets[0].Ahead}
+			for _, t := range targets {
+				p.ahead = min(p.ahead, t.Ahead)
 			}
-			seen[is[0]] = is[1]
+			if soon := now.Add(chance(p.next(now))); soon.Before(due) {
+				due = soon
+			}
+		default:
+			ahead, err := s.ask(targets)
+			if err == nil {
+				p.moved(now, ahead)
+			}
+			// No more than half of the time is spent looking.
+			took := time.Since(now)
+			due = now.Add(took + max(chance(p.next(now)), took))
 		}
-		known = seen
-	})
+	}
+}
+
+// A pace is how the queue has moved in which the next of those that are waited for stands.
+type pace struct {
+	since time.Time     // when the wait began, or the next has moved up last
+	ahead int           // how many entries have to go before it
+	each  time.Duration // what one of them takes, as far as it is known, and no more: it at most doubles from look to look
+}
+
+// moved notes what a look has shown.
+func (p *pace) moved(now time.Time, ahead int) {
+	switch {
+	case ahead == p.ahead:
+		return
+	case ahead > p.ahead: // another is the next now
+		p.each = 0
+	default:
+		p.each = min(now.Sub(p.since)/time.Duration(p.ahead-ahead), max(2*p.each, few*quickest))
+	}
+	p.since, p.ahead = now, ahead
+}
+
+// next returns how long it is to the next look. Two thirds of the time that those ahead will take, if they take what others have taken,
+// leave a third for what cannot be known. So each look comes nearer by as much as is left, and a waiter looks a few times in all, however
+// many are ahead of it.
+func (p *pace) next(now time.Time) time.Duration {
+	ahead := min(p.ahead, math.MaxInt16)
+	still := times(min(now.Sub(p.since)/part, slowest), min(ahead, few)+1)
+	return min(max(times(quickest, ahead+1), still, times(p.each, ahead)*2/3), atMost)
+}
+
+func times(d time.Duration, n int) time.Duration { return d * time.Duration(n) }
+
+// chance keeps those apart that began together.
+func chance(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2) //nolint:gosec // no secret
+}
+
+// ask looks for targets, and wakes those whose wait may be over. It returns how many entries have to go before the first.
+func (s *Session) ask(targets []Target) (ahead int, err error) {
+	ctx, cancel := context.WithTimeout(s.Life, answered)
+	defer cancel()
+	type seen struct {
+		name  string
+		moved bool
+		ahead int
+	}
+	list, err := Collect(ctx, s.db.Read, func(rows Rows) (is seen, err error) {
+		return is, rows.Scan(&is.name, &is.moved, &is.ahead)
+	}, "poll", Array(targets))
+	var names []string
+	ahead = math.MaxInt
+	for _, is := range list {
+		ahead = min(ahead, is.ahead)
+		if is.moved {
+			names = append(names, is.name)
+		}
+	}
+	if len(names) > 0 { // none would be all
+		s.Waiters.Wake(names)
+	}
+	return ahead, err
 }
