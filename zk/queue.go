@@ -29,8 +29,8 @@ func (s *session) look(ctx context.Context, e driver.Entry) (names *read, r driv
 }
 
 // names reads the names in a queue, and refuses one that is a semaphore of Curator's. InterProcessSemaphoreV2, of which
-// InterProcessSemaphoreMutex is made, has two nodes below the path, and its permits below one of these. Either node alone
-// may be a queue of ours, and so may both.
+// InterProcessSemaphoreMutex is made, has two nodes below the path, leases and locks, and its permits below the first. The server
+// removes the second when it has been empty for a while, so it proves nothing. Either may be a queue of ours.
 func (s *session) names(ctx context.Context, path string) (*read, error) {
 	names, err := s.children(ctx, path)
 	if err != nil || !names.counted {

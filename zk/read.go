@@ -30,7 +30,7 @@ type read struct {
 	data    []byte // of a node
 	stat    client.Stat
 	names   []string            // of its children
-	counted bool                // among them are those of Curator's semaphores
+	counted bool                // among them is the one below which Curator's semaphores have their permits
 	fired   <-chan client.Event // of a watch that the request has set: it gets an event and is closed
 
 	next *read // for callers that asked after this one was sent, or nil; the session's mu guards it
@@ -125,7 +125,7 @@ func (s *session) fetch(at spot, r *read) {
 	}
 	if r.err = answer(r.err); r.err == nil {
 		r.stat = *stat
-		r.counted = slices.Contains(r.names, "leases") && slices.Contains(r.names, "locks")
+		r.counted = slices.Contains(r.names, "leases")
 	}
 }
 
