@@ -16,7 +16,6 @@ import (
 
 	"github.com/jackc/pgx/v5/stdlib"
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -150,7 +149,7 @@ func (m *Member) askZooKeeper(ctx context.Context) error {
 }
 
 func (m *Member) askRedis(ctx context.Context, l *Location, password string, config *cryptotls.Config) error {
-	logging.Disable()
+	quiet()
 	options := &goredis.Options{Addr: m.Host, Username: l.User, Password: password, TLSConfig: config, MaxRetries: -1}
 	if l.Master != "" { // it is a Sentinel, which has a password of its own
 		options.Username, options.Password = "", ""

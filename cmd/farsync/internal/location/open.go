@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	mysqlclient "github.com/go-sql-driver/mysql"
@@ -33,6 +34,9 @@ var ErrConfig = errors.New("credentials")
 // reaching is how long Open tries to reach a service where the Location does not say. A machine with more to do than it has
 // processors takes long to do what a client does first.
 const reaching = 30 * time.Second
+
+// quiet has go-redis log nothing. It keeps that in a variable of the whole process, which it does not guard.
+var quiet = sync.OnceFunc(logging.Disable)
 
 // Open opens the Store. Close the Store first, then call closed, which is never nil. ctx governs Open alone, which tries for as long
 // as DialTimeout at most. The TTL of the Location counts if options have none. The errors are those of the Open of the store's
@@ -73,7 +77,7 @@ func (l *Location) Open(ctx context.Context, options farsync.Options) (store *fa
 	case "postgres":
 		store, err = l.openPostgres(ctx, options, password, config)
 	default:
-		logging.Disable() // the Store says what matters
+		quiet() // the Store says what matters
 		to := &goredis.UniversalOptions{Addrs: l.Hosts, DB: l.Database, MasterName: l.Master, Username: l.User, Password: password, TLSConfig: config}
 		store, err = redis.Open(ctx, to, &redis.Options{Options: options, Namespace: l.Namespace, Replicas: l.Replicas, Fresh: l.Fresh})
 	}
