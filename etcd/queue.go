@@ -250,13 +250,15 @@ func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
 // keys is from a lock.
 func (s *session) Survey(ctx context.Context, prefix, after string, _ int) (list []driver.Entry, err error) {
 	from, end := max(prefix, after, "/"), clientv3.GetPrefixRangeEnd(max(prefix, "/"))
-	page := &pb.RangeResponse{Header: &pb.ResponseHeader{}, More: true}
+	page, revision := &pb.RangeResponse{More: true}, int64(0)
 	queues := map[string]bool{}
 	for page.More {
-		page, err = s.get(ctx, from,
-			clientv3.WithRange(end), clientv3.WithLimit(surveyPage), clientv3.WithRev(page.Header.Revision))
+		page, err = s.get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(surveyPage), clientv3.WithRev(revision))
 		if err != nil {
 			return nil, err
+		}
+		if revision == 0 {
+			revision = page.Header.Revision // that of the others is when they were answered, not what they show
 		}
 		for _, kv := range page.Kvs {
 			queue := queueOf(string(kv.Key))
