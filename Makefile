@@ -35,7 +35,7 @@ test: servers ## all tests once, with the race detector, against real servers; a
 race: servers ## tests of the library with the race detector, for one thing many times
 	@go test -race $(TESTFLAGS) $(PACKAGES)
 
-long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000, Redis and the databases killed, joins behind 5,000
+long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000, Redis and the databases killed, joins behind 5,000, a page of as many
 	@echo "==> long"
 	@go test -count=1 -v -timeout 1h -run '^(TestOutages|TestCrowdIsServed)' ./internal/zktest -partings=200 -crowd=10000
 	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestStoppedServerLosesNothing|^TestLeaseEndsBeforeTheNextHolderIsGranted)$$' \
@@ -44,6 +44,7 @@ long: servers ## in full what make test plays a part of: leaders cut off, crowds
 		./internal/postgrestest -disasters=20 -cuts=50 -stops=20 -idle=1000 -acquisitions=100000
 	@go test -count=1 -v -timeout 1h -run '^(TestLeaseEndsBeforeTheNextHolderIsGranted|TestKilledServerKeepsHoldersApart|TestHoldersStoppedBetweenGuardAndCommit)$$' \
 		./internal/mysqltest -cuts=50 -kills=20 -holders=20
+	@go test -count=1 -v -timeout 1h -run '^TestThousandsOnServices$$' ./internal/livetest -crowded
 	@cd bench && go test -count=1 -v -timeout 1h -run '^TestJoinsBehindLongQueues$$' . -longest=5000
 
 # What is not set is left to the program: all stores, all primitives, all faults, for a minute each, by a seed that it prints.

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -10,12 +11,15 @@ import (
 )
 
 const (
-	// patience is how long a Store is waited for: as long as it takes to say that it does not answer.
+	// patience is how long a Store is waited for that shows nothing more: as long as it takes to say that it does not answer.
 	patience = 5 * time.Second
 	// share is the reciprocal of the part of the time that surveys take at most, but for those that take longer than longest.
 	share   = 10
 	longest = 15 * time.Second
 )
+
+// errSilent is why a Store is shown as one that does not answer.
+var errSilent = fmt.Errorf("no answer for %v", patience)
 
 // poll surveys until ctx is done, and shows what it sees. It is alone: the next poller waits until it has returned.
 func (v *View) poll(ctx context.Context) {
@@ -85,11 +89,13 @@ func (v *View) look(ctx context.Context, sources []*source, last map[string]sigh
 }
 
 func (s *source) look(ctx context.Context, limit int) (got sight) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(patience, func() { cancel(errSilent) })
+	defer silence.Stop()
 	begun := time.Now()
 	got = sight{source: s}
-	got.locks, got.more, got.err = s.survey(ctx, limit)
+	got.locks, got.more, got.err = s.survey(ctx, limit, func() { silence.Reset(patience) })
 	got.state, got.took = s.store.State(), time.Since(begun)
 	if got.err == nil {
 		got.seen = time.Now()
@@ -97,7 +103,8 @@ func (s *source) look(ctx context.Context, limit int) (got sight) {
 	return got
 }
 
-func (s *source) survey(ctx context.Context, limit int) (locks []farsync.Lock, more bool, err error) {
+// survey returns the locks of a Store, in order, and whether there are more than the limit. It calls heard for each.
+func (s *source) survey(ctx context.Context, limit int, heard func()) (locks []farsync.Lock, more bool, err error) {
 	known, entries := map[string]bool{}, 0
 	for _, prefix := range s.prefixes {
 		for lock, err := range farsync.Survey(ctx, s.store, prefix) {
@@ -109,6 +116,7 @@ func (s *source) survey(ctx context.Context, limit int) (locks []farsync.Lock, m
 			case entries >= limit:
 				return locks, true, nil
 			}
+			heard()
 			known[lock.Path] = true
 			entries += len(lock.Participants)
 			locks = append(locks, lock)

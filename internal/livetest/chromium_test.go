@@ -281,17 +281,31 @@ func (p *tab) eval(script string, result any) {
 // until waits until a script returns true. The page looks each time that it would paint, and twenty times a second.
 func (p *tab) until(what, script string) {
 	p.t.Helper()
-	var ok bool
+	p.untilWithin(1, what, script)
+}
+
+// untilWithin is until, for what may take so many times as long.
+func (p *tab) untilWithin(times int, what, script string) {
+	p.t.Helper()
+	for range times {
+		if p.turns(script) {
+			return
+		}
+	}
+	var text string
+	p.eval("document.body.innerText", &text)
+	require.FailNow(p.t, "the page does not show it", "%s\n%s\n\nIt shows:\n%s", what, script, text)
+}
+
+// turns reports whether a script turns true while the page is looked at for a while.
+func (p *tab) turns(script string) (ok bool) {
+	p.t.Helper()
 	p.eval(fmt.Sprintf(`new Promise(done => {
 		const end = Date.now() + %d;
 		const look = () => { let ok = false; try { ok = Boolean(%s); } catch {} if (ok || Date.now() > end) { done(ok); } else { setTimeout(look, 50); } };
 		look();
 	})`, (soon-5*time.Second).Milliseconds(), script), &ok)
-	if !ok {
-		var text string
-		p.eval("document.body.innerText", &text)
-		require.FailNow(p.t, "the page does not show it", "%s\n%s\n\nIt shows:\n%s", what, script, text)
-	}
+	return ok
 }
 
 // press sends a key.

@@ -15,13 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/live"
 	"github.com/farsync/farsync/storetest"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == otherProcess {
-		if err := lockUntilToldOtherwise(os.Args[2], os.Args[3]); err != nil {
+	embedtest.Child()
+	if len(os.Args) == 5 && os.Args[1] == otherProcess {
+		if err := lockUntilToldOtherwise(os.Args[2], os.Args[3], os.Args[4]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -14,19 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/sqlite"
 )
 
 // otherProcess is the first argument of the test's executable as another process.
 const otherProcess = "other"
 
-// lockUntilToldOtherwise is that process: it holds a lock in a file until its standard input ends.
-func lockUntilToldOtherwise(file, path string) error {
+// lockUntilToldOtherwise is that process: it holds a lock in a service until its standard input ends.
+func lockUntilToldOtherwise(kind, where, path string) error {
 	ctx := context.Background() // a process has none
-	store, err := sqlite.Open(ctx, file, &sqlite.Options{Options: farsync.Options{Holder: "another process"}})
+	store, leave, err := openStore(ctx, kind, where, farsync.Options{Holder: "another process"})
 	if err != nil {
 		return err
 	}
+	defer leave()
 	defer store.Close()
 	lease, err := farsync.NewMutex(store, path).Lock(ctx)
 	if err != nil {
@@ -44,11 +44,11 @@ type other struct {
 }
 
 // startOther returns once the process holds the lock. It is ended by t, if the test has not done so.
-func startOther(t testing.TB, file, path string) *other {
+func startOther(t testing.TB, kind, where, path string) *other {
 	t.Helper()
 	executable, err := os.Executable()
 	require.NoError(t, err)
-	o := &other{command: exec.Command(executable, otherProcess, file, path)}
+	o := &other{command: exec.Command(executable, otherProcess, kind, where, path)}
 	o.command.Stderr = os.Stderr
 	o.stdin, err = o.command.StdinPipe()
 	require.NoError(t, err)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/live"
-	"github.com/farsync/farsync/sqlite"
 )
 
 // requireQuiet fails if the console has said anything that is no note, or if anything was asked of another place than the page's.
@@ -37,33 +35,6 @@ func (p *tab) texts(selector string) (list []string) {
 	p.t.Helper()
 	p.eval(fmt.Sprintf("[...document.querySelectorAll(%s)].map(e => e.innerText.trim())", quote(selector)), &list)
 	return list
-}
-
-func TestLockOfAnotherProcessAppearsAndGoes(t *testing.T) {
-	b := needBrowser(t)
-	file := filepath.Join(t.TempDir(), "locks.db")
-	store, err := sqlite.Open(within(t), file, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	s := newSite(t, nil)
-	s.view.Add("file", store)
-	p := b.open(t, s.page(), wide)
-	p.until("nothing is held", visible("All is free"))
-
-	another := startOther(t, file, "/deploy/shop")
-	held := time.Now()
-	p.until("it appears", `document.querySelector("td.held")?.innerText === "another process"`)
-	t.Logf("a lock of another process appeared after %v", time.Since(held).Round(time.Millisecond))
-	another.end(t)
-	released := time.Now()
-	p.until("it goes", visible("All is free"))
-	t.Logf("it went %v after its release", time.Since(released).Round(time.Millisecond))
-
-	lease, err := farsync.NewMutex(store, "/own").Lock(within(t))
-	require.NoError(t, err)
-	p.until("the page's own process", `document.querySelector("td.held")?.innerText.endsWith("this process")`)
-	require.NoError(t, lease.Release())
-	p.requireQuiet(s.page())
 }
 
 func TestQueueIsShownInOrder(t *testing.T) {

@@ -80,7 +80,8 @@ func write(t testing.TB, name string, picture []byte) {
 	require.NoError(t, os.WriteFile(filepath.Join(*pictures, name+".png"), out.Bytes(), 0o644))
 }
 
-// fewer returns a picture in its 256 commonest colors, which is a quarter of the size, and hard to tell from it.
+// fewer returns a picture in 256 of its colors, which is a quarter of the size, and hard to tell from it: the commonest, and of the
+// others those that are least like them, for a dot of green is a few pixels.
 func fewer(full image.Image) image.Image {
 	counts := map[color.Color]int{}
 	for y := range full.Bounds().Dy() {
@@ -89,9 +90,22 @@ func fewer(full image.Image) image.Image {
 		}
 	}
 	colors := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return counts[b] - counts[a] })
-	few := image.NewPaletted(full.Bounds(), colors[:min(len(colors), 256)])
+	const common, most = 200, 256
+	palette := color.Palette(slices.Clone(colors[:min(len(colors), common)]))
+	for rest := colors[len(palette):]; len(palette) < most && len(rest) > 0; {
+		palette = append(palette, slices.MaxFunc(rest, func(a, b color.Color) int { return unlike(palette, a) - unlike(palette, b) }))
+	}
+	few := image.NewPaletted(full.Bounds(), palette)
 	draw.Draw(few, few.Bounds(), full, image.Point{}, draw.Src)
 	return few
+}
+
+// unlike returns how far a color is from the nearest of a palette.
+func unlike(palette color.Palette, c color.Color) int {
+	near := color.NRGBAModel.Convert(palette.Convert(c)).(color.NRGBA)
+	of := color.NRGBAModel.Convert(c).(color.NRGBA)
+	square := func(a, b uint8) int { return (int(a) - int(b)) * (int(a) - int(b)) }
+	return square(near.R, of.R) + square(near.G, of.G) + square(near.B, of.B)
 }
 
 // aged is a service in which all is older than it is, the deeper in the alphabet the older.

@@ -233,6 +233,7 @@ function draw() {
 function showHead() {
   $("stores").replaceChildren(...head.stores.map((s) => {
     const late = s.error || s.state !== "connected";
+    if (off) return make("li", { class: "unknown" }, make("b", {}, s.name));
     return make("li", { class: s.error ? "failed" : s.state }, make("b", {}, s.name), " ",
       s.error ? "does not answer" : s.state, late ? "" : ` · ${s.took} ms`);
   }));
@@ -328,7 +329,7 @@ function showEmpty() {
   if (empty.textContent !== words.join("")) empty.replaceChildren(make("b", {}, words[0]), words[1]);
 }
 
-// ---------------------------------------------------------------- who waits for whom
+// ---------------------------------------------------------------- waits between locks
 
 const svg = (name, attributes = {}, ...children) => {
   const e = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -381,7 +382,7 @@ function showNested() {
   const edges = edgesOf();
   const nested = $("nested");
   nested.hidden = edges.length === 0;
-  $("edges").textContent = many(edges.length, "wait", "waits") + " of a holder for another lock";
+  $("edges").textContent = edges.length.toLocaleString("en");
   if (!nested.open || nested.hidden) return;
   const says = JSON.stringify(edges.map((e) => [e.from.key, e.to.key, e.by, e.stuck]));
   if (says === drawn) return;
@@ -416,7 +417,7 @@ function picture(edges) {
     const d = forth ? `M${x1} ${y1}C${x1 + 70} ${y1} ${x2 - 70} ${y2} ${x2} ${y2}` : `M${x1} ${y1}C${x1} ${down} ${x2} ${down} ${x2} ${y2}`;
     drawing.append(svg("path", { d, class: e.stuck ? "stuck" : "", "marker-end": e.stuck ? "url(#arrow-stuck)" : "url(#arrow)" }));
     const by = e.by[0].length > 24 ? e.by[0].slice(0, 23) + "…" : e.by[0];
-    texts.push(svg("text", { class: "by", x: (x1 + x2) / 2, y: forth ? (y1 + y2) / 2 - 7 : down - 4, "text-anchor": "middle" }, by + (e.by.length > 1 ? ` +${e.by.length - 1}` : "")));
+    texts.push(svg("text", { class: "by", x: (x1 + x2) / 2, y: forth ? (y1 + y2) / 2 - 7 : down + 6, "text-anchor": "middle" }, by + (e.by.length > 1 ? ` +${e.by.length - 1}` : "")));
   }
   for (const [lock, p] of at) {
     const text = lock.path.length > 27 ? "…" + lock.path.slice(-26) : lock.path;
@@ -492,7 +493,7 @@ function showPanel() {
   if (panel.said) parts.push(make("p", { class: "said " + panel.said[1], role: "status" }, panel.said[0]));
   if (lock) {
     if (allowed && lock.held) parts.push(action("ask", "Ask for it back", "", () => change("ask", { store, path })));
-    parts.push(make("h3", {}, lock.held ? `Held by ${lock.held}` : "Not held"));
+    parts.push(make("h3", {}, lock.held ? `Holding: ${lock.held}` : "Not held"));
     parts.push(make("ul", {}, ...lock.holders.map((p) => participant(lock, p, store, path, why))));
     if (lock.waiting) {
       parts.push(make("h3", {}, `Waiting: ${lock.waiting}`));
