@@ -12,7 +12,8 @@ export FARSYNC_TIMES
 trap 'rm -f "$FARSYNC_TIMES"' EXIT
 
 failed=0
-go test -race -timeout 20m -exec "$PWD/scripts/timed.sh" "$@" || failed=1
+# SQLite in Go is a translation from C, whose memory is no variables of Go: the detector finds nothing there, and takes seven times as long.
+go test -race '-gcflags=modernc.org/...=-race=false -d=checkptr=0' -timeout 20m -exec "$PWD/scripts/timed.sh" "$@" || failed=1
 
 sort -k3 -n -r "$FARSYNC_TIMES" | awk -v root="$PWD" '
 	FNR == NR { if ($1 != "" && $1 !~ /^#/) budget[$1] = $2; next }

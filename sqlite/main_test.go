@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		play(role)
 		return
 	}
-	locktest.AtOnce(4)
+	locktest.AtOnce(8)
 	os.Exit(m.Run())
 }
 
