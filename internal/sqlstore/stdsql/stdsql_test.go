@@ -1,0 +1,180 @@
+package stdsql_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // registers the driver
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/sqlstore"
+	"github.com/farsync/farsync/internal/sqlstore/stdsql"
+)
+
+const statements = `
+-- name: put
+INSERT INTO parents VALUES (?1);
+INSERT INTO children VALUES (?1, ?1);
+SELECT count(*) FROM children
+-- name: orphan
+INSERT INTO children VALUES (?1, ?1) RETURNING id
+-- name: all
+SELECT id FROM children ORDER BY id
+`
+
+// judged is what Judge makes of an error: where it was.
+type judged struct {
+	error
+	committing bool
+}
+
+func (j judged) Unwrap() error { return j.error }
+
+func judge(err error, committing bool) error {
+	if err == nil || sqlstore.Outcome(err) != driver.Unknown {
+		return err
+	}
+	return judged{err, committing}
+}
+
+// newDB returns a database in which a child without its parent is found only by COMMIT.
+func newDB(t *testing.T) *stdsql.DB {
+	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "db")+"?_pragma=foreign_keys(1)")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	db.SetMaxOpenConns(2)
+	_, err = db.ExecContext(t.Context(), `CREATE TABLE parents (id INTEGER PRIMARY KEY);
+		CREATE TABLE children (id INTEGER PRIMARY KEY, parent REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)`)
+	require.NoError(t, err)
+	d := &stdsql.DB{DB: db, Judge: judge}
+	require.False(t, d.Prepared())
+	require.NoError(t, d.Prepare(t.Context(), statements))
+	require.True(t, d.Prepared())
+	return d
+}
+
+// perform runs a statement in a transaction of its own, and returns the first column of its rows.
+func perform(ctx context.Context, d *stdsql.DB, name string, args ...any) (list []int, err error) {
+	err = d.Transact(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
+		return d.Perform(ctx, tx, scan(&list), name, args...)
+	})
+	return list, err
+}
+
+func scan(list *[]int) func(sqlstore.Rows) error {
+	return func(rows sqlstore.Rows) error {
+		for rows.Next() {
+			var n int
+			if err := rows.Scan(&n); err != nil {
+				return err
+			}
+			*list = append(*list, n)
+		}
+		return rows.Err()
+	}
+}
+
+func all(t *testing.T, d *stdsql.DB) []int {
+	list, err := perform(t.Context(), d, "all")
+	require.NoError(t, err)
+	return list
+}
+
+// TestPerform runs all statements of a name with the same arguments, and reads the last one's rows.
+func TestPerform(t *testing.T) {
+	d := newDB(t)
+	for n := 1; n <= 2; n++ {
+		list, err := perform(t.Context(), d, "put", n)
+		require.NoError(t, err)
+		require.Equal(t, []int{n}, list)
+	}
+	require.Equal(t, []int{1, 2}, all(t, d))
+	_, err := perform(t.Context(), d, "put", 2)
+	require.ErrorContains(t, err, "UNIQUE", "of the first of them")
+	require.Equal(t, []int{1, 2}, all(t, d))
+}
+
+func TestPrepareNamesTheStatement(t *testing.T) {
+	d := newDB(t)
+	fresh := &stdsql.DB{DB: d.DB, Judge: judge}
+	err := fresh.Prepare(t.Context(), statements+"-- name: wrong\nSELECT none FROM children\n")
+	require.ErrorContains(t, err, "statement wrong: ")
+	require.ErrorAs(t, err, &judged{})
+	require.False(t, fresh.Prepared())
+}
+
+// TestFailedTransactionIsRolledBack, and Judge learns whether it had come to its COMMIT.
+func TestFailedTransactionIsRolledBack(t *testing.T) {
+	d := newDB(t)
+	mine := errors.New("of the caller")
+	err := d.Transact(t.Context(), false, func(ctx context.Context, tx *sql.Tx) error {
+		var list []int
+		if err := d.Perform(ctx, tx, scan(&list), "put", 1); err != nil {
+			return err
+		}
+		return mine
+	})
+	require.ErrorIs(t, err, mine)
+	var at judged
+	require.ErrorAs(t, err, &at)
+	require.False(t, at.committing)
+
+	list, err := perform(t.Context(), d, "orphan", 7)
+	require.Equal(t, []int{7}, list)
+	require.ErrorAs(t, err, &at)
+	require.True(t, at.committing)
+	require.Empty(t, all(t, d))
+}
+
+// TestEndedContextCommitsNothing: before it began, while it waits for a connection, and before COMMIT. It is NotDone.
+func TestEndedContextCommitsNothing(t *testing.T) {
+	d := newDB(t)
+	gone := errors.New("the caller has gone")
+	ended := func(err error) {
+		t.Helper()
+		require.ErrorIs(t, err, gone)
+		require.Equal(t, driver.NotDone, sqlstore.Outcome(err))
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended(d.Transact(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
+		var list []int
+		err := d.Perform(ctx, tx, scan(&list), "put", 1)
+		cancel(gone)
+		require.NoError(t, ctx.Err(), "statements run to their end")
+		return err
+	}))
+	never := func(context.Context, *sql.Tx) error {
+		t.Error("it ran")
+		return nil
+	}
+	ended(d.Transact(ctx, false, never))
+
+	for range 2 { // all there are
+		conn, err := d.Conn(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, conn.Close()) }()
+	}
+	ctx, cancel = context.WithCancelCause(t.Context())
+	waits := make(chan error, 1)
+	go func() { waits <- d.Transact(ctx, false, never) }() // joined below
+	require.Empty(t, waits)
+	cancel(gone)
+	ended(<-waits)
+	require.NoError(t, t.Context().Err())
+}
+
+// TestReadReturnsWhatComesLast: an error behind the rows, and that of the reader before it.
+func TestReadReturnsWhatComesLast(t *testing.T) {
+	d := newDB(t)
+	_, err := perform(t.Context(), d, "put", 1)
+	require.NoError(t, err)
+	rows, err := d.QueryContext(t.Context(), "SELECT id FROM children")
+	require.NoError(t, err)
+	mine := errors.New("of the reader")
+	require.ErrorIs(t, stdsql.Read(rows, func(sqlstore.Rows) error { return mine }), mine)
+	require.ErrorContains(t, rows.Scan(new(int)), "closed")
+}
