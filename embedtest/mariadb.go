@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -72,6 +73,10 @@ func StartMariaDB(ctx context.Context, dir string, options ...Option) (*MariaDBS
 			}
 			if !with.fsync {
 				arguments = append(arguments, "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync")
+			}
+			for _, line := range with.lines {
+				name, value, _ := strings.Cut(line, "=")
+				arguments = append(arguments, "--"+strings.TrimSpace(name)+"="+strings.TrimSpace(value))
 			}
 			command := exec.Command(run, arguments...)
 			if made.time != nil {

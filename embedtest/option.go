@@ -12,7 +12,7 @@ type settings struct {
 	bench     bool
 	tick      time.Duration // ZooKeeper's
 	syncTicks int
-	lines     []string // of the configuration of a PostgreSQL server
+	lines     []string // of the configuration of a database server
 	clock     bool
 }
 
@@ -38,7 +38,7 @@ func Ticks(tick time.Duration, syncLimit int) Option {
 	return func(s *settings) { s.tick, s.syncTicks = tick, syncLimit }
 }
 
-// Setting adds a line to the configuration of a PostgreSQL server, such as "max_connections = 400".
+// Setting adds a line to the configuration of a PostgreSQL or MariaDB server, such as "max_connections = 400".
 func Setting(line string) Option { return func(s *settings) { s.lines = append(s.lines, line) } }
 
 // Clock gives a PostgreSQL or MariaDB server a clock of its own, which StepClock sets.

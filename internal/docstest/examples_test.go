@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,8 @@ func TestExamplesThatNeedServersRun(t *testing.T) {
 		{"zk", func(t *testing.T) []string { return []string{embedtest.ZooKeeper(t).Endpoint()} }, map[string]string{"ExampleOpen": held, "ExampleGuard": guarded}},
 		{"redis", func(t *testing.T) []string { return []string{embedtest.Redis(t).Endpoint()} },
 			map[string]string{"Example": `^held, with token \d+$`, "ExampleGuard": `^left: -100$`}},
+		{"postgres", func(t *testing.T) []string { return []string{embedtest.Postgres(t).Endpoint()} }, map[string]string{"ExampleOpen": held, "ExampleGuard": guarded}},
+		{"mysql", func(t *testing.T) []string { return []string{embedtest.MariaDB(t).Endpoint()} }, map[string]string{"ExampleOpen": held, "ExampleGuard": guarded}},
 	} {
 		t.Run(store.name, func(t *testing.T) {
 			source := document(t, filepath.Join(store.name, "example_test.go"))
@@ -34,9 +37,15 @@ func TestExamplesThatNeedServersRun(t *testing.T) {
 				examples = append(examples, found[1])
 			}
 			require.Len(t, examples, len(store.says), "%v", examples)
-			addresses := regexp.MustCompile(`"(?:10\.0\.0\.\d|localhost):\d+"(?:, "10\.0\.0\.\d:\d+")*`)
+			addresses := regexp.MustCompile(`"(?:10\.0\.0\.\d|localhost):\d+"(?:, "10\.0\.0\.\d:\d+")*|localhost:\d+`)
 			require.Regexp(t, addresses, source)
-			source = addresses.ReplaceAllString(source, `"`+store.start(t)[0]+`"`)
+			address := store.start(t)[0]
+			source = addresses.ReplaceAllStringFunc(source, func(found string) string {
+				if strings.HasPrefix(found, `"`) {
+					return `"` + address + `"`
+				}
+				return address // within a URL
+			})
 			source = regexp.MustCompile(`(?m)^package \w+$`).ReplaceAllString(source, "package main")
 			for _, example := range examples {
 				file := filepath.Join(t.TempDir(), "main.go")

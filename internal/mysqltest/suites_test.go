@@ -64,7 +64,11 @@ func TestPrimitives(t *testing.T) {
 	d.exec(t, "CREATE TABLE resource (written int)")
 	d.exec(t, "INSERT INTO resource VALUES (0)")
 	locktest.Run(t, locktest.Backend{
-		Open: func(t *testing.T) *farsync.Store { return d.open(t, ttl(3*time.Second)) },
+		Open: func(t *testing.T) *farsync.Store {
+			options := ttl(3 * time.Second)
+			options.Trace = storetest.CheckTrace(t)
+			return d.open(t, options)
+		},
 		Case: beside,
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()

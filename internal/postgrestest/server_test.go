@@ -58,7 +58,10 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 			require.NotErrorIs(t, err, farsync.ErrUnavailable)
 		})
 	}
-	_, err := postgres.Open(within(t, 2*time.Second), as(func(c *pgxpool.Config) {
+	s, err := postgres.NewService(d.config(t), nil)
+	require.NoError(t, err, "no options are the zero ones")
+	require.NoError(t, s.Close())
+	_, err = postgres.Open(within(t, 2*time.Second), as(func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}), nil)
 	require.ErrorIs(t, err, farsync.ErrUnavailable, "it may be promoted")
