@@ -85,8 +85,8 @@ type Service interface {
 type Session interface {
 	Optional
 
-	// NewID returns the ID of an entry that is about to be created. It was never used before, and is not the beginning of
-	// another. It does no I/O.
+	// NewID returns the ID of an entry that is about to be created. It is not the beginning of another. It was never used before; or
+	// the entry that had it is gone, and no request for that one that this session has sent can still be carried out. It does no I/O.
 	NewID(queue string, k Kind, units int64) string
 
 	// Granted returns how long the service keeps the session after a renewal, and the latest moment at which a request
@@ -144,8 +144,8 @@ type Session interface {
 	// have another ID; Find and Delete then know it under its earlier one too, for the answer may be lost.
 	Replace(ctx context.Context, e Entry, k Kind, value []byte) (Entry, error)
 
-	// Delete removes e, and reports whether it was there. An ID that NewID has returned and Create has not confirmed is
-	// looked for in a way that sees every attempt that was answered. Entries in next are behind e and may be handed the
+	// Delete removes e, and no later entry with its ID, and reports whether it was there. An ID that NewID has returned and
+	// Create has not confirmed is looked for in a way that sees every attempt that was answered. Entries in next are behind e and may be handed the
 	// place in the same step, the first that is still there; a driver that cannot hand over ignores them. The View has
 	// what stands behind e, if the driver can show it at no cost.
 	Delete(ctx context.Context, e Entry, next []Entry) (v View, found bool, err error)

@@ -44,7 +44,7 @@ func (k Kind) String() string {
 type Entry struct {
 	// Queue is the path of the queue.
 	Queue string
-	// ID is what the driver calls the entry. No two entries ever share one.
+	// ID is what the driver calls the entry. No two entries share one at a time. Over time, an entry is told by its Revision.
 	ID string
 	// Kind says what the entry asks for.
 	Kind Kind

@@ -12,6 +12,7 @@
 // An entry of the queue /locks/billing is one key, /locks/billing/<kind>-<id>, attached to the Store's one etcd lease. The
 // order is that of the create revisions. The kind is m for a mutex, w and r for a writer and a reader, c for a candidate in
 // an election, and s<units> for units of a semaphore. A writer's key that was put a second time is a reader's.
+// A key that was deleted may be made again, by the same Store for another lock on the path: a lock is told by the create revision of its key.
 //
 // The first line of a key's value is the holder, the last the time since when. Between them stands a line "under=<key>" for
 // each lease of the same Store that the caller held meanwhile, and "note=<text>" if it has published one. The value of a

@@ -24,16 +24,21 @@ func prefix(queue string) string { return queue + "/" }
 // queueOf returns the queue of an entry's key: all before its last slash.
 func queueOf(key string) string { return key[:max(0, strings.LastIndexByte(key, '/'))] }
 
-// newKey returns a key that was never used: <queue>/<kind>-<id>. The id has 128 bits of chance.
+// beginOf returns what the key of an entry begins with. All of it is <queue>/<kind>-<id>.
+func beginOf(queue string, k driver.Kind, units int64) string {
+	return prefix(queue) + kindText(k, units) + "-"
+}
+
+// newID returns an id that was never used. It has 128 bits of chance.
 //
 // A permit's id begins with the time in place of 55 of them. So the keys of the permits that are nearest ahead of another lie side by
 // side, and a watch on their range is sent few others. Nothing else rests on it: where clocks are apart the range is wider.
-func newKey(queue string, k driver.Kind, units int64) string {
+func newID(k driver.Kind) string {
 	id := rand.Text()
 	if k == driver.Permit {
 		id = timeText(time.Now()) + id[timeLen:]
 	}
-	return prefix(queue) + kindText(k, units) + "-" + id
+	return id
 }
 
 const (

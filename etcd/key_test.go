@@ -14,6 +14,11 @@ import (
 
 var allKinds = []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Permit, driver.Candidate}
 
+// newKey returns a key that was never used.
+func newKey(queue string, k driver.Kind, units int64) string {
+	return beginOf(queue, k, units) + newID(k)
+}
+
 // made is a key as the server shows it when it was made.
 func made(key, value string) *mvccpb.KeyValue {
 	return &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), CreateRevision: 7, ModRevision: 7}

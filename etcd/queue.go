@@ -29,7 +29,10 @@ const (
 // attempt without it would put a writer's key a second time, and make it a reader's.
 //
 // The queue is read before the key is put, so that it is not among what is shown.
-func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (v driver.View, err error) {
+func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v driver.View, err error) {
+	if attempt > 0 {
+		s.spare.touch(e)
+	}
 	then := []clientv3.Op{
 		clientv3.OpGet(prefix(e.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
 		clientv3.OpPut(e.ID, makeValue(e.Kind, e.Value, e.Since), clientv3.WithLease(s.lease)),
@@ -49,6 +52,9 @@ func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (v driver.V
 	// A transaction that puts has a revision of its own, which is that of all it has put.
 	v.Self = e
 	v.Self.Revision, v.Self.Version = resp.Header.Revision, resp.Header.Revision
+	if attempt == 0 && !s.wrapped && s.counts.Load() { // so it was sent once
+		s.spare.made(v.Self)
+	}
 	if e.Kind == driver.Permit {
 		v.Register = register(resp.Responses[2].GetResponseRange().Kvs)
 	}
@@ -196,11 +202,23 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 	return e, nil
 }
 
-// Delete deletes the entry's key. The key is no other entry's, so it needs no comparison, and no look either at what an
-// attempt of unknown outcome has made.
+// Delete deletes the entry's key. The first attempt needs no comparison, for until it is answered the key is no other entry's. Neither
+// does one for an entry that no answer has confirmed, whose key is not used again, nor a look at what was made.
 func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (v driver.View, found bool, err error) {
+	first := s.spare.touch(e)
+	if !first && e.Revision != 0 {
+		_, err = s.commit(ctx, []clientv3.Cmp{created(e)}, driver.ErrGone, clientv3.OpDelete(e.ID))
+		if errors.Is(err, driver.ErrGone) {
+			return v, false, nil
+		}
+		return v, err == nil, err
+	}
 	resp, err := s.do(ctx, clientv3.OpDelete(e.ID))
-	return v, err == nil && resp.Del().Deleted > 0, err
+	found = err == nil && resp.Del().Deleted > 0
+	if found && first {
+		s.spare.deleted(e)
+	}
+	return v, found, err
 }
 
 // Register reads the key of the queue's size.
@@ -235,13 +253,17 @@ func (s *session) Tell(ctx context.Context, e driver.Entry, words string) error 
 	return err
 }
 
-// Heard reads that key, and whether e is still there to be asked for.
+// Heard reads that key, and whether e is still there to be asked for. Words that are older than e were for one that had its key before.
 func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
 	resp, err := s.commit(ctx, []clientv3.Cmp{created(e)}, driver.ErrGone, clientv3.OpGet(askKey(e)))
 	if err != nil {
 		return "", err
 	}
-	return string(first(resp.Responses[0].GetResponseRange().Kvs).GetValue()), nil
+	words := first(resp.Responses[0].GetResponseRange().Kvs)
+	if words.GetModRevision() < e.Revision {
+		return "", nil
+	}
+	return string(words.GetValue()), nil
 }
 
 // Survey reads all keys below the prefix, page by page at one revision, for the order of keys is not that of paths: the

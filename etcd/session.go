@@ -23,6 +23,8 @@ type session struct {
 	life  context.Context // done when the session or the client is, with the cause
 	end   context.CancelCauseFunc
 
+	spare *spare
+
 	mu       sync.Mutex
 	ttl      time.Duration
 	from     time.Time  // Invariant: it never moves back.
@@ -37,7 +39,7 @@ type session struct {
 var _ driver.Session = (*session)(nil)
 
 func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time.Time) *session {
-	in := &session{service: s, lease: lease, ttl: ttl, from: sent}
+	in := &session{service: s, lease: lease, ttl: ttl, from: sent, spare: newSpare()}
 	in.life, in.end = context.WithCancelCause(outgoing(s.client.Ctx()))
 	in.watching = newStream(in.life, 0)
 	return in
@@ -46,9 +48,13 @@ func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time
 // ended is nil while the session is alive, as far as is known here.
 func (s *session) ended() error { return context.Cause(s.life) }
 
-// NewID returns a key.
+// NewID returns a key that was never used, or one that may be used again.
 func (s *session) NewID(queue string, k driver.Kind, units int64) string {
-	return newKey(queue, k, units)
+	begin := beginOf(queue, k, units)
+	if key := s.spare.take(begin); key != "" {
+		return key
+	}
+	return begin + newID(k)
 }
 
 // Granted returns the TTL of the last answer, and when its request was sent.

@@ -107,8 +107,10 @@ func (w watch) is(t driver.Target, kv *mvccpb.KeyValue) bool {
 // An entry is told by its create revision, and a register by its mod revision, which is 0 while there is none.
 func moved(t driver.Target, now *mvccpb.KeyValue) bool {
 	switch t.What {
-	case driver.Joined, driver.Told:
+	case driver.Joined:
 		return now != nil
+	case driver.Told:
+		return now.GetModRevision() > t.Entry.Revision // else it was told an entry that had the key before
 	case driver.Registered:
 		return now.GetModRevision() != t.Entry.Version
 	default:

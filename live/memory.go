@@ -27,8 +27,6 @@ type hold struct {
 	// From is when it was first seen, or began, where that is known; To is when it was first not seen any more.
 	From int64 `json:"from"`
 	To   int64 `json:"to,omitempty"`
-
-	id string
 }
 
 const (
@@ -85,7 +83,7 @@ func (p *past) note(now, looking time.Time, holders []participantJSON) {
 		p.now = nil
 	}
 	ended := slices.DeleteFunc(slices.Clone(p.now), func(h hold) bool {
-		return slices.ContainsFunc(holders, func(one participantJSON) bool { return one.ID == h.id })
+		return slices.ContainsFunc(holders, func(one participantJSON) bool { return tokenText(one) == h.Token })
 	})
 	for _, h := range ended {
 		h.To = now.UnixMilli()
@@ -96,7 +94,8 @@ func (p *past) note(now, looking time.Time, holders []participantJSON) {
 	}
 	held := make([]hold, 0, len(holders))
 	for _, one := range holders {
-		if i := slices.IndexFunc(p.now, func(h hold) bool { return h.id == one.ID }); i >= 0 {
+		token := tokenText(one)
+		if i := slices.IndexFunc(p.now, func(h hold) bool { return h.Token == token }); i >= 0 {
 			held = append(held, p.now[i])
 			continue
 		}
@@ -104,7 +103,10 @@ func (p *past) note(now, looking time.Time, holders []participantJSON) {
 		if one.HeldSince != 0 {
 			from = one.HeldSince
 		}
-		held = append(held, hold{Holder: one.Holder, Token: strconv.FormatInt(int64(one.Token), 10), From: from, id: one.ID})
+		held = append(held, hold{Holder: one.Holder, Token: token, From: from})
 	}
 	p.now, p.seen = held, now
 }
+
+// tokenText returns what tells a holder from all others of its lock, before it and beside it. An ID may be used again.
+func tokenText(p participantJSON) string { return strconv.FormatInt(int64(p.Token), 10) }

@@ -41,7 +41,7 @@ func (q Queue) Break(ctx context.Context, e driver.Entry, why string, remove boo
 	}
 }
 
-// strike leaves the words with e, or removes it. An attempt of unknown outcome is repeated: an ID is never used twice.
+// strike leaves the words with e, or removes it. An attempt of unknown outcome is repeated: the entry is told by its revision, too.
 func (q Queue) strike(ctx context.Context, e driver.Entry, why string, remove bool) error {
 	by := q.Store.options.Holder
 	q.Store.log.Warn("breaking a lock", "path", e.Queue, "kind", e.Kind.String(), "token", tokenOf(e.Revision, 0),

@@ -102,7 +102,7 @@ func (s *Store) sinceHeld(entries []driver.Entry) {
 		if own.Queue != entries[0].Queue {
 			continue
 		}
-		if i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.ID == own.ID }); i >= 0 {
+		if i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.ID == own.ID && e.Revision == own.Revision }); i >= 0 {
 			entries[i].HeldSince = gr.since
 		}
 	}

@@ -44,6 +44,24 @@ var deleteCases = []conformance{
 				a.remove(other)
 			}
 		}},
+	{"DeleteOneBefore", "an entry may have the ID of one before it, whose removal is repeated late", func(s *scene) {
+		a, b := s.pair()
+		for range 20 {
+			before := a.join(driver.Exclusive)
+			a.remove(before)
+			e := a.join(driver.Exclusive)
+			a.absent(before)
+			b.absent(before)
+			require.NotEqual(s, before.Revision, e.Revision)
+			require.Equal(s, []string{e.ID}, ids(b.in(s.queue)))
+			a.gone(before)
+			b.watch(driver.Entry{}, gone(before)).wakes()
+			_, err := a.Find(s.ctx(), before)
+			require.ErrorIs(s, err, driver.ErrGone)
+			require.Equal(s, e.Revision, a.find(e).Revision)
+			a.remove(e)
+		}
+	}},
 	{"DeleteWithNext", "what is handed over goes to an entry that is there, and to no other", func(s *scene) {
 		a, b := s.pair()
 		first, left := a.join(driver.Exclusive), b.join(driver.Exclusive)

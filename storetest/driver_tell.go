@@ -58,6 +58,23 @@ var tellCases = []conformance{
 		_, ahead := a.create(a.entry(s.queue, driver.Exclusive))
 		require.Empty(s, ahead, "words are no entry")
 	}},
+	{"TellOneBefore", "a holder must not be taken for one before it that was told to give the lock back", func(s *scene) {
+		a, b := s.tellers()
+		for range 20 {
+			before := a.join(driver.Exclusive)
+			b.tell(before, "give it back")
+			a.remove(before)
+			e := a.join(driver.Exclusive)
+			require.ErrorIs(s, b.Tell(s.ctx(), before, "now"), driver.ErrGone)
+			a.hears(e, "")
+			a.watches(e, told(e))
+			w := a.watch(e, told(e))
+			b.tell(e, "you, too")
+			w.wakes()
+			a.hears(e, "you, too")
+			a.remove(e)
+		}
+	}},
 	{"ToldIsGone", "a holder that listens must not do so for ever", func(s *scene) {
 		a, b := s.tellers()
 		e := a.join(driver.Exclusive)

@@ -76,7 +76,7 @@ func askFor(ctx context.Context, lock *farsync.Mutex, wait time.Duration) (left 
 			return nil, err
 		}
 		at := slices.IndexFunc(list, func(p farsync.Participant) bool {
-			return slices.ContainsFunc(asked, func(was farsync.Participant) bool { return was.Held && was.ID == p.ID })
+			return slices.ContainsFunc(asked, func(was farsync.Participant) bool { return was.Held && was.Token == p.Token })
 		})
 		if at < 0 {
 			return nil, nil

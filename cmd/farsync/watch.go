@@ -164,7 +164,7 @@ func (v *view) events() (list []eventJSON) {
 			if u.Held {
 				e.Event = "holds"
 			}
-			key := lock.Path + " " + u.ID
+			key := fmt.Sprint(lock.Path, " ", u.Token) // an ID may be used again
 			if was, there := v.seen[key]; !there || was.Event != e.Event {
 				list = append(list, e)
 			}

@@ -1,0 +1,58 @@
+package etcd
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// A request that is carried out late would make or remove an entry that has the key by then.
+func TestKeyIsUsedAgainOnlyWhenAllRequestsForItAreOver(t *testing.T) {
+	begin := beginOf("/q", driver.Write, 1)
+	e := driver.Entry{Queue: "/q", ID: begin + newID(driver.Write), Kind: driver.Write, Units: 1, Revision: 7}
+	earlier, unconfirmed, reader := e, e, e
+	earlier.Revision, unconfirmed.Revision, reader.Kind = 6, 0, driver.Read
+	for _, row := range []struct {
+		name  string
+		do    func(s *spare)
+		again bool
+	}{
+		{"one attempt to make it, and one to delete it", func(s *spare) { s.made(e); release(s, e) }, true},
+		{"as a reader, which keeps its key", func(s *spare) { s.made(e); release(s, reader) }, true},
+		{"another attempt to make it", func(s *spare) { s.made(e); s.touch(e); release(s, e) }, false},
+		{"another attempt, before its revision was known", func(s *spare) { s.made(e); s.touch(unconfirmed); release(s, e) }, false},
+		{"several attempts to make it", func(s *spare) { release(s, e) }, false},
+		{"an attempt to delete it that was not answered", func(s *spare) { s.made(e); s.touch(e); release(s, e) }, false},
+		{"an attempt to delete one before it", func(s *spare) { s.made(e); s.touch(earlier); release(s, e) }, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newSpare()
+			row.do(s)
+			require.Empty(t, s.take(beginOf("/q", driver.Read, 1)))
+			require.Equal(t, row.again, s.take(begin) == e.ID)
+			require.Empty(t, s.take(begin), "once")
+		})
+	}
+	s := newSpare()
+	for i := range 3 * mostSpare {
+		e := driver.Entry{ID: beginOf("/q", driver.Exclusive, 1) + newID(driver.Exclusive), Kind: driver.Exclusive, Revision: int64(i)}
+		s.made(e)
+		release(s, e)
+	}
+	kept := 0
+	for range 3 * mostSpare {
+		if s.take(beginOf("/q", driver.Exclusive, 1)) != "" {
+			kept++
+		}
+	}
+	require.Equal(t, mostSpare, kept)
+}
+
+// release is one attempt to delete an entry that is answered.
+func release(s *spare, e driver.Entry) {
+	if s.touch(e) {
+		s.deleted(e)
+	}
+}
