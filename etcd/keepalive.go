@@ -8,6 +8,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/peer"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -53,7 +54,7 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 		err = errExpired
 		s.end(err)
 	default:
-		s.owing.Delete(k.member)
+		delete(s.owing, k.member)
 		// Not every answer is the latest: renewals may overtake one another on their streams.
 		if sent.After(s.from) {
 			s.ttl, s.from = ttl, sent
@@ -73,15 +74,17 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 // ask sends one request over k's stream, which it opens first if need be.
 func (s *session) ask(k *keepalive) (ttl time.Duration, sent time.Time, err error) {
 	if k.stream == nil {
-		k.member, _, err = s.deal(func(r *request) (err error) {
+		var to *peer.Peer
+		to, err = s.deal(func(r *request) (err error) {
 			k.stream, err = pb.NewLeaseClient(r).LeaseKeepAlive(k.life)
 			return err
 		})
+		k.member = address(to)
 	}
 	if err != nil {
 		return 0, sent, err
 	}
-	s.owing.Store(k.member, nil)
+	s.owe(k.member)
 	sent = time.Now()
 	_ = k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)}) // if it fails, Recv says why
 	resp, err := k.stream.Recv()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -34,9 +33,9 @@ var header = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.Metadata
 // own credentials, of which there are none, and refuses them the second time, and where the member is one to avoid.
 type request struct {
 	*grpc.ClientConn
-	avoid   *sync.Map // addresses of members
+	avoids  func(member *peer.Peer) bool
 	avoided bool
-	to      atomic.Value // the address of the member to which it was sent, a string
+	to      atomic.Pointer[peer.Peer] // the member to which it was sent
 }
 
 // Invoke is that of the connection, with r as credentials.
@@ -53,11 +52,11 @@ func (r *request) NewStream(
 
 // GetRequestMetadata returns nothing once, and then an error.
 func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
-	to := ""
-	if member, ok := peer.FromContext(ctx); ok {
-		to = member.Addr.String()
+	to, ok := peer.FromContext(ctx)
+	if !ok {
+		to = new(peer.Peer)
 	}
-	if _, r.avoided = r.avoid.Load(to); r.avoided || !r.to.CompareAndSwap(nil, to) {
+	if r.avoided = r.avoids != nil && r.avoids(to); r.avoided || !r.to.CompareAndSwap(nil, to) {
 		return nil, errRepeated
 	}
 	return nil, nil //nolint:nilnil // no metadata, no error
@@ -66,20 +65,47 @@ func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[stri
 // RequireTransportSecurity returns false: there is nothing to be kept secret.
 func (r *request) RequireTransportSecurity() bool { return false }
 
-// deal has send make one attempt at a request, and returns the member to which it was sent, if it was. The client deals the
-// members in turn to all that it sends. Where that is one that owes an answer, and there are others, the request is dealt
+// deal has send make one attempt at a request, and returns the member to which it was sent, or nil if it was not. The client
+// deals the members in turn to all that it sends. Where that is one that owes an answer, and there are others, the request is dealt
 // another, once: the others may owe one too.
-func (s *session) deal(send func(r *request) error) (to string, sent bool, err error) {
-	r, avoid := &request{avoided: true}, &s.owing
-	if len(s.client.Endpoints()) == 1 {
-		avoid = new(sync.Map)
-	}
-	for ; r.avoided; avoid = new(sync.Map) {
-		r = &request{ClientConn: s.client.ActiveConnection(), avoid: avoid}
+func (s *session) deal(send func(r *request) error) (to *peer.Peer, err error) {
+	r := &request{ClientConn: s.client.ActiveConnection(), avoids: s.owes}
+	if err = send(r); r.avoided {
+		r = &request{ClientConn: s.client.ActiveConnection()}
 		err = send(r)
 	}
-	to, sent = r.to.Load().(string)
-	return to, sent, err
+	return r.to.Load(), err
+}
+
+// owes reports whether a member owes an answer, and there are others.
+func (s *session) owes(member *peer.Peer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.owing) > 0 && s.owing[address(member)] && len(s.client.Endpoints()) > 1
+}
+
+// owe notes that a member owes an answer.
+func (s *session) owe(member string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owing[member] = true
+}
+
+// answered notes that a member has answered.
+func (s *session) answered(member *peer.Peer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.owing) > 0 {
+		delete(s.owing, address(member))
+	}
+}
+
+// address returns where a member is, or nothing for none.
+func address(member *peer.Peer) string {
+	if member == nil || member.Addr == nil {
+		return ""
+	}
+	return member.Addr.String()
 }
 
 // do makes one attempt at a request. A KV of the client's own kind, of package namespace for example, repeats as it likes.
@@ -91,7 +117,7 @@ func (s *session) do(ctx context.Context, op clientv3.Op) (resp clientv3.OpRespo
 	if err := s.ended(); err != nil {
 		return resp, err
 	}
-	to, sent, err := s.deal(func(r *request) (err error) {
+	to, err := s.deal(func(r *request) (err error) {
 		kv := s.client.KV
 		if !s.wrapped {
 			kv = clientv3.NewKVFromKVClient(pb.NewKVClient(r), s.client)
@@ -100,14 +126,14 @@ func (s *session) do(ctx context.Context, op clientv3.Op) (resp clientv3.OpRespo
 		return err
 	})
 	switch err = s.allowed(err); {
-	case err == nil && sent:
+	case err == nil && to != nil:
 		s.counts.Store(true)
-		s.owing.Delete(to)
+		s.answered(to)
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		s.end(errExpired) // what the server says of one request is true of all
-	case sent && (errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader)):
-		s.owing.Store(to, nil)
-	case err != nil && !sent && s.counts.Load() && s.Outcome(err) == driver.Unknown:
+	case to != nil && (errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader)):
+		s.owe(address(to))
+	case err != nil && to == nil && s.counts.Load() && s.Outcome(err) == driver.Unknown:
 		err = fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	return resp, err

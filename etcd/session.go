@@ -33,13 +33,13 @@ type session struct {
 
 	// owing has the addresses of members that owe an answer: to the last renewal sent there, or to a request that was given up; or
 	// that have no leader. What is sent next is sent to another. Any answer of theirs takes them out.
-	owing sync.Map
+	owing map[string]bool
 }
 
 var _ driver.Session = (*session)(nil)
 
 func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time.Time) *session {
-	in := &session{service: s, lease: lease, ttl: ttl, from: sent, spare: newSpare()}
+	in := &session{service: s, lease: lease, ttl: ttl, from: sent, spare: newSpare(), owing: map[string]bool{}}
 	in.life, in.end = context.WithCancelCause(outgoing(s.client.Ctx()))
 	in.watching = newStream(in.life, 0)
 	return in
