@@ -138,7 +138,7 @@ func (s *Store) standAt(ctx context.Context, r Request, p *place, began time.Tim
 				p.began, p.before = began, before
 			}
 		} else {
-			on, v = s.lookAgain(ctx, p, r)
+			on, v = s.look(ctx, p, r, driver.Register{})
 		}
 		if p != nil {
 			err = s.await(ctx, p, r, on, v)
@@ -177,13 +177,6 @@ func (s *Store) joinInTime(ctx context.Context, r Request) (*place, []driver.Tar
 		err = errOverdue
 	}
 	return p, on, err
-}
-
-// lookAgain is look, for an entry that nothing is known of.
-func (s *Store) lookAgain(ctx context.Context, p *place, r Request) ([]driver.Target, verdict) {
-	bound, cancel := p.in.bind(ctx)
-	defer cancel()
-	return s.look(bound, p, r, driver.Register{})
 }
 
 // rejoins reports whether an entry that was given up with err is to be replaced by another, at the tail.
@@ -225,7 +218,7 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 // with another size is left to join.
 func (s *Store) peek(ctx context.Context, r Request) (free bool, err error) {
 	e := driver.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
-	err = s.inSession(ctx, func(ctx context.Context, in *session) verdict {
+	err = s.inSession(ctx, func(in *session) verdict {
 		v, got := s.ahead(ctx, in, e, true)
 		if got.fate == done {
 			got = s.checkKind(ctx, in, e, v)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/internal/pause"
 )
 
 const (
@@ -64,12 +63,12 @@ func (v *verdict) failed(o driver.Outcome) (more bool) {
 // errAgain ends an attempt that was not carried out because things have changed. The next attempt may be.
 var errAgain = errors.New("it has changed meanwhile")
 
-// try sends a request, attempt by attempt, until it is answered, refused, or ctx ends, which must end with the session.
+// try sends a request, attempt by attempt, until it is answered, refused, or ctx or the session ends.
 func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Context, attempt int) error) verdict {
 	var v verdict
 	p := in.patience()
 	for n, delay := 0, retryFirst; ; n, delay = n+1, min(2*delay, retryMost) {
-		attempt, cancel := context.WithTimeout(ctx, p.limit)
+		attempt, cancel := in.within(ctx, p.limit)
 		sent := time.Now()
 		err := send(attempt, n)
 		unanswered := attempt.Err() != nil
@@ -87,14 +86,15 @@ func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Cont
 		} else {
 			p.unanswered(ctx, sent)
 		}
-		if ctx.Err() == nil && unanswered {
+		over := ctx.Err() != nil || in.life.Err() != nil
+		if !over && unanswered {
 			err = fmt.Errorf("%w within %v", errNoAnswer, p.limit)
 			p.grow()
 		}
-		if v.err == nil || ctx.Err() == nil {
+		if v.err == nil || !over {
 			v.err = err
 		}
-		if ctx.Err() != nil || pause.For(ctx, delay/2+rand.N(delay/2)) != nil {
+		if over || in.pause(ctx, delay/2+rand.N(delay/2)) != nil {
 			v.silent = p.exhausted()
 			return v
 		}
@@ -181,18 +181,15 @@ func (s *Store) failure(ctx context.Context, v verdict) error {
 	}
 }
 
-// inSession calls f in a session that is alive, under a context that ends with it, and again in the next if the session
-// ends before f has succeeded. Whatever f leaves at the service must end with the session.
-func (s *Store) inSession(ctx context.Context, f func(ctx context.Context, in *session) verdict) error {
+// inSession calls f in a session that is alive, and again in the next if the session ends before f has succeeded. Whatever f
+// leaves at the service must end with the session.
+func (s *Store) inSession(ctx context.Context, f func(in *session) verdict) error {
 	for {
 		in, err := s.session(ctx)
 		if err != nil {
 			return err
 		}
-		bound, cancel := in.bind(ctx)
-		v := f(bound, in)
-		cancel()
-		switch {
+		switch v := f(in); {
 		case v.fate == done:
 			return nil
 		case ctx.Err() != nil || s.life.Err() != nil || in.err() == nil:

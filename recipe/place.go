@@ -33,7 +33,7 @@ type place struct {
 // stays that outlives the session: the removal of what may have been created has begun. If the session ends on the way,
 // join continues in the next. ErrGone and errNotAlone mean that the caller may join again.
 func (s *Store) join(ctx context.Context, r Request) (p *place, on []driver.Target, err error) {
-	err = s.inSession(ctx, func(ctx context.Context, in *session) (v verdict) {
+	err = s.inSession(ctx, func(in *session) (v verdict) {
 		p, on, v = s.joinIn(ctx, in, r)
 		return v
 	})
@@ -94,9 +94,7 @@ func (s *Store) remove(ctx context.Context, p *place) error {
 	if over := p.in.gone(); over != nil {
 		return over
 	}
-	bound, cancel := p.in.bind(ctx)
-	defer cancel()
-	found, v := s.deleteEntry(bound, p)
+	found, v := s.deleteEntry(ctx, p)
 	switch {
 	case v.fate == done && (found || v.again):
 		return nil
@@ -105,7 +103,7 @@ func (s *Store) remove(ctx context.Context, p *place) error {
 	case v.fate == done:
 		return driver.ErrGone
 	case p.in.err() != nil:
-		return nil
+		return nil //nolint:nilerr // the entry goes with its session
 	default:
 		s.removeInBackground(p)
 		return s.failure(ctx, v)
@@ -205,11 +203,9 @@ func (s *Store) replace(ctx context.Context, p *place, k driver.Kind, value []by
 	if over := p.in.gone(); over != nil {
 		return nil, over
 	}
-	bound, cancel := p.in.bind(ctx)
-	defer cancel()
 	from, to := p.entry, driver.Entry{}
 	tried := false // from is the version that an attempt was to replace
-	v := s.try(bound, p.in, func(ctx context.Context, attempt int) error {
+	v := s.try(ctx, p.in, func(ctx context.Context, attempt int) error {
 		if attempt > 0 || read {
 			now, err := p.in.Find(ctx, from)
 			if err != nil {

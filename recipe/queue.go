@@ -56,7 +56,7 @@ func Survey(
 ) error {
 	for after := ""; ; {
 		var page []driver.Entry
-		err := s.inSession(ctx, func(ctx context.Context, in *session) verdict {
+		err := s.inSession(ctx, func(in *session) verdict {
 			return s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
 				page, err = in.Survey(ctx, prefix, after, surveyed)
 				return err
@@ -124,7 +124,7 @@ func (q Queue) size(ctx context.Context) (int64, error) {
 
 // Wait returns nil once the target may have changed. It may return early for no reason, never late.
 func (q Queue) Wait(ctx context.Context, on driver.Target) error {
-	return q.Store.inSession(ctx, func(ctx context.Context, in *session) verdict {
+	return q.Store.inSession(ctx, func(in *session) verdict {
 		if _, silent, err := q.Store.watch(ctx, in, driver.Entry{}, []driver.Target{on}); err != nil {
 			return verdict{err: err, silent: silent}
 		}
@@ -139,7 +139,7 @@ func (q Queue) Resize(ctx context.Context, declared, size int64) error {
 		return err
 	}
 	s := q.Store
-	return s.inSession(ctx, func(ctx context.Context, in *session) verdict {
+	return s.inSession(ctx, func(in *session) verdict {
 		for {
 			r, v := s.readSize(ctx, in, q.Path)
 			if v.fate != done {
@@ -189,7 +189,7 @@ func (q Queue) do(ctx context.Context, send func(ctx context.Context, in *sessio
 	if err := CheckPath(q.Path); err != nil {
 		return err
 	}
-	return q.Store.inSession(ctx, func(ctx context.Context, in *session) verdict {
+	return q.Store.inSession(ctx, func(in *session) verdict {
 		return q.Store.try(ctx, in, func(ctx context.Context, _ int) error { return send(ctx, in) })
 	})
 }

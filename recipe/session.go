@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // A session is the Store's view of one session at the service: until when the service is proved to keep it, and with it
@@ -172,9 +173,21 @@ func (in *session) until() time.Time {
 	return in.deadline
 }
 
-// bind returns a context that ends with ctx or with the session, and then has its cause.
-func (in *session) bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	return bind(ctx, in.life)
+// within returns a context that ends with ctx, with the session, and after limit at the latest.
+func (in *session) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	bound, end := context.WithTimeout(ctx, limit)
+	stop := context.AfterFunc(in.life, end)
+	if in.life.Err() != nil {
+		end() // the goroutine of AfterFunc may come late
+	}
+	return bound, func() { stop(); end() }
+}
+
+// pause waits for d. It returns an error as soon as ctx or the session ends.
+func (in *session) pause(ctx context.Context, d time.Duration) error {
+	bound, cancel := bind(ctx, in.life)
+	defer cancel()
+	return pause.For(bound, d)
 }
 
 // bind returns a context that ends with ctx or with life, and then has its cause.
@@ -182,7 +195,7 @@ func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	bound, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(life, func() { end(context.Cause(life)) })
 	if life.Err() != nil {
-		end(context.Cause(life)) // the goroutine of AfterFunc may come late
+		end(context.Cause(life)) // as above
 	}
 	return bound, func() { stop(); end(nil) }
 }

@@ -125,7 +125,7 @@ func (s *Store) settleSize(
 func (s *Store) awaitSize(
 	ctx context.Context, p *place, grace time.Time, brake *pause.Brake, register driver.Target, nearest driver.Entry,
 ) {
-	ctx, cancel := context.WithDeadline(ctx, grace)
+	ctx, cancel := p.in.within(ctx, time.Until(grace))
 	defer cancel()
 	if _, _, err := s.watch(ctx, p.in, p.entry, []driver.Target{register, {Entry: nearest}}); err != nil {
 		<-ctx.Done() // it is refused: look once more when the time is up

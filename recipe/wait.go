@@ -52,34 +52,30 @@ func (s *Store) await(ctx context.Context, p *place, r Request, on []driver.Targ
 func (s *Store) outlast(
 	ctx context.Context, p *place, r Request, on []driver.Target,
 ) (left []driver.Target, behind string, v verdict, err error) {
-	// A server that has ended the session may be out of reach, and what blocks be there for ever: the session's own end
-	// must wake the waiter.
-	bound, cancel := p.in.bind(ctx)
-	defer cancel()
 	w := s.enlist(p, on)
 	defer p.in.delist(w)
-	defer s.sight(bound, func() *waiting { return w })()
+	defer s.sight(ctx, func() *waiting { return w })()
 	if gr := grantOf(ctx); gr != nil {
 		gr.unanswered.Store(nil) // what is waited for was an answer
 		gr.waits.Store(w)
 		defer gr.waits.Store(nil)
 	}
-	s.traceWait(bound, r, w)
+	s.traceWait(ctx, r, w)
 	var brake pause.Brake
 	for err == nil && len(on) > 0 {
 		var proof *driver.View
-		if proof, v.silent, err = s.watch(bound, p.in, p.entry, on); err != nil {
+		if proof, v.silent, err = s.watch(ctx, p.in, p.entry, on); err != nil {
 			break
 		}
 		before := on
 		if proof == nil || !proof.All || proof.Self.ID != p.entry.ID {
-			on, v = s.look(bound, p, r, registerIn(before))
+			on, v = s.look(ctx, p, r, registerIn(before))
 		} else {
-			on, v = s.decide(bound, p, r, registerIn(before), *proof)
+			on, v = s.decide(ctx, p, r, registerIn(before), *proof)
 		}
 		if err = v.err; err == nil && len(on) > 0 {
 			p.in.moved(w, on)
-			brake.Woken(bound, !slices.EqualFunc(before, on, sameTarget))
+			brake.Woken(ctx, !slices.EqualFunc(before, on, sameTarget))
 		}
 	}
 	if err != nil {
@@ -176,10 +172,13 @@ func (in *session) rest(blockers []driver.Entry) time.Duration {
 // watch waits until one of the targets may have changed. It watches again when a watch fails, and when one does not stand in
 // time: a server that is silent must not keep a waiter from others that answer. Now and then a watch is cut short by a
 // random amount, so that the waiters of a queue do not all look at the same time. Silent is that of a verdict.
+//
+// A server that has ended the session may be out of reach, and what blocks be there for ever: the session's own end wakes the
+// waiter, too.
 func (s *Store) watch(
 	ctx context.Context, in *session, e driver.Entry, on []driver.Target,
 ) (proof *driver.View, silent bool, err error) {
-	recheck, cancel := context.WithTimeout(ctx, recheckAfter+rand.N(recheckAfter/2))
+	recheck, cancel := in.within(ctx, recheckAfter+rand.N(recheckAfter/2))
 	defer cancel()
 	p := in.patience()
 	for delay := retryFirst; ; delay = min(2*delay, retryMost) {
@@ -196,7 +195,7 @@ func (s *Store) watch(
 		switch {
 		case err == nil:
 			return proof, false, nil
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || in.life.Err() != nil:
 			return nil, p.exhausted(), err
 		case recheck.Err() != nil:
 			return nil, false, nil
