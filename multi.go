@@ -100,6 +100,11 @@ func (g *group) gather(
 		if l.won() {
 			return l, nil
 		}
+		if lease != nil && l.keeper == nil {
+			// Those that wait for this one can be seen to wait for what is waited for next. Of a QuorumMutex each is on a Store
+			// of its own, which knows nothing of the others.
+			under = stand(under, g.members[i].store, g.members[i].path, lease) //nolint:fatcontext // one for each member
+		}
 		if err := l.Err(); err != nil {
 			l.abandon()
 			if _, told := errors.AsType[*Error](err); told {

@@ -137,3 +137,29 @@ func TestMultiMutexReleasesAllAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestMultiMutexSaysWhatItHolds: while it waits for one member it holds others, and a plain Lock that is taken inside another may
+// close a circle with it. Then that can be seen.
+func TestMultiMutexSaysWhatItHolds(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		last, err := farsync.NewMutex(two, "/c").Lock(t.Context())
+		require.NoError(t, err)
+		mu := func(path string) *farsync.Mutex { return farsync.NewMutex(one, path) }
+		multi := farsync.NewMultiMutex(mu("/c"), mu("/a"), mu("/b"))
+		waiting := begin(func(ctx context.Context) (*farsync.Lease, error) {
+			lease, err := multi.Lock(ctx)
+			if err == nil {
+				err = lease.Release()
+			}
+			return nil, err
+		})
+		require.True(t, waiting.waiting())
+		list, err := mu("/c").Participants(t.Context())
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		require.Equal(t, []string{service.Entries("/b")[0].ID, service.Entries("/a")[0].ID}, list[1].Under)
+		require.NoError(t, last.Release())
+		require.False(t, waiting.waiting())
+		require.NoError(t, waiting.err)
+	})
+}
