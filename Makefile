@@ -51,9 +51,10 @@ long: servers ## in full what make test plays a part of: leaders cut off, crowds
 TORTURE = $(if $(STORE),-store $(STORE)) $(if $(PRIMITIVE),-primitive $(PRIMITIVE)) $(if $(FAULTS),-faults $(FAULTS)) \
 	$(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED))
 
-torture: servers ## locks under faults, histories checked: STORE=etcd PRIMITIVE=mutex FAULTS=wire,node,client,entry FOR=60s SEED=1
+torture: servers ## locks under faults, histories checked, then every fuzz target for a minute; in part: STORE=etcd PRIMITIVE=mutex FAULTS=wire,node,client,entry FOR=60s SEED=1
 	@go build -o bin/torture ./internal/torture
 	@bin/torture $(TORTURE)
+	@$(if $(STORE)$(PRIMITIVE)$(FAULTS),,scripts/fuzz.sh $(if $(filter command line environment,$(origin FUZZTIME)),$(FUZZTIME),60s))
 
 bites: servers ## the same with locks that are known to be wrong, and what is found in them: the same variables
 	@go build -o bin/torture ./internal/torture

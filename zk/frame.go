@@ -37,23 +37,40 @@ const (
 // everywhere.
 
 // sound reports whether the library survives the body of an answer. It believes the count of a vector and the length of a
-// buffer, and reads past the end of an answer to a Multi.
+// buffer, and reads past the end of an answer to a Multi. A count that is cut off it completes from what the answer before has
+// left in its memory.
 func sound(op int32, body []byte) bool {
-	count := int32(0)
-	if len(body) >= 4 {
-		count = int32(binary.BigEndian.Uint32(body))
-	}
 	switch op {
 	case opGetData:
-		return int(count) <= len(body)
+		n, ok := count(body)
+		return ok && int(n) <= len(body)-4
 	case opGetChildren:
-		return count >= 0 && int(count) <= len(body)/4
+		n, ok := count(body)
+		return ok && n >= 0 && int(n) <= len(body)/4
 	case opGetACL:
-		return count >= 0 && int(count) <= len(body)/12
+		n, ok := count(body)
+		return ok && n >= 0 && int(n) <= len(body)/12
 	case opMulti:
 		return complete(body)
 	}
 	return true
+}
+
+// soundHandshake reports the same of the answer to a ConnectRequest: version, timeout, session, and a password.
+func soundHandshake(body []byte) bool {
+	if len(body) < headerSize {
+		return false
+	}
+	n, ok := count(body[16:])
+	return ok && int(n) <= len(body)-20
+}
+
+// count returns the number that a vector or a buffer begins with.
+func count(p []byte) (n int32, ok bool) {
+	if len(p) < 4 {
+		return 0, false
+	}
+	return int32(binary.BigEndian.Uint32(p)), true
 }
 
 // complete reports whether the results of a Multi end with the header that says so.
@@ -79,11 +96,8 @@ func complete(body []byte) bool {
 
 // text returns a string of the protocol, or nothing for what is none.
 func text(p []byte) []byte {
-	if len(p) < 4 {
-		return nil
-	}
-	n := int32(binary.BigEndian.Uint32(p))
-	if n < 0 || int64(n) > int64(len(p)-4) {
+	n, ok := count(p)
+	if !ok || n < 0 || int64(n) > int64(len(p)-4) {
 		return nil
 	}
 	return p[4 : 4+n]

@@ -45,6 +45,10 @@ func TestAnswersThatTheLibraryDoesNotSurviveAreSeen(t *testing.T) {
 		{"2^31-1 ACLs", opGetACL, append(numbers(0x7fffffff), stat...), false},
 		{"no data", opGetData, append(numbers(0xffffffff), stat...), true},
 		{"2 GiB of data", opGetData, append(numbers(0x7fffffff), stat...), false},
+		{"children cut in their count", opGetChildren, []byte{0xe1, 0x01, 0x1e}, false},
+		{"nothing where children are", opGetChildren, nil, false},
+		{"ACLs cut in their count", opGetACL, []byte{0}, false},
+		{"data cut in its length", opGetData, []byte{0, 0}, false},
 		{"a Multi", opMulti, append(append(append([]byte{}, create...), check...), end...), true},
 		{"a Multi that failed", opMulti, append(append([]byte{}, failed...), end...), true},
 		{"a Multi without an end", opMulti, check, false},
@@ -54,6 +58,11 @@ func TestAnswersThatTheLibraryDoesNotSurviveAreSeen(t *testing.T) {
 	} {
 		require.Equal(t, row.sound, sound(row.op, row.body), row.name)
 	}
+	password := numbers(0, 10_000, 0, 7)
+	require.True(t, soundHandshake(append(append(password, numbers(2)...), 'a', 'b', 1)))
+	require.True(t, soundHandshake(append(password, numbers(0xffffffff)...)))
+	require.False(t, soundHandshake(append(password, numbers(0x7fffffff)...)))
+	require.False(t, soundHandshake(password))
 }
 
 // TestAnswerThatIsTooLongIsAnErrorOfThatCall: the connection goes on, and with it the leases of all others.

@@ -180,6 +180,9 @@ func (l *link) skip(frame []byte, rest int) error {
 
 // shaken takes note of the answer to the ConnectRequest: version, timeout, session, password.
 func (l *link) shaken(body []byte) error {
+	if !soundHandshake(body) {
+		return fmt.Errorf("%w: a malformed handshake", errFrame)
+	}
 	l.shook = true
 	timeout := time.Duration(int32(binary.BigEndian.Uint32(body[4:]))) * time.Millisecond
 	err := l.wire.connected(int64(binary.BigEndian.Uint64(body[8:])), timeout, l.sent)
