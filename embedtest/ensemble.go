@@ -28,14 +28,23 @@ func (e *ensemble) Endpoints() []string {
 
 // Isolate cuts member i off from all others, in both directions, while clients still reach it. Nothing passes between
 // them after Isolate has returned; connections stay open, and what was sent meanwhile arrives after Heal. It panics if the ensemble was started with [Bench].
-func (e *ensemble) Isolate(i int) {
+func (e *ensemble) Isolate(i int) { e.between("Isolate").isolate(i) }
+
+// Mute is Isolate in one direction: member i hears the others, and they do not hear it.
+func (e *ensemble) Mute(i int) { e.between("Mute").mute(i) }
+
+// Deafen is Isolate in the other direction: the others hear member i, and it does not hear them.
+func (e *ensemble) Deafen(i int) { e.between("Deafen").deafen(i) }
+
+// between returns the network, for a method that needs one.
+func (e *ensemble) between(method string) *mesh {
 	if e.mesh == nil {
-		panic("embedtest: Isolate in an ensemble started with Bench")
+		panic("embedtest: " + method + " in an ensemble started with Bench")
 	}
-	e.mesh.isolate(i)
+	return e.mesh
 }
 
-// Heal takes back every Isolate.
+// Heal takes back every Isolate, Mute and Deafen.
 func (e *ensemble) Heal() {
 	if e.mesh != nil {
 		e.mesh.heal()

@@ -98,6 +98,31 @@ func TestIsolatedLeaderIsReplacedAndRejoins(t *testing.T) {
 	require.Equal(t, "meanwhile", get(t, isolated, "key"))
 }
 
+// TestLeaderThatIsHeardOrHearsIsReplaced: a leader that is cut off in one direction serves none that needs a majority.
+func TestLeaderThatIsHeardOrHearsIsReplaced(t *testing.T) {
+	for _, direction := range []struct {
+		name string
+		cut  func(*embedtest.EtcdEnsemble, int)
+	}{{"unheard", func(e *embedtest.EtcdEnsemble, i int) { e.Mute(i) }}, {"deaf", func(e *embedtest.EtcdEnsemble, i int) { e.Deafen(i) }}} {
+		t.Run(direction.name, func(t *testing.T) {
+			t.Parallel()
+			ensemble := embedtest.EtcdCluster(t, 3)
+			old, err := ensemble.Leader(within(t, soon))
+			require.NoError(t, err)
+			there := dial(t, ensemble.Member(old).Endpoint())
+			other := dial(t, ensemble.Member((old+1)%3).Endpoint())
+			put(t, there, "key", "before")
+			direction.cut(ensemble, old)
+			require.Error(t, ping(t, there, time.Second), "no majority, no linearizable read")
+			require.NoError(t, ping(t, other, soon), "the others have another leader")
+			put(t, other, "key", "meanwhile")
+			ensemble.Heal()
+			require.NoError(t, ping(t, there, soon))
+			require.Equal(t, "meanwhile", get(t, there, "key"))
+		})
+	}
+}
+
 func TestIsolatedFollowerDoesNotDisturbTheOthers(t *testing.T) {
 	ensemble := embedtest.EtcdCluster(t, 3)
 	leader, err := ensemble.Leader(within(t, soon))

@@ -35,13 +35,26 @@ func (m *mesh) connect(link func(from, to int) ([]*Proxy, error)) error {
 	return nil
 }
 
-func (m *mesh) isolate(i int) {
+func (m *mesh) isolate(i int) { m.eachOf(i, (*Proxy).Cut, (*Proxy).Cut) }
+
+// mute has nothing arrive that member i says, on connections that it has made or accepted.
+func (m *mesh) mute(i int) {
+	m.eachOf(i, (*Proxy).CutRequests, (*Proxy).CutReplies)
+}
+
+// deafen has nothing arrive at member i.
+func (m *mesh) deafen(i int) {
+	m.eachOf(i, (*Proxy).CutReplies, (*Proxy).CutRequests)
+}
+
+// eachOf calls made with the proxies through which member i dials others, and accepted with those through which others dial it.
+func (m *mesh) eachOf(i int, made, accepted func(*Proxy)) {
 	for j := range m.proxies {
 		for _, p := range m.proxies[i][j] {
-			p.Cut()
+			made(p)
 		}
 		for _, p := range m.proxies[j][i] {
-			p.Cut()
+			accepted(p)
 		}
 	}
 }

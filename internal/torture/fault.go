@@ -33,6 +33,8 @@ const (
 	nodeStopFirst = "node: leader stopped"  // likewise
 	nodeCutFirst  = "node: leader isolated" // from the other servers; its clients still reach it
 	nodeCut       = "node: isolated"        // likewise
+	nodeMute      = "node: leader unheard"  // by the other servers, which it hears
+	nodeDeaf      = "node: leader deaf"     // to the other servers, which hear it
 	nodePart      = "node: leader parted"   // isolated, while the others are killed and started again: they have another at once
 	nodeAll       = "node: all restarted"   // killed and started at the same time
 	clientStop    = "client: stopped"       // a process of clients, by SIGSTOP, and later SIGCONT
@@ -114,7 +116,7 @@ func (s *schedule) wire() fault {
 
 func (s *schedule) member() fault {
 	after := s.between(time.Second, 5*time.Second)
-	switch s.random.IntN(10) {
+	switch s.random.IntN(12) {
 	case 0:
 		return s.fault(after, nodeKill, s.between(0, time.Second))
 	case 1, 2:
@@ -129,6 +131,10 @@ func (s *schedule) member() fault {
 		return s.fault(after, nodePart, s.times(0.5, 1, 2))
 	case 8:
 		return s.fault(after, nodeCut, s.times(0.5, 1, 2))
+	case 9:
+		return s.fault(after, nodeMute, s.times(0.5, 1, 2, 3))
+	case 10:
+		return s.fault(after, nodeDeaf, s.times(0.5, 1, 2, 3))
 	default:
 		return s.fault(after, nodeAll, 0)
 	}

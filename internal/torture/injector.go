@@ -115,7 +115,7 @@ func (w wire) only(server int) (undo func()) {
 func (s *service) onNode(ctx context.Context, f fault, beside func(server int) (undo func())) error {
 	on := f.pick(len(s.members))
 	switch f.What {
-	case nodeKillFirst, nodeStopFirst, nodeCutFirst, nodePart:
+	case nodeKillFirst, nodeStopFirst, nodeCutFirst, nodeMute, nodeDeaf, nodePart:
 		leader, err := s.leader(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -138,9 +138,16 @@ func (s *service) onNode(ctx context.Context, f fault, beside func(server int) (
 		_ = pause.For(ctx, f.For)
 		m.Resume()
 		return nil
-	case nodeCut, nodeCutFirst:
+	case nodeCut, nodeCutFirst, nodeMute, nodeDeaf:
 		defer beside(on)()
-		s.isolate(on)
+		switch f.What {
+		case nodeMute:
+			s.mute(on)
+		case nodeDeaf:
+			s.deafen(on)
+		default:
+			s.isolate(on)
+		}
 		_ = pause.For(ctx, f.For)
 		s.heal()
 		return nil

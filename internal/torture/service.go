@@ -22,6 +22,8 @@ type service struct {
 	// Nil where there is only one server, or none.
 	leader  func(context.Context) (int, error)
 	isolate func(int)
+	mute    func(int) // isolates in one direction
+	deafen  func(int) // and in the other
 	heal    func()
 	restart func(context.Context) error // all of them at once
 	close   func() error
@@ -94,11 +96,16 @@ func clusterOf[M member](c interface {
 	Endpoints() []string
 	Leader(context.Context) (int, error)
 	Isolate(int)
+	Mute(int)
+	Deafen(int)
 	Heal()
 	Restart(context.Context) error
 	Close() error
 }, of func(int) M) *service {
-	s := &service{endpoints: c.Endpoints(), leader: c.Leader, isolate: c.Isolate, heal: c.Heal, restart: c.Restart, close: c.Close}
+	s := &service{
+		endpoints: c.Endpoints(), leader: c.Leader, isolate: c.Isolate, mute: c.Mute, deafen: c.Deafen, heal: c.Heal,
+		restart: c.Restart, close: c.Close,
+	}
 	for i := range s.endpoints {
 		s.members = append(s.members, of(i))
 	}

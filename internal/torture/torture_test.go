@@ -144,7 +144,7 @@ func TestScheduleIsOfItsSeed(t *testing.T) {
 	}
 	for _, what := range []string{
 		wireCut, wireRequests, wireReplies, wireDelay, wireFading, wireReset, wireOneSilent, nodeKill, nodeKillFirst, nodeStop, nodeStopFirst,
-		nodeCutFirst, nodeCut, nodePart, nodeAll, clientStop, clientKill, entryGone,
+		nodeCutFirst, nodeCut, nodeMute, nodeDeaf, nodePart, nodeAll, clientStop, clientKill, entryGone,
 	} {
 		require.True(t, seen[what], what)
 	}
