@@ -38,6 +38,7 @@ func (c campaign) prove(ctx context.Context, on []string, only string) (escaped 
 	list := []suspect{
 		{name: "concurrency.Mutex of etcd's client", store: onEtcd, primitive: mutex, recipe: stock},
 		{name: "zk.Lock of go-zookeeper", store: onZooKeeper, primitive: mutex, recipe: stock},
+		{name: "redsync, used as its README shows", store: onRedis, primitive: mutex, recipe: stock},
 	}
 	for i := range mutants {
 		m := &mutants[i]

@@ -18,7 +18,7 @@ import (
 	"github.com/farsync/farsync/internal/torture/history"
 )
 
-// openStock returns the locks that come with the client library of etcd or ZooKeeper. They are used as their documentation
+// openStock returns the locks that come with the client library of etcd or ZooKeeper, or that are in use on Redis. They are used as their documentation
 // shows, and believed to be held for as long as they let a holder believe it.
 func openStock(ctx context.Context, p part) (locker, error) {
 	switch p.Store {
@@ -35,6 +35,8 @@ func openStock(ctx context.Context, p part) (locker, error) {
 			return nil, err
 		}
 		return zkLocker{p, conn}, ctx.Err()
+	case onRedis:
+		return newRedsync(p), ctx.Err()
 	default:
 		return nil, fmt.Errorf("no lock comes with the client of %s", p.Store)
 	}
