@@ -45,6 +45,7 @@ long: servers ## in full what make test plays a part of: leaders cut off, crowds
 	@go test -count=1 -v -timeout 1h -run '^(TestLeaseEndsBeforeTheNextHolderIsGranted|TestKilledServerKeepsHoldersApart|TestHoldersStoppedBetweenGuardAndCommit)$$' \
 		./internal/mysqltest -cuts=50 -kills=20 -holders=20
 	@go test -count=1 -v -timeout 1h -run '^TestThousandsOnServices$$' ./internal/livetest -crowded
+	@go test -count=1 -v -timeout 1h -run '^TestOneOfManyRuns$$' ./cmd/farsync -processes=50 -rounds=200
 	@cd bench && go test -count=1 -v -timeout 1h -run '^TestJoinsBehindLongQueues$$' . -longest=5000
 
 # What is not set is left to the program: all stores, all primitives, all faults, for a minute each, by a seed that it prints.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sees to it that the tests find their servers: a ZooKeeper that java can run (etcd comes with the module), a Redis, the databases
-# that fencing tokens are tried on, the foreign clients that share a queue with ours in tests, Curator and kazoo, and the browser
+# that fencing tokens are tried on, the foreign clients that share a queue with ours in tests, Curator, kazoo and etcdctl, and the browser
 # that the live page is shown to, with axe-core, which looks at it. Where apt is there, it installs what is missing, libfaketime for
 # the clocks of servers as well. Exits non-zero if one of the servers cannot be run afterwards.
 set -euo pipefail
@@ -38,6 +38,8 @@ have_mariadb() {
 		command -v mariadb-install-db >/dev/null && command -v mariadb >/dev/null
 }
 
+have_etcdctl() { command -v etcdctl >/dev/null; }
+
 have_chromium() { command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 
 # The test says which version, and what its hash is.
@@ -63,6 +65,7 @@ missing() {
 	have_faketime || echo libfaketime
 	have_curator || echo libcurator-recipes-java
 	have_kazoo || echo python3-kazoo
+	have_etcdctl || echo etcd-client
 	have_chromium || echo chromium
 	have_axe || command -v npm >/dev/null || echo npm
 }

@@ -4,9 +4,8 @@ package main
 
 import (
 	"bytes"
-	"net"
+	"io"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -179,38 +178,12 @@ func etcdClient(t *testing.T, config clientv3.Config) *clientv3.Client {
 
 // older returns the address of a proxy behind which a server says that it has another version, which is as long.
 func older(t *testing.T, address, version, instead string) string {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	var passing sync.WaitGroup
-	t.Cleanup(func() {
-		_ = listener.Close()
-		passing.Wait()
-	})
-	pass := func(to, from net.Conn, change func([]byte) []byte) {
-		defer to.Close()
+	return relay(t, address, copyAll, func(to io.Writer, from io.Reader) {
 		for b := make([]byte, 64<<10); ; {
 			n, err := from.Read(b)
-			if _, failed := to.Write(change(b[:n])); err != nil || failed != nil {
+			if _, failed := to.Write(bytes.ReplaceAll(b[:n], []byte(version), []byte(instead))); err != nil || failed != nil {
 				return
 			}
-		}
-	}
-	passing.Go(func() { // ends with the listener, what it has accepted with the command and the server
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", address)
-			if err != nil {
-				_ = near.Close()
-				return
-			}
-			passing.Go(func() { pass(far, near, func(b []byte) []byte { return b }) })
-			passing.Go(func() {
-				pass(near, far, func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(version), []byte(instead)) })
-			})
 		}
 	})
-	return listener.Addr().String()
 }

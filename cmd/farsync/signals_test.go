@@ -3,6 +3,7 @@
 package main
 
 import (
+	"flag"
 	"net"
 	"os"
 	"os/exec"
@@ -74,36 +75,49 @@ func TestInheritedDescriptorsAndNoOthers(t *testing.T) {
 	}
 }
 
+// make long sets these.
+var (
+	processes = flag.Int("processes", 6, "how many processes run farsync run -n side by side")
+	rounds    = flag.Int("rounds", 6, "how often each of them does")
+)
+
 // TestOneOfManyRuns: of many processes that try at the same time never two run COMMAND at once, and those that do not exit
 // with 75.
 func TestOneOfManyRuns(t *testing.T) {
 	t.Parallel()
-	const processes, rounds = 10, 10
-	dir, store := t.TempDir(), file(t)
-	script := filepath.Join(dir, "section")
-	// mkdir is atomic: it fails if another is inside.
-	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nmkdir "+dir+"/inside || exit 9\necho ran\nrmdir "+dir+"/inside\n"), 0o700))
-	var mu sync.Mutex
-	codes := map[int]int{}
-	ran := 0
-	var all sync.WaitGroup
-	for range processes {
-		all.Go(func() {
-			for range rounds {
-				cmd := exec.Command("farsync", "run", "-n", "-q", "/x", "--", script)
-				cmd.Env = append(os.Environ(), "FARSYNC_STORE="+store)
-				out, _ := cmd.Output()
-				mu.Lock()
-				codes[cmd.ProcessState.ExitCode()]++
-				ran += strings.Count(string(out), "ran")
-				mu.Unlock()
+	for name, store := range map[string]string{
+		"sqlite": file(t), "etcd": "etcd://" + strings.TrimPrefix(embedtest.Etcd(t).Endpoint(), "http://"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			script := filepath.Join(dir, "section")
+			// mkdir is atomic: it fails if another is inside.
+			require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nmkdir "+dir+"/inside || exit 9\necho ran\nrmdir "+dir+"/inside\n"), 0o700))
+			var mu sync.Mutex
+			codes := map[int]int{}
+			ran := 0
+			var all sync.WaitGroup
+			for range *processes {
+				all.Go(func() {
+					for range *rounds {
+						cmd := exec.Command("farsync", "run", "-n", "-q", "--ttl", "60s", "/x", "--", script)
+						cmd.Env = append(os.Environ(), "FARSYNC_STORE="+store)
+						out, _ := cmd.Output()
+						mu.Lock()
+						codes[cmd.ProcessState.ExitCode()]++
+						ran += strings.Count(string(out), "ran")
+						mu.Unlock()
+					}
+				})
 			}
+			all.Wait()
+			require.Equal(t, *processes**rounds, codes[0]+codes[codeTaken], "%v", codes)
+			require.Equal(t, codes[0], ran)
+			require.Positive(t, codes[0])
+			t.Logf("%v", codes)
 		})
 	}
-	all.Wait()
-	require.Equal(t, processes*rounds, codes[0]+codes[codeTaken], "%v", codes)
-	require.Equal(t, codes[0], ran)
-	require.Positive(t, codes[0])
 }
 
 // TestSilentServiceIsGivenUp after --dial-timeout, on every store.
