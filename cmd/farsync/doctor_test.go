@@ -46,25 +46,28 @@ func healthy(t *testing.T, store string) {
 	}
 }
 
-// TestDoctorFindsNothingOnAHealthyService, of any kind, with holders and waiters.
-func TestDoctorFindsNothingOnAHealthyService(t *testing.T) {
+// TestServices: on a service of any kind, exit codes are what they are on SQLite, and doctor finds nothing wrong beside holders and
+// waiters.
+func TestServices(t *testing.T) {
 	t.Parallel()
 	for name, open := range services {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t)()
-			for range 2 {
-				start(t, s.direct, "run", s.path, "--", "sleep", "600")
+			store := open(t)().direct
+			for _, arguments := range [][]string{
+				{"run", "/d/x"}, {"run", "/d/x"}, {"run", "--limit", "2", "/d/s"}, {"run", "-s", "/d/rw"}, {"elect", "/d/l"},
+			} {
+				start(t, store, append(arguments, "--", "sleep", "600")...)
 			}
-			start(t, s.direct, "run", "--limit", "2", "/s", "--", "sleep", "600")
-			start(t, s.direct, "run", "-s", "/rw", "--", "sleep", "600")
-			start(t, s.direct, "elect", "/l", "--", "sleep", "600")
 			until(t, "they hold and wait", func() bool {
-				p := start(t, s.direct, "who", "--json")
+				p := start(t, store, "who", "--json", "/d/")
 				p.code(t)
 				return strings.Count(p.out.String(), `"holder"`) == 5
 			})
-			healthy(t, s.direct)
+			healthy(t, store)
+			if name != "sqlite" { // which TestScripts is about
+				scripts(t, "testdata/services", func() string { return store })
+			}
 		})
 	}
 }

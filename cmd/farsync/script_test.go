@@ -22,11 +22,14 @@ import (
 //	exits CODE COMMAND…     runs it, and looks at its exit code
 //	queue PATH COUNT        waits until so many hold PATH or wait for it; the call that waits may not have heard of it yet
 //	appears FILE            waits until something is in FILE
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { scripts(t, "testdata/script", func() string { return file(t) }) }
+
+// scripts runs those of a folder, each with a store.
+func scripts(t *testing.T, dir string, store func() string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("FARSYNC_STORE", file(t))
+			e.Setenv("FARSYNC_STORE", store())
 			e.Setenv(race, raceOptions)
 			return nil
 		},
