@@ -156,7 +156,7 @@ func (d *doctor) servers(ctx context.Context) {
 			d.well("servers", "%s answers%s", m.Host, strings.TrimSuffix(", "+m.Version, ", "))
 		}
 		if m.Clock {
-			d.clock(m.Host, m.Ahead)
+			d.clock(m)
 		}
 	}
 }
@@ -249,12 +249,12 @@ func (d *doctor) both(ctx context.Context, lock *farsync.Mutex) error {
 }
 
 // clock compares the clock of a server with that of this host.
-func (d *doctor) clock(host string, ahead time.Duration) {
-	if ahead.Abs() > clocksApart {
-		d.wrong("clock", "that of %s is %v ahead of this host's: times are shown wrong, and jobs of cron are not started together", host, rounded(ahead))
+func (d *doctor) clock(m location.Member) {
+	if m.Ahead.Abs() > clocksApart+m.Doubt {
+		d.wrong("clock", "that of %s is %v ahead of this host's: times are shown wrong, and jobs of cron are not started together", m.Host, rounded(m.Ahead))
 		return
 	}
-	d.well("clock", "that of %s is %v ahead of this host's", host, rounded(ahead))
+	d.well("clock", "that of %s is %v ahead of this host's, give or take %v", m.Host, rounded(m.Ahead), rounded(m.Doubt))
 }
 
 // speed locks what is free a few times. A service that takes a quarter of the TTL for that is too slow to renew in time.

@@ -25,18 +25,15 @@ type Member struct {
 	Host string
 	// Version is what the server says it is, and more about it where there is more. Empty if it does not say.
 	Version string
-	// Ahead is how far its clock is ahead of this host's, if Clock is true: where the server says what time it is.
-	Ahead time.Duration
-	Clock bool
+	// Ahead is how far its clock is ahead of this host's, give or take Doubt, if Clock is true: where the server says what time it is.
+	Ahead, Doubt time.Duration
+	Clock        bool
 	// Wrong is what is wrong with it.
 	Wrong []error
 }
 
-// memberAnswers is how long a member may take to answer.
-const memberAnswers = 5 * time.Second
-
-// Members asks every server by itself whether it serves, as a Store does not: it goes on with those that do. A file has no servers.
-// The error is ErrConfig.
+// Members asks every server by itself whether it serves, as a Store does not: it goes on with those that do. Each has a third of
+// DialTimeout to answer. A file has no servers. The error is ErrConfig.
 func (l *Location) Members(ctx context.Context) ([]Member, error) {
 	password, config, err := l.secrets()
 	if err != nil {
@@ -46,7 +43,7 @@ func (l *Location) Members(ctx context.Context) ([]Member, error) {
 	var asking sync.WaitGroup
 	for i, host := range l.Hosts {
 		asking.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, memberAnswers)
+			ctx, cancel := context.WithTimeout(ctx, cmp.Or(l.DialTimeout, reaching)/3)
 			defer cancel()
 			list[i] = l.member(ctx, host, password, config)
 		})
@@ -203,7 +200,8 @@ func (m *Member) compare(ask func() (time.Time, error)) error {
 	if err != nil {
 		return err
 	}
-	m.Ahead, m.Clock = at.Sub(sent)-time.Since(sent)/2, true
+	m.Doubt = time.Since(sent) / 2
+	m.Ahead, m.Clock = at.Sub(sent)-m.Doubt, true
 	return nil
 }
 
