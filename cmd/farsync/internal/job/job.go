@@ -176,10 +176,9 @@ func (r *run) attend() {
 // renewed notes until when COMMAND may live, and tells it to end when that is near. It returns when to look again: the nearer
 // the end, the sooner, so that what the guard knows is not out of date. Lost is set when the end has come.
 //
-// On a machine that lets this process wait for a processor the end is as much earlier, for the guard too, up to an eighth of the TTL.
-// A lease that is renewed in time, every quarter of the TTL, then still is never so near its end that COMMAND would be told.
+// On a machine that lets this process wait for a processor the end is as much earlier, for the guard too.
 func (r *run) renewed() time.Duration {
-	end := r.lease.Deadline().Add(-r.margin() - min(r.lag.ran(time.Now()), r.TTL/8))
+	end := r.lease.Deadline().Add(-r.margin() - min(r.lag.ran(time.Now()), r.mostLag()))
 	r.link.Word.Set(end, r.margin()/2)
 	left := time.Until(end)
 	next := min(max(left/8, 5*time.Millisecond), r.TTL/20)
@@ -204,6 +203,12 @@ var errNotRenewed = errors.New("the lock was not renewed in time")
 // margin is how long before the service may give the lock to another client its lease ends. COMMAND is killed as long before
 // that: a lease ends at once, and a process when the kernel gets to it, which on a busy machine takes a while.
 func (r *run) margin() time.Duration { return max(r.TTL/20, 100*time.Millisecond) }
+
+// mostLag bounds by how much the end is earlier. A lease that is renewed in time, every quarter of the TTL, is never so near its end
+// that COMMAND would be told: the lease ends a margin before the service may give the lock away, and COMMAND another before that.
+func (r *run) mostLag() time.Duration {
+	return max(0, min(r.TTL/8, r.TTL*3/4-2*r.margin()-r.Grace))
+}
 
 // tell tells COMMAND to end. One that is stopped is continued, for else it could not.
 func (r *run) tell() {

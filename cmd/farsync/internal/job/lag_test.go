@@ -31,3 +31,16 @@ func TestLagIsThatOfTheLatestLook(t *testing.T) {
 	}
 	require.Less(t, l.known, time.Millisecond)
 }
+
+// TestLagDoesNotEndWhatIsRenewed: with the longest grace, a half of the TTL, and the greatest lag, a lease that is renewed every quarter
+// of its TTL never comes to its grace.
+func TestLagDoesNotEndWhatIsRenewed(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second, time.Hour} {
+		for _, grace := range []time.Duration{0, ttl / 3, ttl / 2} {
+			r := run{Job: &Job{TTL: ttl, Grace: grace}}
+			left := ttl*3/4 - 2*r.margin() - r.mostLag()
+			require.GreaterOrEqual(t, left, grace)
+			require.LessOrEqual(t, r.mostLag(), ttl/8)
+		}
+	}
+}
