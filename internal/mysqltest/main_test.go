@@ -152,7 +152,7 @@ func (d database) delete(t *testing.T, e driver.Entry) {
 	require.EqualValues(t, 1, d.exec(t, "DELETE FROM farsync_entries WHERE id = ?", e.ID))
 }
 
-// foreign adds an entry in a session of another program, as docs/wire-sql-mysql.md has it.
+// foreign adds an entry in a session of another program, as docs/wire-sql.md has it.
 func (d database) foreign(t *testing.T, queue string) driver.Entry {
 	const session = "another program's"
 	d.exec(t, `INSERT IGNORE INTO farsync_sessions VALUES (?,

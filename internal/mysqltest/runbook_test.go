@@ -65,11 +65,11 @@ func TestRunbookOnMySQL(t *testing.T) {
 	}
 }
 
-// TestTakingPartByHand runs what docs/wire-sql-mysql.md prints.
+// TestTakingPartByHand runs what docs/wire-sql.md prints.
 func TestTakingPartByHand(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	lines := block(t, "wire-sql-mysql.md", "CALL farsync_open")
+	lines := block(t, "wire-sql.md", "CALL farsync_open")
 	require.Len(t, lines, 6)
 	for i, line := range lines {
 		if at := strings.Index(line, "CALL"); at >= 0 {
