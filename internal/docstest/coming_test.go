@@ -54,7 +54,7 @@ func TestProgramsForThoseWhoComeFromElsewhere(t *testing.T) {
 			to, want, _ := strings.Cut(shown, "\n")
 			want, _, _ = strings.Cut(want, "\n```")
 			var arguments []string
-			for _, server := range strings.Fields(to) {
+			for server := range strings.FieldsSeq(to) {
 				require.Contains(t, servers, server)
 				arguments = append(arguments, servers[server])
 			}
