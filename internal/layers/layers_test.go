@@ -235,8 +235,8 @@ var rules = []rule{
 	{
 		of: "internal/torture",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "mysql", "sqlite",
-			"internal/sqlstore", "embedtest",
+			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk", "redis", "postgres",
+			"mysql", "sqlite", "internal/sqlstore", "embedtest",
 		}, ofOneMachine...),
 		why: "it does to every store what can go wrong, from outside, and no package imports it",
 	},

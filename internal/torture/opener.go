@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	goredis "github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -13,6 +14,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/mysql"
+	"github.com/farsync/farsync/postgres"
 	"github.com/farsync/farsync/redis"
 	"github.com/farsync/farsync/sqlite"
 	"github.com/farsync/farsync/zk"
@@ -23,11 +25,12 @@ const (
 	onEtcd      = "etcd"
 	onZooKeeper = "zk"
 	onRedis     = "redis"
+	onPostgres  = "postgres"
 	onMySQL     = "mysql"
 	onSQLite    = "sqlite"
 )
 
-var stores = []string{onEtcd, onZooKeeper, onRedis, onMySQL, onSQLite}
+var stores = []string{onEtcd, onZooKeeper, onRedis, onPostgres, onMySQL, onSQLite}
 
 // The recipes: farsync's, and those that come with the client libraries.
 const (
@@ -67,6 +70,11 @@ func openStore(
 	case onRedis:
 		// Fresh, for the server is new; what it lost since would be another matter, and it loses nothing here.
 		store, err = redis.Open(ctx, &goredis.UniversalOptions{Addrs: endpoints}, &redis.Options{Options: options, Fresh: true})
+	case onPostgres:
+		var config *pgxpool.Config
+		if config, err = pgxpool.ParseConfig(postgresURL(endpoints[0])); err == nil {
+			store, err = postgres.Open(ctx, config, &postgres.Options{Options: options})
+		}
 	case onMySQL:
 		store, err = mysql.Open(ctx, mysqlDSN(endpoints[0]), &mysql.Options{Options: options})
 	case onSQLite:
@@ -83,6 +91,11 @@ func openStore(
 // newEtcd returns a client that says nothing.
 func newEtcd(endpoints []string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+}
+
+// postgresURL names the database at an address of a server of embedtest.
+func postgresURL(address string) string {
+	return "postgres://postgres@" + address + "/postgres?sslmode=disable"
 }
 
 // mysqlDSN names the database at an address of a server of embedtest.

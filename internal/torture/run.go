@@ -156,7 +156,7 @@ func (c *campaign) run(ctx context.Context, say func(format string, a ...any)) (
 		return nil, err
 	}
 	v.Report = history.Check(all, history.Promises{
-		Size: semaphoreSize, Unfenced: c.Recipe == stock && c.Store != onEtcd, Stale: c.Store == onZooKeeper,
+		Size: semaphoreSize, Unfenced: c.Recipe == stock && c.Store != onEtcd, Stale: c.Store == onZooKeeper, Forgets: c.Store == onRedis,
 	})
 	for _, text := range complaints {
 		v.add("worker", text)

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/mysql"
+	"github.com/farsync/farsync/postgres"
 )
 
 // A service is the servers of a store, and what can be done to them.
@@ -45,7 +47,7 @@ type member interface {
 // is cut off then answers what needs no quorum for longer than any session lasts.
 const zooKeeperTick = 500 * time.Millisecond
 
-// startService starts three servers of etcd or ZooKeeper, one of Redis or MariaDB, or names a file for SQLite.
+// startService starts three servers of etcd or ZooKeeper, one of Redis, PostgreSQL or MariaDB, or names a file for SQLite.
 func startService(ctx context.Context, store, dir string, seed uint64) (*service, error) {
 	const servers = 3
 	switch store {
@@ -74,6 +76,19 @@ func startService(ctx context.Context, store, dir string, seed uint64) (*service
 			return nil, err
 		}
 		return &service{endpoints: []string{r.Endpoint()}, members: []member{r}, close: r.Close}, nil
+	case onPostgres:
+		s, err := embedtest.StartPostgres(ctx, dir, embedtest.Fsync())
+		if err != nil {
+			return nil, err
+		}
+		config, err := pgx.ParseConfig(postgresURL(s.Endpoint()))
+		if err == nil {
+			err = postgres.Migrate(ctx, config)
+		}
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		return &service{endpoints: []string{s.Endpoint()}, members: []member{s}, close: s.Close}, nil
 	case onMySQL:
 		// What it has confirmed must be there when it was killed.
 		m, err := embedtest.StartMariaDB(ctx, dir, embedtest.Fsync())

@@ -28,6 +28,9 @@ type Promises struct {
 	// Stale allows that an observer sees what another has seen to be over, as a ZooKeeper server that is cut off shows it. Of one
 	// observer it is not allowed.
 	Stale bool
+	// Forgets allows that no leader is seen while one leads, as a Redis server shows it that was restarted: it has ended all
+	// sessions, and elects none before their leases are over.
+	Forgets bool
 }
 
 // A Report is what the checks of a history have found.

@@ -96,6 +96,9 @@ func TestHistoriesAreJudged(t *testing.T) {
 			{Process: "p", Queue: queue, Kind: Exclusive, Call: 1, Return: 2, Outcome: Failed, End: Never},
 			{Process: "p", Queue: queue, Kind: Exclusive, Call: 1, Return: Never, End: 5},
 		}, nil},
+		{"a server that has ended all sessions shows no leader", Promises{Forgets: true}, []Operation{
+			hold(Lead, 1, 1, 0, 1, 9, 10), look(3, 0, 4, 5), hold(Lead, 2, 2, 3, 12, 13, 14),
+		}, nil},
 		{"locks without tokens", Promises{Unfenced: true}, []Operation{
 			hold(Exclusive, 1, 0, 0, 1, 5, 6), hold(Exclusive, 2, 0, 0, 6, 7, 8),
 		}, nil},

@@ -49,7 +49,7 @@ func (s state) next(by step, p Promises) (bool, state) {
 	}
 	if o.Kind == Observe {
 		if o.Token == 0 {
-			return len(s.holders) == 0, s
+			return p.Forgets || len(s.holders) == 0, s
 		}
 		return o.Token == s.last, s // the entry of a leader may outlive its lease
 	}
