@@ -57,7 +57,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a waiter that is notified holds", store: onEtcd, primitive: mutex,
-		edits: []edit{{"recipe/wait.go", "on, v = s.look(bound, p, r, registerIn(before))", "on, v = nil, verdict{fate: done}"}},
+		edits: []edit{{"recipe/wait.go", "on, v = s.look(ctx, p, r, registerIn(before))", "on, v = nil, verdict{fate: done}"}},
 	},
 	{
 		name: "a turn that is handed off has the token of the one before", store: onEtcd, primitive: mutex,
