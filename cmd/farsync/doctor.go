@@ -295,7 +295,13 @@ func (d *doctor) queues(ctx context.Context, store *farsync.Store) {
 		d.wrong("queues", "%s", words(err))
 		return
 	}
-	strays, err := d.location.Strays(ctx, d.location.Join(d.below))
+	known := map[string]bool{}
+	for _, lock := range found.Locks {
+		for _, u := range lock.Participants {
+			known[u.ID] = true
+		}
+	}
+	strays, err := d.location.Strays(ctx, d.location.Join(d.below), known)
 	if err != nil {
 		d.wrong("queues", "%s", words(err))
 	}

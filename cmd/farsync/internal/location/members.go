@@ -209,8 +209,9 @@ func (m *Member) compare(ask func() (time.Time, error)) error {
 var entryKey = regexp.MustCompile(`/(m|w|r|c|s[1-9][0-9]*)-[2-7A-Z]{26}$`)
 
 // Strays returns what lies in the queues below a prefix and ends with no session, on etcd: keys without a lease. It blocks the
-// queue for ever, and is no participant. On other stores it is one, or refused.
-func (l *Location) Strays(ctx context.Context, prefix string) ([]string, error) {
+// queue for ever, and is no participant. On other stores it is one, or refused. Keys that are known to have a lease are left out, and no
+// value of other programs is read.
+func (l *Location) Strays(ctx context.Context, prefix string, known map[string]bool) ([]string, error) {
 	if l.Scheme != "etcd" {
 		return nil, nil
 	}
@@ -226,15 +227,24 @@ func (l *Location) Strays(ctx context.Context, prefix string) ([]string, error) 
 	var strays []string
 	end := clientv3.GetPrefixRangeEnd(prefix)
 	for from, more := prefix, true; more; {
-		page, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(1000))
+		page, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(1000))
 		if err != nil {
 			return nil, err
 		}
 		for _, kv := range page.Kvs {
-			if kv.Lease == 0 && entryKey.Match(kv.Key) {
-				strays = append(strays, string(kv.Key))
+			key := string(kv.Key)
+			from = key + "\x00"
+			if known[key] || !entryKey.MatchString(key) {
+				continue
 			}
-			from = string(kv.Key) + "\x00"
+			// An answer with keys alone does not tell their leases.
+			whole, err := client.Get(ctx, key)
+			if err != nil {
+				return nil, err
+			}
+			if len(whole.Kvs) == 1 && whole.Kvs[0].Lease == 0 {
+				strays = append(strays, key)
+			}
 		}
 		more = page.More
 	}
