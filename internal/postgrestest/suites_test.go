@@ -68,7 +68,9 @@ func (d database) keepsTheContract(t *testing.T) {
 
 func (d database) primitives(t *testing.T) {
 	locktest.Run(t, locktest.Backend{
-		Open: func(t *testing.T) *farsync.Store { return d.traced(t, 3*time.Second, storetest.CheckTrace(t)) },
+		Open: func(t *testing.T) *farsync.Store {
+			return d.traced(t, 9*time.Second, storetest.CheckTrace(t)) // a Release waits for an answer for a third of it, also on a busy machine
+		},
 		Case: beside,
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()
