@@ -30,6 +30,10 @@ const (
 //
 // The queue is read before the key is put, so that it is not among what is shown.
 func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v driver.View, err error) {
+	if err := take(ctx, s.joins); err != nil {
+		return v, err
+	}
+	defer func() { <-s.joins }()
 	if attempt > 0 {
 		s.spare.touch(e)
 	}
@@ -205,6 +209,10 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 // Delete deletes the entry's key. The first attempt needs no comparison, for until it is answered the key is no other entry's. Neither
 // does one for an entry that no answer has confirmed, whose key is not used again, nor a look at what was made.
 func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (v driver.View, found bool, err error) {
+	if err := take(ctx, s.leaves); err != nil {
+		return v, false, err
+	}
+	defer func() { <-s.leaves }()
 	first := s.spare.touch(e)
 	if !first && e.Revision != 0 {
 		_, err = s.commit(ctx, []clientv3.Cmp{created(e)}, driver.ErrGone, clientv3.OpDelete(e.ID))

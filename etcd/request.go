@@ -108,6 +108,20 @@ func address(member *peer.Peer) string {
 	return member.Addr.String()
 }
 
+// mostWrites bounds the creates of a session that are under way, and the deletes. A server works on all that it has been sent, and
+// answers all of it late: where thousands join at once a renewal must not stand behind them, nor the delete of a holder.
+const mostWrites = 128
+
+// take waits for a place among those of a sort.
+func take(ctx context.Context, places chan<- struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: so many others are under way", errUnsent)
+	}
+}
+
 // do makes one attempt at a request. A KV of the client's own kind, of package namespace for example, repeats as it likes.
 //
 // A request that was not asked for its credentials was not sent, and is certainly not done: most of those that are given up

@@ -24,6 +24,8 @@ type session struct {
 	end   context.CancelCauseFunc
 
 	spare *spare
+	// Creates and deletes that are under way hold one each.
+	joins, leaves chan struct{}
 
 	mu       sync.Mutex
 	ttl      time.Duration
@@ -39,7 +41,10 @@ type session struct {
 var _ driver.Session = (*session)(nil)
 
 func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time.Time) *session {
-	in := &session{service: s, lease: lease, ttl: ttl, from: sent, spare: newSpare(), owing: map[string]bool{}}
+	in := &session{
+		service: s, lease: lease, ttl: ttl, from: sent, spare: newSpare(), owing: map[string]bool{},
+		joins: make(chan struct{}, mostWrites), leaves: make(chan struct{}, mostWrites),
+	}
 	in.life, in.end = context.WithCancelCause(outgoing(s.client.Ctx()))
 	in.watching = newStream(in.life, 0)
 	return in

@@ -1,0 +1,50 @@
+package etcdtest_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
+	"github.com/farsync/farsync"
+)
+
+// A server that has been sent 5,000 joins at once answers each of them late, and a renewal behind them too late.
+func TestCrowdOfJoinsKeepsOutNoRenewal(t *testing.T) {
+	server, _ := begin(t)
+	const crowd, most = 1000, 128
+	var under, highest atomic.Int64
+	count := func(ctx context.Context, method string, in, out any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if txn, ok := in.(*pb.TxnRequest); ok && len(txn.Success) > 1 { // else it deletes
+			n := under.Add(1)
+			defer under.Add(-1)
+			for was := highest.Load(); n > was && !highest.CompareAndSwap(was, n); {
+				was = highest.Load()
+			}
+		}
+		return invoke(ctx, method, in, out, cc, options...)
+	}
+	store := newStore(t, server.Endpoint(), ttl(5*time.Second), grpc.WithChainUnaryInterceptor(count))
+	path := newPath(t)
+	held := lock(t, store, path+"/held")
+	var all sync.WaitGroup
+	for i := range crowd {
+		all.Go(func() {
+			lease, err := farsync.NewMutex(store, fmt.Sprint(path, "/", i)).Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = lease.Release() // late, perhaps
+		})
+	}
+	all.Wait()
+	require.NoError(t, held.Err())
+	require.LessOrEqual(t, highest.Load(), int64(most))
+}
