@@ -34,9 +34,6 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 		return v, err
 	}
 	defer func() { <-s.joins }()
-	if attempt > 0 {
-		s.spare.touch(e)
-	}
 	then := []clientv3.Op{
 		clientv3.OpGet(prefix(e.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
 		clientv3.OpPut(e.ID, makeValue(e.Kind, e.Value, e.Since), clientv3.WithLease(s.lease)),
@@ -47,7 +44,9 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	none := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.ID), "=", 0)}
 	resp, err := s.commit(ctx, none, errThere, then...)
 	if errors.Is(err, errThere) {
-		v.Self, err = s.Find(ctx, e)
+		if v.Self, err = s.Find(ctx, e); err == nil {
+			s.spare.made(v.Self, false)
+		}
 		return v, err
 	}
 	if err != nil {
@@ -56,9 +55,7 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	// A transaction that puts has a revision of its own, which is that of all it has put.
 	v.Self = e
 	v.Self.Revision, v.Self.Version = resp.Header.Revision, resp.Header.Revision
-	if attempt == 0 && !s.wrapped && s.counts.Load() { // so it was sent once
-		s.spare.made(v.Self)
-	}
+	s.spare.made(v.Self, attempt == 0 && !s.wrapped && s.counts.Load())
 	if e.Kind == driver.Permit {
 		v.Register = register(resp.Responses[2].GetResponseRange().Kvs)
 	}
@@ -206,14 +203,14 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 	return e, nil
 }
 
-// Delete deletes the entry's key. The first attempt needs no comparison, for until it is answered the key is no other entry's. Neither
-// does one for an entry that no answer has confirmed, whose key is not used again, nor a look at what was made.
+// Delete deletes the entry's key. The first attempt needs no comparison, for until it is answered the key is no other entry's. Nor
+// does one for an entry that no answer has confirmed, whose key is not used again; nor a look at what was made.
 func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (v driver.View, found bool, err error) {
 	if err := take(ctx, s.leaves); err != nil {
 		return v, false, err
 	}
 	defer func() { <-s.leaves }()
-	first := s.spare.touch(e)
+	first, again := s.spare.deleting(e)
 	if !first && e.Revision != 0 {
 		_, err = s.commit(ctx, []clientv3.Cmp{created(e)}, driver.ErrGone, clientv3.OpDelete(e.ID))
 		if errors.Is(err, driver.ErrGone) {
@@ -223,7 +220,7 @@ func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) 
 	}
 	resp, err := s.do(ctx, clientv3.OpDelete(e.ID))
 	found = err == nil && resp.Del().Deleted > 0
-	if found && first {
+	if found && again {
 		s.spare.deleted(e)
 	}
 	return v, found, err

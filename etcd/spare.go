@@ -18,13 +18,19 @@ const mostSpare = 1024
 // that, and one to delete it, and both were answered. All other requests that name an entry compare its create revision. So does
 // whatever waits for its end, and a key that is made again stands behind all that waited for the one before.
 type spare struct {
-	mu    sync.Mutex
-	whole map[string]int64    // the revisions, by key, of entries that one attempt has made, and that no other was to make or to delete
-	free  map[string][]string // by what they begin with: all but the id
-	kept  int                 // in free. Invariant: kept ≤ mostSpare
+	mu   sync.Mutex
+	used map[string]usage    // by key, of the entries of the session that no attempt was to delete yet
+	free map[string][]string // by what they begin with: all but the id
+	kept int                 // in free. Invariant: kept ≤ mostSpare
 }
 
-func newSpare() *spare { return &spare{whole: map[string]int64{}, free: map[string][]string{}} }
+// A usage is of a key by one entry.
+type usage struct {
+	revision int64
+	once     bool // one attempt was to make the entry, and was sent once
+}
+
+func newSpare() *spare { return &spare{used: map[string]usage{}, free: map[string][]string{}} }
 
 // take returns a key that begins so and was used before, or none.
 func (s *spare) take(begin string) string {
@@ -39,26 +45,26 @@ func (s *spare) take(begin string) string {
 	return list[len(list)-1]
 }
 
-// made notes that one attempt has made an entry. The keys of permits, which have the time in them, and those of candidates are
-// left out.
-func (s *spare) made(e driver.Entry) {
-	if e.Kind != driver.Permit && e.Kind != driver.Candidate {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.whole[e.ID] = e.Revision
-	}
-}
-
-// touch notes that another attempt begins, to make an entry or to delete it. It reports whether only one to make it went before.
-func (s *spare) touch(e driver.Entry) bool {
+// made notes that an entry was made; once if one attempt was made, and sent once. The keys of permits have the time in them, and are
+// not for others, nor are those of candidates.
+func (s *spare) made(e driver.Entry, once bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	revision, whole := s.whole[e.ID]
-	delete(s.whole, e.ID)
-	return whole && revision == e.Revision
+	s.used[e.ID] = usage{e.Revision, once && e.Kind != driver.Permit && e.Kind != driver.Candidate}
 }
 
-// deleted notes that the first attempt to delete an entry was the last.
+// deleting notes that an attempt to delete an entry begins. It reports whether it is the first, so that the key is the entry's until
+// it is answered, and whether the key may then be used again.
+func (s *spare) deleting(e driver.Entry) (first, again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u, known := s.used[e.ID]
+	delete(s.used, e.ID)
+	first = known && u.revision == e.Revision
+	return first, first && u.once
+}
+
+// deleted notes that the first attempt to delete an entry was the last, and that its key may be used again.
 func (s *spare) deleted(e driver.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

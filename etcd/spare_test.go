@@ -12,20 +12,21 @@ import (
 func TestKeyIsUsedAgainOnlyWhenAllRequestsForItAreOver(t *testing.T) {
 	begin := beginOf("/q", driver.Write, 1)
 	e := driver.Entry{Queue: "/q", ID: begin + newID(driver.Write), Kind: driver.Write, Units: 1, Revision: 7}
-	earlier, unconfirmed, reader := e, e, e
-	earlier.Revision, unconfirmed.Revision, reader.Kind = 6, 0, driver.Read
+	earlier, unconfirmed, reader, permit := e, e, e, e
+	earlier.Revision, unconfirmed.Revision, reader.Kind, permit.Kind = 6, 0, driver.Read, driver.Permit
 	for _, row := range []struct {
 		name  string
 		do    func(s *spare)
 		again bool
 	}{
-		{"one attempt to make it, and one to delete it", func(s *spare) { s.made(e); release(s, e) }, true},
-		{"as a reader, which keeps its key", func(s *spare) { s.made(e); release(s, reader) }, true},
-		{"another attempt to make it", func(s *spare) { s.made(e); s.touch(e); release(s, e) }, false},
-		{"another attempt, before its revision was known", func(s *spare) { s.made(e); s.touch(unconfirmed); release(s, e) }, false},
-		{"several attempts to make it", func(s *spare) { release(s, e) }, false},
-		{"an attempt to delete it that was not answered", func(s *spare) { s.made(e); s.touch(e); release(s, e) }, false},
-		{"an attempt to delete one before it", func(s *spare) { s.made(e); s.touch(earlier); release(s, e) }, false},
+		{"one attempt to make it, and one to delete it", func(s *spare) { s.made(e, true); release(s, e) }, true},
+		{"as a reader, which keeps its key", func(s *spare) { s.made(e, true); release(s, reader) }, true},
+		{"another attempt to make it has found it", func(s *spare) { s.made(e, true); s.made(e, false); release(s, e) }, false},
+		{"no attempt was known to be sent once", func(s *spare) { s.made(e, false); release(s, e) }, false},
+		{"an attempt to delete it before its revision was known", func(s *spare) { s.made(e, true); s.deleting(unconfirmed); release(s, e) }, false},
+		{"an attempt to delete it that was not answered", func(s *spare) { s.made(e, true); s.deleting(e); release(s, e) }, false},
+		{"an attempt to delete one before it", func(s *spare) { s.made(e, true); s.deleting(earlier); release(s, e) }, false},
+		{"a permit's", func(s *spare) { s.made(permit, true); release(s, permit) }, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newSpare()
@@ -38,7 +39,7 @@ func TestKeyIsUsedAgainOnlyWhenAllRequestsForItAreOver(t *testing.T) {
 	s := newSpare()
 	for i := range 3 * mostSpare {
 		e := driver.Entry{ID: beginOf("/q", driver.Exclusive, 1) + newID(driver.Exclusive), Kind: driver.Exclusive, Revision: int64(i)}
-		s.made(e)
+		s.made(e, true)
 		release(s, e)
 	}
 	kept := 0
@@ -52,7 +53,7 @@ func TestKeyIsUsedAgainOnlyWhenAllRequestsForItAreOver(t *testing.T) {
 
 // release is one attempt to delete an entry that is answered.
 func release(s *spare, e driver.Entry) {
-	if s.touch(e) {
+	if _, again := s.deleting(e); again {
 		s.deleted(e)
 	}
 }
