@@ -57,15 +57,10 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 // have written to it, to ask for the lock back. If a writer's is gone, it deletes the reader's that has its place: a
 // replacement whose answer was lost may have made it.
 func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (v driver.View, found bool, err error) {
-	if e, err = s.locate(ctx, e); errors.Is(err, driver.ErrGone) {
-		return v, false, nil
-	}
-	if err != nil {
-		return v, false, notDone(err)
-	}
-	err = s.do(ctx, func(c *client.Conn) error { return c.Delete(e.ID, -1) })
-	if errors.Is(err, driver.ErrGone) && e.Kind == driver.Write {
-		err = s.do(ctx, func(c *client.Conn) error { return c.Delete(readName(e.ID), -1) })
+	if e, err = s.locate(ctx, e); err != nil {
+		err = notDone(err)
+	} else if err = s.do(ctx, deleting(e.ID)); errors.Is(err, driver.ErrGone) && e.Kind == driver.Write {
+		err = s.do(ctx, deleting(readName(e.ID)))
 	}
 	if errors.Is(err, driver.ErrGone) {
 		return v, false, nil

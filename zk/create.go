@@ -60,10 +60,10 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 // create makes one attempt. As soon as the request is on its way, the read of the queue follows it: the server carries
 // out the requests of a session in order, so the answer shows the node, and one round trip serves for both.
 func (s *session) create(ctx context.Context, e driver.Entry) (driver.View, error) {
-	made, creating := e, newCall()
-	creating.entry, creating.sent = e.ID, make(chan struct{})
+	path, value, id, creating := e.ID, e.Value, "", newCall()
+	creating.entry, creating.sent = path, make(chan struct{})
 	if err := s.launch(ctx, creating, func(c *client.Conn) (err error) {
-		made.ID, err = c.Create(e.ID, e.Value, client.FlagEphemeralSequential, s.acl)
+		id, err = c.Create(path, value, client.FlagEphemeralSequential, s.acl)
 		if err != nil && !happened(creating.sent) { // the library has given up before
 			err = notDone(err)
 		}
@@ -82,13 +82,13 @@ func (s *session) create(ctx context.Context, e driver.Entry) (driver.View, erro
 	if err := s.wait(ctx, creating); err != nil {
 		return driver.View{}, err
 	}
-	made.Revision, made.Version = creating.zxid, 1
+	e.ID, e.Revision, e.Version = id, creating.zxid, 1
 	// After a look without an answer the View is not All, and the caller looks again. A refusal would be repeated, and the
 	// node would stand in the queue meanwhile.
 	if looked != nil && outcome(looked) == driver.Refused {
-		return driver.View{}, s.undo(ctx, made, looked)
+		return driver.View{}, s.undo(ctx, e, looked)
 	}
-	return s.joined(ctx, made, names, register)
+	return s.joined(ctx, e, names, register)
 }
 
 // joined returns what an entry that was made has ahead of it.
@@ -108,7 +108,7 @@ func (s *session) joined(ctx context.Context, e driver.Entry, names *read, r dri
 // refusal, which leaves nothing: so it is one only if the node is gone. If that is not certain the outcome is Unknown, and
 // the caller's next attempt, or its removal, finds the node by its name.
 func (s *session) undo(ctx context.Context, e driver.Entry, why error) error {
-	err := s.do(ctx, func(c *client.Conn) error { return c.Delete(e.ID, -1) })
+	err := s.do(ctx, deleting(e.ID))
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		return why
 	}

@@ -3,6 +3,7 @@ package zk
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -53,11 +54,12 @@ func newName(begin string, k driver.Kind, units int64) string {
 	var id [8]byte
 	rand.Read(id[:])
 	id[0] = id[0]&0x3f | 0x80
-	name := fmt.Sprintf("%s%x-%x-%s", begin, id[:2], id[2:], names[k])
+	name := hex.AppendEncode([]byte(begin), id[:2])
+	name = append(hex.AppendEncode(append(name, '-'), id[2:]), "-"+names[k]...)
 	if k == driver.Permit {
-		name += strconv.FormatInt(units, 10) + "-"
+		name = append(strconv.AppendInt(name, units, 10), '-')
 	}
-	return name
+	return string(name)
 }
 
 // readName returns the path of the reader's node that takes the place of a writer's. The same for each attempt.

@@ -15,7 +15,7 @@ import (
 func TestUnprovedCreateShowsNothingAhead(t *testing.T) {
 	w := newWire(time.Second, 0, nil)
 	s := &session{service: &service{}, wire: w, mark: newMark(), ending: true} // every request fails
-	names := newRead()
+	names := &read{call: *newCall()}
 	var ids []string
 	for i, sequence := range []string{"0000000001", "0000000002"} {
 		names.names = append(names.names, newName(s.mark, driver.Read, 1)+sequence)

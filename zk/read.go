@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sort"
 	"sync"
 
 	client "github.com/go-zookeeper/zk"
@@ -39,8 +40,6 @@ type read struct {
 	queues []*queue // the names as entries, for each kind of entry that has looked
 }
 
-func newRead() *read { return &read{call: *newCall()} }
-
 // children reads the names in a queue. The answer is not older than the call.
 func (s *session) children(ctx context.Context, path string) (*read, error) {
 	return s.await(ctx, s.begin(spot{opGetChildren, path, false}))
@@ -60,13 +59,14 @@ func (s *session) begin(at spot) *read {
 		maps.DeleteFunc(s.reads, func(at spot, r *read) bool { return at.watch && r.over() })
 		s.sweepAt = 2*len(s.reads) + 64
 	}
-	r := newRead()
+	r := &read{call: *newCall()}
 	switch under := s.reads[at]; {
 	case s.ending:
 		close(r.done)
 	case under == nil || at.watch && under.over():
 		s.reads[at] = r
-		s.calls.Go(func() { s.serve(at, r) })
+		s.calls.Add(1)
+		go s.serve(at, r)
 	case at.watch:
 		r = under
 	case under.next == nil:
@@ -91,6 +91,7 @@ func (s *session) await(ctx context.Context, r *read) (*read, error) {
 // serve makes one read after the other of a spot, until none has been asked for. It runs in a goroutine that Drop waits
 // for; there is one for a spot at most, however many callers have given up.
 func (s *session) serve(at spot, r *read) {
+	defer s.calls.Done()
 	for r != nil {
 		s.fetch(at, r)
 		s.mu.Lock()
@@ -143,11 +144,8 @@ func (r *read) queue(name, path string, kind driver.Kind) *queue {
 		}
 	}
 	q := &queue{name: name, path: path, kind: kind, nodes: arrange(r.names, kind)}
-	for i, n := range q.nodes {
-		if n.order <= lastSequence { // else it is the node of another queue, most likely
-			q.tail = i + 1
-		}
-	}
+	// What is higher is the node of another queue, most likely.
+	q.tail = sort.Search(len(q.nodes), func(i int) bool { return q.nodes[i].order > lastSequence })
 	r.queues = append(r.queues, q)
 	return q
 }

@@ -243,6 +243,11 @@ func syncing(path string) func(*client.Conn) error {
 	}
 }
 
+// deleting deletes a node, whatever its version.
+func deleting(path string) func(*client.Conn) error {
+	return func(c *client.Conn) error { return c.Delete(path, -1) }
+}
+
 // take waits for a place among those of a sort.
 func (s *session) take(ctx context.Context, places chan<- struct{}) error {
 	if ctx.Err() == nil {
