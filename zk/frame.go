@@ -40,37 +40,34 @@ const (
 // buffer, and reads past the end of an answer to a Multi. A count that is cut off it completes from what the answer before has
 // left in its memory.
 func sound(op int32, body []byte) bool {
+	n, ok := 0, true
 	switch op {
-	case opGetData:
-		n, ok := count(body)
-		return ok && int(n) <= len(body)-4
+	case opGetData: // less than none is no data
+		_, ok = count(body, 1)
 	case opGetChildren:
-		n, ok := count(body)
-		return ok && n >= 0 && int(n) <= len(body)/4
+		n, ok = count(body, 4)
 	case opGetACL:
-		n, ok := count(body)
-		return ok && n >= 0 && int(n) <= len(body)/12
+		n, ok = count(body, 12)
 	case opMulti:
-		return complete(body)
+		ok = complete(body)
 	}
-	return true
+	return ok && n >= 0
 }
 
-// soundHandshake reports the same of the answer to a ConnectRequest: version, timeout, session, and a password.
+// soundHandshake reports the same of the answer to a ConnectRequest: version, timeout, session, and a password. It has headerSize
+// bytes at least.
 func soundHandshake(body []byte) bool {
-	if len(body) < headerSize {
-		return false
-	}
-	n, ok := count(body[16:])
-	return ok && int(n) <= len(body)-20
+	_, ok := count(body[headerSize:], 1)
+	return ok
 }
 
-// count returns the number that a vector or a buffer begins with.
-func count(p []byte) (n int32, ok bool) {
+// count returns the number that a vector or a buffer begins with, and whether p has room for as many items of that size.
+func count(p []byte, size int) (n int, ok bool) {
 	if len(p) < 4 {
 		return 0, false
 	}
-	return int32(binary.BigEndian.Uint32(p)), true
+	n = int(int32(binary.BigEndian.Uint32(p)))
+	return n, n <= (len(p)-4)/size
 }
 
 // complete reports whether the results of a Multi end with the header that says so.
@@ -80,15 +77,7 @@ func complete(body []byte) bool {
 		if body = body[9:]; end {
 			return true
 		}
-		size := 0
-		switch op {
-		case opError:
-			size = 4
-		case opCreate:
-			size = 4 + len(text(body))
-		case opSetData:
-			size = statSize
-		}
+		size := map[int32]int{opError: 4, opCreate: 4 + len(text(body)), opSetData: statSize}[op]
 		body = body[min(size, len(body)):]
 	}
 	return false
@@ -96,8 +85,8 @@ func complete(body []byte) bool {
 
 // text returns a string of the protocol, or nothing for what is none.
 func text(p []byte) []byte {
-	n, ok := count(p)
-	if !ok || n < 0 || int64(n) > int64(len(p)-4) {
+	n, ok := count(p, 1)
+	if !ok || n < 0 {
 		return nil
 	}
 	return p[4 : 4+n]
