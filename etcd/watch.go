@@ -21,23 +21,31 @@ import (
 
 // Watch watches the keys of the targets: a single one by itself, several entries with one watch on the range in which they lie. It stands
 // when all of its watches do, and ends with the first of them.
-func (s *session) Watch(ctx context.Context, _ driver.Entry, on []driver.Target, stands func()) (*driver.View, error) {
+//
+// An entry that is alone ahead of e is watched together with e, which makes a proof of its end.
+func (s *session) Watch(ctx context.Context, e driver.Entry, on []driver.Target, stands func()) (*driver.View, error) {
 	if err := s.ended(); err != nil {
 		return nil, err
 	}
+	if len(on) == 1 && on[0].Alone && on[0].What == driver.Gone && e.ID != "" {
+		w := watches([]driver.Target{on[0], {Entry: e}})[0]
+		w.self = &e
+		return s.watch(ctx, w, stands)
+	}
 	list := watches(on)
 	if len(list) == 1 {
-		return nil, s.watch(ctx, list[0], stands)
+		return s.watch(ctx, list[0], stands)
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	var standing atomic.Int64
 	for _, w := range list {
 		all.Go(func() error {
-			return cmp.Or(s.watch(ctx, w, func() {
+			_, err := s.watch(ctx, w, func() {
 				if standing.Add(1) == int64(len(list)) {
 					stands()
 				}
-			}), errMoved)
+			})
+			return cmp.Or(err, errMoved)
 		})
 	}
 	if err := all.Wait(); !errors.Is(err, errMoved) {
@@ -54,6 +62,7 @@ type watch struct {
 	key     string
 	options []clientv3.OpOption
 	targets []driver.Target
+	self    *driver.Entry // the second of two targets, of which the first was alone ahead of it; else nil
 }
 
 // watches returns the watches for the targets. Words for an entry are a key of their own, so the end of the entry takes a
@@ -119,13 +128,18 @@ func moved(t driver.Target, now *mvccpb.KeyValue) bool {
 	}
 }
 
-// watch returns nil once a target of w may have changed.
+// watch returns once a target of w may have changed.
 //
 // A watch that begins at a revision in the past would be served late: the server sends such ones their events every 100
 // milliseconds. So it begins now. When the server says that it is on, one read closes the gap: if a key is gone by then,
 // or was changed, there is nothing to wait for; if it goes later, the watch tells, also if it runs on another member than
 // the one that answered the read.
-func (s *session) watch(ctx context.Context, w watch, stands func()) error {
+//
+// Of an entry and the one that is alone ahead of it, that read tells at one revision whether both are there. From then on all ends of
+// both come in their order, and those of one revision together. So the end of the one proves that the other is at the head of the queue,
+// unless its own end came before or comes with it. An event that comes before the read proves nothing: the other may have gone before the
+// watch was on.
+func (s *session) watch(ctx context.Context, w watch, stands func()) (proof *driver.View, err error) {
 	on, stood := s.begin()
 	defer on.watches.Add(-1)
 	defer stood()
@@ -136,12 +150,15 @@ func (s *session) watch(ctx context.Context, w watch, stands func()) error {
 	events := s.client.Watch(ctx, w.key,
 		append(w.options, clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())...)
 	var look <-chan time.Time
+	looked := false
 	for {
 		select {
 		case <-look:
-			if changed, err := s.changed(ctx, w); changed || err != nil {
-				return err
+			now, err := s.now(ctx, w)
+			if err != nil || w.any(now) {
+				return w.proof(now), err
 			}
+			looked = true
 			stands()
 		case <-on.ask:
 			// From here, for the client would open a stream for the request if there were none, and never close it.
@@ -149,20 +166,23 @@ func (s *session) watch(ctx context.Context, w watch, stands func()) error {
 		case <-ctx.Done():
 			// The client closes events too, but not before it has got rid of what it tells the server about the watches that
 			// others gave up before.
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		case resp, ok := <-events:
 			switch err := resp.Err(); {
 			case errors.Is(err, rpctypes.ErrCompacted):
-				return nil // events may have been missed: look again
+				return nil, nil //nolint:nilnil // events may have been missed: look again
 			case err != nil || !ok:
-				return cmp.Or(context.Cause(ctx), s.allowed(err), errWatchOver)
+				return nil, cmp.Or(context.Cause(ctx), s.allowed(err), errWatchOver)
 			}
 			on.hear()
 			if resp.IsProgressNotify() {
 				s.progresses.Store(true)
 			}
-			if slices.ContainsFunc(resp.Events, w.shows) {
-				return nil
+			switch seen := w.seen(resp.Events); {
+			case w.any(seen) && looked:
+				return w.proof(seen), nil
+			case w.any(seen):
+				return nil, nil //nolint:nilnil // no error, and no proof
 			}
 			if resp.Created {
 				stood()
@@ -172,30 +192,53 @@ func (s *session) watch(ctx context.Context, w watch, stands func()) error {
 	}
 }
 
-// shows reports whether an event shows that a target has moved.
-func (w watch) shows(event *clientv3.Event) bool {
-	now := event.Kv
-	if event.Type == clientv3.EventTypeDelete {
-		now = nil
+// A moves reports whether a target has moved, as far as was seen.
+type moves func(t driver.Target) bool
+
+// any reports whether a target of w has moved.
+func (w watch) any(m moves) bool { return slices.ContainsFunc(w.targets, m) }
+
+// proof returns a view with nothing ahead of w.self, if that has not moved, and what was alone ahead of it has.
+func (w watch) proof(m moves) *driver.View {
+	if w.self == nil || m == nil || !m(w.targets[0]) || m(w.targets[1]) {
+		return nil
 	}
-	return slices.ContainsFunc(w.targets, func(t driver.Target) bool { return w.is(t, event.Kv) && moved(t, now) })
+	return &driver.View{Self: *w.self, All: true}
 }
 
-// changed reads the keys of w, and reports whether a target has moved. The read is a full one: only that shows the keys' leases.
-func (s *session) changed(ctx context.Context, w watch) (changed bool, err error) {
-	resp, err := s.get(ctx, w.key, w.options...) // which are a prefix, and filters of events
+// seen returns what events show.
+func (w watch) seen(events []*clientv3.Event) moves {
+	return func(t driver.Target) bool {
+		return slices.ContainsFunc(events, func(event *clientv3.Event) bool {
+			now := event.Kv
+			if event.Type == clientv3.EventTypeDelete {
+				now = nil
+			}
+			return w.is(t, event.Kv) && moved(t, now)
+		})
+	}
+}
+
+// now reads the keys of w, and returns what has moved. The read is a full one: only that shows the keys' leases.
+func (s *session) now(ctx context.Context, w watch) (moves, error) {
+	resp, err := s.get(ctx, w.key, w.options...) // which are a prefix or a range, and filters of events
 	if err != nil {
-		return false, fmt.Errorf("looking at what is watched: %w", err)
+		return nil, fmt.Errorf("looking at what is watched: %w", err)
+	}
+	key := func(t driver.Target) *mvccpb.KeyValue {
+		if i := slices.IndexFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return w.is(t, kv) }); i >= 0 {
+			return resp.Kvs[i]
+		}
+		return nil
+	}
+	m := func(t driver.Target) bool { return moved(t, key(t)) }
+	if w.any(m) {
+		return m, nil
 	}
 	for _, t := range w.targets {
-		var now *mvccpb.KeyValue
-		if i := slices.IndexFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return w.is(t, kv) }); i >= 0 {
-			now = resp.Kvs[i]
-		}
-		changed = changed || moved(t, now)
-		if !changed && (t.What == driver.Gone || t.What == driver.Changed) && now.Lease == 0 {
-			return false, stray(t.Entry) // it will block for ever
+		if (t.What == driver.Gone || t.What == driver.Changed) && key(t).Lease == 0 {
+			return nil, stray(t.Entry) // it will block for ever
 		}
 	}
-	return changed, nil
+	return m, nil
 }

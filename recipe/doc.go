@@ -41,7 +41,7 @@
 // unchanged the waiter may not run, whatever else happens in the queue. So the waiter has to act only once one of them
 // is gone or changed, and that is what a watch of the driver reports, also if it happened before the call. That an event
 // comes twice, late or for no reason does no harm: it is a hint, after which the queue is read again, unless the driver
-// has brought a proof along, which is such a read. An event may tell of a waiter that gave up rather than of a holder that
+// has brought a proof along: such a read, or an event that says as much, as that an entry has gone which was alone ahead. An event may tell of a waiter that gave up rather than of a holder that
 // released; then the rule names another blocker. And should an event be lost for an unknown reason, the waiter looks again
 // by itself, after 30 to 45 seconds.
 //

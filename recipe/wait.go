@@ -139,8 +139,9 @@ func (s *Store) decide(
 		return nil, verdict{fate: done}
 	}
 	on, rest := make([]driver.Target, 0, len(blockers)+1), p.in.rest(blockers)
+	alone := v.All && len(v.Entries) == 1
 	for _, e := range blockers {
-		on = append(on, driver.Target{Entry: e, What: rule.ends(e), Rest: rest})
+		on = append(on, driver.Target{Entry: e, What: rule.ends(e), Rest: rest, Alone: alone})
 	}
 	if r.Kind == driver.Permit {
 		on = append(on, registered(r.Queue, v.Register)) // it may fit when the size changes

@@ -37,6 +37,29 @@ var proofCases = []conformance{
 			}
 		}
 	}},
+	{"ProofOfTheNext", "a waiter that is next must not be granted before the holder goes, nor without its own entry", func(s *scene) {
+		a, b := s.pair()
+		alone := func(e driver.Entry) driver.Target {
+			t := gone(e)
+			t.Alone = true
+			return t
+		}
+		for range 10 {
+			first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)
+			third := a.join(driver.Exclusive)
+			w := b.watch(second, alone(first))
+			a.remove(third)
+			a.remove(first)
+			w.wakes()
+			third = a.join(driver.Exclusive)
+			w = a.watch(third, alone(second))
+			s.Delete(s.T, third)
+			b.remove(second)
+			if got := soon(s, w.done, wallAnswer); got.err == nil {
+				require.Nil(s, got.proof, "the entry was gone before the event")
+			}
+		}
+	}},
 	{"ProofOfWriters", "a reader that goes from in front of a writer leaves others there", func(s *scene) {
 		a, b := s.pair()
 		first, second := a.join(driver.Read), a.join(driver.Read)

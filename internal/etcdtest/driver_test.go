@@ -3,6 +3,7 @@ package etcdtest_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,6 +62,25 @@ func (s session) find(t testing.TB, e driver.Entry) driver.Entry {
 	now, err := s.Find(t.Context(), driver.Entry{Queue: e.Queue, ID: e.ID})
 	require.NoError(t, err)
 	return now
+}
+
+// TestEndOfBothProvesNothing: an entry and the one that was alone ahead of it go at one revision, with the session of both.
+func TestEndOfBothProvesNothing(t *testing.T) {
+	server, admin := begin(t)
+	for range 10 {
+		in := openSession(t, newClient(t, server.Endpoint()))
+		first, second := in.create(t, "/both", driver.Exclusive), in.create(t, "/both", driver.Exclusive)
+		stands, proofs := make(chan struct{}), make(chan *driver.View, 1)
+		ctx := within(t, soon)
+		go func() {
+			on := []driver.Target{{Entry: first, Alone: true}}
+			proof, _ := in.Watch(ctx, second, on, sync.OnceFunc(func() { close(stands) }))
+			proofs <- proof
+		}()
+		<-stands
+		revokeLeaseOf(t, admin, keysOf(t, admin, "/both")[0])
+		require.Nil(t, <-proofs)
+	}
 }
 
 // TestRequestsAreSentOnce: by itself the client repeats a write that a proxy answers with Canceled, and shows the last answer

@@ -33,8 +33,15 @@ func TestFreeLockIsOneTxnAndReleaseOneDelete(t *testing.T) {
 func TestContendedLockReadsTwiceAndWatchesOnce(t *testing.T) {
 	server := sharedServer(t)
 	// queue is how many wait already. In a short queue the join shows all; in a long one it takes a read to find
-	// the predecessor.
-	for _, row := range []struct{ queue, waiting int }{{1, 1}, {40, 1}, {140, 2}} {
+	// the predecessor. Behind one alone the read that closes the gap of the watch makes the event a proof, and none follows.
+	for _, row := range []struct {
+		queue, waiting int
+		woken          calls
+	}{
+		{1, 1, calls{}},
+		{40, 1, calls{"KV/Range": 1}},
+		{140, 2, calls{"KV/Range": 1}},
+	} {
 		t.Run(fmt.Sprint(row.queue, " ahead"), func(t *testing.T) {
 			path := newPath(t)
 			others := newStore(t, server.Endpoint(), nil)
@@ -57,7 +64,7 @@ func TestContendedLockReadsTwiceAndWatchesOnce(t *testing.T) {
 			require.Equal(t, calls{"KV/Txn": 1, "KV/Range": row.waiting}, before)
 			release(row.queue - 1)
 			lease := <-mine
-			require.Equal(t, calls{"KV/Range": 1}, sent.since())
+			require.Equal(t, row.woken, sent.since())
 			require.EqualValues(t, 1, sent.watches.Load())
 			require.EqualValues(t, 1, sent.events.Load())
 			require.Zero(t, sent.late.Load(), "the server serves watches that begin at a revision every 100 ms")
@@ -109,10 +116,11 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 		})
 	}
 	// The first 127 were shown the whole queue when they joined; the others had to look for their predecessor. Then each
-	// closed the gap of its watch. After that, a read is a wake-up, until they begin to look again by themselves.
+	// closed the gap of its watch. After that, a read is a wake-up, until they begin to look again by themselves. The first needs none:
+	// it was alone behind the holder, and its event is a proof.
 	began := time.Now()
 	standing.Await(t, waiters)
-	lease := holder
+	lease, want := holder, calls{"KV/DeleteRange": 1}
 	for range waiters {
 		sent.since()
 		events := sent.events.Load()
@@ -121,8 +129,9 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 		require.Equal(t, events+1, sent.events.Load())
 		if asked := sent.since(); time.Since(began) < locktest.LooksAgain {
 			delete(asked, "Lease/LeaseTimeToLive") // the session's
-			require.Equal(t, calls{"KV/DeleteRange": 1, "KV/Range": 1}, asked)
+			require.Equal(t, want, asked)
 		}
+		want["KV/Range"] = 1
 	}
 	require.NoError(t, lease.Release())
 	all.Wait()
@@ -210,17 +219,21 @@ func TestThousandMutexesShareOneSession(t *testing.T) {
 }
 
 // TestCallsOfAnAcquisition counts what contenders send, each with a client of its own: a transaction, the read after the
-// wake-up and a delete, and at most one read to close the gap of the watch, which most of them are spared.
+// wake-up and a delete, and at most one read to close the gap of the watch, which most of them are spared. Two need one of the
+// reads and no other.
 func TestCallsOfAnAcquisition(t *testing.T) {
 	server, _ := begin(t)
-	for _, contenders := range []int{2, 8, 64} {
-		t.Run(fmt.Sprint(contenders), func(t *testing.T) {
+	for _, row := range []struct {
+		contenders int
+		most       float64
+	}{{2, 3.1}, {8, 4.1}, {64, 4.1}} {
+		t.Run(fmt.Sprint(row.contenders), func(t *testing.T) {
 			var sent counter
 			dial, path := sent.dial(), newPath(t)
 			const rounds = 8
 			var mutexes []*farsync.Mutex
 			var overdue []*locktest.Standing
-			for range contenders {
+			for range row.contenders {
 				store, standing := newStanding(t, server.Endpoint(), dial...)
 				mutexes, overdue = append(mutexes, farsync.NewMutex(store, path)), append(overdue, standing)
 			}
@@ -249,10 +262,10 @@ func TestCallsOfAnAcquisition(t *testing.T) {
 			for _, standing := range overdue {
 				resets += standing.Resets()
 			}
-			each := float64(calls) / float64(contenders*rounds)
+			each := float64(calls) / float64(row.contenders*rounds)
 			t.Logf("%.2f calls an acquisition, %d answers overdue", each, resets)
 			if resets == 0 {
-				require.LessOrEqual(t, each, 4.1)
+				require.LessOrEqual(t, each, row.most)
 			}
 		})
 	}
