@@ -185,6 +185,7 @@ func (s *session) watch(ctx context.Context, w watch, stands func()) (proof *dri
 				return nil, nil //nolint:nilnil // no error, and no proof
 			}
 			if resp.Created {
+				looked = false // between a watch and its successor an event may be lost
 				stood()
 				look = time.After(w.targets[0].Rest)
 			}
@@ -206,10 +207,14 @@ func (w watch) proof(m moves) *driver.View {
 	return &driver.View{Self: *w.self, All: true}
 }
 
-// seen returns what events show.
+// seen returns what events show. A watch on a member that is behind tells also what was before a target: the end of an entry that
+// had its key earlier, say.
 func (w watch) seen(events []*clientv3.Event) moves {
 	return func(t driver.Target) bool {
 		return slices.ContainsFunc(events, func(event *clientv3.Event) bool {
+			if event.Kv.ModRevision <= t.Entry.Revision {
+				return false
+			}
 			now := event.Kv
 			if event.Type == clientv3.EventTypeDelete {
 				now = nil
