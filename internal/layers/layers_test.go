@@ -218,6 +218,11 @@ var rules = []rule{
 		why: "it holds one backend's tests against real servers, and no package imports it",
 	},
 	{
+		of:   "internal/stdsqltest",
+		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/sqlstore"},
+		why:  "it holds tests on a database that those who import what it tests are not to download, and no package imports it",
+	},
+	{
 		of: "internal/redistest",
 		ours: []string{
 			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "redis", "storetest", "embedtest",

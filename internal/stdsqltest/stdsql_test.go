@@ -1,4 +1,4 @@
-package stdsql_test
+package stdsqltest_test
 
 import (
 	"context"
