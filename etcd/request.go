@@ -66,22 +66,29 @@ func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[stri
 func (r *request) RequireTransportSecurity() bool { return false }
 
 // deal has send make one attempt at a request, and returns the member to which it was sent, or nil if it was not. The client
-// deals the members in turn to all that it sends. Where that is one that owes an answer, and there are others, the request is dealt
-// another, once: the others may owe one too.
+// deals the members in turn to all that it sends. Where that is one that owes an answer the request is dealt another, as often as
+// there are members. Dealt once more only, it could come to the next that owes one each time: an attempt of two requests takes
+// three of three members, and the next attempt begins with the same. If all of them owe one it is sent to any.
 func (s *session) deal(send func(r *request) error) (to *peer.Peer, err error) {
-	r := &request{ClientConn: s.client.ActiveConnection(), avoids: s.owes}
-	if err = send(r); r.avoided {
+	r := &request{avoided: true}
+	for range s.client.Endpoints() {
+		if r.avoided {
+			r = &request{ClientConn: s.client.ActiveConnection(), avoids: s.owes}
+			err = send(r)
+		}
+	}
+	if r.avoided {
 		r = &request{ClientConn: s.client.ActiveConnection()}
 		err = send(r)
 	}
 	return r.to.Load(), err
 }
 
-// owes reports whether a member owes an answer, and there are others.
+// owes reports whether a member owes an answer.
 func (s *session) owes(member *peer.Peer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.owing) > 0 && s.owing[address(member)] && len(s.client.Endpoints()) > 1
+	return len(s.owing) > 0 && s.owing[address(member)]
 }
 
 // owe notes that a member owes an answer.

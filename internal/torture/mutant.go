@@ -70,9 +70,9 @@ var mutants = []mutant{
 	{
 		name: "the token is the sequence of the node", store: onZooKeeper, primitive: mutex,
 		edits: []edit{
-			{"zk/create.go", "made.Revision, made.Version = creating.zxid, 1", `made.Revision, made.Version = creating.zxid, 1
-	if sequence, wrong := strconv.ParseInt(made.ID[max(0, len(made.ID)-10):], 10, 64); wrong == nil {
-		made.Revision = sequence + 1
+			{"zk/create.go", "e.ID, e.Revision, e.Version = id, creating.zxid, 1", `e.ID, e.Revision, e.Version = id, creating.zxid, 1
+	if sequence, wrong := strconv.ParseInt(e.ID[max(0, len(e.ID)-10):], 10, 64); wrong == nil {
+		e.Revision = sequence + 1
 	}`},
 			{"zk/create.go", "\t\"strings\"\n", "\t\"strconv\"\n\t\"strings\"\n"},
 		},
