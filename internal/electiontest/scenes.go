@@ -14,6 +14,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -228,13 +229,16 @@ func (s *scene) lostBeforeTerm() {
 			done <- farsync.NewElection(client.Store, path).Lead(s.ctx, []byte("again"),
 				func(ctx context.Context, token farsync.Token) error {
 					terms++
-					list, _, err := recipe.Queue{Store: other.Store, Path: path}.List(s.ctx, 0)
-					if err != nil {
-						return err
-					}
-					if i := slices.IndexFunc(list, func(e driver.Entry) bool { return e.Revision == token.Revision() }); i != 0 {
-						<-ctx.Done() // it was lost before the term began
-						return context.Cause(ctx)
+					for first := false; !first; {
+						list, _, err := recipe.Queue{Store: other.Store, Path: path}.List(s.ctx, 0)
+						if err != nil {
+							return err
+						}
+						// If it is not there it was lost before the term began, or the other's server is behind.
+						first = len(list) > 0 && list[0].Revision == token.Revision()
+						if !first && pause.For(ctx, 10*time.Millisecond) != nil {
+							return context.Cause(ctx)
+						}
 					}
 					r.write("again", token, func() bool { return ctx.Err() == nil })
 					return nil
