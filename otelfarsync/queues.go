@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/census"
 )
 
 // surveyFor bounds a survey.
@@ -24,9 +25,6 @@ func Queues(store *farsync.Store, o *Options, prefixes ...string) (metric.Regist
 	if o == nil {
 		o = &Options{}
 	}
-	if len(prefixes) == 0 {
-		prefixes = []string{""}
-	}
 	meters := o.MeterProvider
 	if meters == nil {
 		meters = otel.GetMeterProvider()
@@ -37,59 +35,18 @@ func Queues(store *farsync.Store, o *Options, prefixes ...string) (metric.Regist
 	if err != nil {
 		return nil, err
 	}
-	q := &queues{store, o.Path, prefixes}
 	return meter.RegisterCallback(func(ctx context.Context, to metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, surveyFor)
 		defer cancel()
-		classes, err := q.count(ctx)
+		classes, err := census.Count(ctx, store, o.Path, prefixes)
 		for class, n := range classes {
 			labels := []attribute.KeyValue{storeKey.String(store.Name())}
 			if class != "" {
 				labels = append(labels, pathKey.String(class))
 			}
-			to.ObserveInt64(gauge, n.held, metric.WithAttributes(append(labels, stateKey.String("held"))...))
-			to.ObserveInt64(gauge, n.waiting, metric.WithAttributes(append(labels, stateKey.String("waiting"))...))
+			to.ObserveInt64(gauge, n.Held, metric.WithAttributes(append(labels, stateKey.String("held"))...))
+			to.ObserveInt64(gauge, n.Waiting, metric.WithAttributes(append(labels, stateKey.String("waiting"))...))
 		}
 		return err
 	}, gauge)
-}
-
-type queues struct {
-	store    *farsync.Store
-	path     func(string) string
-	prefixes []string
-}
-
-type entries struct{ held, waiting int64 }
-
-// count returns how many entries there are, by the classes of their paths; none if not all were read, for a part of the truth would
-// look like the whole.
-func (q *queues) count(ctx context.Context) (map[string]entries, error) {
-	counted := map[string]bool{}
-	classes := map[string]entries{"": {}} // so that 0 is not nothing
-	for _, prefix := range q.prefixes {
-		for lock, err := range farsync.Survey(ctx, q.store, prefix) {
-			if err != nil {
-				return nil, err
-			}
-			if counted[lock.Path] {
-				continue // one prefix begins with another
-			}
-			counted[lock.Path] = true
-			class := ""
-			if q.path != nil {
-				class = q.path(lock.Path)
-			}
-			n := classes[class]
-			for _, p := range lock.Participants {
-				if p.Held {
-					n.held++
-				} else {
-					n.waiting++
-				}
-			}
-			classes[class] = n
-		}
-	}
-	return classes, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/census"
 )
 
 // surveyFor bounds a survey. Prometheus gives up a scrape after 10 seconds unless told otherwise.
@@ -20,9 +21,6 @@ const surveyFor = 5 * time.Second
 func Queues(store *farsync.Store, o *Options, prefixes ...string) prometheus.Collector {
 	if o == nil {
 		o = &Options{}
-	}
-	if len(prefixes) == 0 {
-		prefixes = []string{""}
 	}
 	return &queues{store, o.Path, prefixes, prometheus.NewDesc("farsync_queue_entries",
 		"Entries in the queues, those that hold and those that wait.",
@@ -43,45 +41,12 @@ func (q *queues) Describe(to chan<- *prometheus.Desc) { to <- q.desc }
 func (q *queues) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), surveyFor) // a scrape has none of its own
 	defer cancel()
-	classes, err := q.count(ctx)
+	classes, err := census.Count(ctx, q.store, q.path, q.prefixes)
 	if err != nil {
-		return // a part of the truth would look like the whole
+		return
 	}
 	for class, n := range classes {
-		to <- prometheus.MustNewConstMetric(q.desc, prometheus.GaugeValue, float64(n.held), class, "held")
-		to <- prometheus.MustNewConstMetric(q.desc, prometheus.GaugeValue, float64(n.waiting), class, "waiting")
+		to <- prometheus.MustNewConstMetric(q.desc, prometheus.GaugeValue, float64(n.Held), class, "held")
+		to <- prometheus.MustNewConstMetric(q.desc, prometheus.GaugeValue, float64(n.Waiting), class, "waiting")
 	}
-}
-
-type entries struct{ held, waiting int }
-
-// count returns how many entries there are, by the classes of their paths.
-func (q *queues) count(ctx context.Context) (map[string]entries, error) {
-	counted := map[string]bool{}
-	classes := map[string]entries{"": {}} // so that 0 is not nothing
-	for _, prefix := range q.prefixes {
-		for lock, err := range farsync.Survey(ctx, q.store, prefix) {
-			if err != nil {
-				return nil, err
-			}
-			if counted[lock.Path] {
-				continue // one prefix begins with another
-			}
-			counted[lock.Path] = true
-			class := ""
-			if q.path != nil {
-				class = q.path(lock.Path)
-			}
-			n := classes[class]
-			for _, p := range lock.Participants {
-				if p.Held {
-					n.held++
-				} else {
-					n.waiting++
-				}
-			}
-			classes[class] = n
-		}
-	}
-	return classes, nil
 }

@@ -82,6 +82,12 @@ var rules = []rule{
 		why:   "it is for calls of any library that hears of no context",
 	},
 	{
+		of:    "internal/census",
+		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested"},
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com", "go.opentelemetry.io"}, testOnly),
+		why:   "both modules that measure count with it, and neither is to bring the other's library",
+	},
+	{
 		of:    "internal/deadlock",
 		ours:  []string{"driver"},
 		never: append([]string{thirdParty}, testOnly...),
