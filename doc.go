@@ -1,12 +1,12 @@
 // Package farsync is sync for goroutines of different processes: locks, semaphores and leader election that hold across
-// machines, on the etcd, ZooKeeper or Redis that a team already runs, or on one machine in a file.
+// machines, on the etcd, ZooKeeper, Redis, PostgreSQL or MySQL that a team already runs, or on one machine in a file.
 //
 // [Mutex], [ReentrantMutex], [RWMutex], [Semaphore] and [MultiMutex] are what their names say. A [QuorumMutex] is held on a
 // majority of several services. An [Election] has one leader among many candidates, and a [Pool] runs tasks, a bounded number
 // of them at a time over all processes. Each is made on a Store, by a path that all its users agree on.
 //
-// Open a Store with package etcd, zk, redis or sqlite, make a Mutex on it, and share both between the goroutines of the
-// process:
+// Open a Store with package etcd, zk, redis, postgres, mysql or sqlite, make a Mutex on it, and share both between the goroutines
+// of the process:
 //
 //	store, err := etcd.Open(ctx, client, nil)
 //	if err != nil {

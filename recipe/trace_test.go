@@ -186,7 +186,7 @@ func TestTraceOfAWaiterWhoseSessionIsLost(t *testing.T) {
 	})
 }
 
-// What the line has lost is told of the call that its entry was for, and of none that has its turn later.
+// Rejoined counts entries lost by the call that they were made for. Calls that take a later turn of the line report 0.
 func TestTraceOfALineWhoseSessionIsLost(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s, c := w.traced("one")
