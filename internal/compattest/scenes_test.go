@@ -135,6 +135,7 @@ var rows = []row{
 		s.a2.begin(acquire(size-1, 1)).fails("size")
 		s.b.begin(acquire(size, size+1)).fails("too large")
 		s.b2.begin(Move{Do: "try acquire", Path: s.path, Size: size, Units: 1}).fails("locked")
+		s.agree(2, size) // what was refused is removed behind the refusal
 		behind := s.b2.begin(acquire(size, 2))
 		holds(s, s.agree(3, size), 2)
 		// Out of order: it is the younger of the holders that goes.
