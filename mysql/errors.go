@@ -21,6 +21,8 @@ var outcomes = map[uint16]driver.Outcome{
 	1040: driver.NotDone, // too many connections
 	1203: driver.NotDone, // too many of this user
 	1226: driver.NotDone, // a limit of this user
+	1021: driver.NotDone, // the disk is full, until there is room
+	1114: driver.NotDone, // likewise: a table is
 	1290: driver.NotDone, // a replica, which may be promoted
 	1792: driver.NotDone,
 	1836: driver.NotDone,
