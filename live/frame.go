@@ -3,6 +3,8 @@ package live
 import (
 	"bytes"
 	"encoding/json"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -41,6 +43,7 @@ type (
 		Held         int               `json:"held"`
 		Waiting      int               `json:"waiting"`
 		Participants []participantJSON `json:"participants"`
+		Callers      []callerJSON      `json:"callers,omitempty"`
 	}
 	participantJSON struct {
 		Holder string `json:"holder"`
@@ -55,6 +58,7 @@ type (
 		Session   string        `json:"session,omitempty"`
 		Under     []string      `json:"under,omitempty"`
 		Note      string        `json:"note,omitempty"`
+		TraceURL  string        `json:"traceURL,omitempty"`
 
 		kind driver.Kind
 	}
@@ -89,12 +93,14 @@ func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
 	f := &frame{locks: map[gone][]byte{}}
 	answered := map[string]bool{}
 	f.head = frameJSON{Schema: schema, Seen: now.UnixMilli(), Pace: pace.Milliseconds(), Stores: []storeJSON{}}
+	places := v.callers.places()
 	for _, s := range sights {
 		f.head.Stores = append(f.head.Stores, s.json())
 		answered[s.source.name] = s.err == nil
 		for _, lock := range s.locks {
 			at := gone{s.source.name, lock.Path}
-			all := lockOf(s.source.name, lock)
+			all := v.lockOf(s.source.name, lock)
+			all.Callers = places[gone{s.source.store.Name(), lock.Path}]
 			f.whole = append(f.whole, all)
 			f.order = append(f.order, at)
 			f.locks[at] = encode(all.short())
@@ -147,7 +153,7 @@ func (s *sight) json() storeJSON {
 	return j
 }
 
-func lockOf(store string, lock farsync.Lock) lockJSON {
+func (v *View) lockOf(store string, lock farsync.Lock) lockJSON {
 	j := lockJSON{Store: store, Path: lock.Path, Kind: "mutex", Size: lock.Size, Participants: make([]participantJSON, len(lock.Participants))}
 	for i, p := range lock.Participants {
 		if p.Held {
@@ -155,7 +161,7 @@ func lockOf(store string, lock farsync.Lock) lockJSON {
 		} else {
 			j.Waiting++
 		}
-		j.Participants[i] = participantOf(p)
+		j.Participants[i] = v.participantOf(p)
 	}
 	switch lock.Participants[0].Kind {
 	case driver.Permit:
@@ -168,11 +174,11 @@ func lockOf(store string, lock farsync.Lock) lockJSON {
 	return j
 }
 
-func participantOf(p farsync.Participant) participantJSON {
+func (v *View) participantOf(p farsync.Participant) participantJSON {
 	return participantJSON{
 		Holder: cut(p.Holder), Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, Since: milli(p.Since),
 		HeldSince: milli(p.HeldSince), ID: p.ID, Session: p.Session, Under: p.Under, Note: cut(p.Note),
-		kind: p.Kind,
+		TraceURL: v.traceURL(p.Note), kind: p.Kind,
 	}
 }
 
@@ -180,6 +186,26 @@ func participantOf(p farsync.Participant) participantJSON {
 func (j lockJSON) short() lockJSON {
 	j.Participants = slices.Clip(j.Participants[:min(len(j.Participants), mostInRow)])
 	return j
+}
+
+// traceparent is the form of a note that names a trace, W3C's.
+var traceparent = regexp.MustCompile(`^00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceURL returns where the trace is shown that a note names, or nothing. The note was written by another process: of it only what is
+// a trace's ID reaches the URL, and what is no address of the web reaches no page.
+func (v *View) traceURL(note string) string {
+	if v.options.TraceURL == nil {
+		return ""
+	}
+	parts := traceparent.FindStringSubmatch(note)
+	if len(parts) == 0 || strings.Trim(parts[1], "0") == "" {
+		return ""
+	}
+	to, err := url.Parse(v.options.TraceURL(parts[1]))
+	if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
+		return ""
+	}
+	return to.String()
 }
 
 func milli(t time.Time) int64 {

@@ -24,6 +24,13 @@ type Options struct {
 	// proves who that is, a session of the user's own for example. If it is nil nothing can be changed. Requests that pages of
 	// other sites have sent are refused before it is asked.
 	Allow func(*http.Request) bool
+	// TraceURL returns the address at which the trace with that ID, 32 hexadecimal digits, is shown:
+	//
+	//	func(trace string) string { return "https://jaeger.example.com/trace/" + trace }
+	//
+	// With it the note of a holder or waiter links to the trace that it names, if it is a traceparent, as package otelfarsync
+	// publishes them. A result that is no http or https URL makes no link. It is called with each survey, and must return soon.
+	TraceURL func(trace string) string
 	// Logger receives a line for each lock that was asked for and each lease that was broken, with the address of the
 	// client. Nothing is logged if it is nil.
 	Logger *slog.Logger
@@ -49,8 +56,9 @@ type View struct {
 	shown   *frame        // what the last survey has shown; nil until there is one that is not too old
 	changed chan struct{} // closed when shown is another
 
-	memory memory
-	alarms alarms // the poller's: there is one at a time, and the next begins when the one before has ended
+	memory  memory
+	callers callers
+	alarms  alarms // the poller's: there is one at a time, and the next begins when the one before has ended
 }
 
 // A source is a Store with the prefixes of the paths to show.
@@ -72,6 +80,7 @@ func New(o *Options) *View {
 		o = &Options{}
 	}
 	v := &View{options: *o, closed: make(chan struct{}), changed: make(chan struct{}), memory: memory{locks: map[gone]*past{}}, alarms: alarms{}}
+	v.callers = callers{all: map[*call]struct{}{}, held: map[lease]*call{}}
 	v.options.Interval = max(v.options.Interval, leastInterval)
 	if v.options.Limit <= 0 {
 		v.options.Limit = defaultLimit

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -20,7 +21,7 @@ import (
 )
 
 func (a *app) serveVerb() *cobra.Command {
-	listen, change := "127.0.0.1:7070", false
+	listen, change, trace := "127.0.0.1:7070", false, ""
 	cmd := &cobra.Command{
 		Use:   "serve [PREFIX/]",
 		Short: "Show what holds and what waits in a browser",
@@ -42,23 +43,45 @@ To show it to others, put it behind a server that knows them, or mount package l
 					return &exit{codeData, err}
 				}
 			}
+			to, err := traceURL(trace)
+			if err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
-				return a.serve(ctx, store, l, prefix, listen, change)
+				return a.serve(ctx, store, l, prefix, listen, &live.Options{
+					Logger: a.logger(), Allow: func(*http.Request) bool { return change }, TraceURL: to,
+				})
 			})
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", listen, "the `ADDRESS` to answer at; port 0 is any that is free")
 	cmd.Flags().BoolVar(&change, "allow-break", false, "let all that can reach the page ask for locks and break leases")
+	cmd.Flags().StringVar(&trace, "trace-url", "", "link notes that are traceparents to this `URL`, with the trace's ID in place of {trace}")
 	return cmd
+}
+
+// traceURL returns what puts the ID of a trace into a URL of http or https; nil if there is none.
+func traceURL(template string) (func(trace string) string, error) {
+	if template == "" {
+		return nil, nil
+	}
+	const place = "{trace}"
+	fill := func(trace string) string { return strings.ReplaceAll(template, place, trace) }
+	to, err := url.Parse(fill("0"))
+	switch {
+	case err != nil, to.Scheme != "http" && to.Scheme != "https", to.Host == "", !strings.Contains(template, place):
+		return nil, usage("--trace-url is an http or https URL with %[1]s in it: https://jaeger.example.com/trace/%[1]s", place)
+	}
+	return fill, nil
 }
 
 // leaving is how long serve waits for viewers to go.
 const leaving = 2 * time.Second
 
-func (a *app) serve(ctx context.Context, store *farsync.Store, l *location.Location, prefix, listen string, change bool) error {
-	view := live.New(&live.Options{Logger: a.logger(), Allow: func(*http.Request) bool { return change }})
+func (a *app) serve(ctx context.Context, store *farsync.Store, l *location.Location, prefix, listen string, o *live.Options) error {
+	view := live.New(o)
 	view.Add(l.Scheme, store, l.Join(prefix))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"regexp"
@@ -18,15 +19,18 @@ import (
 
 func TestServeShowsThePage(t *testing.T) {
 	t.Parallel()
+	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	path := t.TempDir() + "/locks.db"
-	store, err := sqlite.Open(t.Context(), path, &sqlite.Options{Options: farsync.Options{Holder: "the test"}})
+	store, err := sqlite.Open(t.Context(), path, &sqlite.Options{Options: farsync.Options{
+		Holder: "the test", Trace: &farsync.Trace{Note: func(context.Context, farsync.Want) string { return parent }},
+	}})
 	require.NoError(t, err)
 	defer store.Close()
 	for _, lock := range []string{"/a/x", "/b/y"} {
 		_, err := farsync.NewMutex(store, lock).Lock(t.Context())
 		require.NoError(t, err)
 	}
-	p := start(t, "sqlite:"+path, "serve", "--listen", "127.0.0.1:0", "/a/")
+	p := start(t, "sqlite:"+path, "serve", "--listen", "127.0.0.1:0", "--trace-url", "https://jaeger.example.com/trace/{trace}", "/a/")
 	var at string
 	require.Eventually(t, func() bool {
 		at = regexp.MustCompile(`http://[0-9.:]+/`).FindString(p.err.String())
@@ -50,6 +54,7 @@ func TestServeShowsThePage(t *testing.T) {
 	require.Contains(t, text, `"path":"/a/x"`)
 	require.Contains(t, text, `"holder":"the test"`)
 	require.NotContains(t, text, "/b/y")
+	require.Contains(t, text, `"traceURL":"https://jaeger.example.com/trace/`+trace+`"`)
 	for host, want := range map[string]int{
 		"": http.StatusOK, "localhost": http.StatusOK, "localhost:7070": http.StatusOK, "[::1]:7070": http.StatusOK,
 		"rebound.example": http.StatusMisdirectedRequest, "rebound.example:7070": http.StatusMisdirectedRequest,

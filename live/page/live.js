@@ -29,7 +29,8 @@ function take(frame, whole) {
   for (const at of frame.gone ?? []) locks.delete(keyOf(at.store, at.path));
   for (const lock of frame.locks) {
     lock.key = keyOf(lock.store, lock.path);
-    lock.text = [lock.path, ...lock.participants.flatMap((p) => [p.holder, p.token, p.note ?? ""])].join("\n").toLowerCase();
+    lock.text = [lock.path, ...lock.participants.flatMap((p) => [p.holder, p.token, p.note ?? ""]),
+      ...(lock.callers ?? []).flatMap((c) => [c.function, c.file])].join("\n").toLowerCase();
     lock.holders = lock.participants.filter((p) => p.held);
     lock.waiters = lock.participants.filter((p) => !p.held);
     lock.begun = Math.min(...lock.holders.map((p) => p.heldSince ?? p.since ?? Infinity));
@@ -503,6 +504,10 @@ function showPanel() {
       parts.push(make("p", { class: "said" }, `${many(lock.held + lock.waiting - lock.participants.length, "more is", "more are")} in `,
         make("a", { href: "snapshot?" + new URLSearchParams({ path }) }, "the snapshot"), "."));
     }
+    if (lock.callers) {
+      parts.push(make("h3", {}, "Called by this process"));
+      parts.push(make("ul", { class: "callers" }, ...lock.callers.map(caller)));
+    }
   }
   const ended = panel.holds.filter((h) => h.to);
   if (ended.length) {
@@ -510,7 +515,19 @@ function showPanel() {
     parts.push(make("ul", {}, ...ended.reverse().map((h) => make("li", {}, make("span", { class: "time" }, `${clock(h.from)} · ${long(h.to - h.from)}`), make("span", {}, h.holder || "unnamed")))));
   }
   aside.replaceChildren(...parts);
-  if (inside && inside !== aside) (again ? aside.querySelector(`[data-name="${CSS.escape(again)}"]`) : null)?.focus() ?? aside.focus();
+  if (inside && inside !== aside) ((again && aside.querySelector(`[data-name="${CSS.escape(again)}"]`)) || aside).focus();
+}
+
+/** caller says of a place of the program how many of its calls hold, or wait. */
+function caller(c) {
+  const since = c.held ? `held since ${moment(c.since)}` : `waiting since ${moment(c.since)}`;
+  return make("li", {}, make("span", { class: "time" }, since), make("code", {}, c.function),
+    c.count > 1 ? make("span", { class: "tag" }, many(c.count, "call", "calls")) : null, make("div", { class: "mono" }, c.file));
+}
+
+/** noted returns a note, as a link if it names a trace that can be looked at. */
+function noted(p) {
+  return p.traceURL ? make("a", { href: p.traceURL, target: "_blank", rel: "noopener noreferrer", "data-name": "note " + p.token }, p.note) : p.note;
 }
 
 function action(name, words, kind, run) {
@@ -520,7 +537,7 @@ function action(name, words, kind, run) {
 }
 
 function participant(lock, p, store, path, why, place) {
-  const rows = [["token", p.token], ["entry", p.id], ["session", p.session], ["note", p.note], ["under", (p.under ?? []).join(" ")]];
+  const rows = [["token", p.token], ["entry", p.id], ["session", p.session], ["note", noted(p)], ["under", (p.under ?? []).join(" ")]];
   const since = p.heldSince ? `held since ${moment(p.heldSince)}` : p.since ? `joined ${moment(p.since)}` : "";
   const item = make("li", {},
     make("span", { class: "time" }, since),
