@@ -250,7 +250,9 @@ func (k *keeper) want(i int) {
 		return
 	}
 	if held != nil {
-		held.hold.Abandon() // it has ended
+		// It has ended, by the clock maybe, and no look has seen that: a process that was stopped goes on in any order.
+		k.lease.errs[i] = held.Err()
+		held.hold.Abandon()
 		k.lease.leases[i] = nil
 	}
 	k.taking[i] = true

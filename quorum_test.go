@@ -669,6 +669,24 @@ func TestQuorumLeaseDoesNotOutliveAGap(t *testing.T) {
 	}
 }
 
+// A process is stopped for so long that the lease is over, and then its goroutines and timers run in any order.
+func TestQuorumLeaseThatEndsWhileStoppedIsLost(t *testing.T) {
+	for range 50 {
+		inCouncil(t, 3, func(c *council) {
+			a := c.client("a")
+			c.cut("a", true, 0)
+			lease := c.lock(a)
+			begin := lease.Stalled()
+			c.cut("a", true, 1, 2)
+			time.Sleep(time.Until(lease.Deadline()))
+			begin()
+			require.ErrorIs(c, lease.Err(), farsync.ErrLost)
+			require.ErrorIs(c, lease.Release(), farsync.ErrLost)
+			c.cut("a", false, 0, 1, 2)
+		})
+	}
+}
+
 func TestQuorumLeaseRelease(t *testing.T) {
 	inCouncil(t, 5, func(c *council) {
 		a, b := c.client("a"), c.client("b")

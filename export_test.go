@@ -1,0 +1,8 @@
+package farsync
+
+// Stalled keeps a lease of a QuorumMutex from beginning to take the other members, as a process that is stopped does, and returns
+// how it begins when the process continues.
+func (l *MultiLease) Stalled() (begin func()) {
+	l.keeper.first.Stop()
+	return l.keeper.begin
+}
