@@ -29,6 +29,24 @@ func TestAgainWhileTheGrantIsGivenUp(t *testing.T) {
 	})
 }
 
+// The turn has been handed to another goroutine, on the same entry: its owner before cannot enter beside that.
+func TestAgainAfterTheTurnWasHandedOff(t *testing.T) {
+	inBubble(t, func(w *world) {
+		g := newGate(w.open())
+		first, second := w.granted(w.startGate(g)), w.startGate(g)
+		require.NoError(w, first.hold.Release())
+		w.granted(second)
+		revision, turn := second.hold.Token()
+		of, _ := first.hold.Token()
+		require.Equal(w, of, revision)
+		require.Equal(w, 1, turn)
+		again, err := first.hold.Again()
+		require.Equal(w, recipe.ErrReleased, err)
+		require.Nil(w, again)
+		w.release(second)
+	})
+}
+
 // A Proclaim after one of unknown outcome finds the value that it wants. The other may still come, and must not count.
 func TestLateProclaimAfterTheSameValue(t *testing.T) {
 	for _, second := range []storetest.Fault{storetest.None, storetest.LoseRequest, storetest.LoseReply, storetest.Late(1)} {
