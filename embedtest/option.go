@@ -41,5 +41,5 @@ func Ticks(tick time.Duration, syncLimit int) Option {
 // Setting adds a line to the configuration of a PostgreSQL or MariaDB server, such as "max_connections = 400".
 func Setting(line string) Option { return func(s *settings) { s.lines = append(s.lines, line) } }
 
-// Clock gives a PostgreSQL or MariaDB server a clock of its own, which StepClock sets.
+// Clock gives a ZooKeeper, PostgreSQL or MariaDB server a clock of its own, which StepClock sets.
 func Clock() Option { return func(s *settings) { s.clock = true } }

@@ -48,6 +48,9 @@ func ZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	e, err := StartZooKeeper(ctx, t.TempDir(), n, options...)
+	if !errors.Is(err, ErrNoZooKeeper) {
+		refuseOrSkip(t, err, ErrNoFaketime)
+	}
 	refuseOrSkip(t, err, ErrNoZooKeeper)
 	t.Cleanup(func() { finish(t, e.servers, e.Close) })
 	return e

@@ -10,12 +10,19 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 )
 
 // A ZooKeeperServer is one ZooKeeper server, over all its runs.
 type ZooKeeperServer struct {
 	server
+
+	time *clock // nil: that of the machine
 }
+
+// StepClock sets the server's clock ahead of that of the machine by so much, or behind it if that is negative. It returns at
+// once, and whatever the server does then knows of it. The server must have been started with the option [Clock].
+func (s *ZooKeeperServer) StepClock(by time.Duration) error { return s.time.step(by) }
 
 // FourLetter sends the server one of ZooKeeper's four letter words, such as mntr, srvr, cons, wchp or dump, and returns
 // the whole reply. ctx bounds the call. All words are allowed.

@@ -59,7 +59,7 @@ func (e *ZooKeeperServers) prepare(dir string, n int, java string, jars []string
 	}
 	quorum, election := make([]port, n), make([]port, n)
 	for i := range n {
-		m := &ZooKeeperServer{server{
+		m := &ZooKeeperServer{server: server{
 			name: fmt.Sprintf("ZooKeeper server %d", i+1),
 			log:  filepath.Join(dir, fmt.Sprintf("m%d", i), "log"),
 		}}
@@ -85,7 +85,18 @@ func (e *ZooKeeperServers) prepare(dir string, n int, java string, jars []string
 		if err := member.write(settings); err != nil {
 			return err
 		}
-		m.command = func() (*exec.Cmd, error) { return member.command(java, jars, settings), nil }
+		if settings.clock {
+			if m.time, err = newClock(member.home); err != nil {
+				return err
+			}
+		}
+		m.command = func() (*exec.Cmd, error) {
+			command := member.command(java, jars, settings)
+			if m.time != nil {
+				command.Env = m.time.environment()
+			}
+			return command, nil
+		}
 	}
 	return nil
 }
