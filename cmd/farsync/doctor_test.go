@@ -4,8 +4,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +21,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/cmd/farsync/internal/location"
 	"github.com/farsync/farsync/embedtest"
 )
 
@@ -64,7 +73,8 @@ func TestServices(t *testing.T) {
 	for name, open := range services {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := open(t)().direct
+			s := open(t)()
+			store := s.direct
 			for _, arguments := range [][]string{
 				{"run", "/d/x"}, {"run", "/d/x"}, {"run", "--limit", "2", "/d/s"}, {"run", "-s", "/d/rw"}, {"elect", "/d/l"},
 			} {
@@ -79,8 +89,61 @@ func TestServices(t *testing.T) {
 			if name != "sqlite" { // which TestScripts is about
 				scripts(t, "testdata/services", func() string { return store })
 			}
+			doctorFindsWhatBlocks(t, s)
 		})
 	}
+}
+
+// doctorFindsWhatBlocks: two that wait for each other, and an entry that no session takes with it when its holder dies.
+func doctorFindsWhatBlocks(t *testing.T, s *service) {
+	t.Helper()
+	l, err := location.Parse(patient(s.direct))
+	require.NoError(t, err)
+	store, closed, err := l.Open(t.Context(), farsync.Options{TTL: l.TTL})
+	require.NoError(t, err)
+	defer func() {
+		_ = store.Close()
+		_ = closed()
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	a, b := farsync.NewMutex(store, s.path+"/a"), farsync.NewMutex(store, s.path+"/b")
+	holdsA, err := a.Lock(ctx)
+	require.NoError(t, err)
+	holdsB, err := b.Lock(ctx)
+	require.NoError(t, err)
+	wait := func(under *farsync.Lease, path string) {
+		ctx, stop := under.Context(ctx)
+		waiting.Go(func() {
+			defer stop()
+			_, _ = farsync.NewMutex(store, path).Lock(ctx)
+		})
+	}
+	wait(holdsA, s.path+"/b")
+	wait(holdsB, s.path+"/a")
+	both := func(lock *farsync.Mutex) bool {
+		list, err := lock.Participants(ctx)
+		return err == nil && len(list) == 2
+	}
+	until(t, "each waits for the other", func() bool { return both(a) && both(b) })
+	finds(t, s.direct, ": deadlock of 4, beginning with ")
+	cancel()
+	waiting.Wait()
+	require.NoError(t, holdsA.Release())
+	require.NoError(t, holdsB.Release())
+
+	dead := start(t, patient(s.direct), "hold", "--while", strconv.Itoa(os.Getpid()), s.path+"/a")
+	var list []farsync.Participant
+	until(t, "it holds", func() bool {
+		list, err = a.Participants(t.Context())
+		return err == nil && len(list) == 1
+	})
+	require.NoError(t, dead.Process.Signal(syscall.SIGSTOP))
+	s.orphaned(t, list[0])
+	require.NoError(t, dead.Process.Kill())
+	finds(t, s.direct, " for ever: delete it")
 }
 
 func TestDoctorFindsFaultsOfEtcd(t *testing.T) {
@@ -112,7 +175,7 @@ func TestDoctorFindsFaultsOfEtcd(t *testing.T) {
 	remove()
 
 	put("/x/m-"+id, "")
-	finds(t, "etcd://"+address, "/x/m-"+id+" has no lease")
+	finds(t, "etcd://"+address, "/x/m-"+id+" ends with no session")
 	remove()
 
 	finds(t, "etcd://"+older(t, address, "3.7.0", "3.4.9"), "this etcd can let an old leader revoke live leases")
@@ -140,7 +203,7 @@ func TestDoctorFindsFaultsOfEtcd(t *testing.T) {
 	finds(t, "etcd://me:"+password+"@"+address, "rights: ", "queues: ")
 }
 
-func TestDoctorFindsASilentMember(t *testing.T) {
+func TestDoctorFindsFaultsOfMembers(t *testing.T) {
 	t.Parallel()
 	cluster := embedtest.EtcdCluster(t, 3)
 	var hosts []string
@@ -152,8 +215,27 @@ func TestDoctorFindsASilentMember(t *testing.T) {
 	leader, err := cluster.Leader(t.Context())
 	require.NoError(t, err)
 	silent := (leader + 1) % 3
+	late := dated(t, hosts[leader], time.Hour)
+	p := start(t, patient("etcd://"+late+","+hosts[silent]), "doctor", "--json")
+	require.Equal(t, codeNothing, p.code(t))
+	require.Regexp(t, `that of `+late+` is (1h0m|59m5)\S+ behind this host's`, p.out.String())
+	require.Regexp(t, `that of `+hosts[silent]+` is (1h0m|59m5)\S+ ahead of that of `+late, p.out.String())
+	require.Contains(t, p.out.String(), `{"check":"clock","ok":true,"text":"that of `+hosts[silent]+` is `)
 	cluster.Member(silent).Pause()
 	finds(t, store, hosts[silent]+" does not answer")
+}
+
+// TestDoctorComparesTheClockOfZooKeepersLeader, which is in the nodes that it makes. No member says what time it is.
+func TestDoctorComparesTheClockOfZooKeepersLeader(t *testing.T) {
+	t.Parallel()
+	server := embedtest.ZooKeeper(t, embedtest.Clock())
+	store := "zk://" + server.Endpoint()
+	p := start(t, patient(store), "doctor")
+	require.Zero(t, p.code(t), p.out.String())
+	require.Contains(t, p.out.String(), "ok  clock: "+server.Endpoint()+" does not say what time it is\n")
+	require.Contains(t, p.out.String(), "ok  clock: that of ZooKeeper's leader is ")
+	require.NoError(t, server.StepClock(-time.Hour))
+	finds(t, store, "clock: that of ZooKeeper's leader is ")
 }
 
 func TestDoctorFindsFaultsOfRedis(t *testing.T) {
@@ -190,14 +272,29 @@ func etcdClient(t *testing.T, config clientv3.Config) *clientv3.Client {
 	return client
 }
 
+// dated returns the address of a proxy behind which the clock of an etcd is behind by so much.
+func dated(t *testing.T, address string, behind time.Duration) string {
+	date := regexp.MustCompile(`Date: [^\r\n]*`)
+	return relay(t, address, copyAll, func(to io.Writer, from io.Reader) {
+		rewrite(to, from, func(b []byte) []byte {
+			return date.ReplaceAllFunc(b, func([]byte) []byte { return []byte("Date: " + time.Now().Add(-behind).UTC().Format(http.TimeFormat)) })
+		})
+	})
+}
+
+// rewrite passes on what is the same length when it is rewritten, and comes in one piece.
+func rewrite(to io.Writer, from io.Reader, by func([]byte) []byte) {
+	for b := make([]byte, 64<<10); ; {
+		n, err := from.Read(b)
+		if _, failed := to.Write(by(b[:n])); err != nil || failed != nil {
+			return
+		}
+	}
+}
+
 // older returns the address of a proxy behind which a server says that it has another version, which is as long.
 func older(t *testing.T, address, version, instead string) string {
 	return relay(t, address, copyAll, func(to io.Writer, from io.Reader) {
-		for b := make([]byte, 64<<10); ; {
-			n, err := from.Read(b)
-			if _, failed := to.Write(bytes.ReplaceAll(b[:n], []byte(version), []byte(instead))); err != nil || failed != nil {
-				return
-			}
-		}
+		rewrite(to, from, func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(version), []byte(instead)) })
 	})
 }

@@ -39,6 +39,8 @@ type service struct {
 	// They do by hand what ends a lease. A lease that has ended by itself is none of their business. revoked is nil where no tool of
 	// the service ends the session of another client.
 	deleted, revoked func(t *testing.T, p farsync.Participant)
+	// orphaned leaves an entry, that one or another in its queue, without a session.
+	orphaned func(t *testing.T, p farsync.Participant)
 }
 
 // services start a server, which ends with t. What they return makes a service on it, as often as it is called.
@@ -86,6 +88,10 @@ func onEtcd(t *testing.T) func() *service {
 			require.NoError(t, err)
 			_, _ = client.Revoke(t.Context(), lease)
 		}
+		s.orphaned = func(t *testing.T, p farsync.Participant) {
+			_, err := client.Put(t.Context(), p.ID, "", clientv3.WithLease(0))
+			require.NoError(t, err)
+		}
 		return s
 	}
 }
@@ -98,6 +104,11 @@ func onZooKeeper(t *testing.T) func() *service {
 	return func() *service {
 		s := behindProxy(t, server, "zk://%s")
 		s.deleted = func(_ *testing.T, p farsync.Participant) { _ = conn.Delete(s.path+"/"+path.Base(p.ID), -1) }
+		s.orphaned = func(t *testing.T, p farsync.Participant) {
+			const flags = 0 // not ephemeral
+			_, err := conn.Create(path.Dir(p.ID)+"/_c_9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d-lock-2000000000", nil, flags, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
 		return s
 	}
 }
@@ -117,6 +128,10 @@ func onRedis(t *testing.T) func() *service {
 		s.revoked = func(t *testing.T, p farsync.Participant) {
 			require.NoError(t, client.ZAddXX(t.Context(), space+"sessions", goredis.Z{Score: 1, Member: p.Session}).Err())
 		}
+		s.orphaned = func(t *testing.T, p farsync.Participant) {
+			require.NoError(t, client.HDel(t.Context(), space+"e:"+p.ID, "session").Err())
+			require.NoError(t, client.SRem(t.Context(), space+"s:"+p.Session, p.ID).Err())
+		}
 		return s
 	}
 }
@@ -131,6 +146,9 @@ func onPostgres(t *testing.T) func() *service {
 		s.deleted = func(t *testing.T, p farsync.Participant) { do(t, "DELETE FROM farsync_entries WHERE id = $1", p.ID) }
 		s.revoked = func(t *testing.T, p farsync.Participant) {
 			do(t, "DELETE FROM farsync_sessions WHERE id = (SELECT session FROM farsync_entries WHERE id = $1)", p.ID)
+		}
+		s.orphaned = func(t *testing.T, p farsync.Participant) {
+			do(t, "UPDATE farsync_entries SET session = NULL WHERE id = $1", p.ID)
 		}
 		return s
 	}
@@ -175,6 +193,9 @@ func (s *service) byStatements(do func(t *testing.T, statement, argument string)
 	s.deleted = func(t *testing.T, p farsync.Participant) { do(t, "DELETE FROM farsync_entries WHERE id = ?", p.ID) }
 	s.revoked = func(t *testing.T, p farsync.Participant) {
 		do(t, "DELETE FROM farsync_sessions WHERE id = (SELECT session FROM farsync_entries WHERE id = ?)", p.ID)
+	}
+	s.orphaned = func(t *testing.T, p farsync.Participant) {
+		do(t, "UPDATE farsync_entries SET session = NULL WHERE id = ?", p.ID)
 	}
 }
 

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+)
+
+const (
+	longHeld   = 24 * time.Hour
+	longWaited = time.Hour
+)
+
+// queues looks at all that holds or waits.
+func (d *doctor) queues(ctx context.Context, store *farsync.Store) {
+	found, err := d.who(ctx, store, d.location, d.below)
+	if err != nil {
+		d.wrong("queues", "%s", words(err))
+		return
+	}
+	known := map[string]bool{}
+	for _, lock := range found.Locks {
+		for _, u := range lock.Participants {
+			known[u.ID] = true
+		}
+	}
+	strays, err := d.location.Strays(ctx, d.location.Join(d.below), known)
+	if err != nil {
+		d.wrong("queues", "%s", words(err))
+	}
+	for _, key := range strays {
+		d.wrong("queues", "%s ends with no session, and blocks its queue for ever: delete it", key)
+	}
+	now, sound := time.Now(), len(strays) == 0
+	for _, lock := range found.Locks {
+		for _, text := range ailments(lock, now) {
+			sound = false
+			d.wrong("queues", "%s: %s", lock.Path, text)
+		}
+	}
+	for _, cycle := range deadlocks(found.Locks) {
+		sound = false
+		lock := found.Locks[cycle[0].Queue]
+		d.wrong("queues", "%s: deadlock of %d, beginning with %s. farsync who --tree shows it", lock.Path, len(cycle), lock.Participants[cycle[0].Entry].name())
+	}
+	if sound {
+		d.well("queues", "%d locks are held or waited for", len(found.Locks))
+	}
+}
+
+// ailments are what is wrong with one queue.
+func ailments(lock lockJSON, now time.Time) (list []string) {
+	say := func(format string, arguments ...any) { list = append(list, fmt.Sprintf(format, arguments...)) }
+	family := ""
+	for _, u := range lock.Participants {
+		switch is := familyOf(u.kind); {
+		case is == "":
+		case family == "":
+			family = is
+		case is != family:
+			say("it is a %s, and %s uses it as a %s: one of them never gets it. Take two paths", family, u.name(), is)
+		}
+		if u.Session == "" {
+			say("%s belongs to no session, and blocks the queue for ever: delete it", u.ID)
+		}
+		if u.Since == nil {
+			continue
+		}
+		switch age := now.Sub(*u.Since); {
+		case age < -clocksApart:
+			say("%s joins in %v from now: its clock, or this host's, is wrong", u.name(), rounded(-age))
+		case u.Held && age > longHeld:
+			say("%s has been there for %s. If it is stuck, see farsync ask and farsync break", u.name(), ago(age))
+		case !u.Held && age > longWaited:
+			say("%s has waited for %s", u.name(), ago(age))
+		}
+	}
+	return list
+}
+
+// familyOf is what primitive a kind is of. Others' clients do not say.
+func familyOf(k driver.Kind) string {
+	switch k {
+	case driver.Exclusive:
+		return "mutex"
+	case driver.Read, driver.Write:
+		return "read/write lock"
+	case driver.Permit:
+		return "semaphore"
+	case driver.Candidate:
+		return "election"
+	default:
+		return ""
+	}
+}
