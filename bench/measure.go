@@ -71,6 +71,16 @@ func measure(ctx context.Context, s scene, on *site, p pace, progress func(strin
 			return r, fmt.Errorf("%d have to join: %w", s.waiting, err)
 		}
 	}
+	if s.setting == besideIdle {
+		stage, err := stageOf(0, nil)
+		if err != nil {
+			return r, err
+		}
+		progress("opening idle Stores")
+		if err := storeOf(s.store).idle(ctx, stage, idleStores); err != nil {
+			return r, err
+		}
+	}
 	acts := make([]act, len(s.peers))
 	for i, peer := range s.peers {
 		progress("opening " + peer.name)
@@ -202,13 +212,15 @@ func (s scene) counted(ctx context.Context, p peer, on *site, n int, pace pace) 
 	return &wireCount{
 		Requests: float64(to.requests-from.requests) / total, Replies: float64(to.replies-from.replies) / total,
 		Sent: float64(to.sent-from.sent) / total, Received: float64(to.received-from.received) / total,
+		Connections: float64(to.connections) / float64(len(counts)),
 	}, nil
 }
 
 // storeOf returns farsync on a store.
 func storeOf(name string) store {
 	return map[string]store{
-		onEtcd: etcdStore, onZooKeeper: zkStore, onRedis: redisStore, onPostgres: postgresStore, onSQLite: sqliteStore,
+		onEtcd: etcdStore, onZooKeeper: zkStore, onRedis: redisStore, onPostgres: postgresStore,
+		onMySQL: mysqlStore, onSQLite: sqliteStore,
 	}[name]
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -42,6 +43,27 @@ func (s store) mutexes() peer {
 			return pair(farsync.NewMutex(store, on.path).Lock), nil
 		})
 	}}
+}
+
+// few is how many contend where few do.
+const few = 8
+
+// fewer are few contenders, however many the scene has.
+func (s store) fewer() peer {
+	return peer{fmt.Sprint(ours, ", ", few, " contenders"), func(ctx context.Context, on *stage, _ int) (team, error) {
+		return s.mutexes().team(ctx, on, few)
+	}}
+}
+
+// idle opens Stores that do nothing, until the stage is closed.
+func (s store) idle(ctx context.Context, on *stage, n int) error {
+	var err error
+	for range n {
+		if err == nil {
+			_, err = s.opened(ctx, on)
+		}
+	}
+	return err
 }
 
 // pair is a Lock and its Release.

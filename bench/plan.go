@@ -17,7 +17,7 @@ const crowd = 64
 
 // plan returns all scenes. Those of one site follow one another.
 func plan() []scene {
-	return slices.Concat(etcdScenes(), zkScenes(), redisScenes(), postgresScenes(), sqliteScenes())
+	return slices.Concat(etcdScenes(), zkScenes(), redisScenes(), postgresScenes(), mysqlScenes(), sqliteScenes())
 }
 
 // lengths are how many wait in the queues that an entry joins.
@@ -113,17 +113,39 @@ func redisScenes() (list []scene) {
 
 func postgresScenes() (list []scene) {
 	of := func(body, setting string, peers ...peer) scene {
-		return scene{store: onPostgres, body: body, setting: setting, peers: peers}
+		return scene{store: onPostgres, body: body, setting: setting, peers: peers, inTurn: body == contended}
 	}
+	many := []peer{postgresStore.mutexes(), advisoryLocks, postgresRows, postgresExpiries}
 	return slices.Concat(
-		at(of(contended, "", postgresStore.mutexes(), advisoryLocks, postgresPairs), 1),
-		at(of(contended, "", postgresStore.mutexes(), advisoryLocks), 2, 8, 64),
+		at(of(contended, "", append(slices.Clone(many), postgresPairs)...), 1),
+		at(of(contended, "", many...), 2, 8, 64),
+		at(of(contended, withFew, postgresStore.mutexes(), postgresStore.fewer()), crowd),
+		at(of(contended, besideIdle, postgresStore.mutexes(), postgresStore.fewer()), crowd),
 		at(of(goroutines, "", postgresStore.shared(), advisoryLocks), crowd),
 		at(of(semaphore, "", postgresStore.permits()), crowd),
 		at(of(readers, "", postgresStore.readers()), crowd),
 		at(of(guarded, "", postgresStore.guarded(postgresGuard), advisoryUnguarded), 1),
 		behind(of(queue, "", postgresStore.joins())),
-		at(of(contended, onDisk, postgresStore.mutexes(), advisoryLocks, postgresPairs), 1),
+		at(of(contended, onDisk, postgresStore.mutexes(), advisoryLocks, postgresRows, postgresExpiries, postgresPairs), 1),
+	)
+}
+
+func mysqlScenes() (list []scene) {
+	of := func(body, setting string, peers ...peer) scene {
+		return scene{store: onMySQL, body: body, setting: setting, peers: peers, inTurn: body == contended}
+	}
+	many := []peer{mysqlStore.mutexes(), mysqlLocks, mysqlRows, mysqlExpiries}
+	return slices.Concat(
+		at(of(contended, "", append(slices.Clone(many), mysqlPairs)...), 1),
+		at(of(contended, "", many...), 2, 8, 64),
+		at(of(contended, withFew, mysqlStore.mutexes(), mysqlStore.fewer()), crowd),
+		at(of(contended, besideIdle, mysqlStore.mutexes(), mysqlStore.fewer()), crowd),
+		at(of(goroutines, "", mysqlStore.shared(), mysqlLocks), crowd),
+		at(of(semaphore, "", mysqlStore.permits()), crowd),
+		at(of(readers, "", mysqlStore.readers()), crowd),
+		at(of(guarded, "", mysqlStore.guarded(mysqlGuard), mysqlUnguarded), 1),
+		behind(of(queue, "", mysqlStore.joins())),
+		at(of(contended, onDisk, mysqlStore.mutexes(), mysqlLocks, mysqlRows, mysqlExpiries, mysqlPairs), 1),
 	)
 }
 

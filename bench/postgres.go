@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -42,40 +41,34 @@ func postgresConn(ctx context.Context, on *stage) (*pgx.Conn, error) {
 	return conn, err
 }
 
+var postgreSQL = database{
+	connect: func(ctx context.Context, on *stage) (runner, error) {
+		conn, err := postgresConn(ctx, on)
+		return func(ctx context.Context, statement string, args ...any) (int64, error) {
+			done, err := conn.Exec(ctx, statement, args...)
+			return done.RowsAffected(), err
+		}, err
+	},
+	row:      "INSERT INTO locks VALUES ($1, '', '-infinity') ON CONFLICT DO NOTHING",
+	take:     "UPDATE locks SET holder = $1, expires = now() + interval '10 s' WHERE path = $2 AND expires < now()",
+	giveBack: "UPDATE locks SET expires = '-infinity' WHERE holder = $1 AND path = $2",
+}
+
 const (
 	adviseLock   = "SELECT pg_advisory_lock(hashtextextended($1, 0))"
 	adviseUnlock = "SELECT pg_advisory_unlock(hashtextextended($1, 0))"
+	countUp      = "INSERT INTO pairs VALUES ($1, 0) ON CONFLICT (id) DO UPDATE SET n = pairs.n + 1"
 )
 
-// advisoryLocks are PostgreSQL's own, each on a connection of its own.
-var advisoryLocks = peer{"advisory lock", func(ctx context.Context, on *stage, n int) (team, error) {
-	return gather(n, func(int) (body, error) {
-		conn, err := postgresConn(ctx, on)
-		return func(ctx context.Context) error {
-			if _, err := conn.Exec(ctx, adviseLock, on.path); err != nil {
-				return err
-			}
-			_, err := conn.Exec(ctx, adviseUnlock, on.path)
-			return err
-		}, err
-	})
-}}
-
-var postgresPairs = peer{"insert + delete", func(ctx context.Context, on *stage, n int) (team, error) {
-	return gather(n, func(i int) (body, error) {
-		conn, err := postgresConn(ctx, on)
-		id := fmt.Sprint(on.path, "-", i)
-		return func(ctx context.Context) error {
-			if _, err := conn.Exec(ctx, "INSERT INTO pairs VALUES ($1, 0)", id); err != nil {
-				return err
-			}
-			_, err := conn.Exec(ctx, "DELETE FROM pairs WHERE id = $1", id)
-			return err
-		}, err
-	})
-}}
-
-const countUp = "INSERT INTO pairs VALUES ($1, 0) ON CONFLICT (id) DO UPDATE SET n = pairs.n + 1"
+var (
+	// advisoryLocks are PostgreSQL's own, each on a connection of its own.
+	advisoryLocks    = postgreSQL.sequence("advisory lock", adviseLock, adviseUnlock)
+	postgresRows     = postgreSQL.sequence("SELECT … FOR UPDATE", "BEGIN", "SELECT 1 FROM locks WHERE path = $1 FOR UPDATE", "COMMIT")
+	postgresExpiries = postgreSQL.expiries()
+	postgresPairs    = postgreSQL.pairs("INSERT INTO pairs VALUES ($1, 0)", "DELETE FROM pairs WHERE id = $1")
+	// advisoryUnguarded writes without any check: it is for the connection that has the lock to write.
+	advisoryUnguarded = postgreSQL.sequence("advisory lock + write", adviseLock, countUp, adviseUnlock)
+)
 
 func postgresGuard(ctx context.Context, on *stage) (func(context.Context, *farsync.Lease) error, error) {
 	conn, err := postgresConn(ctx, on)
@@ -94,18 +87,3 @@ func postgresGuard(ctx context.Context, on *stage) (func(context.Context, *farsy
 		return tx.Commit(ctx)
 	}, err
 }
-
-// advisoryUnguarded writes without any check: it is for the connection that has the lock to write.
-var advisoryUnguarded = peer{"advisory lock + write", func(ctx context.Context, on *stage, n int) (team, error) {
-	return gather(n, func(int) (body, error) {
-		conn, err := postgresConn(ctx, on)
-		return func(ctx context.Context) error {
-			for _, statement := range []string{adviseLock, countUp, adviseUnlock} {
-				if _, err := conn.Exec(ctx, statement, on.path); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, err
-	})
-}}

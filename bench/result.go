@@ -49,6 +49,7 @@ type lap struct {
 type wireCount struct {
 	Requests, Replies float64 // messages
 	Sent, Received    float64 // bytes
+	Connections       float64 `json:",omitempty"` // that are open in the end, for each contender
 }
 
 // median returns the median over the rounds of what a lap shows.

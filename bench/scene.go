@@ -14,7 +14,7 @@ import (
 
 // A scene is one body with a number of contenders on one store.
 type scene struct {
-	store   string // etcd, zookeeper, redis, postgres, sqlite
+	store   string // etcd, zookeeper, redis, postgres, mysql, sqlite
 	body    string // what is done: free, contended, …
 	setting string // of the servers or the network; empty for one server, without fsync, on this machine
 	n       int    // contenders, or for the body queue, entries that stand in it
@@ -45,6 +45,10 @@ const (
 	onDisk  = "fsync"
 	ofThree = "cluster of three"
 	faraway = "2 ms"
+	withFew = "with 8 in the same rounds"
+	// besideIdle has so many Stores open that do nothing.
+	besideIdle = withFew + ", beside 200 idle Stores"
+	idleStores = 200
 )
 
 // A peer makes a team of n contenders on a stage. The first peer of a scene is farsync, the second what it is compared with.

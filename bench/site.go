@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/mysql"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -21,6 +23,7 @@ const (
 	onZooKeeper = "zookeeper"
 	onRedis     = "redis"
 	onPostgres  = "postgres"
+	onMySQL     = "mysql"
 	onSQLite    = "sqlite"
 )
 
@@ -102,6 +105,15 @@ func openSite(ctx context.Context, spec siteSpec) (_ *site, err error) {
 		if err := preparePostgres(ctx, p); err != nil {
 			return nil, err
 		}
+	case onMySQL:
+		m, err := embedtest.StartMariaDB(ctx, filepath.Join(dir, "mariadb"), append(options, embedtest.Setting("max_connections = 3000"))...)
+		if err != nil {
+			return nil, err
+		}
+		s.serve(m.Close, m.Endpoint())
+		if err := prepareMySQL(ctx, m); err != nil {
+			return nil, err
+		}
 	case onSQLite:
 		s.serve(func() error { return nil }, filepath.Join(dir, "locks.db"))
 	default:
@@ -141,6 +153,23 @@ func preparePostgres(ctx context.Context, p *embedtest.PostgresServer) error {
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, "CREATE TABLE pairs (id text PRIMARY KEY, n bigint NOT NULL)")
+	_, err = conn.Exec(ctx, `CREATE TABLE pairs (id text PRIMARY KEY, n bigint NOT NULL);
+		CREATE TABLE locks (path text PRIMARY KEY, holder text NOT NULL, expires timestamptz NOT NULL)`)
 	return errors.Join(err, conn.Close(ctx))
+}
+
+// prepareMySQL makes the tables.
+func prepareMySQL(ctx context.Context, m *embedtest.MariaDBServer) error {
+	if err := mysql.Migrate(ctx, m.DSN("test")); err != nil {
+		return err
+	}
+	db, err := sql.Open("mysql", m.DSN("test"))
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "CREATE TABLE pairs (id varchar(255) PRIMARY KEY, n bigint NOT NULL)")
+	if err == nil {
+		_, err = db.ExecContext(ctx, "CREATE TABLE locks (path varchar(255) PRIMARY KEY, holder text NOT NULL, expires datetime(6) NOT NULL)")
+	}
+	return errors.Join(err, db.Close())
 }

@@ -117,14 +117,27 @@ func (f figures) contenders(store string) string {
 // costs is the table of what an acquisition takes beside time, free and in a crowd.
 func (f figures) costs(store string) string {
 	var t strings.Builder
-	t.WriteString("| contenders | | requests, replies | bytes out, in | CPU µs, client + server | objects, bytes allocated | Jain |\n" +
-		"|--:|---|--:|--:|--:|--:|--:|\n")
+	t.WriteString("| contenders | | requests, replies | bytes out, in | CPU µs, client + server | objects, bytes allocated | Jain |")
+	ruler := "\n|--:|---|--:|--:|--:|--:|--:|"
+	if ofDatabase(store) {
+		t.WriteString(" connections |")
+		ruler += "--:|"
+	}
+	t.WriteString(ruler + "\n")
 	for _, r := range f.of(store, contended) {
 		if r.Setting != "" || r.N != 1 && r.N != crowd {
 			continue
 		}
 		for _, p := range r.Peers {
-			fmt.Fprintf(&t, "| %d | %s | %s |\n", r.N, p.Name, strings.Join(p.costs(), " | "))
+			cells := p.costs()
+			if ofDatabase(store) {
+				connections := ""
+				if p.Wire != nil {
+					connections = fmt.Sprintf("%.1f", p.Wire.Connections)
+				}
+				cells = append(cells, connections)
+			}
+			fmt.Fprintf(&t, "| %d | %s | %s |\n", r.N, p.Name, strings.Join(cells, " | "))
 		}
 	}
 	return t.String()
@@ -198,11 +211,16 @@ func lengthNames() (names []string) {
 }
 
 // stores are all of them, in the order of the documents.
-var stores = []string{onEtcd, onZooKeeper, onRedis, onPostgres, onSQLite}
+var stores = []string{onEtcd, onZooKeeper, onRedis, onPostgres, onMySQL, onSQLite}
+
+// ofDatabase reports whether what contends has connections of a database, which are few.
+func ofDatabase(store string) bool { return store == onPostgres || store == onMySQL }
 
 // title is how a store spells its name.
 func title(store string) string {
-	return map[string]string{onEtcd: "etcd", onZooKeeper: "ZooKeeper", onRedis: "Redis", onPostgres: "PostgreSQL", onSQLite: "SQLite"}[store]
+	return map[string]string{
+		onEtcd: "etcd", onZooKeeper: "ZooKeeper", onRedis: "Redis", onPostgres: "PostgreSQL", onMySQL: "MariaDB", onSQLite: "SQLite",
+	}[store]
 }
 
 // busy is a load average that the bench alone does not cause.

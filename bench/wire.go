@@ -16,13 +16,14 @@ import (
 // A tally counts the messages and bytes that clients have sent and received.
 type tally struct {
 	requests, replies, sent, received atomic.Int64
+	connections                       atomic.Int64 // that are open
 }
 
 // A count is a tally at one moment.
-type count struct{ requests, replies, sent, received int64 }
+type count struct{ requests, replies, sent, received, connections int64 }
 
 func (t *tally) now() count {
-	return count{t.requests.Load(), t.replies.Load(), t.sent.Load(), t.received.Load()}
+	return count{t.requests.Load(), t.replies.Load(), t.sent.Load(), t.received.Load(), t.connections.Load()}
 }
 
 // A wire is a TCP proxy in front of one server. It delays what passes, in each direction, and counts it.
@@ -76,6 +77,8 @@ func (w *wire) serve(client net.Conn) {
 		_ = client.Close()
 		return
 	}
+	w.count.connections.Add(1)
+	defer w.count.connections.Add(-1)
 	ctx, cancel := context.WithCancel(w.ctx)
 	stop := context.AfterFunc(ctx, func() {
 		_ = client.Close()
@@ -162,6 +165,14 @@ func framesOf(store string, client bool) framer {
 			return int(binary.BigEndian.Uint32(head[1:])) - 4, strings.IndexByte(ends, head[0]) >= 0
 		}
 		return h
+	case onMySQL: // packets have numbers: a request is packet 0, and its answer begins with packet 1
+		first := byte(1)
+		if client {
+			first = 0
+		}
+		return &headed{size: 4, read: func(head []byte) (int, bool) {
+			return int(head[0]) | int(head[1])<<8 | int(head[2])<<16, head[3] == first
+		}}
 	default:
 		return &resp{}
 	}
