@@ -41,9 +41,9 @@ long: servers ## in full what make test plays a part of: leaders cut off, crowds
 	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestStoppedServerLosesNothing|^TestLeaseEndsBeforeTheNextHolderIsGranted)$$' \
 		./internal/redistest -disasters=20 -failovers=20 -cuts=50
 	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestLeaseEndsBeforeTheNextHolderIsGranted|^TestStoppedHoldersWriteNothingStale|^TestIdleStoresCost|^TestTablesStaySmall)$$' \
-		./internal/postgrestest -disasters=20 -cuts=50 -stops=20 -idle=1000 -acquisitions=100000
+		./internal/postgrestest -disasters=20 -cuts=50 -stops=20 -idle=1000 -acquisitions=1000000
 	@go test -count=1 -v -timeout 1h -run '^(TestLeaseEndsBeforeTheNextHolderIsGranted|TestKilledServerKeepsHoldersApart|TestHoldersStoppedBetweenGuardAndCommit|TestIdleStoresCost|TestTablesStaySmall)$$' \
-		./internal/mysqltest -cuts=50 -kills=20 -holders=20 -idle=1000 -acquisitions=100000
+		./internal/mysqltest -cuts=50 -kills=20 -holders=20 -idle=1000 -acquisitions=200000
 	@go test -count=1 -v -timeout 1h -run '^TestThousandsOnServices$$' ./internal/livetest -crowded
 	@go test -count=1 -v -timeout 1h -run '^TestOneOfManyRuns$$' ./cmd/farsync -processes=50 -rounds=200
 	@cd bench && go test -count=1 -v -timeout 1h -run '^TestJoinsBehindLongQueues$$' . -longest=5000
