@@ -55,39 +55,42 @@ CREATE TABLE IF NOT EXISTS farsync_told (
 -- behind, which need not ask: a waiter for a mutex, whose only blocker is the entry next ahead, writes nothing in order to
 -- wait. If there was another entry in between when it looked, that one has gone since, and has told it. There are no queue
 -- and no revision where nothing is behind.
+--
+-- A statement that may have to be undone by itself keeps a copy of each page that it changes, in memory that the library has from the system
+-- and gives back each time. One whose triggers say OR IGNORE, and that says OR ROLLBACK, keeps none. There is nothing to ignore.
 CREATE VIEW IF NOT EXISTS farsync_moves AS SELECT '' AS name, '' AS queue, 0 AS revision;
 CREATE TRIGGER IF NOT EXISTS farsync_moves_told INSTEAD OF INSERT ON farsync_moves BEGIN
-  INSERT INTO farsync_told SELECT session, name FROM farsync_watches WHERE name = new.name;
+  INSERT OR IGNORE INTO farsync_told SELECT session, name FROM farsync_watches WHERE name = new.name;
   DELETE FROM farsync_watches WHERE name = new.name;
-  INSERT INTO farsync_told SELECT s.id, new.name FROM farsync_sessions s WHERE s.id = (
+  INSERT OR IGNORE INTO farsync_told SELECT s.id, new.name FROM farsync_sessions s WHERE s.id = (
     SELECT session FROM farsync_entries WHERE queue = new.queue AND revision > new.revision ORDER BY revision LIMIT 1);
 END;
 
 CREATE TRIGGER IF NOT EXISTS farsync_entries_joined AFTER INSERT ON farsync_entries BEGIN
-  INSERT INTO farsync_moves VALUES ('+' || new.queue, NULL, NULL);
+  INSERT OR IGNORE INTO farsync_moves VALUES ('+' || new.queue, NULL, NULL);
 END;
 CREATE TRIGGER IF NOT EXISTS farsync_entries_gone AFTER DELETE ON farsync_entries BEGIN
-  INSERT INTO farsync_moves VALUES (old.id, old.queue, old.revision);
+  INSERT OR IGNORE INTO farsync_moves VALUES (old.id, old.queue, old.revision);
   -- A session whose entry has gone is next behind nothing any more, and has to ask for what it waits for.
-  INSERT INTO farsync_told SELECT old.session, old.id FROM farsync_sessions WHERE id = old.session
+  INSERT OR IGNORE INTO farsync_told SELECT old.session, old.id FROM farsync_sessions WHERE id = old.session
     AND EXISTS (SELECT 1 FROM farsync_entries WHERE queue = old.queue AND revision < old.revision);
 END;
 CREATE TRIGGER IF NOT EXISTS farsync_entries_changed AFTER UPDATE OF kind, version, value ON farsync_entries BEGIN
-  INSERT INTO farsync_moves VALUES (new.id, new.queue, new.revision);
+  INSERT OR IGNORE INTO farsync_moves VALUES (new.id, new.queue, new.revision);
 END;
 CREATE TRIGGER IF NOT EXISTS farsync_entries_words AFTER UPDATE OF words ON farsync_entries BEGIN
-  INSERT INTO farsync_moves VALUES (new.id, NULL, NULL);
+  INSERT OR IGNORE INTO farsync_moves VALUES (new.id, NULL, NULL);
 END;
 CREATE TRIGGER IF NOT EXISTS farsync_registers_made AFTER INSERT ON farsync_registers BEGIN
-  INSERT INTO farsync_moves VALUES ('=' || new.queue, NULL, NULL);
+  INSERT OR IGNORE INTO farsync_moves VALUES ('=' || new.queue, NULL, NULL);
 END;
 CREATE TRIGGER IF NOT EXISTS farsync_registers_written AFTER UPDATE ON farsync_registers BEGIN
-  INSERT INTO farsync_moves VALUES ('=' || new.queue, NULL, NULL);
+  INSERT OR IGNORE INTO farsync_moves VALUES ('=' || new.queue, NULL, NULL);
 END;
 
 -- The end of a session is that of its entries.
 CREATE TRIGGER IF NOT EXISTS farsync_sessions_over AFTER DELETE ON farsync_sessions BEGIN
   DELETE FROM farsync_entries WHERE session = old.id;
   DELETE FROM farsync_watches WHERE session = old.id;
-  INSERT INTO farsync_told VALUES (old.id, '');
+  INSERT OR IGNORE INTO farsync_told VALUES (old.id, '');
 END;

@@ -62,7 +62,8 @@ func NewService(file string, options *Options) (driver.Service, error) {
 	if s.options.Sync {
 		synchronous = "synchronous(full)"
 	}
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(0)", "journal_mode(wal)", synchronous}}
+	// What a statement keeps in order to undo itself is otherwise a file, or a piece of memory that the system gives and takes each time.
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(0)", "journal_mode(wal)", "temp_store(memory)", synchronous}}
 	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
@@ -95,9 +96,11 @@ func (s *service) prepare(ctx context.Context) error {
 		if s.sockets != nil {
 			return nil
 		}
-		err := s.try(ctx, ticket, false, func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, schema)
-			return err
+		err := s.try(ctx, ticket, func() error {
+			return s.db.Transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, schema)
+				return err
+			})
 		})
 		if err == nil {
 			err = s.db.Prepare(ctx, statements)

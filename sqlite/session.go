@@ -33,9 +33,7 @@ func newSession(s *service, ttl time.Duration) *session {
 
 // Read runs a statement that reads.
 func (s *session) Read(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
-	return s.service.read(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		return s.service.perform(ctx, tx, f, statement, args...)
-	})
+	return s.service.read(ctx, f, statement, args...)
 }
 
 // Write runs a statement that writes.

@@ -1,5 +1,6 @@
 -- In all of them ?1 is the time, in microseconds of the clock of this machine, and ?2 the boot that the clock began with. What
--- sqlstore gives them comes behind.
+-- sqlstore gives them comes behind. A LIMIT that is a parameter alone has SQLite prepare the statement anew each time, in order to
+-- plan by its value: hence the + 0.
 
 -- name: bury
 -- Ends the sessions that have run out, and those of ?3, whose processes have died.
@@ -45,17 +46,17 @@ SELECT * FROM (
   WHERE queue = ?3 AND revision <= CASE ?4
     WHEN '' THEN 9223372036854775807
     ELSE (SELECT revision FROM farsync_entries WHERE id = ?4) END
-  ORDER BY revision DESC LIMIT ?5)
+  ORDER BY revision DESC LIMIT ?5 + 0)
 
 -- name: create
-INSERT INTO farsync_entries (id, queue, session, kind, units, value, since)
+INSERT OR ROLLBACK INTO farsync_entries (id, queue, session, kind, units, value, since)
 SELECT ?4, ?3, ?6, ?7, ?8, ?9, ?10 WHERE EXISTS (SELECT 1 FROM farsync_sessions WHERE id = ?6)
 ON CONFLICT (id) DO NOTHING;
 -- use: ahead
 
 -- name: list
 SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
-WHERE queue = ?3 ORDER BY revision LIMIT ?4
+WHERE queue = ?3 ORDER BY revision LIMIT ?4 + 0
 
 -- name: find
 SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries WHERE id = ?3

@@ -4,10 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	_ "modernc.org/sqlite" // registers the driver
 
 	"github.com/farsync/farsync/driver"
@@ -24,6 +28,8 @@ SELECT count(*) FROM children
 INSERT INTO children VALUES (?1, ?1) RETURNING id
 -- name: all
 SELECT id FROM children ORDER BY id
+-- name: long
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300000) SELECT count(*) FROM n
 `
 
 // judged is what Judge makes of an error: where it was.
@@ -59,7 +65,7 @@ func newDB(t *testing.T) *stdsql.DB {
 
 // perform runs a statement in a transaction of its own, and returns the first column of its rows.
 func perform(ctx context.Context, d *stdsql.DB, name string, args ...any) (list []int, err error) {
-	err = d.Transact(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
+	err = d.Transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		return d.Perform(ctx, tx, scan(&list), name, args...)
 	})
 	return list, err
@@ -79,8 +85,8 @@ func scan(list *[]int) func(sqlstore.Rows) error {
 }
 
 func all(t *testing.T, d *stdsql.DB) []int {
-	list, err := perform(t.Context(), d, "all")
-	require.NoError(t, err)
+	var list []int
+	require.NoError(t, d.Query(t.Context(), scan(&list), "all"))
 	return list
 }
 
@@ -111,7 +117,7 @@ func TestPrepareNamesTheStatement(t *testing.T) {
 func TestFailedTransactionIsRolledBack(t *testing.T) {
 	d := newDB(t)
 	mine := errors.New("of the caller")
-	err := d.Transact(t.Context(), false, func(ctx context.Context, tx *sql.Tx) error {
+	err := d.Transact(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		var list []int
 		if err := d.Perform(ctx, tx, scan(&list), "put", 1); err != nil {
 			return err
@@ -140,7 +146,7 @@ func TestEndedContextCommitsNothing(t *testing.T) {
 		require.Equal(t, driver.NotDone, sqlstore.Outcome(err))
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	ended(d.Transact(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
+	ended(d.Transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var list []int
 		err := d.Perform(ctx, tx, scan(&list), "put", 1)
 		cancel(gone)
@@ -151,7 +157,7 @@ func TestEndedContextCommitsNothing(t *testing.T) {
 		t.Error("it ran")
 		return nil
 	}
-	ended(d.Transact(ctx, false, never))
+	ended(d.Transact(ctx, never))
 
 	for range 2 { // all there are
 		conn, err := d.Conn(t.Context())
@@ -160,11 +166,38 @@ func TestEndedContextCommitsNothing(t *testing.T) {
 	}
 	ctx, cancel = context.WithCancelCause(t.Context())
 	waits := make(chan error, 1)
-	go func() { waits <- d.Transact(ctx, false, never) }() // joined below
+	go func() { waits <- d.Transact(ctx, never) }() // joined below
 	require.Empty(t, waits)
 	cancel(gone)
 	ended(<-waits)
 	require.NoError(t, t.Context().Err())
+}
+
+// TestQueryEndsWithItsContext: before it began, while it waits for a connection, and while it runs. The connections serve others then.
+func TestQueryEndsWithItsContext(t *testing.T) {
+	d := newDB(t)
+	gone := errors.New("the caller has gone")
+	for _, after := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), after, gone)
+		var all errgroup.Group
+		for range 3 { // one more than there are connections
+			all.Go(func() error {
+				var list []int
+				err := d.Query(ctx, scan(&list), "long")
+				if after > 0 && slices.Equal(list, []int{300_000}) || errors.Is(err, gone) && sqlstore.Outcome(err) == driver.NotDone {
+					return nil // it may come to its end all the same
+				}
+				return fmt.Errorf("after %v: %v, %w", after, list, err)
+			})
+		}
+		require.NoError(t, all.Wait())
+		cancel()
+		for n := range 4 {
+			_, err := perform(t.Context(), d, "put", int(after)+n)
+			require.NoError(t, err)
+		}
+	}
+	require.Len(t, all(t, d), 12)
 }
 
 // TestReadReturnsWhatComesLast: an error behind the rows, and that of the reader before it.

@@ -41,7 +41,7 @@ func (d *DB) Prepared() bool { return d.statements != nil }
 
 // Transact runs f in a transaction, and commits it if f returns nil. ctx bounds the wait for a connection, and nothing is
 // committed once it has ended. The statements run without it: each is short, and COMMIT must not be broken off.
-func (d *DB) Transact(ctx context.Context, reads bool, f func(context.Context, *sql.Tx) error) error {
+func (d *DB) Transact(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
 	conn, err := d.Conn(ctx)
 	switch {
 	case ctx.Err() != nil && err != nil:
@@ -51,7 +51,7 @@ func (d *DB) Transact(ctx context.Context, reads bool, f func(context.Context, *
 	}
 	defer func() { _ = conn.Close() }()
 	endless := context.WithoutCancel(ctx)
-	tx, err := conn.BeginTx(endless, &sql.TxOptions{ReadOnly: reads})
+	tx, err := conn.BeginTx(endless, nil)
 	if err != nil {
 		return d.Judge(err, false)
 	}
@@ -81,6 +81,19 @@ func (d *DB) Perform(ctx context.Context, tx *sql.Tx, f func(sqlstore.Rows) erro
 		return err
 	}
 	return Read(rows, f)
+}
+
+// Query runs the statement of a name, one that reads: it sees one state without a transaction. If ctx ends before its answer, it
+// is NotDone, whether the statement was broken off or runs to its end.
+func (d *DB) Query(ctx context.Context, f func(sqlstore.Rows) error, name string, args ...any) error {
+	rows, err := d.statements[name][0].QueryContext(ctx, args...)
+	if err == nil {
+		err = Read(rows, f)
+	}
+	if err != nil && ctx.Err() != nil {
+		return sqlstore.NotDone(ctx) // nothing was to be done
+	}
+	return d.Judge(err, false)
 }
 
 // Read has f read the rows, and reads what results come behind them: a procedure's error comes last.
