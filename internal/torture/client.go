@@ -111,7 +111,7 @@ func (c *client) call(
 		}
 		return nil, 0
 	}
-	e := history.Event{At: at, Number: n, Outcome: history.OK, Token: int64(h.Token())}
+	e := history.Event{At: at, Number: n, Outcome: history.OK, Token: int64(h.Token()), Tokens: tokensOf(h)}
 	if c.random.IntN(8) == 0 { // not always, for it keeps the lock from being handed off
 		entry := entryOf(h)
 		e.Session, e.Entry = entry.Session, entry.ID
@@ -139,7 +139,10 @@ func (c *client) hold(life context.Context, l lock, h held, n int64, stay time.D
 
 // section writes to the resource until it is time to leave, and reports false if the lock was lost meanwhile.
 func (c *client) section(life context.Context, l lock, h held, n int64, stay time.Duration) bool {
-	w := write{Process: c.Process, Queue: l.queue, Token: int64(h.Token()), Fenced: fenced(l.kind), First: true}
+	w := write{Process: c.Process, Queue: l.queue, Tokens: tokensOf(h), Fenced: fenced(l.kind), First: true}
+	if w.Tokens == nil {
+		w.Tokens = []int64{int64(h.Token())}
+	}
 	for until := time.Now().Add(stay); ; w.First = false {
 		at := history.Now()
 		if err := h.Err(); err != nil {
@@ -150,7 +153,7 @@ func (c *client) section(life context.Context, l lock, h held, n int64, stay tim
 		c.history.Note(history.Event{At: at, Number: n, Outcome: history.Held})
 		a := c.resource.write(w)
 		if !a.Admitted && h.Err() == nil {
-			c.complain("the lease with token %d on %s was held, and the resource had seen a higher one", w.Token, w.Queue)
+			c.complain("the lease with token %d on %s was held, and the resource had seen a higher one", w.Tokens, w.Queue)
 		}
 		if a.Stay > 0 {
 			until = time.Now().Add(a.Stay)

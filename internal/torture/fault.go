@@ -20,26 +20,29 @@ type fault struct {
 // What goes wrong.
 const (
 	// On the wire, between one process and the servers.
-	wireCut       = "wire: cut"             // both directions, to all servers; what was under way arrives later
-	wireRequests  = "wire: requests lost"   // they are silently lost, and the connection breaks
-	wireReplies   = "wire: replies lost"    // requests are carried out, their replies are lost, and the connection breaks
-	wireDelay     = "wire: replies late"    // they arrive later
-	wireFading    = "wire: late, then cut"  // replies arrive late, and then nothing does
-	wireReset     = "wire: reset"           // the connections break
-	wireOneSilent = "wire: one of three"    // one server is not heard of, the others are
-	nodeKill      = "node: killed"          // and started again
-	nodeKillFirst = "node: leader killed"   // likewise
-	nodeStop      = "node: stopped"         // SIGSTOP, and later SIGCONT
-	nodeStopFirst = "node: leader stopped"  // likewise
-	nodeCutFirst  = "node: leader isolated" // from the other servers; its clients still reach it
-	nodeCut       = "node: isolated"        // likewise
-	nodeMute      = "node: leader unheard"  // by the other servers, which it hears
-	nodeDeaf      = "node: leader deaf"     // to the other servers, which hear it
-	nodePart      = "node: leader parted"   // isolated, while the others are killed and started again: they have another at once
-	nodeAll       = "node: all restarted"   // killed and started at the same time
-	clientStop    = "client: stopped"       // a process of clients, by SIGSTOP, and later SIGCONT
-	clientKill    = "client: killed"        // and another begins in its place
-	entryGone     = "entry: a waiter's"     // removed by another program, while one ahead of it is there
+	wireCut       = "wire: cut"            // both directions, to all servers; what was under way arrives later
+	wireRequests  = "wire: requests lost"  // they are silently lost, and the connection breaks
+	wireReplies   = "wire: replies lost"   // requests are carried out, their replies are lost, and the connection breaks
+	wireDelay     = "wire: replies late"   // they arrive later
+	wireFading    = "wire: late, then cut" // replies arrive late, and then nothing does
+	wireReset     = "wire: reset"          // the connections break
+	wireOneSilent = "wire: one of three"   // one server is not heard of, the others are
+	wireOneMute   = "wire: one does not answer"
+	wireOneDeaf   = "wire: one hears nothing" // and what it has to say still comes
+	nodeKill      = "node: killed"            // and started again
+	nodeKillFirst = "node: leader killed"     // likewise
+	nodeEmpty     = "node: restarted empty"   // killed, and started again without its data
+	nodeStop      = "node: stopped"           // SIGSTOP, and later SIGCONT
+	nodeStopFirst = "node: leader stopped"    // likewise
+	nodeCutFirst  = "node: leader isolated"   // from the other servers; its clients still reach it
+	nodeCut       = "node: isolated"          // likewise
+	nodeMute      = "node: leader unheard"    // by the other servers, which it hears
+	nodeDeaf      = "node: leader deaf"       // to the other servers, which hear it
+	nodePart      = "node: leader parted"     // isolated, while the others are killed and started again: they have another at once
+	nodeAll       = "node: all restarted"     // killed and started at the same time
+	clientStop    = "client: stopped"         // a process of clients, by SIGSTOP, and later SIGCONT
+	clientKill    = "client: killed"          // and another begins in its place
+	entryGone     = "entry: a waiter's"       // removed by another program, while one ahead of it is there
 )
 
 // A schedule is an endless row of faults of a tier.
@@ -59,14 +62,25 @@ const (
 
 var tiers = []string{tierWire, tierNode, tierClient, tierEntry}
 
-// newSchedule returns the row of a tier that belongs to a seed. Ensemble tells whether there are several servers. There are
-// several rows on the wire: one for each process.
-func newSchedule(tier string, seed, row uint64, ttl time.Duration, ensemble bool) *schedule {
+// A shape is what servers are to one another.
+type shape uint8
+
+const (
+	single    shape = iota // there is one
+	forgetful              // there is one, and its store bears that it loses its data
+	ensemble               // they stand for one another
+	apart                  // they fail independently, and their stores bear that they lose their data
+)
+
+// newSchedule returns the row of a tier that belongs to a seed. There are several rows on the wire: one for each process.
+func newSchedule(tier string, seed, row uint64, ttl time.Duration, of shape) *schedule {
 	next := map[string]func(*schedule) fault{
 		tierWire: (*schedule).wire, tierNode: (*schedule).server, tierClient: (*schedule).client, tierEntry: (*schedule).entry,
 	}[tier]
-	if tier == tierNode && ensemble {
-		next = (*schedule).member
+	if tier == tierNode {
+		next = map[shape]func(*schedule) fault{
+			single: (*schedule).server, forgetful: (*schedule).forgetful, ensemble: (*schedule).member, apart: (*schedule).apart,
+		}[of]
 	}
 	number := uint64(slices.Index(tiers, tier)) << 32
 	return &schedule{random: rand.New(rand.NewPCG(seed, number+row)), ttl: ttl, next: next}
@@ -92,7 +106,7 @@ func (s *schedule) fault(after time.Duration, what string, lasts time.Duration) 
 func (s *schedule) wire() fault {
 	after := s.between(300*time.Millisecond, 3*time.Second)
 	short := s.between(2*time.Millisecond, 300*time.Millisecond)
-	switch way := s.random.IntN(20); {
+	switch way := s.random.IntN(25); {
 	case way < 4:
 		return s.fault(after, wireReplies, s.between(time.Millisecond, 50*time.Millisecond))
 	case way < 6:
@@ -109,6 +123,12 @@ func (s *schedule) wire() fault {
 		return s.fault(after, wireCut, s.times(0.5, 1.2, 2))
 	case way < 18:
 		return s.fault(after, wireReplies, s.times(0.5, 1.2, 2))
+	case way < 20:
+		return s.fault(after, wireRequests, s.times(0.5, 1.2, 2))
+	case way < 22:
+		return s.fault(after, wireOneMute, s.times(0.5, 1, 2))
+	case way < 23:
+		return s.fault(after, wireOneDeaf, s.times(0.5, 1, 2))
 	default:
 		return s.fault(after, wireOneSilent, s.times(0.5, 1, 2))
 	}
@@ -147,6 +167,32 @@ func (s *schedule) server() fault {
 		return s.fault(after, nodeKill, s.between(0, s.ttl/2))
 	}
 	return s.fault(after, nodeStop, s.times(0.2, 0.5, 1.5))
+}
+
+// forgetful is server, of which one in three loses its data.
+func (s *schedule) forgetful() fault {
+	f := s.server()
+	if s.random.IntN(3) == 0 {
+		f.What, f.For = nodeEmpty, s.between(0, s.ttl/2)
+	}
+	return f
+}
+
+// apart is for a service of several.
+func (s *schedule) apart() fault {
+	after := s.between(s.ttl/4, 2*s.ttl)
+	switch s.random.IntN(6) {
+	case 0:
+		return s.fault(after, nodeKill, s.between(0, s.ttl/2))
+	case 1:
+		return s.fault(after, nodeKill, s.times(0.5, 1, 2))
+	case 2:
+		return s.fault(after, nodeEmpty, s.between(0, s.ttl/2))
+	case 3:
+		return s.fault(after, nodeStop, s.times(0.2, 0.5, 1.5))
+	default:
+		return s.fault(after, nodeCut, s.times(0.5, 1, 2))
+	}
 }
 
 func (s *schedule) client() fault {

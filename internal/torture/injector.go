@@ -12,6 +12,7 @@ import (
 
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/pause"
+	"github.com/farsync/farsync/internal/torture/history"
 )
 
 // inject has the faults of a schedule happen, one after another, until ctx ends. What has been broken is whole again when it
@@ -80,6 +81,10 @@ func (w wire) suffer(ctx context.Context, f fault, then func()) {
 		each(w.near, (*embedtest.Proxy).CutReplies)
 	case wireOneSilent:
 		w.near[f.pick(len(w.near))].Cut()
+	case wireOneMute:
+		w.near[f.pick(len(w.near))].CutReplies()
+	case wireOneDeaf:
+		w.near[f.pick(len(w.near))].CutRequests()
 	}
 	then()
 	if f.What == wireFading {
@@ -110,10 +115,10 @@ func (w wire) only(server int) (undo func()) {
 	return func() { each(w.far, (*embedtest.Proxy).Heal) }
 }
 
-// onNode breaks a server, or what is between it and the others. Before a server is cut off it calls beside, which may leave clients
-// no other server, and returns how to undo that.
-func (s *service) onNode(ctx context.Context, f fault, beside func(server int) (undo func())) error {
-	on := f.pick(len(s.members))
+// onNode breaks one of these servers, or what is between it and the others. Before a server is cut off or killed it calls beside, which may
+// leave clients no other server or none, and returns how to undo that.
+func (s *service) onNode(ctx context.Context, f fault, among []int, beside func(server int) (undo func())) error {
+	on := among[f.pick(len(among))]
 	switch f.What {
 	case nodeKillFirst, nodeStopFirst, nodeCutFirst, nodeMute, nodeDeaf, nodePart:
 		leader, err := s.leader(ctx)
@@ -129,8 +134,16 @@ func (s *service) onNode(ctx context.Context, f fault, beside func(server int) (
 	defer cancel()
 	m := s.members[on]
 	switch f.What {
-	case nodeKill, nodeKillFirst:
-		m.Kill()
+	case nodeKill, nodeKillFirst, nodeEmpty:
+		if f.What != nodeKillFirst {
+			defer beside(on)()
+		}
+		s.kill(m)
+		if f.What == nodeEmpty {
+			if err := m.(interface{ Forget() error }).Forget(); err != nil {
+				return err
+			}
+		}
 		_ = pause.For(ctx, f.For)
 		return m.Restart(mending)
 	case nodeStop, nodeStopFirst:
@@ -172,4 +185,13 @@ func (s *service) onNode(ctx context.Context, f fault, beside func(server int) (
 	default:
 		return errors.New("no such fault")
 	}
+}
+
+// kill kills a server, and notes when.
+func (s *service) kill(m member) {
+	from := history.Now()
+	m.Kill()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kills = append(s.kills, history.Span{From: from, To: history.Now()})
 }

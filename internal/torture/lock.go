@@ -21,9 +21,15 @@ const (
 	rwmutex   = "rwmutex"
 	semaphore = "semaphore"
 	election  = "election"
+	quorum    = "quorum"
 )
 
-var primitives = []string{mutex, reentrant, rwmutex, semaphore, election}
+var primitives = []string{mutex, reentrant, rwmutex, semaphore, election, quorum}
+
+// playable returns those of the primitives that can be had on a store: a quorum takes several services.
+func playable(store string, primitives []string) []string {
+	return slices.DeleteFunc(slices.Clone(primitives), func(p string) bool { return (p == quorum) != (store == onQuorum) })
+}
 
 // semaphoreSize is that of all semaphores.
 const semaphoreSize = 3
@@ -175,7 +181,7 @@ func (m *machine) lock(random *rand.Rand, primitive string) lock {
 
 // entryOf returns the entry that stands for a lease. From then on it is not handed off.
 func entryOf(h held) driver.Entry {
-	if lease, ok := h.(*farsync.Lease); ok {
+	if lease, ok := h.(interface{ Entries() []driver.Entry }); ok {
 		if list := lease.Entries(); len(list) > 0 {
 			return list[0]
 		}

@@ -4,7 +4,8 @@
 //
 //	go run ./internal/torture -store etcd -primitive mutex -faults wire,node,client,entry -for 60s -seed 1
 //
-// Each store runs as it would for its users: three servers of etcd or ZooKeeper, one of Redis, an SQLite file. Clients are
+// Each store runs as it would for its users: three servers of etcd or ZooKeeper, one of Redis, PostgreSQL or MariaDB, an SQLite
+// file. A quorum has three services, two of Redis and one of PostgreSQL, and is a store of its own here. Clients are
 // processes of their own, with several Stores each. What goes wrong is decided by the seed; how the processes interleave is not,
 // so the same seed is the same torture and not the same history.
 //
@@ -108,8 +109,15 @@ func command(ctx context.Context, arguments []string) (found bool, err error) {
 		c.Dir = top
 		return c.prove(ctx, on, *only)
 	}
+	asked := c.Primitives
+	if !slices.ContainsFunc(on, func(name string) bool { return len(playable(name, asked)) > 0 }) {
+		return false, fmt.Errorf("none of %s can be had on %s", strings.Join(asked, ", "), strings.Join(on, ", "))
+	}
 	for _, name := range on {
 		c.Store, c.Dir = name, filepath.Join(top, name)
+		if c.Primitives = playable(name, asked); len(c.Primitives) == 0 {
+			continue
+		}
 		fmt.Printf("== %s, %s, faults: %s, for %v, TTL %v, seed %d\n",
 			name, strings.Join(c.Primitives, " "), strings.Join(c.Tiers, " "), c.For, c.TTL, c.Seed)
 		v, err := c.run(ctx, func(format string, a ...any) { fmt.Printf(format+"\n", a...) })

@@ -28,9 +28,10 @@ const (
 	onPostgres  = "postgres"
 	onMySQL     = "mysql"
 	onSQLite    = "sqlite"
+	onQuorum    = "quorum" // three services that fail independently
 )
 
-var stores = []string{onEtcd, onZooKeeper, onRedis, onPostgres, onMySQL, onSQLite}
+var stores = []string{onEtcd, onZooKeeper, onRedis, onPostgres, onMySQL, onSQLite, onQuorum}
 
 // The recipes: farsync's, and those that come with the client libraries.
 const (
@@ -40,6 +41,9 @@ const (
 
 var openers = map[string]func(ctx context.Context, p part) (locker, error){
 	ours: func(ctx context.Context, p part) (locker, error) {
+		if p.Store == onQuorum {
+			return openCouncil(ctx, p)
+		}
 		store, leave, err := openStore(ctx, p.Store, p.Endpoints, farsync.Options{TTL: p.TTL, Holder: p.Process})
 		if err != nil {
 			return nil, err
@@ -68,8 +72,7 @@ func openStore(
 	case onZooKeeper:
 		store, err = zk.Open(ctx, endpoints, &zk.Options{Options: options})
 	case onRedis:
-		// Fresh, for the server is new; what it lost since would be another matter, and it loses nothing here.
-		store, err = redis.Open(ctx, &goredis.UniversalOptions{Addrs: endpoints}, &redis.Options{Options: options, Fresh: true})
+		store, err = redis.Open(ctx, &goredis.UniversalOptions{Addrs: endpoints}, &redis.Options{Options: options})
 	case onPostgres:
 		var config *pgxpool.Config
 		if config, err = pgxpool.ParseConfig(postgresURL(endpoints[0])); err == nil {

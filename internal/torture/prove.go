@@ -55,7 +55,7 @@ func (c campaign) prove(ctx context.Context, on []string, only string) (escaped 
 		}
 		c.Dir, c.Store, c.Recipe, c.Worker = filepath.Join(top, fmt.Sprint(i)), s.store, s.recipe, own
 		if c.Primitives = []string{s.primitive}; s.primitive == "" {
-			c.Primitives = primitives
+			c.Primitives = playable(s.store, primitives)
 		}
 		c.Tiers = all
 		if s.mutant != nil && s.mutant.tiers != nil {

@@ -19,7 +19,7 @@ import (
 type write struct {
 	Process string
 	Queue   string
-	Token   int64
+	Tokens  []int64 // of a quorum one of each member, 0 where it was not won; of all others a single one
 	Fenced  bool
 	First   bool // of its hold
 }
@@ -38,8 +38,8 @@ type resource struct {
 
 	mu          sync.Mutex // guards what follows
 	connections map[net.Conn]struct{}
-	mark        map[string]int64   // the fence
-	admitted    map[string][]int64 // tokens in the order in which they were let in, repetitions left out
+	mark        map[string][]int64   // the fence
+	admitted    map[string][][]int64 // tokens in the order in which they were let in, repetitions left out
 	traps       []*trap
 	account
 }
@@ -56,7 +56,7 @@ func serve(socket string) (*resource, error) {
 		return nil, err
 	}
 	r := &resource{
-		listener: listener, connections: map[net.Conn]struct{}{}, mark: map[string]int64{}, admitted: map[string][]int64{},
+		listener: listener, connections: map[net.Conn]struct{}{}, mark: map[string][]int64{}, admitted: map[string][][]int64{},
 	}
 	r.wg.Go(r.accept) // joined by close
 	return r, nil
@@ -101,15 +101,26 @@ func (r *resource) write(w write) (admitted bool) {
 	if !w.Fenced {
 		return true
 	}
-	if w.Token < r.mark[w.Queue] {
+	falls, mark := above(w.Tokens, r.mark[w.Queue])
+	if falls {
 		r.refused++
 		return false
 	}
-	r.mark[w.Queue] = w.Token
-	if list := r.admitted[w.Queue]; len(list) == 0 || list[len(list)-1] != w.Token {
-		r.admitted[w.Queue] = append(list, w.Token)
+	r.mark[w.Queue] = mark
+	if list := r.admitted[w.Queue]; len(list) == 0 || !slices.Equal(list[len(list)-1], w.Tokens) {
+		r.admitted[w.Queue] = append(list, w.Tokens)
 	}
 	return true
+}
+
+// above reports whether one of the tokens is below the highest of its place, zeros aside, and returns the highest with them.
+func above(tokens, highest []int64) (falls bool, now []int64) {
+	now = append(slices.Clone(highest), make([]int64, max(0, len(tokens)-len(highest)))...)
+	for i, token := range tokens {
+		falls = falls || token != 0 && token < now[i]
+		now[i] = max(token, now[i])
+	}
+	return falls, now
 }
 
 // A trap waits for a holder of a lock that excludes all others.
@@ -171,12 +182,12 @@ func (r *resource) stale() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, list := range r.admitted {
-		highest := list[0]
-		for _, token := range list {
-			if token < highest {
+		var highest []int64
+		for _, tokens := range list {
+			var falls bool
+			if falls, highest = above(tokens, highest); falls {
 				n++
 			}
-			highest = max(highest, token)
 		}
 	}
 	return n
@@ -220,5 +231,5 @@ func (d *desk) write(w write) (a answer) {
 
 // fenced reports whether the tokens of a kind fence.
 func fenced(k history.Kind) bool {
-	return slices.Contains([]history.Kind{history.Exclusive, history.Reentrant, history.Write, history.Lead}, k)
+	return slices.Contains([]history.Kind{history.Exclusive, history.Reentrant, history.Write, history.Lead, history.Quorum}, k)
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/internal/torture/history"
 )
@@ -95,7 +96,7 @@ func (c *campaign) run(ctx context.Context, say func(format string, a ...any)) (
 	}
 	starting, cancel := context.WithTimeout(ctx, restartIn)
 	defer cancel()
-	servers, err := startService(starting, c.Store, c.Dir, c.Seed)
+	servers, err := startService(starting, c.Dir, *c)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +126,18 @@ func (c *campaign) run(ctx context.Context, say func(format string, a ...any)) (
 		}
 	}
 
+	if c.Store == onQuorum { // a service is cut off from all clients, for they are the only ones that it has to do with
+		servers.isolate = func(member int) {
+			for _, w := range wires {
+				w.far[member].Cut()
+			}
+		}
+		servers.heal = func() {
+			for _, w := range wires {
+				each(w.far, (*embedtest.Proxy).Heal)
+			}
+		}
+	}
 	started, begun := time.Now(), history.Now()
 	workers, err := newCrew(c.Worker, c.Processes, func(place, life int) part {
 		p := part{
@@ -155,9 +168,13 @@ func (c *campaign) run(ctx context.Context, say func(format string, a ...any)) (
 	if err := errors.Join(broken, unread); err != nil {
 		return nil, err
 	}
-	v.Report = history.Check(all, history.Promises{
-		Size: semaphoreSize, Unfenced: c.Recipe == stock && c.Store != onEtcd, Stale: c.Store == onZooKeeper, Forgets: c.Store == onRedis,
-	})
+	promises := history.Promises{
+		Size: semaphoreSize, Unfenced: c.Recipe == stock && c.Store != onEtcd, Stale: c.Store == onZooKeeper, TTL: c.TTL,
+	}
+	if c.Store == onRedis {
+		promises.Ends = servers.kills
+	}
+	v.Report = history.Check(all, promises)
 	for _, text := range complaints {
 		v.add("worker", text)
 	}
@@ -185,11 +202,10 @@ func (c *campaign) torment(
 	ctx, cancel := context.WithTimeout(ctx, c.For)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	ensemble := len(servers.members) > 1
-	row := func(tier string, row int, happen func(context.Context, fault) error) {
+	row := func(tier string, row int, of shape, happen func(context.Context, fault) error) {
 		if slices.Contains(c.Tiers, tier) {
 			group.Go(func() error {
-				from := newSchedule(tier, c.Seed, uint64(row), c.TTL, ensemble)
+				from := newSchedule(tier, c.Seed, uint64(row), c.TTL, of)
 				return inject(ctx, from, func(ctx context.Context, f fault) error {
 					defer count.begin(f.What)()
 					return happen(ctx, f)
@@ -198,7 +214,7 @@ func (c *campaign) torment(
 		}
 	}
 	for place, w := range wires {
-		row(tierWire, place, func(ctx context.Context, f fault) error {
+		row(tierWire, place, single, func(ctx context.Context, f fault) error {
 			proceed := func(time.Duration) {}
 			if f.Aimed && f.For >= c.TTL/2 {
 				proceed = aim(ctx, protected, func(process string) bool { return process == workers.at(place).name })
@@ -207,22 +223,33 @@ func (c *campaign) torment(
 			return nil
 		})
 	}
-	if len(servers.members) > 0 {
-		row(tierNode, 0, func(ctx context.Context, f fault) error {
-			return servers.onNode(ctx, f, func(server int) (undo func()) {
-				if !f.Aimed {
+	for i, some := range servers.rows {
+		row(tierNode, i, some.shape, func(ctx context.Context, f fault) error {
+			return servers.onNode(ctx, f, some.members, func(server int) (undo func()) {
+				if !f.Aimed || some.shape == ensemble && f.What == nodeKill { // then there are others for its clients
 					return func() {}
 				}
-				// A process goes with the server, and holds a lock for longer than the others take to give it away.
 				place := f.pick(c.Processes)
-				undo = wires[place].only(server)
-				aim(ctx, protected, func(process string) bool { return process == workers.at(place).name })(f.For + 3*c.TTL)
-				return undo
+				of := func(process string) bool { return process == workers.at(place).name }
+				if some.shape == ensemble {
+					// A process goes with the server, and holds a lock for longer than the others take to give it away.
+					undo = wires[place].only(server)
+					aim(ctx, protected, of)(f.For + 3*c.TTL)
+					return undo
+				}
+				// A holder is cut off, and does not hear that the server has forgotten it.
+				proceed := aim(ctx, protected, of)
+				heal := wires[place].only(-1)
+				proceed(f.For + 3*c.TTL)
+				return func() {
+					_ = pause.For(ctx, c.TTL)
+					heal()
+				}
 			})
 		})
 	}
 	for i := range clientRows {
-		row(tierClient, i, func(ctx context.Context, f fault) error {
+		row(tierClient, i, single, func(ctx context.Context, f fault) error {
 			// Each row has processes of its own.
 			mine := func(place int) bool { return place%clientRows == i }
 			place := i + clientRows*f.pick((c.Processes-i+clientRows-1)/clientRows)
@@ -257,7 +284,7 @@ func (c *campaign) torment(
 			}
 		}
 		if len(queues) > 0 {
-			row(tierEntry, 0, func(ctx context.Context, f fault) error {
+			row(tierEntry, 0, single, func(ctx context.Context, f fault) error {
 				servers.meddle(ctx, f, queues)
 				return nil
 			})
@@ -316,7 +343,16 @@ func (c *crew) dismiss(hang time.Duration) (complaints []string, deaths map[stri
 func (c *campaign) orphans(ctx context.Context, servers *service, v *verdict) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*c.hang())
 	defer cancel()
-	store, leave, err := openStore(ctx, c.Store, servers.endpoints, farsync.Options{TTL: c.TTL})
+	for _, at := range sites(c.Store, servers.endpoints) {
+		if err := c.orphansAt(ctx, at, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *campaign) orphansAt(ctx context.Context, at site, v *verdict) error {
+	store, leave, err := openStore(ctx, at.store, at.endpoints, farsync.Options{TTL: c.TTL})
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/torture/history"
 	"github.com/farsync/farsync/mysql"
 	"github.com/farsync/farsync/postgres"
 )
@@ -21,6 +23,7 @@ import (
 type service struct {
 	endpoints []string
 	members   []member
+	rows      []nodes // to each of which things happen at the same time
 	// Nil where there is only one server, or none.
 	leader  func(context.Context) (int, error)
 	isolate func(int)
@@ -33,6 +36,26 @@ type service struct {
 	// meddle removes the entry of a waiter, if there is one in any of the queues. It is nil where that cannot be done in one step
 	// with a look whether it waits.
 	meddle func(ctx context.Context, f fault, queues []string)
+
+	mu    sync.Mutex
+	kills []history.Span // of single servers. Guarded by mu.
+}
+
+// Nodes are servers to which one thing happens after another.
+type nodes struct {
+	shape   shape
+	members []int
+}
+
+// alone returns the service of one server.
+func alone(of shape, m interface {
+	member
+	Endpoint() string
+	Close() error
+}) *service {
+	return &service{
+		endpoints: []string{m.Endpoint()}, members: []member{m}, close: m.Close, rows: []nodes{{of, []int{0}}},
+	}
 }
 
 // A member is one server.
@@ -47,10 +70,11 @@ type member interface {
 // is cut off then answers what needs no quorum for longer than any session lasts.
 const zooKeeperTick = 500 * time.Millisecond
 
-// startService starts three servers of etcd or ZooKeeper, one of Redis, PostgreSQL or MariaDB, or names a file for SQLite.
-func startService(ctx context.Context, store, dir string, seed uint64) (*service, error) {
+// startService starts three servers of etcd or ZooKeeper, one of Redis, PostgreSQL or MariaDB, names a file for SQLite, or starts
+// several services for a quorum.
+func startService(ctx context.Context, dir string, settings campaign) (*service, error) {
 	const servers = 3
-	switch store {
+	switch settings.Store {
 	case onEtcd:
 		e, err := embedtest.StartEtcd(ctx, dir, servers)
 		if err != nil {
@@ -65,7 +89,7 @@ func startService(ctx context.Context, store, dir string, seed uint64) (*service
 		s.close = func() error { return errors.Join(client.Close(), e.Close()) }
 		return s, nil
 	case onZooKeeper:
-		e, err := embedtest.StartZooKeeper(ctx, dir, servers, embedtest.Ticks(zooKeeperTick, []int{5, 20}[seed%2]))
+		e, err := embedtest.StartZooKeeper(ctx, dir, servers, embedtest.Ticks(zooKeeperTick, []int{5, 20}[settings.Seed%2]))
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +99,10 @@ func startService(ctx context.Context, store, dir string, seed uint64) (*service
 		if err != nil {
 			return nil, err
 		}
-		return &service{endpoints: []string{r.Endpoint()}, members: []member{r}, close: r.Close}, nil
+		if err := introduce(ctx, r.Endpoint(), settings); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		return alone(forgetful, r), nil
 	case onPostgres:
 		s, err := embedtest.StartPostgres(ctx, dir, embedtest.Fsync())
 		if err != nil {
@@ -88,7 +115,7 @@ func startService(ctx context.Context, store, dir string, seed uint64) (*service
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		return &service{endpoints: []string{s.Endpoint()}, members: []member{s}, close: s.Close}, nil
+		return alone(single, s), nil
 	case onMySQL:
 		// What it has confirmed must be there when it was killed.
 		m, err := embedtest.StartMariaDB(ctx, dir, embedtest.Fsync())
@@ -98,11 +125,13 @@ func startService(ctx context.Context, store, dir string, seed uint64) (*service
 		if err := mysql.Migrate(ctx, mysqlDSN(m.Endpoint())); err != nil {
 			return nil, errors.Join(err, m.Close())
 		}
-		return &service{endpoints: []string{m.Endpoint()}, members: []member{m}, close: m.Close}, nil
+		return alone(single, m), nil
 	case onSQLite:
 		return &service{endpoints: []string{filepath.Join(dir, "locks.db")}, close: func() error { return nil }}, nil
+	case onQuorum:
+		return startCouncil(ctx, dir, settings)
 	default:
-		return nil, fmt.Errorf("no store %q", store)
+		return nil, fmt.Errorf("no store %q", settings.Store)
 	}
 }
 
@@ -119,10 +148,10 @@ func clusterOf[M member](c interface {
 }, of func(int) M) *service {
 	s := &service{
 		endpoints: c.Endpoints(), leader: c.Leader, isolate: c.Isolate, mute: c.Mute, deafen: c.Deafen, heal: c.Heal,
-		restart: c.Restart, close: c.Close,
+		restart: c.Restart, close: c.Close, rows: []nodes{{shape: ensemble}},
 	}
 	for i := range s.endpoints {
-		s.members = append(s.members, of(i))
+		s.members, s.rows[0].members = append(s.members, of(i)), append(s.rows[0].members, i)
 	}
 	return s
 }

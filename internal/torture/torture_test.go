@@ -49,7 +49,7 @@ func newCampaign(t *testing.T, store string) campaign {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o711)) // as in main
 	return campaign{
-		Store: store, Recipe: ours, Primitives: primitives, Tiers: tiers, For: 5 * time.Second, Seed: uint64(time.Now().Unix()),
+		Store: store, Recipe: ours, Primitives: playable(store, primitives), Tiers: tiers, For: 5 * time.Second, Seed: uint64(time.Now().Unix()),
 		TTL: defaultTTL, Processes: defaultProcesses, Worker: executable, Dir: dir,
 	}
 }
@@ -126,8 +126,8 @@ func (l deafLocker) lock(random *rand.Rand, primitive string) lock {
 func TestScheduleIsOfItsSeed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tier := range tiers {
-		list := func(seed, row uint64, ensemble bool) (list []fault) {
-			s := newSchedule(tier, seed, row, defaultTTL, ensemble)
+		list := func(seed, row uint64, of shape) (list []fault) {
+			s := newSchedule(tier, seed, row, defaultTTL, of)
 			for range 500 {
 				f := s.Next()
 				seen[f.What] = true
@@ -137,15 +137,16 @@ func TestScheduleIsOfItsSeed(t *testing.T) {
 			}
 			return list
 		}
-		for _, ensemble := range []bool{true, false} {
-			first, again := list(1, 0, ensemble), list(1, 0, ensemble)
+		for _, of := range []shape{single, forgetful, ensemble, apart} {
+			first, again := list(1, 0, of), list(1, 0, of)
 			require.Equal(t, first, again)
-			require.NotEqual(t, first, list(2, 0, ensemble))
-			require.NotEqual(t, first, list(1, 1, ensemble))
+			require.NotEqual(t, first, list(2, 0, of))
+			require.NotEqual(t, first, list(1, 1, of))
 		}
 	}
 	for _, what := range []string{
-		wireCut, wireRequests, wireReplies, wireDelay, wireFading, wireReset, wireOneSilent, nodeKill, nodeKillFirst, nodeStop, nodeStopFirst,
+		wireCut, wireRequests, wireReplies, wireDelay, wireFading, wireReset, wireOneSilent, wireOneMute, wireOneDeaf, nodeKill, nodeEmpty,
+		nodeKillFirst, nodeStop, nodeStopFirst,
 		nodeCutFirst, nodeCut, nodeMute, nodeDeaf, nodePart, nodeAll, clientStop, clientKill, entryGone,
 	} {
 		require.True(t, seen[what], what)
@@ -158,18 +159,21 @@ func TestResourceRefusesWhatIsStale(t *testing.T) {
 		write
 		admitted bool
 	}{
-		{write{Process: "1", Queue: "/a", Token: 5, Fenced: true, First: true}, true},
-		{write{Process: "1", Queue: "/a", Token: 5, Fenced: true}, true},
-		{write{Process: "2", Queue: "/a", Token: 6, Fenced: true, First: true}, true},
-		{write{Process: "1", Queue: "/a", Token: 5, Fenced: true}, false},
-		{write{Process: "1", Queue: "/b", Token: 5, Fenced: true, First: true}, true},
-		{write{Process: "3", Queue: "/a", Token: 1, First: true}, true}, // a permit's token does not fence
+		{write{Process: "1", Queue: "/a", Tokens: []int64{5}, Fenced: true, First: true}, true},
+		{write{Process: "1", Queue: "/a", Tokens: []int64{5}, Fenced: true}, true},
+		{write{Process: "2", Queue: "/a", Tokens: []int64{6}, Fenced: true, First: true}, true},
+		{write{Process: "1", Queue: "/a", Tokens: []int64{5}, Fenced: true}, false},
+		{write{Process: "1", Queue: "/b", Tokens: []int64{5}, Fenced: true, First: true}, true},
+		{write{Process: "1", Queue: "/q", Tokens: []int64{7, 2, 0}, Fenced: true, First: true}, true},
+		{write{Process: "2", Queue: "/q", Tokens: []int64{0, 3, 1}, Fenced: true, First: true}, true},
+		{write{Process: "1", Queue: "/q", Tokens: []int64{7, 2, 0}, Fenced: true}, false}, // a member that both have tells
+		{write{Process: "3", Queue: "/a", Tokens: []int64{1}, First: true}, true},         // a permit's token does not fence
 	} {
 		require.Equal(t, answer{Admitted: c.admitted}, d.write(c.write), "%+v", c.write)
 	}
-	require.Equal(t, account{grants: 4, writes: 6, refused: 1}, r.count())
+	require.Equal(t, account{grants: 6, writes: 9, refused: 2}, r.count())
 	require.Zero(t, r.stale())
-	r.admitted["/a"] = append(r.admitted["/a"], 5) // as if the fence had let it in
+	r.admitted["/a"] = append(r.admitted["/a"], []int64{5}) // as if the fence had let it in
 	require.Equal(t, 1, r.stale())
 }
 
@@ -193,9 +197,9 @@ func TestHoldersAreCaughtWhereTheyHold(t *testing.T) {
 		defer r.mu.Unlock()
 		return len(r.traps) == 1
 	}, leastHang, time.Millisecond)
-	require.Equal(t, answer{Admitted: true}, d.write(write{Process: "1", Queue: "/a", Token: 1, Fenced: true}))
-	require.Equal(t, answer{Admitted: true}, d.write(write{Process: "2", Queue: "/b", Token: 1}), "readers are not caught")
-	go func() { answered <- d.write(write{Process: "2", Queue: "/a", Token: 2, Fenced: true}) }()
+	require.Equal(t, answer{Admitted: true}, d.write(write{Process: "1", Queue: "/a", Tokens: []int64{1}, Fenced: true}))
+	require.Equal(t, answer{Admitted: true}, d.write(write{Process: "2", Queue: "/b", Tokens: []int64{1}}), "readers are not caught")
+	go func() { answered <- d.write(write{Process: "2", Queue: "/a", Tokens: []int64{2}, Fenced: true}) }()
 	c := <-sprung
 	require.Equal(t, "2", c.process)
 	require.True(t, c.ok)

@@ -28,9 +28,21 @@ type Promises struct {
 	// Stale allows that an observer sees what another has seen to be over, as a ZooKeeper server that is cut off shows it. Of one
 	// observer it is not allowed.
 	Stale bool
-	// Forgets allows that no leader is seen while one leads, as a Redis server shows it that was restarted: it has ended all
-	// sessions, and elects none before their leases are over.
-	Forgets bool
+	// Ends are when all sessions have ended at the service, which lets none lead until their leases are over: a Redis server
+	// that was restarted does so. An old leader holds on for a TTL at most, and is no longer seen.
+	Ends []Span
+	TTL  time.Duration // of the sessions
+}
+
+// A Span is a time between two.
+type Span struct{ From, To int64 }
+
+// outlived reports whether one look at a lock may not have shown a holder: all sessions had ended since the holder was granted the
+// lock, and not yet a TTL ago.
+func (p Promises) outlived(holder, look *Operation) bool {
+	return slices.ContainsFunc(p.Ends, func(end Span) bool {
+		return holder.Call < end.To && end.From < look.Return && look.Call < end.To+int64(p.TTL)
+	})
 }
 
 // A Report is what the checks of a history have found.
@@ -143,6 +155,12 @@ func excludes(a, b *Operation) bool {
 func (r *Report) tokens(grants []*Operation) {
 	of := map[int64]*Operation{}
 	for _, o := range grants {
+		if o.Kind == Quorum {
+			if won := len(o.Tokens) - count(o.Tokens, 0); 2*won <= len(o.Tokens) {
+				r.add("token", o, o.Return, "%v was won by no majority", o)
+			}
+			continue // that they rise is checked in the order of the grants
+		}
 		other, ok := of[o.Token]
 		shared := ok && (o.Kind == Read && other.Kind == Read ||
 			o.owner() == other.owner() && (o.Kind == Reentrant || o.Kind != other.Kind))
@@ -161,11 +179,17 @@ func (r *Report) tokens(grants []*Operation) {
 func (r *Report) order(grants []*Operation) {
 	list := slices.DeleteFunc(whole(grants), func(o Operation) bool { return o.Kind == Read || o.Kind == Permit })
 	slices.SortFunc(list, func(a, b Operation) int {
-		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Call, b.Call))
+		return cmp.Or(byToken(&a, &b), cmp.Compare(a.Call, b.Call))
 	})
 	var now int64
+	var marks []int64
 	for i := range list {
 		o := &list[i]
+		if rises, to := rise(o.Tokens, marks); !rises {
+			r.add("order", o, o.Return, "%v comes after %v by the tokens of some members, and before it by others", o, marks)
+		} else {
+			marks = to
+		}
 		if now = max(now, o.Call); now > o.Return {
 			before := &list[i-1]
 			r.add("order", o, max(o.Return, before.Return), "%v was granted %v before that could be: %v comes before it by its token",
@@ -174,6 +198,38 @@ func (r *Report) order(grants []*Operation) {
 		}
 		now = max(now, o.Seen)
 	}
+}
+
+// byToken compares holds by their tokens, those of quorums by that of the first member that both were won by.
+func byToken(a, b *Operation) int {
+	for i, token := range a.Tokens {
+		if i < len(b.Tokens) && token != 0 && b.Tokens[i] != 0 {
+			return cmp.Compare(token, b.Tokens[i])
+		}
+	}
+	return cmp.Compare(a.Token, b.Token)
+}
+
+// rise reports whether each of the tokens of a quorum is above the highest of that member so far, and returns the highest with
+// them. A member by which it was not won has none.
+func rise(tokens, highest []int64) (rises bool, now []int64) {
+	rises, now = true, append(slices.Clone(highest), make([]int64, max(0, len(tokens)-len(highest)))...)
+	for i, token := range tokens {
+		if token != 0 {
+			rises = rises && token > now[i]
+			now[i] = max(token, now[i])
+		}
+	}
+	return rises, now
+}
+
+func count(list []int64, of int64) (n int) {
+	for _, token := range list {
+		if token == of {
+			n++
+		}
+	}
+	return n
 }
 
 // whole returns the holds of a lock with those of a reentrant owner under one token as one: from the first to the last.

@@ -32,6 +32,15 @@ func permit(client int, units, token, call, got, seen, end int64) Operation {
 	return o
 }
 
+func quorum(client int, tokens []int64, call, got, seen, end int64) Operation {
+	o := hold(Quorum, client, 0, call, got, seen, end)
+	o.Tokens = tokens
+	return o
+}
+
+// ended5 has all sessions, whose TTL is 10, end at 5.
+var ended5 = Promises{Ends: []Span{{From: 5, To: 5}}, TTL: 10}
+
 // look is an observation of a token.
 func look(client int, token, call, got int64) Operation {
 	o := hold(Observe, client, token, call, got, 0, Never)
@@ -96,8 +105,12 @@ func TestHistoriesAreJudged(t *testing.T) {
 			{Process: "p", Queue: queue, Kind: Exclusive, Call: 1, Return: 2, Outcome: Failed, End: Never},
 			{Process: "p", Queue: queue, Kind: Exclusive, Call: 1, Return: Never, End: 5},
 		}, nil},
-		{"a server that has ended all sessions shows no leader", Promises{Forgets: true}, []Operation{
-			hold(Lead, 1, 1, 0, 1, 9, 10), look(3, 0, 4, 5), hold(Lead, 2, 2, 3, 12, 13, 14),
+		{"a server that has ended all sessions shows no leader", ended5, []Operation{
+			hold(Lead, 1, 1, 0, 1, 9, 10), look(3, 0, 6, 7), hold(Lead, 2, 2, 3, 12, 13, 14),
+		}, nil},
+		{"it ends them while a look is under way", ended5, []Operation{hold(Lead, 1, 1, 0, 1, 9, 10), look(3, 0, 4, 6)}, nil},
+		{"a quorum by one majority, and then by another", Promises{}, []Operation{
+			quorum(1, []int64{1, 1, 0}, 0, 1, 5, 6), quorum(2, []int64{0, 2, 7}, 0, 6, 8, 9), quorum(3, []int64{9, 0, 8}, 0, 9, 10, 11),
 		}, nil},
 		{"locks without tokens", Promises{Unfenced: true}, []Operation{
 			hold(Exclusive, 1, 0, 0, 1, 5, 6), hold(Exclusive, 2, 0, 0, 6, 7, 8),
@@ -151,6 +164,28 @@ func TestHistoriesAreJudged(t *testing.T) {
 			hold(Lead, 1, 1, 0, 1, 5, 6), hold(Lead, 2, 2, 0, 4, 7, 8),
 		}, []string{"model", "order", "overlap"}},
 		{"nobody is seen while one leads", Promises{}, []Operation{hold(Lead, 1, 1, 0, 1, 9, 10), look(3, 0, 4, 5)}, []string{"model"}},
+		{"nobody is seen, before all sessions are ended", ended5, []Operation{
+			hold(Lead, 1, 1, 0, 1, 9, 10), look(3, 0, 2, 3),
+		}, []string{"model"}},
+		{"nobody is seen while one leads that was elected after all sessions were ended", ended5, []Operation{
+			hold(Lead, 1, 1, 6, 7, 12, 13), look(3, 0, 8, 9),
+		}, []string{"model"}},
+		{"nobody is seen, a TTL after all sessions were ended", ended5, []Operation{
+			hold(Lead, 1, 1, 0, 1, 30, 31), look(3, 0, 15, 16),
+		}, []string{"model"}},
+		{"two hold a quorum", Promises{}, []Operation{
+			quorum(1, []int64{1, 1, 0}, 0, 1, 5, 6), quorum(2, []int64{0, 2, 1}, 0, 4, 7, 8),
+		}, []string{"model", "order", "overlap"}},
+		{"a quorum's token falls", Promises{}, []Operation{
+			quorum(1, []int64{1, 5, 0}, 0, 1, 5, 6), quorum(2, []int64{0, 4, 1}, 0, 6, 7, 8),
+		}, []string{"model", "order"}},
+		{"a quorum's tokens rise at one member, and fall at another", Promises{}, []Operation{
+			quorum(1, []int64{1, 5, 1}, 0, 1, 5, 6), quorum(2, []int64{2, 4, 2}, 0, 6, 7, 8),
+		}, []string{"model", "order"}},
+		{"a quorum's token is given twice", Promises{}, []Operation{
+			quorum(1, []int64{1, 5, 0}, 0, 1, 5, 6), quorum(2, []int64{0, 5, 2}, 0, 6, 7, 8),
+		}, []string{"model", "order"}},
+		{"a minority holds", Promises{}, []Operation{quorum(1, []int64{1, 0, 0}, 0, 1, 5, 6)}, []string{"token"}},
 		{"a leader is seen that is over", Promises{}, []Operation{
 			hold(Lead, 1, 1, 0, 5, 10, 11), hold(Lead, 2, 2, 0, 20, 25, 26), look(4, 1, 23, 24),
 		}, []string{"model"}},

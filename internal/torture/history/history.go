@@ -45,6 +45,7 @@ const (
 	Read      Kind = "read"
 	Permit    Kind = "permit"
 	Lead      Kind = "lead"
+	Quorum    Kind = "quorum"  // exclusive, and has the tokens of several members instead of one
 	Observe   Kind = "observe" // looks who leads, and holds nothing
 )
 
@@ -73,7 +74,8 @@ type Event struct {
 	Queue   string  `json:"queue,omitempty"`
 	Kind    Kind    `json:"kind,omitempty"`
 	Units   int64   `json:"units,omitempty"`
-	Token   int64   `json:"token,omitempty"` // granted, or seen
+	Token   int64   `json:"token,omitempty"`  // granted, or seen
+	Tokens  []int64 `json:"tokens,omitempty"` // those of a quorum's members, 0 where it was not won
 	Session string  `json:"session,omitempty"`
 	Entry   string  `json:"entry,omitempty"`
 	Error   string  `json:"error,omitempty"`
@@ -131,6 +133,7 @@ type Operation struct {
 	Kind    Kind
 	Units   int64
 	Token   int64
+	Tokens  []int64 // of a quorum, one of each member
 	Session string
 	Entry   string
 	Error   string
@@ -147,7 +150,11 @@ type Operation struct {
 func (o *Operation) owner() string { return fmt.Sprintf("%s/%d", o.Process, o.Client) }
 
 func (o *Operation) String() string {
-	return fmt.Sprintf("%s of %s #%d, token %d", o.Kind, o.owner(), o.Number, o.Token)
+	var token any = o.Token
+	if o.Kind == Quorum {
+		token = o.Tokens
+	}
+	return fmt.Sprintf("%s of %s #%d, token %v", o.Kind, o.owner(), o.Number, token)
 }
 
 // Load returns the operations of all histories in a directory. A process that is in deaths was killed at that time at the
@@ -209,7 +216,7 @@ func read(from io.Reader, process string, death int64) ([]Operation, error) {
 		}
 		switch o := &list[i]; e.Outcome {
 		case OK:
-			o.Outcome, o.Return, o.Token, o.Session, o.Entry = OK, e.At, e.Token, e.Session, e.Entry
+			o.Outcome, o.Return, o.Token, o.Tokens, o.Session, o.Entry = OK, e.At, e.Token, e.Tokens, e.Session, e.Entry
 		case Failed:
 			o.Outcome, o.Return, o.Error = Failed, e.At, e.Error
 		case Held:

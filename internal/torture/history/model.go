@@ -29,10 +29,12 @@ type state struct {
 	holders  []*Operation
 	last     int64 // of all but readers
 	lastRead int64
+	highest  []int64 // of each member of a quorum
 }
 
 func (s state) equal(other state) bool {
-	return s.last == other.last && s.lastRead == other.lastRead && slices.Equal(s.holders, other.holders)
+	return s.last == other.last && s.lastRead == other.lastRead && slices.Equal(s.holders, other.holders) &&
+		slices.Equal(s.highest, other.highest)
 }
 
 // next returns what becomes of a lock by a step, or false if that must not happen now. It is the model of all primitives:
@@ -49,7 +51,7 @@ func (s state) next(by step, p Promises) (bool, state) {
 	}
 	if o.Kind == Observe {
 		if o.Token == 0 {
-			return p.Forgets || len(s.holders) == 0, s
+			return !slices.ContainsFunc(s.holders, func(holder *Operation) bool { return !p.outlived(holder, o) }), s
 		}
 		return o.Token == s.last, s // the entry of a leader may outlive its lease
 	}
@@ -63,6 +65,8 @@ func (s state) next(by step, p Promises) (bool, state) {
 	switch {
 	case p.Unfenced:
 		rises = true
+	case o.Kind == Quorum:
+		rises, s.highest = rise(o.Tokens, s.highest)
 	case o.Kind == Permit: // their tokens only tell them apart
 		rises = units <= p.Size
 	case o.Kind == Read: // a writer keeps its token when it becomes a reader
