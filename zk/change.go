@@ -27,27 +27,21 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 		to.Value = now.Value
 	}
 	// To ZooKeeper -1 is any version, which is what comes out if it is not known.
-	was, changing := int32(e.Version-1), newCall()
-	changing.entry = e.ID
-	// The transaction is carried out as a whole or not at all, so each refusal says that nothing was changed.
-	err := s.ask(ctx, changing, func(c *client.Conn) error {
-		if k == e.Kind {
-			stat, err := c.Set(e.ID, to.Value, was)
-			if err == nil {
-				to.Version = version(stat)
-			}
-			return err
+	was := int32(e.Version - 1)
+	if k == e.Kind {
+		changing := newCall(newFrame(opSetData).set(e.ID, to.Value, was))
+		if err := s.ask(ctx, changing); err != nil {
+			return e, err
 		}
-		to.ID, to.Kind, to.Version = readName(e.ID), k, 1
-		// The order matters for the answer: the first that fails is the one that it names. A reader's node that is there
-		// already is one that an earlier attempt has made.
-		_, err := c.Multi(
-			&client.CreateRequest{Path: to.ID, Data: to.Value, Acl: s.acl, Flags: client.FlagEphemeral},
-			&client.DeleteRequest{Path: e.ID, Version: was},
-		)
-		return err
-	})
-	if err != nil {
+		to.Version = version(&changing.stat)
+		return to, nil
+	}
+	to.ID, to.Kind, to.Version = readName(e.ID), k, 1
+	// The transaction is carried out as a whole or not at all, so each refusal says that nothing was changed. The order matters
+	// for the answer: the first that fails is the one that it names. A reader's node that is there already is one that an
+	// earlier attempt has made.
+	if err := s.do(ctx, newFrame(opMulti).
+		part(opCreate).create(to.ID, to.Value, s.acl, client.FlagEphemeral).part(opDelete).check(e.ID, was).end()); err != nil {
 		return e, err
 	}
 	return to, nil
@@ -57,10 +51,10 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 // have written to it, to ask for the lock back. If a writer's is gone, it deletes the reader's that has its place: a
 // replacement whose answer was lost may have made it.
 func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (v driver.View, found bool, err error) {
-	if e, err = s.locate(ctx, e); err != nil {
+	if e, err = s.search(ctx, e); err != nil {
 		err = notDone(err)
-	} else if err = s.do(ctx, deleting(e.ID)); errors.Is(err, driver.ErrGone) && e.Kind == driver.Write {
-		err = s.do(ctx, deleting(readName(e.ID)))
+	} else if err = s.do(ctx, newFrame(opDelete).check(e.ID, -1)); errors.Is(err, driver.ErrGone) && e.Kind == driver.Write {
+		err = s.do(ctx, newFrame(opDelete).check(readName(e.ID), -1))
 	}
 	if errors.Is(err, driver.ErrGone) {
 		return v, false, nil
@@ -110,14 +104,11 @@ func (s *session) SetRegister(
 		was = version(&r.stat)
 	}
 	// The head is checked in the same transaction: a client that has lost its place at the head must not write.
-	err = s.do(ctx, func(c *client.Conn) error {
-		ops := []any{&client.SetDataRequest{Path: path, Data: []byte(value), Version: int32(was - 1)}}
-		if head.ID != "" {
-			ops = append(ops, &client.CheckVersionRequest{Path: head.ID, Version: -1})
-		}
-		_, err := c.Multi(ops...)
-		return err
-	})
+	setting := newFrame(opMulti).part(opSetData).set(path, []byte(value), int32(was-1))
+	if head.ID != "" {
+		setting = setting.part(opCheck).check(head.ID, -1)
+	}
+	err = s.do(ctx, setting.end())
 	if errors.Is(err, driver.ErrGone) {
 		err = driver.ErrConflict
 	}
@@ -138,10 +129,7 @@ func (s *session) Tell(ctx context.Context, e driver.Entry, words string) error 
 	if strings.Contains(words, "\n") {
 		data = told + words
 	}
-	return s.do(ctx, func(c *client.Conn) error {
-		_, err := c.Set(e.ID, []byte(data), -1)
-		return err
-	})
+	return s.do(ctx, newFrame(opSetData).set(e.ID, []byte(data), -1))
 }
 
 // Heard returns what Tell has written to the entry's node, or Curator.

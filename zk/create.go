@@ -57,32 +57,18 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 	return driver.View{}, attemptError{fmt.Errorf("node %s is collected again and again", path), driver.NotDone}
 }
 
-// create makes one attempt. As soon as the request is on its way, the read of the queue follows it: the server carries
-// out the requests of a session in order, so the answer shows the node, and one round trip serves for both.
+// create makes one attempt. The read of the queue is sent with the request: the server carries out the requests of a
+// session in order, so the answer shows the node, and one round trip serves for both.
 func (s *session) create(ctx context.Context, e driver.Entry) (driver.View, error) {
-	path, value, id, creating := e.ID, e.Value, "", newCall()
-	creating.entry, creating.sent = path, make(chan struct{})
-	if err := s.launch(ctx, creating, func(c *client.Conn) (err error) {
-		id, err = c.Create(path, value, client.FlagEphemeralSequential, s.acl)
-		if err != nil && !happened(creating.sent) { // the library has given up before
-			err = notDone(err)
-		}
-		return err
-	}); err != nil {
+	making := newCall(newFrame(opCreate).create(e.ID, e.Value, s.acl, client.FlagEphemeralSequential))
+	if err := s.send(ctx, making); err != nil {
 		return driver.View{}, err
 	}
-	names, register, looked := (*read)(nil), driver.Register{}, error(nil)
-	select {
-	case <-creating.sent:
-		names, register, looked = s.look(ctx, e)
-	case <-creating.done: // it failed before it was sent, or was very quick
-	case <-ctx.Done():
-	case <-s.wire.life.Done():
-	}
-	if err := s.wait(ctx, creating); err != nil {
+	names, register, looked := s.look(ctx, e)
+	if err := s.wait(ctx, making); err != nil {
 		return driver.View{}, err
 	}
-	e.ID, e.Revision, e.Version = id, creating.zxid, 1
+	e.ID, e.Revision, e.Version = making.path, making.zxid, 1
 	// After a look without an answer the View is not All, and the caller looks again. A refusal would be repeated, and the
 	// node would stand in the queue meanwhile.
 	if looked != nil && outcome(looked) == driver.Refused {
@@ -108,7 +94,7 @@ func (s *session) joined(ctx context.Context, e driver.Entry, names *read, r dri
 // refusal, which leaves nothing: so it is one only if the node is gone. If that is not certain the outcome is Unknown, and
 // the caller's next attempt, or its removal, finds the node by its name.
 func (s *session) undo(ctx context.Context, e driver.Entry, why error) error {
-	err := s.do(ctx, deleting(e.ID))
+	err := s.do(ctx, newFrame(opDelete).check(e.ID, -1))
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		return why
 	}
@@ -121,15 +107,11 @@ func (s *session) guarded(ctx context.Context, path string) error {
 	if s.digest == nil {
 		return nil
 	}
-	var acl []client.ACL
-	err := s.do(ctx, func(c *client.Conn) (err error) {
-		acl, _, err = c.GetACL(path)
-		return err
-	})
-	if err != nil {
+	asking := newCall(newFrame(opGetACL).text(path))
+	if err := s.ask(ctx, asking); err != nil {
 		return err
 	}
-	for _, a := range acl {
+	for _, a := range asking.acl {
 		if a.Scheme == "world" && a.Perms&(client.PermWrite|client.PermDelete|client.PermCreate|client.PermAdmin) != 0 {
 			return refusal("node %q can be written to by everybody: any client could delete what a Digest protects below it", path)
 		}
@@ -146,10 +128,7 @@ const makeTries = 5
 func (s *session) makeQueue(ctx context.Context, path string, data []byte, acl []client.ACL) error {
 	var err error
 	for range makeTries {
-		err = s.do(ctx, func(c *client.Conn) error {
-			_, err := c.CreateContainer(path, data, client.FlagContainer, acl)
-			return err
-		})
+		err = s.do(ctx, newFrame(opContainer).create(path, data, acl, client.FlagContainer))
 		if !errors.Is(err, driver.ErrGone) || parentOf(path) == "" {
 			break
 		}
@@ -164,20 +143,12 @@ func (s *session) makeQueue(ctx context.Context, path string, data []byte, acl [
 	return nil
 }
 
-// locate returns an entry under the ID that it has, and waits until no earlier write for it is under way.
-func (s *session) locate(ctx context.Context, e driver.Entry) (driver.Entry, error) {
-	if !confirmed(e.ID) {
-		return s.search(ctx, e)
-	}
-	return e, s.settle(ctx, e.ID)
-}
-
-// search looks for the node of an entry by its name without the sequence. ErrGone means that no attempt to create it was
-// carried out, or will be: the server that answers after a Sync has seen whatever the leader had accepted before, and
-// the leader accepts nothing more of an earlier connection of the session.
+// search returns an entry under the ID that it has. It looks for the node by its name without the sequence. ErrGone means that no attempt to create it was
+// carried out, or will be: an attempt on this connection was sent before this. The server that answers after a Sync has seen
+// whatever the leader had accepted before, and the leader accepts nothing more of an earlier connection of the session.
 func (s *session) search(ctx context.Context, e driver.Entry) (driver.Entry, error) {
-	if err := s.settle(ctx, e.ID); err != nil {
-		return e, err
+	if confirmed(e.ID) {
+		return e, nil
 	}
 	path := s.path(e.Queue)
 	if err := s.do(ctx, syncing(path)); err != nil {
@@ -196,22 +167,10 @@ func (s *session) search(ctx context.Context, e driver.Entry) (driver.Entry, err
 		case errors.Is(err, driver.ErrGone):
 		case err != nil:
 			return e, err
-		case r.stat.EphemeralOwner == s.wire.id.Load(): // it goes with this session, and with no other
+		case r.stat.owner == s.wire.id.Load(): // it goes with this session, and with no other
 			e.ID = path + "/" + name
 			return r.fill(e), nil
 		}
 	}
 	return e, driver.ErrGone
-}
-
-// settle waits until the library has answered the last write for an entry, whose caller may have left. Before, it is not
-// certain that the request does not wait to be sent, behind whatever is asked next.
-func (s *session) settle(ctx context.Context, id string) error {
-	s.mu.Lock()
-	c := s.writes[id]
-	s.mu.Unlock()
-	if c == nil {
-		return nil
-	}
-	return s.until(ctx, c.done)
 }

@@ -57,8 +57,8 @@
 //
 // # How it is made
 //
-// The package is a driver: see package driver. It stands on the client library go-zookeeper, and between that and the
-// network. A wire sees every frame of a session, for what the library keeps to itself (when a request was sent, which
-// timeout was granted, the zxid of a reply) and for what it does not survive. One session has one client, which can
-// never open another session, so that what is asked for in a session is done in it or not at all.
+// The package is a driver: see package driver. It speaks ZooKeeper's protocol itself, for a lease depends on what client
+// libraries keep to themselves: when a request was sent, which timeout was granted, the zxid of a reply, and over which
+// connection an event came. A session has one connection after the other, and is never replaced by another, so that what is
+// asked for in a session is done in it or not at all.
 package zk

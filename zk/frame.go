@@ -1,93 +1,153 @@
 package zk
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	client "github.com/go-zookeeper/zk"
+)
 
 // Numbers of ZooKeeper's protocol.
 const (
 	opCreate      = 1
+	opDelete      = 2
 	opExists      = 3
 	opGetData     = 4
 	opSetData     = 5
 	opGetACL      = 6
 	opSync        = 9
-	opPing        = 11
 	opGetChildren = 12
+	opCheck       = 13
 	opMulti       = 14
+	opContainer   = 19
 	opClose       = -11
+	opSetAuth     = 100
 	opSetWatches  = 101
-	opError       = -1 // of a result within the answer to a Multi
 
-	errNoNode = -101
-	errExpiry = -112
+	eventDeleted = 2
 
 	headerSize = 16 // of a reply: xid, zxid, error
 	statSize   = 68
 )
 
-const (
-	// maxFrame bounds what a peer can make us allocate. It holds the names of 200,000 nodes of a queue.
-	maxFrame = 16 << 20
-	// maxHandshake bounds the answer to a ConnectRequest, which is 37 bytes today.
-	maxHandshake = 1024
-	// tooLong is the error that stands for an answer above maxFrame. No server has such an error.
-	tooLong = 0x7fffffff
-)
+// maxFrame bounds what a peer can make us allocate. It holds the names of 200,000 nodes of a queue.
+const maxFrame = 16 << 20
 
-// The library decodes what it is sent by reflection. Where a field ends too early it returns an error, but not
-// everywhere.
+// A frame is a request as it is sent: its length and its xid, which the link sets, its operation, and what belongs to that.
+type frame []byte
 
-// sound reports whether the library survives the body of an answer. It believes the count of a vector and the length of a
-// buffer, and reads past the end of an answer to a Multi. A count that is cut off it completes from what the answer before has
-// left in its memory.
-func sound(op int32, body []byte) bool {
-	n, ok := 0, true
-	switch op {
-	case opGetData: // less than none is no data
-		_, ok = count(body, 1)
+func newFrame(op int32) frame { return append(make(frame, 8, 192), 0, 0, 0, 0).put(8, op) }
+
+func (p frame) put(at int, n int32) frame {
+	binary.BigEndian.PutUint32(p[at:], uint32(n))
+	return p
+}
+
+func (p frame) number(n int32) frame { return binary.BigEndian.AppendUint32(p, uint32(n)) }
+
+func (p frame) long(n int64) frame { return binary.BigEndian.AppendUint64(p, uint64(n)) }
+
+func (p frame) text(s string) frame { return append(p.number(int32(len(s))), s...) }
+
+// create is what belongs to opCreate and to opContainer.
+func (p frame) create(path string, data []byte, acl []client.ACL, flags int32) frame {
+	p = p.text(path).text(string(data)).number(int32(len(acl)))
+	for _, a := range acl {
+		p = p.number(a.Perms).text(a.Scheme).text(a.ID)
+	}
+	return p.number(flags)
+}
+
+// check is what belongs to opCheck and to opDelete. To ZooKeeper the version -1 is any.
+func (p frame) check(path string, version int32) frame { return p.text(path).number(version) }
+
+// set is what belongs to opSetData.
+func (p frame) set(path string, data []byte, version int32) frame {
+	return p.text(path).text(string(data)).number(version)
+}
+
+// part begins an operation of a Multi, and end ends that.
+func (p frame) part(op int32) frame { return append(p.number(op), 0).number(-1) }
+
+func (p frame) end() frame { return append(p.number(-1), 1).number(-1) }
+
+// A stat is what is of interest here of a node's.
+type stat struct {
+	created, time int64 // the zxid, and milliseconds since 1970
+	version       int32
+	owner         int64 // the session of an ephemeral node, or 0
+}
+
+// decode reads the answer to a call, and reports whether it is one.
+func (c *call) decode(body []byte) bool {
+	d := decoder{p: body}
+	switch c.op {
+	case opCreate:
+		c.path = string(d.data())
+	case opGetData:
+		c.data = append([]byte(nil), d.data()...)
 	case opGetChildren:
-		n, ok = count(body, 4)
+		c.names = d.texts()
 	case opGetACL:
-		n, ok = count(body, 12)
-	case opMulti:
-		ok = complete(body)
-	}
-	return ok && n >= 0
-}
-
-// soundHandshake reports the same of the answer to a ConnectRequest: version, timeout, session, and a password. It has headerSize
-// bytes at least.
-func soundHandshake(body []byte) bool {
-	_, ok := count(body[headerSize:], 1)
-	return ok
-}
-
-// count returns the number that a vector or a buffer begins with, and whether p has room for as many items of that size.
-func count(p []byte, size int) (n int, ok bool) {
-	if len(p) < 4 {
-		return 0, false
-	}
-	n = int(int32(binary.BigEndian.Uint32(p)))
-	return n, n <= (len(p)-4)/size
-}
-
-// complete reports whether the results of a Multi end with the header that says so.
-func complete(body []byte) bool {
-	for len(body) >= 9 { // what it is of, whether it is the end, an error
-		op, end := int32(binary.BigEndian.Uint32(body)), body[4] != 0
-		if body = body[9:]; end {
-			return true
+		for n := d.count(12); n > 0; n-- {
+			c.acl = append(c.acl, client.ACL{Perms: d.number(), Scheme: string(d.data()), ID: string(d.data())})
 		}
-		size := map[int32]int{opError: 4, opCreate: 4 + len(text(body)), opSetData: statSize}[op]
-		body = body[min(size, len(body)):]
 	}
-	return false
+	// Where a part of a Multi fails, all of them are answered with an error (-1), those that came before it with that of 0.
+	for c.op == opMulti && c.failed == 0 && d.number() == -1 && d.cut(1)[0] == 0 {
+		d.number()
+		c.failed = d.number()
+	}
+	if c.op == opGetData || c.op == opExists || c.op == opSetData {
+		c.stat = d.stat()
+	}
+	return !d.short
 }
 
-// text returns a string of the protocol, or nothing for what is none.
-func text(p []byte) []byte {
-	n, ok := count(p, 1)
-	if !ok || n < 0 {
-		return nil
+// A decoder reads numbers and texts. Where it finds less than it should, it is short, and reads zeros.
+type decoder struct {
+	p     []byte
+	short bool
+}
+
+func (d *decoder) cut(n int) (p []byte) {
+	if n < 0 || n > len(d.p) {
+		*d = decoder{short: true}
+		return make([]byte, max(0, min(n, statSize)))
 	}
-	return p[4 : 4+n]
+	p, d.p = d.p[:n], d.p[n:]
+	return p
+}
+
+func (d *decoder) number() int32 { return int32(binary.BigEndian.Uint32(d.cut(4))) }
+
+func (d *decoder) long() int64 { return int64(binary.BigEndian.Uint64(d.cut(8))) }
+
+// data returns a text or a buffer. Less than none is none.
+func (d *decoder) data() []byte { return d.cut(int(max(d.number(), 0))) }
+
+// count returns the number that a vector begins with, for which there is room if each item takes that many bytes.
+func (d *decoder) count(least int) int {
+	n := int(d.number())
+	if n < 0 || n > len(d.p)/least {
+		d.cut(-1)
+		return 0
+	}
+	return n
+}
+
+// texts returns a vector of texts, all in one piece of memory.
+func (d *decoder) texts() []string {
+	list := make([]string, 0, d.count(4))
+	for all := string(d.p); len(list) < cap(list) && !d.short; {
+		n, end := len(d.data()), len(all)-len(d.p)
+		if !d.short {
+			list = append(list, all[end-n:end])
+		}
+	}
+	return list
+}
+
+func (d *decoder) stat() stat {
+	p, number, long := d.cut(statSize), binary.BigEndian.Uint32, binary.BigEndian.Uint64
+	return stat{int64(long(p)), int64(long(p[16:])), int32(number(p[32:])), int64(long(p[44:]))}
 }

@@ -16,11 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFailedWriteOfCredentialsIsSurvived: the client library repeats them on every connection, and if it cannot
-// write them it answers a channel that has no more room, for good. The server does nothing but answer: the fault is on
-// this side of the network.
+// TestFailedWriteOfCredentialsIsSurvived: they are repeated on every connection. The server does nothing but answer: the fault
+// is on this side of the network.
 func TestFailedWriteOfCredentialsIsSurvived(t *testing.T) {
-	const setAuth = 100
 	address := newAnswering(t)
 	var broken atomic.Int32 // SetAuths that are not to be written
 	var current atomic.Pointer[flaky]
@@ -30,15 +28,16 @@ func TestFailedWriteOfCredentialsIsSurvived(t *testing.T) {
 			return nil, err
 		}
 		f := &flaky{conn, func(p []byte) bool {
-			return len(p) > 12 && binary.BigEndian.Uint32(p[8:]) == setAuth && broken.Add(-1) >= 0
+			return len(p) > 12 && binary.BigEndian.Uint32(p[8:]) == opSetAuth && broken.Add(-1) >= 0
 		}}
 		current.Store(f)
 		return f, nil
 	})
-	s, err := (&service{servers: []string{address}, log: slog.New(slog.DiscardHandler)}).connect(w, 10*time.Second)
-	require.NoError(t, err)
+	s := (&service{
+		servers: []string{address}, log: slog.New(slog.DiscardHandler), digest: &Digest{"user", "password"},
+	}).connect(w)
 	t.Cleanup(s.Drop)
-	require.NoError(t, s.conn.AddAuth("digest", []byte("user:password")))
+	require.NoError(t, s.Renew(t.Context(), nil))
 	for range 3 {
 		broken.Store(1)
 		require.NoError(t, current.Load().Close())
@@ -74,7 +73,7 @@ func newAnswering(t *testing.T) string {
 			}
 			all.Go(func() { // ends with the client's end
 				defer conn.Close()
-				_ = reply(conn)
+				_ = respond(conn)
 			})
 		}
 	})
@@ -85,8 +84,8 @@ func newAnswering(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// reply answers what comes on a connection, until it breaks.
-func reply(conn net.Conn) error {
+// respond answers what comes on a connection, until it breaks.
+func respond(conn net.Conn) error {
 	answer := numbers(0, 10_000, 0, 7, 16, 0, 0, 0, 0) // version, timeout, session, password
 	for zxid := uint32(1); ; zxid++ {
 		length := make([]byte, 4)

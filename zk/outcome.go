@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	client "github.com/go-zookeeper/zk"
 
@@ -44,16 +43,13 @@ func notDone(err error) error {
 	return err
 }
 
-// The errors that tell by themselves what became of an attempt. ErrNoServer is that of the library's queue, in which a
-// request waited to be sent. All others say nothing: the connection was lost, the server was shutting down, or the session
-// had moved to another server meanwhile.
+// The errors that tell by themselves what became of an attempt. All others say nothing: the connection was lost, the server was
+// shutting down, or the session had moved to another server meanwhile.
 var verdicts = map[driver.Outcome][]error{
-	driver.Expired: {errExpired, errShortened, errSecondSession, errEnded, client.ErrSessionExpired},
-	driver.NotDone: {client.ErrNoServer},
+	driver.Expired: {errExpired, errShortened, errSecondSession, errEnded},
 	driver.Refused: {
-		driver.ErrGone, driver.ErrConflict, driver.ErrKind, errors.ErrUnsupported, client.ErrAPIError, client.ErrNoAuth,
-		client.ErrNoChildrenForEphemerals, client.ErrNotEmpty, client.ErrInvalidACL, client.ErrInvalidPath,
-		client.ErrAuthFailed, client.ErrBadArguments,
+		driver.ErrGone, driver.ErrConflict, driver.ErrKind, errors.ErrUnsupported, client.ErrNoAuth,
+		client.ErrNoChildrenForEphemerals, client.ErrInvalidACL, client.ErrAuthFailed,
 	},
 }
 
@@ -70,28 +66,30 @@ func outcome(err error) driver.Outcome {
 	return driver.Unknown
 }
 
-// The library's errors are plain, and most of the server's have no name there. A refusal that is taken for trouble on the
-// way would be sent again for ever, without a word; trouble that is taken for a refusal strands an entry.
+const (
+	errNoNode = -101
+	errExpiry = -112
+	// tooLong is the error that stands for an answer above maxFrame. No server has such an error.
+	tooLong = 0x7fffffff
+)
 
-// answer returns what an error of the library's is to a driver. Where the server has answered with an error for which the
-// library has no name, that a quota is exceeded, say, it makes a text of its number; that is a refusal. A few of them say
-// nothing of what was done: that of a system error, a lost connection, a timeout, and a throttled request.
-func answer(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, client.ErrNoNode):
-		return driver.ErrGone
-	case errors.Is(err, client.ErrBadVersion), errors.Is(err, client.ErrNodeExists):
-		return driver.ErrConflict
+// codes are the errors of the server that have a name, or say nothing of what was done: those of a system error, a lost
+// connection, a timeout, a server or a session that ends there, and a throttled request. Trouble that is taken for a refusal
+// strands an entry.
+var codes = map[int32]error{
+	0: nil, errNoNode: driver.ErrGone, errExpiry: errExpired, tooLong: errTooLong,
+	-103: driver.ErrConflict, -110: driver.ErrConflict, // another version, and a node that is there
+	-102: client.ErrNoAuth, -108: client.ErrNoChildrenForEphemerals, -114: client.ErrInvalidACL, -115: client.ErrAuthFailed,
+	-1: client.ErrUnknown, -4: client.ErrConnectionClosed, -7: errors.New("the server's own request has timed out"),
+	-116: client.ErrClosing, -117: client.ErrNothing, -118: client.ErrSessionMoved, -127: errors.New("the server has too many requests"),
+}
+
+// answer returns what an error of the server's is to a driver. All others are refusals, that a quota is exceeded, say. A refusal
+// that is taken for trouble on the way would be sent again for ever, without a word.
+func answer(code int32) error {
+	err, known := codes[code]
+	if !known {
+		return refusal("ZooKeeper answers with error %d", code)
 	}
-	code, ok := strings.CutPrefix(err.Error(), "unknown error: ")
-	switch {
-	case !ok || slices.Contains([]string{"-1", "-4", "-7", "-127"}, code):
-		return err
-	case code == fmt.Sprint(tooLong):
-		return errTooLong
-	default:
-		return refusal("ZooKeeper answers with error %s", code)
-	}
+	return err
 }

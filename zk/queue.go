@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	client "github.com/go-zookeeper/zk"
-
 	"github.com/farsync/farsync/driver"
 )
 
@@ -136,7 +134,7 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 			case errors.Is(err, driver.ErrGone):
 			case err != nil:
 				return nil, false, err
-			case r.stat.EphemeralOwner != 0:
+			case r.stat.owner != 0:
 				filled = append(filled, r.fill(e))
 			case e.Ahead < blocking:
 				return nil, false, stray(e.ID)
@@ -148,23 +146,23 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 
 // fill returns e with what its node tells.
 func (r *read) fill(e driver.Entry) driver.Entry {
-	e.Value, e.Version, e.Since = r.data, version(&r.stat), time.UnixMilli(r.stat.Ctime)
-	if r.stat.EphemeralOwner != 0 {
-		e.Session = fmt.Sprintf("%#x", r.stat.EphemeralOwner)
+	e.Value, e.Version, e.Since = r.data, version(&r.stat), time.UnixMilli(r.stat.time)
+	if r.stat.owner != 0 {
+		e.Session = fmt.Sprintf("%#x", r.stat.owner)
 	}
 	if e.Revision == 0 { // else it may be that of the node whose place this one has taken
-		e.Revision = r.stat.Czxid
+		e.Revision = r.stat.created
 	}
 	return e
 }
 
 // version returns what a node's version is to the Store: one more, for there 0 means that there is none.
-func version(stat *client.Stat) int64 { return int64(stat.Version) + 1 }
+func version(s *stat) int64 { return int64(s.version) + 1 }
 
 // Find reads the entry's node after a Sync: the answer to a change of it may have been lost with a connection to another
 // server. If the node of a writer is gone, Find looks for that of the reader that has its place.
 func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error) {
-	e, err := s.locate(ctx, e)
+	e, err := s.search(ctx, e)
 	if err != nil {
 		return e, err
 	}

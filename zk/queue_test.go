@@ -14,8 +14,9 @@ import (
 // so it would be granted on the word of a leader that may be cut off.
 func TestUnprovedCreateShowsNothingAhead(t *testing.T) {
 	w := newWire(time.Second, 0, nil)
-	s := &session{service: &service{}, wire: w, mark: newMark(), ending: true} // every request fails
-	names := &read{call: *newCall()}
+	s := &session{service: &service{}, wire: w, mark: newMark()}
+	w.end(errEnded) // every request fails
+	names := &read{call: *newCall(newFrame(opGetChildren))}
 	var ids []string
 	for i, sequence := range []string{"0000000001", "0000000002"} {
 		names.names = append(names.names, newName(s.mark, driver.Read, 1)+sequence)

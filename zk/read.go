@@ -1,13 +1,11 @@
 package zk
 
 import (
+	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sort"
 	"sync"
-
-	client "github.com/go-zookeeper/zk"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -25,14 +23,13 @@ type spot struct {
 //
 // No caller gets an answer that is older than its call, which is what a View has to be. A caller that comes while a read
 // is on its way waits for the one after it. A read that has set a watch is kept until that fires, for it tells of all that has
-// changed since. The library cannot take a watch back.
+// changed since.
 type read struct {
 	call
-	data    []byte // of a node
-	stat    client.Stat
-	names   []string            // of its children
-	counted bool                // among them is the one below which Curator's semaphores have their permits
-	fired   <-chan client.Event // of a watch that the request has set: it gets an event and is closed
+	at      spot
+	counted bool          // among the names is the one below which Curator's semaphores have their permits
+	fired   chan struct{} // closed when the watch that the request has set has fired
+	event   int32         // with which it fired; to be read once it has
 
 	next *read // for callers that asked after this one was sent, or nil; the session's mu guards it
 
@@ -50,84 +47,131 @@ func (s *session) node(ctx context.Context, path string) (*read, error) {
 	return s.await(ctx, s.begin(spot{opGetData, path, false}))
 }
 
-// begin joins a read of a spot, or begins one.
+// begin joins a read of a spot, or begins one, which is sent when it is awaited.
 func (s *session) begin(at spot) *read {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Watches that have fired are left to the next sweep. It doubles its distance, so that it costs each read a constant.
-	if len(s.reads) >= s.sweepAt {
-		maps.DeleteFunc(s.reads, func(at spot, r *read) bool { return at.watch && r.over() })
-		s.sweepAt = 2*len(s.reads) + 64
+	under := s.reads[at]
+	if under != nil && (at.watch || under.next != nil) {
+		return cmp.Or(under.next, under) // one that is watched has no next
 	}
-	r := &read{call: *newCall()}
-	switch under := s.reads[at]; {
-	case s.ending:
-		close(r.done)
-	case under == nil || at.watch && under.over():
-		s.reads[at] = r
-		s.calls.Add(1)
-		go s.serve(at, r)
-	case at.watch:
-		r = under
-	case under.next == nil:
+	r := &read{call: *newCall(append(newFrame(at.op).text(at.path), 0)), at: at}
+	r.read = r
+	if at.watch {
+		r.frame[len(r.frame)-1], r.fired = 1, make(chan struct{})
+	}
+	if under != nil {
 		under.next = r
-	default:
-		r = under.next
+	} else {
+		s.reads[at] = r
+		s.start(r)
 	}
 	return r
 }
 
-// over reports whether the watch of a read has fired, or was never set.
-func (r *read) over() bool { return happened(r.done) && (r.err != nil || happened(r.fired)) }
+// start puts a read on its way. If that has to wait, it does so in a goroutine that Drop waits for; there is one for a spot at
+// most, however many callers have given up. The caller holds mu.
+func (s *session) start(r *read) {
+	select {
+	case s.slots <- struct{}{}:
+		if s.on != nil && s.on.add(&r.call) {
+			return
+		}
+		<-s.slots
+	default:
+	}
+	if s.wire.life.Err() != nil {
+		s.fail(r)
+		return
+	}
+	s.waiting.Go(func() {
+		if s.send(s.wire.life, &r.call) == nil {
+			s.flush()
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fail(r)
+	})
+}
 
-// await returns the read when it was answered.
+// fail ends reads that will not be sent, because the session is over. The caller holds mu.
+func (s *session) fail(r *read) {
+	for delete(s.reads, r.at); r != nil; r = r.next {
+		r.err = context.Cause(s.wire.life)
+		close(r.done)
+	}
+}
+
+// follow makes room for the next read of a spot, once one was answered. It keeps one that has set a watch.
+func (s *session) follow(r *read) {
+	r.counted = slices.Contains(r.names, "leases")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case r.next != nil:
+		s.reads[r.at] = r.next
+		if s.start(r.next); s.on != nil {
+			s.on.flush(0)
+		}
+	case !r.at.watch || r.err != nil:
+		delete(s.reads, r.at)
+	}
+}
+
+// await sends the reads that were begun, and returns this one when it was answered.
 func (s *session) await(ctx context.Context, r *read) (*read, error) {
+	s.flush()
 	if err := s.wait(ctx, &r.call); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// serve makes one read after the other of a spot, until none has been asked for. It runs in a goroutine that Drop waits
-// for; there is one for a spot at most, however many callers have given up.
-func (s *session) serve(at spot, r *read) {
-	defer s.calls.Done()
-	for r != nil {
-		s.fetch(at, r)
-		s.mu.Lock()
-		if r = r.next; r != nil {
-			s.reads[at] = r
-		} else if !at.watch {
-			delete(s.reads, at)
+// fire ends the reads whose watch an event is of.
+func (s *session) fire(event int32, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, op := range firing[event] {
+		if r := s.reads[spot{op, path, true}]; r != nil && happened(r.done) {
+			delete(s.reads, r.at)
+			r.event = event
+			close(r.fired)
 		}
-		s.mu.Unlock()
 	}
 }
 
-// fetch makes the request of a read.
-func (s *session) fetch(at spot, r *read) {
-	defer close(r.done)
-	if r.err = s.take(s.wire.life, s.slots); r.err != nil {
-		return
+// firing has the requests whose watches fire with an event.
+var firing = map[int32][]int32{
+	1:            {opExists}, // the node was made
+	eventDeleted: {opGetData, opExists, opGetChildren},
+	3:            {opGetData, opExists}, // its data was written
+	4:            {opGetChildren},       // a child was made or deleted
+}
+
+// restore sets the watches of reads again, on a new link. The server lets those fire at once whose nodes have changed after the
+// zxid that it is told. That may be before they were set the first time, which does no harm: an event is a hint. A server
+// refuses a request of 1 MiB. The caller holds mu.
+func (s *session) restore(l *link) {
+	var standing []spot
+	for at, r := range s.reads {
+		if at.watch && happened(r.done) {
+			standing = append(standing, at)
+		}
 	}
-	defer func() { <-s.slots }()
-	var stat *client.Stat
-	switch {
-	case at.op == opExists:
-		_, stat, r.fired, r.err = s.conn.ExistsW(at.path)
-	case at.op == opGetChildren && at.watch:
-		r.names, stat, r.fired, r.err = s.conn.ChildrenW(at.path)
-	case at.op == opGetChildren:
-		r.names, stat, r.err = s.conn.Children(at.path)
-	case at.watch:
-		r.data, stat, r.fired, r.err = s.conn.GetW(at.path)
-	default:
-		r.data, stat, r.err = s.conn.Get(at.path)
+	for part := range slices.Chunk(standing, 500) {
+		p := newFrame(opSetWatches).long(s.wire.told)
+		for _, op := range firing[eventDeleted] {
+			of := slices.DeleteFunc(slices.Clone(part), func(at spot) bool { return at.op != op })
+			p = p.number(int32(len(of)))
+			for _, at := range of {
+				p = p.text(at.path)
+			}
+		}
+		l.add(urgent(p))
+		l.restoring++
 	}
-	if r.err = answer(r.err); r.err == nil {
-		r.stat = *stat
-		r.counted = slices.Contains(r.names, "leases")
-	}
+	s.wire.watched = l.restoring == 0
 }
 
 // queue returns the children as a queue of that name, whose node is path, as an entry of a kind sees them. They are parsed

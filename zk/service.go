@@ -3,10 +3,13 @@ package zk
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
-	"sync"
+	"strings"
+	"syscall"
 	"time"
 
 	client "github.com/go-zookeeper/zk"
@@ -22,23 +25,15 @@ type service struct {
 	digest    *Digest
 	acl       []client.ACL // of a queue's node and its entries
 	log       *slog.Logger
-
-	failed sync.WaitGroup // clients of Opens that failed, which are being closed
 }
 
-// Open connects to one of the servers, and returns the session in it. The library takes up to three seconds to close
-// the client of an Open that fails. That happens in the background, and Close waits for it.
+// Open connects to one of the servers, and returns the session in it.
 func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	w := s.wire(ttl)
-	opened, err := s.connect(w, ttl)
-	if err != nil {
-		return nil, err
-	}
+	opened := s.connect(w)
+	var err error
 	select {
 	case <-w.open:
-		if d := s.digest; d != nil { // once the server has answered, the library tells every server that it connects to
-			err = opened.do(ctx, func(c *client.Conn) error { return c.AddAuth("digest", []byte(d.User+":"+d.Password)) })
-		}
 	case <-w.life.Done():
 		err = context.Cause(w.life)
 	case <-ctx.Done():
@@ -48,8 +43,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 		}
 	}
 	if err != nil {
-		w.cut(err)
-		s.failed.Go(opened.Drop)
+		opened.Drop()
 		return nil, err
 	}
 	return opened, nil
@@ -66,16 +60,54 @@ func (s *service) wire(ttl time.Duration) *wire {
 // Outcome says what err means.
 func (s *service) Outcome(err error) driver.Outcome { return outcome(err) }
 
-// Close waits for what Opens that failed have left.
-func (s *service) Close() error {
-	s.failed.Wait()
-	return nil
-}
+// Close does nothing: a service has nothing but its sessions.
+func (s *service) Close() error { return nil }
 
 // path returns where a queue's nodes are.
 func (s *service) path(queue string) string { return s.namespace + queue }
 
-// A logger gives the client library's words to the Store's logger.
-type logger struct{ *slog.Logger }
+// hint returns why there is no connection, with what may be behind it where that is not plain.
+func hint(why error) error {
+	switch {
+	case hungUp(why):
+		return fmt.Errorf("%w: the server hangs up; it wants TLS or a certificate, has no quorum, or has too many clients of this address", why)
+	case errors.Is(why, errFrame):
+		return fmt.Errorf("%w; is it ZooKeeper?", why)
+	default:
+		return why
+	}
+}
 
-func (l logger) Printf(format string, args ...any) { l.Debug(fmt.Sprintf(format, args...)) }
+// hungUp reports whether the other side has closed the connection without a word.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+var (
+	// errPlain is the error of a handshake that the server has not understood.
+	errPlain = errors.New("TLS handshake: the server hangs up; does it speak TLS on this port?")
+	// errMute is the error of a handshake that the server has not answered.
+	errMute = errors.New("TLS handshake: no answer in time")
+)
+
+// dialTLS dials with TLS.
+func dialTLS(config *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+		switch {
+		case hungUp(err):
+			err = errPlain
+		case err != nil && ctx.Err() != nil:
+			err = errMute
+		}
+		return conn, err
+	}
+}
+
+// withoutPassword returns what may be shown of something that should be a server: a URL may have a password.
+func withoutPassword(server string) string {
+	if i := strings.LastIndexByte(server, '@'); i >= 0 {
+		return "…" + server[i:]
+	}
+	return server
+}

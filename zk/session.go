@@ -2,17 +2,21 @@ package zk
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
 	client "github.com/go-zookeeper/zk"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
 )
 
-// A session is one ZooKeeper session, with a client of its own that never opens another: what is asked for in a
+// A session is one ZooKeeper session, with one connection after the other and never another session: what is asked for in a
 // session is done in it or not at all.
 //
 // How long it is proved to live is a matter of requests that the leader answers. The server that a client is connected
@@ -23,51 +27,77 @@ import (
 type session struct {
 	*service
 	wire    *wire
-	hosts   *hosts
-	conn    *client.Conn
 	mark    string        // what the names of this session's entries begin with
-	stopped chan struct{} // closed when the library's loop has ended
+	stopped chan struct{} // closed when run has returned
 
-	slots chan struct{}  // calls hold one each while the library works on them
-	joins chan struct{}  // creates of entries hold one each, until they have seen the queue
-	calls sync.WaitGroup // calls to the library, which may outlive their callers
+	slots   chan struct{}  // calls hold one each until they are answered
+	joins   chan struct{}  // creates of entries hold one each, until they have seen the queue; fewer, for their reads need slots too
+	waiting sync.WaitGroup // reads for which there is no slot or no connection yet
 
-	mu      sync.Mutex
-	ending  bool              // no new calls
-	reads   map[spot]*read    // those under way, and those whose watch has not fired
-	sweepAt int               // so many reads are worth a look for those whose watch has fired
-	crowds  map[string]*queue // by name
-	writes  map[string]*call  // those that the library has not answered, by the ID of their entry
+	mu     sync.Mutex
+	on     *link             // nil while there is no connection
+	up     chan struct{}     // closed while there is one
+	reads  map[spot]*read    // those under way, and those whose watch has not fired
+	crowds map[string]*queue // by name
 }
 
-// maxCalls bounds the calls in the library. Its queue has 16 places; what is behind that waits in goroutines, for as long
-// as a server is silent. Renewals need no slot, so no crowd keeps them out.
+// maxCalls bounds what the server is asked for at a time. It answers a session in order, and renewals need no slot, so a renewal
+// stands behind no more than these.
 const maxCalls = 256
 
-// maxJoins bounds the entries that are being created. It is less, so that the reads that serve them have room too.
-const maxJoins = maxCalls / 2
-
 // connect returns a session that is about to be opened on a wire. The caller must end it.
-func (s *service) connect(w *wire, ttl time.Duration) (*session, error) {
+func (s *service) connect(w *wire) *session {
 	in := &session{
-		service: s, wire: w, hosts: &hosts{wire: w, parked: make(chan struct{})}, mark: newMark(), stopped: make(chan struct{}),
-		slots: make(chan struct{}, maxCalls), joins: make(chan struct{}, maxJoins),
-		reads: map[spot]*read{}, crowds: map[string]*queue{}, writes: map[string]*call{},
+		service: s, wire: w, mark: newMark(), stopped: make(chan struct{}), up: make(chan struct{}),
+		slots: make(chan struct{}, maxCalls), joins: make(chan struct{}, maxCalls/2),
+		reads: map[spot]*read{}, crowds: map[string]*queue{},
 	}
-	w.creating = in.creating
-	conn, events, err := client.Connect(s.servers, ttl,
-		client.WithDialer(w.dial), client.WithHostProvider(in.hosts), client.WithMaxBufferSize(maxFrame),
-		client.WithLogInfo(false), client.WithLogger(logger{s.log}))
-	if err != nil {
-		return nil, err
-	}
-	in.conn = conn
-	go func() { // ends with the library's loop; Drop and Close wait for it
-		for range events {
+	go in.run() // ends with the wire's life; Drop waits for it
+	return in
+}
+
+// run connects to one server after the other, in turn from a random one on, until the session is over. It does not spin over
+// servers that refuse at once.
+func (s *session) run() {
+	defer close(s.stopped)
+	for i := rand.N(len(s.servers)); s.wire.life.Err() == nil; i++ {
+		err := s.serve(s.servers[i%len(s.servers)])
+		if !errors.Is(err, net.ErrClosed) { // else it was closed for a better reason
+			s.wire.last.Store(&err)
 		}
-		close(in.stopped)
-	}()
-	return in, nil
+		s.log.Debug("connection lost", "cause", err)
+		_ = pause.For(s.wire.life, 50*time.Millisecond)
+	}
+}
+
+// serve uses a connection to a server until it is lost. Names are left to the dialer, which looks them up anew each time and,
+// with TLS, checks the certificate against them.
+func (s *session) serve(server string) error {
+	ctx, cancel := context.WithTimeout(s.wire.life, s.wire.patience())
+	conn, err := s.wire.dialer(ctx, "tcp", server)
+	if cancel(); err != nil {
+		return err
+	}
+	l := newLink(s.wire, conn)
+	defer l.end(s)
+	defer context.AfterFunc(s.wire.life, func() { l.Close() })()
+	if err := l.shake(s.digest); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.restore(l)
+	s.on = l
+	close(s.up)
+	s.mu.Unlock()
+	if !happened(s.wire.open) {
+		close(s.wire.open)
+	}
+	l.flush(0)
+	err = l.receive(s)
+	s.mu.Lock()
+	s.on, s.up = nil, make(chan struct{})
+	s.mu.Unlock()
+	return err
 }
 
 // Granted returns the timeout that the server has granted, and the latest moment that is proved to have renewed it.
@@ -81,7 +111,7 @@ func (s *session) Over() <-chan struct{} { return s.wire.life.Done() }
 func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	s.wire.proposals.Store(len(prove) > 0)
 	if len(prove) == 0 {
-		return s.ask(ctx, urgent(), syncing("/"))
+		return s.ask(ctx, urgent(syncing("/")))
 	}
 	if err := s.propose(ctx, prove[0]); !errors.Is(err, driver.ErrGone) {
 		return err
@@ -89,22 +119,21 @@ func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	return nil // said by a quorum as well
 }
 
-// Reset leaves the server, unless it has answered a moment ago. The library then goes through the servers in turn, with
-// the session's ID, and the next that answers the handshake takes the session over.
-func (s *session) Reset() { s.wire.reconnect() }
-
-// Close ends the session at the server, which removes its entries.
-func (s *session) Close(ctx context.Context) error {
-	if ctx.Err() == nil && s.wire.life.Err() == nil {
-		s.stop()
-		unhook := context.AfterFunc(ctx, func() { s.wire.cut(errEnded) })
-		s.conn.Close() // waits for the answer, a second at most
-		select {
-		case <-s.stopped:
-		case <-s.wire.life.Done():
-		}
-		unhook()
+// Reset leaves the server, unless it has answered a moment ago. The next in turn that answers the handshake takes the session
+// over. A server answers the requests of a session in order. So a connection on which answers have arrived lately is one on
+// which a renewal waits behind them: the next one would have to be told everything again.
+func (s *session) Reset() {
+	timeout, _ := s.Granted()
+	if l := s.link(); l != nil && l.idle() >= min(timeout/8, time.Second/2) {
+		l.Close()
 	}
+}
+
+// Close ends the session at the server, which removes its entries. It waits for the answer for a second at most.
+func (s *session) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = s.ask(ctx, urgent(newFrame(opClose)))
 	s.Drop()
 	if !s.wire.ended.Load() {
 		return errors.New("the server did not confirm the end of the session, which runs out by itself")
@@ -112,91 +141,97 @@ func (s *session) Close(ctx context.Context) error {
 	return nil
 }
 
-// Drop lets go of the session without ending it at the server. The library is brought to where it looks for another
-// server before it is closed: see hosts.
+// Drop lets go of the session without ending it at the server.
 func (s *session) Drop() {
-	s.wire.cut(errEnded)
-	select {
-	case <-s.hosts.parked:
-	case <-s.stopped:
-	}
-	s.stop()
-	s.conn.Close()
+	s.wire.end(errEnded)
 	<-s.stopped
-	s.calls.Wait()
+	s.link() // once its lock was had, no read is begun any more
+	s.waiting.Wait()
 }
 
-// stop refuses new calls.
-func (s *session) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ending = true
-}
-
-// A call is one to the library. The library knows of no contexts, and may hold it for as long as the session lives. So it
-// is made in a goroutine that Drop waits for.
+// A call is a request and its answer. The answer may come when the caller has given up.
 type call struct {
-	done chan struct{} // closed when the library has answered, or will not be asked
-	err  error
+	op    int32
+	frame frame
+	sent  time.Time
 
-	urgent bool          // it needs no slot
-	entry  string        // the ID of the entry that it writes, if any
-	sent   chan struct{} // of a create: closed when the request is on its way
-	zxid   int64         // of the reply to a create; to be read only if there is no error
+	done chan struct{} // closed when it is answered, or will not be
+	err  error
+	zxid int64 // of the answer
+
+	// What of the answer is set, depends on the operation.
+	failed int32  // the error of the part for which a Multi was not done
+	path   string // of the node that was made
+	data   []byte // of a node
+	names  []string
+	acl    []client.ACL
+	stat   stat
+
+	urgent bool  // it needs no slot
+	read   *read // whose request it is, or nil
 }
 
-func newCall() *call { return &call{done: make(chan struct{}), err: errEnded} }
+func newCall(p frame) *call {
+	return &call{op: int32(binary.BigEndian.Uint32(p[8:])), frame: p, done: make(chan struct{})}
+}
 
-func urgent() *call { return &call{done: make(chan struct{}), err: errEnded, urgent: true} }
+func urgent(p frame) *call {
+	c := newCall(p)
+	c.urgent = true
+	return c
+}
 
-// launch makes a call, as soon as there is a slot for it.
-func (s *session) launch(ctx context.Context, c *call, f func(*client.Conn) error) error {
+// send puts a call on its way, as soon as there is a slot for it and a connection; it goes with the next flush. What is put
+// on its way first reaches the server first, or not at all.
+func (s *session) send(ctx context.Context, c *call) error {
 	if !c.urgent {
 		if err := s.take(ctx, s.slots); err != nil {
 			return err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ending {
-		close(c.done)
-		return nil
+	for {
+		s.mu.Lock()
+		l, up := s.on, s.up
+		s.mu.Unlock()
+		if l != nil && l.add(c) {
+			return nil
+		}
+		if err := s.until(ctx, up); err != nil {
+			if !c.urgent {
+				<-s.slots
+			}
+			return notDone(err)
+		}
 	}
-	if c.entry != "" {
-		s.writes[c.entry] = c
-	}
-	s.calls.Add(1)
-	go s.run(c, f)
-	return nil
 }
 
-func (s *session) run(c *call, f func(*client.Conn) error) {
-	defer s.calls.Done()
-	c.err = answer(f(s.conn))
+// link returns the connection, or nil while there is none.
+func (s *session) link() *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.on
+}
+
+// flush sends what was put on its way.
+func (s *session) flush() {
+	if l := s.link(); l != nil {
+		l.flush(inline)
+	}
+}
+
+// finish ends a call that was sent.
+func (s *session) finish(c *call, err error) {
+	c.err = err
 	if !c.urgent {
 		<-s.slots
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.writes[c.entry] == c {
-		delete(s.writes, c.entry)
+	if c.read != nil {
+		s.follow(c.read)
 	}
 	close(c.done)
 }
 
-// creating returns the call that makes a node, which is about to be sent, or nil.
-func (s *session) creating(path []byte) *call {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.writes[string(path)]
-	if c != nil && !happened(c.sent) {
-		close(c.sent)
-	}
-	return c
-}
-
-// wait returns the error of the answer, or why there is none as soon as ctx ends or the session is over. What the library
-// says of a connection that is gone for good is that the session is over.
+// wait returns the error of the answer, or why there is none as soon as ctx ends or the session is over.
 func (s *session) wait(ctx context.Context, c *call) error {
 	if err := s.until(ctx, c.done); err != nil {
 		return err
@@ -214,39 +249,25 @@ func (s *session) wait(ctx context.Context, c *call) error {
 	return c.err
 }
 
-// ask makes a call and waits for the answer. What f sets is to be read only if there is no error.
-func (s *session) ask(ctx context.Context, c *call, f func(*client.Conn) error) error {
-	if err := s.launch(ctx, c, f); err != nil {
+// ask sends a call and waits for the answer.
+func (s *session) ask(ctx context.Context, c *call) error {
+	if err := s.send(ctx, c); err != nil {
 		return err
 	}
+	s.flush()
 	return s.wait(ctx, c)
 }
 
-// do is ask for any call.
-func (s *session) do(ctx context.Context, f func(*client.Conn) error) error {
-	return s.ask(ctx, newCall(), f)
-}
+// do is ask for a frame whose answer is not needed.
+func (s *session) do(ctx context.Context, p frame) error { return s.ask(ctx, newCall(p)) }
 
 // propose has a quorum look at the node of an entry.
 func (s *session) propose(ctx context.Context, e driver.Entry) error {
-	return s.ask(ctx, urgent(), func(c *client.Conn) error {
-		_, err := c.Multi(&client.CheckVersionRequest{Path: e.ID, Version: -1})
-		return err
-	})
+	return s.ask(ctx, urgent(newFrame(opMulti).part(opCheck).check(e.ID, -1).end()))
 }
 
 // syncing brings the server that the session is connected to up to the leader.
-func syncing(path string) func(*client.Conn) error {
-	return func(c *client.Conn) error {
-		_, err := c.Sync(path)
-		return err
-	}
-}
-
-// deleting deletes a node, whatever its version.
-func deleting(path string) func(*client.Conn) error {
-	return func(c *client.Conn) error { return c.Delete(path, -1) }
-}
+func syncing(path string) frame { return newFrame(opSync).text(path) }
 
 // take waits for a place among those of a sort.
 func (s *session) take(ctx context.Context, places chan<- struct{}) error {

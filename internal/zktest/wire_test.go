@@ -162,7 +162,7 @@ func TestCreateLostAsTheCallerGivesUpIsRemoved(t *testing.T) {
 	all.Wait()
 }
 
-// TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession: the client library keeps what was not sent for its next session.
+// TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession: it would make an entry of a session that nothing here keeps.
 func TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession(t *testing.T) {
 	server, conn := begin(t)
 	for _, stays := range []bool{true, false} {
@@ -208,8 +208,7 @@ func TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession(t *testing.T) {
 	}
 }
 
-// TestBadFramesAreSurvived: in the client library a frame of 8 bytes panics, the length is believed, and so are a count of
-// names and a length of data. It reads past the end of an answer to a Multi.
+// TestBadFramesAreSurvived: no length is believed, nor a count of names. Of an answer to a Multi nothing is read but its header.
 func TestBadFramesAreSurvived(t *testing.T) {
 	server, _ := begin(t)
 	type fault struct {
@@ -309,7 +308,7 @@ func TestReleaseDuringAnOutageOfTheWaiterIsNotMissed(t *testing.T) {
 }
 
 // TestChangeBetweenTwoLostConnectionsIsTold: the second is lost before the request arrives that sets the watches again, but
-// after an answer that is younger than a change. The client library would then ask for younger changes only.
+// after an answer that is younger than a change.
 func TestChangeBetweenTwoLostConnectionsIsTold(t *testing.T) {
 	server, _ := begin(t)
 	other := openSession(t, server, 10*time.Second)
@@ -388,8 +387,7 @@ func TestReconnectIsNoRace(t *testing.T) {
 	}
 }
 
-// TestFrozenServerInTheHandshakeCostsNoSession: the client library waits 6.67 times the timeout for one that
-// accepts and says nothing, while there is another.
+// TestFrozenServerInTheHandshakeCostsNoSession: one that accepts and says nothing is left in time for another.
 func TestFrozenServerInTheHandshakeCostsNoSession(t *testing.T) {
 	server, _ := begin(t)
 	p := newTap(t, server)
