@@ -134,7 +134,7 @@ func (l *link) add(c *call) bool {
 	l.calls[l.last] = c
 	l.out = append(l.out, c.frame.put(0, int32(len(c.frame)-4)).put(4, l.last)...)
 	l.unanswered += len(c.frame)
-	c.sent = time.Now()
+	c.link, c.sent = l, time.Now()
 	return true
 }
 
@@ -176,7 +176,7 @@ func (l *link) receive(s *session) error {
 			event := decoder{p: body[headerSize:]}
 			kind, _ := event.number(), event.number()
 			if path := string(event.data()); !event.short {
-				s.fire(kind, path)
+				s.fire(l, kind, path)
 			}
 			continue
 		}

@@ -30,6 +30,7 @@ type read struct {
 	counted bool          // among the names is the one below which Curator's semaphores have their permits
 	fired   chan struct{} // closed when the watch that the request has set has fired
 	event   int32         // with which it fired; to be read once it has
+	by      *link         // the connection on which that came
 
 	next *read // for callers that asked after this one was sent, or nil; the session's mu guards it
 
@@ -129,13 +130,13 @@ func (s *session) await(ctx context.Context, r *read) (*read, error) {
 }
 
 // fire ends the reads whose watch an event is of.
-func (s *session) fire(event int32, path string) {
+func (s *session) fire(l *link, event int32, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, op := range firing[event] {
 		if r := s.reads[spot{op, path, true}]; r != nil && happened(r.done) {
 			delete(s.reads, r.at)
-			r.event = event
+			r.event, r.by = event, l
 			close(r.fired)
 		}
 	}

@@ -153,6 +153,7 @@ func (s *session) Drop() {
 type call struct {
 	op    int32
 	frame frame
+	link  *link // on which it was sent
 	sent  time.Time
 
 	done chan struct{} // closed when it is answered, or will not be

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -11,14 +12,22 @@ import (
 // Watch reads the targets and watches them, in one request each: no moment lies between. It starts no goroutine that
 // waits: those that wait for one node, and there may be thousands, share one watch, and a waiter that gives up leaves nothing
 // but its part in that.
+//
+// The node of e is watched together with that of an entry that is alone ahead of it, which makes a proof of the other's end.
 func (s *session) Watch(
-	ctx context.Context, _ driver.Entry, on []driver.Target, stands func(),
+	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
 ) (*driver.View, error) {
-	set := make([]*read, len(on))
-	for i, t := range on {
+	watched := on
+	// What ends with a writer's node may be there still, as a reader. And entries of one session may end in one transaction.
+	if t := on[0]; len(on) == 1 && t.Alone && t.What == driver.Gone && t.Entry.Kind != driver.Write && e.ID != "" &&
+		!strings.HasPrefix(nameOf(t.Entry.ID), s.mark) {
+		watched = []driver.Target{t, {Entry: e}}
+	}
+	set := make([]*read, len(watched))
+	for i, t := range watched {
 		set[i] = s.begin(s.spot(t))
 	}
-	for i, t := range on {
+	for i, t := range watched {
 		w, err := s.observe(ctx, t, set[i])
 		if err != nil || w == nil {
 			return nil, err
@@ -26,7 +35,7 @@ func (s *session) Watch(
 		set[i] = w
 	}
 	stands()
-	if err := s.outlast(ctx, set); err != nil {
+	if err := s.outlast(ctx, set[:len(on)]); err != nil {
 		return nil, err
 	}
 	for i, t := range on {
@@ -34,7 +43,25 @@ func (s *session) Watch(
 			s.left(t.Entry)
 		}
 	}
-	return nil, nil //nolint:nilnil // no error, and no proof
+	return s.proof(e, set[0], set[len(on):]), nil
+}
+
+// proof returns a view with nothing ahead of e, if its node was watched and there when that of the one entry ahead of it went, or
+// else nil.
+//
+// A server carries out all changes in their order, and tells a connection of each that it watches before anything younger. So of
+// two nodes that were there when one connection began to watch them, the news of the other's end comes first on it if that was
+// first. While it has not come, the entry was there when the one ahead went, and as none joins ahead of it later, it is at the
+// head. The server may be behind others, as it may be with an answer to Ahead.
+//
+// A connection on which watches were set again proves nothing: the server then tells of what has gone meanwhile in no order. Nor
+// does a session that only a leader has vouched for since: the caller asks Ahead, which has a quorum prove it.
+func (s *session) proof(e driver.Entry, ahead *read, own []*read) *driver.View {
+	if len(own) == 0 || ahead.event != eventDeleted || ahead.by != ahead.link || own[0].link != ahead.link ||
+		happened(own[0].fired) || s.wire.unproved() {
+		return nil
+	}
+	return &driver.View{Self: e, All: true}
 }
 
 // outlast waits until one of the watches of reads has fired. Mostly there is one.

@@ -278,3 +278,56 @@ func TestSurveyShowsNothingThatIsNotAQueue(t *testing.T) {
 	require.NoError(t, lease.Release())
 	require.NoError(t, peer.Unlock())
 }
+
+// TestEndOfTheOneAheadIsAProofOnOneConnection: a server that sets watches again tells of what has gone meanwhile in no order. A
+// writer that becomes a reader stands where it stood. And entries of one session may end in one transaction, with it.
+func TestEndOfTheOneAheadIsAProofOnOneConnection(t *testing.T) {
+	server, _ := begin(t)
+	p := newTap(t, server)
+	in, other := openSession(t, p.addr(), 40*time.Second), openSession(t, server, 40*time.Second)
+	remove := func(s driver.Session, e driver.Entry) {
+		_, _, err := s.Delete(within(t, soon), e, nil)
+		require.NoError(t, err)
+	}
+	for i, row := range []struct {
+		name  string
+		of    driver.Session
+		kind  driver.Kind
+		away  bool
+		end   func(s driver.Session, e driver.Entry)
+		proof bool
+	}{
+		{"it goes", other, driver.Exclusive, false, remove, true},
+		{"it goes while the connection is lost", other, driver.Exclusive, true, remove, false},
+		{"it is of the same session", in, driver.Exclusive, false, remove, false},
+		{"it becomes a reader", other, driver.Write, false, func(s driver.Session, e driver.Entry) {
+			_, err := s.Replace(within(t, soon), e, driver.Read, nil)
+			require.NoError(t, err)
+		}, false},
+	} {
+		queue := fmt.Sprint("/queue/proof", i)
+		first, second := create(t, row.of, queue, row.kind), create(t, in, queue, row.kind)
+		ended, stands := make(chan *driver.View, 1), make(chan struct{})
+		ctx := within(t, soon)
+		go func() { // ends with its context
+			proof, err := in.Watch(ctx, second, []driver.Target{{Entry: first, Alone: true}}, func() { close(stands) })
+			if err != nil {
+				t.Error(row.name, err)
+			}
+			ended <- proof
+		}()
+		got(t, stands)
+		if row.away {
+			p.outage()
+		}
+		row.end(row.of, first)
+		p.heal()
+		proof := got(t, ended)
+		require.Equal(t, row.proof, proof != nil, row.name)
+		if row.proof {
+			require.Equal(t, second.ID, proof.Self.ID)
+			require.True(t, proof.All)
+			require.Empty(t, proof.Entries)
+		}
+	}
+}
