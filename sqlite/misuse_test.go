@@ -5,6 +5,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"os"
 	"strconv"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/deaf"
 	"github.com/farsync/farsync/internal/machine"
 )
 
@@ -40,8 +42,10 @@ func TestForeignWriterIsWaitedFor(t *testing.T) {
 	ctx := within(t, 200*time.Millisecond)
 	err = in.Renew(ctx, nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Equal(t, driver.NotDone, in.service.Outcome(err))
-	require.ErrorContains(t, err, "locked")
+	if !errors.Is(err, deaf.ErrStuck) { // on a machine that is busy with other things the end of ctx may be noticed late
+		require.Equal(t, driver.NotDone, in.service.Outcome(err))
+		require.ErrorContains(t, err, "locked")
+	}
 	_, err = Open(within(t, 300*time.Millisecond), file, nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, file)
