@@ -41,13 +41,14 @@ CREATE TABLE IF NOT EXISTS farsync_registers (
 ) ENGINE = InnoDB //
 
 -- The register, as an entry without ID; the entry and what is ahead of it, or the whole queue if the ID is empty, newest first. One
--- statement sees one state.
+-- statement sees one state. A text without a bound would take MariaDB a temporary table on the disk for each call. A register is two
+-- numbers.
 CREATE PROCEDURE IF NOT EXISTS farsync_ahead(
   of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT
 ) SQL SECURITY INVOKER READS SQL DATA
 BEGIN
   SELECT * FROM (
-    SELECT '' AS id, queue, '' AS kind, 0 AS units, 0 AS revision, version, 0 AS since, value, '' AS session
+    SELECT '' AS id, queue, '' AS kind, 0 AS units, 0 AS revision, version, 0 AS since, CAST(value AS CHAR(255)) AS value, '' AS session
     FROM farsync_registers WHERE queue = of_queue
     UNION ALL (
       SELECT id, queue, kind, units, revision, version, since, NULL, COALESCE(session, '') FROM farsync_entries

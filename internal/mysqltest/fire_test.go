@@ -307,11 +307,13 @@ func TestLockedRowsAreNotDone(t *testing.T) {
 // counts them where the machine has no part in it.
 func TestRequestsOfALock(t *testing.T) {
 	d := roughDatabase(t)
-	var name string
+	status := func(of string) (now int) {
+		require.NoError(t, d.admin.QueryRowContext(within(t, soon), "SHOW GLOBAL STATUS LIKE '"+of+"'").Scan(&of, &now))
+		return now
+	}
 	var last int
 	since := func() int {
-		var now int
-		require.NoError(t, d.admin.QueryRowContext(within(t, soon), "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &now))
+		now := status("Questions")
 		defer func() { last = now }()
 		return now - last - 1 // that
 	}
@@ -323,11 +325,13 @@ func TestRequestsOfALock(t *testing.T) {
 		stores[i] = d.open(t, ttl(time.Hour))
 	}
 	const times = 20
+	onDisk := status("Created_tmp_disk_tables")
 	since()
 	for range times {
 		require.NoError(t, lock(t, store, "/traffic").Release())
 	}
 	require.Equal(t, 2*times, since())
+	require.Equal(t, onDisk, status("Created_tmp_disk_tables"), "no step makes a table on the disk of the server")
 
 	each := map[int]float64{}
 	for _, waiters := range []int{2, 8, 64} {
