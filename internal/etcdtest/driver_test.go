@@ -83,6 +83,31 @@ func TestEndOfBothProvesNothing(t *testing.T) {
 	}
 }
 
+// TestEventBeforeTheReadProvesNothing: an entry goes before its watch is on, which is therefore not told. Then the one goes that was
+// alone ahead of it, before the read that would tell.
+func TestEventBeforeTheReadProvesNothing(t *testing.T) {
+	server, _ := begin(t)
+	for range 3 {
+		in := openSession(t, newClient(t, server.Endpoint()))
+		first, second := in.create(t, "/before", driver.Exclusive), in.create(t, "/before", driver.Exclusive)
+		_, _, err := in.Delete(t.Context(), second, nil)
+		require.NoError(t, err)
+		proofs := make(chan *driver.View, 1)
+		ctx := within(t, soon)
+		go func() {
+			on := []driver.Target{{Entry: first, Alone: true, Rest: time.Second / 2}}
+			proof, _ := in.Watch(ctx, second, on, func() {})
+			proofs <- proof
+		}()
+		for range 20 { // while they are answered the watch comes on, mostly
+			in.find(t, first)
+		}
+		_, _, err = in.Delete(t.Context(), first, nil)
+		require.NoError(t, err)
+		require.Nil(t, <-proofs)
+	}
+}
+
 // TestRequestsAreSentOnce: by itself the client repeats a write that a proxy answers with Canceled, and shows the last answer
 // alone. Of that it is kept, and the attempt is unknown.
 func TestRequestsAreSentOnce(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -21,6 +22,8 @@ type mutant struct {
 	primitive string
 	tiers     []string // nil: all
 	edits     []edit
+	// tests are those that find it where a campaign does not, or only after long: a package and a pattern. Otherwise empty.
+	tests [2]string
 }
 
 // An edit replaces words that stand in a file once.
@@ -89,11 +92,73 @@ var mutants = []mutant{
 		name: "readers do not wait for writers", store: onSQLite, primitive: rwmutex,
 		edits: []edit{{"recipe/rule.go", "\t\t\tif other.Kind != driver.Read {\n", "\t\t\tif other.Kind != driver.Read && other.Kind != driver.Write {\n"}},
 	},
+	{
+		name: "what is nearest is taken for alone ahead, whatever is ahead of it", store: onEtcd, primitive: mutex,
+		edits: []edit{{"recipe/wait.go", "alone := v.All && len(v.Entries) == 1", "alone := true"}},
+	},
+	{
+		name: "a Redis server that has lost its data grants at once", store: onRedis, primitive: mutex, tiers: []string{tierNode},
+		edits: []edit{{"redis/fence.go", "script, fresh := s.script(run), 0", "script, fresh := s.script(run), 1"}},
+	},
+	{
+		name: "less than a majority is enough", store: onQuorum, primitive: quorum,
+		edits: []edit{{"quorum.go", "len(members)/2+1", "len(members)/2"}},
+	},
+	{
+		name: "the end of an entry that had the key before proves a grant", store: onEtcd,
+		edits: []edit{{"etcd/watch.go", "if event.Kv.ModRevision <= t.Entry.Revision {", "if event.Kv.ModRevision < 0 {"}},
+		tests: [2]string{"./etcd", "^TestEventsThatProveAGrant$"},
+	},
+	{
+		name: "an entry that is created late is forgotten", store: inMemory,
+		edits: []edit{{"recipe/place.go", "v.fate == done && p.doubtful {", "v.fate == done && false {"}},
+		tests: [2]string{"./recipe", "^Test(Very)?LateCreateIsRemoved$"},
+	},
+	{
+		name: "a refusal after a request of unknown outcome is taken for definite", store: inMemory,
+		edits: []edit{{"recipe/attempt.go", "if v.fate = not; v.again {", "if v.fate = not; v.again && o != driver.Refused {"}},
+		tests: [2]string{"./recipe", "^TestRefusedAfterUnknownIsUnknown$"},
+	},
+	{
+		name: "a turn is entered again without a look whether it is the present one", store: inMemory,
+		edits: []edit{{"recipe/cohort.go", "if gr.holds == 0 || gr.turns != number {", "if gr.holds == 0 {"}},
+		tests: [2]string{"./recipe", "^TestAgainAfterTheTurnWasHandedOff$"},
+	},
+	{
+		name: "a size is not compared when it is declared anew", store: inMemory,
+		edits: []edit{{"recipe/size.go", "before := was.Value != \"\" && was.Value == v.Register.Value && was.Version != v.Register.Version", "before := false"}},
+		tests: [2]string{"./recipe", "^TestSizeDeclaredAnewAndBackBetweenTwoLooks$"},
+	},
+	{
+		name: "a proof of another's entry is taken", store: inMemory,
+		edits: []edit{{"recipe/wait.go", "if proof == nil || !proof.All || proof.Self.ID != p.entry.ID {", "if proof == nil || !proof.All {"}},
+		tests: [2]string{"./recipe", "^TestWhatProvesNothingGrantsNothing$"},
+	},
+	{
+		name: "a wait does not look whether its session is over", store: inMemory,
+		edits: []edit{{"recipe/wait.go", "case over != nil:", "case over != nil && false:"}},
+		tests: [2]string{"./recipe", "^TestAnswerThatOutlivesItsSessionGrantsNothing$"},
+	},
+	{
+		name: "a quorum does not notice that it was gone for a moment", store: inMemory,
+		edits: []edit{{"quorum.go", "if l.look() == 0 {\n\t\tlease.hold", "if l.life.Err() != nil {\n\t\tlease.hold"}},
+		tests: [2]string{".", "^TestQuorumLeaseDoesNotOutliveAGap$"},
+	},
+	{
+		name: "an event of before the read proves a grant", store: onEtcd,
+		edits: []edit{{"etcd/watch.go", "case w.any(seen) && looked:", "case w.any(seen) && (looked || true):"}},
+		tests: [2]string{"./internal/etcdtest", "^TestEventBeforeTheReadProvesNothing$"},
+	},
+	{
+		name: "a renewal is a Sync, which a leader answers alone", store: onZooKeeper,
+		edits: []edit{{"zk/session.go", "s.wire.proposals.Store(len(prove) > 0)\n\tif len(prove) == 0 {", "if true {"}},
+		tests: [2]string{"./internal/zktest", "^TestOutages$"},
+	},
 }
 
-// build compiles the workers of a mutant of the module in root, and returns their executable.
-func (m mutant) build(ctx context.Context, root, dir string) (string, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// overlay writes the changed sources of a mutant of the module in root, and returns the file that names them to the go command.
+func (m mutant) overlay(root, dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o711); err != nil { //nolint:gosec // servers of another user are below it
 		return "", err
 	}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
@@ -121,10 +186,17 @@ func (m mutant) build(ctx context.Context, root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	list, executable := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "worker")
-	if err := os.WriteFile(list, text, 0o600); err != nil {
+	list := filepath.Join(dir, "overlay.json")
+	return list, os.WriteFile(list, text, 0o600)
+}
+
+// build compiles the workers of a mutant of the module in root, and returns their executable.
+func (m mutant) build(ctx context.Context, root, dir string) (string, error) {
+	list, err := m.overlay(root, dir)
+	if err != nil {
 		return "", err
 	}
+	executable := filepath.Join(dir, "worker")
 	command := exec.CommandContext(ctx, "go", "build", "-overlay", list, "-o", executable, "./internal/torture")
 	command.Dir = root
 	if out, err := command.CombinedOutput(); err != nil {
@@ -132,6 +204,26 @@ func (m mutant) build(ctx context.Context, root, dir string) (string, error) {
 	}
 	return executable, nil
 }
+
+// failing runs the tests of a mutant, and returns which of them have failed.
+func (m mutant) failing(ctx context.Context, root, dir string) (names []string, err error) {
+	list, err := m.overlay(root, dir)
+	if err != nil {
+		return nil, err
+	}
+	command := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout", "5m", "-overlay", list, "-run", m.tests[1], m.tests[0])
+	command.Dir = root
+	out, err := command.CombinedOutput()
+	for _, found := range failed.FindAllStringSubmatch(string(out), -1) {
+		names = append(names, found[1])
+	}
+	if _, exited := errors.AsType[*exec.ExitError](err); !exited && err != nil || exited && len(names) == 0 {
+		return nil, fmt.Errorf("%s: %w: %s", m.name, err, out)
+	}
+	return names, nil
+}
+
+var failed = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
 var errEdit = errors.New("the words to replace must stand in the file once")
 

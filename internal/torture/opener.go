@@ -29,6 +29,7 @@ const (
 	onMySQL     = "mysql"
 	onSQLite    = "sqlite"
 	onQuorum    = "quorum" // three services that fail independently
+	inMemory    = "memory" // for mutants that tests find
 )
 
 var stores = []string{onEtcd, onZooKeeper, onRedis, onPostgres, onMySQL, onSQLite, onQuorum}

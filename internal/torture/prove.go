@@ -37,6 +37,7 @@ func (c campaign) prove(ctx context.Context, on []string, only string) (escaped 
 	}
 	list := []suspect{
 		{name: "concurrency.Mutex of etcd's client", store: onEtcd, primitive: mutex, recipe: stock},
+		{name: "concurrency.Election of etcd's client", store: onEtcd, primitive: election, recipe: stock},
 		{name: "zk.Lock of go-zookeeper", store: onZooKeeper, primitive: mutex, recipe: stock},
 		{name: "redsync, used as its README shows", store: onRedis, primitive: mutex, recipe: stock},
 	}
@@ -50,7 +51,7 @@ func (c campaign) prove(ctx context.Context, on []string, only string) (escaped 
 	top, own, all := c.Dir, c.Worker, c.Tiers
 	fmt.Printf("| | store | faults | found after | grants by then | by |\n|---|---|---|--:|--:|---|\n")
 	for i, s := range list {
-		if !slices.Contains(on, s.store) || !strings.Contains(s.name, only) {
+		if !slices.Contains(on, s.store) && s.store != inMemory || !strings.Contains(s.name, only) {
 			continue
 		}
 		c.Dir, c.Store, c.Recipe, c.Worker = filepath.Join(top, fmt.Sprint(i)), s.store, s.recipe, own
@@ -60,6 +61,14 @@ func (c campaign) prove(ctx context.Context, on []string, only string) (escaped 
 		c.Tiers = all
 		if s.mutant != nil && s.mutant.tiers != nil {
 			c.Tiers = s.mutant.tiers
+		}
+		if s.mutant != nil && s.mutant.tests[0] != "" {
+			caught, err := c.examine(ctx, root, s.mutant)
+			if err != nil {
+				return escaped, err
+			}
+			escaped = escaped || !caught
+			continue
 		}
 		if s.mutant != nil {
 			if c.Worker, err = s.mutant.build(ctx, root, filepath.Join(c.Dir, "mutant")); err != nil {
@@ -73,6 +82,17 @@ func (c campaign) prove(ctx context.Context, on []string, only string) (escaped 
 		escaped = escaped || found == s.right
 	}
 	return escaped, nil
+}
+
+// examine has tests find a mutant, and prints a row of the table.
+func (c campaign) examine(ctx context.Context, root string, m *mutant) (caught bool, err error) {
+	began := time.Now()
+	names, err := m.failing(ctx, root, filepath.Join(c.Dir, "mutant"))
+	if err != nil {
+		return false, err
+	}
+	fmt.Printf("| %s | %s | those of the test | %.0f s | | %s |\n", m.name, m.store, time.Since(began).Seconds(), strings.Join(names, ", "))
+	return len(names) > 0, nil
 }
 
 // search tortures until something is found, and prints a row of the table.

@@ -46,7 +46,7 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// etcdLocker makes locks of concurrency.Mutex. Each goroutine has a session of its own, for those of one session do not exclude
+// etcdLocker makes locks of concurrency.Mutex, and elections of concurrency.Election. Each goroutine has a session of its own, for those of one session do not exclude
 // each other.
 type etcdLocker struct {
 	part
@@ -56,8 +56,11 @@ type etcdLocker struct {
 	sessions map[*rand.Rand]*concurrency.Session // by the goroutine's random numbers
 }
 
-func (e *etcdLocker) lock(random *rand.Rand, _ string) lock {
-	queue := e.queueOf(random, mutex)
+func (e *etcdLocker) lock(random *rand.Rand, primitive string) lock {
+	queue := e.queueOf(random, primitive)
+	if primitive == election {
+		return e.election(random, queue)
+	}
 	take := func(how func(*concurrency.Mutex, context.Context) error) func(context.Context) (held, error) {
 		return func(ctx context.Context) (held, error) {
 			session, err := e.session(ctx, random)
@@ -74,6 +77,38 @@ func (e *etcdLocker) lock(random *rand.Rand, _ string) lock {
 	return lock{
 		kind: history.Exclusive, queue: queue, units: 1,
 		take: take((*concurrency.Mutex).Lock), try: take((*concurrency.Mutex).TryLock),
+	}
+}
+
+// election returns one of concurrency.Election, whose leader is whom it shows, and leads for as long as its session lasts.
+func (e *etcdLocker) election(random *rand.Rand, queue string) lock {
+	return lock{
+		kind: history.Lead, queue: queue, units: 1,
+		take: func(ctx context.Context) (held, error) {
+			session, err := e.session(ctx, random)
+			if err != nil {
+				return nil, err
+			}
+			election := concurrency.NewElection(session, queue)
+			if err := election.Campaign(ctx, e.Process); err != nil {
+				return nil, err
+			}
+			return etcdLeads{etcdHeld{session: session}, election}, nil
+		},
+		observe: func(ctx context.Context) (int64, error) {
+			session, err := e.session(ctx, random)
+			if err != nil {
+				return 0, err
+			}
+			leader, err := concurrency.NewElection(session, queue).Leader(ctx)
+			switch {
+			case errors.Is(err, concurrency.ErrElectionNoLeader):
+				return 0, nil
+			case err != nil:
+				return 0, err
+			}
+			return leader.Kvs[0].CreateRevision, nil
+		},
 	}
 }
 
@@ -135,6 +170,22 @@ func (h etcdHeld) Release() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return h.mutex.Unlock(ctx)
+}
+
+type etcdLeads struct {
+	etcdHeld
+	election *concurrency.Election
+}
+
+func (l etcdLeads) Token() farsync.Token { return farsync.Token(l.election.Rev()) }
+
+func (l etcdLeads) Release() error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return l.election.Resign(ctx)
 }
 
 // zkLocker makes locks of zk.Lock.
