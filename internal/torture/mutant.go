@@ -73,7 +73,7 @@ var mutants = []mutant{
 	{
 		name: "the token is the sequence of the node", store: onZooKeeper, primitive: mutex,
 		edits: []edit{
-			{"zk/create.go", "e.ID, e.Revision, e.Version = id, creating.zxid, 1", `e.ID, e.Revision, e.Version = id, creating.zxid, 1
+			{"zk/create.go", "e.ID, e.Revision, e.Version = making.path, making.zxid, 1", `e.ID, e.Revision, e.Version = making.path, making.zxid, 1
 	if sequence, wrong := strconv.ParseInt(e.ID[max(0, len(e.ID)-10):], 10, 64); wrong == nil {
 		e.Revision = sequence + 1
 	}`},
@@ -82,7 +82,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the deadline counts from when the answer arrived", store: onZooKeeper, primitive: mutex, tiers: []string{tierWire},
-		edits: []edit{{"zk/link.go", "l.proved, l.renewed = l.renewed, r.sent", "l.proved, l.renewed = time.Now(), time.Now()"}},
+		edits: []edit{{"zk/link.go", "l.proved, l.renewed = l.renewed, c.sent", "l.proved, l.renewed = time.Now(), time.Now()"}},
 	},
 	{
 		name: "a permit takes one unit, whatever was asked for", store: onSQLite, primitive: semaphore,
