@@ -11,8 +11,8 @@ import (
 type queue struct {
 	name, path string // of the queue, and of its node
 	kind       driver.Kind
-	nodes      []node // in their order
-	tail       int    // so many of them are ahead of an entry that joins now
+	nodes      []*node // in their order
+	tail       int     // so many of them are ahead of an entry that joins now
 
 	// The session's mu guards these.
 	gone  map[string]bool // names of nodes that have gone since; nil until the queue is remembered
@@ -36,7 +36,8 @@ func (q *queue) entries(n int) []driver.Entry {
 
 // find returns the place of an entry, and whether it is in the queue.
 func (q *queue) find(e driver.Entry) (int, bool) {
-	return slices.BinarySearchFunc(q.nodes, parseNode(nameOf(e.ID), q.kind), byOrder)
+	own := parseNode(nameOf(e.ID), q.kind)
+	return slices.BinarySearchFunc(q.nodes, &own, byOrder)
 }
 
 // ahead returns what is ahead of e, whether that is all, and whether e is in the queue. An entry without an ID is about to

@@ -1,7 +1,6 @@
 package zk
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -131,17 +130,22 @@ func sequence(s string) bool {
 	return err == nil && len(s) == seqDigits
 }
 
-// arrange returns the children in the order of the queue.
-func arrange(names []string, family driver.Kind) []node {
-	nodes := make([]node, len(names))
+// arrange returns the children in the order of the queue. What is sorted are pointers: a comparison of two nodes costs less than
+// to copy them.
+func arrange(names []string, family driver.Kind) []*node {
+	all, nodes := make([]node, len(names)), make([]*node, len(names))
 	for i, name := range names {
-		nodes[i] = parseNode(name, family)
+		all[i] = parseNode(name, family)
+		nodes[i] = &all[i]
 	}
 	slices.SortFunc(nodes, byOrder)
 	return nodes
 }
 
 // byOrder compares nodes by their places in the queue.
-func byOrder(a, b node) int {
-	return cmp.Or(strings.Compare(a.order, b.order), strings.Compare(a.name, b.name))
+func byOrder(a, b *node) int {
+	if c := strings.Compare(a.order, b.order); c != 0 {
+		return c
+	}
+	return strings.Compare(a.name, b.name)
 }

@@ -34,8 +34,8 @@ type read struct {
 
 	next *read // for callers that asked after this one was sent, or nil; the session's mu guards it
 
-	mu     sync.Mutex
-	queues []*queue // the names as entries, for each kind of entry that has looked
+	mu   sync.Mutex
+	seen *queue // the names as entries, for the kind of entry that has looked last
 }
 
 // children reads the names in a queue. The answer is not older than the call.
@@ -176,21 +176,19 @@ func (s *session) restore(l *link) {
 }
 
 // queue returns the children as a queue of that name, whose node is path, as an entry of a kind sees them. They are parsed
-// and sorted once for all callers.
+// and sorted once for all callers of a kind, of which there is mostly one.
 func (r *read) queue(name, path string, kind driver.Kind) *queue {
 	if kind == driver.Read {
 		kind = driver.Write // they stand in one order
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, q := range r.queues {
-		if q.kind == kind {
-			return q
-		}
+	if r.seen != nil && r.seen.kind == kind {
+		return r.seen
 	}
 	q := &queue{name: name, path: path, kind: kind, nodes: arrange(r.names, kind)}
 	// What is higher is the node of another queue, most likely.
 	q.tail = sort.Search(len(q.nodes), func(i int) bool { return q.nodes[i].order > lastSequence })
-	r.queues = append(r.queues, q)
+	r.seen = q
 	return q
 }

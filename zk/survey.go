@@ -38,7 +38,7 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 		}
 		q := names.queue(at, s.path(at), driver.Exclusive)
 		for _, n := range q.nodes {
-			if fromLocks(n) {
+			if fromLocks(*n) {
 				continue // an entry, below which there is nothing
 			}
 			path := at + "/" + n.name
@@ -48,7 +48,7 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 			}
 		}
 		slices.SortFunc(known, func(a, b shelf) int { return strings.Compare(a.path, b.path) })
-		if at > after && strings.HasPrefix(at, prefix) && slices.ContainsFunc(q.nodes, fromLocks) {
+		if at > after && strings.HasPrefix(at, prefix) && slices.ContainsFunc(q.nodes, func(n *node) bool { return fromLocks(*n) }) {
 			entries, _, err := s.fill(ctx, q.entries(len(q.nodes)), 0, 0)
 			if err != nil {
 				return nil, err
