@@ -123,12 +123,8 @@ func shown(endpoints []string) string {
 	return strings.Join(list, ", ")
 }
 
-// allowed adds to a refusal of etcd's whose permission is missing, and which. The client hands on why a watch was refused as
-// a text, which would pass for trouble on the way: the waiter would set it up again and again.
+// allowed adds to a refusal of etcd's whose permission is missing, and which.
 func (s *service) allowed(err error) error {
-	if err != nil && err.Error() == rpctypes.ErrGRPCPermissionDenied.Error() {
-		err = rpctypes.ErrPermissionDenied
-	}
 	switch {
 	case errors.Is(err, rpctypes.ErrUserEmpty):
 		return fmt.Errorf("%w: the client has no Username, and authentication is on", err)

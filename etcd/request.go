@@ -119,6 +119,9 @@ func address(member *peer.Peer) string {
 // answers all of it late: where thousands join at once a renewal must not stand behind them, nor the delete of a holder.
 const mostWrites = 128
 
+// mostLooks bounds the looks of watches in the same way: a crowd that joins must not have its creates stand behind them.
+const mostLooks = 16
+
 // take waits for a place among those of a sort.
 func take(ctx context.Context, places chan<- struct{}) error {
 	select {

@@ -52,6 +52,7 @@ type service struct {
 	client  *clientv3.Client
 	leases  pb.LeaseClient
 	wrapped bool // the client has a KV of its own, of package namespace for example
+	foreign bool // the same of its Watcher
 
 	// counts is set once a request was asked for its credentials: no interceptor of the client drops the options of a call.
 	counts atomic.Bool
@@ -85,6 +86,7 @@ func NewService(client *clientv3.Client) (driver.Service, error) {
 	return &service{
 		client: client, leases: pb.NewLeaseClient(client.ActiveConnection()),
 		wrapped: reflect.TypeOf(client.KV) != reflect.TypeOf(clientv3.NewKV(client)),
+		foreign: reflect.TypeOf(client.Watcher) != reflect.TypeOf(clientv3.NewWatcher(client)),
 	}, nil
 }
 

@@ -24,14 +24,15 @@ type session struct {
 	end   context.CancelCauseFunc
 
 	spare *spare
-	// Creates and deletes that are under way hold one each.
-	joins, leaves chan struct{}
+	// Creates, deletes and looks of watches that are under way hold one each.
+	joins, leaves, looks chan struct{}
 
 	mu       sync.Mutex
 	ttl      time.Duration
-	from     time.Time  // Invariant: it never moves back.
-	atRest   *keepalive // between two renewals
-	watching *stream    // on which watches are set up
+	from     time.Time      // Invariant: it never moves back.
+	atRest   *keepalive     // between two renewals
+	watching *stream        // on which watches are set up
+	streams  sync.WaitGroup // their goroutines
 
 	// owing has the addresses of members that owe an answer: to the last renewal sent there, or to a request that was given up; or
 	// that have no leader. What is sent next is sent to another. Any answer of theirs takes them out.
@@ -43,7 +44,7 @@ var _ driver.Session = (*session)(nil)
 func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time.Time) *session {
 	in := &session{
 		service: s, lease: lease, ttl: ttl, from: sent, spare: newSpare(), owing: map[string]bool{},
-		joins: make(chan struct{}, mostWrites), leaves: make(chan struct{}, mostWrites),
+		joins: make(chan struct{}, mostWrites), leaves: make(chan struct{}, mostWrites), looks: make(chan struct{}, mostLooks),
 	}
 	in.life, in.end = context.WithCancelCause(outgoing(s.client.Ctx()))
 	in.watching = newStream(in.life, 0)
@@ -81,7 +82,10 @@ func (s *session) Reset() {
 	s.client.ActiveConnection().ResetConnectBackoff()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if on := s.watching; on.pending.Load() > 0 && on.silent.Load() {
+	on := s.watching
+	on.mu.Lock()
+	defer on.mu.Unlock()
+	if on.pending > 0 && on.silent {
 		s.abandon()
 	}
 }
@@ -100,9 +104,14 @@ func (s *session) Close(ctx context.Context) error {
 	return err
 }
 
-// Drop ends all streams and calls of the session. It has no goroutines of its own: a renewal runs in its caller's, and a watch
-// in those of the client and of its caller.
-func (s *session) Drop() { s.end(errEnded) }
+// Drop ends all streams and calls of the session, and waits for the goroutines of its watch streams. It has no others: a renewal
+// runs in its caller's.
+func (s *session) Drop() {
+	s.mu.Lock() // with which they are started
+	s.end(errEnded)
+	s.mu.Unlock()
+	s.streams.Wait()
+}
 
 // Owned asks which keys are attached to the lease. The leader answers, when it has carried out all that was committed, so
 // it knows every key that any member has confirmed. The entries have no revision: the answer has none.

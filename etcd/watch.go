@@ -3,66 +3,128 @@ package etcd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"strconv"
-	"sync/atomic"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/farsync/farsync/driver"
 )
+
+// A waiter is one call of Watch. The stream that its watches are on changes it in place, and keeps nothing else for it.
+type waiter struct {
+	list   []watch
+	rest   time.Duration
+	news   chan struct{} // has a value when something below has changed
+	unpump func()        // ends what runs for it where the client has a Watcher of its own kind; else nil
+
+	// Guarded by the stream's mu.
+	left bool
+	told
+}
+
+// told is what the server has told of the watches of a waiter.
+type told struct {
+	missing int          // so many are not set up
+	since   int64        // the highest revision at which one was set up: all of them tell whatever happens after that
+	moved   bool         // a target may have moved
+	proof   *driver.View // what that proves, if none had moved at since or later
+	err     error        // one has ended
+}
+
+// A watch is what one watch of the server is for: one target, or several entries of a queue, nearest first.
+type watch struct {
+	key, end string // of the keys; end is empty for one
+	ends     bool   // only ends of keys are told
+	targets  []driver.Target
+	self     *driver.Entry // the second of two targets, of which the first was alone ahead of it; else nil
+	of       *waiter
+	id       int64 // guarded by the stream's mu
+}
 
 // Watch watches the keys of the targets: a single one by itself, several entries with one watch on the range in which they lie. It stands
 // when all of its watches do, and ends with the first of them.
 //
 // An entry that is alone ahead of e is watched together with e, which makes a proof of its end.
-func (s *session) Watch(ctx context.Context, e driver.Entry, on []driver.Target, stands func()) (*driver.View, error) {
+//
+// A watch that begins at a revision in the past would be served late: the server sends such ones their events every 100
+// milliseconds. So it begins now. One read closes the gap: if a key is gone by then, or was changed, there is nothing to wait for;
+// if it goes later, the watch tells, also if it runs on another member than the one that answered the read. That is so if the read is
+// of the revision that the answer to the watch has, or a later one, for a watch tells all that comes after that revision. So the
+// read need not wait for that answer, and is made at the same time. If it turns out to be older, as it can be from a member that is
+// behind, it is made again. Where a watch may rest, the read is made after that.
+//
+// Of an entry and the one that is alone ahead of it, that read tells at one revision whether both are there. From then on all ends of
+// both come in their order, and those of one revision together. So the end of the one proves that the other is at the head of the queue,
+// unless its own end came before or comes with it. Without such a read an event proves nothing: the other may have gone before the
+// watch was on.
+func (s *session) Watch(ctx context.Context, e driver.Entry, targets []driver.Target, stands func()) (*driver.View, error) {
 	if err := s.ended(); err != nil {
 		return nil, err
 	}
-	if len(on) == 1 && on[0].Alone && on[0].What == driver.Gone && e.ID != "" {
-		w := watches([]driver.Target{on[0], {Entry: e}})[0]
-		w.self = &e
-		return s.watch(ctx, w, stands)
+	w := newWaiter(&e, targets)
+	on := s.begin(w)
+	defer on.end(w)
+	var rested <-chan time.Time
+	seen, stood := int64(0), false // the revision at which no target had moved
+	for look := w.rest == 0; ; {
+		if look {
+			standing := on.told(w).missing == 0
+			woken, proof, at, err := s.now(ctx, on, w)
+			if err != nil || woken {
+				return proof, err
+			}
+			if standing {
+				at = math.MaxInt64 // whatever the answers have said
+			}
+			look, rested, seen = false, nil, at
+		}
+		switch is := on.told(w); {
+		case is.err != nil:
+			return nil, is.err
+		case is.moved && seen < is.since:
+			return nil, nil //nolint:nilnil // no error, and no proof
+		case is.moved:
+			return is.proof, nil
+		case is.missing > 0 || stood:
+		case seen >= is.since:
+			stood = true
+			stands()
+		case rested == nil:
+			rested = time.After(w.rest)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-on.life.Done():
+			return nil, context.Cause(on.life)
+		case <-rested:
+			look = true
+		case <-w.news:
+		}
 	}
-	list := watches(on)
-	if len(list) == 1 {
-		return s.watch(ctx, list[0], stands)
-	}
-	all, ctx := errgroup.WithContext(ctx)
-	var standing atomic.Int64
-	for _, w := range list {
-		all.Go(func() error {
-			_, err := s.watch(ctx, w, func() {
-				if standing.Add(1) == int64(len(list)) {
-					stands()
-				}
-			})
-			return cmp.Or(err, errMoved)
-		})
-	}
-	if err := all.Wait(); !errors.Is(err, errMoved) {
-		return nil, err
-	}
-	return nil, nil //nolint:nilnil // no error, and no proof
 }
 
-// errMoved ends the other watches of a call.
-var errMoved = errors.New("it may have changed")
-
-// A watch is what one watch of the client is for: one target, or several entries of a queue, nearest first.
-type watch struct {
-	key     string
-	options []clientv3.OpOption
-	targets []driver.Target
-	self    *driver.Entry // the second of two targets, of which the first was alone ahead of it; else nil
+// newWaiter returns the waiter for targets, on whose behalf e waits.
+func newWaiter(e *driver.Entry, targets []driver.Target) *waiter {
+	w := &waiter{news: make(chan struct{}, 1)}
+	if len(targets) == 1 && targets[0].Alone && targets[0].What == driver.Gone && e.ID != "" {
+		w.list = watches([]driver.Target{targets[0], {Entry: *e}})
+		w.list[0].self = e
+	} else {
+		w.list = watches(targets)
+	}
+	for i := range w.list {
+		w.list[i].of = w
+	}
+	for _, t := range targets {
+		w.rest = max(w.rest, t.Rest)
+	}
+	return w
 }
 
 // watches returns the watches for the targets. Words for an entry are a key of their own, so the end of the entry takes a
@@ -88,22 +150,19 @@ func watches(on []driver.Target) (list []watch) {
 	w := watch{key: entries[0].Entry.ID, targets: entries}
 	switch {
 	case entries[0].What == driver.Joined:
-		w.key, w.options = prefix(entries[0].Entry.Queue), append(w.options, clientv3.WithPrefix())
+		w.key = prefix(entries[0].Entry.Queue)
+		w.end = clientv3.GetPrefixRangeEnd(w.key)
 	case len(entries) > 1:
-		last := w.key
 		for _, t := range entries {
-			w.key, last = min(w.key, t.Entry.ID), max(last, t.Entry.ID)
+			w.key, w.end = min(w.key, t.Entry.ID), max(w.end, t.Entry.ID+"\x00") // to the last and with it
 		}
-		w.options = append(w.options, clientv3.WithRange(last+"\x00")) // to the last and with it
 	}
-	if !slices.ContainsFunc(entries, func(t driver.Target) bool { return t.What != driver.Gone }) {
-		w.options = append(w.options, clientv3.WithFilterPut())
-	}
+	w.ends = !slices.ContainsFunc(entries, func(t driver.Target) bool { return t.What != driver.Gone })
 	return append(list, w)
 }
 
 // is reports whether a key that w shows is that of a target; of an entry that is waited for, if it is to join.
-func (w watch) is(t driver.Target, kv *mvccpb.KeyValue) bool {
+func (w *watch) is(t driver.Target, kv *mvccpb.KeyValue) bool {
 	if t.What == driver.Joined {
 		_, ok := parseEntry(t.Entry.Queue, kv) // else it belongs to another queue, further down
 		return ok
@@ -128,79 +187,23 @@ func moved(t driver.Target, now *mvccpb.KeyValue) bool {
 	}
 }
 
-// watch returns once a target of w may have changed.
-//
-// A watch that begins at a revision in the past would be served late: the server sends such ones their events every 100
-// milliseconds. So it begins now. When the server says that it is on, one read closes the gap: if a key is gone by then,
-// or was changed, there is nothing to wait for; if it goes later, the watch tells, also if it runs on another member than
-// the one that answered the read.
-//
-// Of an entry and the one that is alone ahead of it, that read tells at one revision whether both are there. From then on all ends of
-// both come in their order, and those of one revision together. So the end of the one proves that the other is at the head of the queue,
-// unless its own end came before or comes with it. An event that comes before the read proves nothing: the other may have gone before the
-// watch was on.
-func (s *session) watch(ctx context.Context, w watch, stands func()) (proof *driver.View, err error) {
-	on, stood := s.begin()
-	defer on.watches.Add(-1)
-	defer stood()
-	ctx, end := context.WithCancelCause(
-		metadata.AppendToOutgoingContext(outgoing(ctx), "farsync-watches", strconv.Itoa(on.number)))
-	defer end(nil)
-	defer context.AfterFunc(on.life, func() { end(context.Cause(on.life)) })()
-	events := s.client.Watch(ctx, w.key,
-		append(w.options, clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())...)
-	var look <-chan time.Time
-	looked := false
-	for {
-		select {
-		case <-look:
-			now, err := s.now(ctx, w)
-			if err != nil || w.any(now) {
-				return w.proof(now), err
-			}
-			looked = true
-			stands()
-		case <-on.ask:
-			// From here, for the client would open a stream for the request if there were none, and never close it.
-			_ = s.client.RequestProgress(ctx) // a stream that does not take it does not answer it
-		case <-ctx.Done():
-			// The client closes events too, but not before it has got rid of what it tells the server about the watches that
-			// others gave up before.
-			return nil, context.Cause(ctx)
-		case resp, ok := <-events:
-			switch err := resp.Err(); {
-			case errors.Is(err, rpctypes.ErrCompacted):
-				return nil, nil //nolint:nilnil // events may have been missed: look again
-			case err != nil || !ok:
-				return nil, cmp.Or(context.Cause(ctx), s.allowed(err), errWatchOver)
-			}
-			on.hear()
-			if resp.IsProgressNotify() {
-				s.progresses.Store(true)
-			}
-			switch seen := w.seen(resp.Events); {
-			case w.any(seen) && looked:
-				return w.proof(seen), nil
-			case w.any(seen):
-				return nil, nil //nolint:nilnil // no error, and no proof
-			}
-			if resp.Created {
-				looked = false // between a watch and its successor an event may be lost
-				stood()
-				look = time.After(w.targets[0].Rest)
-			}
-		}
+// request returns what sets w up. It asks for no fragments: of those the events of one revision would not come together.
+func (w *watch) request() *pb.WatchRequest {
+	r := &pb.WatchCreateRequest{Key: []byte(w.key), RangeEnd: []byte(w.end), WatchId: w.id}
+	if w.ends {
+		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
 	}
+	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}}
 }
 
 // A moves reports whether a target has moved, as far as was seen.
 type moves func(t driver.Target) bool
 
 // any reports whether a target of w has moved.
-func (w watch) any(m moves) bool { return slices.ContainsFunc(w.targets, m) }
+func (w *watch) any(m moves) bool { return slices.ContainsFunc(w.targets, m) }
 
 // proof returns a view with nothing ahead of w.self, if that has not moved, and what was alone ahead of it has.
-func (w watch) proof(m moves) *driver.View {
+func (w *watch) proof(m moves) *driver.View {
 	if w.self == nil || m == nil || !m(w.targets[0]) || m(w.targets[1]) {
 		return nil
 	}
@@ -209,7 +212,7 @@ func (w watch) proof(m moves) *driver.View {
 
 // seen returns what events show. A watch on a member that is behind tells also what was before a target: the end of an entry that
 // had its key earlier, say.
-func (w watch) seen(events []*clientv3.Event) moves {
+func (w *watch) seen(events []*clientv3.Event) moves {
 	return func(t driver.Target) bool {
 		return slices.ContainsFunc(events, func(event *clientv3.Event) bool {
 			if event.Kv.ModRevision <= t.Entry.Revision {
@@ -224,26 +227,52 @@ func (w watch) seen(events []*clientv3.Event) moves {
 	}
 }
 
-// now reads the keys of w, and returns what has moved. The read is a full one: only that shows the keys' leases.
-func (s *session) now(ctx context.Context, w watch) (moves, error) {
-	resp, err := s.get(ctx, w.key, w.options...) // which are a prefix or a range, and filters of events
+// now reads what w watches at one revision, and reports whether a target has moved. The read is a full one: only that shows the
+// keys' leases. It ends with the stream: where that was given up, another member is to be asked.
+func (s *session) now(ctx context.Context, on *stream, w *waiter) (woken bool, proof *driver.View, at int64, err error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(on.life, end)()
+	if take(ctx, s.looks) != nil {
+		return false, nil, 0, cmp.Or(context.Cause(on.life), context.Cause(ctx))
+	}
+	defer func() { <-s.looks }()
+	reads := make([]clientv3.Op, len(w.list))
+	for i := range w.list {
+		reads[i] = clientv3.OpGet(w.list[i].key, clientv3.WithRange(w.list[i].end))
+	}
+	var pages []*pb.RangeResponse
+	if len(reads) == 1 {
+		resp, failed := s.do(ctx, reads[0])
+		pages, err = append(pages, (*pb.RangeResponse)(resp.Get())), failed
+		at = pages[0].GetHeader().GetRevision()
+	} else {
+		resp, failed := s.commit(ctx, nil, nil, reads...)
+		for _, r := range (*pb.TxnResponse)(resp).GetResponses() {
+			pages = append(pages, r.GetResponseRange())
+		}
+		at, err = (*pb.TxnResponse)(resp).GetHeader().GetRevision(), failed
+	}
 	if err != nil {
-		return nil, fmt.Errorf("looking at what is watched: %w", err)
+		return false, nil, 0, fmt.Errorf("looking at what is watched: %w", cmp.Or(context.Cause(on.life), err))
 	}
-	key := func(t driver.Target) *mvccpb.KeyValue {
-		if i := slices.IndexFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return w.is(t, kv) }); i >= 0 {
-			return resp.Kvs[i]
+	for i := range w.list {
+		x := &w.list[i]
+		key := func(t driver.Target) *mvccpb.KeyValue {
+			if j := slices.IndexFunc(pages[i].Kvs, func(kv *mvccpb.KeyValue) bool { return x.is(t, kv) }); j >= 0 {
+				return pages[i].Kvs[j]
+			}
+			return nil
 		}
-		return nil
-	}
-	m := func(t driver.Target) bool { return moved(t, key(t)) }
-	if w.any(m) {
-		return m, nil
-	}
-	for _, t := range w.targets {
-		if (t.What == driver.Gone || t.What == driver.Changed) && key(t).Lease == 0 {
-			return nil, stray(t.Entry) // it will block for ever
+		m := func(t driver.Target) bool { return moved(t, key(t)) }
+		if x.any(m) {
+			return true, x.proof(m), at, nil
+		}
+		for _, t := range x.targets {
+			if (t.What == driver.Gone || t.What == driver.Changed) && key(t).Lease == 0 {
+				return false, nil, 0, stray(t.Entry) // it will block for ever
+			}
 		}
 	}
-	return m, nil
+	return false, nil, at, nil
 }

@@ -34,11 +34,10 @@ func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
 }
 
 // TestWaitersReturnBehindAFullWatchStream is for waiters on a stream that takes no more requests, as
-// that of a frozen server does some 10,000 requests later: the client of etcd then keeps to itself that a watch is over.
+// that of a frozen server does some 10,000 requests later.
 func TestWaitersReturnBehindAFullWatchStream(t *testing.T) {
 	server, _ := begin(t)
-	var sent counter
-	store := newStore(t, server.Endpoint(), nil, append(sent.dial(), grpc.WithChainStreamInterceptor(fullOfCancels))...)
+	store, standing := newStanding(t, server.Endpoint(), grpc.WithChainStreamInterceptor(fullOfCancels))
 	lock(t, store, "/full")
 	queue := recipe.Queue{Store: store, Path: "/full"}
 	holder, _, err := queue.List(t.Context(), 0)
@@ -47,11 +46,10 @@ func TestWaitersReturnBehindAFullWatchStream(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
 	done := make(chan error, waiters)
-	sent.since()
 	for range waiters {
 		go func() { done <- queue.Wait(ctx, driver.Target{Entry: holder[0]}) }()
 	}
-	sent.sinceWhen(t, "KV/Range", waiters) // the read that follows when the watch is on
+	standing.Await(t, waiters)
 	require.NoError(t, locktest.Returns(t, soon, "Wait", func() error {
 		giveUp()
 		for range waiters {

@@ -149,6 +149,7 @@ type counter struct {
 
 	keepaliveStreams, watchStreams atomic.Int64
 	watches, events, compactions   atomic.Int64
+	ended                          atomic.Int64 // watches, by the server
 	answers                        atomic.Int64
 	late                           atomic.Int64 // watches that were to begin at a revision
 	renewals, progress             atomic.Int64 // requests for them
@@ -178,14 +179,17 @@ func (c *counter) unary(ctx context.Context, method string, req, reply any, cc *
 func (c *counter) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, options ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
+	stream, err := open(ctx, desc, cc, method, options...)
+	if err != nil { // a member that is to be avoided was refused, for example
+		return nil, err
+	}
 	switch method {
 	case "/etcdserverpb.Watch/Watch":
 		c.watchStreams.Add(1)
 	case "/etcdserverpb.Lease/LeaseKeepAlive":
 		c.keepaliveStreams.Add(1)
 	}
-	stream, err := open(ctx, desc, cc, method, options...)
-	return &countedStream{stream, c}, err
+	return &countedStream{stream, c}, nil
 }
 
 // renewedBy returns the address of the member to which the last renewal was sent.
@@ -264,6 +268,9 @@ func (s *countedStream) RecvMsg(m any) error {
 	if r, ok := m.(*pb.WatchResponse); ok && err == nil {
 		if len(r.Events) > 0 {
 			s.events.Add(1)
+		}
+		if r.Canceled {
+			s.ended.Add(1)
 		}
 		if r.CompactRevision > 0 {
 			s.compactions.Add(1)

@@ -3,7 +3,6 @@ package etcdtest_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -12,8 +11,8 @@ import (
 	"github.com/farsync/farsync/embedtest"
 )
 
-// TestWaiterOutlivesACompaction: a watch that was idle for long is set up again over a new connection,
-// from a revision that the server has forgotten.
+// TestWaiterOutlivesACompaction: the connection of a watch that was idle for long breaks, and the server has forgotten what the
+// watch may have missed. The waiter looks.
 func TestWaiterOutlivesACompaction(t *testing.T) {
 	server, admin := beginAlone(t)
 	forget := func() {
@@ -31,11 +30,9 @@ func TestWaiterOutlivesACompaction(t *testing.T) {
 			proxy := embedtest.NewProxy(t, server.Endpoint())
 			holder := lock(t, newStore(t, server.Endpoint(), nil), "/compact")
 			var sent counter
-			store := newStore(t, "http://"+proxy.Addr(), nil, sent.dial()...)
-			before := sent.answers.Load()
+			store, standing := newStanding(t, "http://"+proxy.Addr(), sent.dial()...)
 			waiter := lockBehind(t, store, "/compact")
-			// It has joined, and the watch is on, and it has looked once more.
-			require.Eventually(t, func() bool { return sent.answers.Load() == before+2 }, soon, time.Millisecond)
+			standing.Await(t, 1)
 			sent.since()
 			proxy.Cut()
 			if meanwhile {
@@ -44,15 +41,16 @@ func TestWaiterOutlivesACompaction(t *testing.T) {
 			forget()
 			proxy.Reset()
 			proxy.Heal()
-			require.Eventually(t, func() bool { return sent.compactions.Load() > 0 }, soon, time.Millisecond)
 			if !meanwhile {
-				sent.sinceWhen(t, "KV/Range", 2) // it has looked, and watches again
+				sent.sinceWhen(t, "KV/Range", 1)
+				standing.Await(t, 1)
 				require.Empty(t, waiter)
 				require.NoError(t, holder.Release())
 			}
 			lease := got(t, waiter)
 			require.Greater(t, lease.Token(), holder.Token())
 			require.NoError(t, lease.Release())
+			require.Zero(t, sent.compactions.Load(), "no watch begins in the past")
 		})
 	}
 }
@@ -90,7 +88,7 @@ func TestWaiterForAPermitIsQuiet(t *testing.T) {
 		}
 		granted <- lease
 	}()
-	require.Equal(t, calls{"KV/Txn": 1, "KV/Range": 2}, sent.sinceWhen(t, "KV/Range", 2))
+	require.Equal(t, calls{"KV/Txn": 2}, sent.sinceWhen(t, "KV/Txn", 2), "it joins, and reads what it waits for")
 	for range 50 {
 		keysOf(t, admin, "/quiet")
 	}
