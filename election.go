@@ -38,7 +38,7 @@ func NewElection(store *Store, path string) *Election {
 // are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Lease, error) {
 	request := recipe.Request{Queue: e.path, Kind: driver.Candidate, Units: 1, Value: value}
-	return acquire(ctx, "campaign", e.store, request)
+	return acquire(ctx, "campaign", e.store, &request)
 }
 
 var errNotLeader = errors.New("not a lease of this election")

@@ -59,7 +59,7 @@ func exclusive(path string) recipe.Request {
 // path; or what the service said when it refused. ErrLocked, at once: ctx was made by the Context of a lease on this path
 // that is still held, so that Lock would wait for itself.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "lock", m.store, m.request)
+	return acquire(ctx, "lock", m.store, &m.request)
 }
 
 // TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
@@ -70,17 +70,17 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 }
 
 // trying returns the request without the wait for others.
-func trying(r recipe.Request) recipe.Request {
+func trying(r recipe.Request) *recipe.Request {
 	r.Try = true
-	return r
+	return &r
 }
 
 // acquire acquires what is requested, and wraps the hold in a Lease.
-func acquire(ctx context.Context, op string, store *Store, r recipe.Request) (*Lease, error) {
+func acquire(ctx context.Context, op string, store *Store, r *recipe.Request) (*Lease, error) {
 	if err := oneself(ctx, store, r.Queue, r.Kind); err != nil {
 		return nil, wrap(op, r.Queue, err)
 	}
-	hold, err := recipe.Acquire(ctx, store, r)
+	hold, err := recipe.Acquire(ctx, store, *r)
 	if err != nil {
 		return nil, wrap(op, r.Queue, err)
 	}

@@ -193,7 +193,7 @@ func (q *QuorumMutex) admit(ctx context.Context) error {
 
 // lock locks a member.
 func (q *QuorumMutex) lock(ctx context.Context, i int) (*Lease, error) {
-	return acquire(ctx, "lock", q.members[i].store, q.requests[i])
+	return acquire(ctx, "lock", q.members[i].store, &q.requests[i])
 }
 
 // bears returns how many members may fail.

@@ -56,7 +56,7 @@ func (m *ReentrantMutex) Lock(ctx context.Context) (*Lease, error) {
 
 // TryLock is Lock without waiting for others, as with Mutex.TryLock.
 func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) {
-	lease, err := m.lease(ctx, trying(m.request))
+	lease, err := m.lease(ctx, *trying(m.request))
 	return lease, wrap("try lock", m.path, err)
 }
 

@@ -40,7 +40,7 @@ func NewRWMutex(store *Store, path string) *RWMutex {
 // Lock waits until the lock is held for writing, as Mutex.Lock does. ErrUpgrade, at once: ctx was made by the Context
 // of a lease for reading on this lock that is still held.
 func (rw *RWMutex) Lock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "lock", rw.store, rw.writer)
+	return acquire(ctx, "lock", rw.store, &rw.writer)
 }
 
 // TryLock is Lock without waiting for others, as Mutex.TryLock is.
@@ -50,7 +50,7 @@ func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 
 // RLock waits until the lock is held for reading. The errors, and the state after one, are those of Mutex.Lock.
 func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "read lock", rw.store, rw.reader)
+	return acquire(ctx, "read lock", rw.store, &rw.reader)
 }
 
 // TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits. Where RLock would share the place of

@@ -45,15 +45,15 @@ func (s *Semaphore) Acquire(ctx context.Context, n int64) (*Lease, error) {
 
 // TryAcquire is Acquire without waiting for others: ErrLocked if fewer than n units are free, or another caller waits.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*Lease, error) {
-	return acquire(ctx, "try acquire", s.store, trying(s.request(n)))
+	return acquire(ctx, "try acquire", s.store, trying(*s.request(n)))
 }
 
 // request is for n units. It has no Gate: units are not handed off within the process.
-func (s *Semaphore) request(n int64) recipe.Request {
+func (s *Semaphore) request(n int64) *recipe.Request {
 	if n < 1 {
 		panic(fmt.Sprintf("farsync: Semaphore: %d units", n))
 	}
-	return recipe.Request{Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size}
+	return &recipe.Request{Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size}
 }
 
 // Resize sets the size that counts, for all users of the semaphore, until it is set again. Made larger, it wakes

@@ -95,7 +95,7 @@ func admit(ctx context.Context, r *Request) error {
 
 // acquire is stand, for a caller that leaves nothing behind when it fails.
 func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
-	p, err := s.stand(ctx, r, nil, time.Now())
+	p, err := s.stand(ctx, &r, nil, time.Now())
 	if err != nil && p != nil {
 		s.removeInBackground(p)
 		p = nil
@@ -104,7 +104,7 @@ func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
 }
 
 // stand is standAt, for as long as the service is what is asked for.
-func (s *Store) stand(ctx context.Context, r Request, p *place, began time.Time) (*place, error) {
+func (s *Store) stand(ctx context.Context, r *Request, p *place, began time.Time) (*place, error) {
 	if !r.Replaceable {
 		return s.standAt(ctx, r, p, began)
 	}
@@ -123,7 +123,7 @@ func (s *Store) stand(ctx context.Context, r Request, p *place, began time.Time)
 //
 // If ctx ends while the entry waits, standAt returns its place with the error. The caller removes the entry, or has it wait on
 // by another call, whose p it then is. Nothing is known then of what is ahead, so that call begins with a look.
-func (s *Store) standAt(ctx context.Context, r Request, p *place, began time.Time) (*place, error) {
+func (s *Store) standAt(ctx context.Context, r *Request, p *place, began time.Time) (*place, error) {
 	var grace time.Time
 	before := 0
 	if p != nil {
@@ -166,7 +166,7 @@ func (s *Store) standAt(ctx context.Context, r Request, p *place, began time.Tim
 }
 
 // joinInTime is join, which waits for nothing but answers, in the time that a service has which can be replaced.
-func (s *Store) joinInTime(ctx context.Context, r Request) (*place, []driver.Target, error) {
+func (s *Store) joinInTime(ctx context.Context, r *Request) (*place, []driver.Target, error) {
 	if !r.Replaceable {
 		return s.join(ctx, r)
 	}
@@ -192,7 +192,7 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 		if !free {
 			return nil, ErrLocked
 		}
-		p, on, err := s.join(ctx, r)
+		p, on, err := s.join(ctx, &r)
 		switch {
 		case rejoins(err):
 			_ = pause.For(ctx, rand.N(rejoinFirst)) // two that declare different sizes must not meet again and again

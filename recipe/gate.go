@@ -59,7 +59,7 @@ func (g *Gate) acquire(ctx context.Context, r *Request) (*Hold, error) {
 
 // compete wins the grant from the queue for its caller. If the caller gives up, the entry stands on for the line.
 func (g *Gate) compete(ctx context.Context, r *Request, gr *grant) (*Hold, error) {
-	p, err := g.store.stand(withGrant(ctx, gr), *r, nil, time.Now())
+	p, err := g.store.stand(withGrant(ctx, gr), r, nil, time.Now())
 	if err == nil {
 		g.cohort.won(gr, p)
 		return newHold(gr, 0), nil
@@ -74,7 +74,7 @@ func (g *Gate) compete(ctx context.Context, r *Request, gr *grant) (*Hold, error
 func (g *Gate) carry(ctx context.Context, gr *grant, began time.Time) {
 	r := g.request
 	r.note, r.carried = gr.note, true
-	p, err := g.store.stand(withGrant(ctx, gr), r, gr.standing, began)
+	p, err := g.store.stand(withGrant(ctx, gr), &r, gr.standing, began)
 	if err == nil && g.cohort.serve(gr, p) {
 		return
 	}

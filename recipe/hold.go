@@ -197,7 +197,7 @@ func (h *Hold) Asked(ctx context.Context) error {
 		}
 		err := v.err
 		if v.fate == done {
-			_, v.silent, err = s.watch(ctx, p.in, p.entry, []driver.Target{{Entry: p.entry, What: driver.Told}})
+			_, v.silent, err = s.watch(ctx, p.in, &p.entry, []driver.Target{{Entry: p.entry, What: driver.Told}})
 		}
 		if errors.Is(err, driver.ErrGone) && h.moved(ctx, p) {
 			continue

@@ -32,7 +32,7 @@ type place struct {
 // join creates an entry at the tail of its queue, and returns its place with what it has to wait for. On error nothing
 // stays that outlives the session: the removal of what may have been created has begun. If the session ends on the way,
 // join continues in the next. ErrGone and errNotAlone mean that the caller may join again.
-func (s *Store) join(ctx context.Context, r Request) (p *place, on []driver.Target, err error) {
+func (s *Store) join(ctx context.Context, r *Request) (p *place, on []driver.Target, err error) {
 	err = s.inSession(ctx, func(in *session) (v verdict) {
 		p, on, v = s.joinIn(ctx, in, r)
 		return v
@@ -40,7 +40,7 @@ func (s *Store) join(ctx context.Context, r Request) (p *place, on []driver.Targ
 	return p, on, err
 }
 
-func (s *Store) joinIn(ctx context.Context, in *session, r Request) (*place, []driver.Target, verdict) {
+func (s *Store) joinIn(ctx context.Context, in *session, r *Request) (*place, []driver.Target, verdict) {
 	e := driver.Entry{
 		Queue: r.Queue, ID: in.NewID(r.Queue, r.Kind, r.Units), Kind: r.Kind, Units: r.Units,
 		Value: r.Value, Since: time.Now(),

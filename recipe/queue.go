@@ -125,7 +125,7 @@ func (q Queue) size(ctx context.Context) (int64, error) {
 // Wait returns nil once the target may have changed. It may return early for no reason, never late.
 func (q Queue) Wait(ctx context.Context, on driver.Target) error {
 	return q.Store.inSession(ctx, func(in *session) verdict {
-		if _, silent, err := q.Store.watch(ctx, in, driver.Entry{}, []driver.Target{on}); err != nil {
+		if _, silent, err := q.Store.watch(ctx, in, new(driver.Entry), []driver.Target{on}); err != nil {
 			return verdict{err: err, silent: silent}
 		}
 		return verdict{fate: done}

@@ -127,7 +127,7 @@ func (s *Store) awaitSize(
 ) {
 	ctx, cancel := p.in.within(ctx, time.Until(grace))
 	defer cancel()
-	if _, _, err := s.watch(ctx, p.in, p.entry, []driver.Target{register, {Entry: nearest}}); err != nil {
+	if _, _, err := s.watch(ctx, p.in, &p.entry, []driver.Target{register, {Entry: nearest}}); err != nil {
 		<-ctx.Done() // it is refused: look once more when the time is up
 	}
 	brake.Woken(ctx, false)

@@ -238,7 +238,7 @@ func (s *Store) want(r Request) Want {
 
 // traceWait says that a call waits in the queue, as w. What is carried for a line has no caller: each of the line has said that
 // it waits.
-func (s *Store) traceWait(ctx context.Context, r Request, w *waiting) {
+func (s *Store) traceWait(ctx context.Context, r *Request, w *waiting) {
 	t := s.options.Trace
 	if t == nil || r.carried {
 		return
@@ -251,7 +251,7 @@ func (s *Store) traceWait(ctx context.Context, r Request, w *waiting) {
 	b.look = func(ctx context.Context) (string, string) {
 		holder := behind
 		if b.Ahead > 1 || len(holder.Value) == 0 {
-			holder = s.head(ctx, in, r.Queue)
+			holder = s.head(ctx, in, w.place.entry.Queue)
 		}
 		if holder.ID == w.place.entry.ID {
 			return "", "" // what it waited for has gone
@@ -259,7 +259,7 @@ func (s *Store) traceWait(ctx context.Context, r Request, w *waiting) {
 		name, _, note := WordsOf(holder)
 		return name, note
 	}
-	t.wait(ctx, s.want(r), b)
+	t.wait(ctx, s.want(*r), b)
 }
 
 // traceLine says that a call waits in the line of its gate.

@@ -24,7 +24,7 @@ func TestNoTraceCostsNothing(t *testing.T) {
 	bare := testing.AllocsPerRun(100, func() { _, _ = s.admitted(ctx, &r) })
 	for what, f := range map[string]func(){
 		"begin and end of a call": func() { _, _ = s.get(ctx, &r) },
-		"a wait in the queue":     func() { s.traceWait(ctx, r, v) },
+		"a wait in the queue":     func() { s.traceWait(ctx, &r, v) },
 		"a wait in the line":      func() { g.traceLine(ctx, w) },
 		"the end of a hold":       func() { h.conclude(ErrReleased, nil, now) },
 		"a renewal":               func() { s.traceSession(Health{State: Connected}) },

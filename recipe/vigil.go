@@ -110,13 +110,13 @@ func (s *Store) watchHeld(gr *grant) {
 func (s *Store) watchOwn(ctx context.Context, p *place, hearing bool) error {
 	on := driver.Target{Entry: p.entry, What: driver.Told}
 	if hearing {
-		_, _, err := s.watch(ctx, p.in, driver.Entry{}, []driver.Target{on})
+		_, _, err := s.watch(ctx, p.in, new(driver.Entry), []driver.Target{on})
 		return err
 	}
 	on.What = driver.Gone
 	bound, cancel := context.WithTimeout(ctx, p.in.ttl/3)
 	defer cancel()
-	_, _, err := s.watch(bound, p.in, driver.Entry{}, []driver.Target{on})
+	_, _, err := s.watch(bound, p.in, new(driver.Entry), []driver.Target{on})
 	if bound.Err() != nil && ctx.Err() == nil {
 		return nil
 	}

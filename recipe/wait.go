@@ -23,19 +23,24 @@ const recheckAfter = 30 * time.Second
 // while all of them stay as they are, the rule would name the same ones, so p may not run. A wake-up tells that a target
 // has gone, but not whether it was a holder. So the queue is looked at again, which proves at the same time that p's own
 // entry still exists, unless the driver brings that proof along.
-func (s *Store) await(ctx context.Context, p *place, r Request, on []driver.Target, v verdict) error {
+func (s *Store) await(ctx context.Context, p *place, r *Request, on []driver.Target, v verdict) error {
 	err := v.err
 	var behind string
 	if err == nil && len(on) > 0 {
 		on, behind, v, err = s.outlast(ctx, p, r, on)
 	}
+	return s.awaited(ctx, p, len(on) > 0, behind, v, err)
+}
+
+// awaited returns the error of a wait that has ended with err. What it needs of the stack is not needed while p waits.
+func (s *Store) awaited(ctx context.Context, p *place, waiting bool, behind string, v verdict, err error) error {
 	over := p.in.err()
 	switch {
 	case s.life.Err() != nil:
 		return context.Cause(s.life)
 	case ctx.Err() != nil:
 		trouble := v.err
-		if len(on) > 0 {
+		if waiting {
 			trouble = fmt.Errorf("waiting behind %s", behind)
 		}
 		return s.failure(ctx, verdict{err: trouble, silent: v.silent})
@@ -50,7 +55,7 @@ func (s *Store) await(ctx context.Context, p *place, r Request, on []driver.Targ
 // outlast waits for the targets, and for what is found instead of them, until nothing is left. On error it returns what was
 // waited for, and the name of that.
 func (s *Store) outlast(
-	ctx context.Context, p *place, r Request, on []driver.Target,
+	ctx context.Context, p *place, r *Request, on []driver.Target,
 ) (left []driver.Target, behind string, v verdict, err error) {
 	w := s.enlist(p, on)
 	defer p.in.delist(w)
@@ -64,24 +69,38 @@ func (s *Store) outlast(
 	var brake pause.Brake
 	for err == nil && len(on) > 0 {
 		var proof *driver.View
-		if proof, v.silent, err = s.watch(ctx, p.in, p.entry, on); err != nil {
+		if proof, v.silent, err = s.watch(ctx, p.in, &p.entry, on); err != nil {
 			break
 		}
-		before := on
-		if proof == nil || !proof.All || proof.Self.ID != p.entry.ID {
-			on, v = s.look(ctx, p, r, registerIn(before))
-		} else {
-			on, v = s.decide(ctx, p, r, registerIn(before), *proof)
+		var other bool
+		if on, other, v = s.woken(ctx, p, r, w, on, proof); v.err == nil && len(on) > 0 {
+			brake.Woken(ctx, other)
 		}
-		if err = v.err; err == nil && len(on) > 0 {
-			p.in.moved(w, on)
-			brake.Woken(ctx, !slices.EqualFunc(before, on, sameTarget))
-		}
+		err = v.err
 	}
 	if err != nil {
 		behind = p.in.name(w)
 	}
 	return on, behind, v, err
+}
+
+// woken looks at what is ahead of p, unless proof shows it, and decides. It returns what to wait for now, and whether that is something
+// else than before. What it needs of the stack is not needed while p waits.
+//
+//go:noinline
+func (s *Store) woken(
+	ctx context.Context, p *place, r *Request, w *waiting, before []driver.Target, proof *driver.View,
+) (on []driver.Target, other bool, v verdict) {
+	if proof == nil || !proof.All || proof.Self.ID != p.entry.ID {
+		on, v = s.look(ctx, p, r, registerIn(before))
+	} else {
+		on, v = s.decide(ctx, p, r, registerIn(before), *proof)
+	}
+	if v.err == nil && len(on) > 0 {
+		p.in.moved(w, on)
+		other = !slices.EqualFunc(before, on, sameTarget)
+	}
+	return on, other, v
 }
 
 // sameTarget reports whether a look has found what was waited for as it was.
@@ -90,7 +109,7 @@ func sameTarget(a, b driver.Target) bool {
 }
 
 // look asks for what is ahead of p, and decides. Was is the register that p has seen last.
-func (s *Store) look(ctx context.Context, p *place, r Request, was driver.Register) ([]driver.Target, verdict) {
+func (s *Store) look(ctx context.Context, p *place, r *Request, was driver.Register) ([]driver.Target, verdict) {
 	v, got := s.ahead(ctx, p.in, p.entry, true)
 	if got.fate != done {
 		return nil, got
@@ -108,7 +127,7 @@ func (s *Store) ahead(ctx context.Context, in *session, e driver.Entry, waiting 
 
 // decide applies the rule to what is ahead of p, and returns what p has to wait for. Nothing means that it is granted.
 func (s *Store) decide(
-	ctx context.Context, p *place, r Request, was driver.Register, v driver.View,
+	ctx context.Context, p *place, r *Request, was driver.Register, v driver.View,
 ) ([]driver.Target, verdict) {
 	if v.Silent && r.Replaceable {
 		return nil, verdict{fate: not, err: errSilent}
@@ -125,7 +144,7 @@ func (s *Store) decide(
 	}
 	rule := r.rule()
 	if r.Kind == driver.Permit {
-		current, settled, got := s.settleSize(ctx, p, r, was, v)
+		current, settled, got := s.settleSize(ctx, p, *r, was, v)
 		if got.fate != done {
 			return nil, got
 		}
@@ -177,14 +196,14 @@ func (in *session) rest(blockers []driver.Entry) time.Duration {
 // A server that has ended the session may be out of reach, and what blocks be there for ever: the session's own end wakes the
 // waiter, too.
 func (s *Store) watch(
-	ctx context.Context, in *session, e driver.Entry, on []driver.Target,
+	ctx context.Context, in *session, e *driver.Entry, on []driver.Target,
 ) (proof *driver.View, silent bool, err error) {
 	recheck, cancel := in.within(ctx, recheckAfter+rand.N(recheckAfter/2))
 	defer cancel()
 	p := in.patience()
 	for delay := retryFirst; ; delay = min(2*delay, retryMost) {
 		began := time.Now()
-		proof, stood, err := in.watchOnce(recheck, e, on, p)
+		proof, stood, err := in.watchOnce(recheck, e, on, &p)
 		if stood || err == nil {
 			p.answered(ctx)
 		} else {
@@ -211,32 +230,49 @@ func (s *Store) watch(
 // the attempt continues: a service that is slow sets up a crowd of watches one by one, and a watch that is given up comes
 // last again. So a watch is given up only once the patience has grown to its end.
 func (in *session) watchOnce(
-	ctx context.Context, e driver.Entry, on []driver.Target, p patience,
+	ctx context.Context, e *driver.Entry, on []driver.Target, p *patience,
 ) (proof *driver.View, stood bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := time.AfterFunc(p.most, func() { cancel(errNoAnswer) })
-	defer late.Stop()
-	reset := make(chan struct{}) // closed when Reset has returned, or will not be called
-	overdue := time.AfterFunc(p.limit, func() {
-		defer close(reset)
+	late := in.lateness(p, cancel)
+	proof, err = in.Watch(ctx, *e, on, late.stands)
+	return proof, late.over(), err
+}
+
+// A lateness is what happens while a watch does not stand.
+type lateness struct {
+	reset, end *time.Timer
+	resets     chan struct{} // closed when Reset has returned, or will not be called
+	stood      atomic.Bool
+}
+
+func (in *session) lateness(p *patience, cancel context.CancelCauseFunc) *lateness {
+	l := &lateness{resets: make(chan struct{})}
+	l.end = time.AfterFunc(p.most, func() { cancel(errNoAnswer) })
+	l.reset = time.AfterFunc(p.limit, func() {
+		defer close(l.resets)
 		in.Reset()
 	})
-	defer func() {
-		if !overdue.Stop() {
-			<-reset
-		}
-	}()
-	var stands atomic.Bool
-	proof, err = in.Watch(ctx, e, on, func() {
-		if overdue.Stop() {
-			close(reset)
-		}
-		if late.Stop() {
-			stands.Store(true)
-		}
-	})
-	return proof, stands.Load(), err
+	return l
+}
+
+// stands notes that the watch does, unless it is given up already.
+func (l *lateness) stands() {
+	if l.reset.Stop() {
+		close(l.resets)
+	}
+	if l.end.Stop() {
+		l.stood.Store(true)
+	}
+}
+
+// over reports whether the watch has stood. Nothing happens any more when it has returned.
+func (l *lateness) over() bool {
+	l.end.Stop()
+	if !l.reset.Stop() {
+		<-l.resets
+	}
+	return l.stood.Load()
 }
 
 // describe names an entry for people.

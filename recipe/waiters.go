@@ -60,7 +60,9 @@ func (in *session) delist(w *waiting) {
 	delete(in.waiters, w)
 }
 
-// name returns what is known of what w waits for, for people.
+// name returns what is known of what w waits for, for people. What it needs of the stack is not needed by one that waits.
+//
+//go:noinline
 func (in *session) name(w *waiting) string { return describe(in.holder(w)) }
 
 // holder returns what is known of what w waits for.
