@@ -146,7 +146,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "an event of before the read proves a grant", store: onEtcd,
-		edits: []edit{{"etcd/watch.go", "case w.any(seen) && looked:", "case w.any(seen) && (looked || true):"}},
+		edits: []edit{{"etcd/watch.go", "case is.moved && seen < is.since:", "case is.moved && false:"}},
 		tests: [2]string{"./internal/etcdtest", "^TestEventBeforeTheReadProvesNothing$"},
 	},
 	{
