@@ -150,6 +150,8 @@ type counter struct {
 	keepaliveStreams, watchStreams atomic.Int64
 	watches, events, compactions   atomic.Int64
 	ended                          atomic.Int64 // watches, by the server
+	ranges                         sync.Map     // the IDs of the watches of several keys
+	wide, wideEnded                atomic.Int64 // events and ended, of these
 	answers                        atomic.Int64
 	late                           atomic.Int64 // watches that were to begin at a revision
 	renewals, progress             atomic.Int64 // requests for them
@@ -256,6 +258,9 @@ func (s *countedStream) SendMsg(m any) error {
 	}
 	if r, ok := m.(*pb.WatchRequest); ok && r.GetCreateRequest() != nil {
 		s.watches.Add(1)
+		if len(r.GetCreateRequest().RangeEnd) > 0 {
+			s.ranges.Store(r.GetCreateRequest().WatchId, true)
+		}
 		if r.GetCreateRequest().StartRevision > 0 {
 			s.late.Add(1)
 		}
@@ -266,11 +271,18 @@ func (s *countedStream) SendMsg(m any) error {
 func (s *countedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if r, ok := m.(*pb.WatchResponse); ok && err == nil {
+		_, wide := s.ranges.Load(r.WatchId)
 		if len(r.Events) > 0 {
 			s.events.Add(1)
 		}
+		if wide && len(r.Events) > 0 {
+			s.wide.Add(1)
+		}
 		if r.Canceled {
 			s.ended.Add(1)
+		}
+		if wide && r.Canceled {
+			s.wideEnded.Add(1)
 		}
 		if r.CompactRevision > 0 {
 			s.compactions.Add(1)
