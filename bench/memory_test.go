@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+)
+
+// A Lock that waits on etcd takes the goroutine that called it, with its stack, and what the Store and its session know of it, however
+// many are ahead.
+func TestMemoryOfAWaitingLock(t *testing.T) {
+	const waiters, most = 1000, int64(16 << 10)
+	used := func() (heap, stack int64, goroutines int) {
+		var m runtime.MemStats
+		for range 4 { // each halves a stack that is larger than it has to be
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc), int64(m.StackInuse), runtime.NumGoroutine()
+	}
+	stage, err := newStage(siteFor(t, siteSpec{store: onEtcd}), 0, nil)
+	require.NoError(t, err)
+	t.Cleanup(stage.close)
+	open := func() *farsync.Store {
+		store, err := storeOf(onEtcd).opened(t.Context(), stage)
+		require.NoError(t, err)
+		return store
+	}
+	first := farsync.NewMutex(open(), stage.path)
+	holder, err := first.Lock(t.Context())
+	require.NoError(t, err)
+	store := open()
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	var all sync.WaitGroup
+	crowd := func(n, stand int) {
+		for range n {
+			all.Go(func() { _, _ = farsync.NewMutex(store, stage.path).Lock(ctx) }) // until it is given up
+		}
+		require.Eventually(t, func() bool {
+			list, err := first.Participants(t.Context())
+			return err == nil && len(list) == stand
+		}, time.Minute, 50*time.Millisecond)
+	}
+	crowd(1, 2) // which opens what all share
+	heap, stack, goroutines := used()
+	crowd(waiters, waiters+2)
+	require.Eventually(t, func() bool { // once all have their watches
+		moreHeap, moreStack, more := used()
+		each, own := (moreHeap-heap)/waiters, (moreStack-stack)/waiters
+		t.Logf("a waiting Lock: %d bytes of heap, %d of stack", each, own)
+		return each+own < most && more-goroutines < waiters+waiters/10 // its own goroutine and no other
+	}, time.Minute, 50*time.Millisecond)
+	giveUp()
+	all.Wait()
+	require.NoError(t, holder.Release())
+}
