@@ -14,7 +14,7 @@ import (
 
 // A Lock that waits on etcd takes the goroutine that called it, with its stack, and what the Store and its session know of it, however
 // many are ahead.
-func TestMemoryOfAWaitingLock(t *testing.T) {
+func TestMemoryOfALockThatWaits(t *testing.T) {
 	const waiters, most = 1000, int64(16 << 10)
 	used := func() (heap, stack int64, goroutines int) {
 		var m runtime.MemStats
