@@ -64,8 +64,8 @@ func (s *session) run() {
 		err := s.serve(s.servers[i%len(s.servers)])
 		if !errors.Is(err, net.ErrClosed) { // else it was closed for a better reason
 			s.wire.last.Store(&err)
+			s.log.Debug("connection lost", "server", s.servers[i%len(s.servers)], "cause", err)
 		}
-		s.log.Debug("connection lost", "cause", err)
 		_ = pause.For(s.wire.life, 50*time.Millisecond)
 	}
 }
