@@ -30,7 +30,7 @@ type session struct {
 func openSession(t testing.TB, client *clientv3.Client) session {
 	service, err := etcd.NewService(client)
 	require.NoError(t, err)
-	in, err := service.Open(t.Context(), soon)
+	in, err := service.Open(t.Context(), 10*soon) // nothing renews it
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = in.Close(context.WithoutCancel(t.Context())) })
 	return session{in, service.Outcome}
