@@ -162,7 +162,8 @@ func TestReleaseOfAUnitIsSentToThoseItMayLetIn(t *testing.T) {
 		awaitQueue(t, looker, path, i+1)
 	}
 	standing.Await(t, waiters)
-	// What is told of the size and of an entry that was held for seconds, which is watched too, is left out. Once an answer was overdue, watches may be set up again, and are told again. All are served all the same.
+	// Events of other watches, of the size and of an entry that has been held for seconds, do not count. After an answer that was
+	// overdue, watches may be set up again, and receive their events again. Every waiter is served even then.
 	overdue := func() bool { return standing.Resets() > 0 }
 	await := func(so func() bool) {
 		t.Helper()

@@ -163,14 +163,14 @@ func TestHistoriesAreJudged(t *testing.T) {
 		{"two lead", Promises{}, []Operation{
 			hold(Lead, 1, 1, 0, 1, 5, 6), hold(Lead, 2, 2, 0, 4, 7, 8),
 		}, []string{"model", "order", "overlap"}},
-		{"nobody is seen while one leads", Promises{}, []Operation{hold(Lead, 1, 1, 0, 1, 9, 10), look(3, 0, 4, 5)}, []string{"model"}},
-		{"nobody is seen, before all sessions are ended", ended5, []Operation{
+		{"no leader is seen while one leads", Promises{}, []Operation{hold(Lead, 1, 1, 0, 1, 9, 10), look(3, 0, 4, 5)}, []string{"model"}},
+		{"no leader is seen, before all sessions are ended", ended5, []Operation{
 			hold(Lead, 1, 1, 0, 1, 9, 10), look(3, 0, 2, 3),
 		}, []string{"model"}},
-		{"nobody is seen while one leads that was elected after all sessions were ended", ended5, []Operation{
+		{"no leader is seen while one leads that was elected after all sessions were ended", ended5, []Operation{
 			hold(Lead, 1, 1, 6, 7, 12, 13), look(3, 0, 8, 9),
 		}, []string{"model"}},
-		{"nobody is seen, a TTL after all sessions were ended", ended5, []Operation{
+		{"no leader is seen, a TTL after all sessions were ended", ended5, []Operation{
 			hold(Lead, 1, 1, 0, 1, 30, 31), look(3, 0, 15, 16),
 		}, []string{"model"}},
 		{"two hold a quorum", Promises{}, []Operation{

@@ -99,7 +99,7 @@ func (l *Location) strayNodes(ctx context.Context, prefix string, known map[stri
 	return strays, nil
 }
 
-// silent is a log that nobody reads: what matters comes as an error.
+// silent drops what the client library logs: what matters comes as an error.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
