@@ -22,6 +22,7 @@ import (
 var (
 	playsFlag = flag.Int("plays", 100, "how many random plays TestPlays runs")
 	playFlag  = flag.Uint64("play", 0, "the seed of the first play; 0 for a random one")
+	heldFlag  = flag.Int("held", 0, "further plays, until as many locks were held")
 	lateFlag  = flag.Bool("late", false, "whatever goes wrong with a request of a play, it is carried out late or refused")
 )
 
@@ -717,20 +718,21 @@ func perform(t *testing.T, seed uint64) (wrong string, served, failed int) {
 // hold: -plays says how often.
 func TestPlays(t *testing.T) { repeat(t, perform) }
 
-// repeat makes as many plays as -plays says.
+// repeat makes as many plays as -plays says, and more until as many locks were held as -held says.
 func repeat(t *testing.T, one func(t *testing.T, seed uint64) (wrong string, served, failed int)) {
 	t.Helper()
 	first := *playFlag
 	if first == 0 {
 		first = rand.Uint64N(1 << 40)
 	}
-	served, failed := 0, 0
-	for seed := first; seed < first+uint64(*playsFlag); seed++ {
+	played, served, failed := 0, 0, 0
+	for ; played < *playsFlag || served < *heldFlag; played++ {
+		seed := first + uint64(played)
 		wrong, ok, not := one(t, seed)
 		served, failed = served+ok, failed+not
 		if wrong != "" {
 			t.Fatalf("-play=%d: %s", seed, wrong)
 		}
 	}
-	t.Logf("%d plays from %d: %d held, %d calls failed", *playsFlag, first, served, failed)
+	t.Logf("%d plays from %d: %d held, %d calls failed", played, first, served, failed)
 }

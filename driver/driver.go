@@ -116,7 +116,7 @@ type Session interface {
 	//
 	// The View has the entry as Self, with its Revision and its final ID, which begins with the one that was given. If All is
 	// false and Entries is empty, the View says nothing about the entries ahead, and the caller asks Ahead. If All is false
-	// and Entries is not empty, it is what Ahead shows of what keeps the entry waiting.
+	// and Entries is not empty, it is what Ahead shows of what keeps the entry waiting. If Turn is true, Self awaits its turn.
 	Create(ctx context.Context, e Entry, attempt int) (View, error)
 
 	// Ahead returns e as it is now, and what is ahead of it. The answer must not be older than the call: an entry
@@ -147,7 +147,7 @@ type Session interface {
 	// Delete removes e, and no later entry with its ID, and reports whether it was there. An ID that NewID has returned and
 	// Create has not confirmed is looked for in a way that sees every attempt that was answered. Entries in next are behind e and may be handed the
 	// place in the same step, the first that is still there; a driver that cannot hand over ignores them. The View has
-	// what stands behind e, if the driver can show it at no cost.
+	// what stands behind e, if the driver can show it at no cost. If its Turn is true, the caller calls Touch with it.
 	Delete(ctx context.Context, e Entry, next []Entry) (v View, found bool, err error)
 
 	// Watch waits until one of the targets may have changed since it was read. It subscribes first and looks second, so

@@ -23,12 +23,16 @@ type Optional interface {
 	// is gone.
 	Heard(ctx context.Context, e Entry) (words string, err error)
 
+	// Touch tells the head of a queue that it is its turn, whichever entry that is, and returns a View whose Turn is false. If it is
+	// true, the head has gone meanwhile, and the caller calls Touch with that View. v is one of Delete, or of Touch.
+	Touch(ctx context.Context, v View) (View, error)
+
 	// Survey returns entries of all queues whose path begins with prefix, queue by queue in the order of their paths,
 	// beginning behind the queue after. It shows whole queues, and at least limit entries if there are as many.
 	Survey(ctx context.Context, prefix, after string, limit int) ([]Entry, error)
 }
 
-// Unsupported is an Optional that can do nothing: Over returns nil, Reset does nothing, and all other methods return an
+// Unsupported is an Optional that can do nothing: Over returns nil, Reset and Touch do nothing, and all other methods return an
 // error that wraps errors.ErrUnsupported.
 var Unsupported Optional = unsupported{}
 
@@ -41,6 +45,8 @@ func (unsupported) Reset() {}
 func (unsupported) Tell(context.Context, Entry, string) error { return errors.ErrUnsupported }
 
 func (unsupported) Heard(context.Context, Entry) (string, error) { return "", errors.ErrUnsupported }
+
+func (unsupported) Touch(context.Context, View) (View, error) { return View{}, nil }
 
 func (unsupported) Survey(context.Context, string, string, int) ([]Entry, error) {
 	return nil, errors.ErrUnsupported

@@ -14,6 +14,11 @@
 // an election, and s<units> for units of a semaphore. A writer's key that was put a second time is a reader's.
 // A key that was deleted may be made again, by the same Store for another lock on the path: a lock is told by the create revision of its key.
 //
+// A mutex whose release names the next holder is m-t<lease>.<n>, with its etcd lease in hexadecimal. The key <path>!turn/t<lease>.<n> says
+// that it is its turn: the revision at which it was seen to be the head, and a line for each entry that is known to stand behind it. It is
+// under the lease of that entry, and is deleted with it. Where the server has authentication on, or the client a KV or Watcher of its own,
+// there are no turns, and a mutex's key is as those of all others.
+//
 // The first line of a key's value is the holder, the last the time since when. Between them stands a line "under=<key>" for
 // each lease of the same Store that the caller held meanwhile, and "note=<text>" if it has published one. The value of a
 // candidate is its own, as etcdctl elect and concurrency.Election have it.
@@ -49,5 +54,6 @@
 //
 // For the TTL, counted from its last renewal; longer if the cluster changes its leader meanwhile, for a new leader
 // renews all leases once. Servers before 3.4.31 and 3.5.13 can let an old leader revoke live leases; Open warns of
-// them.
+// them. Later ones can still do so, now and then, when a leader goes on that was suspended for about a TTL: then two may
+// hold until the first hears of it, and only tokens and guards keep their writes apart.
 package etcd

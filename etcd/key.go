@@ -90,6 +90,9 @@ func fromLocks(kv *mvccpb.KeyValue) bool {
 	if name == strconv.FormatInt(kv.Lease, 16) { // as concurrency and the lock service name their keys
 		return true
 	}
+	if _, ok := turnLease(name); ok {
+		return true
+	}
 	_, id, _ := strings.Cut(name, "-")
 	kind, _ := parseKind(name)
 	return kind != driver.Foreign && len(id) == idLen && strings.Trim(id, digits) == ""
@@ -143,6 +146,11 @@ const (
 	askSuffix  = "!ask"
 	sizeSuffix = "!size"
 )
+
+// beside reports whether the keys of what passes for a queue lie beside one.
+func beside(queue string) bool {
+	return strings.HasSuffix(queue, askSuffix) || strings.HasSuffix(queue, turnSuffix)
+}
 
 // askKey is where an entry is asked for: <queue>!ask/<kind>-<id>.
 func askKey(e driver.Entry) string {

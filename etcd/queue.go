@@ -34,6 +34,30 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 		return v, err
 	}
 	defer func() { <-s.joins }()
+	if plain(e) {
+		v, err = s.joinPlain(ctx, e)
+	} else {
+		if v, err = s.join(ctx, e); v.Turn {
+			s.crowd(e)
+		}
+	}
+	once := attempt == 0 && !s.wrapped && s.counts.Load()
+	switch {
+	case errors.Is(err, errThere):
+		if v.Self, err = s.Find(ctx, e); err == nil {
+			s.spare.made(v.Self, false)
+		}
+	case v.Self.Revision != 0:
+		s.spare.made(v.Self, once)
+		if !plain(e) && v.All && len(v.Entries) == 0 {
+			s.spare.alone(v.Self)
+		}
+	}
+	return v, err
+}
+
+// joinPlain makes a plain entry, if there is none with its key: else the error is errThere.
+func (s *session) joinPlain(ctx context.Context, e driver.Entry) (v driver.View, err error) {
 	then := []clientv3.Op{
 		clientv3.OpGet(prefix(e.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
 		clientv3.OpPut(e.ID, makeValue(e.Kind, e.Value, e.Since), clientv3.WithLease(s.lease)),
@@ -43,19 +67,12 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	}
 	none := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.ID), "=", 0)}
 	resp, err := s.commit(ctx, none, errThere, then...)
-	if errors.Is(err, errThere) {
-		if v.Self, err = s.Find(ctx, e); err == nil {
-			s.spare.made(v.Self, false)
-		}
-		return v, err
-	}
 	if err != nil {
 		return v, err
 	}
 	// A transaction that puts has a revision of its own, which is that of all it has put.
 	v.Self = e
 	v.Self.Revision, v.Self.Version = resp.Header.Revision, resp.Header.Revision
-	s.spare.made(v.Self, attempt == 0 && !s.wrapped && s.counts.Load())
 	if e.Kind == driver.Permit {
 		v.Register = register(resp.Responses[2].GetResponseRange().Kvs)
 	}
@@ -130,6 +147,9 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driv
 	own := first(resp.Kvs) // unless it is gone
 	if string(own.GetKey()) != e.ID || own.CreateRevision != e.Revision {
 		return driver.View{}, driver.ErrGone
+	}
+	if v.All && len(v.Entries) == 0 {
+		s.spare.proved(&v, resp.Header.GetRevision())
 	}
 	now, _ := parseEntry(e.Queue, own)
 	v.Self.Kind, v.Self.Version = now.Kind, now.Version
@@ -210,6 +230,9 @@ func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) 
 		return v, false, err
 	}
 	defer func() { <-s.leaves }()
+	if !plain(e) {
+		return s.leave(ctx, e)
+	}
 	first, again := s.spare.deleting(e)
 	if !first && e.Revision != 0 {
 		_, err = s.commit(ctx, []clientv3.Cmp{created(e)}, driver.ErrGone, clientv3.OpDelete(e.ID))
@@ -289,7 +312,7 @@ func (s *session) Survey(ctx context.Context, prefix, after string, _ int) (list
 		}
 		for _, kv := range page.Kvs {
 			queue := queueOf(string(kv.Key))
-			if kv.Lease != 0 && queue > after && strings.HasPrefix(queue, prefix) && !strings.HasSuffix(queue, askSuffix) {
+			if kv.Lease != 0 && queue > after && strings.HasPrefix(queue, prefix) && !beside(queue) {
 				e, _ := parseEntry(queue, kv)
 				list = append(list, e)
 				queues[queue] = queues[queue] || fromLocks(kv)

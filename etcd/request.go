@@ -141,26 +141,45 @@ func (s *session) do(ctx context.Context, op clientv3.Op) (resp clientv3.OpRespo
 	if err := s.ended(); err != nil {
 		return resp, err
 	}
-	to, err := s.deal(func(r *request) (err error) {
+	resp, err = s.attempt(ctx, op)
+	return resp, s.expired(err)
+}
+
+// expired ends the session if the server does not know its lease: what it says of one request is true of all.
+func (s *session) expired(err error) error {
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		s.end(errExpired)
+	}
+	return err
+}
+
+// attempt is do for a request that names no lease, or another's, and for a session that may have ended.
+func (s *session) attempt(ctx context.Context, op clientv3.Op) (resp clientv3.OpResponse, err error) {
+	err = s.send(ctx, func(ctx context.Context, r *request) (err error) {
 		kv := s.client.KV
 		if !s.wrapped {
 			kv = clientv3.NewKVFromKVClient(pb.NewKVClient(r), s.client)
 		}
-		resp, err = kv.Do(outgoing(ctx), op)
+		resp, err = kv.Do(ctx, op)
 		return err
 	})
+	return resp, err
+}
+
+// send makes one attempt, and notes which member owes its answer.
+func (s *session) send(ctx context.Context, ask func(ctx context.Context, r *request) error) error {
+	ctx = outgoing(ctx)
+	to, err := s.deal(func(r *request) error { return ask(ctx, r) })
 	switch err = s.allowed(err); {
 	case err == nil && to != nil:
 		s.counts.Store(true)
 		s.answered(to)
-	case errors.Is(err, rpctypes.ErrLeaseNotFound):
-		s.end(errExpired) // what the server says of one request is true of all
 	case to != nil && (errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader)):
 		s.owe(address(to))
 	case err != nil && to == nil && s.counts.Load() && s.Outcome(err) == driver.Unknown:
 		err = fmt.Errorf("%w: %w", errUnsent, err)
 	}
-	return resp, err
+	return err
 }
 
 // get makes a linearizable read: it waits for a quorum, and sees every write that was answered before.
@@ -172,23 +191,34 @@ func (s *session) get(ctx context.Context, key string, options ...clientv3.OpOpt
 // commit makes one attempt at a transaction. If a comparison is false nothing is carried out, and the error is failed.
 func (s *session) commit(
 	ctx context.Context, compare []clientv3.Cmp, failed error, then ...clientv3.Op,
-) (*clientv3.TxnResponse, error) {
-	resp, err := s.do(ctx, clientv3.OpTxn(compare, then, nil))
-	if errors.Is(err, rpctypes.ErrNoSpace) && len(then) > 0 {
+) (*pb.TxnResponse, error) {
+	return settle(failed, len(then) > 0, func(look bool) (*pb.TxnResponse, error) {
+		if look {
+			then = nil
+		}
+		resp, err := s.do(ctx, clientv3.OpTxn(compare, then, nil))
+		return (*pb.TxnResponse)(resp.Txn()), err
+	})
+}
+
+// settle asks for a transaction. The error is failed if a comparison was false. Of one that writes, a look is the same without what it writes.
+func settle(failed error, writes bool, ask func(look bool) (*pb.TxnResponse, error)) (*pb.TxnResponse, error) {
+	resp, err := ask(false)
+	if errors.Is(err, rpctypes.ErrNoSpace) && writes {
 		// The transaction that exceeds the quota is carried out, and answered so all the same. Those after it are not. As
 		// either is over, a look tells: what was carried out has made the comparisons false.
-		switch _, look := s.commit(ctx, compare, failed); {
+		switch seen, look := ask(true); {
+		case look == nil && seen.Succeeded:
 		case look == nil:
-		case errors.Is(look, failed):
 			err = failed
 		default:
 			err = fmt.Errorf("no space, and not known whether it was carried out: %v", look) //nolint:errorlint // nor is its outcome that of the look
 		}
 	}
-	if err == nil && !resp.Txn().Succeeded {
+	if err == nil && !resp.Succeeded {
 		err = failed
 	}
-	return resp.Txn(), err
+	return resp, err
 }
 
 // created is true while the entry's key is the one that was made at its revision.

@@ -100,7 +100,20 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 		s.client.ActiveConnection().ResetConnectBackoff() // as Session.Reset
 		return nil, fmt.Errorf("%w (endpoints %s)", explain(s.allowed(rpctypes.Error(err))), shown(s.client.Endpoints()))
 	}
-	return newSession(s, clientv3.LeaseID(resp.ID), time.Duration(resp.TTL)*time.Second, sent), nil
+	in := newSession(s, clientv3.LeaseID(resp.ID), time.Duration(resp.TTL)*time.Second, sent)
+	in.turns = s.knowsTurns(ctx)
+	return in, nil
+}
+
+// knowsTurns reports whether entries of mutexes may be given turns. With authentication a key may be put under a lease only by a user who may
+// write all the keys of that lease, so a release could be refused for another lock of the next holder. A client that has a KV or a Watcher
+// of its own sees other keys than those that it names. A server that does not say whether it has authentication is taken to have it.
+func (s *service) knowsTurns(ctx context.Context) bool {
+	if s.wrapped || s.foreign || s.client.Username != "" {
+		return false
+	}
+	resp, err := pb.NewAuthClient(s.client.ActiveConnection()).AuthStatus(outgoing(ctx), &pb.AuthStatusRequest{})
+	return err == nil && !resp.Enabled
 }
 
 // Close does nothing: the client is the user's.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -20,10 +21,12 @@ import (
 type session struct {
 	*service
 	lease clientv3.LeaseID
+	turns bool            // its mutexes know turns
 	life  context.Context // done when the session or the client is, with the cause
 	end   context.CancelCauseFunc
 
 	spare *spare
+	made  atomic.Uint64 // entries that know turns
 	// Creates, deletes and looks of watches that are under way hold one each.
 	joins, leaves, looks chan struct{}
 
@@ -57,6 +60,12 @@ func (s *session) ended() error { return context.Cause(s.life) }
 // NewID returns a key that was never used, or one that may be used again.
 func (s *session) NewID(queue string, k driver.Kind, units int64) string {
 	begin := beginOf(queue, k, units)
+	if s.turns && k == driver.Exclusive {
+		if key := s.spare.take(begin + turnsOf(s.lease)); key != "" {
+			return key
+		}
+		return begin + turnID(s.lease, s.made.Add(1))
+	}
 	if key := s.spare.take(begin); key != "" {
 		return key
 	}
@@ -90,7 +99,8 @@ func (s *session) Reset() {
 	}
 }
 
-// Close ends everything here, and then revokes the lease, which deletes its keys. A lease that is not found was revoked before,
+// Close ends everything here, and then revokes the lease, which deletes its keys. Those who wait in their queues for a turn are then
+// given one. A lease that is not found was revoked before,
 // or has run out.
 func (s *session) Close(ctx context.Context) error {
 	s.Drop()
@@ -99,7 +109,10 @@ func (s *session) Close(ctx context.Context) error {
 	}
 	_, err := s.leases.LeaseRevoke(outgoing(ctx), &pb.LeaseRevokeRequest{ID: int64(s.lease)})
 	if err = rpctypes.Error(err); errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return nil
+		err = nil
+	}
+	if err == nil {
+		s.handOver(ctx)
 	}
 	return err
 }

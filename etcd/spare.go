@@ -1,6 +1,9 @@
 package etcd
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/farsync/farsync/driver"
@@ -22,15 +25,28 @@ type spare struct {
 	used map[string]usage    // by key, of the entries of the session that no attempt was to delete yet
 	free map[string][]string // by what they begin with: all but the id
 	kept int                 // in free. Invariant: kept ≤ mostSpare
+
+	// places has what is known of the entries that know turns, by key, until an attempt to delete them was answered.
+	places map[string]*usage
+	debts  map[string]bool // queues whose head may still have to be given its turn
 }
 
 // A usage is of a key by one entry.
 type usage struct {
 	revision int64
 	once     bool // one attempt was to make the entry, and was sent once
+
+	// Of an entry that knows turns.
+	queue    string
+	deleting bool           // an attempt to delete it has begun
+	alone    bool           // it joined alone
+	head     int64          // a revision at which it was the head; 0 if none is known
+	next     []driver.Entry // what its turn has said
 }
 
-func newSpare() *spare { return &spare{used: map[string]usage{}, free: map[string][]string{}} }
+func newSpare() *spare {
+	return &spare{used: map[string]usage{}, free: map[string][]string{}, places: map[string]*usage{}, debts: map[string]bool{}}
+}
 
 // take returns a key that begins so and was used before, or none.
 func (s *spare) take(begin string) string {
@@ -50,7 +66,11 @@ func (s *spare) take(begin string) string {
 func (s *spare) made(e driver.Entry, once bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used[e.ID] = usage{e.Revision, once && e.Kind != driver.Permit && e.Kind != driver.Candidate}
+	if !plain(e) {
+		s.places[e.ID] = &usage{revision: e.Revision, once: once, queue: e.Queue}
+		return
+	}
+	s.used[e.ID] = usage{revision: e.Revision, once: once && e.Kind != driver.Permit && e.Kind != driver.Candidate}
 }
 
 // deleting notes that an attempt to delete an entry begins. It reports whether it is the first, so that the key is the entry's until
@@ -74,5 +94,95 @@ func (s *spare) deleted(e driver.Entry) {
 	}
 	s.kept++
 	begin := e.ID[:len(e.ID)-idLen]
+	if !plain(e) {
+		begin = e.ID[:strings.LastIndexByte(e.ID, '.')+1]
+	}
 	s.free[begin] = append(s.free[begin], e.ID)
+}
+
+// place calls f with what is known of an entry that knows turns.
+func (s *spare) place(e driver.Entry, f func(u *usage)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u := s.places[e.ID]; u != nil && (u.revision == e.Revision || e.Revision == 0) {
+		f(u)
+	}
+}
+
+// alone notes that an entry joined alone.
+func (s *spare) alone(e driver.Entry) {
+	s.place(e, func(u *usage) { u.alone, u.head = true, e.Revision })
+}
+
+// proved notes that the entry of a proof was the head at that revision, and returns the proof.
+func (s *spare) proved(v *driver.View, at int64) *driver.View {
+	if v != nil {
+		s.place(v.Self, func(u *usage) { u.head = at })
+	}
+	return v
+}
+
+// turn notes that an entry was given its turn, which says at which revision it was the head, and what stands behind.
+func (s *spare) turn(e driver.Entry, at int64, next []driver.Entry) {
+	s.place(e, func(u *usage) { u.head, u.next = at, next })
+}
+
+// found notes the revision of an entry that no answer had confirmed.
+func (s *spare) found(e driver.Entry, revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places[e.ID] = &usage{revision: revision, queue: e.Queue, deleting: true}
+}
+
+// leaving notes that an attempt to delete an entry begins, and returns what is known of it; of one that is not known, its revision. Again is
+// that of deleting.
+func (s *spare) leaving(e driver.Entry) (u usage, again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.places[e.ID]
+	if known == nil || e.Revision != 0 && known.revision != e.Revision {
+		return usage{revision: e.Revision}, false
+	}
+	if known.deleting {
+		return usage{revision: known.revision, deleting: true}, false // what its place was may not be so any more
+	}
+	u = *known
+	known.deleting = true
+	return u, u.once && e.Revision != 0
+}
+
+// left notes that an attempt to delete an entry was answered, and whether its key may be used again.
+func (s *spare) left(e driver.Entry, again bool) {
+	s.mu.Lock()
+	if u := s.places[e.ID]; u != nil && (u.revision == e.Revision || e.Revision == 0) {
+		delete(s.places, e.ID)
+	}
+	s.mu.Unlock()
+	if again {
+		s.deleted(e)
+	}
+}
+
+// owes notes that the head of a queue may have to be given its turn.
+func (s *spare) owes(queue string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.debts[queue] = true
+}
+
+// paid notes that it was.
+func (s *spare) paid(queue string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.debts, queue)
+}
+
+// owed returns the queues whose heads have to be given their turns when the session has been revoked.
+func (s *spare) owed() (queues []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range s.places {
+		s.debts[u.queue] = true
+	}
+	return slices.Collect(maps.Keys(s.debts))
 }

@@ -39,6 +39,8 @@ type stream struct {
 	waiters int              // that have watches here. Invariant: 0 ≤ pending; waiters > 0 if pending > 0
 	pending int              // watches of waiters that are not set up
 	watches map[int64]*watch // that are set up, by ID
+	halls   map[string]*hall // by queue; nil until there was one
+	pairs   map[string]*pair // by the own key; nil until there was one
 	out     []*pb.WatchRequest
 	due     []*watch // whose requests are not answered, in their order
 	sent    int      // of due, the requests that were sent. Invariant: 1 at most unless chosen
@@ -70,17 +72,11 @@ func newStream(life context.Context, number int) *stream {
 func (s *session) begin(w *waiter) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watching.life.Err() != nil {
-		s.watching = newStream(s.life, s.watching.number)
-	}
-	on := s.watching
+	on := s.stream()
 	on.mu.Lock()
 	defer on.mu.Unlock()
-	if on.pending == 0 {
-		on.silent = true
-	}
+	on.expect(len(w.list))
 	on.waiters++
-	on.pending += len(w.list)
 	w.missing = len(w.list)
 	switch {
 	case s.ended() != nil: // nothing is started any more
@@ -88,17 +84,38 @@ func (s *session) begin(w *waiter) *stream {
 		w.unpump = s.pump(on, w)
 	default:
 		for i := range w.list {
-			on.last++
-			w.list[i].id = on.last
-			on.due = append(on.due, &w.list[i])
-			on.queue(w.list[i].request())
-		}
-		if on.watches == nil {
-			on.watches = map[int64]*watch{}
-			s.streams.Go(func() { s.serve(on) })
+			s.set(on, &w.list[i])
 		}
 	}
 	return on
+}
+
+// stream returns the stream for what begins now. The caller holds mu.
+func (s *session) stream() *stream {
+	if s.watching.life.Err() != nil {
+		s.watching = newStream(s.life, s.watching.number)
+	}
+	return s.watching
+}
+
+// expect notes that so many watches are about to be set up. The caller holds mu.
+func (on *stream) expect(watches int) {
+	if on.pending == 0 {
+		on.silent = true
+	}
+	on.pending += watches
+}
+
+// set has w set up. The caller holds both mus, and the session has not ended.
+func (s *session) set(on *stream, w *watch) {
+	on.last++
+	w.id = on.last
+	on.due = append(on.due, w)
+	on.queue(w.request())
+	if on.watches == nil {
+		on.watches = map[int64]*watch{}
+		s.streams.Go(func() { s.serve(on) })
+	}
 }
 
 // end cancels the watches of w. One that is not answered yet is cancelled when it is.
@@ -111,6 +128,9 @@ func (on *stream) end(w *waiter) {
 	w.left = true
 	on.waiters--
 	on.pending -= w.missing
+	if on.keep(w) {
+		return
+	}
 	for i := range w.list {
 		on.cancel(&w.list[i])
 	}
@@ -266,14 +286,18 @@ func (s *session) note(on *stream, w *watch, resp *pb.WatchResponse) (stale erro
 	if w == nil {
 		return nil
 	}
+	switch {
+	case w.hall != nil:
+		return s.stale(w.hall.hear(s, on, resp))
+	case w.pair != nil:
+		return s.stale(w.pair.hear(s, on, resp))
+	}
 	switch of := w.of; {
 	case resp.CompactRevision != 0:
 		of.moved = true // events may have been missed
 	case resp.Canceled:
 		of.err = s.refusal(resp.CancelReason)
-		if errors.Is(of.err, rpctypes.ErrInvalidAuthToken) || errors.Is(of.err, rpctypes.ErrAuthOldRevision) {
-			stale = of.err
-		}
+		stale = s.stale(of.err)
 	case resp.Created:
 		on.pending--
 		of.missing--
@@ -281,10 +305,19 @@ func (s *session) note(on *stream, w *watch, resp *pb.WatchResponse) (stale erro
 	case !of.moved:
 		if seen := w.seen(resp.Events); w.any(seen) {
 			of.moved, of.proof = true, w.proof(seen)
+			of.head = resp.Events[len(resp.Events)-1].Kv.ModRevision
 		}
 	}
 	signal(w.of.news)
 	return stale
+}
+
+// stale returns err if it says that the credentials of a stream are not valid any more.
+func (s *session) stale(err error) error {
+	if errors.Is(err, rpctypes.ErrInvalidAuthToken) || errors.Is(err, rpctypes.ErrAuthOldRevision) {
+		return err
+	}
+	return nil
 }
 
 // refusal returns the error of a text with which the server ends a watch: that of an error, or what gRPC prints of one. As a text it

@@ -33,6 +33,7 @@ type told struct {
 	since   int64        // the highest revision at which one was set up: all of them tell whatever happens after that
 	moved   bool         // a target may have moved
 	proof   *driver.View // what that proves, if none had moved at since or later
+	head    int64        // the revision from which on it is so
 	err     error        // one has ended
 }
 
@@ -43,6 +44,8 @@ type watch struct {
 	targets  []driver.Target
 	self     *driver.Entry // the second of two targets, of which the first was alone ahead of it; else nil
 	of       *waiter
+	hall     *hall // whose watch it is; nil for that of a waiter
+	pair     *pair // the same
 	id       int64 // guarded by the stream's mu
 }
 
@@ -66,7 +69,26 @@ func (s *session) Watch(ctx context.Context, e driver.Entry, targets []driver.Ta
 	if err := s.ended(); err != nil {
 		return nil, err
 	}
-	w := newWaiter(&e, targets)
+	if targets[0].What == driver.Turn {
+		return s.awaitTurn(ctx, &e, stands)
+	}
+	if alone(&e, targets) {
+		if on, p := s.pairOf(&e, &targets[0]); p != nil {
+			return s.awaitOther(ctx, on, p, &e, &targets[0], stands)
+		}
+	}
+	own := e
+	return s.awaitMove(ctx, &own, targets, stands)
+}
+
+// alone reports whether e waits for the end of an entry that is alone ahead of it.
+func alone(e *driver.Entry, targets []driver.Target) bool {
+	return len(targets) == 1 && targets[0].Alone && targets[0].What == driver.Gone && e.ID != ""
+}
+
+// awaitMove is Watch for all that is not a turn.
+func (s *session) awaitMove(ctx context.Context, e *driver.Entry, targets []driver.Target, stands func()) (*driver.View, error) {
+	w := newWaiter(e, targets)
 	on := s.begin(w)
 	defer on.end(w)
 	var rested <-chan time.Time
@@ -76,7 +98,10 @@ func (s *session) Watch(ctx context.Context, e driver.Entry, targets []driver.Ta
 			standing := on.told(w).missing == 0
 			woken, proof, at, err := s.now(ctx, on, w)
 			if err != nil || woken {
-				return proof, err
+				if is := on.told(w); is.proof != nil {
+					at = is.head
+				}
+				return s.spare.proved(proof, at), err
 			}
 			if standing {
 				at = math.MaxInt64 // whatever the answers have said
@@ -89,7 +114,7 @@ func (s *session) Watch(ctx context.Context, e driver.Entry, targets []driver.Ta
 		case is.moved && seen < is.since:
 			return nil, nil //nolint:nilnil // no error, and no proof
 		case is.moved:
-			return is.proof, nil
+			return s.spare.proved(is.proof, is.head), nil
 		case is.missing > 0 || stood:
 		case seen >= is.since:
 			stood = true
@@ -112,7 +137,7 @@ func (s *session) Watch(ctx context.Context, e driver.Entry, targets []driver.Ta
 // newWaiter returns the waiter for targets, on whose behalf e waits.
 func newWaiter(e *driver.Entry, targets []driver.Target) *waiter {
 	w := &waiter{news: make(chan struct{}, 1)}
-	if len(targets) == 1 && targets[0].Alone && targets[0].What == driver.Gone && e.ID != "" {
+	if alone(e, targets) {
 		w.list = watches([]driver.Target{targets[0], {Entry: *e}})
 		w.list[0].self = e
 	} else {
@@ -190,7 +215,10 @@ func moved(t driver.Target, now *mvccpb.KeyValue) bool {
 // request returns what sets w up. It asks for no fragments: of those the events of one revision would not come together.
 func (w *watch) request() *pb.WatchRequest {
 	r := &pb.WatchCreateRequest{Key: []byte(w.key), RangeEnd: []byte(w.end), WatchId: w.id}
-	if w.ends {
+	switch {
+	case w.hall != nil:
+		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NODELETE}
+	case w.ends:
 		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
 	}
 	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}}

@@ -26,7 +26,7 @@ func (q Queue) Break(ctx context.Context, e driver.Entry, why string, remove boo
 	}
 	for {
 		err := q.do(ctx, func(ctx context.Context, in *session) error {
-			_, err := in.Find(ctx, e)
+			_, err := in.Session.Find(ctx, e)
 			return err
 		})
 		if errors.Is(err, driver.ErrGone) {
@@ -50,7 +50,10 @@ func (q Queue) strike(ctx context.Context, e driver.Entry, why string, remove bo
 		if !remove {
 			return in.Tell(ctx, e, strings.Join([]string{breakWord, by, why}, "\n"))
 		}
-		_, _, err := in.Delete(ctx, e, nil)
+		v, _, err := in.Session.Delete(ctx, e, nil)
+		if err == nil && v.Turn {
+			q.Store.touch(in, v)
+		}
 		return err
 	})
 }

@@ -47,6 +47,11 @@
 //
 // One release wakes one waiter, for a rule that lets any entry block names only the nearest one.
 //
+// A driver may have a waiter told that it is its turn. That is a proof: a turn is given to an entry that exists, when nothing is ahead
+// of it. Such a waiter watches no entry ahead, and relies on those who leave: whoever deletes an entry has the head of the queue told, whichever
+// that is, unless that watches what was deleted. A request for that is repeated until the head has its turn. Those who die tell nothing. So the
+// waiter looks by itself after a quarter of its TTL, and from then on watches its predecessor, as all others do.
+//
 // # What a line of goroutines changes, and what not
 //
 // The goroutines that share a Gate are a cohort. They wait in a local line, first in first out, and one entry stands in the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -32,11 +31,21 @@ func (e *kindError) Error() string {
 
 func (e *kindError) Unwrap() error { return driver.ErrKind }
 
+// mixed reports whether an entry of kind k is refused behind one of the list.
+func mixed(k driver.Kind, list []driver.Entry) bool {
+	for i := range list { // an entry is large to copy
+		if apart(k, list[i].Kind) {
+			return true
+		}
+	}
+	return false
+}
+
 // checkKind returns a kindError if the queue of e belongs to another family. v is what is ahead of e. Only if another
 // family is among that, the oldest entry is asked for.
 func (s *Store) checkKind(ctx context.Context, in *session, e driver.Entry, v driver.View) verdict {
 	for {
-		if !slices.ContainsFunc(v.Entries, func(other driver.Entry) bool { return apart(e.Kind, other.Kind) }) {
+		if !mixed(e.Kind, v.Entries) {
 			return verdict{fate: done}
 		}
 		if !v.All {
@@ -68,7 +77,7 @@ func (s *Store) checkKind(ctx context.Context, in *session, e driver.Entry, v dr
 // find reads an entry.
 func (s *Store) find(ctx context.Context, in *session, e driver.Entry) (found driver.Entry, got verdict) {
 	got = s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
-		found, err = in.Find(ctx, e)
+		found, err = in.Session.Find(ctx, e)
 		return err
 	})
 	return found, got

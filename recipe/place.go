@@ -41,21 +41,10 @@ func (s *Store) join(ctx context.Context, r *Request) (p *place, on []driver.Tar
 }
 
 func (s *Store) joinIn(ctx context.Context, in *session, r *Request) (*place, []driver.Target, verdict) {
-	e := driver.Entry{
-		Queue: r.Queue, ID: in.NewID(r.Queue, r.Kind, r.Units), Kind: r.Kind, Units: r.Units,
-		Value: r.Value, Since: time.Now(),
-	}
-	var under []string
-	if r.Kind != driver.Candidate {
-		under = s.underOf(ctx)
-	}
-	if e.Value == nil {
-		e.Value = words{s.options.Holder, under, r.note}.value()
-	}
-	p := &place{entry: e, in: in, made: e, under: len(under) > 0}
+	p := s.newPlace(ctx, in, r)
 	var v driver.View
 	got := s.try(ctx, in, func(ctx context.Context, attempt int) (err error) {
-		v, err = in.Create(ctx, e, attempt)
+		v, err = in.Session.Create(ctx, p.made, attempt)
 		return err
 	})
 	p.doubtful = got.again
@@ -68,7 +57,7 @@ func (s *Store) joinIn(ctx context.Context, in *session, r *Request) (*place, []
 	p.entry.ID, p.entry.Revision, p.entry.Version = v.Self.ID, v.Self.Revision, v.Self.Version
 	var on []driver.Target
 	if v.All || len(v.Entries) > 0 {
-		on, got = s.decide(ctx, p, r, driver.Register{}, v)
+		on, got = s.decide(ctx, p, r, driver.Register{}, &v)
 	} else {
 		on, got = s.look(ctx, p, r, driver.Register{})
 	}
@@ -85,6 +74,24 @@ func (s *Store) joinIn(ctx context.Context, in *session, r *Request) (*place, []
 		s.removeInBackground(p)
 	}
 	return nil, nil, got
+}
+
+// newPlace returns a place for an entry that is to be created. What it needs of the stack is not needed by one that waits.
+//
+//go:noinline
+func (s *Store) newPlace(ctx context.Context, in *session, r *Request) *place {
+	e := driver.Entry{
+		Queue: r.Queue, ID: in.NewID(r.Queue, r.Kind, r.Units), Kind: r.Kind, Units: r.Units,
+		Value: r.Value, Since: time.Now(),
+	}
+	var under []string
+	if r.Kind != driver.Candidate {
+		under = s.underOf(ctx)
+	}
+	if e.Value == nil {
+		e.Value = words{s.options.Holder, under, r.note}.value()
+	}
+	return &place{entry: e, in: in, made: e, under: len(under) > 0}
 }
 
 // remove deletes the entry of p. Nil means that it was removed, or that its session ended first and it goes with that.
@@ -112,14 +119,38 @@ func (s *Store) remove(ctx context.Context, p *place) error {
 
 // deleteEntry removes p's entry. Once that is confirmed, a late attempt that creates it again is looked for.
 func (s *Store) deleteEntry(ctx context.Context, p *place) (found bool, v verdict) {
+	var left driver.View
 	v = s.try(ctx, p.in, func(ctx context.Context, _ int) (err error) {
-		_, found, err = p.in.Delete(ctx, p.entry, nil)
+		left, found, err = p.in.Session.Delete(ctx, p.entry, nil)
 		return err
 	})
 	if v.fate == done && p.doubtful {
 		s.doubt(p)
 	}
+	if left.Turn {
+		s.touch(p.in, left)
+	}
 	return found, v
+}
+
+// touch has the head of a queue told, in the background, that it is its turn. Left is the View of a Delete. It is repeated as long as the head
+// that was shown is gone when it is to be told. One that is never told, for the service refuses it or the session ends, looks by itself in
+// the end. What is under way when the Store is closed is the driver's to finish, when it has ended the session.
+func (s *Store) touch(in *session, left driver.View) {
+	s.background(func() {
+		for left.Turn {
+			v := s.try(in.life, in, func(ctx context.Context, _ int) error {
+				next, err := in.Session.Touch(ctx, left)
+				if err == nil {
+					left = next
+				}
+				return err
+			})
+			if v.fate != done {
+				return
+			}
+		}
+	})
 }
 
 // removeInBackground removes the entry of p until that is confirmed, or its session is over: the entry goes with it. A
@@ -207,7 +238,7 @@ func (s *Store) replace(ctx context.Context, p *place, k driver.Kind, value []by
 	tried := false // from is the version that an attempt was to replace
 	v := s.try(ctx, p.in, func(ctx context.Context, attempt int) error {
 		if attempt > 0 || read {
-			now, err := p.in.Find(ctx, from)
+			now, err := p.in.Session.Find(ctx, from)
 			if err != nil {
 				return err
 			}
@@ -219,7 +250,7 @@ func (s *Store) replace(ctx context.Context, p *place, k driver.Kind, value []by
 			from = now
 		}
 		tried = true
-		now, err := p.in.Replace(ctx, from, k, value)
+		now, err := p.in.Session.Replace(ctx, from, k, value)
 		if errors.Is(err, driver.ErrConflict) {
 			read = true
 			return fmt.Errorf("%w: %w", errAgain, err)

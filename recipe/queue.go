@@ -22,7 +22,7 @@ type Queue struct {
 func (q Queue) List(ctx context.Context, limit int) (list []driver.Entry, held int, err error) {
 	var v driver.View
 	err = q.do(ctx, func(ctx context.Context, in *session) (err error) {
-		v, err = in.List(ctx, q.Path, limit)
+		v, err = in.Session.List(ctx, q.Path, limit)
 		return err
 	})
 	if err != nil {

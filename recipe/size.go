@@ -146,7 +146,7 @@ func (s *Store) alone(ctx context.Context, p *place) verdict {
 // one entry in place of those.
 func (s *Store) last(ctx context.Context, in *session, queue string) (v driver.View, got verdict) {
 	got = s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
-		v, err = in.Ahead(ctx, driver.Entry{Queue: queue, Kind: driver.Exclusive, Units: 1}, true)
+		v, err = in.Session.Ahead(ctx, driver.Entry{Queue: queue, Kind: driver.Exclusive, Units: 1}, true)
 		return err
 	})
 	return v, got

@@ -16,6 +16,9 @@ import (
 // lost event, of which no case is known, from a hang into a delay.
 const recheckAfter = 30 * time.Second
 
+// turnAfter is the least time after which a waiter looks that awaits its turn, where a quarter of the TTL is shorter.
+const turnAfter = time.Second
+
 // await returns nil when nothing blocks p any more. ErrGone means that its entry or its session went away. On is what a look has
 // shown, unless v says that it has failed.
 //
@@ -94,7 +97,7 @@ func (s *Store) woken(
 	if proof == nil || !proof.All || proof.Self.ID != p.entry.ID {
 		on, v = s.look(ctx, p, r, registerIn(before))
 	} else {
-		on, v = s.decide(ctx, p, r, registerIn(before), *proof)
+		on, v = s.decide(ctx, p, r, registerIn(before), proof)
 	}
 	if v.err == nil && len(on) > 0 {
 		p.in.moved(w, on)
@@ -114,12 +117,12 @@ func (s *Store) look(ctx context.Context, p *place, r *Request, was driver.Regis
 	if got.fate != done {
 		return nil, got
 	}
-	return s.decide(ctx, p, r, was, v)
+	return s.decide(ctx, p, r, was, &v)
 }
 
 func (s *Store) ahead(ctx context.Context, in *session, e driver.Entry, waiting bool) (v driver.View, got verdict) {
 	got = s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
-		v, err = in.Ahead(ctx, e, waiting)
+		v, err = in.Session.Ahead(ctx, e, waiting)
 		return err
 	})
 	return v, got
@@ -127,45 +130,61 @@ func (s *Store) ahead(ctx context.Context, in *session, e driver.Entry, waiting 
 
 // decide applies the rule to what is ahead of p, and returns what p has to wait for. Nothing means that it is granted.
 func (s *Store) decide(
-	ctx context.Context, p *place, r *Request, was driver.Register, v driver.View,
+	ctx context.Context, p *place, r *Request, was driver.Register, v *driver.View,
 ) ([]driver.Target, verdict) {
 	if v.Silent && r.Replaceable {
 		return nil, verdict{fate: not, err: errSilent}
 	}
-	if !p.native && len(v.Entries) > 0 {
-		if got := s.checkKind(ctx, p.in, p.entry, v); got.fate != done {
+	if !p.native && mixed(r.Kind, v.Entries) {
+		if got := s.checkKind(ctx, p.in, p.entry, *v); got.fate != done {
 			return nil, got
 		}
-		p.native = slices.ContainsFunc(v.Entries, func(e driver.Entry) bool { return apart(r.Kind, e.Kind) })
+		p.native = true
 	}
-	if v.Silent {
+	switch {
+	case v.Silent:
 		// Nothing holds units of another size, and when the silence is over, p is asked about that once more.
 		return []driver.Target{{Entry: v.Entries[len(v.Entries)-1]}}, verdict{fate: done}
+	case r.Kind == driver.Permit:
+		return s.decideUnits(ctx, p, r, was, v)
+	default:
+		return p.targets(r.rule(), v), verdict{fate: done}
 	}
-	rule := r.rule()
-	if r.Kind == driver.Permit {
-		current, settled, got := s.settleSize(ctx, p, *r, was, v)
-		if got.fate != done {
-			return nil, got
-		}
-		if err := fits(r.Units, current); err != nil {
-			return nil, verdict{fate: not, err: err}
-		}
-		v, rule = settled, unitsRule(current)
+}
+
+// decideUnits is decide for a permit, in a queue whose size has to be settled.
+func (s *Store) decideUnits(
+	ctx context.Context, p *place, r *Request, was driver.Register, v *driver.View,
+) ([]driver.Target, verdict) {
+	current, settled, got := s.settleSize(ctx, p, *r, was, *v)
+	if got.fate != done {
+		return nil, got
 	}
-	blockers := rule.blockers(p.entry, v.Entries)
+	if err := fits(r.Units, current); err != nil {
+		return nil, verdict{fate: not, err: err}
+	}
+	on := p.targets(unitsRule(current), &settled)
+	if len(on) > 0 {
+		on = append(on, registered(r.Queue, settled.Register)) // it may fit when the size changes
+	}
+	return on, got
+}
+
+// targets returns what p has to wait for by the rule, of what is ahead of it.
+func (p *place) targets(by rule, v *driver.View) []driver.Target {
+	blockers := by.blockers(p.entry, v.Entries)
 	if len(blockers) == 0 {
-		return nil, verdict{fate: done}
+		return nil
 	}
-	on, rest := make([]driver.Target, 0, len(blockers)+1), p.in.rest(blockers)
+	on, rest := make([]driver.Target, len(blockers), len(blockers)+1), p.in.rest(blockers)
 	alone := v.All && len(v.Entries) == 1
-	for _, e := range blockers {
-		on = append(on, driver.Target{Entry: e, What: rule.ends(e), Rest: rest, Alone: alone})
+	for i, e := range blockers {
+		on[i] = driver.Target{Entry: e, What: by.ends(e), Rest: rest, Alone: alone}
 	}
-	if r.Kind == driver.Permit {
-		on = append(on, registered(r.Queue, v.Register)) // it may fit when the size changes
+	if v.Turn {
+		return []driver.Target{{Entry: on[0].Entry, What: driver.Turn}}
 	}
-	return on, verdict{fate: done}
+	return on
 }
 
 const (
@@ -198,7 +217,7 @@ func (in *session) rest(blockers []driver.Entry) time.Duration {
 func (s *Store) watch(
 	ctx context.Context, in *session, e *driver.Entry, on []driver.Target,
 ) (proof *driver.View, silent bool, err error) {
-	recheck, cancel := in.within(ctx, recheckAfter+rand.N(recheckAfter/2))
+	recheck, cancel := in.within(ctx, in.lookAfter(on))
 	defer cancel()
 	p := in.patience()
 	for delay := retryFirst; ; delay = min(2*delay, retryMost) {
@@ -226,6 +245,16 @@ func (s *Store) watch(
 	}
 }
 
+// lookAfter returns after which time a waiter looks at its queue again. One that awaits its turn does so sooner, and only once: from then on it
+// watches an entry. Those ahead of it that die, or whose sessions end, tell it nothing.
+func (in *session) lookAfter(on []driver.Target) time.Duration {
+	least := recheckAfter
+	if on[0].What == driver.Turn {
+		least = max(turnAfter, in.ttl/4)
+	}
+	return least + rand.N(least/2)
+}
+
 // watchOnce makes one attempt to watch. If it does not stand in time, the driver is to drop a connection that is silent, and
 // the attempt continues: a service that is slow sets up a crowd of watches one by one, and a watch that is given up comes
 // last again. So a watch is given up only once the patience has grown to its end.
@@ -235,7 +264,7 @@ func (in *session) watchOnce(
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	late := in.lateness(p, cancel)
-	proof, err = in.Watch(ctx, *e, on, late.stands)
+	proof, err = in.Session.Watch(ctx, *e, on, late.stands)
 	return proof, late.over(), err
 }
 

@@ -130,7 +130,7 @@ func (s *Store) noteWaiting(in *session, w *waiting, heads map[string]driver.Ent
 func (s *Store) head(ctx context.Context, in *session, queue string) (head driver.Entry) {
 	attempt, cancel := context.WithTimeout(ctx, firstAttempt)
 	defer cancel()
-	v, err := in.List(attempt, queue, 1)
+	v, err := in.Session.List(attempt, queue, 1)
 	if err == nil && len(v.Entries) > 0 {
 		head = v.Entries[0]
 	}

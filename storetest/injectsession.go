@@ -191,6 +191,13 @@ func (s *injectedSession) Heard(ctx context.Context, e driver.Entry) (string, er
 	return inject(ctx, s, about(Heard, e), func(ctx context.Context) (string, error) { return s.session.Heard(ctx, e) })
 }
 
+// Touch implements driver.Session.
+func (s *injectedSession) Touch(ctx context.Context, v driver.View) (driver.View, error) {
+	return inject(ctx, s, Op{Kind: Touch, Queue: v.Self.Queue}, func(ctx context.Context) (driver.View, error) {
+		return s.session.Touch(ctx, v)
+	})
+}
+
 // Survey implements driver.Session.
 func (s *injectedSession) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
 	return inject(ctx, s, Op{Kind: Survey}, func(ctx context.Context) ([]driver.Entry, error) {

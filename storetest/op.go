@@ -27,6 +27,7 @@ const (
 	Owned        OpKind = "owned"
 	Tell         OpKind = "tell"
 	Heard        OpKind = "heard"
+	Touch        OpKind = "touch"
 	Survey       OpKind = "survey"
 )
 

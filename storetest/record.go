@@ -223,6 +223,13 @@ func (s *recordedSession) Heard(ctx context.Context, e driver.Entry) (string, er
 	return words, err
 }
 
+// Touch implements driver.Session.
+func (s *recordedSession) Touch(ctx context.Context, v driver.View) (driver.View, error) {
+	next, err := s.Session.Touch(ctx, v)
+	s.service.add(Op{Kind: Touch, Queue: v.Self.Queue}, err, next.Entries)
+	return next, err
+}
+
 // Survey implements driver.Session.
 func (s *recordedSession) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
 	list, err := s.Session.Survey(ctx, prefix, after, limit)

@@ -27,6 +27,9 @@ type Standing struct {
 // machine that is busy enough the service is as good as silent.
 func (s *Standing) Resets() int64 { return s.resets.Load() }
 
+// Now returns how many of its watches stand.
+func (s *Standing) Now() int64 { return s.now.Load() }
+
 // Await waits until n watches stand.
 func (s *Standing) Await(t testing.TB, n int) {
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 // A Handover is a play for the model of a queue in which a release names the next holder: it puts a key, the turn, for an entry that
 // is next, and the event of that key is the grant. The service is etcd: create revisions, leases, transactions and watches.
 //
-// It is a proposal, of which the library has nothing yet. docs/adr/0021 says why, and docs/MODEL.md has its rules.
+// It is what package etcd does with mutexes. docs/MODEL.md has its rules.
 type Handover struct {
 	Rules Rules
 	// Clients of Kind Foreign know nothing of turns: other programs, and earlier versions. The others are Exclusive.
@@ -29,31 +29,32 @@ type HandoverMistake uint32
 
 // What may be left out.
 const (
-	TouchesBehind    HandoverMistake = 1 << iota // a touch names the first behind the own entry, not the head
-	LookInKeyOrder                               // a look shows the first in the order of keys
-	NextNotCompared                              // a turn is put without a look whether its entry is there
-	TurnByStore                                  // a turn is for whatever its Store waits with
-	LeavesPlainly                                // a waiter that leaves deletes its entry, and looks at nothing
-	NoReadOfTurns                                // turns are not read when the watch on them is on
-	LazyNotFree                                  // a release of an entry that was alone does not ask for its turn
-	LazyNotOwn                                   // nor whether the entry is there
-	FailedTouchEnds                              // a touch that fails is the end
-	GoneEnds                                     // a delete that finds nothing is the end
-	WatchDropped                                 // a waiter that was woken and still waits watches nothing
-	PlainNotSeen                                 // a waiter that joins behind a client that knows no turns awaits one
-	OneNotWatched                                // a waiter that joins behind one entry awaits a turn
-	LateRemoved                                  // what a late join has made is deleted, and nothing is looked at
-	PlainNotCompared                             // a release before a client that knows no turns does not ask whether it is there
-	TurnKept                                     // a release keeps the turn of its own entry
-	PlainTouched                                 // a client that knows no turns is given one
-	WatcherNotLooks                              // a waiter that leaves looks at nothing if it has no turn
-	DeleteUnnamed                                // a delete after a join without an answer names no revision
-	TurnAfterEnd                                 // a turn is taken when the session has ended
-	LazyTakesTurn                                // a release of an entry that was alone deletes its turn with it, and does not ask
-	OwnNotCompared                               // a release that names the next does not ask whether its own entry is there
-	TouchRepeated                                // a touch does not ask whether there is a turn already
-	NoLists                                      // no turn says what stands behind, so every release looks
-	TurnsNotShown                                // a join does not show whether there are turns
+	TouchesBehind   HandoverMistake = 1 << iota // a touch names the first behind the own entry, not the head
+	LookInKeyOrder                              // a look shows the first in the order of keys
+	NextNotCompared                             // a turn is put without a look whether its entry is there
+	TurnByStore                                 // a turn is for whatever its Store waits with
+	LeavesPlainly                               // a waiter that leaves deletes its entry, and looks at nothing
+	NoReadOfTurns                               // turns are not read when the watch on them is on
+	LazyNotFree                                 // a release of an entry that was alone does not ask for its turn
+	LazyNotOwn                                  // nor whether the entry is there
+	FailedTouchEnds                             // a touch that fails is the end
+	GoneEnds                                    // a delete that finds nothing is the end
+	WatchDropped                                // a waiter that was woken and still waits watches nothing
+	PlainNotSeen                                // a waiter that joins behind a client that knows no turns awaits one
+	OneNotWatched                               // a waiter that joins behind one entry awaits a turn
+	LateRemoved                                 // what a late join has made is deleted, and nothing is looked at
+	TurnKept                                    // a release keeps the turn of its own entry
+	PlainTouched                                // a client that knows no turns is given one
+	WatcherNotLooks                             // a waiter that leaves looks at nothing if it has no turn
+	DeleteUnnamed                               // a delete after a join without an answer names no revision
+	TurnAfterEnd                                // a turn is taken when the session has ended
+	LazyTakesTurn                               // a release of an entry that was alone deletes its turn with it, and does not ask
+	OwnNotCompared                              // a release that names the next does not ask whether its own entry is there
+	NoLists                                     // no turn says what stands behind, so every release looks
+	LateNotAsked                                // a release believes that the next watches it, whenever that joined
+	TouchedNotAsked                             // nor does it ask whether its entry was given a turn since
+	GoneBelieved                                // a delete that finds nothing believes it, too
+	OlderPut                                    // a touch puts what was seen before the turn that is there
 )
 
 // Start returns a state in which no client has begun.

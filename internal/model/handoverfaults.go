@@ -94,22 +94,31 @@ func (m *move) unanswered() {
 		})
 	}
 	for i, t := range a.tasks {
-		if t.action == noAction || t.action == findOut {
+		if t.action == noAction || t.action == findOut || t.action == seek {
 			continue
 		}
 		m.fault(losses, who, "gets no answer, and sends again what may arrive late: the service "+t.what()+who,
-			func(s *HandoverState, _ *contender) { s.post(t) })
+			func(s *HandoverState, a *contender) { s.post(t); m.repeats(&a.tasks[i]) })
 		m.fault(losses, who, "loses the answer to what it sends again: the service "+t.what()+who,
-			func(s *HandoverState, _ *contender) { m.h.serve(s, t) })
+			func(s *HandoverState, a *contender) { m.h.serve(s, t); m.repeats(&a.tasks[i]) })
 		if t.action == handOn || t.action == touch {
 			m.fault(refusals, service, "refuses to "+who+" to put a turn", func(s *HandoverState, a *contender) {
 				if t.action == touch {
 					m.answered(s, a, i, task{})
 					return
 				}
-				a.tasks[i] = task{action: depart, of: t.of, doubtful: t.doubtful, awaited: t.awaited}
+				a.tasks[i] = task{action: depart, of: t.of, repeated: true, doubtful: t.doubtful, awaited: t.awaited}
 			})
 		}
+	}
+}
+
+// repeats makes of a request what is sent when it was not answered. A delete departs: what its place was may not be so any more.
+func (m *move) repeats(t *task) {
+	t.repeated = true
+	if t.action != touch && (t.action != lazyDelete || !m.h.has(LazyNotOwn)) {
+		t.action, t.head, t.next = depart, key{}, list{}
+		t.heads = t.heads && m.h.has(GoneBelieved)
 	}
 }
 
@@ -132,7 +141,7 @@ func (m *move) session() {
 // end ends a session here, and later at the service. What is left of it there goes with it.
 func (m *move) end(s *HandoverState, a *contender) {
 	s.ending[m.c] |= 1 << a.epoch
-	a.over, a.suspects, a.tasks = true, 0, [maxTasks]task{}
+	a.over, a.suspects, a.spare, a.tasks = true, 0, 0, [maxTasks]task{}
 	switch {
 	case a.at == awaiting && m.h.has(TurnAfterEnd):
 	case a.at == held || a.at == handing:

@@ -26,14 +26,52 @@ func (s *HandoverState) add(k key) key {
 	*times++
 	k.made = *times
 	s.queue[s.length()] = k
+	s.arrives(k.id)
 	return k
+}
+
+// crowd returns the entries that are in the queue.
+func (s *HandoverState) crowd() (there crowd) {
+	for _, k := range s.queue[:s.length()] {
+		there |= 1 << k.id
+	}
+	return there
+}
+
+// arrives takes an entry that is made out of all crowds: they were seen before.
+func (s *HandoverState) arrives(id uint8) {
+	bit := crowd(1) << id
+	for c := range s.clients {
+		a := &s.clients[c]
+		a.seen &^= bit
+		for i := range a.tasks {
+			a.tasks[i].seen &^= bit
+		}
+		for i := range a.events {
+			a.events[i].seen &^= bit
+		}
+	}
+	for i := range s.turns {
+		s.turns[i].seen &^= bit
+	}
+	for i := range s.posted {
+		s.posted[i].seen &^= bit
+	}
 }
 
 // remove deletes an entry, if it has that create revision.
 func (s *HandoverState) remove(k key) {
-	if i := s.index(k); i >= 0 {
-		copy(s.queue[i:], s.queue[i+1:])
-		s.queue[maxStanding-1] = key{}
+	i := s.index(k)
+	if i < 0 {
+		return
+	}
+	copy(s.queue[i:], s.queue[i+1:])
+	s.queue[maxStanding-1] = key{}
+	// One that watches it, and has nothing else ahead of it, is told the revision at which it became the head.
+	for c := range s.clients {
+		if a := &s.clients[c]; a.at == behind && a.on == k && s.index(a.own) == 0 {
+			a.heads, a.seen = true, s.crowd()
+		}
 	}
 }
 
@@ -56,27 +94,42 @@ func (s *HandoverState) untouch(k key) {
 	}
 }
 
-// put gives an entry its turn, and sends an event to a client that watches.
-func (h *Handover) put(s *HandoverState, k key, next list) {
+// put gives an entry its turn, and sends an event to a client that watches. A later turn of the same entry replaces the one
+// before.
+func (h *Handover) put(s *HandoverState, k key, next list, seen crowd) {
 	s.untouch(k)
 	if h.has(NoLists) {
 		next = list{}
 	}
-	*s.turn(0) = turnKey{k, next}
+	*s.turn(0) = turnKey{k, next, seen}
+	s.outdate(k)
 	a := &s.clients[ownerOf(k.id)]
 	if !a.sees {
 		return
 	}
 	for i := range a.events {
 		switch a.events[i].of.id {
-		case k.id:
-			return // the first is the one that is heard
-		case 0:
-			a.events[i] = turnKey{k, next}
+		case k.id, 0: // the last is the one that is heard
+			a.events[i] = turnKey{k, next, seen}
 			return
 		}
 	}
 	panic("model: too many events on their way")
+}
+
+// outdate notes that an entry was given a turn since the touches that are on their way have seen it.
+func (s *HandoverState) outdate(k key) {
+	note := func(tasks []task) {
+		for i := range tasks {
+			if tasks[i].action == touch && tasks[i].head == k {
+				tasks[i].outdated = true
+			}
+		}
+	}
+	note(s.posted[:])
+	for c := range s.clients {
+		note(s.clients[c].tasks[:])
+	}
 }
 
 // beyond returns the first entries from a place on.
@@ -125,11 +178,11 @@ func (h *Handover) serve(s *HandoverState, t task) task {
 	case handOn:
 		if (h.has(OwnNotCompared) || s.own(t.of)) && (h.has(NextNotCompared) || s.own(t.head)) {
 			h.vacate(s, t.of)
-			h.put(s, t.head, t.next)
+			h.put(s, t.head, t.next, s.crowd())
 			return task{}
 		}
 	case passOn:
-		if h.has(PlainNotCompared) || s.own(t.of) && s.own(t.head) {
+		if s.own(t.of) && s.own(t.head) {
 			h.vacate(s, t.of)
 			return task{}
 		}
@@ -140,6 +193,10 @@ func (h *Handover) serve(s *HandoverState, t task) task {
 		}
 		t.action, t.of = depart, s.queue[i]
 		return t
+	case seek:
+		t.head, t.next = h.look(s, -1)
+		t.seen = s.crowd()
+		return h.touching(t)
 	case touch:
 		return h.touch(s, t)
 	}
@@ -154,13 +211,33 @@ func (h *Handover) vacate(s *HandoverState, k key) {
 	}
 }
 
+// depart deletes an entry and its turn, and shows the head of the queue if no more than two are left. If that is to be told, it is what follows.
+//
+// It is not if it joined after the entry that departs was known to be the head, and after another last saw it there and gave it a turn.
 func (h *Handover) depart(s *HandoverState, t task) task {
-	place := s.index(t.of)
-	h.vacate(s, t.of)
+	place, turn := s.index(t.of), s.turn(t.of.id)
+	seen := t.seen
+	if turn != nil && !h.has(TouchedNotAsked) {
+		seen |= turn.seen
+	}
+	heads := t.heads && (place >= 0 || h.has(GoneBelieved))
+	switch {
+	case place >= 0:
+		h.vacate(s, t.of)
+	case s.index(key{id: t.of.id}) < 0 && !h.has(TurnKept):
+		s.untouch(t.of) // unless another has the key
+	}
 	if h.has(GoneEnds) && place < 0 {
 		return task{}
 	}
+	t.seen = s.crowd()
+	if s.length() > 2 && !h.has(TouchesBehind) && !h.has(LookInKeyOrder) {
+		return task{action: seek, of: t.of}
+	}
 	t.head, t.next = h.look(s, place)
+	if heads && t.head.id != 0 && (seen&(1<<t.head.id) == 0 || h.has(LateNotAsked)) {
+		return task{}
+	}
 	return h.touching(t)
 }
 
@@ -170,19 +247,19 @@ func (h *Handover) touching(t task) task {
 	if t.head.id == 0 || h.plain(t.head) && !h.has(PlainTouched) {
 		return task{}
 	}
-	return task{action: touch, of: t.of, head: t.head, next: t.next}
+	return task{action: touch, of: t.of, head: t.head, next: t.next, seen: t.seen}
 }
 
 func (h *Handover) touch(s *HandoverState, t task) task {
 	switch {
-	case (h.has(NextNotCompared) || s.own(t.head)) && (h.has(TouchRepeated) || s.free(t.head)):
-		h.put(s, t.head, t.next)
+	case h.has(NextNotCompared) || s.own(t.head) && (!t.outdated || h.has(OlderPut)):
+		h.put(s, t.head, t.next, t.seen)
 		return task{}
-	case s.own(t.head) || h.has(FailedTouchEnds):
+	case h.has(FailedTouchEnds):
 		return task{}
+	default:
+		return task{action: seek, of: t.of}
 	}
-	t.head, t.next = h.look(s, -1)
-	return h.touching(t)
 }
 
 // join creates an entry, and returns it with its revision, what the answer shows, and the other entry if there is one.
@@ -191,14 +268,13 @@ func (h *Handover) join(s *HandoverState, own key) (_, on key, got joinAnswer) {
 		return s.queue[i], on, isUnclear
 	}
 	plain := slices.ContainsFunc(s.queue[:s.length()], h.plain) && !h.has(PlainNotSeen)
-	touched := !h.has(TurnsNotShown) && slices.ContainsFunc(s.turns[:], func(t turnKey) bool { return t.of.id != 0 })
 	own = s.add(own)
 	switch n := s.length(); {
 	case n == 1:
 		return own, on, isAlone
 	case plain:
 		return own, on, isUnclear
-	case n == 2 && !touched && !h.has(OneNotWatched):
+	case n == 2 && !h.has(OneNotWatched):
 		return own, s.queue[0], isSecond
 	default:
 		return own, on, isInCrowd

@@ -33,8 +33,8 @@ type joinAnswer uint8
 
 const (
 	isAlone   joinAnswer = iota // there is no other entry
-	isSecond                    // there is one other, and no turn
-	isInCrowd                   // there are several, or turns
+	isSecond                    // there is one other
+	isInCrowd                   // there are several
 	isUnclear                   // there is a client that knows no turns, or the join was carried out before
 )
 
@@ -52,7 +52,11 @@ type list [maxList]key
 type turnKey struct {
 	of   key
 	next list
+	seen crowd // who was there when the entry was seen to be the head, and what is behind it then
 }
+
+// A crowd is a set of entries, a bit for each name. An entry that is made again under its name is another: it leaves the set.
+type crowd uint64
 
 // An action is what a task asks for.
 type action uint8
@@ -65,17 +69,22 @@ const (
 	passOn             // delete it and its turn, if the next that knows no turns is there, else depart
 	depart             // delete it if it is there, and its turn, and look
 	findOut            // get the revision of the entry, for what follows
-	touch              // put a turn for the head of the queue, else look
+	seek               // look for the head of the queue
+	touch              // put a turn for the head of the queue
 )
 
 // A task is a request that a client repeats until it is answered, behind the back of its caller or while that waits.
 type task struct {
 	action   action
-	of       key  // the own entry
-	head     key  // the entry that is next
-	next     list // what is known to stand behind that
-	doubtful bool // a late join may create the own entry once more
-	awaited  bool // the caller waits for it
+	of       key   // the own entry
+	head     key   // the entry that is next
+	next     list  // what is known to stand behind that
+	seen     crowd // who was there when the head was seen; for a delete, when the own entry was known to be the head
+	heads    bool  // for a delete: that is known
+	outdated bool  // for a touch: the head was given a turn since it was seen
+	repeated bool  // it was sent before, so its key is not used again
+	doubtful bool  // a late join may create the own entry once more
+	awaited  bool  // the caller waits for it
 }
 
 // HandoverState is the state of a queue, its service and its clients.
@@ -95,7 +104,7 @@ type HandoverState struct {
 type contender struct {
 	at       stage
 	lazy     bool // it holds an entry that was alone when it joined
-	listed   bool // it has asked for a list
+	heads    bool // it is known at a revision that its entry was the head
 	again    bool // an attempt of its join may have been carried out, or may be
 	begun    bool
 	over     bool // its session has ended here
@@ -109,6 +118,8 @@ type contender struct {
 	own      key
 	on       key // its predecessor
 	next     list
+	seen     crowd            // who was there at that revision
+	spare    uint8            // an ID that may be used again
 	events   [maxList]turnKey // that are on their way
 	tasks    [maxTasks]task
 }
@@ -120,7 +131,7 @@ func (a *contender) waits() bool { return a.at <= behind }
 func (h *Handover) settle(s *HandoverState) {
 	for c := range h.Clients {
 		a := &s.clients[c]
-		hears := a.at == entering || a.at == awaiting
+		hears := a.at == entering || a.at == awaiting || a.left > 1 // the next entry may have the same key
 		kept := [maxList]turnKey{}
 		n := 0
 		for _, e := range a.events {
@@ -134,10 +145,30 @@ func (h *Handover) settle(s *HandoverState) {
 			*a, s.alive[c] = contender{at: through, begun: true}, 0
 		}
 		for n := range s.created[c] {
-			if s.never(idOf(c, uint8(n))) {
+			if id := idOf(c, uint8(n)); s.never(id) && a.spare != id && !s.named(id) {
 				s.created[c][n] = 0
 			}
 		}
+	}
+	there := s.crowd()
+	for c := range h.Clients {
+		a := &s.clients[c]
+		a.seen &= there
+		if !a.heads || a.at == through {
+			a.seen = 0
+		}
+		for i := range a.tasks {
+			a.tasks[i].seen &= there
+		}
+		for i := range a.events {
+			a.events[i].seen &= there
+		}
+	}
+	for i := range s.turns {
+		s.turns[i].seen &= there
+	}
+	for i := range s.posted {
+		s.posted[i].seen &= there
 	}
 	for i, t := range s.posted {
 		if h.spent(s, t) {
@@ -148,6 +179,27 @@ func (h *Handover) settle(s *HandoverState) {
 	slices.SortFunc(s.posted[:], func(a, b task) int { return b.compare(a) })
 }
 
+// named reports whether a request that is on its way, or will be sent again, names an entry.
+func (s *HandoverState) named(id uint8) bool {
+	names := func(t task) bool {
+		return t.action != noAction && (t.of.id == id || t.head.id == id ||
+			slices.ContainsFunc(t.next[:], func(k key) bool { return k.id == id }))
+	}
+	lists := func(l list) bool { return slices.ContainsFunc(l[:], func(k key) bool { return k.id == id }) }
+	if slices.ContainsFunc(s.posted[:], names) ||
+		slices.ContainsFunc(s.turns[:], func(t turnKey) bool { return t.of.id == id || lists(t.next) }) {
+		return true
+	}
+	for c := range s.clients {
+		a := &s.clients[c]
+		if a.on.id == id || lists(a.next) || slices.ContainsFunc(a.tasks[:], names) ||
+			slices.ContainsFunc(a.events[:], func(t turnKey) bool { return t.of.id == id || lists(t.next) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // spent reports whether a request that may arrive late will change nothing whenever it does: what it names has gone, and will not come
 // back under that revision.
 func (h *Handover) spent(s *HandoverState, t task) bool {
@@ -155,9 +207,9 @@ func (h *Handover) spent(s *HandoverState, t task) bool {
 	case noAction:
 		return false
 	case touch:
-		return !s.own(t.head) && !h.has(NextNotCompared)
+		return (!s.own(t.head) || t.outdated && !h.has(OlderPut)) && !h.has(NextNotCompared)
 	default:
-		return s.free(t.of) && s.never(t.of.id)
+		return s.free(t.of) && s.never(t.of.id) && s.clients[ownerOf(t.of.id)].spare != t.of.id
 	}
 }
 
@@ -171,7 +223,7 @@ func (s *HandoverState) never(id uint8) bool {
 
 func (t task) compare(other task) int {
 	return cmp.Or(cmp.Compare(t.action, other.action), t.of.compare(other.of), t.head.compare(other.head),
-		slices.CompareFunc(t.next[:], other.next[:], key.compare))
+		slices.CompareFunc(t.next[:], other.next[:], key.compare), cmp.Compare(t.seen, other.seen))
 }
 
 func (k key) compare(other key) int {

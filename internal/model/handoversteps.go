@@ -88,12 +88,18 @@ func (m *move) call() {
 func (m *move) enter(s *HandoverState, a *contender) {
 	*a = contender{
 		at: entering, begun: true, over: a.over, sees: a.sees, unread: a.unread, epoch: a.epoch, joined: a.joined, left: a.left,
-		suspects: a.suspects, events: a.events, tasks: a.tasks,
+		suspects: a.suspects, events: a.events, tasks: a.tasks, spare: a.spare,
 	}
 	if a.over {
+		a.spare = 0
 		a.epoch++
 		a.over = false
 		s.alive[m.c] |= 1 << a.epoch
+	}
+	if a.spare != 0 {
+		a.own = key{id: a.spare, epoch: a.epoch}
+		a.spare = 0
+		return
 	}
 	a.own = key{id: idOf(m.c, a.joined), epoch: a.epoch}
 	a.joined++
@@ -108,7 +114,7 @@ func (m *move) finish(s *HandoverState, a *contender) {
 		m.enter(s, a)
 		return
 	}
-	*a = contender{at: through, begun: true, over: a.over, epoch: a.epoch, suspects: a.suspects, tasks: a.tasks}
+	*a = contender{at: through, begun: true, over: a.over, epoch: a.epoch, suspects: a.suspects, tasks: a.tasks, spare: a.spare}
 }
 
 // join carries out a join, and is what its client makes of the answer. Its turn may have come before.
@@ -116,7 +122,7 @@ func (m *move) join(s *HandoverState, a *contender) {
 	var got joinAnswer
 	switch a.own, a.on, got = m.h.join(s, a.own); {
 	case got == isAlone:
-		a.at, a.lazy = shown, true
+		a.at, a.lazy, a.heads, a.seen = shown, true, true, 0
 	case got == isUnclear:
 		a.at = asking
 	case m.tries():
@@ -140,9 +146,10 @@ func (m *move) giveWay(s *HandoverState, a *contender) {
 func (m *move) await() {
 	a := m.me()
 	for i, e := range a.events {
-		if e.of.id != 0 {
+		if e.of.id != 0 && (e.of.made == a.own.made || m.h.has(TurnByStore)) {
 			m.step(names[m.c], "hears of a turn", true, func(s *HandoverState, a *contender) error {
 				a.events[i] = turnKey{}
+				a.heads, a.seen = true, e.seen
 				return m.take(s, a, e.next)
 			})
 		}
@@ -157,6 +164,7 @@ func (m *move) await() {
 			a.unread = false
 			for _, t := range s.turns {
 				if t.of.id == a.own.id || m.h.has(TurnByStore) && t.of.id != 0 && ownerOf(t.of.id) == m.c {
+					a.heads, a.seen = true, t.seen
 					return m.take(s, a, t.next)
 				}
 			}
@@ -186,7 +194,10 @@ func (m *move) look(s *HandoverState, a *contender) {
 	blockers := m.h.Rules.Blockers(own, m.h.entries, 0)
 	switch {
 	case len(blockers) == 0:
-		a.at, a.on = shown, key{}
+		if a.at != behind || !a.heads { // an event tells the revision; what a look shows is as of now
+			a.seen = s.crowd()
+		}
+		a.at, a.on, a.heads = shown, key{}, true
 	case m.tries():
 		m.giveWay(s, a)
 	case a.watched:
@@ -194,6 +205,7 @@ func (m *move) look(s *HandoverState, a *contender) {
 	default:
 		a.at, a.watched = behind, m.h.has(WatchDropped)
 		a.on = s.queue[blockers[0].Revision-1]
+		a.heads, a.seen = false, 0
 	}
 }
 
@@ -211,19 +223,9 @@ func (m *move) take(s *HandoverState, a *contender, next list) error {
 }
 
 func (m *move) hold() {
-	a := m.me()
-	if !a.lazy && !m.isPlain() && a.next[0].id == 0 && !a.listed && !m.h.has(NoLists) {
-		m.step(service, "shows what stands behind it to "+names[m.c], false, func(s *HandoverState, a *contender) error {
-			a.listed = true
-			if i := s.index(a.own); i >= 0 {
-				a.next = s.beyond(i + 1)
-			}
-			return nil
-		})
-	}
 	m.step(names[m.c], "ends its hold", false, func(_ *HandoverState, a *contender) error {
 		t := m.release(a)
-		a.at, a.lazy, a.listed, a.next = handing, false, false, list{}
+		a.at, a.lazy, a.next, a.heads, a.seen = handing, false, list{}, false, 0
 		a.give(t)
 		return nil
 	})

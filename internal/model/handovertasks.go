@@ -2,7 +2,7 @@ package model
 
 // release is the request that removes an entry that holds.
 func (m *move) release(a *contender) task {
-	t := task{action: depart, of: a.own, doubtful: a.again, awaited: true}
+	t := task{action: depart, of: a.own, heads: a.heads, seen: a.seen, repeated: a.again, doubtful: a.again, awaited: true}
 	next := a.next[0]
 	switch {
 	case m.isPlain():
@@ -32,7 +32,7 @@ func (a *contender) give(t task) {
 
 // leave has an entry removed that does not wait any more.
 func (m *move) leave(a *contender) {
-	t := task{action: depart, of: a.own, doubtful: a.again}
+	t := task{action: depart, of: a.own, repeated: a.again, doubtful: a.again}
 	switch {
 	case m.isPlain() || m.h.has(LeavesPlainly):
 		t.action = plainDelete
@@ -68,7 +68,7 @@ func (m *move) background() {
 // removes reports whether a task is about to remove an entry.
 func (a *contender) removes(k key) bool {
 	for _, t := range a.tasks {
-		if t.of.id == k.id && t.action != noAction && t.action != touch {
+		if t.of.id == k.id && t.action != noAction && t.action != seek && t.action != touch {
 			return true
 		}
 	}
@@ -83,7 +83,10 @@ func (m *move) answered(s *HandoverState, a *contender, i int, next task) {
 		a.tasks[i] = next
 		return
 	}
-	a.tasks[i] = task{action: next.action, of: next.of, head: next.head, next: next.next}
+	if t.action != seek && t.action != touch && t.action != findOut && t.action != plainDelete && !t.repeated && !t.doubtful && !a.over {
+		a.spare = t.of.id // one attempt to make it and one to delete it, both answered
+	}
+	a.tasks[i] = task{action: next.action, of: next.of, head: next.head, next: next.next, seen: next.seen}
 	if next.action == noAction {
 		copy(a.tasks[i:], a.tasks[i+1:])
 		a.tasks[maxTasks-1] = task{}
@@ -115,6 +118,8 @@ func (t task) what() string {
 		return "deletes, and shows what is left, the entry of "
 	case findOut:
 		return "shows its own entry to "
+	case seek:
+		return "shows the head of the queue to "
 	default:
 		return "gives its turn to " + head + ", as asked by "
 	}
