@@ -21,7 +21,7 @@ func TestCrowdOfJoinsIsSentInParts(t *testing.T) {
 	const crowd, most = 400, 128
 	var under, highest atomic.Int64
 	count := func(ctx context.Context, method string, in, out any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-		if txn, ok := in.(*pb.TxnRequest); ok && len(txn.Success) > 1 { // else it deletes
+		if txn, ok := in.(*pb.TxnRequest); ok && len(txn.Success) > 1 && txn.Success[len(txn.Success)-1].GetRequestPut() != nil { // else it deletes
 			n := under.Add(1)
 			defer under.Add(-1)
 			for was := highest.Load(); n > was && !highest.CompareAndSwap(was, n); {

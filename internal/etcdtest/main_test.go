@@ -133,10 +133,15 @@ func storeOn(t testing.TB, client *clientv3.Client, options *etcd.Options) *fars
 
 // newStanding is newStore on a driver that counts the watches that stand.
 func newStanding(t testing.TB, endpoint string, dial ...grpc.DialOption) (*farsync.Store, *locktest.Standing) {
-	service, err := etcd.NewService(newClient(t, endpoint, dial...))
+	return standingOn(t, newClient(t, endpoint, dial...), time.Minute)
+}
+
+// standingOn is newStanding for a client that several may have.
+func standingOn(t testing.TB, client *clientv3.Client, ttl time.Duration) (*farsync.Store, *locktest.Standing) {
+	service, err := etcd.NewService(client)
 	require.NoError(t, err)
 	standing := &locktest.Standing{Service: service}
-	store, err := recipe.Open(within(t, soon), standing, farsync.Options{TTL: time.Minute})
+	store, err := recipe.Open(within(t, soon), standing, farsync.Options{TTL: ttl})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store, standing

@@ -3,6 +3,7 @@ package etcdtest_test
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"testing"
 	"time"
 
@@ -112,12 +113,14 @@ func TestPrimitives(t *testing.T) {
 	})
 }
 
+var cuts = flag.Int("cuts", 50, "holders that are cut off from the server")
+
 // TestLeaseEndsBeforeTheNextHolderIsGranted: with etcd's own concurrency.Mutex the next holder is first in two of three cuts.
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
 	server, _ := beginAlone(t)
 	const d = 3 * time.Second
 	locktest.RunLosses(t, locktest.Losses{
-		TTL: d, Holders: 50, Next: newStore(t, server.Endpoint(), nil),
+		TTL: d, Holders: *cuts, Next: newStore(t, server.Endpoint(), nil),
 		Open: func(t *testing.T, i int) (*farsync.Store, func()) {
 			proxy := embedtest.NewProxy(t, server.Endpoint())
 			cut := proxy.Cut
