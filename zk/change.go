@@ -40,11 +40,8 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 	// The transaction is carried out as a whole or not at all, so each refusal says that nothing was changed. The order matters
 	// for the answer: the first that fails is the one that it names. A reader's node that is there already is one that an
 	// earlier attempt has made.
-	if err := s.do(ctx, newFrame(opMulti).
-		part(opCreate).create(to.ID, to.Value, s.acl, client.FlagEphemeral).part(opDelete).check(e.ID, was).end()); err != nil {
-		return e, err
-	}
-	return to, nil
+	return to, s.do(ctx, newFrame(opMulti).
+		part(opCreate).create(to.ID, to.Value, s.acl, client.FlagEphemeral).part(opDelete).check(e.ID, was).end())
 }
 
 // Delete deletes the entry's node. The node is no other entry's, so its version does not matter: a Curator client may
@@ -87,9 +84,7 @@ func (s *session) Register(ctx context.Context, name string) (driver.Register, e
 
 // SetRegister sets the data of the queue's node, or makes the node. Where there is no register, it reads what is there
 // instead, to write in its place.
-func (s *session) SetRegister(
-	ctx context.Context, name, value string, was int64, head driver.Entry,
-) (written int64, err error) {
+func (s *session) SetRegister(ctx context.Context, name, value string, was int64, head driver.Entry) (written int64, err error) {
 	path := s.path(name)
 	if was == 0 {
 		r, err := s.node(ctx, path)
@@ -148,3 +143,6 @@ func words(data []byte) string {
 	}
 	return ""
 }
+
+// Touch does nothing: on ZooKeeper a waiter watches its predecessor, and is told by no other.
+func (s *session) Touch(context.Context, driver.View) (driver.View, error) { return driver.View{}, nil }

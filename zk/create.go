@@ -33,7 +33,7 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 		found, err := s.search(ctx, e)
 		switch {
 		case err == nil:
-			return s.joined(ctx, found, nil, driver.Register{})
+			return s.joined(ctx, &found, nil, driver.Register{})
 		case !errors.Is(err, driver.ErrGone):
 			return driver.View{}, notDone(err)
 		}
@@ -43,7 +43,7 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 		err := s.guarded(ctx, path)
 		if err == nil {
 			var v driver.View
-			if v, err = s.create(ctx, e); !errors.Is(err, driver.ErrGone) {
+			if v, err = s.create(ctx, &e); !errors.Is(err, driver.ErrGone) {
 				return v, err
 			}
 		}
@@ -59,42 +59,42 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 
 // create makes one attempt. The read of the queue is sent with the request: the server carries out the requests of a
 // session in order, so the answer shows the node, and one round trip serves for both.
-func (s *session) create(ctx context.Context, e driver.Entry) (driver.View, error) {
-	making := newCall(newFrame(opCreate).create(e.ID, e.Value, s.acl, client.FlagEphemeralSequential))
+func (s *session) create(ctx context.Context, as *driver.Entry) (driver.View, error) {
+	making := newCall(newFrame(opCreate).create(as.ID, as.Value, s.acl, client.FlagEphemeralSequential))
 	if err := s.send(ctx, making); err != nil {
 		return driver.View{}, err
 	}
-	names, register, looked := s.look(ctx, e)
+	names, register, looked := s.look(ctx, as)
 	if err := s.wait(ctx, making); err != nil {
 		return driver.View{}, err
 	}
+	e := *as
 	e.ID, e.Revision, e.Version = making.path, making.zxid, 1
 	// After a look without an answer the View is not All, and the caller looks again. A refusal would be repeated, and the
 	// node would stand in the queue meanwhile.
 	if looked != nil && outcome(looked) == driver.Refused {
-		return driver.View{}, s.undo(ctx, e, looked)
+		return driver.View{}, s.undo(ctx, e.ID, looked)
 	}
-	return s.joined(ctx, e, names, register)
+	return s.joined(ctx, &e, names, register)
 }
 
 // joined returns what an entry that was made has ahead of it.
-func (s *session) joined(ctx context.Context, e driver.Entry, names *read, r driver.Register) (driver.View, error) {
+func (s *session) joined(ctx context.Context, e *driver.Entry, names *read, r driver.Register) (v driver.View, err error) {
 	if n := parseNode(nameOf(e.ID), e.Kind); !sequence(n.order) {
-		return driver.View{}, s.undo(ctx, e, errSequence)
+		return v, s.undo(ctx, e.ID, errSequence)
 	}
-	if names != nil {
-		if v, err := s.shown(e, names, r, true); err == nil && s.prove(ctx, v) == nil {
-			return v, nil
-		}
+	v.Self, v.Register = *e, r
+	if names != nil && (s.show(&v, e, names, true) != nil || s.prove(ctx, &v) != nil) {
+		v.Entries, v.All = nil, false // the caller asks Ahead, which proves it
 	}
-	return driver.View{Self: e, Register: r}, nil // the caller asks Ahead, which proves it
+	return v, nil
 }
 
 // undo deletes the node of an entry that must not stand where it does, and returns why. The caller takes that for a
 // refusal, which leaves nothing: so it is one only if the node is gone. If that is not certain the outcome is Unknown, and
 // the caller's next attempt, or its removal, finds the node by its name.
-func (s *session) undo(ctx context.Context, e driver.Entry, why error) error {
-	err := s.do(ctx, newFrame(opDelete).check(e.ID, -1))
+func (s *session) undo(ctx context.Context, path string, why error) error {
+	err := s.do(ctx, newFrame(opDelete).check(path, -1))
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		return why
 	}

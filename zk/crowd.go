@@ -2,6 +2,7 @@ package zk
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -20,10 +21,7 @@ type queue struct {
 }
 
 // entry returns the node in a place as an entry.
-func (q *queue) entry(i int) driver.Entry {
-	n := q.nodes[i]
-	return driver.Entry{Queue: q.name, ID: q.path + "/" + n.name, Kind: n.kind, Units: n.units, Ahead: i}
-}
+func (q *queue) entry(i int) driver.Entry { return q.nodes[i].entry(q.name, q.path, i) }
 
 // entries returns the first n nodes as entries.
 func (q *queue) entries(n int) []driver.Entry {
@@ -35,14 +33,14 @@ func (q *queue) entries(n int) []driver.Entry {
 }
 
 // find returns the place of an entry, and whether it is in the queue.
-func (q *queue) find(e driver.Entry) (int, bool) {
+func (q *queue) find(e *driver.Entry) (int, bool) {
 	own := parseNode(nameOf(e.ID), q.kind)
 	return slices.BinarySearchFunc(q.nodes, &own, byOrder)
 }
 
 // ahead returns what is ahead of e, whether that is all, and whether e is in the queue. An entry without an ID is about to
 // join. If waiting is true, it returns what keeps e waiting alone, where that is one.
-func (q *queue) ahead(e driver.Entry, waiting bool) (list []driver.Entry, all, there bool) {
+func (q *queue) ahead(e *driver.Entry, waiting bool) (list []driver.Entry, all, there bool) {
 	place := q.tail
 	if e.ID != "" {
 		if place, there = q.find(e); !there {
@@ -57,23 +55,58 @@ func (q *queue) ahead(e driver.Entry, waiting bool) (list []driver.Entry, all, t
 	return q.entries(place), true, true
 }
 
+// nearest is ahead for an entry that any other keeps waiting. It does not put the queue in order.
+func (r *read) nearest(e *driver.Entry, path string) (list []driver.Entry, all, there bool) {
+	own, near, place := node{order: lastSequence, name: "\xff"}, node{}, 0
+	if e.ID != "" {
+		own = parseNode(nameOf(e.ID), e.Kind)
+	}
+	for _, name := range r.names {
+		n := parseNode(name, e.Kind)
+		c := byOrder(&n, &own)
+		if there = there || c == 0; c >= 0 {
+			continue
+		}
+		if place++; byOrder(&near, &n) < 0 {
+			near = n
+		}
+	}
+	if place > 0 {
+		list = []driver.Entry{near.entry(e.Queue, path, place-1)}
+	}
+	return list, place < 2, there
+}
+
 // Places ahead only shrink: once all that were ahead of an entry have gone, nothing is ahead of it, and the queue need not
 // be read again. In a crowd of a thousand waiters that would be a thousand reads of a thousand names.
 const (
-	// A session remembers queues of crowdSize entries and more. To read a shorter one again costs little.
+	// A session remembers queues of crowdSize entries and more, several of them its own. To read a shorter one again costs little,
+	// and a session with one entry learns nothing of those ahead but that the nearest has gone.
 	crowdSize = 64
 	// maxCrowds bounds how many it remembers.
 	maxCrowds = 4
 )
 
-// remember keeps a queue that was read. It must be one of mutexes or candidates: a writer's node may be replaced in its
+// crowded reports whether a queue is a crowd in which the session has several entries.
+func (s *session) crowded(names []string) bool {
+	mine := func(name string) bool { return strings.HasPrefix(name, s.mark) }
+	i := slices.IndexFunc(names, mine)
+	return len(names) >= crowdSize && i >= 0 && slices.ContainsFunc(names[i+1:], mine)
+}
+
+// remember keeps a queue that was read for e. It must be one of mutexes or candidates: a writer's node may be replaced in its
 // place by a reader's, which is none of those that were read.
-func (s *session) remember(q *queue) {
+func (s *session) remember(q *queue, e *driver.Entry) {
 	if len(q.nodes) < crowdSize || q.kind != driver.Exclusive && q.kind != driver.Candidate {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if was := s.crowds[q.name]; was != nil {
+		if _, known := was.find(e); known && byOrder(q.nodes[0], was.nodes[0]) <= 0 && byOrder(q.nodes[len(q.nodes)-1], was.nodes[len(was.nodes)-1]) < 0 {
+			return // goroutines do not come here in the order of their reads, and this one is older
+		}
+	}
 	if len(s.crowds) >= maxCrowds {
 		clear(s.crowds)
 	}
@@ -84,7 +117,7 @@ func (s *session) remember(q *queue) {
 }
 
 // left notes that an entry has gone.
-func (s *session) left(e driver.Entry) {
+func (s *session) left(e *driver.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.crowds[e.Queue]; q != nil && e.Kind != driver.Write {
@@ -93,7 +126,7 @@ func (s *session) left(e driver.Entry) {
 }
 
 // first reports whether all that was ahead of an entry is known to have gone.
-func (s *session) first(e driver.Entry) bool {
+func (s *session) first(e *driver.Entry) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.crowds[e.Queue]

@@ -130,6 +130,11 @@ func sequence(s string) bool {
 	return err == nil && len(s) == seqDigits
 }
 
+// entry returns the node as an entry of a queue, whose node is path, with so many ahead of it.
+func (n *node) entry(queue, path string, ahead int) driver.Entry {
+	return driver.Entry{Queue: queue, ID: path + "/" + n.name, Kind: n.kind, Units: n.units, Ahead: ahead}
+}
+
 // arrange returns the children in the order of the queue. What is sorted are pointers: a comparison of two nodes costs less than
 // to copy them.
 func arrange(names []string, family driver.Kind) []*node {

@@ -12,7 +12,7 @@ import (
 )
 
 // look reads the queue of an entry, and its register if the entry is a permit.
-func (s *session) look(ctx context.Context, e driver.Entry) (names *read, r driver.Register, err error) {
+func (s *session) look(ctx context.Context, e *driver.Entry) (names *read, r driver.Register, err error) {
 	path := s.path(e.Queue)
 	node := (*read)(nil)
 	if e.Kind == driver.Permit {
@@ -53,43 +53,50 @@ func (s *session) names(ctx context.Context, path string) (*read, error) {
 // Before it shows an entry that may be granted, a quorum has proved the session. The Syncs of a session that waits may have
 // been answered by a leader that is cut off.
 func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v driver.View, err error) {
-	if s.first(e) {
+	if s.first(&e) {
 		_, err = s.node(ctx, e.ID)
-		v = driver.View{Self: e, All: true}
-	} else if names, register, missing := s.look(ctx, e); missing == nil {
-		v, err = s.shown(e, names, register, waiting)
+		v.Self, v.All = e, true
+	} else if names, register, missing := s.look(ctx, &e); missing == nil {
+		v.Register = register
+		err = s.show(&v, &e, names, waiting)
 	} else if err = missing; errors.Is(err, driver.ErrGone) && e.ID == "" {
-		v, err = driver.View{All: true}, nil
+		v.All, err = true, nil
 	}
 	if err == nil {
-		err = s.prove(ctx, v)
+		err = s.prove(ctx, &v)
 	}
 	return v, err
 }
 
-// shown returns what a queue that was read shows of an entry.
-func (s *session) shown(e driver.Entry, names *read, r driver.Register, waiting bool) (driver.View, error) {
-	q := names.queue(e.Queue, s.path(e.Queue), e.Kind)
-	if e.ID != "" {
-		s.remember(q)
+// show sets in v what a queue that was read shows of an entry. Where the nearest ahead stands for all, one pass finds it, and it is the
+// queues in which a session has several entries that are put in order, once for all of them.
+func (s *session) show(v *driver.View, e *driver.Entry, names *read, waiting bool) error {
+	var there bool
+	if path := s.path(e.Queue); waiting && e.Kind != driver.Permit && e.Kind != driver.Read && !s.crowded(names.names) {
+		v.Entries, v.All, there = names.nearest(e, path)
+	} else {
+		q := names.queue(e.Queue, path, e.Kind)
+		if e.ID != "" {
+			s.remember(q, e)
+		}
+		v.Entries, v.All, there = q.ahead(e, waiting)
 	}
-	list, all, there := q.ahead(e, waiting)
-	if !there && e.ID != "" {
-		return driver.View{}, driver.ErrGone
+	if v.Self = *e; !there && e.ID != "" {
+		return driver.ErrGone
 	}
-	return driver.View{Self: e, Entries: list, All: all, Register: r}, nil
+	return nil
 }
 
 // prove has a quorum prove the session before an entry is shown that may be granted, where none has. An entry ahead leaves
 // room for another only if both are readers, or permits.
-func (s *session) prove(ctx context.Context, v driver.View) error {
+func (s *session) prove(ctx context.Context, v *driver.View) error {
 	excludes := func(other driver.Entry) bool {
 		return other.Kind != v.Self.Kind || other.Kind != driver.Read && other.Kind != driver.Permit
 	}
 	if v.Self.ID == "" || !s.wire.unproved() || slices.ContainsFunc(v.Entries, excludes) {
 		return nil
 	}
-	return s.propose(ctx, v.Self)
+	return s.propose(ctx, v.Self.ID)
 }
 
 // List reads the names in the queue, and every node that is asked for. It leaves out those that go meanwhile, and the
@@ -114,9 +121,7 @@ const readAhead = 16
 
 // fill reads the nodes of entries, up to the limit if it is positive, and leaves out what is none. One that stands among
 // the first of the queue and that no session will ever remove is refused: it would block the queue.
-func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, limit int) (
-	filled []driver.Entry, all bool, err error,
-) {
+func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, limit int) (filled []driver.Entry, all bool, err error) {
 	if limit <= 0 {
 		limit = len(entries) + 1
 	}

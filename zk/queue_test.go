@@ -1,6 +1,9 @@
 package zk
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,14 +27,59 @@ func TestUnprovedCreateShowsNothingAhead(t *testing.T) {
 	}
 	e := driver.Entry{Queue: "/q", ID: ids[1], Kind: driver.Read, Units: 1}
 
-	v, err := s.joined(t.Context(), e, names, driver.Register{})
+	v, err := s.joined(t.Context(), &e, names, driver.Register{})
 	require.NoError(t, err)
 	require.True(t, v.All)
 	require.Len(t, v.Entries, 1)
 
 	w.renewed(time.Now(), opSync)
-	v, err = s.joined(t.Context(), e, names, driver.Register{})
+	v, err = s.joined(t.Context(), &e, names, driver.Register{})
 	require.NoError(t, err)
 	require.False(t, v.All)
 	require.Empty(t, v.Entries, "the caller takes them for all that keeps it waiting")
+}
+
+// TestOnePassFindsWhatTheOrderedQueueShows: names of all recipes, foreign ones, and sequences that repeat.
+func TestOnePassFindsWhatTheOrderedQueueShows(t *testing.T) {
+	s := &service{}
+	random := rand.New(rand.NewPCG(1, 2))
+	kinds := []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Candidate, driver.Permit}
+	name := func() string {
+		sequence := fmt.Sprintf("%010d", random.IntN(40))
+		switch random.IntN(12) {
+		case 0:
+			return "other" + sequence
+		case 1:
+			return []string{"lock-", "x", "~", "lock-x", "a" + lastSequence, lastSequence, "lock-" + lastSequence}[random.IntN(7)]
+		default:
+			return newName(newMark(), kinds[random.IntN(len(kinds))], 1) + sequence
+		}
+	}
+	for range 3000 {
+		r := &read{}
+		for range random.IntN(12) {
+			if n := name(); !slices.Contains(r.names, n) {
+				r.names = append(r.names, n)
+			}
+		}
+		for _, kind := range []driver.Kind{driver.Exclusive, driver.Write, driver.Candidate} {
+			q := r.queue("/q", s.path("/q"), kind)
+			r.seen = nil
+			for _, id := range append(slices.Clone(r.names), "", newName(newMark(), kind, 1)+"0000000020") {
+				e := &driver.Entry{Queue: "/q", Kind: kind, Units: 1}
+				if id != "" {
+					e.ID = "/q/" + id
+				}
+				list, all, there := q.ahead(e, true)
+				got, gotAll, gotThere := r.nearest(e, "/q")
+				if id != "" {
+					require.Equal(t, there, gotThere, "%s in %v", id, r.names)
+				}
+				if id == "" || there {
+					require.Equal(t, all, gotAll, "%s in %v", id, r.names)
+					require.Equal(t, list, append([]driver.Entry{}, got...), "%s in %v", id, r.names)
+				}
+			}
+		}
+	}
 }

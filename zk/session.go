@@ -113,7 +113,7 @@ func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	if len(prove) == 0 {
 		return s.ask(ctx, urgent(syncing("/")))
 	}
-	if err := s.propose(ctx, prove[0]); !errors.Is(err, driver.ErrGone) {
+	if err := s.propose(ctx, prove[0].ID); !errors.Is(err, driver.ErrGone) {
 		return err
 	}
 	return nil // said by a quorum as well
@@ -262,9 +262,9 @@ func (s *session) ask(ctx context.Context, c *call) error {
 // do is ask for a frame whose answer is not needed.
 func (s *session) do(ctx context.Context, p frame) error { return s.ask(ctx, newCall(p)) }
 
-// propose has a quorum look at the node of an entry.
-func (s *session) propose(ctx context.Context, e driver.Entry) error {
-	return s.ask(ctx, urgent(newFrame(opMulti).part(opCheck).check(e.ID, -1).end()))
+// propose has a quorum look at a node.
+func (s *session) propose(ctx context.Context, path string) error {
+	return s.ask(ctx, urgent(newFrame(opMulti).part(opCheck).check(path, -1).end()))
 }
 
 // syncing brings the server that the session is connected to up to the leader.

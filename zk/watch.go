@@ -14,36 +14,36 @@ import (
 // but its part in that.
 //
 // The node of e is watched together with that of an entry that is alone ahead of it, which makes a proof of the other's end.
-func (s *session) Watch(
-	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
-) (*driver.View, error) {
-	watched := on
-	// What ends with a writer's node may be there still, as a reader. And entries of one session may end in one transaction.
-	if t := on[0]; len(on) == 1 && t.Alone && t.What == driver.Gone && t.Entry.Kind != driver.Write && e.ID != "" &&
-		!strings.HasPrefix(nameOf(t.Entry.ID), s.mark) {
-		watched = []driver.Target{t, {Entry: e}}
-	}
-	set := make([]*read, len(watched))
-	for i, t := range watched {
-		set[i] = s.begin(s.spot(t))
-	}
-	for i, t := range watched {
-		w, err := s.observe(ctx, t, set[i])
-		if err != nil || w == nil {
-			return nil, err
-		}
-		set[i] = w
+func (s *session) Watch(ctx context.Context, e driver.Entry, on []driver.Target, stands func()) (*driver.View, error) {
+	set, err := s.set(ctx, &e, on)
+	if err != nil || set == nil {
+		return nil, err
 	}
 	stands()
 	if err := s.outlast(ctx, set[:len(on)]); err != nil {
 		return nil, err
 	}
-	for i, t := range on {
-		if happened(set[i].fired) && set[i].event == eventDeleted {
-			s.left(t.Entry)
+	return s.proof(&e, on, set), nil
+}
+
+// set returns the watches of targets, and behind them that of the node of e, if it is watched too; or none if a target has changed.
+// What it needs of the stack, as what proof does, is not needed while the caller waits.
+func (s *session) set(ctx context.Context, e *driver.Entry, on []driver.Target) (set []*read, err error) {
+	watched := on
+	// What ends with a writer's node may be there still, as a reader. And entries of one session may end in one transaction.
+	if t := &on[0]; len(on) == 1 && t.Alone && t.What == driver.Gone && t.Entry.Kind != driver.Write && e.ID != "" &&
+		!strings.HasPrefix(nameOf(t.Entry.ID), s.mark) {
+		watched = []driver.Target{*t, {Entry: *e}}
+	}
+	for i := range watched { // a target is large to copy
+		set = append(set, s.begin(s.spot(&watched[i])))
+	}
+	for i := range set {
+		if set[i], err = s.observe(ctx, &watched[i], set[i]); err != nil || set[i] == nil {
+			return nil, err
 		}
 	}
-	return s.proof(e, set[0], set[len(on):]), nil
+	return set, nil
 }
 
 // proof returns a view with nothing ahead of e, if its node was watched and there when that of the one entry ahead of it went, or
@@ -56,12 +56,18 @@ func (s *session) Watch(
 //
 // A connection on which watches were set again proves nothing: the server then tells of what has gone meanwhile in no order. Nor
 // does a session that only a leader has vouched for since: the caller asks Ahead, which has a quorum prove it.
-func (s *session) proof(e driver.Entry, ahead *read, own []*read) *driver.View {
+func (s *session) proof(e *driver.Entry, on []driver.Target, set []*read) *driver.View {
+	for i := range on {
+		if happened(set[i].fired) && set[i].event == eventDeleted {
+			s.left(&on[i].Entry)
+		}
+	}
+	ahead, own := set[0], set[len(on):]
 	if len(own) == 0 || ahead.event != eventDeleted || ahead.by != ahead.link || own[0].link != ahead.link ||
 		happened(own[0].fired) || s.wire.unproved() {
 		return nil
 	}
-	return &driver.View{Self: e, All: true}
+	return &driver.View{Self: *e, All: true}
 }
 
 // outlast waits until one of the watches of reads has fired. Mostly there is one.
@@ -82,7 +88,7 @@ func (s *session) outlast(ctx context.Context, set []*read) error {
 }
 
 // spot returns what tells of a target first.
-func (s *session) spot(t driver.Target) spot {
+func (s *session) spot(t *driver.Target) spot {
 	switch t.What {
 	case driver.Joined:
 		return spot{opGetChildren, s.path(t.Entry.Queue), true}
@@ -94,7 +100,7 @@ func (s *session) spot(t driver.Target) spot {
 }
 
 // observe returns a watch that tells when the target changes, or none if it has changed since it was read.
-func (s *session) observe(ctx context.Context, t driver.Target, w *read) (*read, error) {
+func (s *session) observe(ctx context.Context, t *driver.Target, w *read) (*read, error) {
 	at, changed := s.spot(t), false
 	w, err := s.await(ctx, w)
 	switch {
@@ -102,7 +108,7 @@ func (s *session) observe(ctx context.Context, t driver.Target, w *read) (*read,
 		w, err = s.await(ctx, s.begin(spot{opExists, at.path, true})) // it tells when the node is made
 		changed = err == nil && w.stat.created != 0
 	case errors.Is(err, driver.ErrGone):
-		s.left(t.Entry)
+		s.left(&t.Entry)
 		return nil, nil
 	case err != nil:
 	case at.path == t.Entry.ID && w.stat.owner == 0:

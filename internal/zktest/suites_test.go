@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"strings"
@@ -174,12 +175,14 @@ func TestGuardOfAnEndedLeaseRefusesWhateverIsThere(t *testing.T) {
 	require.ErrorIs(t, err, client.ErrNoNode)
 }
 
+var cuts = flag.Int("cuts", 50, "holders that are cut off from the server")
+
 // TestLeaseEndsBeforeTheNextHolderIsGranted cuts the line between clients and their server.
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
 	server, _ := begin(t)
 	const ttl = 3 * time.Second
 	locktest.RunLosses(t, locktest.Losses{
-		TTL: ttl, Holders: 50, Next: newStore(t, server, withTTL(40*time.Second)),
+		TTL: ttl, Holders: *cuts, Next: newStore(t, server, withTTL(40*time.Second)),
 		Open: func(t *testing.T, i int) (*farsync.Store, func()) {
 			proxy := embedtest.NewProxy(t, server)
 			cut := proxy.Cut
