@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS farsync_registers (
 -- The register, as an entry without ID; the entry and what is ahead of it, or the whole queue if the ID is empty, newest first. One
 -- statement sees one state. A text without a bound would take MariaDB a temporary table on the disk for each call. A register is two
 -- numbers.
-CREATE PROCEDURE IF NOT EXISTS farsync_ahead(
+CREATE PROCEDURE IF NOT EXISTS farsync_ahead_2(
   of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT
 ) SQL SECURITY INVOKER READS SQL DATA
 BEGIN
@@ -60,7 +60,7 @@ END //
 -- Those that join lock the queue's row first, by a statement of its own: what they see after it is all that can ever be ahead. Revisions
 -- are handed out under that lock, so their order is that of commits. They go on with the time: a queue whose row was lost does
 -- not count from the beginning. The session is locked second, and never while another lock is waited for: its renewal would wait, too.
-CREATE PROCEDURE IF NOT EXISTS farsync_create(
+CREATE PROCEDURE IF NOT EXISTS farsync_create_2(
   of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT,
   of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin, of_units BIGINT,
   of_value LONGBLOB, of_since BIGINT
@@ -79,8 +79,24 @@ BEGIN
     INSERT INTO farsync_entries (id, queue, session, kind, units, revision, value, since)
       VALUES (of_id, of_queue, of_session, of_kind, of_units, of_revision, of_value, of_since);
   END IF;
-  CALL farsync_ahead(of_queue, of_id, most);
+  CALL farsync_ahead_2(of_queue, of_id, most);
   COMMIT;
+END //
+
+-- These names are those of programs that know no other, and of earlier Stores. Where an earlier Migrate has made them they are as it has.
+CREATE PROCEDURE IF NOT EXISTS farsync_ahead(
+  of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT
+) SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  CALL farsync_ahead_2(of_queue, of_id, most);
+END //
+CREATE PROCEDURE IF NOT EXISTS farsync_create(
+  of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT,
+  of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin, of_units BIGINT,
+  of_value LONGBLOB, of_since BIGINT
+) SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  CALL farsync_create_2(of_queue, of_id, most, of_session, of_kind, of_units, of_value, of_since);
 END //
 
 CREATE PROCEDURE IF NOT EXISTS farsync_list(of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT)
@@ -319,4 +335,12 @@ SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
   DELETE FROM farsync_sessions WHERE id = of_id;
   SELECT of_id;
+END //
+
+-- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
+-- there, or of an earlier version. So it comes last.
+CREATE PROCEDURE IF NOT EXISTS farsync_open_2(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  CALL farsync_open(of_id, of_ttl);
 END //

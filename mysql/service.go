@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	dbdriver "database/sql/driver"
@@ -30,6 +31,10 @@ const (
 var settings = map[string]string{
 	"autocommit": "1", "sql_mode": "'STRICT_TRANS_TABLES'", "innodb_lock_wait_timeout": "2", "lock_wait_timeout": "5", "wait_timeout": "60",
 }
+
+// names are those of procedures that have another than their step: a procedure never changes under its name, for CREATE … IF NOT EXISTS
+// would leave an earlier one as it is.
+var names = map[string]string{"ahead": "ahead_2", "create": "create_2", "open": "open_2"}
 
 // A service is the driver.Service of one database. It has two pools: what may have to wait for a row that is locked must not keep a
 // session from being renewed.
@@ -96,7 +101,7 @@ func (s *service) call(
 		return sqlstore.NotDone(ctx)
 	}
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(args)), ", ")
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf("CALL farsync_%s(%s)", procedure, marks), args...)
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf("CALL farsync_%s(%s)", cmp.Or(names[procedure], procedure), marks), args...)
 	if err == nil {
 		err = stdsql.Read(rows, f)
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -11,7 +12,7 @@ import (
 
 // cancelStatements has the server give up the statement of a call that ctx ends. It then was not carried out for certain, and
 // the connection is good.
-func cancelStatements(c *pgx.ConnConfig) {
+func cancelStatements(c *pgx.ConnConfig, isDirect *atomic.Bool) {
 	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		h := &canceler{conn: conn}
 		conn.CustomData()[cancelerKey] = h
@@ -22,6 +23,7 @@ func cancelStatements(c *pgx.ConnConfig) {
 		is, err := direct(ctx, conn)
 		if h, ok := conn.CustomData()[cancelerKey].(*canceler); ok {
 			h.direct = is
+			isDirect.Store(is)
 		}
 		if err != nil || after == nil {
 			return err
@@ -59,3 +61,9 @@ func (h *canceler) HandleCancel(ctx context.Context) {
 }
 
 func (h *canceler) HandleUnwatchAfterCancel() { h.by.HandleUnwatchAfterCancel() }
+
+// isDirect reports what direct has.
+func isDirect(conn *pgconn.PgConn) bool {
+	h, ok := conn.CustomData()[cancelerKey].(*canceler)
+	return ok && h.direct
+}

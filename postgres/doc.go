@@ -21,13 +21,19 @@
 //
 // # How others hear of a change
 //
-// A trigger notifies the sessions that have to look, by NOTIFY in the transaction of the change. A Store listens while it waits, by a
-// connection beside its pool, and for about a second afterwards. One that does not wait does nothing but renew, and a lock that no other wants
-// notifies none. Behind an entry of another session each waiter costs four statements and one notification, however many wait.
+// What waits for one entry alone, as for a Mutex, waits at the server for the key of that entry, an advisory lock that a connection of its session keeps
+// for it. A key wakes one process. It does not say which entry holds the lock: the waiter then looks at the table. Each waiter costs three statements and no
+// notification, however many wait. A session has keys for half of its pool at most, and one that is not used for a second goes back to the pool
+// with the next renewal.
+//
+// For everything else, and where there is no key, a trigger notifies the sessions that have to look, by NOTIFY in the transaction of the change. A Store
+// listens while it waits for that, by a connection beside its pool, and for about a second afterwards. One that does not wait does nothing but
+// renew, and a lock that no other wants notifies none. Such a waiter costs four statements and one notification.
 //
 // # Behind a proxy
 //
-// Stores work through a proxy that lends its connections for a transaction, as PgBouncer does in that mode. They prepare no statements.
+// Stores work through a proxy that lends its connections for a transaction, as PgBouncer does in that mode. Through it they prepare no
+// statements, and have no keys.
 // LISTEN needs a connection of its own: the option Listen leads to the server itself. Without it a Store that waits looks, with one
 // request for all that it waits for, and logs a line that says so. The entry next in line is found to have gone late by some sixteenth of the
 // wait, at most a fifth of a second. That the other side is a proxy is seen in the process number that it gives out, so one that pools

@@ -57,23 +57,37 @@ CREATE OR REPLACE FUNCTION farsync_tell(session text, name text) RETURNS void LA
   SELECT pg_notify('farsync_' || coalesce(session, ''), CASE WHEN octet_length(name) < 8000 THEN name ELSE '' END)
 $$;
 
+-- An entry whose ID ends in a dot may have a key, an advisory lock that a connection of its session keeps, from before the entry can be
+-- seen until it is deleted. The key is a wake-up and nothing more: a waiter that gets it looks at the table.
+CREATE OR REPLACE FUNCTION farsync_has_key(id text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+  SELECT right(id, 1) = '.'
+$$;
+CREATE OR REPLACE FUNCTION farsync_key(id text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT hashtextextended(id, 7236548104) -- of our own making
+$$;
+
 -- A name has moved. Those that have asked are told, and the session of the entry next behind. It need not ask: a waiter for a
--- mutex, whose only blocker is the entry next ahead, writes nothing in order to wait. There are no queue and no revision where
--- nothing is behind. Each statement here sees what was committed before it began. What is locked is being deleted, with a session
+-- mutex, whose only blocker is the entry next ahead, writes nothing in order to wait. Where both have keys and the key wakes it, it is
+-- not told, unless it has asked: every connection that listens costs the server at each notification. There are no queue and no revision
+-- where nothing is behind. Each statement here sees what was committed before it began. What is locked is being deleted, with a session
 -- that is over.
 CREATE OR REPLACE FUNCTION farsync_moved(moved text, of_queue text, at_revision bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   other text;
 BEGIN
-  FOR other IN
-    DELETE FROM farsync_watches w USING (
-      SELECT name, session FROM farsync_watches WHERE name = moved FOR UPDATE SKIP LOCKED
-    ) asked WHERE w.name = asked.name AND w.session = asked.session RETURNING w.session
-  LOOP
-    PERFORM farsync_tell(other, moved);
-  END LOOP;
+  IF EXISTS (SELECT 1 FROM farsync_watches WHERE name = moved) THEN
+    FOR other IN
+      DELETE FROM farsync_watches w USING (
+        SELECT name, session FROM farsync_watches WHERE name = moved FOR UPDATE SKIP LOCKED
+      ) asked WHERE w.name = asked.name AND w.session = asked.session RETURNING w.session
+    LOOP
+      PERFORM farsync_tell(other, moved);
+    END LOOP;
+  END IF;
   IF of_queue IS NOT NULL THEN
-    SELECT session INTO other FROM farsync_entries WHERE queue = of_queue AND revision > at_revision ORDER BY revision LIMIT 1;
+    SELECT session INTO other FROM (
+      SELECT id, session FROM farsync_entries WHERE queue = of_queue AND revision > at_revision ORDER BY revision LIMIT 1
+    ) behind WHERE NOT farsync_has_key(behind.id) OR current_setting('farsync.leaves', true) IS DISTINCT FROM moved;
     IF other IS NOT NULL THEN
       PERFORM farsync_tell(other, moved);
     END IF;
@@ -82,10 +96,17 @@ END
 $$;
 
 -- Two that join take turns, or each would see nothing ahead. Revisions are handed out in turn, so their order is that of commits.
--- They go on with the time: a queue whose row was lost does not count from the beginning.
-CREATE OR REPLACE FUNCTION farsync_turn(of_queue text) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+-- They go on with the time: a queue whose row was lost does not count from the beginning. Those that wait for a row are all woken by each
+-- change of it, in no order. Those that wait for an advisory lock are woken one by one, in the order in which they came.
+CREATE OR REPLACE FUNCTION farsync_turn(of_queue text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  is_last bigint;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended(of_queue, 7236548105));
   INSERT INTO farsync_queues AS q (path, last) VALUES (of_queue, farsync_now())
-  ON CONFLICT (path) DO UPDATE SET last = greatest(q.last + 1, excluded.last) RETURNING last
+  ON CONFLICT (path) DO UPDATE SET last = greatest(q.last + 1, excluded.last) RETURNING last INTO is_last;
+  RETURN is_last;
+END
 $$;
 
 CREATE OR REPLACE FUNCTION farsync_entries_joining() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -197,7 +218,7 @@ CREATE OR REPLACE FUNCTION farsync_create(
   of_queue text, of_id text, most bigint, of_session text, of_kind text, of_units bigint, of_value bytea, of_since bigint
 ) RETURNS TABLE (
   id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
-) LANGUAGE plpgsql VOLATILE AS $$
+) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   INSERT INTO farsync_entries AS e (id, queue, session, kind, units, value, since, revision)
     SELECT of_id, of_queue, s.id, of_kind, of_units, of_value, of_since, 0 FROM farsync_sessions s WHERE s.id = of_session
@@ -207,8 +228,48 @@ BEGIN
 END
 $$;
 
+-- As farsync_create, on a connection that keeps the key of the entry. No other has it, unless an earlier attempt has.
+CREATE OR REPLACE FUNCTION farsync_join(
+  of_queue text, of_id text, most bigint, of_session text, of_kind text, of_units bigint, of_value bytea, of_since bigint
+) RETURNS TABLE (
+  id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
+) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  PERFORM pg_try_advisory_lock(farsync_key(of_id));
+  RETURN QUERY SELECT * FROM farsync_create(of_queue, of_id, most, of_session, of_kind, of_units, of_value, of_since);
+END
+$$;
+
+-- Deletes an entry on the connection that keeps its key, and tells farsync_moved so. What is woken waits for the commit.
+CREATE OR REPLACE FUNCTION farsync_leave(of_id text) RETURNS SETOF text
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  PERFORM set_config('farsync.leaves', of_id, true);
+  RETURN QUERY DELETE FROM farsync_entries WHERE id = of_id RETURNING id;
+  PERFORM pg_advisory_unlock(farsync_key(of_id));
+END
+$$;
+
+-- Waits for the key of an entry ahead, and then for a change of it that is under way, and shows what farsync_ahead does. What
+-- waits keeps vacuum from cleaning up what is deleted meanwhile, so it does not wait for long.
+CREATE OR REPLACE FUNCTION farsync_await(of_queue text, of_id text, most bigint, behind text) RETURNS TABLE (
+  id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
+) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  IF (SELECT count(*) FROM farsync_entries e WHERE e.id IN (of_id, behind)) = 2 THEN
+    BEGIN
+      PERFORM set_config('lock_timeout', '900', true);
+      PERFORM pg_advisory_xact_lock_shared(farsync_key(behind));
+      PERFORM 1 FROM farsync_entries e WHERE e.id = behind FOR KEY SHARE;
+    EXCEPTION WHEN lock_not_available THEN -- so it is in no log
+    END;
+  END IF;
+  RETURN QUERY SELECT * FROM farsync_ahead(of_queue, of_id, most);
+END
+$$;
+
 -- Of each target of a Watch on behalf of the entry with a revision in a queue: its ID, whether it has moved, whether it is next ahead
--- of that entry, and whether it is a stray, of no session. The lock waits for a change of the entry that is under way. A later
+-- of that entry and tells it without having been asked, and whether it is a stray, of no session. The lock waits for a change of the entry that is under way. A later
 -- change waits for this, and then sees who is behind. What is next ahead is next until it goes, for nothing is inserted in
 -- between.
 CREATE OR REPLACE FUNCTION farsync_sight(targets jsonb, of_queue text, of_revision bigint) RETURNS TABLE (
@@ -227,7 +288,8 @@ BEGIN
       ELSE e.id IS NULL
     END,
     coalesce(e.revision = (SELECT max(n.revision) FROM farsync_entries n WHERE n.queue = of_queue AND n.revision < of_revision)
-      AND EXISTS (SELECT 1 FROM farsync_entries n WHERE n.queue = of_queue AND n.revision = of_revision), false),
+      AND EXISTS (SELECT 1 FROM farsync_entries n WHERE n.queue = of_queue AND n.revision = of_revision
+        AND NOT (farsync_has_key(n.id) AND farsync_has_key(e.id))), false),
     e.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM farsync_sessions s WHERE s.id = e.session)
       AND NOT EXISTS (SELECT 1 FROM farsync_ended o WHERE o.session = e.session)
   FROM jsonb_array_elements(targets) t LEFT JOIN farsync_entries e ON e.id = t ->> 'id';
@@ -264,10 +326,10 @@ BEGIN
 END
 $$;
 
--- The deadline of a session that begins. A Store calls this when it opens, by the name, which has the version of all that is here:
--- where it is not found the tables are not there, or of another version. A transaction that keeps its first snapshot does not see who
--- has come to wait since, and would tell none.
-CREATE OR REPLACE FUNCTION farsync_begin_1(ttl bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+-- The deadline of a session that begins. A Store calls farsync_begin_2 when it opens, by the name, which has the version of all that is
+-- here: where it is not found the tables are not there, or of another version. Stores of an earlier version call farsync_begin_1, and
+-- find what they need. A transaction that keeps its first snapshot does not see who has come to wait since, and would tell none.
+CREATE OR REPLACE FUNCTION farsync_begin_2(ttl bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'farsync needs the isolation level read committed, and has %', current_setting('transaction_isolation')
@@ -275,4 +337,7 @@ BEGIN
   END IF;
   RETURN farsync_now() + ttl;
 END
+$$;
+CREATE OR REPLACE FUNCTION farsync_begin_1(ttl bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT farsync_begin_2(ttl)
 $$;

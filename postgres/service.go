@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,6 +27,9 @@ type service struct {
 	pool *pgxpool.Pool
 	ears *pgx.ConnConfig // of the connections that listen
 	log  *slog.Logger
+
+	direct atomic.Bool // the pool's connections lead to the server itself
+	keys   int32       // how many of them a session may keep for its entries
 }
 
 // grace is what a statement still has when its ctx ends, to say how it ended.
@@ -38,16 +42,16 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	}
 	options = cmp.Or(options, new(Options))
 	c := config.Copy()
-	// What one connection of a proxy has prepared another does not know.
+	// What one connection of a proxy has prepared another does not know. See perform for those that are direct.
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	cancelStatements(c.ConnConfig)
 	s := &service{ears: cmp.Or(options.Listen, config.ConnConfig).Copy(), log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler))}
 	s.ears.DefaultQueryExecMode = pgx.QueryExecModeExec
+	cancelStatements(c.ConnConfig, &s.direct)
 	pool, err := pgxpool.NewWithConfig(context.Background(), c)
 	if err != nil {
 		return nil, err
 	}
-	s.pool = pool
+	s.pool, s.keys = pool, c.MaxConns/2
 	return s, nil
 }
 
@@ -68,16 +72,24 @@ func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statemen
 		return judge(err, false)
 	}
 	defer conn.Release()
+	return judge(perform(ctx, conn, f, statement, args...), true)
+}
+
+// perform runs a statement on a connection. Those to the server itself keep what they have parsed.
+func perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	if isDirect(conn.Conn().PgConn()) {
+		args = append([]any{pgx.QueryExecModeCacheStatement}, args...)
+	}
 	rows, err := conn.Query(ctx, statements[statement][0], args...)
 	if err != nil {
-		return judge(err, true)
+		return err
 	}
 	defer rows.Close()
 	if err := f(rows); err != nil {
-		return judge(err, true)
+		return err
 	}
 	rows.Close() // the statement is carried out when its last row was read
-	return judge(rows.Err(), true)
+	return rows.Err()
 }
 
 // connect returns a connection that listens, or none if it would be one to a proxy, which may have given the server's connection to

@@ -18,6 +18,7 @@ type session struct {
 	service *service
 	ttl     time.Duration
 	run     sync.WaitGroup // listen; joined by Drop
+	keys    keys
 
 	mu    sync.Mutex
 	heard *hearing // nil while nothing is listened to
@@ -30,19 +31,26 @@ type hearing struct {
 }
 
 func newSession(s *service, ttl time.Duration) *session {
-	in := &session{service: s, ttl: ttl}
+	in := &session{service: s, ttl: ttl, keys: keys{most: s.keys, of: map[string]key{}}}
 	in.Session = sqlstore.NewSession(in, ttl)
+	in.Nearest = true
 	return in
 }
 
 // Read runs a statement that reads.
 func (s *session) Read(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
-	return s.service.run(ctx, f, statement, args...)
+	return s.perform(ctx, f, statement, args...)
 }
 
 // Write runs a statement that writes. The server notifies sessions with the commit.
 func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
-	return s.service.run(ctx, f, statement, args...)
+	switch statement {
+	case "create":
+		return s.join(ctx, f, args)
+	case "delete":
+		return s.leave(ctx, f, args)
+	}
+	return s.perform(ctx, f, statement, args...)
 }
 
 // Hear returns once the session listens. The connection is that of all its Watches, and outlives the call.
@@ -146,5 +154,6 @@ func (s *session) Drop() {
 	s.mu.Lock()
 	s.Finish()
 	s.mu.Unlock()
+	s.keys.close()
 	s.run.Wait()
 }

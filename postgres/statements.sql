@@ -1,5 +1,5 @@
 -- name: open
-INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_1($2), $2) RETURNING id
+INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_2($2), $2) RETURNING id
 -- name: renew
 SELECT * FROM farsync_renew($1)
 -- name: end
@@ -12,6 +12,12 @@ LIMIT 64
 SELECT farsync_bury() WHERE $1::jsonb IS NOT NULL
 -- name: create
 SELECT * FROM farsync_create($1, $2, $3, $4, $5, $6, $7, $8)
+-- name: join
+SELECT * FROM farsync_join($1, $2, $3, $4, $5, $6, $7, $8)
+-- name: leave
+SELECT * FROM farsync_leave($1)
+-- name: await
+SELECT * FROM farsync_await($1, $2, $3, $4)
 -- name: ahead
 SELECT * FROM farsync_ahead($1, $2, $3)
 -- name: list

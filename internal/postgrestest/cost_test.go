@@ -53,10 +53,10 @@ func TestTablesStaySmall(t *testing.T) {
 				DECLARE of_id text;
 				BEGIN
 					FOR i IN 1..%d LOOP
-						of_id := upper(substr(md5(random()::text), 1, 26));
-						PERFORM farsync_create('/small/%d', of_id, 130, 'job', 'exclusive', 1, 'a holder on a machine', 0);
+						of_id := upper(substr(md5(random()::text), 1, 26)) || '.';
+						PERFORM farsync_join('/small/%d', of_id, 130, 'job', 'exclusive', 1, 'a holder on a machine', 0);
 						COMMIT;
-						DELETE FROM farsync_entries WHERE id = of_id;
+						PERFORM farsync_leave(of_id);
 						COMMIT;
 					END LOOP;
 				END $$`, times, worker))

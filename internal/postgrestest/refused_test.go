@@ -35,7 +35,7 @@ func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	for _, change := range []string{
-		"ALTER FUNCTION farsync_begin_1(bigint) RENAME TO farsync_begin_0",
+		"ALTER FUNCTION farsync_begin_2(bigint) RENAME TO farsync_begin_0",
 		"ALTER TABLE farsync_sessions RENAME TO farsync_sessions_of_before",
 	} {
 		d.exec(t, change)
@@ -244,7 +244,7 @@ func TestDeadlockIsTriedAgain(t *testing.T) {
 	}()
 	// It has locked its session, and waits for the queue.
 	require.Eventually(t, func() bool {
-		return on[bool](t, d.server, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%farsync_create%')")
+		return on[bool](t, d.server, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%farsync_join%')")
 	}, soon, time.Millisecond)
 	_, err := tx.Exec(within(t, soon), "SELECT 1 FROM farsync_sessions FOR UPDATE")
 	if err != nil {

@@ -156,3 +156,46 @@ func TestIdleStoresListenToNothing(t *testing.T) {
 		require.NoError(t, t.Context().Err())
 	}
 }
+
+// TestMigrateBesideStores: tables are brought up to date while Stores use them, which wait meanwhile and lose nothing.
+func TestMigrateBesideStores(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	kept, err := farsync.NewMutex(d.open(t, 10*time.Second), "/kept").Lock(within(t, soon))
+	require.NoError(t, err)
+	var all errgroup.Group
+	migrated := make(chan struct{})
+	all.Go(func() error {
+		defer close(migrated)
+		for range 40 {
+			if err := postgres.Migrate(within(t, soon), d.config(t).ConnConfig); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	section := locktest.NewSection(t, 1)
+	for range 3 {
+		mu := farsync.NewMutex(d.open(t, 10*time.Second), "/used")
+		all.Go(func() error {
+			for {
+				lease, err := mu.Lock(within(t, soon))
+				if err != nil {
+					return err
+				}
+				section.Visit(t.Context(), lease, 1)
+				if err := lease.Release(); err != nil {
+					return err
+				}
+				select {
+				case <-migrated:
+					return nil
+				default:
+				}
+			}
+		})
+	}
+	require.NoError(t, all.Wait())
+	require.NoError(t, kept.Err())
+	require.NoError(t, kept.Release())
+}

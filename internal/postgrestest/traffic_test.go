@@ -3,6 +3,7 @@ package postgrestest_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,11 +17,15 @@ import (
 	"github.com/farsync/farsync/postgres"
 )
 
-// requests counts the statements of the clients that have it.
-type requests struct{ n atomic.Int64 }
+// requests counts the statements of the clients that have it, and those of them that wait for a key at the server.
+type requests struct{ n, awaits atomic.Int64 }
 
-func (r *requests) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	r.n.Add(1)
+func (r *requests) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(data.SQL, "farsync_await") {
+		r.awaits.Add(1)
+	} else {
+		r.n.Add(1)
+	}
 	return ctx
 }
 
@@ -73,8 +78,9 @@ func (d database) notified(t testing.TB) func() int {
 	}
 }
 
-// TestStatementsOfALock: a free lock takes one statement and its release another. One that has to wait takes two more and one
-// notification, with 8 or with 64 waiters, beside Stores that do nothing, which are told nothing.
+// TestStatementsOfALock: a free lock takes one statement and its release another. One that has to wait takes one more, for which the server
+// has it wait, and none is notified, with 8 or with 64 waiters, beside Stores that do nothing. A wait that lasts asks again each
+// second. Behind an entry without a key it takes two more and one notification.
 func TestStatementsOfALock(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 600"))
@@ -83,7 +89,7 @@ func TestStatementsOfALock(t *testing.T) {
 		store := d.counted(t, idle)
 		defer func() { _ = store.Close() }()
 	}
-	stores := make([]*farsync.Store, 64)
+	stores := make([]*farsync.Store, 65)
 	for i := range stores {
 		stores[i] = d.counted(t, busy)
 		defer func() { _ = stores[i].Close() }()
@@ -99,9 +105,16 @@ func TestStatementsOfALock(t *testing.T) {
 	require.Zero(t, notified(), "none waits")
 
 	idled := idle.n.Load()
-	for _, waiters := range []int{8, 64} {
-		before := busy.n.Load()
-		lease := lock(t, stores[0], "/traffic")
+	for _, scene := range []struct{ waiters, statements, notifications int }{{8, 2, 0}, {64, 2, 0}, {1, 4, 1}} {
+		waiters := scene.waiters
+		if scene.notifications > 0 { // each Store has a connection to spare, so one key
+			for _, i := range []int{0, 64} {
+				lease := lock(t, stores[i], fmt.Sprint("/kept/", i))
+				defer func() { _ = lease.Release() }()
+			}
+		}
+		before, waits := busy.n.Load(), busy.awaits.Load()
+		lease := lock(t, stores[64], "/traffic")
 		var all sync.WaitGroup
 		for _, store := range stores[:waiters] {
 			all.Go(func() {
@@ -114,15 +127,23 @@ func TestStatementsOfALock(t *testing.T) {
 				}
 			})
 		}
-		require.Eventually(t, func() bool { return busy.n.Load() == before+1+2*int64(waiters) }, 3*soon, time.Millisecond,
-			"to join, and to look once it listens")
+		keyed, wait := int64(0), int64(waiters) // by a key, or to look once it listens
+		if scene.notifications == 0 {
+			keyed, wait = wait, 0
+		}
+		require.Eventually(t, func() bool {
+			return busy.n.Load() == before+1+int64(waiters)+wait && busy.awaits.Load() >= waits+keyed
+		}, 3*soon, time.Millisecond)
 		require.Zero(t, notified(), "to wait tells none")
 		require.NoError(t, lease.Release())
 		all.Wait()
 		sent, n := busy.n.Load()-before-2, notified()
 		t.Logf("%d waiters: %.2f statements and %.2f notifications each", waiters, float64(sent)/float64(waiters), float64(n)/float64(waiters))
-		require.Equal(t, waiters, n, "each is told once, when the entry ahead of its own has gone")
-		require.EqualValues(t, 4*waiters, sent, "join, look; and look, leave")
+		require.Equal(t, scene.notifications*waiters, n, "each is told once, when the entry ahead of its own has gone")
+		require.EqualValues(t, scene.statements*waiters, sent, "join, leave; or join, look, look, leave")
+		if scene.notifications > 0 {
+			require.Equal(t, waits, busy.awaits.Load())
+		}
 	}
 	require.Equal(t, idled, idle.n.Load())
 }

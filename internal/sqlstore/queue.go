@@ -24,11 +24,15 @@ func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 	if !e.Since.IsZero() {
 		since = e.Since.UnixMicro()
 	}
-	v, err := s.ahead(ctx, s.db.Write, e, maxProof, "create", s.ID, e.Kind.String(), e.Units, e.Value, since)
+	limit := maxProof
+	if s.Nearest && single(e) {
+		limit = 1
+	}
+	v, err := s.ahead(ctx, s.db.Write, e, limit, "create", s.ID, e.Kind.String(), e.Units, e.Value, since)
 	if errors.Is(err, driver.ErrGone) {
 		err = ErrExpired // what else would have kept it from being there
 	}
-	if !v.All {
+	if !v.All && limit > 1 {
 		v.Entries = nil // the nearest may not be all that keeps a permit or a reader waiting
 	}
 	return v, err
@@ -38,7 +42,7 @@ func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 // sessions that are over: nothing else may have ended them.
 func (s *Session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v driver.View, err error) {
 	limit := everything
-	if waiting && e.Kind != driver.Read && e.Kind != driver.Permit {
+	if waiting && single(e) {
 		limit = 1
 	}
 	if e.ID == "" {
@@ -139,3 +143,6 @@ func Array[T any](list []T) string {
 	text, _ := json.Marshal(list) // of strings and numbers: cannot fail
 	return string(text)
 }
+
+// single reports whether e waits for the nearest entry ahead alone.
+func single(e driver.Entry) bool { return e.Kind != driver.Read && e.Kind != driver.Permit }

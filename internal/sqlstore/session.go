@@ -23,6 +23,9 @@ type Session struct {
 	// Dead reports, if it is not nil, whether the process of a session has died, which no renewal of it can follow.
 	Dead func(session string) bool
 
+	// Nearest has Create show no more than one entry ahead of one whose wait ends with that.
+	Nearest bool
+
 	db  DB
 	ttl time.Duration
 

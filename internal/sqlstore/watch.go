@@ -101,6 +101,24 @@ func (s *Session) proof(ctx context.Context, e driver.Entry) (*driver.View, erro
 	return &v, nil
 }
 
+// Behind reads what is ahead of e by a statement that takes the first target's entry, too, and reports whether a target or e has moved.
+func (s *Session) Behind(
+	ctx context.Context, run func(context.Context, func(Rows) error, string, ...any) error, e driver.Entry, on []driver.Target,
+	statement string,
+) (proof *driver.View, moved bool, err error) {
+	v, err := s.ahead(ctx, run, e, 1, statement, on[0].Entry.ID)
+	switch {
+	case errors.Is(err, driver.ErrGone):
+		return nil, true, nil
+	case err != nil || !moves(on, v):
+		return nil, false, err
+	case !v.All:
+		return nil, true, nil
+	default:
+		return &v, true, nil
+	}
+}
+
 // moves reports whether one of the targets was an entry ahead that v shows no more.
 func moves(on []driver.Target, v driver.View) bool {
 	return slices.ContainsFunc(on, func(t driver.Target) bool {

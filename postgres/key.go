@@ -1,0 +1,231 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/sqlstore"
+)
+
+// Keys are the connections of a session that have the keys of its entries. An entry whose ID ends in a dot may have a key, an
+// advisory lock, from before it can be seen until after it has gone. The entry behind waits for that key, which wakes one process and
+// no other, where a notification wakes all that listen. A key does not say which entry holds the lock: a waiter that gets one looks at the table. It may
+// be free while its entry stands, and then what waits listens instead.
+type keys struct {
+	mu    sync.Mutex
+	most  int32 // half of the pool
+	given int32 // Invariant: at most most, and at least len(of)
+	of    map[string]key
+	over  bool
+}
+
+type key struct {
+	conn *pgxpool.Conn
+	used time.Time
+}
+
+const (
+	dot = "."
+	// unused is how long an entry keeps a key that no Watch needs: one that is held for long takes no connection.
+	unused = time.Second
+	// waits is after how long farsync_await ends a wait for a key.
+	waits = 900 * time.Millisecond
+)
+
+func hasKey(id string) bool { return strings.HasSuffix(id, dot) }
+
+// NewID marks the entry if its session can give it a key. A proxy lends its connections, so nothing can be kept on one.
+func (s *session) NewID(queue string, k driver.Kind, units int64) string {
+	id := s.Session.NewID(queue, k, units)
+	if k != driver.Read && k != driver.Permit && s.service.direct.Load() && s.keys.count(0) {
+		id += dot
+	}
+	return id
+}
+
+// count counts n more keys, unless that are too many, and reports whether there is room for one.
+func (k *keys) count(n int32) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	room := !k.over && k.given < k.most
+	if room || n < 0 {
+		k.given += n
+	}
+	return room
+}
+
+// take takes the key of an entry, which no other uses until it is put back. It is nil if there is none, or another call uses it.
+func (k *keys) take(id string) *pgxpool.Conn {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	conn := k.of[id].conn
+	delete(k.of, id)
+	return conn
+}
+
+// put keeps a key for later, unless the session is over, or the connection, or an earlier attempt to create the entry has left one.
+func (k *keys) put(id string, conn *pgxpool.Conn) {
+	k.mu.Lock()
+	_, known := k.of[id]
+	good := !known && !k.over && !conn.Conn().IsClosed()
+	if good {
+		k.of[id] = key{conn, time.Now()}
+	}
+	k.mu.Unlock()
+	if !good {
+		k.end(conn)
+	}
+}
+
+// end gives up a connection, if there is one, and the key with it.
+func (k *keys) end(conn *pgxpool.Conn) {
+	k.count(-1)
+	if conn != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // it waits for no goodbye
+		_ = conn.Conn().Close(ctx)
+		conn.Release()
+	}
+}
+
+// giveBack frees the keys that have not been used for so long, and returns their connections to the pool.
+func (k *keys) giveBack(unused time.Duration) {
+	for _, conn := range k.idle(unused) {
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		_, err := conn.Exec(ctx, "SELECT pg_advisory_unlock_all()")
+		cancel()
+		if err != nil {
+			k.end(conn)
+			continue
+		}
+		k.count(-1)
+		conn.Release()
+	}
+}
+
+// idle takes the keys that have not been used for so long.
+func (k *keys) idle(unused time.Duration) (list []*pgxpool.Conn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id, of := range k.of {
+		if time.Since(of.used) >= unused {
+			list = append(list, of.conn)
+			delete(k.of, id)
+		}
+	}
+	return list
+}
+
+// close ends all keys, those that are put back later, too.
+func (k *keys) close() {
+	k.mu.Lock()
+	k.over = true
+	k.mu.Unlock()
+	for _, conn := range k.idle(0) {
+		k.end(conn)
+	}
+}
+
+// Renew gives back keys first: who is woken by one for nothing listens.
+func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
+	s.keys.giveBack(unused)
+	return s.Session.Renew(ctx, prove)
+}
+
+// perform runs a statement on any connection. One that has failed may have found no connection, because the server has no room for more:
+// the next has those of the keys.
+func (s *session) perform(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	err := s.service.run(ctx, f, statement, args...)
+	if err != nil {
+		s.keys.giveBack(0)
+	}
+	return err
+}
+
+// join creates an entry. The connection that creates it has its key, before the commit. One on which that has failed may have it too.
+func (s *session) join(ctx context.Context, f func(sqlstore.Rows) error, args []any) error {
+	id, _ := args[1].(string)
+	if !hasKey(id) || !s.keys.count(1) {
+		return s.perform(ctx, f, "create", args...)
+	}
+	conn, err := s.service.pool.Acquire(ctx)
+	if err == nil && !isDirect(conn.Conn().PgConn()) {
+		s.keys.count(-1)
+		conn.Release()
+		return s.perform(ctx, f, "create", args...)
+	}
+	if err == nil {
+		err = perform(ctx, conn, f, "join", args...)
+	}
+	if err != nil {
+		s.keys.end(conn)
+		s.keys.giveBack(0)
+		return judge(err, conn != nil)
+	}
+	s.keys.put(id, conn)
+	return nil
+}
+
+// leave deletes an entry. What waits for its key is woken by that and not notified, if it is this connection that has it.
+func (s *session) leave(ctx context.Context, f func(sqlstore.Rows) error, args []any) error {
+	id, _ := args[0].(string)
+	conn := s.keys.take(id)
+	if conn == nil {
+		return s.perform(ctx, f, "delete", args...)
+	}
+	if err := perform(ctx, conn, f, "leave", args...); err != nil {
+		s.keys.end(conn)
+		return judge(err, true)
+	}
+	s.keys.count(-1)
+	conn.Release()
+	return nil
+}
+
+// Watch waits for the key of the only target, if that has one and e too: who leaves by a key notifies none behind that has one.
+func (s *session) Watch(
+	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
+) (*driver.View, error) {
+	if len(on) == 1 && on[0].What == driver.Gone && on[0].Entry.ID != e.ID && hasKey(on[0].Entry.ID) {
+		if conn := s.keys.take(e.ID); conn != nil {
+			defer s.keys.put(e.ID, conn)
+			stands()
+			if v, moved, err := s.await(ctx, conn, e, on); moved || err != nil {
+				return v, err
+			}
+		}
+	}
+	return s.Session.Watch(ctx, e, on, stands)
+}
+
+// await waits for the key of the target, on the connection that has the key of e, until a look shows that one of the two has moved. It
+// returns early if the key is free and the target stands. The server ends each wait after a while, and the next begins with a look: what
+// moves otherwise, as by hand, is found then, and a connection that has broken without a word before long.
+func (s *session) await(
+	ctx context.Context, conn *pgxpool.Conn, e driver.Entry, on []driver.Target,
+) (v *driver.View, moved bool, err error) {
+	run := func(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second+s.ttl/4)
+		defer cancel()
+		defer context.AfterFunc(s.Life, cancel)()
+		return judge(perform(ctx, conn, f, statement, args...), true)
+	}
+	for {
+		began := time.Now()
+		v, moved, err = s.Behind(ctx, run, e, on, "await")
+		_, refused := errors.AsType[*pgconn.PgError](err)
+		switch {
+		case refused && ctx.Err() == nil && s.Life.Err() == nil:
+			return nil, false, nil // listening may not be
+		case moved || err != nil || time.Since(began) < waits:
+			return v, moved, err
+		}
+	}
+}
