@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	// lookEvery is how often a holder looks whether it still holds, and writes to the resource.
-	lookEvery = 2 * time.Millisecond
+	// lookEvery is how often a holder looks whether it still holds. It writes to the resource, and to the history, when it begins to hold
+	// and then ever more seldom, but not less often than once in writeMost: a hold for seconds has to cost no more than some short ones.
+	lookEvery = 5 * time.Millisecond
+	writeMost = 50 * time.Millisecond
 	// lateEvery is how often a write that comes too late is tried.
 	lateEvery = 20 * time.Millisecond
 )
@@ -25,6 +27,7 @@ const (
 // A client is a goroutine that takes locks, one after another, and notes what it sees.
 type client struct {
 	part
+	wire     int // of the process, that its Store is behind
 	number   int
 	random   *rand.Rand
 	history  *history.Recorder
@@ -139,31 +142,46 @@ func (c *client) hold(life context.Context, l lock, h held, n int64, stay time.D
 
 // section writes to the resource until it is time to leave, and reports false if the lock was lost meanwhile.
 func (c *client) section(life context.Context, l lock, h held, n int64, stay time.Duration) bool {
-	w := write{Process: c.Process, Queue: l.queue, Tokens: tokensOf(h), Fenced: fenced(l.kind), First: true}
+	w := write{Process: c.Process, Wire: c.wire, Queue: l.queue, Tokens: tokensOf(h), Fenced: fenced(l.kind), First: true}
 	if w.Tokens == nil {
 		w.Tokens = []int64{int64(h.Token())}
 	}
-	for until := time.Now().Add(stay); ; w.First = false {
+	var seen, noted int64 // when it was held at the latest, as it is known, and as it is written
+	note := func() {
+		if seen > noted {
+			c.history.Note(history.Event{At: seen, Number: n, Outcome: history.Held})
+			noted = seen
+		}
+	}
+	until, next, pace := time.Now().Add(stay), time.Time{}, lookEvery
+	for {
 		at := history.Now()
 		if err := h.Err(); err != nil {
+			note()
 			c.lost(n, err)
 			c.lateWrites(life, w)
 			return false
 		}
-		c.history.Note(history.Event{At: at, Number: n, Outcome: history.Held})
-		a := c.resource.write(w)
-		if !a.Admitted && h.Err() == nil {
-			c.complain("the lease with token %d on %s was held, and the resource had seen a higher one", w.Tokens, w.Queue)
-		}
-		if a.Stay > 0 {
-			until = time.Now().Add(a.Stay)
+		seen = at
+		if !time.Now().Before(next) {
+			note()
+			a := c.resource.write(w)
+			if !a.Admitted && h.Err() == nil {
+				c.complain("the lease with token %d on %s was held, and the resource had seen a higher one", w.Tokens, w.Queue)
+			}
+			if a.Stay > 0 {
+				until = time.Now().Add(a.Stay)
+			}
+			w.First, pace = false, min(2*pace, writeMost)
+			next = time.Now().Add(pace)
 		}
 		if time.Now().After(until) {
+			note()
 			return true
 		}
 		select {
 		case <-h.Done():
-		case <-time.After(lookEvery):
+		case <-time.After(min(lookEvery, time.Until(until)+time.Microsecond)):
 		}
 	}
 }

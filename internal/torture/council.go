@@ -93,7 +93,7 @@ func openCouncil(ctx context.Context, p part) (locker, error) {
 		}
 		c.stores, c.leave = append(c.stores, store), append(c.leave, leave)
 	}
-	halves := queuesOf(p.Primitives, quorum)
+	halves := queuesOf(p.Paths, p.Primitives, quorum)
 	for _, path := range slices.Concat(halves[0], halves[1]) {
 		var members []*farsync.Mutex
 		for _, store := range c.stores {

@@ -19,7 +19,7 @@ type fault struct {
 
 // What goes wrong.
 const (
-	// On the wire, between one process and the servers.
+	// On the wire, between one Store and the servers.
 	wireCut       = "wire: cut"            // both directions, to all servers; what was under way arrives later
 	wireRequests  = "wire: requests lost"  // they are silently lost, and the connection breaks
 	wireReplies   = "wire: replies lost"   // requests are carried out, their replies are lost, and the connection breaks
@@ -49,6 +49,7 @@ const (
 type schedule struct {
 	random *rand.Rand
 	ttl    time.Duration
+	fast   bool
 	next   func(*schedule) fault
 }
 
@@ -72,8 +73,8 @@ const (
 	apart                  // they fail independently, and their stores bear that they lose their data
 )
 
-// newSchedule returns the row of a tier that belongs to a seed. There are several rows on the wire: one for each process.
-func newSchedule(tier string, seed, row uint64, ttl time.Duration, of shape) *schedule {
+// newSchedule returns the row of a tier that belongs to a seed. There are several rows on the wire: one for each Store.
+func newSchedule(tier string, seed, row uint64, ttl time.Duration, of shape, fast bool) *schedule {
 	next := map[string]func(*schedule) fault{
 		tierWire: (*schedule).wire, tierNode: (*schedule).server, tierClient: (*schedule).client, tierEntry: (*schedule).entry,
 	}[tier]
@@ -83,7 +84,7 @@ func newSchedule(tier string, seed, row uint64, ttl time.Duration, of shape) *sc
 		}[of]
 	}
 	number := uint64(slices.Index(tiers, tier)) << 32
-	return &schedule{random: rand.New(rand.NewPCG(seed, number+row)), ttl: ttl, next: next}
+	return &schedule{random: rand.New(rand.NewPCG(seed, number+row)), ttl: ttl, fast: fast, next: next}
 }
 
 // Next returns the next fault.
@@ -105,6 +106,11 @@ func (s *schedule) fault(after time.Duration, what string, lasts time.Duration) 
 
 func (s *schedule) wire() fault {
 	after := s.between(300*time.Millisecond, 3*time.Second)
+	if s.fast {
+		if after = s.between(50*time.Millisecond, 600*time.Millisecond); s.random.IntN(8) > 0 {
+			return s.blink(after)
+		}
+	}
 	short := s.between(2*time.Millisecond, 300*time.Millisecond)
 	switch way := s.random.IntN(25); {
 	case way < 4:
@@ -134,8 +140,21 @@ func (s *schedule) wire() fault {
 	}
 }
 
+// blink is a fault on the wire that no session notices, but the calls under way do.
+func (s *schedule) blink(after time.Duration) fault {
+	lasts := s.between(time.Millisecond, 100*time.Millisecond)
+	what := []string{
+		wireReplies, wireReplies, wireReplies, wireRequests, wireRequests, wireDelay, wireDelay, wireReset, wireReset, wireCut,
+		wireOneMute, wireOneDeaf, wireOneSilent,
+	}
+	return s.fault(after, what[s.random.IntN(len(what))], lasts)
+}
+
 func (s *schedule) member() fault {
 	after := s.between(time.Second, 5*time.Second)
+	if s.fast {
+		after = s.between(0, 300*time.Millisecond)
+	}
 	switch s.random.IntN(12) {
 	case 0:
 		return s.fault(after, nodeKill, s.between(0, time.Second))
@@ -163,6 +182,9 @@ func (s *schedule) member() fault {
 // server is for a service of one server, whose restart costs a TTL.
 func (s *schedule) server() fault {
 	after := s.between(s.ttl, 3*s.ttl)
+	if s.fast {
+		after /= 3
+	}
 	if s.random.IntN(2) == 0 {
 		return s.fault(after, nodeKill, s.between(0, s.ttl/2))
 	}
@@ -197,10 +219,13 @@ func (s *schedule) apart() fault {
 
 func (s *schedule) client() fault {
 	after := s.between(500*time.Millisecond, 4*time.Second)
+	if s.fast {
+		after /= 4
+	}
 	if s.random.IntN(3) == 0 {
 		return s.fault(after, clientKill, 0)
 	}
-	return s.fault(after, clientStop, s.times(0.5, 2, 4))
+	return s.fault(after, clientStop, s.times(0.5, 1.2, 2.2, 4))
 }
 
 func (s *schedule) entry() fault {

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/internal/torture/history"
 )
@@ -30,90 +29,8 @@ func inject(ctx context.Context, from *schedule, happen func(context.Context, fa
 // pick returns which of n a fault is for.
 func (f fault) pick(n int) int { return min(int(f.On*float64(n)), n-1) }
 
-// A wire is what is between a process and the servers: to each server two proxies, one behind the other, so that what the first
-// holds back can still arrive when the second lets nothing pass.
-type wire struct{ near, far []*embedtest.Proxy }
-
-// lay puts a wire between a process and the servers.
-func lay(endpoints []string) (w wire, err error) {
-	for _, endpoint := range endpoints {
-		far, err := embedtest.StartProxy(endpoint)
-		if err != nil {
-			return w, err
-		}
-		w.far = append(w.far, far)
-		near, err := embedtest.StartProxy(far.Addr())
-		if err != nil {
-			return w, err
-		}
-		w.near = append(w.near, near)
-	}
-	return w, nil
-}
-
-// endpoints returns what the process connects to.
-func (w wire) endpoints() (list []string) {
-	for _, p := range w.near {
-		list = append(list, p.Addr())
-	}
-	return list
-}
-
-func (w wire) close() {
-	each(w.near, func(p *embedtest.Proxy) { _ = p.Close() })
-	each(w.far, func(p *embedtest.Proxy) { _ = p.Close() })
-}
-
-func each(list []*embedtest.Proxy, do func(*embedtest.Proxy)) {
-	for _, p := range list {
-		do(p)
-	}
-}
-
-// suffer breaks a wire. It calls then when that has begun.
-func (w wire) suffer(ctx context.Context, f fault, then func()) {
-	switch f.What {
-	case wireCut:
-		each(w.near, (*embedtest.Proxy).Cut)
-	case wireRequests:
-		each(w.near, (*embedtest.Proxy).CutRequests)
-	case wireReplies, wireDelay, wireFading:
-		each(w.near, (*embedtest.Proxy).CutReplies)
-	case wireOneSilent:
-		w.near[f.pick(len(w.near))].Cut()
-	case wireOneMute:
-		w.near[f.pick(len(w.near))].CutReplies()
-	case wireOneDeaf:
-		w.near[f.pick(len(w.near))].CutRequests()
-	}
-	then()
-	if f.What == wireFading {
-		_ = pause.For(ctx, f.For/6)
-		each(w.far, (*embedtest.Proxy).Cut)
-		each(w.near, (*embedtest.Proxy).Heal)
-	}
-	_ = pause.For(ctx, f.For)
-	switch f.What {
-	case wireRequests, wireReplies, wireReset:
-		each(w.near, (*embedtest.Proxy).Reset) // what was held back is lost
-	}
-	each(w.near, (*embedtest.Proxy).Heal)
-	each(w.far, (*embedtest.Proxy).Heal)
-}
-
 // restartIn bounds how long a server takes to come back.
 const restartIn = 2 * time.Minute
-
-// only leaves a process no other server than that one, until undo is called.
-func (w wire) only(server int) (undo func()) {
-	for i, p := range w.far {
-		if i != server {
-			p.Cut()
-			w.near[i].Reset()
-		}
-	}
-	return func() { each(w.far, (*embedtest.Proxy).Heal) }
-}
 
 // onNode breaks one of these servers, or what is between it and the others. Before a server is cut off or killed it calls beside, which may
 // leave clients no other server or none, and returns how to undo that.

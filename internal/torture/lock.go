@@ -68,8 +68,8 @@ const restFor = 7 * time.Second
 
 // queuesOf returns the queues of a primitive: those of one half of the time, and then those of the other. Where there are
 // many primitives, each has fewer, so that clients meet.
-func queuesOf(primitives []string, primitive string) (halves [2][]string) {
-	n := max(1, 6/len(primitives))
+func queuesOf(paths int, primitives []string, primitive string) (halves [2][]string) {
+	n := max(1, paths/len(primitives))
 	for half := range halves {
 		for i := range n {
 			halves[half] = append(halves[half], fmt.Sprintf("/torture/%s-%d.%d", primitive, half, i))
@@ -80,7 +80,7 @@ func queuesOf(primitives []string, primitive string) (halves [2][]string) {
 
 // queueOf returns a queue of those that all processes use now.
 func (p part) queueOf(random *rand.Rand, primitive string) string {
-	now := queuesOf(p.Primitives, primitive)[history.Now()/int64(restFor)%2]
+	now := queuesOf(p.Paths, p.Primitives, primitive)[history.Now()/int64(restFor)%2]
 	return now[random.IntN(len(now))]
 }
 
@@ -104,7 +104,7 @@ func newMachine(p part, store *farsync.Store, leave func()) *machine {
 		rwmutexes: map[string]*farsync.RWMutex{}, semaphores: map[string]*farsync.Semaphore{}, elections: map[string]*farsync.Election{},
 	}
 	for _, primitive := range p.Primitives {
-		halves := queuesOf(p.Primitives, primitive)
+		halves := queuesOf(p.Paths, p.Primitives, primitive)
 		for _, path := range slices.Concat(halves[0], halves[1]) {
 			switch primitive {
 			case mutex:

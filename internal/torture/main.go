@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,11 @@ import (
 )
 
 func main() {
+	// Many processes with small heaps would be busy with collecting them. Servers and clients inherit it.
+	if os.Getenv("GOGC") == "" {
+		_ = os.Setenv("GOGC", "400")
+		debug.SetGCPercent(400)
+	}
 	embedtest.Child()
 	work()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -45,10 +51,7 @@ func main() {
 	}
 }
 
-const (
-	defaultTTL       = 2 * time.Second
-	defaultProcesses = 4
-)
+const defaultTTL = 2 * time.Second
 
 // command runs the campaigns that the arguments ask for, one for each store, and reports whether anything was found.
 func command(ctx context.Context, arguments []string) (found bool, err error) {
@@ -60,6 +63,7 @@ func command(ctx context.Context, arguments []string) (found bool, err error) {
 	seed := flags.Uint64("seed", 0, "decides what goes wrong; 0 is another one each time")
 	recipe := flags.String("recipe", ours, "whose locks: farsync, or stock for those of the client library")
 	ttl := flags.Duration("ttl", defaultTTL, "of the sessions, whole seconds")
+	sparse := flags.Bool("sparse", false, "few clients on few paths, and faults one at a time, instead of as many as two cores bear")
 	dir := flags.String("dir", "", "keep servers' logs and histories in this directory")
 	prove := flags.Bool("prove", false, "torture locks that are known to be wrong, and show what was found in them")
 	only := flags.String("only", "", "with -prove: only those whose name contains this")
@@ -70,7 +74,7 @@ func command(ctx context.Context, arguments []string) (found bool, err error) {
 		*seed = uint64(time.Now().UnixNano() % 1e9)
 	}
 	c := campaign{
-		Recipe: *recipe, Primitives: listed(*primitive), Tiers: listed(*faults), For: *lasts, Seed: *seed, TTL: *ttl, Processes: defaultProcesses,
+		Recipe: *recipe, Primitives: listed(*primitive), Tiers: listed(*faults), For: *lasts, Seed: *seed, TTL: *ttl, sparse: *sparse,
 	}
 	if *faults == "none" {
 		c.Tiers = nil
@@ -114,7 +118,8 @@ func command(ctx context.Context, arguments []string) (found bool, err error) {
 		return false, fmt.Errorf("none of %s can be had on %s", strings.Join(asked, ", "), strings.Join(on, ", "))
 	}
 	for _, name := range on {
-		c.Store, c.Dir = name, filepath.Join(top, name)
+		c.on(name)
+		c.Dir = filepath.Join(top, name)
 		if c.Primitives = playable(name, asked); len(c.Primitives) == 0 {
 			continue
 		}
@@ -144,7 +149,8 @@ func oneOf(names, of []string) error {
 
 // print shows a verdict, and reports whether anything was found.
 func (c *campaign) print(v *verdict) (found bool) {
-	fmt.Printf("   seed %d, %v, %d processes of %d clients, %.0f s\n", c.Seed, c.Tiers, c.Processes, machinesEach*clientsEach, v.took.Seconds())
+	fmt.Printf("   seed %d, %v, %d clients of %d Stores in %d processes on %d paths, %.0f s\n",
+		c.Seed, c.Tiers, c.clients(), c.Processes*c.Machines, c.Processes, c.Paths, v.took.Seconds())
 	fmt.Printf("   %d calls, %d granted, %d failed, %d lost\n", v.Operations, v.Granted, v.Failed, v.Lost)
 	fmt.Printf("   %d writes, %d stale ones refused\n", v.writes, v.refused)
 	fmt.Printf("   %d checked by models, %d parts undecided\n", v.Modelled, v.Undecided)
@@ -154,6 +160,9 @@ func (c *campaign) print(v *verdict) (found bool) {
 		fmt.Printf("   %5d  %s\n", v.faults[what], what)
 	}
 	fmt.Printf("   %5d  faults\n", n)
+	for _, what := range slices.Sorted(maps.Keys(v.which)) {
+		fmt.Printf("   %5d  %s, of these\n", v.which[what], what)
+	}
 	const most = 20
 	for i, violation := range v.Violations {
 		if i == most {

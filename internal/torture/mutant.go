@@ -52,11 +52,11 @@ var mutants = []mutant{
 	},
 	{
 		name: "a delete removes the first entry, whosever it is", store: onEtcd, primitive: mutex,
-		edits: []edit{{"etcd/queue.go", "resp, err := s.do(ctx, clientv3.OpDelete(e.ID))", `key := e.ID
-	if oldest, err := s.get(ctx, prefix(e.Queue), clientv3.WithFirstCreate()...); err == nil && len(oldest.Kvs) > 0 {
-		key = string(oldest.Kvs[0].Key)
+		edits: []edit{{"etcd/turn.go", "\te.Revision = place.revision\n", `	e.Revision = place.revision
+	if list, _, err := s.oldest(ctx, e.Queue); err == nil && len(list) > 0 {
+		e.ID, e.Revision = list[0].ID, list[0].Revision
 	}
-	resp, err := s.do(ctx, clientv3.OpDelete(key))`}},
+`}},
 	},
 	{
 		name: "a waiter that is notified holds", store: onEtcd, primitive: mutex,
@@ -148,6 +148,22 @@ var mutants = []mutant{
 		name: "an event of before the read proves a grant", store: onEtcd,
 		edits: []edit{{"etcd/watch.go", "case is.moved && seen < is.since:", "case is.moved && false:"}},
 		tests: [2]string{"./internal/etcdtest", "^TestEventBeforeTheReadProvesNothing$"},
+	},
+	{
+		name: "a turn is put without a comparison", store: onEtcd,
+		edits: []edit{
+			{"etcd/touch.go", "Compare: []*pb.Compare{own(head), untouchedSince(head, at)}, Success", "Success"},
+			{"etcd/turn.go", "append(txn.Compare, own(place.next[0])), gone()", "txn.Compare, gone()"},
+		},
+		tests: [2]string{"./internal/etcdtest", "^TestTurnIsForAnEntryThatIsThere$"},
+	},
+	{
+		name: "a turn is told to whatever has the key", store: onEtcd,
+		edits: []edit{
+			{"etcd/hall.go", "if turn.GetModRevision() <= e.Revision {", "if turn == nil {"},
+			{"etcd/hall.go", "err != nil || turn.GetModRevision() <= e.Revision {", "err != nil || turn == nil {"},
+		},
+		tests: [2]string{"./internal/etcdtest", "^TestTurnIsForOneEntry$"},
 	},
 	{
 		name: "a renewal is a Sync, which a leader answers alone", store: onZooKeeper,

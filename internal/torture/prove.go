@@ -54,7 +54,8 @@ func (c campaign) prove(ctx context.Context, on []string, only string) (escaped 
 		if !slices.Contains(on, s.store) && s.store != inMemory || !strings.Contains(s.name, only) {
 			continue
 		}
-		c.Dir, c.Store, c.Recipe, c.Worker = filepath.Join(top, fmt.Sprint(i)), s.store, s.recipe, own
+		c.on(s.store)
+		c.Dir, c.Recipe, c.Worker = filepath.Join(top, fmt.Sprint(i)), s.recipe, own
 		if c.Primitives = []string{s.primitive}; s.primitive == "" {
 			c.Primitives = playable(s.store, primitives)
 		}

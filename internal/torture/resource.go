@@ -18,6 +18,7 @@ import (
 // A write is what a holder asks the resource for. Only holders that exclude all others are fenced.
 type write struct {
 	Process string
+	Wire    int // of the process, that the holder's Store is behind
 	Queue   string
 	Tokens  []int64 // of a quorum one of each member, 0 where it was not won; of all others a single one
 	Fenced  bool
@@ -81,7 +82,7 @@ func (r *resource) accept() {
 				}
 				a := answer{Admitted: r.write(w)}
 				if a.Admitted && w.Fenced {
-					a.Stay = r.spring(w.Process)
+					a.Stay = r.spring(w)
 				}
 				if replies.Encode(a) != nil {
 					return
@@ -125,16 +126,16 @@ func above(tokens, highest []int64) (falls bool, now []int64) {
 
 // A trap waits for a holder of a lock that excludes all others.
 type trap struct {
-	of     func(process string) bool
-	caught chan string        // its process
+	of     func(w write) bool
+	caught chan write         // what it has written
 	stay   chan time.Duration // for how long it is to stay in its section from then on
 }
 
-// spring catches a process that has written and was let in, if a trap waits for it. The process has no answer until what it
-// was caught for has happened.
-func (r *resource) spring(process string) (stay time.Duration) {
+// spring catches a holder that has written and was let in, if a trap waits for it. Its Store has no answer until what it was caught
+// for has happened.
+func (r *resource) spring(w write) (stay time.Duration) {
 	r.mu.Lock()
-	i := slices.IndexFunc(r.traps, func(t *trap) bool { return t.of(process) })
+	i := slices.IndexFunc(r.traps, func(t *trap) bool { return t.of(w) })
 	if i < 0 {
 		r.mu.Unlock()
 		return 0
@@ -142,21 +143,21 @@ func (r *resource) spring(process string) (stay time.Duration) {
 	t := r.traps[i]
 	r.traps = slices.Delete(r.traps, i, i+1)
 	r.mu.Unlock()
-	t.caught <- process
+	t.caught <- w
 	return <-t.stay
 }
 
-// catch waits for a process to hold a lock. The caller calls proceed once, after it has done to the process what it waited to
+// catch waits for one of these to hold a lock. The caller calls proceed once, after it has done to the holder what it waited to
 // do, with how long the holder is to stay. It reports false if there was none until ctx ended.
-func (r *resource) catch(ctx context.Context, of func(process string) bool) (process string, proceed func(time.Duration), ok bool) {
-	t := &trap{of: of, caught: make(chan string, 1), stay: make(chan time.Duration, 1)}
+func (r *resource) catch(ctx context.Context, of func(w write) bool) (w write, proceed func(time.Duration), ok bool) {
+	t := &trap{of: of, caught: make(chan write, 1), stay: make(chan time.Duration, 1)}
 	r.mu.Lock()
 	r.traps = append(r.traps, t)
 	r.mu.Unlock()
 	proceed = func(stay time.Duration) { t.stay <- stay }
 	select {
-	case process = <-t.caught:
-		return process, proceed, true
+	case w = <-t.caught:
+		return w, proceed, true
 	case <-ctx.Done():
 	}
 	r.mu.Lock()
@@ -168,7 +169,7 @@ func (r *resource) catch(ctx context.Context, of func(process string) bool) (pro
 	if i < 0 { // it was caught at the last moment
 		return <-t.caught, proceed, true
 	}
-	return "", nil, false
+	return write{}, nil, false
 }
 
 func (r *resource) count() account {
@@ -203,7 +204,7 @@ func (r *resource) close() {
 	r.wg.Wait()
 }
 
-// A desk is a process's connection to the resource.
+// A desk is a Store's connection to the resource.
 type desk struct {
 	mu         sync.Mutex // one request is under way at a time
 	connection net.Conn

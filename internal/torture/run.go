@@ -14,10 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/internal/torture/history"
 )
@@ -31,17 +28,21 @@ type campaign struct {
 	For        time.Duration // with faults
 	Seed       uint64
 	TTL        time.Duration
-	Processes  int
-	Worker     string // the executable of the workers
-	Dir        string
+	crowd
+	sparse bool   // few clients, whatever the store
+	Worker string // the executable of the workers
+	Dir    string
+}
+
+// on chooses a store, and the crowd for it.
+func (c *campaign) on(store string) {
+	if c.Store, c.crowd = store, few; !c.sparse {
+		c.crowd = many(store)
+	}
 }
 
 const (
 	leastHang = 30 * time.Second
-	// clientRows is how many processes may be stopped at the same time.
-	clientRows = 2
-	// aimFor is for how long a fault waits for a holder that it can hit.
-	aimFor = 3 * time.Second
 )
 
 // hang is after how long what should have happened will not.
@@ -51,8 +52,8 @@ func (c *campaign) hang() time.Duration { return max(leastHang, 10*c.TTL) }
 type verdict struct {
 	history.Report
 	account
-	took   time.Duration
-	faults map[string]int
+	took          time.Duration
+	faults, which map[string]int
 	// found is how long after the start the first violation was there to be seen; 0 if none was.
 	found time.Duration
 }
@@ -62,6 +63,14 @@ type tallies struct {
 	mu    sync.Mutex
 	of    map[string]int
 	under map[string]int // way
+	which map[string]int // of which there are figures to reach
+}
+
+// note counts faults of which more can be said than what they are.
+func (t *tallies) note(what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.which[what]++
 }
 
 func (t *tallies) begin(what string) func() {
@@ -112,41 +121,46 @@ func (c *campaign) run(ctx context.Context, say func(format string, a ...any)) (
 		return nil, err
 	}
 	defer protected.close()
-	var wires []wire
+	var wires []loom
 	defer func() {
-		for _, w := range wires {
-			w.close()
+		for _, l := range wires {
+			each(l, wire.close)
 		}
 	}()
 	for len(servers.members) > 0 && len(wires) < c.Processes {
-		w, err := lay(servers.endpoints)
-		wires = append(wires, w)
-		if err != nil {
-			return nil, err
+		wires = append(wires, nil)
+		for range c.Machines {
+			w, err := lay(servers.endpoints)
+			wires[len(wires)-1] = append(wires[len(wires)-1], w)
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
-
 	if c.Store == onQuorum { // a service is cut off from all clients, for they are the only ones that it has to do with
+		var cut []*knife // by the one row of faults that does so
 		servers.isolate = func(member int) {
-			for _, w := range wires {
-				w.far[member].Cut()
+			for _, w := range slices.Concat(wires...) {
+				w.far[member].cut()
+				cut = append(cut, w.far[member])
 			}
 		}
 		servers.heal = func() {
-			for _, w := range wires {
-				each(w.far, (*embedtest.Proxy).Heal)
-			}
+			each(cut, (*knife).heal)
+			cut = nil
 		}
 	}
 	started, begun := time.Now(), history.Now()
 	workers, err := newCrew(c.Worker, c.Processes, func(place, life int) part {
 		p := part{
-			Process: fmt.Sprintf("%d-%d", place, life), Recipe: c.Recipe, Store: c.Store, Endpoints: servers.endpoints,
-			Primitives: c.Primitives, TTL: c.TTL, Hang: c.hang(), Seed: c.Seed + uint64(place)<<32 + uint64(life)<<16,
+			Process: fmt.Sprintf("%d-%d", place, life), Recipe: c.Recipe, Store: c.Store, Wires: slices.Repeat([][]string{servers.endpoints}, c.Machines),
+			Primitives: c.Primitives, Clients: c.Clients, Paths: c.Paths, TTL: c.TTL, Hang: c.hang(), Seed: c.Seed + uint64(place)<<32 + uint64(life)<<16,
 			Dir: histories, Resource: filepath.Join(sockets, "r"),
 		}
 		if len(wires) > 0 {
-			p.Endpoints = wires[place].endpoints()
+			for i, w := range wires[place] {
+				p.Wires[i] = w.endpoints()
+			}
 		}
 		return p
 	})
@@ -154,15 +168,16 @@ func (c *campaign) run(ctx context.Context, say func(format string, a ...any)) (
 		return nil, err
 	}
 	defer workers.abandon()
-	count := &tallies{of: map[string]int{}, under: map[string]int{}}
-	broken := c.torment(ctx, servers, wires, workers, protected, count, func() {
+	count := &tallies{of: map[string]int{}, under: map[string]int{}, which: map[string]int{}}
+	t := torment{campaign: c, servers: servers, wires: wires, workers: workers, protected: protected, count: count}
+	broken := t.run(ctx, func() {
 		n, under := count.now()
 		so := protected.count()
 		say("%5.0f s: %d grants, %d stale writes refused, %d faults  %s", time.Since(started).Seconds(), so.grants, so.refused, n, under)
 	})
 	say("%5.0f s: the faults are over", time.Since(started).Seconds())
 
-	v := &verdict{faults: count.of}
+	v := &verdict{faults: count.of, which: count.which}
 	complaints, deaths := workers.dismiss(c.hang())
 	all, unread := history.Load(histories, deaths)
 	if err := errors.Join(broken, unread); err != nil {
@@ -193,122 +208,6 @@ func (c *campaign) run(ctx context.Context, say func(format string, a ...any)) (
 
 func (v *verdict) add(rule, text string) {
 	v.Violations = append(v.Violations, history.Violation{Rule: rule, Queue: "/torture", Text: text, At: history.Now()})
-}
-
-// torment breaks one thing after another, several at the same time, for as long as the campaign lasts. Then all is whole.
-func (c *campaign) torment(
-	ctx context.Context, servers *service, wires []wire, workers *crew, protected *resource, count *tallies, report func(),
-) error {
-	ctx, cancel := context.WithTimeout(ctx, c.For)
-	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
-	row := func(tier string, row int, of shape, happen func(context.Context, fault) error) {
-		if slices.Contains(c.Tiers, tier) {
-			group.Go(func() error {
-				from := newSchedule(tier, c.Seed, uint64(row), c.TTL, of)
-				return inject(ctx, from, func(ctx context.Context, f fault) error {
-					defer count.begin(f.What)()
-					return happen(ctx, f)
-				})
-			})
-		}
-	}
-	for place, w := range wires {
-		row(tierWire, place, single, func(ctx context.Context, f fault) error {
-			proceed := func(time.Duration) {}
-			if f.Aimed && f.For >= c.TTL/2 {
-				proceed = aim(ctx, protected, func(process string) bool { return process == workers.at(place).name })
-			}
-			w.suffer(ctx, f, func() { proceed(f.For + c.TTL/2) })
-			return nil
-		})
-	}
-	for i, some := range servers.rows {
-		row(tierNode, i, some.shape, func(ctx context.Context, f fault) error {
-			return servers.onNode(ctx, f, some.members, func(server int) (undo func()) {
-				if !f.Aimed || some.shape == ensemble && f.What == nodeKill { // then there are others for its clients
-					return func() {}
-				}
-				place := f.pick(c.Processes)
-				of := func(process string) bool { return process == workers.at(place).name }
-				if some.shape == ensemble {
-					// A process goes with the server, and holds a lock for longer than the others take to give it away.
-					undo = wires[place].only(server)
-					aim(ctx, protected, of)(f.For + 3*c.TTL)
-					return undo
-				}
-				// A holder is cut off, and does not hear that the server has forgotten it.
-				proceed := aim(ctx, protected, of)
-				heal := wires[place].only(-1)
-				proceed(f.For + 3*c.TTL)
-				return func() {
-					_ = pause.For(ctx, c.TTL)
-					heal()
-				}
-			})
-		})
-	}
-	for i := range clientRows {
-		row(tierClient, i, single, func(ctx context.Context, f fault) error {
-			// Each row has processes of its own.
-			mine := func(place int) bool { return place%clientRows == i }
-			place := i + clientRows*f.pick((c.Processes-i+clientRows-1)/clientRows)
-			proceed := func(time.Duration) {}
-			if f.Aimed {
-				proceed = aim(ctx, protected, func(process string) bool {
-					at, ok := workers.place(process)
-					if ok && mine(at) {
-						place = at
-					}
-					return ok && mine(at)
-				})
-			}
-			if f.What == clientKill {
-				err := workers.replace(place)
-				proceed(0)
-				return err
-			}
-			resume := workers.stop(place)
-			proceed(c.TTL / 2)
-			_ = pause.For(ctx, f.For)
-			resume()
-			return nil
-		})
-	}
-	if servers.meddle != nil && c.Recipe == ours {
-		var queues []string // in which every entry waits for all that are ahead of it
-		for _, primitive := range c.Primitives {
-			if primitive == mutex || primitive == reentrant || primitive == election {
-				halves := queuesOf(c.Primitives, primitive)
-				queues = slices.Concat(queues, halves[0], halves[1])
-			}
-		}
-		if len(queues) > 0 {
-			row(tierEntry, 0, single, func(ctx context.Context, f fault) error {
-				servers.meddle(ctx, f, queues)
-				return nil
-			})
-		}
-	}
-	group.Go(func() error {
-		const every = 5 * time.Second
-		for pause.For(ctx, every) == nil {
-			report()
-		}
-		return nil
-	})
-	return group.Wait()
-}
-
-// aim waits until one of these processes holds a lock, and returns a function that lets it proceed, which does nothing if there
-// was none.
-func aim(ctx context.Context, protected *resource, of func(process string) bool) (proceed func(stay time.Duration)) {
-	ctx, cancel := context.WithTimeout(ctx, aimFor)
-	defer cancel()
-	if _, proceed, ok := protected.catch(ctx, of); ok {
-		return proceed
-	}
-	return func(time.Duration) {}
 }
 
 // dismiss has all processes end, and returns what they have to say, and when those ended that were killed.
@@ -361,7 +260,7 @@ func (c *campaign) orphansAt(ctx context.Context, at site, v *verdict) error {
 		leave()
 	}()
 	for _, primitive := range c.Primitives {
-		halves := queuesOf(c.Primitives, primitive)
+		halves := queuesOf(c.Paths, c.Primitives, primitive)
 		for _, queue := range slices.Concat(halves[0], halves[1]) {
 			over := time.Now().Add(c.hang())
 			for {

@@ -50,7 +50,7 @@ func newCampaign(t *testing.T, store string) campaign {
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o711)) // as in main
 	return campaign{
 		Store: store, Recipe: ours, Primitives: playable(store, primitives), Tiers: tiers, For: 5 * time.Second, Seed: uint64(time.Now().Unix()),
-		TTL: defaultTTL, Processes: defaultProcesses, Worker: executable, Dir: dir,
+		TTL: defaultTTL, crowd: few, Worker: executable, Dir: dir,
 	}
 }
 
@@ -126,8 +126,8 @@ func (l deafLocker) lock(random *rand.Rand, primitive string) lock {
 func TestScheduleIsOfItsSeed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tier := range tiers {
-		list := func(seed, row uint64, of shape) (list []fault) {
-			s := newSchedule(tier, seed, row, defaultTTL, of)
+		list := func(seed, row uint64, of shape, fast bool) (list []fault) {
+			s := newSchedule(tier, seed, row, defaultTTL, of, fast)
 			for range 500 {
 				f := s.Next()
 				seen[f.What] = true
@@ -138,10 +138,12 @@ func TestScheduleIsOfItsSeed(t *testing.T) {
 			return list
 		}
 		for _, of := range []shape{single, forgetful, ensemble, apart} {
-			first, again := list(1, 0, of), list(1, 0, of)
-			require.Equal(t, first, again)
-			require.NotEqual(t, first, list(2, 0, of))
-			require.NotEqual(t, first, list(1, 1, of))
+			for _, fast := range []bool{false, true} {
+				first, again := list(1, 0, of, fast), list(1, 0, of, fast)
+				require.Equal(t, first, again)
+				require.NotEqual(t, first, list(2, 0, of, fast))
+				require.NotEqual(t, first, list(1, 1, of, fast))
+			}
 		}
 	}
 	for _, what := range []string{
@@ -180,16 +182,16 @@ func TestResourceRefusesWhatIsStale(t *testing.T) {
 // TestHoldersAreCaughtWhereTheyHold: a process that a fault is aimed at has no answer before the fault is there.
 func TestHoldersAreCaughtWhereTheyHold(t *testing.T) {
 	r, d := newResource(t)
-	two := func(process string) bool { return process == "2" }
+	two := func(w write) bool { return w.Process == "2" }
 	type caught struct {
-		process string
+		write
 		proceed func(time.Duration)
 		ok      bool
 	}
 	sprung := make(chan caught, 1)
 	go func() { // joined by the receive below
-		process, proceed, ok := r.catch(t.Context(), two)
-		sprung <- caught{process, proceed, ok}
+		w, proceed, ok := r.catch(t.Context(), two)
+		sprung <- caught{w, proceed, ok}
 	}()
 	answered := make(chan answer, 1)
 	require.Eventually(t, func() bool {
@@ -201,7 +203,7 @@ func TestHoldersAreCaughtWhereTheyHold(t *testing.T) {
 	require.Equal(t, answer{Admitted: true}, d.write(write{Process: "2", Queue: "/b", Tokens: []int64{1}}), "readers are not caught")
 	go func() { answered <- d.write(write{Process: "2", Queue: "/a", Tokens: []int64{2}, Fenced: true}) }()
 	c := <-sprung
-	require.Equal(t, "2", c.process)
+	require.Equal(t, "2", c.Process)
 	require.True(t, c.ok)
 	require.Empty(t, answered)
 	c.proceed(time.Second)
@@ -233,7 +235,7 @@ func TestWorkerThatHangsIsReported(t *testing.T) {
 	defer r.close()
 	w, err := startProcess(c.Worker, part{
 		Process: "w", Recipe: stuck, Store: onSQLite, Primitives: []string{mutex}, TTL: c.TTL, Hang: c.hang(), Dir: dir,
-		Resource: filepath.Join(dir, "r"),
+		Wires: [][]string{nil}, Resource: filepath.Join(dir, "r"),
 	})
 	require.NoError(t, err)
 	require.False(t, w.finish(time.Second))

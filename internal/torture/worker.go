@@ -21,18 +21,16 @@ import (
 // partVariable names the environment variable that makes a process a worker; its value is a part in JSON.
 const partVariable = "FARSYNC_TORTURE_PART"
 
-const (
-	machinesEach = 2 // Stores of a process
-	clientsEach  = 2 // goroutines of a Store
-)
-
 // A part is what a worker is to do.
 type part struct {
 	Process    string
 	Recipe     string // ours, or stock
 	Store      string
-	Endpoints  []string
+	Wires      [][]string // endpoints, of each Store
+	Endpoints  []string   // of one Store; set by the worker
 	Primitives []string
+	Clients    int // goroutines of a Store
+	Paths      int
 	TTL        time.Duration
 	Hang       time.Duration // what takes longer does not end
 	Seed       uint64
@@ -71,10 +69,6 @@ func (p part) play() error {
 	if err != nil {
 		return err
 	}
-	resource, err := reach(p.Resource)
-	if err != nil {
-		return err
-	}
 	var speaking sync.Mutex
 	complain := func(format string, a ...any) {
 		speaking.Lock()
@@ -83,40 +77,11 @@ func (p part) play() error {
 	}
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	var late, machines sync.WaitGroup
-	for i := range machinesEach {
-		machines.Go(func() {
-			from, err := p.open(life, stop)
-			if err != nil {
-				complain("no client was opened: %v", err)
-				return
-			}
-			var clients sync.WaitGroup
-			for j := range clientsEach {
-				number := i*clientsEach + j
-				c := &client{
-					part: p, number: number, random: rand.New(rand.NewPCG(p.Seed, uint64(number))), history: recorder, resource: resource,
-					complain: complain, late: &late,
-				}
-				clients.Go(func() {
-					c.play(life, stop, from)
-					bounded, cancel := context.WithTimeout(life, p.Hang)
-					defer cancel()
-					c.finish(bounded, from)
-					if bounded.Err() != nil {
-						complain("hung: client %d was not served after the faults", number)
-					}
-				})
-			}
-			clients.Wait()
-			if err := from.Close(); err != nil && p.Recipe == ours {
-				complain("close: %v", err)
-			}
-		})
+	var machines sync.WaitGroup
+	for i := range p.Wires {
+		machines.Go(func() { p.machine(life, stop, i, recorder, complain) })
 	}
 	machines.Wait()
-	late.Wait()
-	_ = resource.connection.Close()
 	if err := recorder.Close(); err != nil {
 		return err
 	}
@@ -124,6 +89,44 @@ func (p part) play() error {
 		awaitNoLeaks(before, p.Hang, complain)
 	}
 	return nil
+}
+
+// machine has the clients of one Store play.
+func (p part) machine(life context.Context, stop <-chan struct{}, i int, recorder *history.Recorder, complain func(string, ...any)) {
+	p.Endpoints = p.Wires[i]
+	resource, err := reach(p.Resource)
+	if err != nil {
+		complain("the resource: %v", err)
+		return
+	}
+	defer resource.connection.Close()
+	from, err := p.open(life, stop)
+	if err != nil {
+		complain("no client was opened: %v", err)
+		return
+	}
+	var clients, late sync.WaitGroup
+	for j := range p.Clients {
+		number := i*p.Clients + j
+		c := &client{
+			part: p, wire: i, number: number, random: rand.New(rand.NewPCG(p.Seed, uint64(number))), history: recorder, resource: resource,
+			complain: complain, late: &late,
+		}
+		clients.Go(func() {
+			c.play(life, stop, from)
+			bounded, cancel := context.WithTimeout(life, p.Hang)
+			defer cancel()
+			c.finish(bounded, from)
+			if bounded.Err() != nil {
+				complain("hung: client %d was not served after the faults", number)
+			}
+		})
+	}
+	clients.Wait()
+	if err := from.Close(); err != nil && p.Recipe == ours {
+		complain("close: %v", err)
+	}
+	late.Wait()
 }
 
 // open opens a client as often as it takes: faults begin before all clients are there.
