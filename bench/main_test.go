@@ -129,3 +129,17 @@ func TestRatiosAreTakenWithinRounds(t *testing.T) {
 	require.InDelta(t, 0.25, jain([]int64{7, 0, 0, 0}), 1e-9)
 	require.InDelta(t, 1.0, jain([]int64{7, 7}), 1e-9)
 }
+
+// TestSpreadServesEachSeveralTimes: a window in which some of a crowd cannot have been served says nothing of fairness.
+func TestSpreadServesEachSeveralTimes(t *testing.T) {
+	p := pace{window: time.Second}
+	for _, row := range []struct {
+		n    int
+		rate float64
+		want time.Duration
+	}{
+		{2, 1000, 500 * time.Millisecond}, {64, 512, time.Second}, {64, 128, 4 * time.Second}, {64, 1, 10 * time.Second}, {64, 0, 10 * time.Second},
+	} {
+		require.Equal(t, row.want, p.spread(row.n, row.rate), "%d contenders, %v in turn", row.n, row.rate)
+	}
+}

@@ -28,6 +28,16 @@ func (p pace) of(s scene) pace {
 	return p
 }
 
+// spread returns the window in which it is counted how evenly acquisitions are spread: each contender can be served several times in
+// it. In a shorter one the strictest queue looks unfair, for some of a crowd are not served at all. rate is what they make in turn.
+func (p pace) spread(n int, rate float64) time.Duration {
+	const times, most = 8, 10
+	if rate <= 0 {
+		return most * p.window
+	}
+	return min(max(p.window/2, time.Duration(times*float64(n)/rate*float64(time.Second))), most*p.window)
+}
+
 // takes returns for about how long a scene is measured.
 func (p pace) takes(s scene) time.Duration {
 	p = p.of(s)
@@ -109,7 +119,7 @@ func measure(ctx context.Context, s scene, on *site, p pace, progress func(strin
 				return r, fmt.Errorf("%s: %w", peer.name, err)
 			}
 			if s.inTurn && contenders > 1 {
-				if l.Jain, err = acts[i].atWill(ctx, p.window/2); err != nil {
+				if l.Jain, err = acts[i].atWill(ctx, p.warm, p.spread(contenders, l.Rate)); err != nil {
 					return r, fmt.Errorf("%s: %w", peer.name, err)
 				}
 			}
@@ -179,8 +189,8 @@ func (a act) lap(ctx context.Context, warm, window time.Duration) (lap, error) {
 }
 
 // atWill returns how evenly acquisitions are spread where all contenders lock as often as they can.
-func (a act) atWill(ctx context.Context, window time.Duration) (float64, error) {
-	counts, err := a.will.run(ctx, 0, window, func() {})
+func (a act) atWill(ctx context.Context, warm, window time.Duration) (float64, error) {
+	counts, err := a.will.run(ctx, warm, window, func() {})
 	return jain(counts), err
 }
 

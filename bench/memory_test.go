@@ -12,10 +12,16 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// A Lock that waits on etcd takes the goroutine that called it, with its stack, and what the Store and its session know of it, however
+// A Lock that waits takes the goroutine that called it, with its stack, and what the Store and its session know of it, however
 // many are ahead.
 func TestMemoryOfALockThatWaits(t *testing.T) {
-	const waiters, most = 1000, int64(16 << 10)
+	for on, most := range map[string]int64{onEtcd: 16 << 10, onZooKeeper: 16 << 10} {
+		t.Run(on, func(t *testing.T) { testMemoryOfALockThatWaits(t, on, most) })
+	}
+}
+
+func testMemoryOfALockThatWaits(t *testing.T, on string, most int64) {
+	const waiters = 1000
 	used := func() (heap, stack int64, goroutines int) {
 		var m runtime.MemStats
 		for range 4 { // each halves a stack that is larger than it has to be
@@ -24,11 +30,11 @@ func TestMemoryOfALockThatWaits(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc), int64(m.StackInuse), runtime.NumGoroutine()
 	}
-	stage, err := newStage(siteFor(t, siteSpec{store: onEtcd}), 0, nil)
+	stage, err := newStage(siteFor(t, siteSpec{store: on}), 0, nil)
 	require.NoError(t, err)
 	t.Cleanup(stage.close)
 	open := func() *farsync.Store {
-		store, err := storeOf(onEtcd).opened(t.Context(), stage)
+		store, err := storeOf(on).opened(t.Context(), stage)
 		require.NoError(t, err)
 		return store
 	}

@@ -54,6 +54,7 @@ func etcdScenes() (list []scene) {
 		at(of(contended, "", free...), 1),
 		at(of(contended, "", append(many, etcdHerd)...), 2, 8, 64),
 		at(of(contended, "", many...), 256),
+		at(of(contended, "", etcdStore.mutexes(), etcdMutexes), 1_000),
 		at(of(goroutines, "", etcdStore.shared(), etcdGoroutines), crowd),
 		at(of(semaphore, "", etcdStore.permits()), crowd),
 		at(of(readers, "", etcdStore.readers(), etcdReaders), crowd),
