@@ -6,8 +6,10 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +39,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(cleaned{m}, map[string]func(){
 		"farsync":  main,
 		guard.Name: main,
+		"catcher":  catcher,
 	})
 }
 
@@ -44,6 +47,9 @@ func TestMain(m *testing.M) {
 type cleaned struct{ *testing.M }
 
 func (m cleaned) Run() int {
+	if signal.Ignored(syscall.SIGHUP) { // nohup would mean all that these tests start
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	defer func() {
 		if path, err := mortal(); built && err == nil {
 			_ = os.RemoveAll(filepath.Dir(path))

@@ -76,7 +76,7 @@ func (m *Member) askDate(ctx context.Context, config *cryptotls.Config) {
 }
 
 // entryKey are the last segments of the keys of farsync on etcd.
-var entryKey = regexp.MustCompile(`/(m|w|r|c|s[1-9][0-9]*)-[2-7A-Z]{26}$`)
+var entryKey = regexp.MustCompile(`/((m|w|r|c|s[1-9][0-9]*)-[2-7A-Z]{26}|m-t[1-9a-f][0-9a-f]*[.][0-9a-f]{10})$`)
 
 // strayKeys are keys without a lease.
 func (l *Location) strayKeys(ctx context.Context, prefix string, known map[string]bool, password string, config *cryptotls.Config) ([]string, error) {
