@@ -35,7 +35,7 @@ test: servers ## all tests once, with the race detector, against real servers; a
 race: servers ## tests of the library with the race detector, for one thing many times
 	@go test -race '-gcflags=modernc.org/...=-race=false -d=checkptr=0' $(TESTFLAGS) $(PACKAGES)
 
-long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000, Redis and the databases killed, joins behind 5,000, a page of as many
+long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000, Redis and the databases killed, joins behind 5,000, a page of as many, a million locks held in random plays
 	@echo "==> long"
 	@go test -count=1 -v -timeout 1h -run '^(TestOutages|TestCrowdIsServed)' ./internal/zktest -partings=200 -crowd=10000
 	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestStoppedServerLosesNothing|^TestLeaseEndsBeforeTheNextHolderIsGranted)$$' \
@@ -44,15 +44,17 @@ long: servers ## in full what make test plays a part of: leaders cut off, crowds
 		./internal/postgrestest -disasters=20 -cuts=50 -stops=20 -idle=1000 -acquisitions=1000000
 	@go test -count=1 -v -timeout 1h -run '^(TestLeaseEndsBeforeTheNextHolderIsGranted|TestKilledServerKeepsHoldersApart|TestHoldersStoppedBetweenGuardAndCommit|TestIdleStoresCost|TestTablesStaySmall)$$' \
 		./internal/mysqltest -cuts=50 -kills=20 -holders=20 -idle=1000 -acquisitions=200000
+	@go test -count=1 -v -timeout 1h -run '^TestLeaseEndsBeforeTheNextHolderIsGranted$$' ./internal/etcdtest ./internal/zktest -cuts=1000
+	@go test -count=1 -v -timeout 1h -run '^TestPlays$$' . -play=1 -held=1000000
 	@go test -count=1 -v -timeout 1h -run '^TestThousandsOnServices$$' ./internal/livetest -crowded
 	@go test -count=1 -v -timeout 1h -run '^TestOneOfManyRuns$$' ./cmd/farsync -processes=50 -rounds=200
 	@cd bench && go test -count=1 -v -timeout 1h -run '^TestJoinsBehindLongQueues$$' . -longest=5000
 
 # What is not set is left to the program: all stores, all primitives, all faults, for a minute each, by a seed that it prints.
 TORTURE = $(if $(STORE),-store $(STORE)) $(if $(PRIMITIVE),-primitive $(PRIMITIVE)) $(if $(FAULTS),-faults $(FAULTS)) \
-	$(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED))
+	$(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(SPARSE),-sparse)
 
-torture: servers ## locks under faults, histories checked, then every fuzz target for a minute; in part: STORE=etcd PRIMITIVE=mutex FAULTS=wire,node,client,entry FOR=60s SEED=1
+torture: servers ## locks under faults, histories checked, then every fuzz target for a minute; in part: STORE=etcd PRIMITIVE=mutex FAULTS=wire,node,client,entry FOR=60s SEED=1; SPARSE=1: few clients
 	@go build -o bin/torture ./internal/torture
 	@bin/torture $(TORTURE)
 	@$(if $(STORE)$(PRIMITIVE)$(FAULTS),,scripts/fuzz.sh $(if $(filter command line environment,$(origin FUZZTIME)),$(FUZZTIME),60s))
