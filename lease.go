@@ -28,7 +28,7 @@ type Lease struct {
 	left  sync.Once
 
 	listen sync.Once
-	asked  chan struct{}  // closed when another client has asked for the lock back
+	asked  chan struct{}  // closed when another client has asked for the lock back; nil until somebody listens
 	ears   sync.WaitGroup // the goroutine that listens for that
 }
 
@@ -39,9 +39,7 @@ func newLease(store *Store, path string, kind driver.Kind, hold *recipe.Hold) (*
 		_ = hold.Release()
 		return nil, errToken
 	}
-	l := &Lease{
-		hold: hold, store: store, path: path, token: makeToken(revision, turn), asked: make(chan struct{}),
-	}
+	l := &Lease{hold: hold, store: store, path: path, token: makeToken(revision, turn)}
 	l.kind.Store(uint32(kind))
 	return l, nil
 }
@@ -105,6 +103,7 @@ func (l *Lease) Release() error {
 // channel stays open when the lease ends, and where the store cannot carry such requests.
 func (l *Lease) Asked() <-chan struct{} {
 	l.listen.Do(func() {
+		l.asked = make(chan struct{})
 		l.ears.Go(func() { // ends with the lease; Release joins it
 			if l.hold.Asked(context.Background()) == nil {
 				close(l.asked)

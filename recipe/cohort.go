@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/farsync/farsync/internal/nested"
 )
 
 const (
@@ -46,21 +48,39 @@ type cohort struct {
 	pace  int
 	timer *time.Timer
 	timed *grant // the grant for which timer was set
+	sight lookout
 }
 
 // A waiter is a goroutine in the line. It is sent one turn, ever.
 type waiter struct {
-	hand chan turn     // room for one
+	hand chan struct{} // has a value once turn is set
+	turn turn
 	at   *list.Element // nil once it has left the line
 	came time.Time
+	due  time.Time // when the name of the holder is asked for, if it waits still; zero if it waits for as long as it takes
 
 	ahead int    // how many were in the line when it came
 	note  string // what an entry is to say that is carried for it
 }
 
+// newWaiter returns a waiter that comes now, and waits for no longer than ctx.
+func newWaiter(ctx context.Context, now time.Time) *waiter {
+	w := &waiter{hand: make(chan struct{}, 1), came: now}
+	if deadline, ok := ctx.Deadline(); ok {
+		w.due = sightAt(now, deadline)
+	}
+	return w
+}
+
+// give sends a waiter its turn.
+func (w *waiter) give(t turn) {
+	w.turn = t
+	w.hand <- struct{}{}
+}
+
 // enter decides how a caller begins: with a turn, on a grant that is open or one that it is to win from the queue by itself,
 // or as the last of the line. A caller that is nested does not wait in the line.
-func (c *cohort) enter(nested bool, note string) (turn, *waiter) {
+func (c *cohort) enter(ctx context.Context, note string) (turn, *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -69,11 +89,13 @@ func (c *cohort) enter(nested bool, note string) (turn, *waiter) {
 	switch {
 	case c.shared && admits:
 		return c.open.next(), nil
-	case nested, !admits && c.line.Len() == 0 && joins == 0:
+	case nested.Is(ctx), !admits && c.line.Len() == 0 && joins == 0:
 		return turn{grant: c.add(joining)}, nil
 	}
-	w := &waiter{hand: make(chan turn, 1), came: now, ahead: c.line.Len(), note: note}
+	w := newWaiter(ctx, now)
+	w.ahead, w.note = c.line.Len(), note
 	w.at = c.line.PushBack(w)
+	c.expect(now, w.due)
 	c.provide(now)
 	return turn{}, w
 }
@@ -237,7 +259,7 @@ func (c *cohort) serve(gr *grant, p *place) bool {
 	}
 	first := c.pop() // for there are no more that are carried than are in the line
 	c.begin(gr, p)
-	first.hand <- turn{grant: gr}
+	first.give(turn{grant: gr})
 	return true
 }
 
@@ -250,7 +272,7 @@ func (c *cohort) begin(gr *grant, p *place) {
 	gr.winAt(p)
 	c.open = gr
 	for c.shared && c.line.Len() > 0 && c.admits(gr.since) {
-		c.pop().hand <- gr.next()
+		c.pop().give(gr.next())
 	}
 	c.provide(gr.since)
 }
@@ -281,7 +303,7 @@ func (c *cohort) refuse(gr *grant, err error) {
 		return
 	}
 	c.end(gr)
-	c.pop().hand <- turn{err: err}
+	c.pop().give(turn{err: err})
 	c.provide(time.Now())
 }
 
@@ -317,11 +339,13 @@ func (c *cohort) leave(w *waiter) bool {
 
 // back puts a goroutine at the head of the line whose turn was on a grant that was lost, and ends the turn. Readers may keep the
 // grant for as long as they like, though they were told: the line does not wait for them.
-func (c *cohort) back(gr *grant) *waiter {
-	w := &waiter{hand: make(chan turn, 1), came: time.Now()}
+func (c *cohort) back(ctx context.Context, gr *grant) *waiter {
+	now := time.Now()
+	w := newWaiter(ctx, now)
 	c.mu.Lock()
 	w.at = c.line.PushFront(w)
-	c.provide(time.Now())
+	c.expect(now, w.due)
+	c.provide(now)
 	c.mu.Unlock()
 	if c.finished(gr) {
 		c.depart(gr)
@@ -389,7 +413,7 @@ func (c *cohort) finished(gr *grant) bool {
 	now := time.Now()
 	if c.open == gr && c.admits(now) {
 		if !c.shared && c.line.Len() > 0 {
-			c.pop().hand <- gr.next()
+			c.pop().give(gr.next())
 			c.dropBeyond(c.line.Len())
 			return false
 		}

@@ -24,11 +24,11 @@ func TestTurnOnALostGrantIsNotWaitedFor(t *testing.T) {
 		gr.since, gr.phase, gr.holds = time.Now(), open, 1
 		gr.place.Store(p)
 		c.open = gr
-		late, w := c.enter(false, "")
+		late, w := c.enter(context.Background(), "")
 		require.Nil(t, w, "readers do not wait for one another")
 		require.Same(t, gr, late.grant)
 		in.fail(ErrClosed)
-		c.back(gr)
+		c.back(t.Context(), gr)
 		synctest.Wait()
 		require.Equal(t, 1, carried, "another entry stands for the line, though the grant is held")
 		s.shut(ErrClosed)

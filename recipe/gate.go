@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/internal/nested"
 )
 
 // A Gate is the local side of one primitive: the goroutines that share it wait in one line, and as few entries as that takes
@@ -37,7 +36,7 @@ func (s *Store) through(r *Request) *Gate {
 }
 
 func (g *Gate) acquire(ctx context.Context, r *Request) (*Hold, error) {
-	t, w := g.cohort.enter(nested.Is(ctx), r.note)
+	t, w := g.cohort.enter(ctx, r.note)
 	if w == nil && !t.grant.won() {
 		return g.compete(ctx, r, t.grant)
 	}
@@ -48,12 +47,11 @@ func (g *Gate) acquire(ctx context.Context, r *Request) (*Hold, error) {
 				return nil, err
 			}
 		}
-		h := newHold(t.grant, t.number)
-		if h.Err() == nil {
+		if h := newHold(t.grant, t.number); t.grant.in().err() == nil && h.ended() == nil {
 			return h, nil
 		}
 		// The session ended while the turn was handed over.
-		w = g.cohort.back(t.grant)
+		w = g.cohort.back(ctx, t.grant)
 	}
 }
 
@@ -104,18 +102,16 @@ func (g *Gate) tryAcquire(ctx context.Context, r *Request) (*Hold, error) {
 // await waits for a turn.
 func (g *Gate) await(ctx context.Context, w *waiter) (turn, error) {
 	g.traceLine(ctx, w)
-	stop := g.store.sight(ctx, g.cohort.waits)
-	defer stop()
 	select {
-	case t := <-w.hand:
-		return t, t.err
+	case <-w.hand:
+		return w.turn, w.turn.err
 	case <-ctx.Done():
 	case <-g.store.life.Done():
 	}
 	if !g.cohort.leave(w) {
 		// A turn was on its way. A caller that has given up gets it all the same: to pass it on would cost more.
-		t := <-w.hand
-		return t, t.err
+		<-w.hand
+		return w.turn, w.turn.err
 	}
 	return turn{}, g.store.failure(ctx, g.cohort.trouble())
 }

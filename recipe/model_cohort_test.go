@@ -274,7 +274,7 @@ func (w *cohortWorld) place() *place {
 }
 
 func (w *cohortWorld) enter(a *actor) {
-	t, waits := w.c.enter(false, "")
+	t, waits := w.c.enter(context.Background(), "")
 	switch {
 	case waits != nil:
 		a.at, a.waiter = "waits", waits
@@ -348,7 +348,7 @@ func (w *cohortWorld) take(a *actor) {
 		return
 	}
 	if newHold(t.grant, t.number).Err() != nil {
-		a.at, a.waiter = "waits", w.c.back(t.grant)
+		a.at, a.waiter = "waits", w.c.back(context.Background(), t.grant)
 		return
 	}
 	w.begin(a, t.grant, t.number)
@@ -384,8 +384,8 @@ func (w *cohortWorld) settle() {
 		a := &w.actors[i]
 		if a.at == "waits" && a.handed == nil {
 			select {
-			case t := <-a.waiter.hand:
-				a.handed = &t
+			case <-a.waiter.hand:
+				a.handed = &a.waiter.turn
 			default:
 			}
 		}

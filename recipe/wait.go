@@ -62,7 +62,7 @@ func (s *Store) outlast(
 ) (left []driver.Target, behind string, v verdict, err error) {
 	w := s.enlist(p, on)
 	defer p.in.delist(w)
-	defer s.sight(ctx, func() *waiting { return w })()
+	defer s.sight(ctx, w)()
 	if gr := grantOf(ctx); gr != nil {
 		gr.unanswered.Store(nil) // what is waited for was an answer
 		gr.waits.Store(w)

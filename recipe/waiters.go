@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -12,11 +11,6 @@ import (
 const (
 	// waitersEvery is how often a session looks at those that wait in it, while there are any.
 	waitersEvery = 2500 * time.Millisecond
-	// A waiter whose ctx has a deadline, and which does not know the name of the holder, asks for it that long before, or
-	// when half of its time is over: the error names the holder, and must not wait for the answer.
-	sightBefore = 250 * time.Millisecond
-	// maxSights is how many such requests a Store has under way. What is more goes without.
-	maxSights = 16
 )
 
 // longWaits are the times after which it is noted that a waiter still waits.
@@ -124,59 +118,4 @@ func (s *Store) noteWaiting(in *session, w *waiting, heads map[string]driver.Ent
 	}
 	s.log.Info("still waiting", "path", e.Queue, "kind", e.Kind.String(), "behind", in.name(w),
 		"ahead", behind.Ahead+1, "waited", time.Since(w.place.began))
-}
-
-// head returns the oldest entry of a queue, in one attempt; none if it is not to be had.
-func (s *Store) head(ctx context.Context, in *session, queue string) (head driver.Entry) {
-	attempt, cancel := context.WithTimeout(ctx, firstAttempt)
-	defer cancel()
-	v, err := in.Session.List(attempt, queue, 1)
-	if err == nil && len(v.Entries) > 0 {
-		head = v.Entries[0]
-	}
-	return head
-}
-
-// sight asks for the holder's name shortly before the deadline of ctx, if what then waits does not know it. Stop must be called.
-func (s *Store) sight(ctx context.Context, waits func() *waiting) (stop func()) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return func() {}
-	}
-	if w := waits(); w != nil && w.place.in.knows(w) {
-		return func() {}
-	}
-	left := time.Until(deadline)
-	attempt, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	t := time.AfterFunc(left-min(left/2, sightBefore), func() {
-		defer close(done)
-		w := waits()
-		if w == nil || w.place.in.knows(w) {
-			return
-		}
-		in := w.place.in
-		select {
-		case s.sights <- struct{}{}:
-			head := s.head(attempt, in, w.place.entry.Queue)
-			<-s.sights
-			in.mu.Lock()
-			w.holder = head
-			in.mu.Unlock()
-		default:
-		}
-	})
-	return func() {
-		cancel()
-		if !t.Stop() {
-			<-done
-		}
-	}
-}
-
-// knows reports whether the name of what w waits for is known.
-func (in *session) knows(w *waiting) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return len(w.behind.Value) > 0
 }

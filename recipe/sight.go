@@ -1,0 +1,132 @@
+package recipe
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/farsync/farsync/driver"
+)
+
+const (
+	// A waiter whose ctx has a deadline, and which does not know the name of the holder, asks for it that long before, or
+	// when half of its time is over: the error names the holder, and must not wait for the answer.
+	sightBefore = 250 * time.Millisecond
+	// sightEvery is the least time between two such requests for one line: what one has learned serves all.
+	sightEvery = sightBefore / 10
+	// lookoutMost is the longest that a timer is set for a line, which may be empty by then.
+	lookoutMost = time.Minute
+	// maxSights is how many such requests a Store has under way. What is more goes without.
+	maxSights = 16
+)
+
+// sightAt returns when one that waits until a deadline asks for the holder's name.
+func sightAt(now, deadline time.Time) time.Time {
+	return deadline.Add(-min(deadline.Sub(now)/2, sightBefore))
+}
+
+// sight asks for the holder's name shortly before the deadline of ctx, if w, which then waits, does not know it. Stop must be
+// called.
+func (s *Store) sight(ctx context.Context, w *waiting) (stop func()) {
+	deadline, ok := ctx.Deadline()
+	if !ok || w.place.in.knows(w) {
+		return func() {}
+	}
+	now := time.Now()
+	attempt, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	t := time.AfterFunc(sightAt(now, deadline).Sub(now), func() {
+		defer close(done)
+		s.ask(attempt, w)
+	})
+	return func() {
+		cancel()
+		if !t.Stop() {
+			<-done
+		}
+	}
+}
+
+// ask asks for the name of what w waits for, unless it is known or too many ask.
+func (s *Store) ask(ctx context.Context, w *waiting) {
+	in := w.place.in
+	if in.knows(w) {
+		return
+	}
+	select {
+	case s.sights <- struct{}{}:
+		head := s.head(ctx, in, w.place.entry.Queue)
+		<-s.sights
+		in.mu.Lock()
+		w.holder = head
+		in.mu.Unlock()
+	default:
+	}
+}
+
+// A lookout asks for the holder's name shortly before the time of one of a line is over. Most of a line have their turn long
+// before, so there is one timer for all, which is not set anew for one that leaves.
+type lookout struct {
+	timer *time.Timer
+	at    time.Time // when the timer fires; zero while it is not set
+}
+
+// expect has the line looked at when a waiter is due, if it ever is. The caller holds mu.
+func (c *cohort) expect(now, due time.Time) {
+	l := &c.sight
+	if due.IsZero() || !l.at.IsZero() && !due.Before(l.at) {
+		return
+	}
+	wait := min(due.Sub(now), lookoutMost)
+	l.at = now.Add(wait)
+	if l.timer == nil {
+		l.timer = time.AfterFunc(wait, c.lookOut)
+	} else {
+		l.timer.Reset(wait)
+	}
+}
+
+// lookOut runs on the timer.
+func (c *cohort) lookOut() {
+	c.mu.Lock()
+	now := time.Now()
+	var due bool
+	var next time.Time
+	for at := c.line.Front(); at != nil; at = at.Next() {
+		switch w := at.Value.(*waiter); {
+		case w.due.IsZero():
+		case !w.due.After(now):
+			due, w.due = true, time.Time{}
+		case next.IsZero() || w.due.Before(next):
+			next = w.due
+		}
+	}
+	c.sight.at = time.Time{}
+	if first := now.Add(sightEvery); due && !next.IsZero() && next.Before(first) {
+		next = first
+	}
+	c.expect(now, next)
+	known := slices.ContainsFunc(c.grants, (*grant).held) // it is another goroutine of this process
+	c.mu.Unlock()
+	if w := c.waits(); due && !known && w != nil {
+		c.store.background(func() { c.store.ask(w.place.in.life, w) })
+	}
+}
+
+// head returns the oldest entry of a queue, in one attempt; none if it is not to be had.
+func (s *Store) head(ctx context.Context, in *session, queue string) (head driver.Entry) {
+	attempt, cancel := context.WithTimeout(ctx, firstAttempt)
+	defer cancel()
+	v, err := in.Session.List(attempt, queue, 1)
+	if err == nil && len(v.Entries) > 0 {
+		head = v.Entries[0]
+	}
+	return head
+}
+
+// knows reports whether the name of what w waits for is known.
+func (in *session) knows(w *waiting) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(w.behind.Value) > 0
+}
