@@ -276,10 +276,10 @@ func (s *session) now(ctx context.Context, on *stream, w *waiter) (woken bool, p
 		at = pages[0].GetHeader().GetRevision()
 	} else {
 		resp, failed := s.commit(ctx, nil, nil, reads...)
-		for _, r := range (*pb.TxnResponse)(resp).GetResponses() {
+		for _, r := range resp.GetResponses() {
 			pages = append(pages, r.GetResponseRange())
 		}
-		at, err = (*pb.TxnResponse)(resp).GetHeader().GetRevision(), failed
+		at, err = resp.GetHeader().GetRevision(), failed
 	}
 	if err != nil {
 		return false, nil, 0, fmt.Errorf("looking at what is watched: %w", cmp.Or(context.Cause(on.life), err))

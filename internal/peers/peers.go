@@ -107,12 +107,14 @@ func (m *Member) Send(to string, words []string) {
 	if m == nil {
 		return
 	}
-	message := strings.Join(words, "\n")
+	message := []byte(strings.Join(words, "\n"))
 	if len(message) > maxMessage {
-		message = ""
+		message = nil
 	}
-	_ = m.conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
-	_, _ = m.conn.WriteToUnix([]byte(message), m.directory.address(to))
+	if address := m.directory.address(to); !sendNow(m.conn, message, address) {
+		_ = m.conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
+		_, _ = m.conn.WriteToUnix(message, address)
+	}
 }
 
 // Leave removes the socket, and closes it: in this order, or the member would be taken for dead.
