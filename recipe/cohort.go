@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"slices"
@@ -40,42 +39,15 @@ type cohort struct {
 	carry  func(ctx context.Context, gr *grant, began time.Time)
 
 	mu     sync.Mutex
-	line   list.List // of *waiter, in order of arrival
-	grants []*grant  // in order of their making. Invariant: none is over.
-	open   *grant    // nil if there is none. Invariant: all others are not open.
+	line   line
+	grants grants // Invariant: none is over.
+	open   *grant // nil if there is none. Invariant: all others are not open.
 	// pace is how many of the line the last grant has served, if it could not serve them all. 0 if it could: then one entry is
 	// enough for the line.
 	pace  int
 	timer *time.Timer
 	timed *grant // the grant for which timer was set
 	sight lookout
-}
-
-// A waiter is a goroutine in the line. It is sent one turn, ever.
-type waiter struct {
-	hand chan struct{} // has a value once turn is set
-	turn turn
-	at   *list.Element // nil once it has left the line
-	came time.Time
-	due  time.Time // when the name of the holder is asked for, if it waits still; zero if it waits for as long as it takes
-
-	ahead int    // how many were in the line when it came
-	note  string // what an entry is to say that is carried for it
-}
-
-// newWaiter returns a waiter that comes now, and waits for no longer than ctx.
-func newWaiter(ctx context.Context, now time.Time) *waiter {
-	w := &waiter{hand: make(chan struct{}, 1), came: now}
-	if deadline, ok := ctx.Deadline(); ok {
-		w.due = sightAt(now, deadline)
-	}
-	return w
-}
-
-// give sends a waiter its turn.
-func (w *waiter) give(t turn) {
-	w.turn = t
-	w.hand <- struct{}{}
 }
 
 // enter decides how a caller begins: with a turn, on a grant that is open or one that it is to win from the queue by itself,
@@ -85,7 +57,7 @@ func (c *cohort) enter(ctx context.Context, note string) (turn, *waiter) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	admits := c.admits(now)
-	joins, _ := c.joining()
+	joins, _ := c.grants.joining()
 	switch {
 	case c.shared && admits:
 		return c.open.next(), nil
@@ -94,7 +66,7 @@ func (c *cohort) enter(ctx context.Context, note string) (turn, *waiter) {
 	}
 	w := newWaiter(ctx, now)
 	w.ahead, w.note = c.line.Len(), note
-	w.at = c.line.PushBack(w)
+	c.line.push(w)
 	c.expect(now, w.due)
 	c.provide(now)
 	return turn{}, w
@@ -128,20 +100,6 @@ func (c *cohort) admits(now time.Time) bool {
 	return c.open != nil && c.open.turns < maxTurns && c.open.in().err() == nil
 }
 
-// joining returns how many grants stand in the queue, or are on their way there, for as long as it takes, and behind how many
-// of them is a caller of its own. The caller holds mu.
-func (c *cohort) joining() (all, callers int) {
-	for _, gr := range c.grants {
-		if gr.phase == joining {
-			all++
-			if gr.drop == nil {
-				callers++
-			}
-		}
-	}
-	return all, callers
-}
-
 // add returns a grant that is to be won. The caller holds mu.
 func (c *cohort) add(as phase) *grant {
 	gr := &grant{store: c.store, cohort: c, phase: as}
@@ -162,7 +120,7 @@ func (c *cohort) provide(now time.Time) {
 			c.alarm(handOffFor - now.Sub(c.open.since))
 		}
 	default:
-		joins, callers := c.joining()
+		joins, callers := c.grants.joining()
 		for more := c.entries(waiting+callers) - joins; more > 0 && c.bid(c.add(joining)); more-- {
 		}
 	}
@@ -181,7 +139,7 @@ func (c *cohort) entries(waiting int) int {
 		return 1
 	}
 	most := maxEntries
-	if slices.ContainsFunc(c.grants, (*grant).held) {
+	if c.grants.held() {
 		most-- // that one is in the queue, too
 	}
 	return min((waiting+each-1)/each, most)
@@ -191,7 +149,7 @@ func (c *cohort) entries(waiting int) int {
 func (c *cohort) bid(gr *grant) bool {
 	ctx, cancel := context.WithCancel(c.store.life)
 	gr.drop = cancel
-	first := c.line.Front().Value.(*waiter)
+	first := c.line.first()
 	gr.note = first.note
 	if !c.store.background(func() { defer cancel(); c.carry(ctx, gr, first.came) }) {
 		cancel()
@@ -235,13 +193,6 @@ func (c *cohort) late() {
 	c.provide(time.Now())
 }
 
-// pop takes the first of the line. The caller holds mu.
-func (c *cohort) pop() *waiter {
-	w := c.line.Remove(c.line.Front()).(*waiter)
-	w.at = nil
-	return w
-}
-
 // won opens a grant that its caller has won.
 func (c *cohort) won(gr *grant, p *place) {
 	c.mu.Lock()
@@ -257,7 +208,7 @@ func (c *cohort) serve(gr *grant, p *place) bool {
 	if gr.phase == over {
 		return false
 	}
-	first := c.pop() // for there are no more that are carried than are in the line
+	first := c.line.pop() // for there are no more that are carried than are in the line
 	c.begin(gr, p)
 	first.give(turn{grant: gr})
 	return true
@@ -272,7 +223,7 @@ func (c *cohort) begin(gr *grant, p *place) {
 	gr.winAt(p)
 	c.open = gr
 	for c.shared && c.line.Len() > 0 && c.admits(gr.since) {
-		c.pop().give(gr.next())
+		c.line.pop().give(gr.next())
 	}
 	c.provide(gr.since)
 }
@@ -303,7 +254,7 @@ func (c *cohort) refuse(gr *grant, err error) {
 		return
 	}
 	c.end(gr)
-	c.pop().give(turn{err: err})
+	c.line.pop().give(turn{err: err})
 	c.provide(time.Now())
 }
 
@@ -319,20 +270,16 @@ func (c *cohort) depart(gr *grant) {
 func (c *cohort) end(gr *grant) {
 	c.shut(gr)
 	gr.phase = over
-	if i := slices.Index(c.grants, gr); i >= 0 {
-		c.grants = slices.Delete(c.grants, i, i+1)
-	}
+	c.grants.remove(gr)
 }
 
 // leave takes w out of the line, and reports false if a turn is on its way to it.
 func (c *cohort) leave(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w.at == nil {
+	if !c.line.remove(w) {
 		return false
 	}
-	c.line.Remove(w.at)
-	w.at = nil
 	c.provide(time.Now())
 	return true
 }
@@ -343,7 +290,7 @@ func (c *cohort) back(ctx context.Context, gr *grant) *waiter {
 	now := time.Now()
 	w := newWaiter(ctx, now)
 	c.mu.Lock()
-	w.at = c.line.PushFront(w)
+	c.line.pushFront(w)
 	c.expect(now, w.due)
 	c.provide(now)
 	c.mu.Unlock()
@@ -413,12 +360,12 @@ func (c *cohort) finished(gr *grant) bool {
 	now := time.Now()
 	if c.open == gr && c.admits(now) {
 		if !c.shared && c.line.Len() > 0 {
-			c.pop().give(gr.next())
+			c.line.pop().give(gr.next())
 			c.dropBeyond(c.line.Len())
 			return false
 		}
 	}
-	joins, _ := c.joining()
+	joins, _ := c.grants.joining()
 	served := gr.phase == open || c.line.Len()+joins == 0 // all that waited, or as many as a grant can
 	c.shut(gr)
 	if served {

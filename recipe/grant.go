@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -167,5 +168,32 @@ func (gr *grant) abandon() {
 		if gr.cohort != nil {
 			gr.cohort.depart(gr)
 		}
+	}
+}
+
+// grants are those of a cohort, in order of their making. Its mu guards them.
+type grants []*grant
+
+// joining returns how many stand in the queue, or are on their way there, for as long as it takes, and behind how many of them is a
+// caller of its own.
+func (l grants) joining() (all, callers int) {
+	for _, gr := range l {
+		if gr.phase == joining {
+			all++
+			if gr.drop == nil {
+				callers++
+			}
+		}
+	}
+	return all, callers
+}
+
+// held reports whether one is held.
+func (l grants) held() bool { return slices.ContainsFunc(l, (*grant).held) }
+
+// remove removes one, if it is there.
+func (l *grants) remove(gr *grant) {
+	if i := slices.Index(*l, gr); i >= 0 {
+		*l = slices.Delete(*l, i, i+1)
 	}
 }

@@ -433,7 +433,7 @@ func (w *cohortWorld) invariants() error {
 	case w.c.line.Len() == 0, w.c.open != nil && w.c.timed == w.c.open:
 		return nil
 	}
-	if joins, _ := w.c.joining(); joins == 0 && w.m.mistake != noAlarm {
+	if joins, _ := w.c.grants.joining(); joins == 0 && w.m.mistake != noAlarm {
 		return errors.New("a goroutine waits for nothing")
 	}
 	return nil
@@ -449,7 +449,7 @@ func (w *cohortWorld) rest() error {
 	}
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	joins, _ := w.c.joining()
+	joins, _ := w.c.grants.joining()
 	switch {
 	case waits && !holds:
 		return errors.New("a goroutine waits, and none holds")

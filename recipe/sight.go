@@ -2,7 +2,6 @@ package recipe
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -106,7 +105,7 @@ func (c *cohort) lookOut() {
 		next = first
 	}
 	c.expect(now, next)
-	known := slices.ContainsFunc(c.grants, (*grant).held) // it is another goroutine of this process
+	known := c.grants.held() // it is another goroutine of this process
 	c.mu.Unlock()
 	if w := c.waits(); due && !known && w != nil {
 		c.store.background(func() { c.store.ask(w.place.in.life, w) })
