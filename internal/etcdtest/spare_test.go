@@ -1,14 +1,19 @@
 package etcdtest_test
 
 import (
+	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
 )
 
 // A read of a queue passes over every key that was ever there, until the server compacts them away.
@@ -19,8 +24,19 @@ func TestLocksUseTheirKeysAgain(t *testing.T) {
 	require.NoError(t, err)
 	const stores, times = 3, 100
 	var all sync.WaitGroup
+	var attempts atomic.Int64
+	count := storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault {
+		if op.Kind == storetest.Create || op.Kind == storetest.Delete {
+			attempts.Add(1)
+		}
+		return storetest.Fault{}
+	})
 	for range stores {
-		store := newStore(t, server.Endpoint(), nil)
+		service, err := etcd.NewService(newClient(t, server.Endpoint()))
+		require.NoError(t, err)
+		store, err := recipe.Open(within(t, soon), storetest.Inject(service, count), farsync.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = store.Close() })
 		mutex, rw := farsync.NewMutex(store, path+"/m"), farsync.NewRWMutex(store, path+"/rw")
 		all.Go(func() {
 			for range times {
@@ -58,5 +74,9 @@ func TestLocksUseTheirKeysAgain(t *testing.T) {
 			break
 		}
 	}
-	require.Len(t, used, stores*3)
+	require.GreaterOrEqual(t, len(used), stores*3)
+	// A request that had no answer in a second, on a busy machine, is made again, and may arrive late. Its key is not used any more.
+	again := int(attempts.Load()) - 2*stores*times*3
+	require.LessOrEqual(t, len(used), stores*3+again)
+	t.Logf("%d requests were made again", again)
 }

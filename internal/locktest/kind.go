@@ -108,7 +108,7 @@ var kindRows = []row{
 						}
 						section.Visit(s.Context(), lease, 1)
 						_ = pause.For(s.Context(), 5*time.Millisecond)
-						if err := lease.Release(); err != nil {
+						if err := giveBack(lease); err != nil {
 							s.Error(err)
 						}
 					}
@@ -197,7 +197,7 @@ func (s *scene) cross(one, two *farsync.Store, first, second kind, path string) 
 				return fmt.Errorf("%w, and not: %s", err, names)
 			}
 		case both && err == nil:
-			return lease.Release()
+			return giveBack(lease)
 		case both || !errors.Is(err, farsync.ErrLocked):
 			return fmt.Errorf("got %v, and the error %w", lease, err)
 		}
@@ -221,12 +221,12 @@ func (s *scene) cross(one, two *farsync.Store, first, second kind, path string) 
 		}
 	}
 	s.untilAt(two, path, 1) // of the one that gave up, was refused or has released nothing is left
-	if err := held.Release(); err != nil {
+	if err := giveBack(held); err != nil {
 		return err
 	}
 	lease, err := second.lock(two, path)(ctx)
 	if err == nil && lease != nil {
-		err = lease.Release()
+		err = giveBack(lease)
 	}
 	return err
 }

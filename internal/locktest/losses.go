@@ -75,7 +75,7 @@ func (l Losses) run(t *testing.T, margins []time.Duration, from, to int) {
 				t.Errorf("cut %d: the next holder is granted %v after the deadline", i, kept)
 			}
 			margins[i] = now.Sub(<-over)
-			if err := after.Release(); err != nil {
+			if err := giveBack(after); err != nil {
 				t.Errorf("cut %d: %v", i, err)
 			}
 		})

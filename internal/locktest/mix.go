@@ -2,7 +2,6 @@ package locktest
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -112,9 +111,7 @@ func (s *scene) mix(values int) *ledger {
 						s.Errorf("%s: token %d", wrong, lease.Token())
 					}
 					section.Visit(ctx, lease, units)
-					// On a busy machine a third of a short TTL may pass without an answer. Then removal continues in the
-					// background, as the end shows.
-					if err := lease.Release(); err != nil && !errors.Is(err, farsync.ErrUnavailable) {
+					if err := giveBack(lease); err != nil {
 						s.Error(err)
 					}
 				}

@@ -39,7 +39,7 @@ var multiRows = []row{
 					leave := sections[order[0]].Enter(lease, 1)
 					sections[order[1]].Visit(ctx, lease, 1)
 					leave()
-					if err := lease.Release(); err != nil {
+					if err := giveBack(lease); err != nil {
 						s.Error(err)
 					}
 				}
@@ -61,7 +61,7 @@ var multiRows = []row{
 			require.Equal(s, list[0].Token, lease.Tokens()[i])
 			require.False(s, lease.Deadline().IsZero())
 		}
-		require.NoError(s, lease.Release())
+		require.NoError(s, giveBack(lease))
 		require.ErrorIs(s, lease.Err(), farsync.ErrReleased)
 		require.ErrorIs(s, lease.Release(), farsync.ErrReleased)
 		require.Empty(s, lease.Entries())

@@ -102,11 +102,11 @@ var reentrantRows = []row{
 							return
 						}
 						// The lock is held until both leases are released, in whatever order.
-						if err := outer.Release(); err != nil {
+						if err := giveBack(outer); err != nil {
 							s.Error(err)
 						}
 						section.Visit(ctx, inner, 1)
-						if err := inner.Release(); err != nil {
+						if err := giveBack(inner); err != nil {
 							s.Error(err)
 						}
 					}
@@ -190,10 +190,10 @@ var reentrantRows = []row{
 		mu := s.reentrant(one)
 		first, second := s.take(mu.Lock), s.take(mu.Lock)
 		done := make(chan error)
-		go func() { done <- first.Release() }()
+		go func() { done <- giveBack(first) }()
 		require.NoError(s, <-done)
 		require.NoError(s, second.Err(), "it counts down for the owner that got it")
-		go func() { done <- second.Release() }()
+		go func() { done <- giveBack(second) }()
 		require.NoError(s, <-done)
 		s.until(one, 0)
 		again := s.take(mu.Lock)

@@ -105,7 +105,7 @@ var rwRows = []row{
 							return
 						}
 						section.Visit(ctx, lease, ofMany)
-						if err := lease.Release(); err != nil {
+						if err := giveBack(lease); err != nil {
 							s.Error(err)
 							return
 						}
@@ -358,7 +358,7 @@ func (s *scene) drain(all ...*locking) {
 				s.Error(l.err)
 				return
 			}
-			if err := l.lease.Release(); err != nil {
+			if err := giveBack(l.lease); err != nil {
 				s.Error(err)
 			}
 		})

@@ -39,7 +39,7 @@ var semaphoreRows = []row{
 							return
 						}
 						section.Visit(ctx, lease, n)
-						if err := lease.Release(); err != nil {
+						if err := giveBack(lease); err != nil {
 							s.Error(err)
 						}
 					}
@@ -60,11 +60,12 @@ var semaphoreRows = []row{
 		list, err := farsync.NewMutex(store, s.path).Participants(s.ctx())
 		require.NoError(s, err)
 		require.Len(s, list, 1)
-		require.NoError(s, held.Release())
-		require.NoError(s, above.Release())
+		require.NoError(s, giveBack(held))
+		require.NoError(s, giveBack(above))
+		s.until(store, 0)
 		again, err := farsync.NewMutex(store, s.path).TryLock(s.ctx())
 		require.NoError(s, err, "and when it is idle")
-		require.NoError(s, again.Release())
+		require.NoError(s, giveBack(again))
 	}},
 	{"SemaphoreDoesNotStarveLargeRequests", "small ones must not pass a large one for ever", func(s *scene) {
 		looker := s.client()
@@ -132,7 +133,7 @@ var semaphoreRows = []row{
 						return
 					}
 					section.Visit(ctx, lease, 2)
-					if err := lease.Release(); err != nil {
+					if err := giveBack(lease); err != nil {
 						s.Error(err)
 					}
 				})

@@ -50,7 +50,7 @@ var sizeRows = []row{
 					}
 					_ = pause.For(ctx, time.Millisecond)
 					held.Add(-1)
-					return lease.Release()
+					return giveBack(lease)
 				})
 			}
 			require.NoError(s, g.Wait())

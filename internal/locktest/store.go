@@ -61,7 +61,7 @@ var storeRows = []row{
 				go func() {
 					lease, err := mu.Lock(ctx)
 					if err == nil {
-						err = lease.Release()
+						err = giveBack(lease)
 					}
 					done <- err
 				}()
@@ -267,7 +267,7 @@ func (s *scene) calls(store *farsync.Store) map[string]func(context.Context) err
 			if err != nil {
 				return err
 			}
-			return lease.Release()
+			return giveBack(lease)
 		}
 	}
 	free := func(kind string) string { return s.path + "-" + kind }

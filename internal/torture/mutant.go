@@ -163,7 +163,17 @@ var mutants = []mutant{
 			{"etcd/hall.go", "if turn.GetModRevision() <= e.Revision {", "if turn == nil {"},
 			{"etcd/hall.go", "err != nil || turn.GetModRevision() <= e.Revision {", "err != nil || turn == nil {"},
 		},
-		tests: [2]string{"./internal/etcdtest", "^TestTurnIsForOneEntry$"},
+		tests: [2]string{"./etcd", "^TestHallTellsAnEntryItsOwnTurn$"},
+	},
+	{
+		name: "the watch on two entries that stays proves a grant by an end of before", store: onEtcd,
+		edits: []edit{{"etcd/pair.go", "case other > t.Entry.Revision:", "case other > 0:"}},
+		tests: [2]string{"./etcd", "^TestPairProvesWhatTheWatchHasTold$"},
+	},
+	{
+		name: "the watch on two entries that stays serves one that joined before it was on", store: onEtcd,
+		edits: []edit{{"etcd/pair.go", " || p.of.since >= e.Revision {", " {"}},
+		tests: [2]string{"./etcd", "^TestPairProvesWhatTheWatchHasTold$"},
 	},
 	{
 		name: "a renewal is a Sync, which a leader answers alone", store: onZooKeeper,
