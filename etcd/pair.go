@@ -21,6 +21,7 @@ type pair struct {
 	own, other string // the keys
 	all        watch
 	of         waiter // that of the watch; it has its told alone
+	first      int64  // the revision of the entry for which it was set up. What that was told before the two were a pair is not in gone.
 
 	// Guarded by the stream's mu.
 	gone    map[string]int64 // the last revision at which a key of the two was deleted, since the pair is one
@@ -37,7 +38,7 @@ func (on *stream) keep(w *waiter) bool {
 	if was.self == nil || plain(*was.self) || plain(was.targets[0].Entry) {
 		return false
 	}
-	p := &pair{own: was.self.ID, other: was.targets[0].Entry.ID, all: *was, gone: map[string]int64{}}
+	p := &pair{own: was.self.ID, other: was.targets[0].Entry.ID, all: *was, gone: map[string]int64{}, first: was.self.Revision}
 	p.all.of, p.all.pair, p.all.self, p.all.targets = &p.of, p, nil, nil
 	p.of.since, p.of.news = w.since, make(chan struct{}, 1)
 	if on.pairs == nil {
@@ -67,7 +68,8 @@ func (on *stream) part(p *pair) {
 	}
 }
 
-// pairOf returns the pair of e and the target for a wait that then begins, if there is one and it was there before e joined.
+// pairOf returns the pair of e and the target for a wait that then begins, if there is one and it was there before e joined. That its
+// watch was on at an earlier revision does not say so: on a member that is behind it may have been set up for e itself.
 func (s *session) pairOf(e *driver.Entry, t *driver.Target) (*stream, *pair) {
 	s.mu.Lock()
 	on := s.watching
@@ -75,7 +77,7 @@ func (s *session) pairOf(e *driver.Entry, t *driver.Target) (*stream, *pair) {
 	on.mu.Lock()
 	defer on.mu.Unlock()
 	p := on.pairs[e.ID]
-	if p == nil || on.life.Err() != nil || p.waits || p.other != t.Entry.ID || p.of.since >= e.Revision {
+	if p == nil || on.life.Err() != nil || p.waits || p.other != t.Entry.ID || p.of.since >= e.Revision || p.first >= e.Revision {
 		return nil, nil
 	}
 	p.waits = true

@@ -108,6 +108,17 @@ func TestPairProvesWhatTheWatchHasTold(t *testing.T) {
 	}
 }
 
+// A watch on a member that is behind is set up at a revision of before its entry. If that waits again, since a read beside the watch had no
+// answer, what the watch has told in between was told to nobody.
+func TestPairIsNotForTheEntryThatSetItUp(t *testing.T) {
+	d := newDuo(t)
+	d.p.of.since = 5
+	is, _, _ := d.waits(9, 8)
+	require.False(t, is)
+	is, _, _ = d.waits(20, 15)
+	require.True(t, is, "one that has joined later")
+}
+
 func TestPairEndsWithAThird(t *testing.T) {
 	third := prefix("/q") + "m-" + turnID(1, 7)
 	for name, ends := range map[string]func(d *duo){

@@ -172,8 +172,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "the watch on two entries that stays serves one that joined before it was on", store: onEtcd,
-		edits: []edit{{"etcd/pair.go", " || p.of.since >= e.Revision {", " {"}},
+		edits: []edit{{"etcd/pair.go", " || p.of.since >= e.Revision || p.first >= e.Revision {", " || p.first >= e.Revision {"}},
 		tests: [2]string{"./etcd", "^TestPairProvesWhatTheWatchHasTold$"},
+	},
+	{
+		name: "the watch on two entries that stays serves the one for which it was set up", store: onEtcd,
+		edits: []edit{{"etcd/pair.go", " || p.first >= e.Revision {", " {"}},
+		tests: [2]string{"./etcd", "^TestPairIsNotForTheEntryThatSetItUp$"},
 	},
 	{
 		name: "a renewal is a Sync, which a leader answers alone", store: onZooKeeper,
