@@ -85,7 +85,7 @@ func (s *session) pairOf(e *driver.Entry, t *driver.Target) (*stream, *pair) {
 	return on, p
 }
 
-// awaitOther waits until the other of a pair has gone. That proves that e is at the head of the queue, unless e has gone, too: nobody
+// awaitOther waits until the other of a pair has gone. That proves that e is at the head of the queue, unless e has gone, too: no other
 // was between them, and e was there when all that the watch has told was done.
 func (s *session) awaitOther(
 	ctx context.Context, on *stream, p *pair, e *driver.Entry, t *driver.Target, stands func(),
