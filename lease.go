@@ -28,7 +28,7 @@ type Lease struct {
 	left  sync.Once
 
 	listen sync.Once
-	asked  chan struct{}  // closed when another client has asked for the lock back; nil until somebody listens
+	asked  chan struct{}  // closed when another client has asked for the lock back; nil until Asked is called
 	ears   sync.WaitGroup // the goroutine that listens for that
 }
 

@@ -179,9 +179,7 @@ func (at *seat) told() (is told, turn *mvccpb.KeyValue) {
 
 // forget drops the turn of an entry that is about to leave, if it came and was not taken.
 func (s *session) forget(e driver.Entry) {
-	s.mu.Lock()
-	on := s.watching
-	s.mu.Unlock()
+	on := s.current()
 	on.mu.Lock()
 	defer on.mu.Unlock()
 	if h := on.halls[e.Queue]; h != nil {
@@ -191,13 +189,9 @@ func (s *session) forget(e driver.Entry) {
 
 // hear takes a message for the watch of a hall. The caller holds the stream's mu.
 func (h *hall) hear(s *session, on *stream, resp *pb.WatchResponse) (err error) {
-	switch {
-	case resp.CompactRevision != 0, resp.Canceled:
-		err = errWatchOver // turns may have been missed: they are read when the next watch is on
-		if resp.Canceled {
-			err = s.refusal(resp.CancelReason)
-		}
-		on.shut(h)
+	switch err = s.broken(resp); {
+	case err != nil:
+		on.shut(h) // turns may have been missed: they are read when the next watch is on
 	case resp.Created:
 		on.pending--
 		h.of.missing--

@@ -71,9 +71,7 @@ func (on *stream) part(p *pair) {
 // pairOf returns the pair of e and the target for a wait that then begins, if there is one and it was there before e joined. That its
 // watch was on at an earlier revision does not say so: on a member that is behind it may have been set up for e itself.
 func (s *session) pairOf(e *driver.Entry, t *driver.Target) (*stream, *pair) {
-	s.mu.Lock()
-	on := s.watching
-	s.mu.Unlock()
+	on := s.current()
 	on.mu.Lock()
 	defer on.mu.Unlock()
 	p := on.pairs[e.ID]
@@ -127,9 +125,7 @@ func (on *stream) unpair(p *pair) {
 
 // crowd ends the pair of an entry that has joined behind several.
 func (s *session) crowd(e driver.Entry) {
-	s.mu.Lock()
-	on := s.watching
-	s.mu.Unlock()
+	on := s.current()
 	on.mu.Lock()
 	defer on.mu.Unlock()
 	on.part(on.pairs[e.ID])
@@ -137,11 +133,8 @@ func (s *session) crowd(e driver.Entry) {
 
 // hear takes a message for the watch of a pair. The caller holds the stream's mu.
 func (p *pair) hear(s *session, on *stream, resp *pb.WatchResponse) error {
-	if resp.CompactRevision != 0 || resp.Canceled {
-		p.of.err = errWatchOver
-		if resp.Canceled {
-			p.of.err = s.refusal(resp.CancelReason)
-		}
+	if err := s.broken(resp); err != nil {
+		p.of.err = err
 		on.part(p)
 	}
 	for _, event := range resp.Events {

@@ -89,7 +89,7 @@ func TestPairProvesWhatTheWatchHasTold(t *testing.T) {
 		{"the other goes, before the wait begins", func() { d.gone(d.other, 21) }, 20, 15, true, true, true},
 		{"the next behind the next", nil, 25, 23, true, false, false},
 		{"the own goes", func() { d.gone(d.own, 26) }, 25, 23, true, false, true},
-		{"both go, and nobody knows in which order", func() { d.gone(d.other, 27) }, 25, 23, true, false, true},
+		{"both go, in an order that is not known", func() { d.gone(d.other, 27) }, 25, 23, true, false, true},
 		{"the one before had the same key", func() { d.gone(d.own, 30); d.gone(d.other, 31) }, 33, 32, true, false, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestPairProvesWhatTheWatchHasTold(t *testing.T) {
 }
 
 // A watch on a member that is behind is set up at a revision of before its entry. If that waits again, since a read beside the watch had no
-// answer, what the watch has told in between was told to nobody.
+// answer, what the watch has told in between is lost.
 func TestPairIsNotForTheEntryThatSetItUp(t *testing.T) {
 	d := newDuo(t)
 	d.p.of.since = 5

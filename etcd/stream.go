@@ -98,6 +98,13 @@ func (s *session) stream() *stream {
 	return s.watching
 }
 
+// current returns the last stream, which may be over.
+func (s *session) current() *stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watching
+}
+
 // expect notes that so many watches are about to be set up. The caller holds mu.
 func (on *stream) expect(watches int) {
 	if on.pending == 0 {
@@ -318,6 +325,18 @@ func (s *session) stale(err error) error {
 		return err
 	}
 	return nil
+}
+
+// broken returns why a message ends a watch that was to stay, or nil.
+func (s *session) broken(resp *pb.WatchResponse) error {
+	switch {
+	case resp.Canceled:
+		return s.refusal(resp.CancelReason)
+	case resp.CompactRevision != 0:
+		return errWatchOver
+	default:
+		return nil
+	}
 }
 
 // refusal returns the error of a text with which the server ends a watch: that of an error, or what gRPC prints of one. As a text it

@@ -133,7 +133,7 @@ func (k *keys) close() {
 	}
 }
 
-// Renew gives back keys first: who is woken by one for nothing listens.
+// Renew gives back keys first. A waiter that a key has woken for nothing listens from then on.
 func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	s.keys.giveBack(unused)
 	return s.Session.Renew(ctx, prove)

@@ -178,11 +178,16 @@ func (c *cohort) dropBeyond(left int) {
 
 // alarm has the turns on the grant that is open end after d. The caller holds mu.
 func (c *cohort) alarm(d time.Duration) {
-	if c.timer == nil {
-		c.timer = time.AfterFunc(d, c.late)
-	} else {
-		c.timer.Reset(d)
+	c.timer = after(c.timer, d, c.late)
+}
+
+// after has f run after d and not before, by the timer that was made for it, or by a new one if there is none.
+func after(t *time.Timer, d time.Duration, f func()) *time.Timer {
+	if t == nil {
+		return time.AfterFunc(d, f)
 	}
+	t.Reset(d)
+	return t
 }
 
 // late runs on the timer.

@@ -78,11 +78,7 @@ func (c *cohort) expect(now, due time.Time) {
 	}
 	wait := min(due.Sub(now), lookoutMost)
 	l.at = now.Add(wait)
-	if l.timer == nil {
-		l.timer = time.AfterFunc(wait, c.lookOut)
-	} else {
-		l.timer.Reset(wait)
-	}
+	l.timer = after(l.timer, wait, c.lookOut)
 }
 
 // lookOut runs on the timer.
