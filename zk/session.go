@@ -56,17 +56,31 @@ func (s *service) connect(w *wire) *session {
 	return in
 }
 
-// run connects to one server after the other, in turn from a random one on, until the session is over. It does not spin over
-// servers that refuse at once.
+const (
+	// Before it connects to the next server, a session waits for a time that doubles from redialFirst to redialMost with each round of
+	// the servers while it was not opened. One that was opened does not wait for longer: it is about to run out.
+	redialFirst = 50 * time.Millisecond
+	redialMost  = 800 * time.Millisecond
+)
+
+// run connects to one server after the other, in turn from a random one on, until the session is over.
 func (s *session) run() {
 	defer close(s.stopped)
-	for i := rand.N(len(s.servers)); s.wire.life.Err() == nil; i++ {
-		err := s.serve(s.servers[i%len(s.servers)])
+	delay := redialFirst
+	for tried, first := 1, rand.N(len(s.servers)); s.wire.life.Err() == nil; tried++ {
+		server := s.servers[(first+tried)%len(s.servers)]
+		err := s.serve(server)
 		if !errors.Is(err, net.ErrClosed) { // else it was closed for a better reason
-			s.wire.last.Store(&err)
-			s.log.Debug("connection lost", "server", s.servers[i%len(s.servers)], "cause", err)
+			s.wire.lost(err)
+			s.log.Debug("connection lost", "server", server, "cause", err)
 		}
-		_ = pause.For(s.wire.life, 50*time.Millisecond)
+		_ = pause.For(s.wire.life, delay)
+		switch {
+		case happened(s.wire.open):
+			delay = redialFirst
+		case tried%len(s.servers) == 0:
+			delay = min(2*delay, redialMost)
+		}
 	}
 }
 

@@ -108,6 +108,15 @@ func (w *wire) connected(id int64, timeout time.Duration, sent time.Time) error 
 	return context.Cause(w.life)
 }
 
+// lost notes why there is no connection. Until there was one, it keeps what a server has said: that none answered in time, later, tells less.
+func (w *wire) lost(why error) {
+	var network net.Error
+	silent := errors.Is(why, errMute) || errors.As(why, &network) && network.Timeout()
+	if !silent || happened(w.open) || w.last.Load() == nil {
+		w.last.Store(&why)
+	}
+}
+
 // expired is called when the server says that the session is over.
 func (w *wire) expired() {
 	w.ended.Store(true)

@@ -1,0 +1,51 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestServersThatRefuseAreAskedLessOften: a Store that cannot be opened does not keep its servers busy with handshakes, and asks all of them
+// as often.
+func TestServersThatRefuseAreAskedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := map[string]int{}
+		w := newWire(10*time.Second, 0, func(_ context.Context, _, address string) (net.Conn, error) {
+			asked[address]++
+			return nil, errors.New("refused")
+		})
+		s := (&service{servers: []string{"a:1", "b:1", "c:1"}, log: slog.New(slog.DiscardHandler)}).connect(w)
+		time.Sleep(5 * time.Second) //nolint:forbidigo // in a bubble
+		s.Drop()
+		for _, address := range s.servers {
+			require.GreaterOrEqual(t, asked[address], 4)
+			require.LessOrEqual(t, asked[address], 6)
+		}
+	})
+}
+
+// TestSilenceDoesNotHideWhatAServerSaid: the message of an Open that fails says what is wrong with a certificate, also if a later handshake
+// was not answered in time. What was lost once it was there is told as it is.
+func TestSilenceDoesNotHideWhatAServerSaid(t *testing.T) {
+	why := func(w *wire) string { return (*w.last.Load()).Error() }
+	w := newWire(10*time.Second, 0, nil)
+	w.lost(errMute)
+	require.Equal(t, errMute.Error(), why(w))
+	w.lost(errPlain)
+	for _, silent := range []error{errMute, context.DeadlineExceeded, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}} {
+		w.lost(silent)
+		require.Equal(t, errPlain.Error(), why(w))
+	}
+	w.lost(errFrame)
+	require.Equal(t, errFrame.Error(), why(w))
+	close(w.open)
+	w.lost(errMute)
+	require.Equal(t, errMute.Error(), why(w))
+}
