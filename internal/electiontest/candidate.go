@@ -56,7 +56,7 @@ func (e *election) stand() {
 	e.count++
 	ctx, cancel := context.WithCancel(e.ctx)
 	c := &candidate{
-		name: fmt.Sprintf("candidate %d", e.count), client: e.Open(e), cancel: cancel,
+		name: fmt.Sprintf("candidate %d", e.count), client: e.Open(e, e.TTL), cancel: cancel,
 		done: make(chan struct{}), refused: make(chan struct{}),
 	}
 	e.candidates[c.name] = c

@@ -24,18 +24,18 @@ import (
 const (
 	// soon is for what has to happen at all. No test is to get near it.
 	soon = time.Minute
+	// steady is the TTL of clients whose leases may not be lost, however long a busy machine keeps them from a renewal.
+	steady = 20 * time.Second
 	// roundsVariable multiplies how often things go wrong: for nights.
 	roundsVariable = "FARSYNC_ELECTION_ROUNDS"
 )
 
 // A Cluster is a service of several nodes, as a backend's tests know it.
 type Cluster struct {
-	// TTL is what its clients are granted.
+	// TTL is what clients ask for that are to lose their sessions.
 	TTL time.Duration
-	// Open returns another client, closed by t.
-	Open func(t testing.TB) Client
-	// OpenOver is Open with the driver wrapped.
-	OpenOver func(t testing.TB, wrap func(driver.Service) driver.Service) Client
+	// Open returns another client, closed by t. Wrap wraps the driver.
+	Open func(t testing.TB, ttl time.Duration, wrap ...func(driver.Service) driver.Service) Client
 	// Delete removes an entry, as a stranger with the right to do so may do.
 	Delete func(t testing.TB, e driver.Entry)
 	// Command returns the command of a process that calls Play, with the environment that it needs for that.

@@ -53,7 +53,7 @@ type toll struct {
 func (s *scene) lose(
 	elections, usual int, take func(*election, *candidate), forGood bool,
 ) []toll {
-	observers := s.Open(s)
+	observers := s.Open(s, s.TTL)
 	tolls := make([]toll, elections)
 	var group errgroup.Group
 	for i := range elections {

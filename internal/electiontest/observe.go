@@ -95,10 +95,10 @@ func (s *scene) observeStorm() {
 	path := newPath()
 	var observers []*observer
 	for range 3 {
-		from := s.Open(s)
+		from := s.Open(s, steady)
 		observers = append(observers, s.observe(from, path), s.observe(from, path))
 	}
-	clients := []Client{s.Open(s), s.Open(s)}
+	clients := []Client{s.Open(s, steady), s.Open(s, steady)}
 	begun, changes := time.Now(), 0
 	for round := range s.rounds(20) {
 		for i, c := range clients {
@@ -130,7 +130,7 @@ func (s *scene) observeStorm() {
 // observeOutage: the observer is cut off while the leader changes, loses its session by that, and comes back.
 func (s *scene) observeOutage() {
 	path := newPath()
-	from, first, second := s.Open(s), s.Open(s), s.Open(s)
+	from, first, second := s.Open(s, s.TTL), s.Open(s, steady), s.Open(s, steady)
 	o := s.observe(from, path)
 	lease := s.lead(first, path, "first")
 	elected := farsync.NewElection(first.Store, path)

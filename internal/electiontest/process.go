@@ -123,7 +123,7 @@ func (p *process) finish() error {
 // instead, until another leads, and then goes on where it was.
 func (s *scene) deadProcesses() {
 	const elections = 4
-	observers := s.Open(s)
+	observers := s.Open(s, s.TTL)
 	tolls := make([]toll, elections)
 	var group errgroup.Group
 	for i := range elections {

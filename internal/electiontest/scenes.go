@@ -20,7 +20,7 @@ import (
 
 // resignations: the next leads, while its session and that of the leader live on.
 func (s *scene) resignations() {
-	path, clients := newPath(), []Client{s.Open(s), s.Open(s)}
+	path, clients := newPath(), []Client{s.Open(s, steady), s.Open(s, steady)}
 	lease := s.lead(clients[0], path, "")
 	var took []time.Duration
 	for i := range s.rounds(40) {
@@ -41,10 +41,10 @@ func (s *scene) resignations() {
 // lostWhileWaiting: a candidate's session is over before the leader resigns, and the candidate does not know yet.
 // It must not lead on the entry that went with the session.
 func (s *scene) lostWhileWaiting() {
-	leaders := s.Open(s)
+	leaders := s.Open(s, steady)
 	var group errgroup.Group
 	for range s.rounds(20) {
-		waiter := s.Open(s)
+		waiter := s.Open(s, s.TTL)
 		group.Go(func() error {
 			path := newPath()
 			first := s.lead(leaders, path, "first")
@@ -71,7 +71,7 @@ func (s *scene) lostWhileWaiting() {
 // brokenConnection is scenario 27, and the same node of 29: an outage that is shorter than the session changes nothing.
 func (s *scene) brokenConnection() {
 	path := newPath()
-	first, second := s.Open(s), s.Open(s)
+	first, second := s.Open(s, steady), s.Open(s, steady)
 	lease := s.lead(first, path, "before")
 	next := s.campaign(s.ctx, second, path, "next")
 	before := s.queued(second, path, length(2))
@@ -98,7 +98,7 @@ func (s *scene) brokenConnection() {
 // them. Each that leads by its lease has a token of its own, and in the end the queue is empty.
 func (s *scene) comingAndGoing() {
 	path, r := newPath(), newResource()
-	clients := []Client{s.Open(s), s.Open(s), s.Open(s)}
+	clients := []Client{s.Open(s, steady), s.Open(s, steady), s.Open(s, steady)}
 	var all sync.WaitGroup
 	var elected, gaveUp atomic.Int64
 	over := make(chan struct{})
@@ -149,9 +149,9 @@ func (s *scene) comingAndGoing() {
 // before it waits.
 func (s *scene) predecessorGone() {
 	path := newPath()
-	first := s.Open(s)
+	first := s.Open(s, steady)
 	lease := s.lead(first, path, "first")
-	quick := s.OpenOver(s, tap(watching, func() { s.Delete(s, s.queued(first, path, length(2))[0]) }))
+	quick := s.Open(s, steady, tap(watching, func() { s.Delete(s, s.queued(first, path, length(2))[0]) }))
 	next := s.lead(quick, path, "second")
 	require.Greater(s, next.Token(), lease.Token())
 	require.ErrorIs(s, lease.Release(), farsync.ErrLost)
@@ -162,7 +162,7 @@ func (s *scene) predecessorGone() {
 // token, and the old leader learns at the latest when it resigns.
 func (s *scene) wiped() {
 	path := newPath()
-	first, second, third := s.Open(s), s.Open(s), s.Open(s)
+	first, second, third := s.Open(s, steady), s.Open(s, steady), s.Open(s, steady)
 	lease := s.lead(first, path, "first")
 	two := s.campaign(s.ctx, second, path, "second")
 	s.queued(first, path, length(2))
@@ -190,11 +190,11 @@ func (s *scene) wiped() {
 func (s *scene) closing() {
 	for _, when := range []moment{creating, created, watching, granted} {
 		path := newPath()
-		other := s.Open(s)
+		other := s.Open(s, steady)
 		lease := s.lead(other, path, "other")
 		var closing sync.WaitGroup
 		var closed Client
-		closed = s.OpenOver(s, tap(when, func() { closing.Go(func() { _ = closed.Store.Close() }) }))
+		closed = s.Open(s, steady, tap(when, func() { closing.Go(func() { _ = closed.Store.Close() }) }))
 		next := s.campaign(s.ctx, closed, path, "closed")
 		if when == granted {
 			s.queued(other, path, length(2))
@@ -216,13 +216,13 @@ func (s *scene) closing() {
 func (s *scene) lostBeforeTerm() {
 	for _, when := range []moment{created, granted} {
 		path, r := newPath(), newResource()
-		other := s.Open(s)
+		other := s.Open(s, steady)
 		var lease *farsync.Lease
 		if when == granted {
 			lease = s.lead(other, path, "other")
 		}
 		var client Client
-		client = s.OpenOver(s, tap(when, func() { client.Expire(s) }))
+		client = s.Open(s, s.TTL, tap(when, func() { client.Expire(s) }))
 		done := make(chan error, 1)
 		terms := 0
 		go func() {
@@ -259,7 +259,7 @@ func (s *scene) lostBeforeTerm() {
 // answers, and its entry goes when a server can be reached again, or with the session.
 func (s *scene) cancelledCutOff() {
 	path := newPath()
-	first, second := s.Open(s), s.Open(s)
+	first, second := s.Open(s, steady), s.Open(s, steady)
 	lease := s.lead(first, path, "first")
 	ctx, cancel := context.WithCancel(s.ctx)
 	next := s.campaign(ctx, second, path, "second")

@@ -39,23 +39,22 @@ func TestElectionsOnACluster(t *testing.T) {
 	cluster := embedtest.EtcdCluster(t, 3)
 	admin := administrator{clientOf(t, clientv3.Config{Endpoints: cluster.Endpoints()})}
 	var opened atomic.Int64
-	open := func(t testing.TB, wrap func(driver.Service) driver.Service) electiontest.Client {
+	open := func(t testing.TB, ttl time.Duration, wrap ...func(driver.Service) driver.Service) electiontest.Client {
 		proxy := embedtest.NewProxy(t, cluster.Endpoints()[opened.Add(1)%3])
 		client := newClient(t, "http://"+proxy.Addr())
 		service, err := etcd.NewService(client)
 		require.NoError(t, err)
-		if wrap != nil {
-			service = wrap(service)
+		for _, over := range wrap {
+			service = over(service)
 		}
-		store, err := recipe.Open(within(t, soon), service, farsync.Options{TTL: electionTTL})
+		store, err := recipe.Open(within(t, soon), service, farsync.Options{TTL: ttl})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = store.Close() })
 		return electiontest.Client{Store: store, Control: electionControl{proxy, store, admin}}
 	}
 	electiontest.Run(t, electiontest.Cluster{
-		TTL:      electionTTL,
-		Open:     func(t testing.TB) electiontest.Client { return open(t, nil) },
-		OpenOver: open,
+		TTL:  electionTTL,
+		Open: open,
 		Delete: func(t testing.TB, e driver.Entry) {
 			_, err := admin.Delete(within(t, soon), e.ID)
 			require.NoError(t, err)

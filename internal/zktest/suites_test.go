@@ -264,24 +264,24 @@ func TestElectionsOnAnEnsemble(t *testing.T) {
 	admin := newConn(t, ensemble.Member(0).Endpoint())
 	var opened atomic.Int64
 	seen := new(passwords)
-	open := func(t testing.TB, wrap func(driver.Service) driver.Service) electiontest.Client {
+	open := func(t testing.TB, ttl time.Duration, wrap ...func(driver.Service) driver.Service) electiontest.Client {
 		server := ensemble.Endpoints()[opened.Add(1)%3]
 		p := newTap(t, server)
 		p.keep(seen)
 		proxy := embedtest.NewProxy(t, p.addr())
 		service, err := zk.NewService([]string{proxy.Addr()}, nil)
 		require.NoError(t, err)
-		store, err := recipe.Open(within(t, soon), wrap(service), farsync.Options{TTL: electionTTL})
+		for _, over := range wrap {
+			service = over(service)
+		}
+		store, err := recipe.Open(within(t, soon), service, farsync.Options{TTL: ttl})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = store.Close() })
 		return electiontest.Client{Store: store, Control: electionControl{proxy, administrator{admin, server, seen}, store}}
 	}
 	electiontest.Run(t, electiontest.Cluster{
-		TTL: electionTTL,
-		Open: func(t testing.TB) electiontest.Client {
-			return open(t, func(s driver.Service) driver.Service { return s })
-		},
-		OpenOver: open,
+		TTL:  electionTTL,
+		Open: open,
 		Delete: func(t testing.TB, e driver.Entry) {
 			if err := admin.Delete(e.ID, -1); err != nil {
 				require.ErrorIs(t, err, client.ErrNoNode)
