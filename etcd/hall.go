@@ -3,7 +3,6 @@ package etcd
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -99,20 +98,14 @@ func (s *session) turnAt(ctx context.Context, at *seat, stood bool) (proof *driv
 	return &driver.View{Self: *e, All: true}, false, nil
 }
 
-// turnNow reads a turn. The read ends with the stream.
-func (s *session) turnNow(ctx context.Context, on *stream, key string) (*mvccpb.KeyValue, error) {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	defer context.AfterFunc(on.life, end)()
-	if take(ctx, s.looks) != nil {
-		return nil, cmp.Or(context.Cause(on.life), context.Cause(ctx))
-	}
-	defer func() { <-s.looks }()
-	resp, err := s.get(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("looking for the turn: %w", cmp.Or(context.Cause(on.life), err))
-	}
-	return first(resp.Kvs), nil
+// turnNow reads a turn.
+func (s *session) turnNow(ctx context.Context, on *stream, key string) (turn *mvccpb.KeyValue, err error) {
+	err = s.look(ctx, on, func(ctx context.Context) error {
+		resp, err := s.get(ctx, key)
+		turn = first(resp.GetKvs())
+		return err
+	})
+	return turn, err
 }
 
 // enter has e await its turn, in a new hall if there is none.

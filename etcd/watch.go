@@ -255,34 +255,49 @@ func (w *watch) seen(events []*clientv3.Event) moves {
 	}
 }
 
-// now reads what w watches at one revision, and reports whether a target has moved. The read is a full one: only that shows the
-// keys' leases. It ends with the stream: where that was given up, another member is to be asked.
-func (s *session) now(ctx context.Context, on *stream, w *waiter) (woken bool, proof *driver.View, at int64, err error) {
+// look makes a read of what is watched. It ends with the stream: where that was given up, another member is to be asked.
+func (s *session) look(ctx context.Context, on *stream, read func(ctx context.Context) error) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	defer context.AfterFunc(on.life, end)()
-	if take(ctx, s.looks) != nil {
-		return false, nil, 0, cmp.Or(context.Cause(on.life), context.Cause(ctx))
+	err := take(ctx, s.looks)
+	if err == nil {
+		err = read(ctx)
+		<-s.looks
 	}
-	defer func() { <-s.looks }()
+	if err != nil {
+		return fmt.Errorf("looking at what is watched: %w", cmp.Or(context.Cause(on.life), err))
+	}
+	return nil
+}
+
+// pages reads what w watches at one revision. The reads are full ones: only those show the keys' leases.
+func (s *session) pages(ctx context.Context, w *waiter) (pages []*pb.RangeResponse, at int64, err error) {
 	reads := make([]clientv3.Op, len(w.list))
 	for i := range w.list {
 		reads[i] = clientv3.OpGet(w.list[i].key, clientv3.WithRange(w.list[i].end))
 	}
-	var pages []*pb.RangeResponse
 	if len(reads) == 1 {
-		resp, failed := s.do(ctx, reads[0])
-		pages, err = append(pages, (*pb.RangeResponse)(resp.Get())), failed
-		at = pages[0].GetHeader().GetRevision()
-	} else {
-		resp, failed := s.commit(ctx, nil, nil, reads...)
-		for _, r := range resp.GetResponses() {
-			pages = append(pages, r.GetResponseRange())
-		}
-		at, err = resp.GetHeader().GetRevision(), failed
+		resp, err := s.do(ctx, reads[0])
+		page := (*pb.RangeResponse)(resp.Get())
+		return []*pb.RangeResponse{page}, page.GetHeader().GetRevision(), err
 	}
+	resp, err := s.commit(ctx, nil, nil, reads...)
+	for _, r := range resp.GetResponses() {
+		pages = append(pages, r.GetResponseRange())
+	}
+	return pages, resp.GetHeader().GetRevision(), err
+}
+
+// now reads what w watches, and reports whether a target has moved at the revision at which it was read.
+func (s *session) now(ctx context.Context, on *stream, w *waiter) (woken bool, proof *driver.View, at int64, err error) {
+	var pages []*pb.RangeResponse
+	err = s.look(ctx, on, func(ctx context.Context) (err error) {
+		pages, at, err = s.pages(ctx, w)
+		return err
+	})
 	if err != nil {
-		return false, nil, 0, fmt.Errorf("looking at what is watched: %w", cmp.Or(context.Cause(on.life), err))
+		return false, nil, 0, err
 	}
 	for i := range w.list {
 		x := &w.list[i]
