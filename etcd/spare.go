@@ -28,7 +28,7 @@ type spare struct {
 
 	// places has what is known of the entries that know turns, by key, until an attempt to delete them was answered.
 	places map[string]*usage
-	debts  map[string]bool // queues whose head may still have to be given its turn
+	debts  map[string]int // queues whose head may still have to be given its turn, and by how many that have left
 }
 
 // A usage is of a key by one entry.
@@ -45,7 +45,7 @@ type usage struct {
 }
 
 func newSpare() *spare {
-	return &spare{used: map[string]usage{}, free: map[string][]string{}, places: map[string]*usage{}, debts: map[string]bool{}}
+	return &spare{used: map[string]usage{}, free: map[string][]string{}, places: map[string]*usage{}, debts: map[string]int{}}
 }
 
 // take returns a key that begins so and was used before, or none.
@@ -167,14 +167,16 @@ func (s *spare) left(e driver.Entry, again bool) {
 func (s *spare) owes(queue string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.debts[queue] = true
+	s.debts[queue]++
 }
 
-// paid notes that it was.
+// paid notes that it was, for one of them: what that has seen may be older than what another owes.
 func (s *spare) paid(queue string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.debts, queue)
+	if s.debts[queue]--; s.debts[queue] <= 0 {
+		delete(s.debts, queue)
+	}
 }
 
 // owed returns the queues whose heads have to be given their turns when the session has been revoked.
@@ -182,7 +184,7 @@ func (s *spare) owed() (queues []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, u := range s.places {
-		s.debts[u.queue] = true
+		s.debts[u.queue]++
 	}
 	return slices.Collect(maps.Keys(s.debts))
 }

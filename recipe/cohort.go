@@ -53,6 +53,7 @@ type cohort struct {
 // enter decides how a caller begins: with a turn, on a grant that is open or one that it is to win from the queue by itself,
 // or as the last of the line. A caller that is nested does not wait in the line.
 func (c *cohort) enter(ctx context.Context, note string) (turn, *waiter) {
+	under := nested.Is(ctx) // without mu: a lease of several locks may give them up when it is asked, and call other cohorts for that
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -61,7 +62,7 @@ func (c *cohort) enter(ctx context.Context, note string) (turn, *waiter) {
 	switch {
 	case c.shared && admits:
 		return c.open.next(), nil
-	case nested.Is(ctx), !admits && c.line.Len() == 0 && joins == 0:
+	case under, !admits && c.line.Len() == 0 && joins == 0:
 		return turn{grant: c.add(joining)}, nil
 	}
 	w := newWaiter(ctx, now)

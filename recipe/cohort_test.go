@@ -529,6 +529,49 @@ func TestErrorOfOneInTheLine(t *testing.T) {
 	})
 }
 
+// A watch that was set up at the second attempt was answered, however long it lasts: what the line waits for is the holder.
+func TestErrorOfOneInTheLineBehindAWatchThatStands(t *testing.T) {
+	inBubble(t, func(w *world) {
+		near, far := w.open(), w.open()
+		g := newGate(near)
+		remote := w.granted(w.startGate(newGate(far)))
+		w.SetFault(plan(storetest.Watch, storetest.LoseRequest))
+		first := w.startGate(g)
+		time.Sleep(ttl)
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		_, err := g.Acquire(ctx)
+		require.ErrorIs(w, err, context.DeadlineExceeded)
+		require.NotErrorIs(w, err, recipe.ErrUnavailable)
+		w.release(remote)
+		w.release(w.finally(first))
+		w.idle(g)
+	})
+}
+
+// An asking lease asks a gate when it is asked whether it is held, as that of a QuorumMutex gives up others.
+type asking struct{ of gate }
+
+func (a asking) Err() error {
+	_, err := a.of.TryAcquire(context.Background())
+	if errors.Is(err, recipe.ErrLocked) {
+		return nil
+	}
+	return err
+}
+
+// Whether a caller holds something is asked with nothing locked. Two such questions could wait for one another.
+func TestLeaseOfACallerIsAskedWithNothingLocked(t *testing.T) {
+	inBubble(t, func(w *world) {
+		g := newGate(w.open())
+		first := w.granted(w.startGate(g))
+		second := w.begin(func(ctx context.Context, t *try) { t.hold, t.err = g.Acquire(nested.Under(ctx, asking{g})) })
+		w.release(first)
+		w.release(w.granted(second))
+		w.idle(g)
+	})
+}
+
 // Readers stand in one line, too, and come in all at once.
 func TestReadersBehindOneEntry(t *testing.T) {
 	inBubble(t, func(w *world) {

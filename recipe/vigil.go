@@ -82,10 +82,11 @@ func (s *Store) watchHeld(gr *grant) {
 	for brake := (pause.Brake{}); gr.life.Err() == nil; brake.Woken(gr.life, false) {
 		p := gr.place.Load()
 		err := s.watchOwn(gr.life, p, hearing)
-		// An event is a hint. The entry may have been replaced in its place, too, which a look shows.
+		// An event is a hint. The entry may have been replaced in its place, too, by a request whose answer is not there yet, or will never
+		// be: an entry is found by its earlier ID.
 		words, v := s.heard(gr.life, p)
 		deaf := errors.Is(v.err, errors.ErrUnsupported)
-		if deaf {
+		if deaf || errors.Is(v.err, driver.ErrGone) {
 			_, v = s.find(gr.life, p.in, p.entry)
 		}
 		why := broken(words)

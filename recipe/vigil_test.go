@@ -72,6 +72,28 @@ func TestDowngradedHoldIsWatchedOn(t *testing.T) {
 	})
 }
 
+// The answer to a downgrade is lost. The watch on the writer's entry sees that go, which is not the end of the hold.
+func TestDowngradeWithoutAnAnswerIsNoRemoval(t *testing.T) {
+	inBubble(t, func(w *world) {
+		h := w.writer(w.open())
+		time.Sleep(ttl)
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Replace || op.Kind == storetest.Find {
+				return storetest.LoseReply
+			}
+			return storetest.None
+		})
+		changed := make(chan error, 1)
+		go func() { changed <- h.Change(w.Context(), driver.Read, nil) }()
+		w.settle()
+		require.True(w, w.Touch(w.Entries(queue)[0].ID)) // as where the one node is removed for the other
+		w.settle()
+		w.SetFault(nil)
+		require.NoError(w, <-changed)
+		require.NoError(w, h.Release())
+	})
+}
+
 // A short hold costs nothing more than before, a long one a watch.
 func TestWhatALongHoldCosts(t *testing.T) {
 	inBubble(t, func(w *world) {
