@@ -103,10 +103,11 @@ end
 -- Removes an entry. It returns nil if it was not there, and otherwise the path of the queue if that is to be promoted, or
 -- an empty string.
 local function remove(id)
-  local e = call('HMGET', P .. 'e:' .. id, 'queue', 'session', 'kind', 'units')
+  local e = call('HMGET', P .. 'e:' .. id, 'queue', 'session', 'kind', 'units', 'waits')
   local path, session, kind = e[1], e[2], e[3]
   if not path then return nil end
   call('ZREM', P .. 'q:' .. path, id)
+  if e[5] and session then call('SREM', P .. 'w:' .. e[5], session .. ' ' .. id) end
   if session then call('SREM', P .. 's:' .. session, id) end
   call('DEL', P .. 'e:' .. id)
   if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
@@ -159,11 +160,13 @@ end
 local function kept(session) return session and call('ZSCORE', P .. 'sessions', session) end
 
 -- Notes that a session is to be told when a name moves: by the ID of an entry that waits for it, or else by the name. A name
--- with a colon is none of an entry, and does not go with one.
+-- with a colon is none of an entry, and does not go with one. An entry says what it waits for, so that the note goes with it: one that is
+-- held for a week would have those of all that gave up behind it.
 local function note(name, session, waiter)
   local member = waiter and session .. ' ' .. waiter or session
   call('SREM', P .. 'w:' .. name, member) -- a server that is out of memory refuses a script whose first write needs some
   call('SADD', P .. 'w:' .. name, member)
+  if waiter then call('HSET', P .. 'e:' .. waiter, 'waits', name) end
   if string.find(name, ':', 1, true) then call('SADD', P .. 'ws:' .. session, name) end
 end
 
