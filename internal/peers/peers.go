@@ -61,12 +61,24 @@ func (d *Directory) address(name string) *net.UnixAddr {
 }
 
 // Remove removes the socket of a member that has died, or is about to leave without a word.
-func (d *Directory) Remove(name string) { _ = os.Remove(filepath.Join(d.path, name)) }
+func (d *Directory) Remove(name string) {
+	if named(name) {
+		_ = os.Remove(filepath.Join(d.path, name))
+	}
+}
+
+// named reports whether a member may have that name. Names come from what others have written, and must not lead out of the directory.
+func named(name string) bool {
+	return filepath.Base(name) == name && name != "." && filepath.IsLocal(name)
+}
 
 // Dead reports whether the process of a member has died. The member does not notice: connecting a datagram socket sends nothing. A
 // process that is stopped has its socket still. A member without a socket, or with one that this user may not reach, is not
 // known to be dead.
 func (d *Directory) Dead(name string) bool {
+	if !named(name) {
+		return false
+	}
 	conn, err := net.DialUnix("unixgram", nil, d.address(name))
 	if err == nil {
 		_ = conn.Close()
@@ -104,7 +116,7 @@ func (m *Member) Hear(heard func(words []string)) {
 // Send sends a message of words, which have no newlines, and waits for a millisecond at most. A socket that is full for longer is
 // that of a member that has enough to look at, or is stopped. In place of more words than a message takes it sends an empty one.
 func (m *Member) Send(to string, words []string) {
-	if m == nil {
+	if m == nil || !named(to) {
 		return
 	}
 	message := []byte(strings.Join(words, "\n"))

@@ -139,3 +139,23 @@ func TestDeadIsSeenAtOnce(t *testing.T) {
 	d.Remove("other")
 	require.False(t, d.Dead("other"))
 }
+
+// Names come from what others have written: none leads out of the directory.
+func TestNamesDoNotLeadOutOfTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	in, outside := filepath.Join(dir, "in"), open(t, dir)
+	d := open(t, in)
+	beside := outside.Join("beside")
+	heard := hear(beside)
+	a := d.Join("a")
+	for _, name := range []string{"", ".", "..", "../beside", "./a", "a/", "/" + filepath.Join(dir, "beside"), filepath.Join(dir, "beside")} {
+		a.Send(name, []string{"out"})
+		d.Remove(name)
+		require.False(t, d.Dead(name))
+	}
+	require.FileExists(t, filepath.Join(dir, "beside"))
+	require.DirExists(t, in)
+	beside.Leave()
+	require.Empty(t, heard, "nothing was sent")
+	a.Leave()
+}
