@@ -20,6 +20,8 @@ func cancelStatements(c *pgx.ConnConfig, isDirect *atomic.Bool) {
 	}
 	after := c.AfterConnect
 	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout) // which is over for pgx by now
+		defer cancel()
 		is, err := direct(ctx, conn)
 		if h, ok := conn.CustomData()[cancelerKey].(*canceler); ok {
 			h.direct = is

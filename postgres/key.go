@@ -88,20 +88,25 @@ func (k *keys) put(id string, conn *pgxpool.Conn) {
 func (k *keys) end(conn *pgxpool.Conn) {
 	k.count(-1)
 	if conn != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // it waits for no goodbye
-		_ = conn.Conn().Close(ctx)
-		conn.Release()
+		abandon(conn)
 	}
 }
 
-// giveBack frees the keys that have not been used for so long, and returns their connections to the pool.
+// abandon closes a connection of the pool, and waits for no goodbye.
+func abandon(conn *pgxpool.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = conn.Conn().Close(ctx)
+	conn.Release()
+}
+
+// giveBack frees the keys that have not been used for so long, and returns their connections to the pool. All of them have the same
+// grace: a server that is silent does not hold up the caller for each.
 func (k *keys) giveBack(unused time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
 	for _, conn := range k.idle(unused) {
-		ctx, cancel := context.WithTimeout(context.Background(), grace)
-		_, err := conn.Exec(ctx, "SELECT pg_advisory_unlock_all()")
-		cancel()
-		if err != nil {
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock_all()"); err != nil {
 			k.end(conn)
 			continue
 		}

@@ -52,9 +52,11 @@ CREATE OR REPLACE FUNCTION farsync_now() RETURNS bigint LANGUAGE sql VOLATILE AS
   SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 $$;
 
--- A notification is at most 8,000 bytes long. In place of a longer name it has none, which wakes all that wait.
+-- A notification is at most 8,000 bytes long. In place of a longer name it has none, which wakes all that wait. A channel's name is at most
+-- 63 bytes long: no session with a longer ID can listen, and nobody else may fail for one.
 CREATE OR REPLACE FUNCTION farsync_tell(session text, name text) RETURNS void LANGUAGE sql VOLATILE AS $$
   SELECT pg_notify('farsync_' || coalesce(session, ''), CASE WHEN octet_length(name) < 8000 THEN name ELSE '' END)
+  WHERE octet_length(session) <= 55 IS NOT FALSE
 $$;
 
 -- An entry whose ID ends in a dot may have a key, an advisory lock that a connection of its session keeps, from before the entry can be
@@ -208,7 +210,8 @@ CREATE OR REPLACE FUNCTION farsync_ahead(of_queue text, of_id text, most bigint)
     FROM farsync_registers r WHERE r.queue = of_queue
     UNION ALL (
       SELECT e.id, e.queue, e.kind, e.units, e.revision, e.version, e.since, NULL, coalesce(e.session, '') FROM farsync_entries e
-      WHERE e.queue = of_queue AND (of_id = '' OR e.revision <= (SELECT s.revision FROM farsync_entries s WHERE s.id = of_id))
+      WHERE e.queue = of_queue AND e.revision <= CASE of_id
+        WHEN '' THEN 9223372036854775807 ELSE (SELECT s.revision FROM farsync_entries s WHERE s.id = of_id) END
       ORDER BY e.revision DESC LIMIT most)
   ) shown ORDER BY shown.id <> '', shown.revision DESC
 $$;

@@ -32,6 +32,10 @@ type service struct {
 	keys   int32       // how many of them a session may keep for its entries
 }
 
+// connectFor bounds how long a connection may take to be made, where the config does not say. The pool makes some without a ctx that ends,
+// and its Close waits for them.
+const connectFor = 5 * time.Second
+
 // grace is what a statement still has when its ctx ends, to say how it ended.
 const grace = 100 * time.Millisecond
 
@@ -46,6 +50,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	s := &service{ears: cmp.Or(options.Listen, config.ConnConfig).Copy(), log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler))}
 	s.ears.DefaultQueryExecMode = pgx.QueryExecModeExec
+	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectFor)
 	cancelStatements(c.ConnConfig, &s.direct)
 	pool, err := pgxpool.NewWithConfig(context.Background(), c)
 	if err != nil {
@@ -90,6 +95,13 @@ func perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) erro
 	}
 	rows.Close() // the statement is carried out when its last row was read
 	return rows.Err()
+}
+
+// reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
+func (s *service) reset() {
+	for _, conn := range s.pool.AcquireAllIdle(context.Background()) {
+		abandon(conn)
+	}
 }
 
 // connect returns a connection that listens, or none if it would be one to a proxy, which may have given the server's connection to

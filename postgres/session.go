@@ -53,6 +53,9 @@ func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, statem
 	return s.perform(ctx, f, statement, args...)
 }
 
+// Reset has the next request use a new connection.
+func (s *session) Reset() { s.service.reset() }
+
 // Hear returns once the session listens. The connection is that of all its Watches, and outlives the call.
 func (s *session) Hear(ctx context.Context) error {
 	s.mu.Lock()

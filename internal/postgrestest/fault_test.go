@@ -1,9 +1,11 @@
 package postgrestest_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -268,4 +270,58 @@ func TestClockThatIsSetBack(t *testing.T) {
 	again := lock(t, store, "/kept")
 	require.Greater(t, again.Token(), before.Token(), "revisions go on from the last")
 	require.NoError(t, again.Release())
+}
+
+// A flow is a connection that a device on the way has forgotten once it is lost: what is sent goes nowhere, and nothing says so.
+type flow struct {
+	net.Conn
+	lost atomic.Bool
+}
+
+func (f *flow) Write(p []byte) (int, error) {
+	if f.lost.Load() {
+		return len(p), nil
+	}
+	return f.Conn.Write(p)
+}
+
+// TestConnectionsThatWereForgotten: all connections of a Store that holds are forgotten on the way, more of them than a TTL has renewals. New
+// ones are not, so the lease lives on.
+func TestConnectionsThatWereForgotten(t *testing.T) {
+	t.Parallel()
+	const connections = 12
+	d := newDatabase(t)
+	config := d.config(t)
+	config.MaxConns, config.MinIdleConns = connections, connections
+	var mu sync.Mutex
+	var flows []*flow
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		f := &flow{Conn: conn}
+		mu.Lock()
+		defer mu.Unlock()
+		flows = append(flows, f)
+		return f, nil
+	}
+	store, err := postgres.Open(within(t, soon), config, d.options(faultTTL))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	lease := locktest.Lock(t, store, "/forgotten")
+	require.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(flows) >= connections
+	}, soon, time.Millisecond)
+	mu.Lock()
+	for _, f := range flows {
+		f.lost.Store(true)
+	}
+	mu.Unlock()
+	later := time.Now().Add(3 * faultTTL)
+	require.Eventually(t, func() bool { return lease.Err() != nil || lease.Deadline().After(later) }, soon, time.Millisecond)
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Release())
 }

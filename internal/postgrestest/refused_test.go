@@ -364,3 +364,18 @@ func likeFolder(t *testing.T, path string) {
 		require.NoError(t, err, string(out))
 	}
 }
+
+// TestSessionWhoseNameIsTooLong: a session of another program has an ID that is too long for a channel. It cannot be told anything, and
+// nobody else is kept from a lock, or from a renewal, for that.
+func TestSessionWhoseNameIsTooLong(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store := d.open(t, faultTTL)
+	lease := locktest.Lock(t, store, "/long")
+	e := d.foreign(t, "/long", strings.Repeat("x", 56))
+	require.NoError(t, lease.Release())
+	behind := locktest.LockBehind(t, store, "/long")
+	locktest.AwaitQueue(t, store, "/long", 2)
+	d.expire(t, e.ID)
+	require.NoError(t, (<-behind).Release())
+}
