@@ -260,10 +260,12 @@ func (s *session) look(ctx context.Context, on *stream, read func(ctx context.Co
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	defer context.AfterFunc(on.life, end)()
-	err := take(ctx, s.looks)
-	if err == nil {
+	var err error
+	if take(ctx, s.looks) == nil {
 		err = read(ctx)
 		<-s.looks
+	} else {
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("looking at what is watched: %w", cmp.Or(context.Cause(on.life), err))
