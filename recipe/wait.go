@@ -263,12 +263,10 @@ func (in *session) watchOnce(
 ) (proof *driver.View, stood bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late, gr := in.lateness(p, cancel), grantOf(ctx)
+	late := in.lateness(p, cancel)
 	proof, err = in.Session.Watch(ctx, *e, on, func() {
 		late.stands()
-		if gr != nil {
-			gr.unanswered.Store(nil) // for those of the line: it may be long until Watch returns
-		}
+		p.answered(ctx) // for those of the line: it may be long until Watch returns
 	})
 	return proof, late.over(), err
 }

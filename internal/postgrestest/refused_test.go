@@ -365,8 +365,8 @@ func likeFolder(t *testing.T, path string) {
 	}
 }
 
-// TestSessionWhoseNameIsTooLong: a session of another program has an ID that is too long for a channel. It cannot be told anything, and
-// nobody else is kept from a lock, or from a renewal, for that.
+// TestSessionWhoseNameIsTooLong: a session of another program has an ID that is too long for a channel. It cannot be told anything.
+// The others release, lock and renew all the same.
 func TestSessionWhoseNameIsTooLong(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
