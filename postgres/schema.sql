@@ -124,20 +124,47 @@ CREATE OR REPLACE FUNCTION farsync_entries_moved() RETURNS trigger LANGUAGE plpg
 BEGIN
   IF tg_op = 'INSERT' THEN
     PERFORM farsync_moved('+' || new.queue, NULL, NULL);
-  ELSIF tg_op = 'UPDATE' AND old.words <> new.words AND old.version = new.version THEN
+  ELSIF old.words <> new.words AND old.version = new.version THEN
     PERFORM farsync_moved(old.id, NULL, NULL);
   ELSE
     PERFORM farsync_moved(old.id, old.queue, old.revision);
   END IF;
-  -- A session whose entry has gone is next behind nothing any more, and has to ask for what it waits for.
-  IF tg_op = 'DELETE' AND EXISTS (SELECT 1 FROM farsync_entries WHERE queue = old.queue AND revision < old.revision) THEN
-    PERFORM farsync_tell(old.session, old.id);
-  END IF;
   RETURN NULL;
 END
 $$;
-CREATE OR REPLACE TRIGGER farsync_entries_moved AFTER INSERT OR UPDATE OR DELETE ON farsync_entries
+CREATE OR REPLACE TRIGGER farsync_entries_moved AFTER INSERT OR UPDATE ON farsync_entries
   FOR EACH ROW EXECUTE FUNCTION farsync_entries_moved();
+
+-- A session whose entry has gone is next behind nothing any more, and has to ask for what it waits for. Of many that go at once each queue
+-- is read once, and of those that stand one behind the other only what is behind the last is told: to look behind each would be to
+-- pass all the others each time.
+CREATE OR REPLACE FUNCTION farsync_entries_gone() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  is_gone farsync_entries;
+BEGIN
+  IF (SELECT count(*) FROM gone) = 1 THEN
+    SELECT * INTO is_gone FROM gone;
+    PERFORM farsync_moved(is_gone.id, is_gone.queue, is_gone.revision);
+    IF EXISTS (SELECT 1 FROM farsync_entries WHERE queue = is_gone.queue AND revision < is_gone.revision) THEN
+      PERFORM farsync_tell(is_gone.session, is_gone.id);
+    END IF;
+    RETURN NULL;
+  END IF;
+  PERFORM farsync_moved(asked.name, NULL, NULL) FROM (
+    SELECT DISTINCT name FROM farsync_watches WHERE name IN (SELECT id FROM gone)
+  ) asked;
+  PERFORM farsync_tell(behind.session, behind.ahead) FROM (
+    SELECT session, stands, lag(id) OVER line AS ahead, lag(stands) OVER line AS ahead_stands FROM (
+      SELECT id, queue, revision, session, false AS stands FROM gone
+      UNION ALL SELECT id, queue, revision, session, true FROM farsync_entries WHERE queue IN (SELECT queue FROM gone)
+    ) entries WINDOW line AS (PARTITION BY queue ORDER BY revision)
+  ) behind WHERE behind.stands AND NOT behind.ahead_stands;
+  PERFORM farsync_tell(s.id, g.id) FROM gone g JOIN farsync_sessions s ON s.id = g.session;
+  RETURN NULL;
+END
+$$;
+CREATE OR REPLACE TRIGGER farsync_entries_gone AFTER DELETE ON farsync_entries
+  REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION farsync_entries_gone();
 
 CREATE OR REPLACE FUNCTION farsync_registers_moved() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -148,55 +175,80 @@ $$;
 CREATE OR REPLACE TRIGGER farsync_registers_moved AFTER INSERT OR UPDATE ON farsync_registers
   FOR EACH ROW EXECUTE FUNCTION farsync_registers_moved();
 
--- Removes what sessions that are over have left. An entry that is locked is left for later, and never waited for.
-CREATE OR REPLACE FUNCTION farsync_sweep() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+-- Removes what sessions that are over have left, most entries of it, or all if that is null, and returns how many they were. An entry
+-- that is locked is left for later, and never waited for. (The array has the rows found once, whatever the plan.)
+CREATE OR REPLACE FUNCTION farsync_sweep(most bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   over text;
+  removed bigint;
+  swept bigint := 0;
 BEGIN
   FOR over IN SELECT session FROM farsync_ended FOR UPDATE SKIP LOCKED LOOP
     DELETE FROM farsync_watches w USING (
       SELECT name, session FROM farsync_watches WHERE session = over FOR UPDATE SKIP LOCKED
     ) asked WHERE w.name = asked.name AND w.session = asked.session;
-    DELETE FROM farsync_entries WHERE id IN (SELECT id FROM farsync_entries WHERE session = over ORDER BY id FOR UPDATE SKIP LOCKED);
+    DELETE FROM farsync_entries WHERE id = ANY (ARRAY(
+      SELECT id FROM farsync_entries WHERE session = over LIMIT most - swept FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    swept := swept + removed;
     DELETE FROM farsync_ended WHERE session = over AND NOT EXISTS (SELECT 1 FROM farsync_entries WHERE session = over);
+    EXIT WHEN swept >= most;
   END LOOP;
+  RETURN swept;
 END
 $$;
 
+-- However many entries a session has, no statement that ends it takes long for that: whoever ends more than a thousand asks farsync_bury
+-- for the rest.
 CREATE OR REPLACE FUNCTION farsync_sessions_over() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO farsync_ended VALUES (old.id);
-  PERFORM farsync_sweep();
+  INSERT INTO farsync_ended SELECT id FROM gone;
+  IF FOUND THEN
+    PERFORM farsync_sweep(1000);
+  END IF;
   RETURN NULL;
 END
 $$;
 CREATE OR REPLACE TRIGGER farsync_sessions_over AFTER DELETE ON farsync_sessions
-  FOR EACH ROW EXECUTE FUNCTION farsync_sessions_over();
+  REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION farsync_sessions_over();
 
--- Ends the sessions that have run out. One that is being renewed, or creates an entry, is not waited for.
+-- Ends the sessions that have run out, and returns of how many entries, of which more may be left: it is called again until there were
+-- none. A session that is being renewed, or creates an entry, is not waited for.
+CREATE OR REPLACE FUNCTION farsync_bury(most bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  DELETE FROM farsync_sessions WHERE id = ANY (ARRAY(
+    SELECT id FROM farsync_sessions WHERE deadline <= farsync_now() FOR UPDATE SKIP LOCKED));
+  RETURN farsync_sweep(most);
+END
+$$;
+
+-- Shows the session if it lives, and once more if farsync_bury is to be called again.
+CREATE OR REPLACE FUNCTION farsync_renew(of_session text, most bigint) RETURNS SETOF text LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  RETURN QUERY UPDATE farsync_sessions SET deadline = farsync_now() + ttl WHERE id = of_session RETURNING id;
+  IF FOUND AND farsync_bury(most) > 0 THEN
+    RETURN NEXT of_session;
+  END IF;
+END
+$$;
+
+-- These are for programs that know no other, and for Stores of an earlier version.
 CREATE OR REPLACE FUNCTION farsync_bury() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  over text;
 BEGIN
-  FOR over IN SELECT id FROM farsync_sessions WHERE deadline <= farsync_now() FOR UPDATE SKIP LOCKED LOOP
-    DELETE FROM farsync_sessions WHERE id = over;
-  END LOOP;
-  PERFORM farsync_sweep();
+  PERFORM farsync_bury(1000);
 END
 $$;
-
-CREATE OR REPLACE FUNCTION farsync_renew(session text) RETURNS SETOF text LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-  RETURN QUERY UPDATE farsync_sessions SET deadline = farsync_now() + ttl WHERE id = session RETURNING id;
-  PERFORM farsync_bury();
-END
+CREATE OR REPLACE FUNCTION farsync_renew(session text) RETURNS SETOF text LANGUAGE sql VOLATILE AS $$
+  SELECT farsync_renew(session, 1000) LIMIT 1
 $$;
+DROP FUNCTION IF EXISTS farsync_sweep();
 
 -- Its own entries are waited for, a guard's too.
 CREATE OR REPLACE FUNCTION farsync_end(over text) RETURNS SETOF text LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   PERFORM 1 FROM farsync_entries WHERE session = over ORDER BY id FOR UPDATE;
   RETURN QUERY DELETE FROM farsync_sessions WHERE id = over RETURNING id;
+  PERFORM farsync_sweep(NULL);
 END
 $$;
 
@@ -329,10 +381,10 @@ BEGIN
 END
 $$;
 
--- The deadline of a session that begins. A Store calls farsync_begin_2 when it opens, by the name, which has the version of all that is
--- here: where it is not found the tables are not there, or of another version. Stores of an earlier version call farsync_begin_1, and
+-- The deadline of a session that begins. A Store calls farsync_begin_3 when it opens, by the name, which has the version of all that is
+-- here: where it is not found the tables are not there, or of another version. Stores of earlier versions call the others, and
 -- find what they need. A transaction that keeps its first snapshot does not see who has come to wait since, and would tell none.
-CREATE OR REPLACE FUNCTION farsync_begin_2(ttl bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION farsync_begin_3(ttl bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'farsync needs the isolation level read committed, and has %', current_setting('transaction_isolation')
@@ -341,6 +393,9 @@ BEGIN
   RETURN farsync_now() + ttl;
 END
 $$;
+CREATE OR REPLACE FUNCTION farsync_begin_2(ttl bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT farsync_begin_3(ttl)
+$$;
 CREATE OR REPLACE FUNCTION farsync_begin_1(ttl bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT farsync_begin_2(ttl)
+  SELECT farsync_begin_3(ttl)
 $$;

@@ -22,11 +22,12 @@ var text string
 // statements has the text of each, of which there is one: what takes several is a function of the database.
 var statements = sqlstore.Statements(text)
 
-// A service is the driver.Service of one database.
+// A service is the driver.Service of one database. What renews a session has a connection of its own: all others may have to wait for
+// rows that are locked.
 type service struct {
-	pool *pgxpool.Pool
-	ears *pgx.ConnConfig // of the connections that listen
-	log  *slog.Logger
+	pool, leases *pgxpool.Pool
+	ears         *pgx.ConnConfig // of the connections that listen
+	log          *slog.Logger
 
 	direct atomic.Bool // the pool's connections lead to the server itself
 	keys   int32       // how many of them a session may keep for its entries
@@ -57,6 +58,12 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		return nil, err
 	}
 	s.pool, s.keys = pool, c.MaxConns/2
+	c = c.Copy()
+	c.MaxConns, c.MinConns, c.MinIdleConns = 1, 0, 0
+	if s.leases, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
+		pool.Close()
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -72,7 +79,12 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 
 // run runs a statement, which is a transaction of its own.
 func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
-	conn, err := s.pool.Acquire(ctx)
+	pool := s.pool
+	switch statement {
+	case "open", "renew", "end":
+		pool = s.leases
+	}
+	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return judge(err, false)
 	}
@@ -99,8 +111,10 @@ func perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) erro
 
 // reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
 func (s *service) reset() {
-	for _, conn := range s.pool.AcquireAllIdle(context.Background()) {
-		abandon(conn)
+	for _, pool := range []*pgxpool.Pool{s.pool, s.leases} {
+		for _, conn := range pool.AcquireAllIdle(context.Background()) {
+			abandon(conn)
+		}
 	}
 }
 
@@ -134,5 +148,6 @@ func hangUp(conn *pgx.Conn) {
 // Close closes the connections.
 func (s *service) Close() error {
 	s.pool.Close()
+	s.leases.Close()
 	return nil
 }

@@ -28,10 +28,17 @@ func (s *Session) Bury(ctx context.Context, owners []Owner) error {
 			over, dead = true, append(dead, o.id)
 		}
 	}
-	if !over {
-		return nil
+	var err error
+	for more := over; more && err == nil; {
+		more, err = s.bury(ctx, dead)
 	}
-	return s.db.Write(ctx, func(Rows) error { return nil }, "bury", Array(dead))
+	return err
+}
+
+// bury ends sessions in one transaction, and reports whether another may have more to end.
+func (s *Session) bury(ctx context.Context, dead []string) (more bool, err error) {
+	list, err := Collect(ctx, s.db.Write, scan1[string], "bury", Array(dead))
+	return len(list) > 0, err
 }
 
 // buryIn ends the sessions that are over of those with entries in a queue.

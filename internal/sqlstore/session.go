@@ -54,30 +54,39 @@ func (s *Session) Granted() (time.Duration, time.Time) {
 
 // Open makes the session's row. The statement may take more than the ID and the TTL.
 func (s *Session) Open(ctx context.Context, more ...any) error {
-	return s.keep(ctx, "open", append([]any{s.ID, s.ttl.Microseconds()}, more...)...)
+	_, err := s.keep(ctx, "open", append([]any{s.ID, s.ttl.Microseconds()}, more...)...)
+	return err
 }
 
 // Renew moves the deadline of the session's row, and ends the sessions that have passed theirs, so that a database with one live
 // session has no dead ones for long. A row that has passed its deadline and is still there is as good as any: a session ends
 // when its row is deleted, which is a transaction as this is.
+//
+// Those that have died with many entries take several transactions, and the renewal counts from the first. What is left when that
+// takes long is for the next. Whether they have all gone is no matter of this session's.
 func (s *Session) Renew(ctx context.Context, _ []driver.Entry) error {
-	return s.keep(ctx, "renew", s.ID)
+	more, err := s.keep(ctx, "renew", s.ID)
+	for end := time.Now().Add(s.ttl / 6); more && time.Now().Before(end); {
+		more, _ = s.bury(ctx, []string{})
+	}
+	return err
 }
 
 // keep sets the deadline, which counts from within the transaction. Granted counts from before it: the session ends here first,
-// however long the transaction waits. Of two renewals the later may be confirmed first.
-func (s *Session) keep(ctx context.Context, statement string, args ...any) error {
+// however long the transaction waits. Of two renewals the later may be confirmed first. A second row says that more of
+// other sessions is left to bury.
+func (s *Session) keep(ctx context.Context, statement string, args ...any) (more bool, _ error) {
 	sent := time.Now()
 	list, err := Collect(ctx, s.db.Write, scan1[string], statement, args...)
 	if _, err = one(list, err, ErrExpired); err != nil {
-		return err
+		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sent.After(s.from) {
 		s.from = sent
 	}
-	return nil
+	return len(list) > 1, nil
 }
 
 // End removes the session's row, and its entries with it.
