@@ -47,7 +47,7 @@ var (
 		rpctypes.ErrAuthOldRevision,  // looked at when it is carried out, before anything is
 	}
 	// refusals are the codes of a definite no of the server, or of a gateway or proxy before it that has not let the request
-	// pass. Of ResourceExhausted there is one case that commit looks at: the quota.
+	// pass. Of ResourceExhausted there is one case that settle looks at: the quota.
 	refusals = []codes.Code{
 		codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
 		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.ResourceExhausted,

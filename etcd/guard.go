@@ -25,7 +25,7 @@ func Guard(h interface{ Entries() []driver.Entry }) []clientv3.Cmp {
 	}
 	guard := make([]clientv3.Cmp, len(entries))
 	for i, e := range entries {
-		// A key is made once, so the one that has this revision is the lease's own, whatever value it has now.
+		// No two keys of a name were made at one revision, so the one that has it is the lease's own, whatever value it has now.
 		guard[i] = created(e)
 	}
 	return guard

@@ -192,7 +192,7 @@ func (s *session) get(ctx context.Context, key string, options ...clientv3.OpOpt
 func (s *session) commit(
 	ctx context.Context, compare []clientv3.Cmp, failed error, then ...clientv3.Op,
 ) (*pb.TxnResponse, error) {
-	return settle(failed, len(then) > 0, func(look bool) (*pb.TxnResponse, error) {
+	return settle(failed, func(look bool) (*pb.TxnResponse, error) {
 		if look {
 			then = nil
 		}
@@ -201,10 +201,10 @@ func (s *session) commit(
 	})
 }
 
-// settle asks for a transaction. The error is failed if a comparison was false. Of one that writes, a look is the same without what it writes.
-func settle(failed error, writes bool, ask func(look bool) (*pb.TxnResponse, error)) (*pb.TxnResponse, error) {
+// settle asks for a transaction. The error is failed if a comparison was false. A look is the same without what it carries out.
+func settle(failed error, ask func(look bool) (*pb.TxnResponse, error)) (*pb.TxnResponse, error) {
 	resp, err := ask(false)
-	if errors.Is(err, rpctypes.ErrNoSpace) && writes {
+	if errors.Is(err, rpctypes.ErrNoSpace) {
 		// The transaction that exceeds the quota is carried out, and answered so all the same. Those after it are not. As
 		// either is over, a look tells: what was carried out has made the comparisons false.
 		switch seen, look := ask(true); {

@@ -37,7 +37,6 @@ type usage struct {
 	once     bool // one attempt was to make the entry, and was sent once
 
 	// Of an entry that knows turns.
-	queue    string
 	deleting bool           // an attempt to delete it has begun
 	alone    bool           // it joined alone
 	head     int64          // a revision at which it was the head; 0 if none is known
@@ -67,7 +66,7 @@ func (s *spare) made(e driver.Entry, once bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !plain(e) {
-		s.places[e.ID] = &usage{revision: e.Revision, once: once, queue: e.Queue}
+		s.places[e.ID] = &usage{revision: e.Revision, once: once}
 		return
 	}
 	s.used[e.ID] = usage{revision: e.Revision, once: once && e.Kind != driver.Permit && e.Kind != driver.Candidate}
@@ -131,7 +130,7 @@ func (s *spare) turn(e driver.Entry, at int64, next []driver.Entry) {
 func (s *spare) found(e driver.Entry, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.places[e.ID] = &usage{revision: revision, queue: e.Queue, deleting: true}
+	s.places[e.ID] = &usage{revision: revision, deleting: true}
 }
 
 // leaving notes that an attempt to delete an entry begins, and returns what is known of it; of one that is not known, its revision. Again is
@@ -153,11 +152,7 @@ func (s *spare) leaving(e driver.Entry) (u usage, again bool) {
 
 // left notes that an attempt to delete an entry was answered, and whether its key may be used again.
 func (s *spare) left(e driver.Entry, again bool) {
-	s.mu.Lock()
-	if u := s.places[e.ID]; u != nil && (u.revision == e.Revision || e.Revision == 0) {
-		delete(s.places, e.ID)
-	}
-	s.mu.Unlock()
+	s.place(e, func(*usage) { delete(s.places, e.ID) })
 	if again {
 		s.deleted(e)
 	}
@@ -183,8 +178,8 @@ func (s *spare) paid(queue string) {
 func (s *spare) owed() (queues []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, u := range s.places {
-		s.debts[u.queue]++
+	for key := range s.places {
+		s.debts[queueOf(key)]++
 	}
 	return slices.Collect(maps.Keys(s.debts))
 }

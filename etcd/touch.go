@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -73,13 +74,8 @@ func (s *session) oldest(ctx context.Context, queue string) (list []driver.Entry
 	return entriesOf(queue, page.GetKvs()), page.GetHeader().GetRevision(), err
 }
 
-// over notes what an error says of the session.
-func (s *session) over(err error) error {
-	if over := s.ended(); over != nil {
-		return over
-	}
-	return err
-}
+// over returns why the session has ended, if it has, and otherwise err.
+func (s *session) over(err error) error { return cmp.Or(s.ended(), err) }
 
 // handOver gives the heads of the queues their turns in which entries of the session stood, or were about to leave, when it was closed. To
 // the others the end of a session looks like a death, which they notice when they look by themselves. It is one round for each head that

@@ -118,10 +118,10 @@ func lookAt(queue string, most int64) *pb.RequestOp {
 // are. That there is none is a comparison, for mostly it is so; else the queue is read before e waits.
 func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err error) {
 	keys := prefix(e.Queue)
-	bare := createdAt(keys+turnEnd, 0)
-	bare.RangeEnd = []byte(clientv3.GetPrefixRangeEnd(keys))
+	beyond := createdAt(keys+turnEnd, 0)
+	beyond.RangeEnd = []byte(clientv3.GetPrefixRangeEnd(keys))
 	txn := &pb.TxnRequest{
-		Compare: []*pb.Compare{createdAt(e.ID, 0), bare},
+		Compare: []*pb.Compare{createdAt(e.ID, 0), beyond},
 		Success: []*pb.RequestOp{lookAt(e.Queue, 2), putOp(e.ID, makeValue(e.Kind, e.Value, e.Since), s.lease)},
 	}
 	ask := func(look bool) (*pb.TxnResponse, error) {
@@ -135,17 +135,18 @@ func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err 
 		resp, err := s.transact(ctx, asked)
 		return resp, s.expired(err)
 	}
-	resp, err := settle(errThere, true, ask)
-	if errors.Is(err, errThere) {
-		txn.Compare = txn.Compare[:1]
-		resp, err = settle(errThere, true, ask)
+	resp, err := settle(errThere, ask)
+	bare := !errors.Is(err, errThere)
+	if !bare {
+		txn.Compare = txn.Compare[:1] // a key sorts beyond, or e is there
+		resp, err = settle(errThere, ask)
 	}
 	if err != nil {
 		return v, err
 	}
 	// A transaction that puts has a revision of its own, which is that of all it has put.
 	e.Revision, e.Version = resp.Header.Revision, resp.Header.Revision
-	return joined(e, resp.Responses[0].GetResponseRange(), len(txn.Compare) > 1), nil
+	return joined(e, resp.Responses[0].GetResponseRange(), bare), nil
 }
 
 // joined is the View of an entry that has joined, from a look at the queue; bare says that nothing sorts beyond. It awaits its turn if more

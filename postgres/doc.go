@@ -33,8 +33,7 @@
 // # Behind a proxy
 //
 // Stores work through a proxy that lends its connections for a transaction, as PgBouncer does in that mode. Through it they prepare no
-// statements, and have no keys.
-// LISTEN needs a connection of its own: the option Listen leads to the server itself. Without it a Store that waits looks, with one
+// statements, and have no keys. LISTEN needs a connection of its own: the option Listen leads to the server itself. Without it a Store that waits looks, with one
 // request for all that it waits for, and logs a line that says so. The entry next in line is found to have gone late by some sixteenth of the
 // wait, at most a fifth of a second. That the other side is a proxy is seen in the process number that it gives out, so one that pools
 // sessions is taken for one that pools transactions. A call whose ctx ends gives its connection up, where it would have the server

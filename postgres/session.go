@@ -120,21 +120,18 @@ func (s *session) leaves(h *hearing, unlessNeeded bool) bool {
 
 // hear passes on what comes for a second or so, or until the session ends, and reports whether the connection is good.
 func (s *session) hear(conn *pgx.Conn) bool {
-	const pause = time.Second
-	end := time.Now().Add(pause)
+	ctx, cancel := context.WithTimeout(s.Life, time.Second)
+	defer cancel()
 	for {
-		ctx, cancel := context.WithDeadline(s.Life, end)
 		note, err := conn.WaitForNotification(ctx)
-		timedOut := ctx.Err() != nil
-		cancel()
 		switch {
 		case err == nil:
 			s.Waiters.Wake([]string{note.Payload})
-			continue
-		case !timedOut || s.Life.Err() != nil:
+		case ctx.Err() == nil || s.Life.Err() != nil:
 			return false
+		default:
+			return s.answers(conn)
 		}
-		return s.answers(conn)
 	}
 }
 

@@ -38,7 +38,7 @@ type Request struct {
 	// Gate is the line of this process in which the request waits. If it is nil, its hold is not shared within the process.
 	Gate *Gate
 
-	note    string // what its entry says beside the Value of a nil one
+	note    string // what its entry says beside the Holder, if Value is nil
 	carried bool   // it stands for the callers of a line, and has none of its own
 }
 
@@ -103,7 +103,7 @@ func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
 	return p, err
 }
 
-// stand is standAt, for as long as the service is what is asked for.
+// stand is standAt, which for a Replaceable request also ends when the Store is not Connected.
 func (s *Store) stand(ctx context.Context, r *Request, p *place, began time.Time) (*place, error) {
 	if !r.Replaceable {
 		return s.standAt(ctx, r, p, began)
@@ -156,10 +156,7 @@ func (s *Store) standAt(ctx context.Context, r *Request, p *place, began time.Ti
 		if !rejoins(err) && !s.outwait(ctx, err, &grace) {
 			return nil, err
 		}
-		bound, cancel := bind(ctx, s.life)
-		over := pause.For(bound, rand.N(delay))
-		cancel()
-		if over != nil {
+		if pauseIn(ctx, s.life, rand.N(delay)) != nil {
 			return nil, s.failure(ctx, verdict{err: err})
 		}
 	}

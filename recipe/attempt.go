@@ -36,7 +36,7 @@ const (
 // A verdict is how a request ended.
 type verdict struct {
 	fate fate
-	// err is nil if and only if fate is done. Otherwise it is what the service said, or the last trouble on the way.
+	// err is nil if fate is done. Otherwise it is what the service said, or the last trouble on the way, if a request was sent.
 	err error
 	// again is true if an attempt before the last may have been carried out, or may be carried out later.
 	again bool
@@ -94,7 +94,7 @@ func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Cont
 		if v.err == nil || !over {
 			v.err = err
 		}
-		if over || in.pause(ctx, delay/2+rand.N(delay/2)) != nil {
+		if over || pauseIn(ctx, in.life, delay/2+rand.N(delay/2)) != nil {
 			v.silent = p.exhausted()
 			return v
 		}

@@ -118,7 +118,7 @@ func (c *cohort) provide(now time.Time) {
 	case !c.shared && c.admits(now):
 		if c.timed != c.open {
 			c.timed = c.open
-			c.alarm(handOffFor - now.Sub(c.open.since))
+			c.timer = after(c.timer, handOffFor-now.Sub(c.open.since), c.late)
 		}
 	default:
 		joins, callers := c.grants.joining()
@@ -175,11 +175,6 @@ func (c *cohort) dropBeyond(left int) {
 			i--
 		}
 	}
-}
-
-// alarm has the turns on the grant that is open end after d. The caller holds mu.
-func (c *cohort) alarm(d time.Duration) {
-	c.timer = after(c.timer, d, c.late)
 }
 
 // after has f run after d and not before, by the timer that was made for it, or by a new one if there is none.
@@ -364,12 +359,10 @@ func (c *cohort) finished(gr *grant) bool {
 		return false
 	}
 	now := time.Now()
-	if c.open == gr && c.admits(now) {
-		if !c.shared && c.line.Len() > 0 {
-			c.line.pop().give(gr.next())
-			c.dropBeyond(c.line.Len())
-			return false
-		}
+	if c.open == gr && c.admits(now) && !c.shared && c.line.Len() > 0 {
+		c.line.pop().give(gr.next())
+		c.dropBeyond(c.line.Len())
+		return false
 	}
 	joins, _ := c.grants.joining()
 	served := gr.phase == open || c.line.Len()+joins == 0 // all that waited, or as many as a grant can

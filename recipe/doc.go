@@ -8,7 +8,7 @@
 //	               │                                            ▲
 //	recipe      Gate: the line of this process, and         a Hold on a grant
 //	               │                                            ▲
-//	            Store: join, wait until the Rule                │ nothing ahead blocks
+//	            Store: join, wait until a rule                  │ nothing ahead blocks
 //	               │   finds no blocker; retry, settle,         │
 //	               │   remove, renew                            │
 //	               ▼                                            │
@@ -16,7 +16,7 @@
 //	               │                                            ▲
 //	            the wire                                     the service
 //
-// A [Rule] is a pure function: from the entries ahead of an entry it tells which ones block it. A Store joins, waits and
+// A rule is a pure function: from the entries ahead of an entry it tells which ones block it. A Store joins, waits and
 // looks again until nothing blocks. The entry at the end of that is a grant; a [Hold] is one local use of it, and a [Gate]
 // has the goroutines of a process wait in a line of their own and take turns on a grant. A [Queue] is for those that look at a queue
 // without standing in it.
@@ -50,16 +50,16 @@
 // A driver may have a waiter told that it is its turn. That is a proof: a turn is given to an entry that exists, when nothing is ahead
 // of it. Such a waiter watches no entry ahead, and relies on those who leave: whoever deletes an entry has the head of the queue told, whichever
 // that is, unless that watches what was deleted. A request for that is repeated until the head has its turn. Those who die tell nothing. So the
-// waiter looks by itself after a quarter of its TTL, and from then on watches its predecessor, as all others do.
+// waiter looks by itself after a quarter of its TTL or a little later, and from then on watches its predecessor, as all others do.
 //
 // # What a line of goroutines changes, and what not
 //
 // The goroutines that share a Gate are a cohort. They wait in a local line, first in first out, and one entry stands in the
-// queue for all of them. To the queue that entry is like any other: it watches its own blockers, it is granted by the proof
+// queue for all of them, or a few. To the queue such an entry is like any other: it watches its own blockers, it is granted by the proof
 // above, and it is removed once. What is new happens after the grant and within the process: the hold is given to the first
 // of the line, whichever of them created the entry, and when it is released, to the next. Four things bound that:
 //
-//   - Turns on a grant follow one another, since the next begins in the step in which the last hold of the one before ends. So
+//   - Turns on a grant follow one another, but for those of readers, which share it, since the next begins in the step in which the last hold of the one before ends. So
 //     two of them hold no more than two grants do.
 //   - A grant has at most 255 turns after the first, and none begins later than 50 ms after the grant. So a waiter of
 //     another process is kept, by each grant ahead of it, for no longer than 50 ms and one critical section. The entry is then

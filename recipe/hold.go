@@ -182,8 +182,7 @@ func (h *Hold) Change(ctx context.Context, k driver.Kind, value []byte) error {
 }
 
 // Asked returns nil once the holder is asked to give back its lock, also if that was before the call; no further turn begins on
-// its entry then. Otherwise it returns
-// why that will not happen: the end of ctx or of the hold, or that the Store cannot carry words.
+// its entry then. Otherwise it returns why that will not happen: the end of ctx or of the hold, or that the Store cannot carry words.
 func (h *Hold) Asked(ctx context.Context) error {
 	ctx, cancel := bind(ctx, h.Life())
 	defer cancel()

@@ -42,12 +42,9 @@ func (s *Store) keep(in *session) {
 		if !s.background(in.Drop) { // the method of this session: in is about to be another
 			in.Drop()
 		}
-		next, ok := s.reopen()
-		if !ok {
+		if in = s.reopen(); in == nil {
 			return
 		}
-		in = next
-		s.use(in)
 	}
 }
 
@@ -107,15 +104,16 @@ func (s *Store) idle(in *session, wait time.Duration) bool {
 	return in.err() == nil
 }
 
-// reopen tries until there is a session, or the Store is closed.
-func (s *Store) reopen() (*session, bool) {
+// reopen tries until there is a session, and puts it to use. It is nil if the Store was closed.
+func (s *Store) reopen() *session {
 	for delay := reopenFirst; ; delay = min(2*delay, reopenMost) {
 		if pause.For(s.life, rand.N(delay)) != nil {
-			return nil, false
+			return nil
 		}
 		in, err := s.open(s.life, openMost)
 		if err == nil {
-			return in, true
+			s.use(in)
+			return in
 		}
 		if s.service.Outcome(err) == driver.Closed {
 			s.stop(fmt.Errorf("%w: %w", ErrClosed, err))

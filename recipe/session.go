@@ -183,9 +183,9 @@ func (in *session) within(ctx context.Context, limit time.Duration) (context.Con
 	return bound, func() { stop(); end() }
 }
 
-// pause waits for d. It returns an error as soon as ctx or the session ends.
-func (in *session) pause(ctx context.Context, d time.Duration) error {
-	bound, cancel := bind(ctx, in.life)
+// pauseIn waits for d. It returns an error as soon as ctx or life ends.
+func pauseIn(ctx, life context.Context, d time.Duration) error {
+	bound, cancel := bind(ctx, life)
 	defer cancel()
 	return pause.For(bound, d)
 }

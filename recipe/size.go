@@ -144,12 +144,8 @@ func (s *Store) alone(ctx context.Context, p *place) verdict {
 
 // last returns what is ahead of an entry that would join now, at least the last. It is none for a permit: a service may show
 // one entry in place of those.
-func (s *Store) last(ctx context.Context, in *session, queue string) (v driver.View, got verdict) {
-	got = s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
-		v, err = in.Session.Ahead(ctx, driver.Entry{Queue: queue, Kind: driver.Exclusive, Units: 1}, true)
-		return err
-	})
-	return v, got
+func (s *Store) last(ctx context.Context, in *session, queue string) (driver.View, verdict) {
+	return s.ahead(ctx, in, driver.Entry{Queue: queue, Kind: driver.Exclusive, Units: 1}, true)
 }
 
 // writeSize makes one change of the register, from what it was, and returns what it is then. ErrConflict is an answer: an

@@ -45,7 +45,6 @@ type announcer struct {
 
 	mu   sync.Mutex
 	last State
-	over bool
 	well context.Context // done while last is not Connected
 	ail  context.CancelCauseFunc
 }
@@ -70,7 +69,7 @@ func newAnnouncer(hook func(State)) *announcer {
 func (a *announcer) announce(state State) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over || a.last == state {
+	if a.last == state {
 		return false
 	}
 	a.last = state
@@ -111,15 +110,11 @@ func (a *announcer) within() bool {
 	return ok && n == a.number.Load()
 }
 
-// stop returns when the hook has been told everything.
+// stop returns when the hook has been told everything. It is called once, when nothing announces any more.
 func (a *announcer) stop() {
 	a.mu.Lock()
-	over := a.over
-	a.over = true
 	a.ail(ErrClosed)
 	a.mu.Unlock()
-	if !over {
-		close(a.states)
-	}
+	close(a.states)
 	a.done.Wait()
 }

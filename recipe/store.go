@@ -42,11 +42,10 @@ type Store struct {
 	result   error
 
 	mu      sync.Mutex
-	closed  bool
 	current *session       // the one in use; nil while there is none
 	changed chan struct{}  // closed when current changes, and replaced
 	unended error          // what the service said to the end of the last session, set by tasks
-	tasks   sync.WaitGroup // the keeper of the session and all cleanup; added to under mu while not closed
+	tasks   sync.WaitGroup // the keeper of the session and all cleanup; added to under mu while life lasts
 }
 
 // Open opens a session at the service and returns the Store in it, which closes the service in the end. ctx governs Open
@@ -75,8 +74,7 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 	if first == nil { // it comes late
 		s.announce(Lost)
 		s.tasks.Go(func() {
-			if in, ok := s.reopen(); ok {
-				s.use(in)
+			if in := s.reopen(); in != nil {
 				s.keep(in)
 			}
 		})
@@ -171,20 +169,18 @@ func (s *Store) announce(state State) bool { return s.states.announce(state) }
 func (s *Store) background(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
+	open := s.life.Err() == nil
+	if open {
 		s.tasks.Go(f)
 	}
-	return !s.closed
+	return open
 }
 
-// stop begins the end of the Store. The cause must wrap ErrClosed.
+// stop begins the end of the Store. The cause must wrap ErrClosed, and the first one stays.
 func (s *Store) stop(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		s.shut(cause)
-	}
+	s.shut(cause)
 }
 
 // revoke ends a session at the service, after it has ended here.

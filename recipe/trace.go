@@ -188,7 +188,7 @@ func (t *Trace) note(ctx context.Context, w Want) string {
 	return t.Note(ctx, w)
 }
 
-// get is how every hold is got, if the request can be asked for at all. What a Trace takes is on the stack of no caller without one.
+// get is how every hold is got. What a Trace takes is on the stack of no caller without one.
 func (s *Store) get(ctx context.Context, r *Request) (*Hold, error) {
 	if s.options.Trace != nil {
 		return s.traced(ctx, r)

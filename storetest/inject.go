@@ -50,12 +50,7 @@ type lateRequest struct {
 
 // Open implements driver.Service. A session whose answer is lost is dropped.
 func (s *injected) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	lost := func(opened driver.Session) {
-		if opened != nil {
-			opened.Drop()
-		}
-	}
-	opened, err := request(ctx, s, nil, Op{Kind: OpenSession}, lost,
+	opened, err := request(ctx, s, nil, Op{Kind: OpenSession}, driver.Session.Drop,
 		func(ctx context.Context) (driver.Session, error) { return s.service.Open(ctx, ttl) })
 	if err != nil {
 		return nil, err

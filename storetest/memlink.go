@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/farsync/farsync/internal/pause"
 )
 
 var (
@@ -90,12 +92,8 @@ func (l *link) partition(cut bool) {
 
 // sleep waits for d, or returns an error when ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", errUnanswered, context.Cause(ctx))
+	if err := pause.For(ctx, d); err != nil {
+		return fmt.Errorf("%w: %w", errUnanswered, err)
 	}
+	return nil
 }

@@ -28,9 +28,9 @@ var plays = []play{
 		func(a *actor) error { return a.tries(a.request(driver.Exclusive, 1, 0)) },
 	}},
 	{"LongHold", []func(*actor) error{
-		func(a *actor) error { return a.holds(playTTL * 3 / 2) },
-		func(a *actor) error { return a.holds(playTTL * 3 / 2) },
-		func(a *actor) error { return a.holds(0) },
+		func(a *actor) error { return a.works(a.request(driver.Exclusive, 1, 0), playTTL*3/2, 1) },
+		func(a *actor) error { return a.works(a.request(driver.Exclusive, 1, 0), playTTL*3/2, 1) },
+		func(a *actor) error { return a.works(a.request(driver.Exclusive, 1, 0), 0, 1) },
 	}},
 	{"Gate", []func(*actor) error{
 		func(a *actor) error { return a.turns(3) },
@@ -114,27 +114,20 @@ func (a *actor) release(h *recipe.Hold) error {
 }
 
 // once acquires, works and releases.
-func (a *actor) once(r recipe.Request, beside int) error {
+func (a *actor) once(r recipe.Request, beside int) error { return a.works(r, work, beside) }
+
+// works is once, for so long.
+func (a *actor) works(r recipe.Request, long time.Duration, beside int) error {
 	h, err := recipe.Acquire(a.ctx, a.store, r)
 	if err != nil {
 		return err
 	}
-	a.use(h, work, beside)
+	a.use(h, long, beside)
 	return a.release(h)
 }
 
 func (a *actor) twice(r recipe.Request, beside int) error {
 	return errors.Join(a.once(r, beside), a.once(r, beside))
-}
-
-// holds acquires, and works for so long.
-func (a *actor) holds(long time.Duration) error {
-	h, err := recipe.Acquire(a.ctx, a.store, a.request(driver.Exclusive, 1, 0))
-	if err != nil {
-		return err
-	}
-	a.use(h, long, 1)
-	return a.release(h)
 }
 
 // tries takes the lock if it is free, some times.

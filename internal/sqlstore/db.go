@@ -25,11 +25,11 @@ type Rows interface {
 	Err() error
 }
 
-// Collect returns what scan makes of each row of a statement that run runs, Write or Read of a DB.
-func Collect[T any](
-	ctx context.Context, run func(context.Context, func(Rows) error, string, ...any) error, scan func(Rows) (T, error),
-	statement string, args ...any,
-) ([]T, error) {
+// A Run runs a statement: Write or Read of a DB.
+type Run func(ctx context.Context, f func(Rows) error, statement string, args ...any) error
+
+// Collect returns what scan makes of each row of a statement.
+func Collect[T any](ctx context.Context, run Run, scan func(Rows) (T, error), statement string, args ...any) ([]T, error) {
 	var found []T
 	err := run(ctx, func(rows Rows) error {
 		var list []T

@@ -27,8 +27,7 @@ func scanEntry(rows Rows) (e driver.Entry, err error) {
 // ahead returns e as it is, and up to limit entries ahead of it, the nearest, by the statement create or ahead. The statement
 // finds the revision of e by its ID, for the caller may not know it: the answer to its Create may have been lost.
 func (s *Session) ahead(
-	ctx context.Context, run func(context.Context, func(Rows) error, string, ...any) error, e driver.Entry, limit int,
-	statement string, args ...any,
+	ctx context.Context, run Run, e driver.Entry, limit int, statement string, args ...any,
 ) (driver.View, error) {
 	// One for e itself, and one that shows that there are more.
 	list, err := Collect(ctx, run, scanEntry, statement, append([]any{e.Queue, e.ID, limit + 2}, args...)...)

@@ -66,7 +66,7 @@ func (s *Session) Watch(
 // several entries at most one is next, so the session asks for all of them, unless the driver polls, for which all are. A stray is
 // an entry of no session: to wait for it would be to wait for ever.
 func (s *Session) look(
-	ctx context.Context, run func(context.Context, func(Rows) error, string, ...any) error, statement string, args ...any,
+	ctx context.Context, run Run, statement string, args ...any,
 ) (moved, told bool, err error) {
 	type sight struct {
 		id                 string
@@ -103,8 +103,7 @@ func (s *Session) proof(ctx context.Context, e driver.Entry) (*driver.View, erro
 
 // Behind reads what is ahead of e by a statement that takes the first target's entry, too, and reports whether a target or e has moved.
 func (s *Session) Behind(
-	ctx context.Context, run func(context.Context, func(Rows) error, string, ...any) error, e driver.Entry, on []driver.Target,
-	statement string,
+	ctx context.Context, run Run, e driver.Entry, on []driver.Target, statement string,
 ) (proof *driver.View, moved bool, err error) {
 	v, err := s.ahead(ctx, run, e, 1, statement, on[0].Entry.ID)
 	switch {
