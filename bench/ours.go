@@ -208,7 +208,7 @@ func (s store) joins() peer {
 			return func(ctx context.Context) error {
 				e, err := m.join(ctx)
 				if err == nil {
-					_, _, err = m.Delete(ctx, e, nil)
+					_, _, err = m.Delete(ctx, e)
 				}
 				return err
 			}, err

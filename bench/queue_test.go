@@ -60,7 +60,7 @@ func countJoins(t *testing.T, store string, on *site) (c wireCount) {
 		}
 		e, err := m.join(t.Context())
 		require.NoError(t, err)
-		_, _, err = m.Delete(t.Context(), e, nil)
+		_, _, err = m.Delete(t.Context(), e)
 		require.NoError(t, err)
 	}
 	to := tally.now()

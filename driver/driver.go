@@ -94,10 +94,10 @@ type Session interface {
 	// arrived, for the service began to count earlier. It does no I/O and may be called at any time.
 	Granted() (ttl time.Duration, from time.Time)
 
-	// Renew asks the service to keep the session, which nothing else here does: a session that is not renewed runs out. After
+	// Renew asks the service to keep the session, which nothing else here has to do: a session that is not renewed runs out. After
 	// it has returned nil, Granted may have moved. The caller renews every quarter of the granted TTL. It calls Renew again
 	// while a call is not answered in time: that one is to ask another server, if there is one. Entries in prove hold a
-	// lock, or are about to: where a service can answer a renewal without being able to keep the promise, the renewal must be
+	// lock: where a service can answer a renewal without being able to keep the promise, the renewal must be
 	// proved with one of them.
 	Renew(ctx context.Context, prove []Entry) error
 
@@ -145,10 +145,9 @@ type Session interface {
 	Replace(ctx context.Context, e Entry, k Kind, value []byte) (Entry, error)
 
 	// Delete removes e, and no later entry with its ID, and reports whether it was there. An ID that NewID has returned and
-	// Create has not confirmed is looked for in a way that sees every attempt that was answered. Entries in next are behind e and may be handed the
-	// place in the same step, the first that is still there; a driver that cannot hand over ignores them. The View has
-	// what stands behind e, if the driver can show it at no cost. If its Turn is true, the caller calls Touch with it.
-	Delete(ctx context.Context, e Entry, next []Entry) (v View, found bool, err error)
+	// Create has not confirmed is looked for in a way that sees every attempt that was answered. The View has what stands behind e, if the
+	// driver can show it at no cost. If its Turn is true, the caller calls Touch with it.
+	Delete(ctx context.Context, e Entry) (v View, found bool, err error)
 
 	// Watch waits until one of the targets may have changed since it was read. It subscribes first and looks second, so
 	// that nothing is missed in between: it may return early for no reason, but never late. e is the entry on whose

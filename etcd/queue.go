@@ -225,7 +225,7 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 
 // Delete deletes the entry's key. The first attempt needs no comparison, for until it is answered the key is no other entry's. Nor
 // does one for an entry that no answer has confirmed, whose key is not used again.
-func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (v driver.View, found bool, err error) {
+func (s *session) Delete(ctx context.Context, e driver.Entry) (v driver.View, found bool, err error) {
 	if err := take(ctx, s.leaves); err != nil {
 		return v, false, err
 	}

@@ -50,7 +50,7 @@ func (q Queue) strike(ctx context.Context, e driver.Entry, why string, remove bo
 		if !remove {
 			return in.Tell(ctx, e, strings.Join([]string{breakWord, by, why}, "\n"))
 		}
-		v, _, err := in.Session.Delete(ctx, e, nil)
+		v, _, err := in.Session.Delete(ctx, e)
 		if err == nil && v.Turn {
 			q.Store.touch(in, v)
 		}

@@ -29,7 +29,7 @@ type closingSession struct {
 	service *closing
 }
 
-func (s closingSession) Delete(context.Context, driver.Entry, []driver.Entry) (driver.View, bool, error) {
+func (s closingSession) Delete(context.Context, driver.Entry) (driver.View, bool, error) {
 	return driver.View{}, false, s.service.store.Close()
 }
 

@@ -121,7 +121,7 @@ func (s *Store) remove(ctx context.Context, p *place) error {
 func (s *Store) deleteEntry(ctx context.Context, p *place) (found bool, v verdict) {
 	var left driver.View
 	v = s.try(ctx, p.in, func(ctx context.Context, _ int) (err error) {
-		left, found, err = p.in.Session.Delete(ctx, p.entry, nil)
+		left, found, err = p.in.Session.Delete(ctx, p.entry)
 		return err
 	})
 	if v.fate == done && p.doubtful {

@@ -90,8 +90,8 @@ func (s *session) one(ctx context.Context, op string, args ...any) (e driver.Ent
 	return e, err
 }
 
-// Delete removes e. Its ID is no other entry's. It hands nothing over: the next entry's session looks for itself.
-func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (driver.View, bool, error) {
+// Delete removes e. Its ID is no other entry's. The next entry's session looks for itself.
+func (s *session) Delete(ctx context.Context, e driver.Entry) (driver.View, bool, error) {
 	s.mailbox.hush(s.mailbox.take(e.ID))
 	a, err := s.eval(ctx, "delete", e.ID)
 	return driver.View{}, a.n == 1, err

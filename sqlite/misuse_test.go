@@ -100,7 +100,7 @@ func TestFrozenFileSystemKeepsNoCaller(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, driver.Unknown, in.service.Outcome(err))
-	_, _, err = in.Delete(within(t, 50*time.Millisecond), driver.Entry{ID: "any"}, nil)
+	_, _, err = in.Delete(within(t, 50*time.Millisecond), driver.Entry{ID: "any"})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, driver.NotDone, in.service.Outcome(err), "it waits for its turn")
 	close(thaw)

@@ -75,7 +75,7 @@ var contextCases = []conformance{
 				outcome = a.service.Outcome(err)
 				require.Contains(s, []driver.Outcome{driver.Unknown, driver.NotDone}, outcome, err)
 			}
-			_, found, failed := a.Delete(s.ctx(), e, nil)
+			_, found, failed := a.Delete(s.ctx(), e)
 			require.NoError(s, failed)
 			require.False(s, found && outcome == driver.NotDone && err != nil, "it was done: %v", err)
 			require.True(s, found || err != nil)
@@ -113,7 +113,7 @@ var contextCases = []conformance{
 					c.Granted()
 				}
 				if err == nil {
-					_, _, err = c.Delete(ctx, v.Self, nil)
+					_, _, err = c.Delete(ctx, v.Self)
 				}
 				done <- err
 			}()
@@ -143,9 +143,9 @@ func (c *client) calls(first, own driver.Entry) map[string]func(context.Context)
 		"List":      func(ctx context.Context) error { _, err := c.List(ctx, queue, 0); return err },
 		"Find":      func(ctx context.Context) error { _, err := c.Find(ctx, own); return err },
 		"Replace":   func(ctx context.Context) error { _, err := c.Replace(ctx, own, driver.Read, nil); return err },
-		"Delete":    func(ctx context.Context) error { _, _, err := c.Delete(ctx, own, nil); return err },
+		"Delete":    func(ctx context.Context) error { _, _, err := c.Delete(ctx, own); return err },
 		"Delete unsure": func(ctx context.Context) error {
-			_, _, err := c.Delete(ctx, c.entry(queue, driver.Read), nil)
+			_, _, err := c.Delete(ctx, c.entry(queue, driver.Read))
 			return err
 		},
 		"Register": func(ctx context.Context) error { _, err := c.Register(ctx, queue); return err },

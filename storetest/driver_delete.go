@@ -36,7 +36,7 @@ var deleteCases = []conformance{
 				_, err := a.Create(s.ctx(), e, 0)
 				require.Equal(s, driver.Unknown, a.service.Outcome(err))
 				other := a.join(driver.Exclusive)
-				_, found, err := a.Delete(s.ctx(), e, nil)
+				_, found, err := a.Delete(s.ctx(), e)
 				require.NoError(s, err)
 				require.Equal(s, fault == LoseReply, found)
 				require.Equal(s, []string{other.ID}, ids(b.in(s.queue)))
@@ -62,13 +62,13 @@ var deleteCases = []conformance{
 			a.remove(e)
 		}
 	}},
-	{"DeleteWithNext", "what is handed over goes to an entry that is there, and to no other", func(s *scene) {
+	{"DeleteShows", "what is shown behind an entry that was deleted is there, and the first of it is the head", func(s *scene) {
 		a, b := s.pair()
 		first, left := a.join(driver.Exclusive), b.join(driver.Exclusive)
 		next, last := b.join(driver.Exclusive), a.join(driver.Exclusive)
 		b.remove(left)
 		w := b.watch(next, gone(first))
-		v, found, err := a.Delete(s.ctx(), first, []driver.Entry{left, next, last})
+		v, found, err := a.Delete(s.ctx(), first)
 		require.NoError(s, err)
 		require.True(s, found)
 		if v.All {
@@ -86,7 +86,7 @@ var deleteCases = []conformance{
 		e := a.join(driver.Exclusive)
 		s.Expire(s.T, a)
 		b.watch(driver.Entry{}, gone(e)).wakes()
-		if _, found, err := a.Delete(s.ctx(), e, nil); err == nil {
+		if _, found, err := a.Delete(s.ctx(), e); err == nil {
 			require.False(s, found)
 		} else {
 			require.NotEqual(s, driver.Refused, a.service.Outcome(err), err)
@@ -97,7 +97,7 @@ var deleteCases = []conformance{
 // absent deletes e, which must not be there.
 func (c *client) absent(e driver.Entry) {
 	c.s.Helper()
-	_, found, err := c.Delete(c.s.ctx(), e, nil)
+	_, found, err := c.Delete(c.s.ctx(), e)
 	require.NoError(c.s, err)
 	require.False(c.s, found)
 }

@@ -172,7 +172,7 @@ func TestRecord(t *testing.T) {
 			assert.NoError(t, err)
 		}()
 		synctest.Wait()
-		_, _, err := a.Delete(t.Context(), first, nil)
+		_, _, err := a.Delete(t.Context(), first)
 		require.NoError(t, err)
 		<-done
 		_, err = b.Ahead(t.Context(), first, true)

@@ -130,15 +130,13 @@ func (s *injectedSession) Replace(
 }
 
 // Delete implements driver.Session.
-func (s *injectedSession) Delete(
-	ctx context.Context, e driver.Entry, next []driver.Entry,
-) (v driver.View, found bool, err error) {
+func (s *injectedSession) Delete(ctx context.Context, e driver.Entry) (v driver.View, found bool, err error) {
 	type answer struct {
 		view  driver.View
 		found bool
 	}
 	a, err := inject(ctx, s, about(Delete, e), func(ctx context.Context) (answer, error) {
-		v, found, err := s.session.Delete(ctx, e, next)
+		v, found, err := s.session.Delete(ctx, e)
 		return answer{v, found}, err
 	})
 	return a.view, a.found, err

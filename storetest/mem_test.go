@@ -91,7 +91,7 @@ func TestMemPartition(t *testing.T) {
 		}()
 		synctest.Wait()
 		m.PartitionClient("b", true)
-		_, found, err := a.Delete(t.Context(), e, nil)
+		_, found, err := a.Delete(t.Context(), e)
 		require.NoError(t, err)
 		require.True(t, found)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

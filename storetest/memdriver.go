@@ -124,8 +124,8 @@ func (s *memSession) Replace(ctx context.Context, e driver.Entry, k driver.Kind,
 	return ask(ctx, s, Replace, func() (driver.Entry, error) { return s.mem.replace(e, k, value) })
 }
 
-// Delete implements driver.Session. It hands over to no entry, and shows none.
-func (s *memSession) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (driver.View, bool, error) {
+// Delete implements driver.Session. It shows nothing of what is behind.
+func (s *memSession) Delete(ctx context.Context, e driver.Entry) (driver.View, bool, error) {
 	found, err := ask(ctx, s, Delete, func() (bool, error) { return s.mem.Delete(e.ID), nil })
 	return driver.View{}, found, err
 }

@@ -163,10 +163,8 @@ func (s *recordedSession) Replace(
 }
 
 // Delete implements driver.Session.
-func (s *recordedSession) Delete(
-	ctx context.Context, e driver.Entry, next []driver.Entry,
-) (driver.View, bool, error) {
-	v, found, err := s.Session.Delete(ctx, e, next)
+func (s *recordedSession) Delete(ctx context.Context, e driver.Entry) (driver.View, bool, error) {
+	v, found, err := s.Session.Delete(ctx, e)
 	s.service.add(about(Delete, e), err, nil)
 	return v, found, err
 }

@@ -234,7 +234,7 @@ func (c *client) replace(e driver.Entry, k driver.Kind, value []byte) driver.Ent
 // remove deletes e, which must be there.
 func (c *client) remove(e driver.Entry) {
 	c.s.Helper()
-	_, found, err := c.Delete(c.s.ctx(), e, nil)
+	_, found, err := c.Delete(c.s.ctx(), e)
 	require.NoError(c.s, err)
 	require.True(c.s, found, "%s was there", e.ID)
 }

@@ -47,7 +47,7 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 // Delete deletes the entry's node. The node is no other entry's, so its version does not matter: a Curator client may
 // have written to it, to ask for the lock back. If a writer's is gone, it deletes the reader's that has its place: a
 // replacement whose answer was lost may have made it.
-func (s *session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (v driver.View, found bool, err error) {
+func (s *session) Delete(ctx context.Context, e driver.Entry) (v driver.View, found bool, err error) {
 	if e, err = s.search(ctx, e); err != nil {
 		err = notDone(err)
 	} else if err = s.do(ctx, newFrame(opDelete).check(e.ID, -1)); errors.Is(err, driver.ErrGone) && e.Kind == driver.Write {

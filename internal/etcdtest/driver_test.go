@@ -90,7 +90,7 @@ func TestEventBeforeTheReadProvesNothing(t *testing.T) {
 	for range 3 {
 		in := openSession(t, newClient(t, server.Endpoint()))
 		first, second := in.create(t, "/before", driver.Exclusive), in.create(t, "/before", driver.Exclusive)
-		_, _, err := in.Delete(t.Context(), second, nil)
+		_, _, err := in.Delete(t.Context(), second)
 		require.NoError(t, err)
 		proofs := make(chan *driver.View, 1)
 		ctx := within(t, soon)
@@ -102,7 +102,7 @@ func TestEventBeforeTheReadProvesNothing(t *testing.T) {
 		for range 20 { // while they are answered the watch comes on, mostly
 			in.find(t, first)
 		}
-		_, _, err = in.Delete(t.Context(), first, nil)
+		_, _, err = in.Delete(t.Context(), first)
 		require.NoError(t, err)
 		require.Nil(t, <-proofs)
 	}
@@ -132,9 +132,9 @@ func TestRequestsAreSentOnce(t *testing.T) {
 	unknown(err)
 	require.Equal(t, driver.Read, in.find(t, v.Self).Kind)
 	f.next(deleteRange, proxy)
-	_, _, err = in.Delete(ctx, v.Self, nil)
+	_, _, err = in.Delete(ctx, v.Self)
 	unknown(err)
-	_, found, err := in.Delete(ctx, v.Self, nil)
+	_, found, err := in.Delete(ctx, v.Self)
 	require.NoError(t, err)
 	require.False(t, found)
 }

@@ -74,7 +74,7 @@ func (s session) watching(ctx context.Context, e driver.Entry, on ...driver.Targ
 func gone(e driver.Entry) driver.Target { return driver.Target{Entry: e} }
 
 func (s session) delete(t testing.TB, e driver.Entry) {
-	_, found, err := s.Delete(t.Context(), e, nil)
+	_, found, err := s.Delete(t.Context(), e)
 	require.NoError(t, err)
 	require.True(t, found)
 }

@@ -85,7 +85,7 @@ func (p *stander) name() string { return p.v.Self.ID[strings.LastIndexByte(p.v.S
 // out is the delete of an entry, without what may have to follow.
 func (p *stander) out() driver.View {
 	p.row.Helper()
-	v, _, err := p.Delete(p.row.Context(), p.v.Self, nil)
+	v, _, err := p.Delete(p.row.Context(), p.v.Self)
 	require.NoError(p.row, err)
 	return v
 }
@@ -326,7 +326,7 @@ func TestReleaseThatIsRepeatedLooks(t *testing.T) {
 	c.leave()
 	second.leave()
 	f.next(txn, loseReply)
-	_, _, err := lossy.Delete(t.Context(), lossy.v.Self, nil)
+	_, _, err := lossy.Delete(t.Context(), lossy.v.Self)
 	require.Equal(t, driver.Unknown, lossy.Outcome(err))
 	lossy.leave()
 	last.granted(waits)
@@ -338,7 +338,7 @@ func TestLateJoinIsRemovedWithALook(t *testing.T) {
 	in := r.open()
 	ghost := &stander{session: in, row: r}
 	e := in.entry(r.queue, driver.Exclusive)
-	_, found, err := in.Delete(t.Context(), e, nil)
+	_, found, err := in.Delete(t.Context(), e)
 	require.NoError(t, err)
 	require.False(t, found)
 	b := r.alone()
@@ -358,7 +358,7 @@ func TestLateDeleteRemovesNothing(t *testing.T) {
 	in := openSession(t, newClient(t, r.endpoint, f.dial()...))
 	e := in.entry(r.queue, driver.Exclusive)
 	before := f.calls(txn)
-	_, found, err := in.Delete(t.Context(), e, nil)
+	_, found, err := in.Delete(t.Context(), e)
 	require.NoError(t, err)
 	require.False(t, found)
 	require.Equal(t, before, f.calls(txn))
@@ -367,7 +367,7 @@ func TestLateDeleteRemovesNothing(t *testing.T) {
 	a := r.join(in)
 	late, land := delay()
 	f.next(txn, late)
-	_, _, err = in.Delete(t.Context(), a.v.Self, nil)
+	_, _, err = in.Delete(t.Context(), a.v.Self)
 	require.Error(t, err)
 	a.leave()
 	v, err := in.Create(t.Context(), driver.Entry{Queue: r.queue, ID: a.v.Self.ID, Kind: driver.Exclusive, Units: 1}, 0)
@@ -520,7 +520,7 @@ func TestRefusedTurnDoesNotKeepTheEntry(t *testing.T) {
 			b.granted(b.waits()) // and knows the next one
 			waits := c.waits()
 			f.next(txn, refuse(refusal))
-			v, found, err := b.Delete(t.Context(), b.v.Self, nil)
+			v, found, err := b.Delete(t.Context(), b.v.Self)
 			require.NoError(t, err)
 			require.True(t, found)
 			require.True(t, v.Turn)

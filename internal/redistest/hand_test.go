@@ -44,7 +44,7 @@ func TestEntryWhoseHashWasRemovedByHand(t *testing.T) {
 		list, err := in.List(within(t, soon), queue, 0)
 		require.NoError(t, err)
 		require.NotEmpty(t, list.Entries)
-		_, found, err := in.Delete(within(t, soon), holder, nil)
+		_, found, err := in.Delete(within(t, soon), holder)
 		require.NoError(t, err)
 		require.True(t, found)
 		v, err = in.Ahead(within(t, soon), waiter, true)

@@ -129,7 +129,7 @@ func newClient(t testing.TB, endpoint string) *client.Client {
 
 // remove removes an entry, as docs/wire-redis.md has it.
 func (a administrator) remove(t *testing.T, e driver.Entry) {
-	_, found, err := a.session.Delete(within(t, soon), e, nil)
+	_, found, err := a.session.Delete(within(t, soon), e)
 	require.NoError(t, err)
 	require.True(t, found)
 }

@@ -32,7 +32,7 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 				require.NoError(t, in.Close(context.WithoutCancel(t.Context())))
 			} else {
 				for _, e := range []driver.Entry{first, second} {
-					_, found, err := in.Delete(within(t, soon), e, nil)
+					_, found, err := in.Delete(within(t, soon), e)
 					require.NoError(t, err)
 					require.True(t, found)
 				}

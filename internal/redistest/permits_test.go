@@ -68,11 +68,11 @@ func TestPermitsCostTheSameWhateverTheSize(t *testing.T) {
 			v, err := in.Ahead(within(t, soon), last, true)
 			require.NoError(t, err)
 			require.Len(t, v.Entries, 1)
-			_, found, err := in.Delete(within(t, soon), last, nil)
+			_, found, err := in.Delete(within(t, soon), last)
 			require.NoError(t, err)
 			require.True(t, found)
 		}
-		_, found, err := in.Delete(within(t, soon), first, nil) // grants to one
+		_, found, err := in.Delete(within(t, soon), first) // grants to one
 		require.NoError(t, err)
 		require.True(t, found)
 		after, later, requests := commands(t, admin)
@@ -157,7 +157,7 @@ func TestManyPermitsAreFreedInPages(t *testing.T) {
 	}
 	// And one that frees all units at once.
 	for _, e := range waiting {
-		_, _, err := b.Delete(within(t, soon), e, nil)
+		_, _, err := b.Delete(within(t, soon), e)
 		require.NoError(t, err)
 	}
 	whole := create(b, size)
@@ -165,7 +165,7 @@ func TestManyPermitsAreFreedInPages(t *testing.T) {
 	for range size {
 		waiting = append(waiting, create(b, 1))
 	}
-	_, _, err = b.Delete(within(t, soon), whole, nil)
+	_, _, err = b.Delete(within(t, soon), whole)
 	require.NoError(t, err)
 	granted, err := newClient(t, server.Endpoint()).HGet(within(t, soon), prefix+"size:/many", "granted").Result()
 	require.NoError(t, err)

@@ -85,7 +85,7 @@ func TestSilenceEndsForTheNextPermit(t *testing.T) {
 	first, second := create(t, in, "/permits", driver.Permit), create(t, in, "/permits", driver.Permit)
 	require.Len(t, second.Entries, 1)
 	once := sync.OnceFunc(func() {
-		_, found, err := in.Delete(within(t, soon), first.Self, nil)
+		_, found, err := in.Delete(within(t, soon), first.Self)
 		require.NoError(t, err)
 		require.True(t, found)
 	})

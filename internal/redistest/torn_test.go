@@ -38,7 +38,7 @@ func TestTornMessageIsNotLost(t *testing.T) {
 	v := create(t, in, "/torn", driver.Exclusive)
 	_, err = in.Watch(within(t, soon), v.Self, []driver.Target{{Entry: v.Entries[0]}}, func() {
 		tear.Store(true)
-		_, found, err := other.Delete(within(t, soon), first, nil)
+		_, found, err := other.Delete(within(t, soon), first)
 		require.NoError(t, err)
 		require.True(t, found)
 	})

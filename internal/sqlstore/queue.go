@@ -98,9 +98,9 @@ func (s *Session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 	return one(list, err, nil)
 }
 
-// Delete deletes the row of e. Its ID is no other entry's, so a late attempt does no harm. It hands nothing over: the next
-// entry's session is woken and looks for itself.
-func (s *Session) Delete(ctx context.Context, e driver.Entry, _ []driver.Entry) (driver.View, bool, error) {
+// Delete deletes the row of e. Its ID is no other entry's, so a late attempt does no harm. The next entry's
+// session is woken and looks for itself.
+func (s *Session) Delete(ctx context.Context, e driver.Entry) (driver.View, bool, error) {
 	list, err := Collect(ctx, s.db.Write, scan1[string], "delete", e.ID)
 	return driver.View{}, len(list) > 0, err
 }

@@ -183,7 +183,7 @@ func TestWordsAreCurators(t *testing.T) {
 	heard, err = in.Heard(within(t, soon), e)
 	require.NoError(t, err)
 	require.Equal(t, "__REVOKE__", heard)
-	_, _, err = in.Delete(within(t, soon), e, nil)
+	_, _, err = in.Delete(within(t, soon), e)
 	require.NoError(t, err)
 	require.ErrorIs(t, other.Tell(within(t, soon), e, ""), driver.ErrGone)
 	_, err = in.Heard(within(t, soon), e)
@@ -286,7 +286,7 @@ func TestEndOfTheOneAheadIsAProofOnOneConnection(t *testing.T) {
 	p := newTap(t, server)
 	in, other := openSession(t, p.addr(), 40*time.Second), openSession(t, server, 40*time.Second)
 	remove := func(s driver.Session, e driver.Entry) {
-		_, _, err := s.Delete(within(t, soon), e, nil)
+		_, _, err := s.Delete(within(t, soon), e)
 		require.NoError(t, err)
 	}
 	for i, row := range []struct {
