@@ -19,6 +19,8 @@ import (
 // no other, where a notification wakes all that listen. A key does not say which entry holds the lock: a waiter that gets one looks at the table. It may
 // be free while its entry stands, and then what waits listens instead.
 type keys struct {
+	release func(*pgxpool.Conn)
+
 	mu    sync.Mutex
 	most  int32 // half of the pool
 	given int32 // Invariant: at most most, and at least len(of)
@@ -89,15 +91,15 @@ func (k *keys) end(conn *pgxpool.Conn) {
 	k.count(-1)
 	if conn != nil {
 		abandon(conn)
+		k.release(conn)
 	}
 }
 
-// abandon closes a connection of the pool, and waits for no goodbye.
+// abandon closes a connection of the pool, which is still to be released, and waits for no goodbye.
 func abandon(conn *pgxpool.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = conn.Conn().Close(ctx)
-	conn.Release()
 }
 
 // giveBack frees the keys that have not been used for so long, and returns their connections to the pool. All of them have the same
@@ -111,7 +113,7 @@ func (k *keys) giveBack(unused time.Duration) {
 			continue
 		}
 		k.count(-1)
-		conn.Release()
+		k.release(conn)
 	}
 }
 
@@ -160,10 +162,10 @@ func (s *session) join(ctx context.Context, f func(sqlstore.Rows) error, args []
 	if !hasKey(id) || !s.keys.count(1) {
 		return s.perform(ctx, f, "create", args...)
 	}
-	conn, err := s.service.pool.Acquire(ctx)
+	conn, err := s.service.acquire(ctx)
 	if err == nil && !isDirect(conn.Conn().PgConn()) {
 		s.keys.count(-1)
-		conn.Release()
+		s.service.release(conn)
 		return s.perform(ctx, f, "create", args...)
 	}
 	if err == nil {
@@ -190,7 +192,7 @@ func (s *session) leave(ctx context.Context, f func(sqlstore.Rows) error, args [
 		return judge(err, true)
 	}
 	s.keys.count(-1)
-	conn.Release()
+	s.service.release(conn)
 	return nil
 }
 

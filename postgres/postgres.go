@@ -43,8 +43,8 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 }
 
 // Open opens a session in the database and returns a Store in it. The tables must be there: see [Migrate]. config is one of
-// pgxpool.ParseConfig, of which nothing is changed. The Store has connections of its own: as many as config says, one for its renewals,
-// and one that listens while it waits. ctx governs Open alone.
+// pgxpool.ParseConfig, of which nothing is changed. The Store has connections of its own: as many as config says at most, one
+// more for renewals when those are all in use, and one that listens while it waits. ctx governs Open alone.
 //
 // Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline, with an
 // error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is not valid.

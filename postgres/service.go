@@ -22,12 +22,13 @@ var text string
 // statements has the text of each, of which there is one: what takes several is a function of the database.
 var statements = sqlstore.Statements(text)
 
-// A service is the driver.Service of one database. What renews a session has a connection of its own: all others may have to wait for
+// A service is the driver.Service of one database. What renews a session always finds a place in the pool: all else may have to wait for
 // rows that are locked.
 type service struct {
-	pool, leases *pgxpool.Pool
-	ears         *pgx.ConnConfig // of the connections that listen
-	log          *slog.Logger
+	pool   *pgxpool.Pool
+	places chan struct{}   // in the pool but for one: a value for each connection that acquire has returned
+	ears   *pgx.ConnConfig // of the connections that listen
+	log    *slog.Logger
 
 	direct atomic.Bool // the pool's connections lead to the server itself
 	keys   int32       // how many of them a session may keep for its entries
@@ -53,15 +54,10 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	s.ears.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectFor)
 	cancelStatements(c.ConnConfig, &s.direct)
-	pool, err := pgxpool.NewWithConfig(context.Background(), c)
-	if err != nil {
-		return nil, err
-	}
-	s.pool, s.keys = pool, c.MaxConns/2
-	c = c.Copy()
-	c.MaxConns, c.MinConns, c.MinIdleConns = 1, 0, 0
-	if s.leases, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
-		pool.Close()
+	s.places, s.keys = make(chan struct{}, max(c.MaxConns, 1)), c.MaxConns/2
+	c.MaxConns++
+	var err error
+	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -79,17 +75,36 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 
 // run runs a statement, which is a transaction of its own.
 func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
-	pool := s.pool
+	acquire, release := s.acquire, s.release
 	switch statement {
 	case "open", "renew", "end":
-		pool = s.leases
+		acquire, release = s.pool.Acquire, (*pgxpool.Conn).Release
 	}
-	conn, err := pool.Acquire(ctx)
+	conn, err := acquire(ctx)
 	if err != nil {
 		return judge(err, false)
 	}
-	defer conn.Release()
+	defer release(conn)
 	return judge(perform(ctx, conn, f, statement, args...), true)
+}
+
+// acquire returns a connection for what may have to wait, which release gives back.
+func (s *service) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	select {
+	case s.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		<-s.places
+	}
+	return conn, err
+}
+
+func (s *service) release(conn *pgxpool.Conn) {
+	conn.Release()
+	<-s.places
 }
 
 // perform runs a statement on a connection. Those to the server itself keep what they have parsed.
@@ -111,10 +126,9 @@ func perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) erro
 
 // reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
 func (s *service) reset() {
-	for _, pool := range []*pgxpool.Pool{s.pool, s.leases} {
-		for _, conn := range pool.AcquireAllIdle(context.Background()) {
-			abandon(conn)
-		}
+	for _, conn := range s.pool.AcquireAllIdle(context.Background()) {
+		abandon(conn)
+		conn.Release()
 	}
 }
 
@@ -148,6 +162,5 @@ func hangUp(conn *pgx.Conn) {
 // Close closes the connections.
 func (s *service) Close() error {
 	s.pool.Close()
-	s.leases.Close()
 	return nil
 }

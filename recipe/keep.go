@@ -21,7 +21,6 @@ const (
 // Close joins.
 func (s *Store) keep(in *session) {
 	for {
-		s.announce(Connected)
 		s.log.Info("session open", "ttl", in.ttl, "holder", s.options.Holder)
 		s.traceSession(Health{State: Connected, Opened: true, TTL: in.ttl, Left: time.Until(in.until())})
 		s.renew(in)

@@ -81,7 +81,6 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 		return s, nil
 	}
 	s.use(first)
-	s.announce(Connected)
 	s.tasks.Go(func() { s.keep(first) })
 	return s, nil
 }
@@ -129,8 +128,12 @@ func (s *Store) open(ctx context.Context, limit time.Duration) (*session, error)
 	return newSession(s.life, opened, suspended, slept), nil
 }
 
-// use makes in the session of all calls to come, or leaves them without one.
+// use makes in the session of all calls to come, or leaves them without one. The state comes first: whoever holds something in the
+// session finds the Store Connected.
 func (s *Store) use(in *session) {
+	if in != nil {
+		s.announce(Connected)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current = in

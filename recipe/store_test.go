@@ -200,3 +200,17 @@ func TestCloseByOnState(t *testing.T) {
 		require.ErrorIs(w, err, recipe.ErrClosed)
 	})
 }
+
+// TestWhoeverHoldsFindsTheStoreConnected, also at once after a session was replaced.
+func TestWhoeverHoldsFindsTheStoreConnected(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.open()
+		for range 200 {
+			w.Expire(s)
+			first, err := recipe.Acquire(w.Context(), s, exclusive) // finds the session over, and waits for the next
+			require.NoError(w, err)
+			require.Equal(w, recipe.Connected, s.State())
+			require.NoError(w, first.Release())
+		}
+	})
+}

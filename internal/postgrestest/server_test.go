@@ -121,7 +121,7 @@ func TestServerThatDies(t *testing.T) {
 }
 
 // TestIdleStoresListenToNothing, nor does a lock that no other wants notify: a connection that listens costs the server
-// processor time at every notification.
+// processor time at every notification. Nothing but a lock that is held for 3 seconds listens for its own end.
 func TestIdleStoresListenToNothing(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -135,9 +135,17 @@ func TestIdleStoresListenToNothing(t *testing.T) {
 		stores[i] = d.open(t, 10*time.Second)
 	}
 	require.Zero(t, ears())
+	since := time.Now()
 	lease, err := farsync.NewMutex(stores[0], "/idle").Lock(within(t, soon))
 	require.NoError(t, err)
-	require.Zero(t, ears(), "one that holds waits for nothing")
+	listening := func(waiters int) {
+		n := ears()
+		if time.Since(since) > 2*time.Second && n > waiters { // on a busy machine
+			n--
+		}
+		require.Equal(t, waiters, n)
+	}
+	listening(0)
 	got := make(chan error, 1)
 	go func() {
 		next, err := farsync.NewMutex(stores[1], "/idle").Lock(within(t, soon))
@@ -149,7 +157,7 @@ func TestIdleStoresListenToNothing(t *testing.T) {
 	for ears() == 0 {
 		require.Empty(t, got)
 	}
-	require.Equal(t, 1, ears())
+	listening(1)
 	require.NoError(t, lease.Release())
 	require.NoError(t, <-got)
 	for ears() > 0 { // a second or so
