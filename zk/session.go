@@ -311,13 +311,14 @@ func (s *session) until(ctx context.Context, done <-chan struct{}) error {
 	return s.unanswered(ctx)
 }
 
-// unanswered returns the error of a call that ctx or the session has ended.
+// unanswered returns the error of a call that ctx or the session has ended. Why there is no connection, that a server does not accept the
+// credentials, say, tells nothing of the call.
 func (s *session) unanswered(ctx context.Context) error {
 	if s.wire.life.Err() != nil {
 		return context.Cause(s.wire.life)
 	}
 	if why := s.wire.last.Load(); why != nil {
-		return fmt.Errorf("%w: %w", context.Cause(ctx), *why)
+		return attemptError{fmt.Errorf("%w: %w", context.Cause(ctx), *why), driver.Unknown}
 	}
 	return context.Cause(ctx)
 }

@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	client "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/driver"
 )
 
 // TestServersThatRefuseAreAskedLessOften: a Store that cannot be opened does not keep its servers busy with handshakes, and asks all of them
@@ -48,4 +51,20 @@ func TestSilenceDoesNotHideWhatAServerSaid(t *testing.T) {
 	close(w.open)
 	w.lost(errMute)
 	require.Equal(t, errMute.Error(), why(w))
+}
+
+// TestWhyThereIsNoConnectionRefusesNothing: a call that waits for a connection is made again later, also where one of the servers does not
+// accept the credentials.
+func TestWhyThereIsNoConnectionRefusesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(10*time.Second, 0, func(context.Context, string, string) (net.Conn, error) { return nil, client.ErrAuthFailed })
+		s := (&service{servers: []string{"a:1"}, log: slog.New(slog.DiscardHandler)}).connect(w)
+		defer s.Drop()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := s.do(ctx, syncing("/"))
+		require.ErrorIs(t, err, client.ErrAuthFailed)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, driver.NotDone, outcome(err))
+	})
 }
