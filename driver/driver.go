@@ -6,7 +6,7 @@
 // # What a driver does, and what it does not
 //
 // A driver makes one attempt. Each method sends its request once, returns the answer or an error, and returns when ctx
-// ends. It does not retry, does not clean up later, does not decide which entry holds a lock, and has no clock of its own. All
+// ends. It does not retry, does not clean up later, does not decide which entry holds a lock, nor when a lease is over. All
 // of that is policy, and is written once, in package recipe. What a driver must say is how an attempt ended: [Outcome]
 // tells a definite no from an attempt that was certainly not carried out, and from one that may have been carried out or
 // may still be.

@@ -100,8 +100,7 @@ func (s *session) Reset() {
 }
 
 // Close ends everything here, and then revokes the lease, which deletes its keys. Those who wait in their queues for a turn are then
-// given one. A lease that is not found was revoked before,
-// or has run out.
+// given one. A lease that is not found was revoked before, or has run out.
 func (s *session) Close(ctx context.Context) error {
 	s.Drop()
 	if err := s.client.Ctx().Err(); err != nil {
@@ -118,7 +117,7 @@ func (s *session) Close(ctx context.Context) error {
 }
 
 // Drop ends all streams and calls of the session, and waits for the goroutines of its watch streams. It has no others: a renewal
-// runs in its caller's.
+// runs in the goroutine of its caller.
 func (s *session) Drop() {
 	s.mu.Lock() // with which they are started
 	s.end(errEnded)

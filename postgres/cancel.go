@@ -11,8 +11,8 @@ import (
 )
 
 // cancelStatements has the server give up the statement of a call that ctx ends. It then was not carried out for certain, and
-// the connection is good.
-func cancelStatements(c *pgx.ConnConfig, isDirect *atomic.Bool) {
+// the connection is good. It notes in toServer whether the connection made last leads to the server itself.
+func cancelStatements(c *pgx.ConnConfig, toServer *atomic.Bool) {
 	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		h := &canceler{conn: conn}
 		conn.CustomData()[cancelerKey] = h
@@ -25,7 +25,7 @@ func cancelStatements(c *pgx.ConnConfig, isDirect *atomic.Bool) {
 		is, err := direct(ctx, conn)
 		if h, ok := conn.CustomData()[cancelerKey].(*canceler); ok {
 			h.direct = is
-			isDirect.Store(is)
+			toServer.Store(is)
 		}
 		if err != nil || after == nil {
 			return err
@@ -37,7 +37,7 @@ func cancelStatements(c *pgx.ConnConfig, isDirect *atomic.Bool) {
 // direct reports whether a connection is one to the server itself. A proxy gives out numbers of its own.
 func direct(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
 	answer, err := conn.Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
-	if err != nil {
+	if err != nil || len(answer) != 1 || len(answer[0].Rows) != 1 || len(answer[0].Rows[0]) != 1 {
 		return false, err
 	}
 	return string(answer[0].Rows[0][0]) == strconv.FormatUint(uint64(conn.PID()), 10), nil

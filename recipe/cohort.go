@@ -405,7 +405,7 @@ func (c *cohort) holder() words {
 	}
 	for _, gr := range c.grants {
 		if w := gr.waits.Load(); w != nil {
-			return wordsOf(w.place.in.holder(w))
+			return wordsOf(w.place.in.awaited(w))
 		}
 	}
 	return words{}

@@ -57,7 +57,7 @@ func (s *Store) ask(ctx context.Context, w *waiting) {
 		head := s.head(ctx, in, w.place.entry.Queue)
 		<-s.sights
 		in.mu.Lock()
-		w.holder = head
+		w.head = head
 		in.mu.Unlock()
 	default:
 	}

@@ -20,7 +20,7 @@ var longWaits = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minu
 type waiting struct {
 	place  *place
 	behind driver.Entry // the nearest that it waits for
-	holder driver.Entry // the oldest of the queue, when that was last read; none at first
+	head   driver.Entry // the oldest of the queue, when that was last read; none at first
 	said   int          // so many of longWaits
 }
 
@@ -57,15 +57,15 @@ func (in *session) delist(w *waiting) {
 // name returns what is known of what w waits for, for people. What it needs of the stack is not needed by one that waits.
 //
 //go:noinline
-func (in *session) name(w *waiting) string { return describe(in.holder(w)) }
+func (in *session) name(w *waiting) string { return describe(in.awaited(w)) }
 
-// holder returns what is known of what w waits for.
-func (in *session) holder(w *waiting) driver.Entry {
+// awaited returns what is known of what w waits for.
+func (in *session) awaited(w *waiting) driver.Entry {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	// The oldest may be the waiter itself: what it waited for has gone meanwhile, or is no entry of the queue.
-	if len(w.behind.Value) == 0 && w.holder.ID != "" && w.holder.ID != w.place.entry.ID {
-		return w.holder
+	if len(w.behind.Value) == 0 && w.head.ID != "" && w.head.ID != w.place.entry.ID {
+		return w.head
 	}
 	return w.behind
 }
@@ -113,7 +113,7 @@ func (s *Store) noteWaiting(in *session, w *waiting, heads map[string]driver.Ent
 			heads[e.Queue] = head
 		}
 		in.mu.Lock()
-		w.holder = head
+		w.head = head
 		in.mu.Unlock()
 	}
 	s.log.Info("still waiting", "path", e.Queue, "kind", e.Kind.String(), "behind", in.name(w),

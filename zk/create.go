@@ -143,9 +143,9 @@ func (s *session) makeQueue(ctx context.Context, path string, data []byte, acl [
 	return nil
 }
 
-// search returns an entry under the ID that it has. It looks for the node by its name without the sequence. ErrGone means that no attempt to create it was
-// carried out, or will be: an attempt on this connection was sent before this. The server that answers after a Sync has seen
-// whatever the leader had accepted before, and the leader accepts nothing more of an earlier connection of the session.
+// search returns an entry under the ID that it has. It looks for the node by its name without the sequence. ErrGone means that no
+// attempt to create it was carried out, or will be: an attempt on this connection was sent before this. The server that answers after a
+// Sync has seen whatever the leader had accepted before, and the leader accepts nothing more of an earlier connection of the session.
 func (s *session) search(ctx context.Context, e driver.Entry) (driver.Entry, error) {
 	if confirmed(e.ID) {
 		return e, nil
