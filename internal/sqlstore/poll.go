@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/farsync/farsync/driver"
 )
 
 const (
@@ -93,7 +95,8 @@ func chance(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2) //nolint:gosec // no secret
 }
 
-// ask looks for targets, and wakes those whose wait may be over. It returns how many entries have to go before the first.
+// ask looks for targets, and wakes those whose wait may be over. It returns how many entries have to go before the first. If it may not
+// look, it wakes all: none of them may, and their calls end with why.
 func (s *Session) ask(targets []Target) (ahead int, err error) {
 	ctx, cancel := context.WithTimeout(s.Life, answered)
 	defer cancel()
@@ -113,8 +116,8 @@ func (s *Session) ask(targets []Target) (ahead int, err error) {
 			names = append(names, is.name)
 		}
 	}
-	if len(names) > 0 { // none would be all
-		s.Waiters.Wake(names)
+	if len(names) > 0 || err != nil && Outcome(err) == driver.Refused {
+		s.Waiters.Wake(names) // none is all
 	}
 	return ahead, err
 }
