@@ -114,6 +114,9 @@ func (s *Store) reopen() *session {
 			s.use(in)
 			return in
 		}
+		s.mu.Lock()
+		s.without = err
+		s.mu.Unlock()
 		if s.service.Outcome(err) == driver.Closed {
 			s.stop(fmt.Errorf("%w: %w", ErrClosed, err))
 		}

@@ -85,10 +85,24 @@ func TestOpenLate(t *testing.T) {
 		waiting := w.start(s)
 		require.False(w, waiting.returned())
 		require.ErrorIs(w, w.startFor(s, replaceable).err, recipe.ErrUnavailable)
-		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
-		defer cancel()
-		_, err = recipe.Acquire(ctx, s, exclusive)
-		require.ErrorIs(w, err, recipe.ErrUnavailable)
+		fails := func(says string) {
+			ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+			defer cancel()
+			another := exclusive
+			another.Queue += "/another"
+			_, err := recipe.Acquire(ctx, s, another)
+			require.ErrorIs(w, err, recipe.ErrUnavailable)
+			require.ErrorContains(w, err, "no session with the service: "+says)
+		}
+		fails("")
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.OpenSession {
+				return storetest.Refuse(errors.New("wrong password"))
+			}
+			return storetest.Fault{}
+		})
+		fails("open session: wrong password")
+		w.SetFault(nil)
 		w.PartitionClient("late", false)
 		w.finally(waiting)
 		require.Equal(w, recipe.Connected, <-states)
@@ -99,7 +113,7 @@ func TestOpenLate(t *testing.T) {
 		// It may be closed before, and Open may be given less time.
 		w.PartitionClient("late", true)
 		began := time.Now()
-		ctx, cancel = context.WithTimeout(w.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
 		s, err = recipe.Open(ctx, w.Service("late"), options)
 		require.NoError(w, err)

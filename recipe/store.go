@@ -43,6 +43,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	current *session       // the one in use; nil while there is none
+	without error          // why there is none, as the last attempt to open one has ended, for people; nil if none has since the last
 	changed chan struct{}  // closed when current changes, and replaced
 	unended error          // what the service said to the end of the last session, set by tasks
 	tasks   sync.WaitGroup // the keeper of the session and all cleanup; added to under mu while life lasts
@@ -136,7 +137,7 @@ func (s *Store) use(in *session) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = in
+	s.current, s.without = in, nil
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -156,12 +157,22 @@ func (s *Store) session(ctx context.Context) (*session, error) {
 		case <-ctx.Done():
 			var v verdict
 			if in == nil || in.err() != nil {
-				v.err = errNoSession
+				v.err = s.noSession()
 			}
 			return nil, s.failure(ctx, v)
 		case <-changed:
 		}
 	}
+}
+
+// noSession is why there is no session, for people.
+func (s *Store) noSession() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.without == nil {
+		return errNoSession
+	}
+	return fmt.Errorf("%w: %w", errNoSession, s.without)
 }
 
 // announce notes the state of the Store, and reports whether it is news.
