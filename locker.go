@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,7 +22,7 @@ type locker struct {
 	onError func(error)
 
 	local chan struct{} // holds a value from Lock to Unlock; a channel, for the wait may be long
-	lease *Lease        // guarded by local
+	lease atomic.Pointer[Lease]
 }
 
 func newLocker(
@@ -36,14 +37,20 @@ func (l *locker) Lock() {
 	case <-l.ctx.Done():
 		panic(wrap("lock", l.path, l.ctx.Err()))
 	}
+	held := false
+	defer func() {
+		if !held { // it panics, or onError has
+			<-l.local
+		}
+	}()
 	for delay := lockerFirst; ; delay = min(2*delay, lockerMost) {
 		lease, err := l.lock(l.ctx)
 		if err == nil {
-			l.lease = lease
+			held = true
+			l.lease.Store(lease)
 			return
 		}
 		if l.ctx.Err() != nil || l.onError == nil || lasts(err) {
-			<-l.local
 			panic(err)
 		}
 		l.onError(err)
@@ -67,11 +74,10 @@ func lasts(err error) bool {
 }
 
 func (l *locker) Unlock() {
-	lease := l.lease
+	lease := l.lease.Swap(nil)
 	if lease == nil {
 		panic("farsync: Unlock of unlocked Locker")
 	}
-	l.lease = nil
 	err := lease.Release()
 	<-l.local
 	switch {

@@ -110,6 +110,32 @@ func TestLockerIsNotSilentAboutWhatDoesNotPass(t *testing.T) {
 	})
 }
 
+// An onError that panics, as a t.Fatal does, leaves it unlocked, and of two that Unlock at once one panics.
+func TestLockerIsUsableAfterAPanic(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		service.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Create {
+				return storetest.Refuse(errWork)
+			}
+			return storetest.None
+		})
+		l := farsync.NewMutex(one, "/a").Locker(t.Context(), func(err error) { panic(err) })
+		require.Panics(t, l.Lock)
+		service.SetFault(nil)
+		for range 100 {
+			l.Lock()
+			panicked := make(chan any)
+			for range 2 {
+				go func() {
+					defer func() { panicked <- recover() }()
+					l.Unlock()
+				}()
+			}
+			require.True(t, (<-panicked == nil) != (<-panicked == nil))
+		}
+	})
+}
+
 func TestLossUnderALockerIsNeverSilent(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
 		lose := func(l interface {

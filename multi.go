@@ -110,7 +110,7 @@ func (g *group) gather(
 			if _, told := errors.AsType[*Error](err); told {
 				return nil, err
 			}
-			return nil, wrap("lock", g.members[i].path, err)
+			return nil, wrap("lock", g.members[l.failed].path, err)
 		}
 	}
 	panic("farsync: a group that is neither won nor lost")

@@ -3,7 +3,9 @@ package farsync_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,6 +137,44 @@ func TestMultiMutexReleasesAllAtOnce(t *testing.T) {
 		for i := range 10 {
 			require.Empty(t, service.Entries(fmt.Sprint("/a/", i)))
 		}
+	})
+}
+
+// TestEntriesOfAMultiLeaseAreAllOrNone: a transaction with the guards of only some members would commit beside another holder.
+func TestEntriesOfAMultiLeaseAreAllOrNone(t *testing.T) {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	multi := farsync.NewMultiMutex(farsync.NewMutex(store, "/a"), farsync.NewMutex(store, "/b"))
+	for range 2000 {
+		lease, err := multi.Lock(t.Context())
+		require.NoError(t, err)
+		var ends sync.WaitGroup
+		ends.Go(func() { _ = lease.Members()[0].Release() })
+		for n := 2; n != 0; n = len(lease.Entries()) {
+			require.Equal(t, 2, n)
+		}
+		ends.Wait()
+		_ = lease.Release()
+	}
+}
+
+// TestMultiMutexNamesTheMemberThatWasLost, and not the one that it waited for.
+func TestMultiMutexNamesTheMemberThatWasLost(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		last := lock(t, farsync.NewMutex(two, "/b"))
+		multi := farsync.NewMultiMutex(farsync.NewMutex(one, "/b"), farsync.NewMutex(one, "/a"))
+		waiting := begin(func(ctx context.Context) (*farsync.Lease, error) {
+			_, err := multi.Lock(ctx)
+			return nil, err
+		})
+		require.True(t, waiting.waiting())
+		require.True(t, service.Delete(service.Entries("/a")[0].ID))
+		<-waiting.done
+		require.ErrorIs(t, waiting.err, farsync.ErrLost)
+		told, ok := errors.AsType[*farsync.Error](waiting.err)
+		require.True(t, ok)
+		require.Equal(t, "/a", told.Path)
+		require.NoError(t, last.Release())
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -18,18 +19,21 @@ import (
 // any goroutine at any time.
 type MultiLease struct {
 	group  *group
-	keeper *keeper // of a QuorumMutex; nil for a MultiMutex
-	once   sync.Once
+	keeper *keeper     // of a QuorumMutex; nil for a MultiMutex
+	taken  atomic.Bool // released, by the first caller of Release
 
 	life context.Context // the lease's own: done when it has ended, with the cause
 	end  context.CancelCauseFunc
 
 	mu     sync.Mutex
-	leases []*Lease      // in the order of the members; nil for those that were never held
-	errs   []error       // why a member is not held, as far as that is known
-	stops  []func() bool // end the attention to the loss of a member
-	tokens []Token       // of the members by which the lease was won
-	open   int           // Invariant: so many members are still to answer, and 0 once the lease was won
+	leases []*Lease       // in the order of the members; nil for those that were never held
+	errs   []error        // why a member is not held, as far as that is known
+	stops  []func() bool  // end the attention to the loss of a member
+	tokens []Token        // of the members by which the lease was won
+	open   int            // Invariant: so many members are still to answer, and 0 once the lease was won
+	until  time.Time      // the last deadline of as many members as have to be held
+	failed int            // the first member whose error has ended it
+	left   []*recipe.Hold // to be given back by unlock
 }
 
 func newMultiLease(g *group) *MultiLease {
@@ -42,10 +46,20 @@ func newMultiLease(g *group) *MultiLease {
 	return l
 }
 
+// unlock unlocks mu, and then gives back what was given up under it: a Trace is told of that, and may ask the lease.
+func (l *MultiLease) unlock() {
+	left := l.left
+	l.left = nil
+	l.mu.Unlock()
+	for _, hold := range left {
+		hold.Abandon()
+	}
+}
+
 // answer notes what has come of the lock of a member: a lease or an error.
 func (l *MultiLease) answer(i int, lease *Lease, err error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if lease != nil {
 		l.set(i, lease)
 	}
@@ -63,7 +77,7 @@ func (l *MultiLease) set(i int, lease *Lease) {
 // miss looks when a member was lost, and has it taken again.
 func (l *MultiLease) miss(i int) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.look()
 	if l.keeper != nil {
 		l.keeper.want(i)
@@ -74,7 +88,7 @@ func (l *MultiLease) miss(i int) {
 // then on none is waited for.
 func (l *MultiLease) won() bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if l.look() < l.group.need {
 		return false
 	}
@@ -89,7 +103,7 @@ func (l *MultiLease) won() bool {
 
 // look counts the members that are held, by the clock, and ends the lease if they are too few, with those that may still
 // come. Members are added only after a look at the others: so a moment in which there were too few is not missed. The
-// caller holds mu.
+// caller holds mu, and calls unlock.
 func (l *MultiLease) look() (held int) {
 	if l.life.Err() != nil {
 		return 0
@@ -116,8 +130,9 @@ func (l *MultiLease) look() (held int) {
 
 // why returns the reason for which too few members are held. The caller holds mu.
 func (l *MultiLease) why() error {
+	l.failed = slices.IndexFunc(l.errs, func(err error) bool { return err != nil })
 	if l.keeper == nil {
-		return l.errs[slices.IndexFunc(l.errs, func(err error) bool { return err != nil })]
+		return l.errs[l.failed]
 	}
 	return l.shortage(l.errs)
 }
@@ -156,8 +171,11 @@ func (l *MultiLease) deadline() time.Time {
 	if len(held) < l.group.need {
 		held = every // it has ended
 	}
-	slices.SortFunc(held, func(a, b time.Time) int { return b.Compare(a) })
-	return held[l.group.need-1]
+	if len(held) >= l.group.need { // else a keeper has let go of some
+		slices.SortFunc(held, func(a, b time.Time) int { return b.Compare(a) })
+		l.until = held[l.group.need-1]
+	}
+	return l.until
 }
 
 // Done is closed when the lease has ended, by release or by the loss of too many members.
@@ -167,7 +185,7 @@ func (l *MultiLease) Done() <-chan struct{} { return l.life.Done() }
 // QuorumMutex tells about each member that was lost, and wraps all their errors.
 func (l *MultiLease) Err() error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.look()
 	return context.Cause(l.life)
 }
@@ -206,16 +224,16 @@ func (l *MultiLease) Context(parent context.Context) (ctx context.Context, cance
 // and a Guard tells of its own member alone, which need not be among those by which the lease of a QuorumMutex is held a
 // moment later.
 func (l *MultiLease) Entries() []driver.Entry {
-	if l.Err() != nil {
-		return nil
-	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	var entries []driver.Entry
 	for _, lease := range l.leases {
 		if lease != nil {
 			entries = append(entries, lease.Entries()...)
 		}
+	}
+	if l.look() == 0 { // one that was lost on the way is not among them, and a Guard of the others would pass
+		return nil
 	}
 	return entries
 }
@@ -227,28 +245,26 @@ func (l *MultiLease) Entries() []driver.Entry {
 // get a majority. Members whose Store is not Connected are given back in the background. When a lease of a
 // QuorumMutex is lost, its other members are given back at once, before Release is called.
 func (l *MultiLease) Release() error {
-	err := ErrReleased
-	l.once.Do(func() {
-		l.over()
-		if l.keeper != nil {
-			err = l.keeper.release()
-			return
-		}
-		errs := make([]error, len(l.leases))
-		var all sync.WaitGroup
-		for i, lease := range l.leases {
-			all.Go(func() { errs[i] = lease.Release() })
-		}
-		all.Wait()
-		err = errors.Join(errs...)
-	})
-	return err
+	if l.taken.Swap(true) {
+		return ErrReleased
+	}
+	l.over()
+	if l.keeper != nil {
+		return l.keeper.release()
+	}
+	errs := make([]error, len(l.leases))
+	var all sync.WaitGroup
+	for i, lease := range l.leases {
+		all.Go(func() { errs[i] = lease.Release() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // over ends the lease as released, unless it was lost before. No member is added any more.
 func (l *MultiLease) over() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	for _, stop := range l.stops {
 		if stop != nil {
 			stop()
@@ -262,15 +278,15 @@ func (l *MultiLease) over() {
 func (l *MultiLease) abandon() {
 	l.over()
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.giveUp()
 }
 
-// giveUp gives back the members of a lease that has ended. The caller holds mu.
+// giveUp gives back the members of a lease that has ended. The caller holds mu, and calls unlock.
 func (l *MultiLease) giveUp() {
 	for _, lease := range l.leases {
 		if lease != nil {
-			lease.hold.Abandon()
+			l.left = append(l.left, lease.hold)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func (q *QuorumMutex) try(ctx context.Context) (l *MultiLease, silent bool) {
 // enough reports whether a majority is held.
 func (l *MultiLease) enough() bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	return l.look() >= l.group.need
 }
 
@@ -236,23 +236,23 @@ func (k *keeper) start() {
 // begin runs on the timer.
 func (k *keeper) begin() {
 	k.lease.mu.Lock()
-	defer k.lease.mu.Unlock()
+	defer k.lease.unlock()
+	k.lease.look() // a process that was stopped goes on in any order: it may have ended
 	k.begun = true
 	for i := range k.taking {
 		k.want(i)
 	}
 }
 
-// want has a member taken if it is not held. The caller holds the lease's mu.
+// want has a member taken if it is not held. The caller holds the lease's mu, and calls unlock.
 func (k *keeper) want(i int) {
 	held := k.lease.leases[i]
 	if !k.begun || k.lease.life.Err() != nil || k.taking[i] || held != nil && held.Err() == nil {
 		return
 	}
 	if held != nil {
-		// It has ended, by the clock maybe, and no look has seen that: a process that was stopped goes on in any order.
-		k.lease.errs[i] = held.Err()
-		held.hold.Abandon()
+		k.lease.errs[i] = held.Err() // which a look may not have seen yet
+		k.lease.left = append(k.lease.left, held.hold)
 		k.lease.leases[i] = nil
 	}
 	k.taking[i] = true
@@ -277,15 +277,18 @@ func (k *keeper) take(i int) {
 func (k *keeper) regain(i int, lease *Lease) {
 	l := k.lease
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	k.taking[i] = false
 	if l.look() == 0 {
-		lease.hold.Abandon()
+		l.left = append(l.left, lease.hold)
 		return
 	}
 	l.errs[i] = nil
 	l.set(i, lease)
 }
+
+// errLater is that of a member which nothing waits for.
+var errLater = fmt.Errorf("%w: it is released in the background", ErrUnavailable)
 
 // release gives back all members of a lease that has ended, and joins what was started for it.
 func (k *keeper) release() error {
@@ -298,20 +301,23 @@ func (k *keeper) release() error {
 	var all sync.WaitGroup
 	errs := make([]error, len(l.leases))
 	for i, lease := range l.leases {
-		if lease == nil {
-			continue
-		}
-		if lease.Err() == nil && lease.store.State() != Connected {
-			errs[i] = fmt.Errorf("%w: it is released in the background", ErrUnavailable)
+		switch {
+		case lease == nil && k.taking[i]: // what waited for it may still stand there
+			errs[i] = errLater
+		case lease == nil:
+		case lease.Err() == nil && lease.store.State() != Connected:
+			errs[i] = errLater
 			lease.hold.Abandon()
-			continue
+		default:
+			all.Go(func() { errs[i] = lease.Release() })
 		}
-		all.Go(func() { errs[i] = lease.Release() })
 	}
 	all.Wait()
 	var held, unsure int
 	for i, err := range errs {
 		switch {
+		case l.leases[i] == nil && err != nil:
+			unsure++
 		case l.leases[i] == nil, errors.Is(err, ErrLost), errors.Is(err, ErrClosed):
 		case err == nil:
 			held++

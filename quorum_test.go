@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -680,6 +681,7 @@ func TestQuorumLeaseThatEndsWhileStoppedIsLost(t *testing.T) {
 			c.cut("a", true, 1, 2)
 			time.Sleep(time.Until(lease.Deadline()))
 			begin()
+			require.LessOrEqual(c, time.Until(lease.Deadline()), time.Duration(0))
 			require.ErrorIs(c, lease.Err(), farsync.ErrLost)
 			require.ErrorIs(c, lease.Release(), farsync.ErrLost)
 			c.cut("a", false, 0, 1, 2)
@@ -742,6 +744,61 @@ func TestQuorumLeaseRelease(t *testing.T) {
 		require.NotErrorIs(c, lease.Err(), farsync.ErrLost)
 		require.ErrorIs(c, lease.Release(), farsync.ErrClosed)
 	})
+}
+
+// A member that was still being taken has not confirmed anything.
+func TestQuorumReleaseCountsWhatWasBeingTaken(t *testing.T) {
+	inCouncil(t, 3, func(c *council) {
+		a, b := c.client("a"), c.client("b")
+		stranger := lock(c.T, farsync.NewMutex(b.stores[2], quorumPath))
+		lease := c.lock(a)
+		time.Sleep(quorumTTL / 8)
+		require.Len(c, c.members[2].Entries(quorumPath), 2)
+		c.cut("a", true, 1, 2)
+		require.NoError(c, stranger.Release())
+		require.ErrorIs(c, lease.Release(), farsync.ErrUnavailable, "one of three is free")
+		c.cut("a", false, 1, 2)
+		require.NoError(c, c.soon(c.pursue(b), quorumTTL).Release())
+	})
+}
+
+// Whoever is told that a member was given back may ask the lease.
+func TestTraceMayAskTheLease(t *testing.T) {
+	var lease atomic.Pointer[farsync.MultiLease]
+	var asked atomic.Int32
+	trace := &farsync.Trace{Ended: func(farsync.End) {
+		if l := lease.Load(); l != nil {
+			_, _, _ = l.Deadline(), l.Tokens(), l.Entries()
+			if l.Err() != nil {
+				_ = l.Release()
+			}
+			asked.Add(1)
+		}
+	}}
+	var members []*farsync.Mutex
+	var services []*storetest.Mem
+	var stores []*farsync.Store
+	for i := range 3 {
+		service := storetest.NewMem()
+		store := service.Open(&storetest.MemOptions{Options: farsync.Options{Name: fmt.Sprint(i), TTL: time.Second, Trace: trace}})
+		t.Cleanup(func() { _ = store.Close() })
+		services, stores = append(services, service), append(stores, store)
+		members = append(members, farsync.NewMutex(store, quorumPath))
+	}
+	l, err := farsync.NewQuorumMutex(members...).TryLock(t.Context())
+	require.NoError(t, err)
+	lease.Store(l)
+	for i := 1; i < 3; i++ {
+		services[i].Partition(stores[i], true)
+		defer services[i].Partition(stores[i], false)
+	}
+	select {
+	case <-l.Done():
+	case <-time.After(time.Minute):
+		require.Fail(t, "it hangs")
+	}
+	require.Eventually(t, func() bool { return asked.Load() > 0 }, time.Minute, time.Millisecond)
+	require.ErrorIs(t, l.Err(), farsync.ErrLost)
 }
 
 // Release comes while members are being taken.

@@ -63,6 +63,9 @@ func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) {
 // lease enters again for an owner that holds, and acquires for one that does not. Of several goroutines that are one owner,
 // the first acquires for all: two of them in the queue would wait for each other.
 func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, error) {
+	if ctx.Err() != nil {
+		return nil, m.gaveUp(ctx)
+	}
 	caller := ownerOf(ctx)
 	for {
 		m.mu.Lock()
@@ -91,9 +94,17 @@ func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, e
 		select {
 		case <-o.known:
 		case <-ctx.Done():
-			return nil, gaveUp(ctx)
+			return nil, m.gaveUp(ctx)
 		}
 	}
+}
+
+// gaveUp is the error of a ctx that has ended before the owner held.
+func (m *ReentrantMutex) gaveUp(ctx context.Context) error {
+	if m.store.State() != Connected {
+		return unavailable(ctx, "")
+	}
+	return gaveUp(ctx)
 }
 
 // first acquires for an owner that holds nothing.

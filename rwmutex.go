@@ -48,9 +48,18 @@ func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "try lock", rw.store, trying(rw.writer))
 }
 
-// RLock waits until the lock is held for reading. The errors, and the state after one, are those of Mutex.Lock.
+// RLock waits until the lock is held for reading. The errors, and the state after one, are those of Mutex.Lock. ErrLocked, at once: ctx was
+// made by the Context of a lease for reading on this lock that is still held, and for which a writer waits: the writer would wait for
+// that lease, and RLock for the writer.
 func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "read lock", rw.store, &rw.reader)
+	if !reads(ctx, rw.store, rw.path) {
+		return acquire(ctx, "read lock", rw.store, &rw.reader)
+	}
+	lease, err := acquire(ctx, "read lock", rw.store, trying(rw.reader)) // nobody is ahead of it but for readers, and who waits for them
+	if errors.Is(err, ErrLocked) {
+		err = wrap("read lock", rw.path, errBehind)
+	}
+	return lease, err
 }
 
 // TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits. Where RLock would share the place of

@@ -107,6 +107,34 @@ func TestReadersOfAProcessShareAnEntryWithinBounds(t *testing.T) {
 	}
 }
 
+// A reader that reads once more fails at once where it would wait for a writer who waits for it.
+func TestReaderDoesNotWaitForWhoWaitsForIt(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		rw := farsync.NewRWMutex(one, "/a")
+		first := must(t)(rw.RLock(t.Context()))
+		ctx, cancel := first.Context(t.Context())
+		defer cancel()
+		time.Sleep(shareFor)
+		second := must(t)(rw.RLock(ctx))
+		time.Sleep(shareFor)
+		writer := begin(farsync.NewRWMutex(two, "/a").Lock)
+		require.True(t, writer.waiting())
+		began := time.Now()
+		_, err := rw.RLock(ctx)
+		require.ErrorIs(t, err, farsync.ErrLocked)
+		require.ErrorContains(t, err, "farsync: read lock /a: locked by a writer that waits")
+		require.Zero(t, time.Since(began))
+		other := begin(rw.RLock)
+		require.True(t, other.waiting(), "who does not read yet waits for its turn")
+		require.NoError(t, first.Release())
+		_, err = rw.RLock(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, second.Release())
+		require.NoError(t, writer.got(t).Release())
+		require.NoError(t, other.got(t).Release())
+	})
+}
+
 // The line of a process that waits for its reader in the queue comes in with it.
 func TestReadersInTheLineComeInTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {

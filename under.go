@@ -3,6 +3,7 @@ package farsync
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/nested"
@@ -11,6 +12,9 @@ import (
 
 // errOneself means that a call would wait for its own caller.
 var errOneself = fmt.Errorf("%w by the lease that the context stands for: it would wait for itself", ErrLocked)
+
+// errBehind means that a reader would wait for a writer that waits for the lease of its own caller.
+var errBehind = fmt.Errorf("%w by a writer that waits for the lease that the context stands for", ErrLocked)
 
 // A standing is a lease as far as a context stands for it.
 type standing interface {
@@ -40,14 +44,8 @@ func stand(ctx context.Context, store *Store, path string, l standing) context.C
 // the call returns: ErrUpgrade, or one that wraps ErrLocked. Units of a semaphore may be free beside those that are held.
 // What is between two families is for the queue to tell.
 func oneself(ctx context.Context, store *Store, path string, kind driver.Kind) error {
-	for lease := range nested.All(ctx) {
-		over, ok := lease.(under)
-		if !ok || over.store != store || over.path != path {
-			continue
-		}
-		held := over.held()
+	for held := range stoodFor(ctx, store, path) {
 		switch {
-		case over.Err() != nil:
 		case held == driver.Read && kind == driver.Write:
 			return ErrUpgrade
 		case held == driver.Write && kind == driver.Read, held == kind && kind != driver.Read && kind != driver.Permit:
@@ -55,4 +53,26 @@ func oneself(ctx context.Context, store *Store, path string, kind driver.Kind) e
 		}
 	}
 	return nil
+}
+
+// reads reports whether ctx stands for a lease for reading on that lock.
+func reads(ctx context.Context, store *Store, path string) bool {
+	for held := range stoodFor(ctx, store, path) {
+		if held == driver.Read {
+			return true
+		}
+	}
+	return false
+}
+
+// stoodFor yields what the leases are for that ctx stands for on a lock, and that are held.
+func stoodFor(ctx context.Context, store *Store, path string) iter.Seq[driver.Kind] {
+	return func(yield func(driver.Kind) bool) {
+		for lease := range nested.All(ctx) {
+			over, ok := lease.(under)
+			if ok && over.store == store && over.path == path && over.Err() == nil && !yield(over.held()) {
+				return
+			}
+		}
+	}
 }

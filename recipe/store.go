@@ -240,8 +240,13 @@ func (s *Store) Close() error {
 	return s.end()
 }
 
-// State returns how the Store stands with its service, as OnState was told last.
-func (s *Store) State() State { return s.states.state() }
+// State returns how the Store stands with its service, as OnState was told last. Once the Store was closed it is Lost, which OnState is not told.
+func (s *Store) State() State {
+	if s.life.Err() != nil {
+		return Lost
+	}
+	return s.states.state()
+}
 
 // Name returns the Name option.
 func (s *Store) Name() string { return s.options.Name }

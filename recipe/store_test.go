@@ -23,6 +23,7 @@ func TestStateIsKnownAfterOpen(t *testing.T) {
 			s := w.Mem.Open(nil)
 			require.Equal(w, recipe.Connected, s.State())
 			require.NoError(w, s.Close())
+			require.Equal(w, recipe.Lost, s.State())
 		}
 	})
 }

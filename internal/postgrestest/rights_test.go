@@ -15,7 +15,9 @@ func TestRightsThatAreTakenAway(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	d.exec(t, "CREATE ROLE member LOGIN")
-	give := func(t testing.TB) { d.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO member") }
+	give := func(t testing.TB) {
+		d.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO member")
+	}
 	give(t)
 	locktest.RunRights(t, locktest.Restricted{
 		Open: func(t testing.TB, user bool, options farsync.Options) *farsync.Store {
