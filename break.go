@@ -9,7 +9,8 @@ import (
 
 // BreakOptions change what Break does. The zero value is for holders that hear.
 type BreakOptions struct {
-	// Why is shown to the holder and in the logs: at most 256 bytes of printable text.
+	// Why is shown to the holder and in the logs, on one line. Of more than 256 bytes the rest is cut off, and each character that is
+	// not printable becomes a space.
 	Why string
 	// Remove removes the entry at once in place of asking its Store to end the lease. It is for holders that do not hear:
 	// other programs' (etcdctl, Curator), and processes that are stuck altogether. Their holder is not told by farsync, and may

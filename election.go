@@ -44,8 +44,9 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Lease, error) {
 var errNotLeader = errors.New("not a lease of this election")
 
 // Proclaim changes the value that observers see, while lease leads. If ctx ends before the service answers, the error wraps
-// ErrUnknown: the value may have changed, or may change later. After any other error it has not. The lease is as it was,
-// unless the error wraps ErrLost.
+// ErrUnknown: the value may have changed, or may change later. If the lease ends while the request is under way, the error is that of
+// Lease.Err: ErrReleased, ErrClosed, or one that wraps ErrLost. Then, too, the value may have changed. After any other error it has
+// not. Proclaim ends no lease, unless the error wraps ErrLost.
 //
 // Do not use it where a LeaderLatch of Curator's may wait right behind the leader. The latch takes the change for the event
 // that it waits for, and does not watch again. It then learns that it leads only when its connection breaks.
@@ -178,8 +179,8 @@ func (e *Election) await(ctx context.Context, seen driver.Target) {
 	_ = recipe.Queue{Store: e.store, Path: e.path}.Wait(ctx, seen)
 }
 
-// Candidates returns the leader and the candidates behind it, in order, as Mutex.Participants does. Holder is the value
-// that a candidate campaigned with.
+// Candidates returns the leader and the candidates behind it, in order, as Mutex.Participants does. Holder is the value that a
+// candidate campaigned with, or has proclaimed last.
 func (e *Election) Candidates(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, e.store, e.path)
 	return list, wrap("candidates", e.path, err)

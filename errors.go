@@ -49,7 +49,7 @@ var errToken = errors.New("the store's revision does not fit a token")
 // An Error is the error of a call, with its operation and its path, in the manner of fs.PathError.
 type Error struct {
 	Op   string // what was asked for, such as "lock"
-	Path string // of the lock, as it was given
+	Path string // of the lock, as it was given; of Open, what was opened
 	Err  error  // why it failed
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/farsync/farsync/storetest"
 )
 
-// The examples run on a store in memory, so that they need no server. In a program, open one of etcd or ZooKeeper:
+// The examples run on a store in memory, so that they need no server. In a program, open that of a service:
 // etcd.Open(ctx, client, nil).
 func ExampleMutex() {
 	store := storetest.NewMem().Open(nil)
@@ -101,7 +101,6 @@ func ExampleMutex_Do() {
 	// 10
 }
 
-// A lease that is lost ends the contexts made from it, and says why.
 // All replicas run the same lines on the same schedule. One of them runs the job.
 func ExampleMutex_TryDo() {
 	service := storetest.NewMem()
@@ -148,6 +147,7 @@ func ExampleError() {
 	// true
 }
 
+// A lease that is lost ends the contexts made from it, and says why.
 func ExampleLease_Context() {
 	service := storetest.NewMem()
 	store := service.Open(&storetest.MemOptions{Options: farsync.Options{TTL: time.Second}})

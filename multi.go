@@ -17,8 +17,9 @@ import (
 type MultiMutex struct{ group }
 
 // NewMultiMutex returns a mutex of the members. If they are on more than one store, each of these needs a name, the
-// same in all processes: the Name option of its package. It panics if there are no members, if one is nil or comes twice,
-// and if stores have no names or the same.
+// same in all processes: the Name option of its package. Two stores of one service are two names for the same locks: members on one
+// path of it wait for each other, until ctx is done. It panics if there are no members, if one is nil or comes twice, if one of
+// several stores has no name, and if two have the same.
 func NewMultiMutex(members ...*Mutex) *MultiMutex {
 	return &MultiMutex{newGroup("NewMultiMutex", members, len(members))}
 }

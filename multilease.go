@@ -182,7 +182,8 @@ func (l *MultiLease) deadline() time.Time {
 func (l *MultiLease) Done() <-chan struct{} { return l.life.Done() }
 
 // Err is nil while enough members are held, by the clock at the time of the call; else as with Lease.Err. That of a
-// QuorumMutex tells about each member that was lost, and wraps all their errors.
+// QuorumMutex tells about each member that was lost, and about each that was never held as far as it is known why, and wraps all
+// their errors.
 func (l *MultiLease) Err() error {
 	l.mu.Lock()
 	defer l.unlock()

@@ -92,9 +92,10 @@ func acquire(ctx context.Context, op string, store *Store, r *recipe.Request) (*
 // context that fn gets is done when ctx is, or when the lease is lost; fn must then stop, and Do waits for it. The
 // token is the lease's.
 //
-// The error is that of Lock if fn was not run. Otherwise it is fn's, joined with ErrLost if the lease was lost before fn
-// returned: also when fn succeeded, for then another holder may have worked at the same time. ErrLost does not say that
-// what fn did had no effect: ask the resource before doing it again.
+// The error is that of Lock if fn was not run. Otherwise it is fn's, joined with ErrLost or ErrClosed if the lease ended so before
+// fn returned: also when fn succeeded, for then another holder may have worked at the same time. Neither says that what fn did had
+// no effect: ask the resource before doing it again. A release that the service has not confirmed is no error: it continues in the
+// background. If fn panics the mutex is released.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, token Token) error) error {
 	lease, err := m.Lock(ctx)
 	if err != nil {
@@ -164,9 +165,12 @@ func sitOut(ctx context.Context, lease *Lease, rest *time.Timer) {
 // the error. It panics in any case when ctx is done, and with an error that cannot pass: ErrClosed, ErrName, ErrUpgrade, and
 // ErrLocked, of a lease that ctx stands for.
 //
-// Unlock panics like sync.Mutex if it is not locked. If the lease was lost before Unlock, what happened under it may
-// have happened beside another holder's work: Unlock then calls onError with an error that wraps ErrLost, or panics with it
-// if onError is nil.
+// Unlock panics like sync.Mutex if it is not locked. It calls onError with any error of Lease.Release. If onError is nil, it panics
+// with one that wraps ErrLost or ErrClosed, and passes over the others. After ErrLost, what happened under the lease may have
+// happened beside another holder's work.
+//
+// onError must not call Lock of the same Locker. A Lock that waits for an Unlock of the same Locker is not woken by Close of the
+// Store, only by that Unlock or the end of ctx.
 //
 // ctx governs the Locker for its whole lifetime. Different Lockers of one Mutex exclude one another, as does Lock.
 func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
@@ -183,7 +187,8 @@ func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 // Ask asks the holder of the mutex to give it back: the channel of its Lease.Asked is closed. It is only a request; a holder
-// that does not call Asked never learns of it. Curator calls it attemptRevoke; on ZooKeeper a Curator holder that is revocable is reached.
+// that does not call Asked never learns of it. Ask returns nil also if there is no holder. Curator calls it attemptRevoke; on ZooKeeper
+// a Curator holder that is revocable is reached.
 func (m *Mutex) Ask(ctx context.Context) error {
 	return wrap("ask", m.path, ask(ctx, m.store, m.path))
 }

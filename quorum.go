@@ -58,9 +58,10 @@ type QuorumMutex struct {
 
 // NewQuorumMutex returns a mutex of the members: mutexes on one path, each on a store of its own. Two stores of the same
 // service would fail together, and wait for each other. Each store needs a name, the same in all processes: the Name option
-// of its package. Open the stores with the option Late: all processes have to name all members, also those that are gone, for a
-// majority of those that are left is no majority. NewQuorumMutex panics if there are no members, if one is nil, if two are on
-// one store, if stores have no names or the same, and if the paths differ.
+// of its package. Give the members in one order in all processes: the Tokens come in that order. Open the stores with the option Late,
+// each with a short ctx of its own: all processes have to name all members, also those that are gone, for a majority of those that
+// are left is no majority. NewQuorumMutex panics if there are no members, if one is nil, if two are on one store, if one of several
+// stores has no name, if two have the same, and if the paths differ.
 func NewQuorumMutex(members ...*Mutex) *QuorumMutex {
 	q := &QuorumMutex{group: newGroup("NewQuorumMutex", members, len(members)/2+1), path: members[0].path}
 	stores := map[*Store]bool{}

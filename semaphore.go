@@ -37,8 +37,11 @@ func NewSemaphore(store *Store, path string, maxLeases int64) *Semaphore {
 }
 
 // Acquire waits until n units are held, and returns one lease on all of them. ErrTooLarge, at once: the semaphore does
-// not have n units; also while it waits, if it is made smaller. ErrSize: others declared another size. All else is as
-// with Mutex.Lock. It panics if n is less than 1.
+// not have n units; also while it waits, if it is made smaller. ErrSize, after a second at most, in which those others may leave:
+// others declared another size. All else is as with Mutex.Lock. It panics if n is less than 1.
+//
+// A ctx that stands for a lease on units of the same semaphore is not refused, for other units may come free. An Acquire for more
+// units than the semaphore has beside those of that lease waits until ctx is done.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) (*Lease, error) {
 	return acquire(ctx, "acquire", s.store, s.request(n))
 }

@@ -2,11 +2,12 @@ package farsync
 
 import "github.com/farsync/farsync/recipe"
 
-// A Trace is told what the primitives of a Store do, for metrics, traces and pages: see the option Trace. Each of its functions
-// may be nil. They are called while others wait for them, and must return soon.
+// A Trace is told what the primitives of a Store do, for metrics, traces and pages: see the option Trace. Its functions are Acquire,
+// Wait, Ended, Session and Note: see [recipe.Trace]. Each may be nil. They are called while others wait for them, and must return
+// soon and not panic.
 type Trace = recipe.Trace
 
-// What a Trace is told.
+// What a Trace is told. Package recipe has the fields.
 type (
 	// A Want is what a call asks for.
 	Want = recipe.Want

@@ -29,8 +29,8 @@ type Options struct {
 // lease, one keepalive stream and one watch stream, however many locks are made on it. The client remains the caller's:
 // close the Store first, then the client. A client that is closed first ends the Store with it. ctx governs Open alone.
 //
-// Open fails if etcd cannot be reached until ctx ends, or within 5 seconds if ctx has no deadline; if etcd refuses; and if an
-// option is not valid.
+// Open fails if etcd cannot be reached until ctx ends, or within 5 seconds if ctx has no deadline, with an error that wraps
+// farsync.ErrUnavailable; if etcd refuses; and if an option is not valid.
 func Open(ctx context.Context, client *clientv3.Client, options *Options) (*farsync.Store, error) {
 	if options == nil {
 		options = new(Options)

@@ -1,6 +1,7 @@
 // Package recipe is what all of farsync's primitives and all of its backends share: the rules that decide which entry waits, the
-// one loop that waits, what is held, and the one [Store] that keeps it all alive on a service that fails. Users of farsync
-// do not need it. To bring farsync to another service, read package driver; Open makes a Store of a driver.
+// one loop that waits, what is held, and the one [Store] that keeps it all alive on a service that fails. Users of farsync need it
+// only for the fields of [Options], [Trace] and what a Trace is told, such as [Health], and for the methods of Store. To bring
+// farsync to another service, read package driver; Open makes a Store of a driver.
 //
 // # The parts
 //

@@ -16,10 +16,10 @@ type Options struct {
 	// service may round it, and what it grants counts. The default is 10 seconds.
 	//
 	// A short TTL frees the locks of a dead process sooner. A long one survives longer interruptions. The next holder has the
-	// lock a TTL after the last renewal that the service saw, and at most as much later as the service takes to notice: a
-	// second on etcd, one of its ticks on ZooKeeper, a quarter of the waiter's TTL on Redis and in an SQLite file. When the
-	// leader of etcd or ZooKeeper changes meanwhile, the TTL begins again. A Redis server that was restarted or replaced
-	// grants nothing for one TTL.
+	// lock a TTL after the last renewal that the service saw, and at most as much later as it takes to notice: a second on etcd,
+	// one of its ticks on ZooKeeper, and on Redis, PostgreSQL, MySQL and in an SQLite file up to a quarter of the TTL of the Store
+	// that notices. When the leader of etcd or ZooKeeper changes meanwhile, the TTL begins again. A Redis server that was restarted
+	// or replaced grants nothing for one TTL.
 	TTL time.Duration
 	// Holder is what others see of this Store: at most 1024 bytes of printable text. The default is the host name and the
 	// process ID. It is not a place for secrets.
@@ -28,8 +28,9 @@ type Options struct {
 	// same in all processes.
 	Name string
 	// Late has Open return a Store although the service does not answer, for a service that others stand in for, as in a
-	// QuorumMutex. The Store is Lost until it has its first session. A service that refuses, with a wrong password for
-	// example, is an error of Open all the same.
+	// QuorumMutex. The Store is Lost until it has its first session. Open still waits for the service, until ctx's deadline or
+	// for 5 seconds: give each Open a short ctx of its own. A ctx that is cancelled is an error of Open all the same, and so is a
+	// service that refuses, with a wrong password for example.
 	Late bool
 	// Logger receives what happens to the session, to locks and to cleanup. docs/RUNBOOK.md explains every line. Nothing is
 	// logged if it is nil.

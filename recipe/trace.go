@@ -12,8 +12,10 @@ import (
 // A Trace is told what the primitives of a Store do, for metrics, traces and pages. Each of its functions may be nil. It may be
 // shared by several Stores.
 //
-// The functions are called while others wait for them: in the goroutine of the caller that acquires or releases, and in that
-// which renews the session. They must return soon, must be safe for concurrent use, and cannot change what happens.
+// The functions are called while others wait for them: in the goroutine of the caller that acquires, releases or asks a lease, or
+// in those of the Store, which renew the session and watch what is held. They must return soon, must be safe for concurrent use,
+// and cannot change what happens. They must not panic, nor call runtime.Goexit, as t.FailNow does: what was under way then keeps
+// its place until the Store is closed.
 type Trace struct {
 	// Acquire is called when a call begins that is to acquire: Lock, TryLock, Acquire, Campaign and all that is made of
 	// them. It returns ctx or one that is derived from it, with which the call goes on, and what is called with the result

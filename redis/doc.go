@@ -68,6 +68,6 @@
 //
 // # How long a lock stays with a client that died
 //
-// For the TTL, counted from its last renewal, and up to a quarter of the TTL more: what has run out is removed when another
-// Store renews its session or joins a queue.
+// For the TTL, counted from its last renewal, and after that for up to a quarter of the TTL of the Store that notices: what has
+// run out is removed when another Store renews its session or joins a queue.
 package redis

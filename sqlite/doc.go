@@ -37,8 +37,8 @@
 //
 // Until another session notices: its socket refuses. A session that tries knocks at once. A session that waits knocks after 0.1
 // seconds, and then less often, in the end twice a second. It ends the dead session. A process that is stopped, or whose socket
-// cannot be reached, keeps its locks for the TTL, and up to a quarter of another session's longer. So does a process with
-// the option Linger.
+// cannot be reached, keeps its locks for the TTL, and after that for up to a quarter of the TTL of the Store that notices. So does a
+// process with the option Linger.
 //
 // # Clocks
 //
@@ -53,6 +53,9 @@
 // A local disk: on a network file system the write-ahead log does not work. On Linux, Open refuses file systems that it
 // does not know to be local. Containers on one machine may share the file. All processes need the right to write the file,
 // its directory, <file>-farsync and <file>-gate; those of another user hear of changes with up to a second's delay.
+//
+// SQLite 3.51.3 or later, in every program that writes the file, the sqlite3 shell included: an earlier one can damage a file that
+// several processes write. The version that farsync compiles in is late enough.
 //
 // POSIX drops a process's locks on a file when any descriptor of that file is closed in it. modernc.org/sqlite takes care
 // of its own. So a process that has a Store on the file must not open it by other means: not with another SQLite library,

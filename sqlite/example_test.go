@@ -54,7 +54,8 @@ func ExampleGuard() {
 		return
 	}
 	defer store.Close()
-	db, err := sql.Open("sqlite", file)
+	// BeginTx waits for its turn, and nothing else is written between Guard and Commit.
+	db, err := sql.Open("sqlite", file+"?_txlock=immediate&_pragma=busy_timeout(5000)")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -13,7 +13,9 @@ import (
 // Guard makes a transaction of the caller's own, on the same file, one that commits only while lease is held. What the
 // transaction writes is safe even from a holder that was suspended past its TTL:
 //
-//	tx, err := db.BeginTx(ctx, nil)
+//	db, err := sql.Open("sqlite", file+"?_txlock=immediate&_pragma=busy_timeout(5000)")
+//	…
+//	tx, err := db.BeginTx(ctx, nil) // waits for its turn to write, 5 seconds at most
 //	…
 //	if err := sqlite.Guard(ctx, tx, lease); err != nil {
 //		return err // after tx.Rollback; wraps farsync.ErrLost if the lease is over
@@ -22,9 +24,14 @@ import (
 //	…
 //	return tx.Commit()
 //
-// A transaction that writes is the only one to write, from its first write to its end. If another has written since Guard
-// has looked, that first write fails with SQLITE_BUSY. So no other client takes the lock between Guard and the commit, in which
-// all of farsync's changes in the file wait, renewals too. Keep the transaction shorter than half the TTL.
+// With these parameters the transaction is the only one to write, from BeginTx to its end. So no other client takes the lock between
+// Guard and the commit. All of farsync's changes in the file wait meanwhile, renewals too: keep the transaction shorter than half
+// the TTL, and leave pauses between such transactions, for back to back they keep the locks of others waiting.
+//
+// Without _txlock=immediate the transaction begins to write with its first write. That fails with SQLITE_BUSY, whatever the timeout,
+// if any Store has changed the file since Guard has looked, be it by a renewal. Then roll back and begin again; while other Stores
+// are busy that may fail many times in a row. Without a busy_timeout, for modernc.org/sqlite sets none, BeginTx or the first write
+// fails at once while another writes.
 //
 // A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
 // lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds until

@@ -25,7 +25,8 @@ type Options struct {
 // must. ctx governs Open alone.
 //
 // Open fails if the file cannot be opened and written, is damaged, or is not on a local disk; if another program keeps it
-// locked until ctx ends, or for 5 seconds if ctx has no deadline; and if an option is not valid.
+// locked until ctx ends, or for 5 seconds if ctx has no deadline, with an error that wraps farsync.ErrUnavailable; and if an option is
+// not valid.
 func Open(ctx context.Context, file string, options *Options) (*farsync.Store, error) {
 	if options == nil {
 		options = new(Options)

@@ -59,8 +59,8 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 // Open connects to one of the servers, host:port each (2181 if no port is given), and returns the Store in a session
 // there. It has one session with one connection, however many locks are made on it. ctx governs Open alone.
 //
-// Open fails if no server answers until ctx ends, or within 5 seconds if ctx has no deadline; if the service refuses; and if a
-// server's name or an option is not valid.
+// Open fails if no server answers until ctx ends, or within 5 seconds if ctx has no deadline, with an error that wraps
+// farsync.ErrUnavailable; if the service refuses; and if a server's name or an option is not valid.
 func Open(ctx context.Context, servers []string, options *Options) (*farsync.Store, error) {
 	if options == nil {
 		options = &Options{}
