@@ -30,7 +30,6 @@ CREATE TABLE IF NOT EXISTS farsync_entries (
   words    text NOT NULL DEFAULT '',
   UNIQUE (queue, revision)
 );
-CREATE INDEX IF NOT EXISTS farsync_entries_session ON farsync_entries (session);
 
 CREATE TABLE IF NOT EXISTS farsync_registers (
   queue   text COLLATE "C" PRIMARY KEY,
@@ -45,6 +44,14 @@ CREATE TABLE IF NOT EXISTS farsync_watches (
   session text COLLATE "C",
   PRIMARY KEY (name, session)
 );
+
+-- Indexes and triggers are made under locks on their tables. Here they are taken in the order in which Stores that run meanwhile take theirs,
+-- or one of them, in its only attempt to close, could be told of a deadlock.
+DO $$ BEGIN
+  LOCK TABLE farsync_sessions, farsync_registers, farsync_entries, farsync_watches IN SHARE ROW EXCLUSIVE MODE;
+END $$;
+
+CREATE INDEX IF NOT EXISTS farsync_entries_session ON farsync_entries (session);
 CREATE INDEX IF NOT EXISTS farsync_watches_session ON farsync_watches (session);
 
 -- now() is the time at which the transaction began.
@@ -111,9 +118,12 @@ BEGIN
 END
 $$;
 
+-- The revision of an entry is that of the turn which its transaction has, or takes here.
 CREATE OR REPLACE FUNCTION farsync_entries_joining() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  new.revision := farsync_turn(new.queue);
+  IF (new.revision = (SELECT last FROM farsync_queues WHERE path = new.queue)) IS NOT TRUE THEN
+    new.revision := farsync_turn(new.queue);
+  END IF;
   RETURN new;
 END
 $$;
@@ -175,6 +185,16 @@ $$;
 CREATE OR REPLACE TRIGGER farsync_registers_moved AFTER INSERT OR UPDATE ON farsync_registers
   FOR EACH ROW EXECUTE FUNCTION farsync_registers_moved();
 
+-- Removes what is left of a session that is over beside its entries, once those have gone.
+CREATE OR REPLACE FUNCTION farsync_forget(over text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  DELETE FROM farsync_watches w USING (
+    SELECT name, session FROM farsync_watches WHERE session = over FOR UPDATE SKIP LOCKED
+  ) asked WHERE w.name = asked.name AND w.session = asked.session;
+  DELETE FROM farsync_ended WHERE session = over AND NOT EXISTS (SELECT 1 FROM farsync_entries WHERE session = over);
+END
+$$;
+
 -- Removes what sessions that are over have left, most entries of it, or all if that is null, and returns how many they were. An entry
 -- that is locked is left for later, and never waited for. (The array has the rows found once, whatever the plan.)
 CREATE OR REPLACE FUNCTION farsync_sweep(most bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
@@ -184,14 +204,11 @@ DECLARE
   swept bigint := 0;
 BEGIN
   FOR over IN SELECT session FROM farsync_ended FOR UPDATE SKIP LOCKED LOOP
-    DELETE FROM farsync_watches w USING (
-      SELECT name, session FROM farsync_watches WHERE session = over FOR UPDATE SKIP LOCKED
-    ) asked WHERE w.name = asked.name AND w.session = asked.session;
     DELETE FROM farsync_entries WHERE id = ANY (ARRAY(
       SELECT id FROM farsync_entries WHERE session = over LIMIT most - swept FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS removed = ROW_COUNT;
     swept := swept + removed;
-    DELETE FROM farsync_ended WHERE session = over AND NOT EXISTS (SELECT 1 FROM farsync_entries WHERE session = over);
+    PERFORM farsync_forget(over);
     EXIT WHEN swept >= most;
   END LOOP;
   RETURN swept;
@@ -213,12 +230,20 @@ CREATE OR REPLACE TRIGGER farsync_sessions_over AFTER DELETE ON farsync_sessions
   REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION farsync_sessions_over();
 
 -- Ends the sessions that have run out, and returns of how many entries, of which more may be left: it is called again until there were
--- none. A session that is being renewed, or creates an entry, is not waited for.
-CREATE OR REPLACE FUNCTION farsync_bury(most bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+-- none. A session that is being renewed, or creates an entry, is not waited for. Where it has to, it waits for others that end some just then,
+-- which they do in short steps, so that nobody takes what they have not come to for entries of sessions that live.
+CREATE OR REPLACE FUNCTION farsync_bury(most bigint, waits boolean) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  swept bigint;
 BEGIN
   DELETE FROM farsync_sessions WHERE id = ANY (ARRAY(
     SELECT id FROM farsync_sessions WHERE deadline <= farsync_now() FOR UPDATE SKIP LOCKED));
-  RETURN farsync_sweep(most);
+  swept := farsync_sweep(most);
+  IF swept = 0 AND waits THEN
+    PERFORM 1 FROM farsync_ended FOR UPDATE;
+    swept := farsync_sweep(most);
+  END IF;
+  RETURN swept;
 END
 $$;
 
@@ -226,29 +251,37 @@ $$;
 CREATE OR REPLACE FUNCTION farsync_renew(of_session text, most bigint) RETURNS SETOF text LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   RETURN QUERY UPDATE farsync_sessions SET deadline = farsync_now() + ttl WHERE id = of_session RETURNING id;
-  IF FOUND AND farsync_bury(most) > 0 THEN
+  IF FOUND AND farsync_bury(most, false) > 0 THEN
     RETURN NEXT of_session;
   END IF;
 END
 $$;
 
--- These are for programs that know no other, and for Stores of an earlier version.
+-- These are for programs that know no other, and for Stores of an earlier version, which call them once.
 CREATE OR REPLACE FUNCTION farsync_bury() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  PERFORM farsync_bury(1000);
+  PERFORM farsync_bury(NULL, true);
 END
 $$;
-CREATE OR REPLACE FUNCTION farsync_renew(session text) RETURNS SETOF text LANGUAGE sql VOLATILE AS $$
-  SELECT farsync_renew(session, 1000) LIMIT 1
+CREATE OR REPLACE FUNCTION farsync_bury(most bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT farsync_bury(most, true)
 $$;
-DROP FUNCTION IF EXISTS farsync_sweep();
+CREATE OR REPLACE FUNCTION farsync_renew(session text) RETURNS SETOF text LANGUAGE sql VOLATILE AS $$
+  SELECT farsync_renew(session, NULL) LIMIT 1
+$$;
+CREATE OR REPLACE FUNCTION farsync_sweep() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  PERFORM farsync_sweep(NULL);
+END
+$$;
 
--- Its own entries are waited for, a guard's too.
+-- Its own entries are waited for, a guard's too. Of what other sessions have left it takes no more than a step.
 CREATE OR REPLACE FUNCTION farsync_end(over text) RETURNS SETOF text LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   PERFORM 1 FROM farsync_entries WHERE session = over ORDER BY id FOR UPDATE;
   RETURN QUERY DELETE FROM farsync_sessions WHERE id = over RETURNING id;
-  PERFORM farsync_sweep(NULL);
+  DELETE FROM farsync_entries WHERE session = over;
+  PERFORM farsync_forget(over);
 END
 $$;
 
@@ -268,15 +301,18 @@ CREATE OR REPLACE FUNCTION farsync_ahead(of_queue text, of_id text, most bigint)
   ) shown ORDER BY shown.id <> '', shown.revision DESC
 $$;
 
--- The session is locked first, then the queue, so one that is over gets no entry.
+-- A session that is over gets no entry. It is locked once the turn is had: to wait for a turn can take as long as a transaction of others, and
+-- meanwhile a process that has died could not be buried.
 CREATE OR REPLACE FUNCTION farsync_create(
   of_queue text, of_id text, most bigint, of_session text, of_kind text, of_units bigint, of_value bytea, of_since bigint
 ) RETURNS TABLE (
   id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
 ) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  turn bigint := farsync_turn(of_queue);
 BEGIN
   INSERT INTO farsync_entries AS e (id, queue, session, kind, units, value, since, revision)
-    SELECT of_id, of_queue, s.id, of_kind, of_units, of_value, of_since, 0 FROM farsync_sessions s WHERE s.id = of_session
+    SELECT of_id, of_queue, s.id, of_kind, of_units, of_value, of_since, turn FROM farsync_sessions s WHERE s.id = of_session
     FOR KEY SHARE OF s
   ON CONFLICT DO NOTHING;
   RETURN QUERY SELECT * FROM farsync_ahead(of_queue, of_id, most);
@@ -369,10 +405,12 @@ BEGIN
 END
 $$;
 
+-- The head stays until the commit: whoever is behind it has not read the register when it goes.
 CREATE OR REPLACE FUNCTION farsync_write(
   of_queue text, to_value text, of_version bigint, of_head text
 ) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
+  PERFORM 1 FROM farsync_entries WHERE id = of_head FOR KEY SHARE;
   PERFORM farsync_turn(of_queue);
   RETURN QUERY INSERT INTO farsync_registers AS r (queue, value, version) SELECT of_queue, to_value, of_version + 1
     WHERE of_version = coalesce((SELECT version FROM farsync_registers WHERE queue = of_queue), 0)
@@ -381,10 +419,10 @@ BEGIN
 END
 $$;
 
--- The deadline of a session that begins. A Store calls farsync_begin_3 when it opens, by the name, which has the version of all that is
+-- The deadline of a session that begins. A Store calls farsync_begin_4 when it opens, by the name, which has the version of all that is
 -- here: where it is not found the tables are not there, or of another version. Stores of earlier versions call the others, and
 -- find what they need. A transaction that keeps its first snapshot does not see who has come to wait since, and would tell none.
-CREATE OR REPLACE FUNCTION farsync_begin_3(ttl bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION farsync_begin_4(ttl bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'farsync needs the isolation level read committed, and has %', current_setting('transaction_isolation')
@@ -393,9 +431,12 @@ BEGIN
   RETURN farsync_now() + ttl;
 END
 $$;
+CREATE OR REPLACE FUNCTION farsync_begin_3(ttl bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT farsync_begin_4(ttl)
+$$;
 CREATE OR REPLACE FUNCTION farsync_begin_2(ttl bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT farsync_begin_3(ttl)
+  SELECT farsync_begin_4(ttl)
 $$;
 CREATE OR REPLACE FUNCTION farsync_begin_1(ttl bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT farsync_begin_3(ttl)
+  SELECT farsync_begin_4(ttl)
 $$;

@@ -1,5 +1,5 @@
 -- name: open
-INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_3($2), $2) RETURNING id
+INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_4($2), $2) RETURNING id
 -- name: renew
 SELECT * FROM farsync_renew($1, 1000)
 -- name: end
@@ -10,7 +10,7 @@ SELECT id, true FROM (
 WHERE id IN (SELECT session FROM farsync_entries WHERE queue = $1 OR id IN (SELECT jsonb_array_elements_text($2)))
 LIMIT 64
 -- name: bury
-SELECT n::text FROM farsync_bury(1000) n WHERE n > 0 AND $1::jsonb IS NOT NULL
+SELECT n::text FROM farsync_bury(1000, true) n WHERE n > 0 AND $1::jsonb IS NOT NULL
 -- name: create
 SELECT * FROM farsync_create($1, $2, $3, $4, $5, $6, $7, $8)
 -- name: join

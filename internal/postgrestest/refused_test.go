@@ -35,7 +35,7 @@ func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	for _, change := range []string{
-		"ALTER FUNCTION farsync_begin_3(bigint) RENAME TO farsync_begin_0",
+		"ALTER FUNCTION farsync_begin_4(bigint) RENAME TO farsync_begin_0",
 		"ALTER TABLE farsync_sessions RENAME TO farsync_sessions_of_before",
 	} {
 		d.exec(t, change)
