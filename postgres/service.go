@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ var statements = sqlstore.Statements(text)
 type service struct {
 	pool   *pgxpool.Pool
 	places chan struct{}   // in the pool but for one: a value for each connection that acquire has returned
+	broken sync.WaitGroup  // goroutines that wait for the end of a connection; joined by Close
 	ears   *pgx.ConnConfig // of the connections that listen
 	log    *slog.Logger
 
@@ -78,7 +80,7 @@ func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statemen
 	acquire, release := s.acquire, s.release
 	switch statement {
 	case "open", "renew", "end":
-		acquire, release = s.pool.Acquire, (*pgxpool.Conn).Release
+		acquire, release = s.pool.Acquire, s.free
 	}
 	conn, err := acquire(ctx)
 	if err != nil {
@@ -103,8 +105,24 @@ func (s *service) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 }
 
 func (s *service) release(conn *pgxpool.Conn) {
-	conn.Release()
+	s.free(conn)
 	<-s.places
+}
+
+// free gives a connection back to the pool, unless it is closed. That of a statement that was cancelled stays in the pool until the server was
+// told, for which it is dialed where it was: where nothing answers there any more that takes 15 seconds, in which there would be no room for
+// connections to where it is now. So it is waited for elsewhere. Such are as many as were made in that time.
+func (s *service) free(conn *pgxpool.Conn) {
+	if !conn.Conn().IsClosed() {
+		conn.Release()
+		return
+	}
+	s.broken.Add(1) // before the pool can be closed
+	cleaned := conn.Hijack().PgConn().CleanupDone()
+	go func() { // joined by Close
+		defer s.broken.Done()
+		<-cleaned
+	}()
 }
 
 // perform runs a statement on a connection. Those to the server itself keep what they have parsed.
@@ -162,5 +180,6 @@ func hangUp(conn *pgx.Conn) {
 // Close closes the connections.
 func (s *service) Close() error {
 	s.pool.Close()
+	s.broken.Wait()
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
@@ -275,7 +276,18 @@ func TestClockThatIsSetBack(t *testing.T) {
 // A flow is a connection that a device on the way has forgotten once it is lost: what is sent goes nowhere, and nothing says so.
 type flow struct {
 	net.Conn
-	lost atomic.Bool
+	lost  atomic.Bool
+	moves bool // nobody is where the server was, when it is lost
+}
+
+// nowhere is where nobody answers.
+var nowhere = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 5432}
+
+func (f *flow) RemoteAddr() net.Addr {
+	if f.moves && f.lost.Load() {
+		return nowhere
+	}
+	return f.Conn.RemoteAddr()
 }
 
 func (f *flow) Write(p []byte) (int, error) {
@@ -283,6 +295,109 @@ func (f *flow) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return f.Conn.Write(p)
+}
+
+// flows are those of a config.
+type flows struct {
+	move bool
+	mu   sync.Mutex
+	all  []*flow
+}
+
+// forget has the connections of a config be some that can be lost.
+func forget(config *pgxpool.Config, move bool) *flows {
+	of := &flows{move: move}
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == nowhere.String() {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		f := &flow{Conn: conn, moves: of.move}
+		of.mu.Lock()
+		defer of.mu.Unlock()
+		of.all = append(of.all, f)
+		return f, nil
+	}
+	return of
+}
+
+func (of *flows) count() int {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	return len(of.all)
+}
+
+// lose loses those that there are.
+func (of *flows) lose() {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	for _, f := range of.all {
+		f.lost.Store(true)
+	}
+}
+
+// TestWaiterWhoseConnectionsWereForgotten: it has stood, and is told by another connection that it may hold. Its look must not be waited for until
+// it would look again by itself, half a minute later.
+func TestWaiterWhoseConnectionsWereForgotten(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	holder, err := farsync.NewSemaphore(d.open(t, time.Minute), "/permits", 1).Acquire(within(t, soon), 1)
+	require.NoError(t, err)
+	config := d.config(t)
+	flows := forget(config, false)
+	options := d.options(faultTTL)
+	options.Listen = d.config(t).ConnConfig
+	store, err := postgres.Open(within(t, soon), config, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	waiting := locktest.Behind(t, func(ctx context.Context) (*farsync.Lease, error) {
+		return farsync.NewSemaphore(store, "/permits", 1).Acquire(ctx, 1)
+	})
+	require.Eventually(t, func() bool {
+		return d.count(t, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'") > 0 && d.count(t, "SELECT count(*) FROM farsync_watches") > 0
+	}, soon, time.Millisecond)
+	flows.lose()
+	require.NoError(t, holder.Release())
+	require.NoError(t, locktest.Got(t, waiting).Release())
+}
+
+// TestServerThatHasMoved: where it was nobody answers, nor to what cancels statements there. Those that wait for that leave room in the pool to
+// renew the session where the server is now.
+func TestServerThatHasMoved(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	config := d.config(t)
+	config.MaxConns = 1 // and one more, to renew
+	flows := forget(config, true)
+	store, err := postgres.Open(within(t, soon), config, d.options(faultTTL))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	lease := locktest.Lock(t, store, "/moved")
+	ctx, cancel := context.WithCancel(within(t, time.Minute))
+	defer cancel()
+	var others sync.WaitGroup
+	for i := range 8 {
+		others.Go(func() {
+			m := farsync.NewMutex(store, fmt.Sprint("/others/", i))
+			for ctx.Err() == nil {
+				if other, err := m.Lock(ctx); err == nil {
+					_ = other.Release()
+				}
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return flows.count() >= 2 }, soon, time.Millisecond)
+	flows.lose()
+	later := time.Now().Add(3 * faultTTL)
+	require.Eventually(t, func() bool { return lease.Err() != nil || lease.Deadline().After(later) }, soon, time.Millisecond)
+	require.NoError(t, lease.Err())
+	cancel()
+	others.Wait()
+	require.NoError(t, lease.Release())
 }
 
 // TestConnectionsThatWereForgotten: all connections of a Store that holds are forgotten on the way, more of them than a TTL has renewals. New
@@ -293,33 +408,13 @@ func TestConnectionsThatWereForgotten(t *testing.T) {
 	d := newDatabase(t)
 	config := d.config(t)
 	config.MaxConns, config.MinIdleConns = connections, connections
-	var mu sync.Mutex
-	var flows []*flow
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		f := &flow{Conn: conn}
-		mu.Lock()
-		defer mu.Unlock()
-		flows = append(flows, f)
-		return f, nil
-	}
+	flows := forget(config, false)
 	store, err := postgres.Open(within(t, soon), config, d.options(faultTTL))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	lease := locktest.Lock(t, store, "/forgotten")
-	require.Eventually(t, func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(flows) >= connections
-	}, soon, time.Millisecond)
-	mu.Lock()
-	for _, f := range flows {
-		f.lost.Store(true)
-	}
-	mu.Unlock()
+	require.Eventually(t, func() bool { return flows.count() >= connections }, soon, time.Millisecond)
+	flows.lose()
 	later := time.Now().Add(3 * faultTTL)
 	require.Eventually(t, func() bool { return lease.Err() != nil || lease.Deadline().After(later) }, soon, time.Millisecond)
 	require.NoError(t, lease.Err())

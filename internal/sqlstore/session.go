@@ -66,7 +66,9 @@ func (s *Session) Open(ctx context.Context, more ...any) error {
 // takes long is for the next. Whether they have all gone is no matter of this session's.
 func (s *Session) Renew(ctx context.Context, _ []driver.Entry) error {
 	more, err := s.keep(ctx, "renew", s.ID)
-	for end := time.Now().Add(s.ttl / 6); more && time.Now().Before(end); {
+	ctx, cancel := context.WithTimeout(ctx, min(s.ttl/8, time.Second/2))
+	defer cancel()
+	for more && ctx.Err() == nil {
 		more, _ = s.bury(ctx, []string{})
 	}
 	return err

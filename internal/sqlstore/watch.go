@@ -33,9 +33,9 @@ func (s *Session) Watch(
 		if err := s.db.Hear(ctx); err != nil {
 			return nil, err
 		}
-		moved, told, err := s.look(ctx, s.db.Read, "sight", targets, e.Queue, e.Revision)
+		moved, told, err := s.look(ctx, s.bounded(s.db.Read), "sight", targets, e.Queue, e.Revision)
 		if err == nil && !moved && !told {
-			moved, _, err = s.look(ctx, s.db.Write, "watch", targets, e.Queue, e.Revision, s.ID)
+			moved, _, err = s.look(ctx, s.bounded(s.db.Write), "watch", targets, e.Queue, e.Revision, s.ID)
 		}
 		switch {
 		case err != nil:
@@ -57,6 +57,15 @@ func (s *Session) Watch(
 		if v, err := s.proof(ctx, e); err != nil || v != nil && moves(on, *v) {
 			return v, err
 		}
+	}
+}
+
+// bounded bounds each request: once a Watch stands nobody else does, and one that was lost would keep it from what it is told meanwhile.
+func (s *Session) bounded(run Run) Run {
+	return func(ctx context.Context, f func(Rows) error, statement string, args ...any) error {
+		ctx, cancel := context.WithTimeout(ctx, s.ttl/3)
+		defer cancel()
+		return run(ctx, f, statement, args...)
 	}
 }
 
@@ -91,7 +100,7 @@ func (s *Session) proof(ctx context.Context, e driver.Entry) (*driver.View, erro
 	if e.ID == "" {
 		return nil, nil //nolint:nilnil // nothing to prove
 	}
-	v, err := s.ahead(ctx, s.db.Read, e, maxProof, "ahead")
+	v, err := s.ahead(ctx, s.bounded(s.db.Read), e, maxProof, "ahead")
 	switch {
 	case errors.Is(err, driver.ErrGone):
 		return nil, nil //nolint:nilnil // nothing to prove
