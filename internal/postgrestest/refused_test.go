@@ -233,7 +233,8 @@ func TestDeadlockIsTriedAgain(t *testing.T) {
 	d := newDatabase(t, embedtest.Setting("deadlock_timeout = 50ms")) // before an attempt is given up
 	store := d.open(t, time.Minute)
 	tx := d.begin(t)
-	require.NoError(t, postgres.InTx(within(t, soon), tx, "/deadlock"))
+	_, err := tx.Exec(within(t, soon), "SELECT 1 FROM farsync_sessions FOR UPDATE")
+	require.NoError(t, err)
 	got := make(chan error, 1)
 	go func() {
 		lease, err := farsync.NewMutex(store, "/deadlock").Lock(within(t, soon))
@@ -242,12 +243,11 @@ func TestDeadlockIsTriedAgain(t *testing.T) {
 		}
 		got <- err
 	}()
-	// It has locked its session, and waits for the queue.
+	// It has the turn of the queue, and waits for its session.
 	require.Eventually(t, func() bool {
 		return on[bool](t, d.server, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%farsync_join%')")
 	}, soon, time.Millisecond)
-	_, err := tx.Exec(within(t, soon), "SELECT 1 FROM farsync_sessions FOR UPDATE")
-	if err != nil {
+	if err := postgres.InTx(within(t, soon), tx, "/deadlock"); err != nil {
 		require.ErrorContains(t, err, "deadlock detected", "it was this that the server chose")
 	}
 	require.NoError(t, tx.Rollback(within(t, soon)))
