@@ -43,7 +43,7 @@ long: servers ## in full what make test plays a part of: leaders cut off, crowds
 	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestLeaseEndsBeforeTheNextHolderIsGranted|^TestStoppedHoldersWriteNothingStale|^TestIdleStoresCost|^TestTablesStaySmall)$$' \
 		./internal/postgrestest -disasters=20 -cuts=1000 -stops=20 -idle=1000 -acquisitions=1000000
 	@go test -count=1 -v -timeout 1h -run '^(TestLeaseEndsBeforeTheNextHolderIsGranted|TestKilledServerKeepsHoldersApart|TestHoldersStoppedBetweenGuardAndCommit|TestIdleStoresCost|TestTablesStaySmall)$$' \
-		./internal/mysqltest -cuts=1000 -kills=20 -holders=20 -idle=1000 -acquisitions=200000
+		./internal/mysqltest -cuts=1000 -kills=20 -holders=20 -idle=1000 -acquisitions=1000000
 	@go test -count=1 -v -timeout 1h -run '^TestLeaseEndsBeforeTheNextHolderIsGranted$$' ./internal/etcdtest ./internal/zktest -cuts=1000
 	@go test -count=1 -v -timeout 1h -run '^TestPlays$$' . -play=1 -held=1000000
 	@go test -count=1 -v -timeout 1h -run '^TestThousandsOnServices$$' ./internal/livetest -crowded

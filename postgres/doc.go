@@ -41,7 +41,7 @@
 //
 // # How long a lock stays with a process that died
 //
-// For the TTL, and up to a quarter of another session's longer: every renewal ends the sessions that have run out.
+// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out.
 //
 // # What holds, and when
 //

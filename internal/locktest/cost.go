@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +45,8 @@ type Growth struct {
 	// Between is how often locks are taken between two calls of Tidy.
 	Between int
 	Tidy    func()
+	// Slack is how much they may grow all the same, for what was deleted and not cleaned up yet. No field is a few pages.
+	Slack int
 	// Size returns how many bytes the tables have, and the largest in words.
 	Size func() (bytes int, largest string)
 }
@@ -74,5 +77,5 @@ func (g Growth) Run(t *testing.T) {
 		}
 	}
 	const pages = 128 << 10
-	require.LessOrEqual(t, now, half+half/4+pages, "flat")
+	require.LessOrEqual(t, now, half+half/4+cmp.Or(g.Slack, pages), "flat")
 }

@@ -88,11 +88,11 @@ func (s *scene) mix(values int) *ledger {
 	d := s.mixFor()
 	ctx, cancel := context.WithTimeout(context.Background(), d+soon)
 	defer cancel()
-	until := time.Now().Add(d)
 	var stores []*farsync.Store
 	for range clients {
 		stores = append(stores, s.client())
 	}
+	until := time.Now().Add(d)
 	for i := range values {
 		rw := s.rw(stores[i%clients])
 		for range contenders / values {
