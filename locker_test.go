@@ -131,7 +131,8 @@ func TestLockerIsUsableAfterAPanic(t *testing.T) {
 					l.Unlock()
 				}()
 			}
-			require.True(t, (<-panicked == nil) != (<-panicked == nil))
+			one, other := <-panicked, <-panicked
+			require.NotEqual(t, one == nil, other == nil)
 		}
 	})
 }

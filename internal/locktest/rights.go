@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
@@ -38,9 +37,9 @@ func RunRights(t *testing.T, s Restricted) {
 
 	denied := func(err error) {
 		t.Helper()
-		assert.ErrorContains(t, err, s.Says)
-		assert.NotErrorIs(t, err, farsync.ErrUnavailable, "the service has answered")
-		assert.NotErrorIs(t, err, farsync.ErrLost)
+		require.ErrorContains(t, err, s.Says)
+		require.NotErrorIs(t, err, farsync.ErrUnavailable, "the service has answered")
+		require.NotErrorIs(t, err, farsync.ErrLost)
 	}
 	s.Take(t)
 	_, err := farsync.NewMutex(store, "/free").Lock(Within(t, Soon))
