@@ -51,7 +51,12 @@ func (l *MultiLease) unlock() {
 	left := l.left
 	l.left = nil
 	l.mu.Unlock()
-	for _, hold := range left {
+	giveBack(left)
+}
+
+// giveBack gives back holds in the background. The caller holds nothing.
+func giveBack(holds []*recipe.Hold) {
+	for _, hold := range holds {
 		hold.Abandon()
 	}
 }

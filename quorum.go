@@ -224,7 +224,7 @@ type keeper struct {
 
 	// Guarded by the lease's mu.
 	begun  bool
-	taking []bool // Invariant: true while a goroutine takes that member, or after it has failed for good
+	taking []bool // Invariant: true while a goroutine takes that member, or after it has given up: something may stand there
 }
 
 // start has it begin after a tenth of what is left of the lease: a short one need not pay for more than a majority.
@@ -257,35 +257,45 @@ func (k *keeper) want(i int) {
 		k.lease.leases[i] = nil
 	}
 	k.taking[i] = true
-	k.takers.Go(func() { k.take(i) })
+	k.takers.Add(1)
+	go func() {
+		left := k.take(i)
+		k.takers.Done() // a Trace is told of what is left, and may call release
+		giveBack(left)
+	}()
 }
 
-// take locks a member, however often it takes. It ends with the lease.
-func (k *keeper) take(i int) {
+// take locks a member, however often it takes, and returns what is to be given back. It ends with the lease.
+func (k *keeper) take(i int) (left []*recipe.Hold) {
 	for delay := quorumFirst; ; delay = min(2*delay, quorumMost) {
 		lease, err := k.quorum.lock(k.lease.life, i)
-		if err == nil {
-			k.regain(i, lease)
-			return
-		}
-		if k.lease.life.Err() != nil || errors.Is(err, ErrClosed) || pause.For(k.lease.life, rand.N(delay)) != nil {
-			return
+		switch {
+		case err == nil:
+			return k.regain(i, lease)
+		case errors.Is(err, ErrClosed):
+			k.lease.mu.Lock()
+			defer k.lease.mu.Unlock()
+			k.taking[i] = false // nothing of it stands there
+			return nil
+		case k.lease.life.Err() != nil, pause.For(k.lease.life, rand.N(delay)) != nil:
+			return nil
 		}
 	}
 }
 
-// regain adds a member to the lease, unless that has ended.
-func (k *keeper) regain(i int, lease *Lease) {
+// regain adds a member to the lease, unless that has ended, and returns what is to be given back.
+func (k *keeper) regain(i int, lease *Lease) (left []*recipe.Hold) {
 	l := k.lease
 	l.mu.Lock()
-	defer l.unlock()
-	k.taking[i] = false
+	defer l.mu.Unlock()
 	if l.look() == 0 {
-		l.left = append(l.left, lease.hold)
-		return
+		left, l.left = append(l.left, lease.hold), nil
+		return left
 	}
+	k.taking[i] = false
 	l.errs[i] = nil
 	l.set(i, lease)
+	return nil
 }
 
 // errLater is that of a member which nothing waits for.

@@ -60,12 +60,12 @@ type client struct {
 	stores []*farsync.Store
 }
 
-func (c *council) client(name string) *client {
+func (c *council) client(name string, traces ...*farsync.Trace) *client {
 	cl := &client{name: name}
 	var members []*farsync.Mutex
 	for i, m := range c.members {
 		store, err := recipe.Open(c.Context(), m.Service(name), farsync.Options{
-			Name: fmt.Sprint("member-", i), Holder: name, TTL: quorumTTL, Late: true,
+			Name: fmt.Sprint("member-", i), Holder: name, TTL: quorumTTL, Late: true, Trace: farsync.Traces(traces...),
 		})
 		require.NoError(c, err)
 		cl.stores = append(cl.stores, store)
@@ -799,6 +799,79 @@ func TestTraceMayAskTheLease(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return asked.Load() > 0 }, time.Minute, time.Millisecond)
 	require.ErrorIs(t, l.Err(), farsync.ErrLost)
+}
+
+// The goroutine that takes a member is the first to see that the lease was lost, and Release waits for it.
+func TestTraceMayReleaseTheLease(t *testing.T) {
+	for range 50 {
+		inCouncil(t, 3, func(c *council) {
+			var lease *farsync.MultiLease
+			var told, released atomic.Int32
+			a, b := c.client("a", &farsync.Trace{Ended: func(farsync.End) {
+				told.Add(1)
+				_ = lease.Release()
+				released.Add(1)
+			}}), c.client("b")
+			stranger := lock(c.T, farsync.NewMutex(b.stores[2], quorumPath))
+			lease = c.lock(a)
+			c.cut("a", true, 0)
+			time.Sleep(quorumTTL / 2)
+			require.Equal(c, []int{0, 1, 2}, c.held("a"), "it waits for the third")
+			time.Sleep(time.Until(lease.Deadline()))
+			require.NoError(c, stranger.Release())
+			synctest.Wait()
+			require.Positive(c, released.Load())
+			require.Equal(c, told.Load(), released.Load())
+			require.Empty(c, c.held("a")[1:])
+			c.cut("a", false, 0)
+		})
+	}
+}
+
+// A member that was won at the moment of the release is given back in the background, so another may not get it yet.
+func TestQuorumReleaseCountsWhatWasJustWon(t *testing.T) {
+	inCouncil(t, 3, func(c *council) {
+		won, proceed := make(chan struct{}), make(chan struct{})
+		a, b := c.client("a", &farsync.Trace{Acquire: func(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
+			return ctx, func(got farsync.Got) {
+				if w.Store == "member-2" && got.Err == nil {
+					close(won)
+					<-proceed
+				}
+			}
+		}}), c.client("b")
+		stranger := lock(c.T, farsync.NewMutex(b.stores[2], quorumPath))
+		lease := c.lock(a)
+		time.Sleep(quorumTTL / 8)
+		require.NoError(c, stranger.Release())
+		<-won
+		c.cut("a", true, 1, 2)
+		released := make(chan error)
+		go func() { released <- lease.Release() }()
+		synctest.Wait()
+		close(proceed)
+		require.ErrorIs(c, <-released, farsync.ErrUnavailable, "one of three is free")
+		c.cut("a", false, 1, 2)
+		require.NoError(c, c.soon(c.pursue(b), quorumTTL).Release())
+	})
+}
+
+// Nothing stands at a member whose Store was closed.
+func TestQuorumReleaseDoesNotCountWhatWasClosed(t *testing.T) {
+	inCouncil(t, 3, func(c *council) {
+		a, b := c.client("a"), c.client("b")
+		stranger := lock(c.T, farsync.NewMutex(b.stores[2], quorumPath))
+		lease := c.lock(a)
+		time.Sleep(quorumTTL / 8)
+		require.Len(c, c.members[2].Entries(quorumPath), 2)
+		require.NoError(c, a.stores[2].Close())
+		synctest.Wait()
+		require.NoError(c, stranger.Release())
+		c.cut("a", true, 1)
+		require.NoError(c, lease.Release(), "two of three are free")
+		c.cut("a", false, 1)
+		require.NoError(c, c.soon(c.pursue(b), quorumTTL).Release())
+	})
 }
 
 // Release comes while members are being taken.

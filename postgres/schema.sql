@@ -45,10 +45,23 @@ CREATE TABLE IF NOT EXISTS farsync_watches (
   PRIMARY KEY (name, session)
 );
 
--- Indexes and triggers are made under locks on their tables. Here they are taken in the order in which Stores that run meanwhile take theirs,
--- or one of them, in its only attempt to close, could be told of a deadlock.
-DO $$ BEGIN
-  LOCK TABLE farsync_sessions, farsync_registers, farsync_entries, farsync_watches IN SHARE ROW EXCLUSIVE MODE;
+-- Indexes and triggers are made under locks on their tables. Here they are taken all or none: while one is waited for, which takes as long
+-- as a transaction of others, those of other tables keep sessions from being renewed. Nor is whoever waits for this meanwhile told of a
+-- deadlock, which takes longer to be seen.
+DO $$
+DECLARE
+  usual text := current_setting('lock_timeout');
+BEGIN
+  LOOP
+    BEGIN
+      PERFORM set_config('lock_timeout', '50', true);
+      LOCK TABLE farsync_sessions, farsync_registers, farsync_entries, farsync_watches IN SHARE ROW EXCLUSIVE MODE;
+      PERFORM set_config('lock_timeout', usual, true);
+      RETURN;
+    EXCEPTION WHEN lock_not_available THEN
+      PERFORM pg_sleep(0.2 + 0.3 * random());
+    END;
+  END LOOP;
 END $$;
 
 CREATE INDEX IF NOT EXISTS farsync_entries_session ON farsync_entries (session);
@@ -231,11 +244,15 @@ CREATE OR REPLACE TRIGGER farsync_sessions_over AFTER DELETE ON farsync_sessions
 
 -- Ends the sessions that have run out, and returns of how many entries, of which more may be left: it is called again until there were
 -- none. A session that is being renewed, or creates an entry, is not waited for. Where it has to, it waits for others that end some just then,
--- which they do in short steps, so that nobody takes what they have not come to for entries of sessions that live.
+-- which they do in short steps, so that nobody takes what they have not come to for entries of sessions that live. Those that wait are one at a
+-- time: what each has swept is locked, and it would wait for the others'.
 CREATE OR REPLACE FUNCTION farsync_bury(most bigint, waits boolean) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   swept bigint;
 BEGIN
+  IF waits THEN
+    PERFORM pg_advisory_xact_lock(7236548106); -- of our own making
+  END IF;
   DELETE FROM farsync_sessions WHERE id = ANY (ARRAY(
     SELECT id FROM farsync_sessions WHERE deadline <= farsync_now() FOR UPDATE SKIP LOCKED));
   swept := farsync_sweep(most);

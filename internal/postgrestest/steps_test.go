@@ -3,14 +3,19 @@ package postgrestest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -157,4 +162,99 @@ func TestMigrateBesideStoresThatClose(t *testing.T) {
 	}
 	cancel()
 	require.NoError(t, stores.Wait())
+}
+
+// kept begins a transaction that keeps an entry, as one with a guard does.
+func (d database) kept(t testing.TB, entries ...driver.Entry) pgx.Tx {
+	tx := d.begin(t)
+	for _, e := range entries {
+		_, err := tx.Exec(within(t, soon), "SELECT FROM farsync_entries WHERE id = $1 FOR SHARE", e.ID)
+		require.NoError(t, err)
+	}
+	return tx
+}
+
+// TestMigrateBesideAGuard: what it waits for takes as long as the guard's transaction, and sessions are renewed meanwhile.
+func TestMigrateBesideAGuard(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	renewed := make(chan bool, 1)
+	d.traced(t, time.Second, &farsync.Trace{Session: func(h farsync.Health) {
+		if h.State == farsync.Connected && !h.Opened {
+			select {
+			case renewed <- true:
+			default:
+			}
+		}
+	}})
+	held := d.foreign(t, "/held", "other")
+	guard := d.kept(t, held)
+	var all errgroup.Group
+	all.Go(func() error {
+		_, err := d.admin.Exec(within(t, soon), "DELETE FROM farsync_entries WHERE id = $1", held.ID)
+		return err
+	})
+	d.awaitBlocked(t, "DELETE FROM farsync_entries")
+	all.Go(func() error { return postgres.Migrate(within(t, soon), d.config(t).ConnConfig) })
+	d.awaitBlocked(t, "CREATE TABLE IF NOT EXISTS")
+	for range 12 { // in three times the TTL
+		select {
+		case <-renewed:
+		case <-time.After(soon):
+			require.Fail(t, "the session is not renewed")
+		}
+	}
+	require.NoError(t, guard.Commit(within(t, soon)))
+	require.NoError(t, all.Wait())
+}
+
+// TestMigrateBesideAGuardAndAClose: a Store that closes has what a release waits for, and would wait for Migrate, which waits for the release.
+func TestMigrateBesideAGuardAndAClose(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	entries := []driver.Entry{d.foreign(t, "/a", "closes"), d.foreign(t, "/b", "closes")}
+	slices.SortFunc(entries, func(a, b driver.Entry) int { return strings.Compare(a.ID, b.ID) })
+	guard := d.kept(t, entries[1])
+	var all errgroup.Group
+	exec := func(statement string, args ...any) {
+		all.Go(func() error {
+			_, err := d.admin.Exec(within(t, soon), statement, args...)
+			return err
+		})
+	}
+	exec("SELECT farsync_end('closes')")
+	d.awaitBlocked(t, "farsync_end")
+	exec("DELETE FROM farsync_entries WHERE id = $1", entries[0].ID)
+	d.awaitBlocked(t, "DELETE FROM farsync_entries")
+	all.Go(func() error { return postgres.Migrate(within(t, soon), d.config(t).ConnConfig) })
+	d.awaitBlocked(t, "CREATE TABLE IF NOT EXISTS")
+	require.NoError(t, guard.Commit(within(t, soon)))
+	require.NoError(t, all.Wait())
+}
+
+// TestNewcomersThatWaitDoNotWaitForEachOther: guards keep entries of many sessions that are over.
+func TestNewcomersThatWaitDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	var entries []driver.Entry
+	for i := range 15 {
+		entries = append(entries, d.foreign(t, "/kept", fmt.Sprint("dead-", i)))
+	}
+	guard := d.kept(t, entries...)
+	d.exec(t, "DELETE FROM farsync_sessions")
+	require.Equal(t, 15, d.count(t, "SELECT count(*) FROM farsync_ended"))
+	var all errgroup.Group
+	for range 3 {
+		all.Go(func() error {
+			for range 200 {
+				if _, err := d.admin.Exec(within(t, soon), "SELECT farsync_bury(1000, true)"); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, all.Wait())
+	require.NoError(t, guard.Commit(within(t, soon)))
+	require.EqualValues(t, 15, d.count(t, "SELECT farsync_bury(1000, true)"))
 }

@@ -141,7 +141,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a quorum does not notice that it was gone for a moment", store: inMemory,
-		edits: []edit{{"quorum.go", "if l.look() == 0 {\n\t\tl.left", "if l.life.Err() != nil {\n\t\tl.left"}},
+		edits: []edit{{"quorum.go", "if l.look() == 0 {\n\t\tleft", "if l.life.Err() != nil {\n\t\tleft"}},
 		tests: [2]string{".", "^TestQuorumLeaseDoesNotOutliveAGap$"},
 	},
 	{
