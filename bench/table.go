@@ -226,6 +226,8 @@ func title(store string) string {
 // busy is a load average that the bench alone does not cause.
 const busy = 10
 
+const minute = "2006-01-02 15:04"
+
 // conditions says where and when the figures were taken.
 func (f figures) conditions() string {
 	if len(f.Scenes) == 0 {
@@ -245,7 +247,7 @@ func (f figures) conditions() string {
 		rounds, shortest = min(rounds, len(r.Peers[0].Laps)), min(shortest, r.Window)
 	}
 	text := fmt.Sprintf("%s.\n%s of each scene at least, of %v s at least for each peer;\ntaken from %s to %s UTC, at a load average of %.0f to %.0f.",
-		f.Machine, plural(rounds, "round"), shortest, from.Format("2006-01-02 15:04"), to.Format("15:04"), least, most)
+		f.Machine, plural(rounds, "round"), shortest, from.Format(minute), to.Format(minute), least, most)
 	if most > busy {
 		text += "\nThe machine was busy with other work meanwhile: take no ratio between 0.7 and 1.4 for a difference."
 	}
