@@ -268,3 +268,27 @@ func TestDowngradeSurvivesLostReplies(t *testing.T) {
 		})
 	}
 }
+
+// A Trace is told by the call that has found the loss.
+func TestTraceMayReleaseWhatDowngradeHasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := storetest.NewMem()
+		var lease *farsync.Lease
+		var released error
+		store := service.Open(&storetest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{Ended: func(farsync.End) {
+			released = lease.Release()
+		}}}})
+		defer func() { require.NoError(t, store.Close()) }()
+		rw := farsync.NewRWMutex(store, "/rw")
+		var err error
+		lease, err = rw.Lock(t.Context())
+		require.NoError(t, err)
+		require.True(t, service.Delete(service.Entries("/rw")[0].ID))
+		down := make(chan error, 1)
+		go func() { down <- rw.Downgrade(t.Context(), lease) }()
+		synctest.Wait()
+		require.Len(t, down, 1, "it has returned")
+		require.ErrorIs(t, <-down, farsync.ErrLost)
+		require.ErrorIs(t, released, farsync.ErrLost)
+	})
+}

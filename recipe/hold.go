@@ -143,17 +143,26 @@ func (h *Hold) Change(ctx context.Context, k driver.Kind, value []byte) error {
 	}
 	select {
 	case h.alone <- struct{}{}:
-		defer func() { <-h.alone }()
 	case <-ctx.Done():
 		return gaveUp(ctx, nil, false)
 	}
+	over, err := h.change(ctx, k, value)
+	<-h.alone
+	if over {
+		h.conclude(err, nil, time.Now()) // a Trace may release
+	}
+	return err
+}
+
+// change is Change for the caller that has alone. It reports whether it has ended the hold.
+func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) (over bool, err error) {
 	if err := h.Err(); err != nil {
-		return err
+		return false, err
 	}
 	p := h.grant.place.Load()
 	downgrade := k != p.entry.Kind
 	if k == driver.Read && !downgrade {
-		return nil
+		return false, nil
 	}
 	if downgrade {
 		h.grant.close() // the next turn would be taken for a writer's
@@ -163,22 +172,22 @@ func (h *Hold) Change(ctx context.Context, k driver.Kind, value []byte) error {
 	changed, err := h.grant.store.replace(bound, p, k, value, h.unsure)
 	h.unsure = err != nil && (h.unsure || errors.Is(err, ErrUnknown))
 	if err != nil && h.ended() != nil && ctx.Err() == nil {
-		return h.Err() // the hold has ended on the way: its entry was removed, or it was released
+		return false, h.Err() // the hold has ended on the way: its entry was removed, or it was released
 	}
 	switch {
 	case err == nil:
 		changed.entry.Revision = p.entry.Revision // the token's
 		h.grant.place.Store(changed)
-		return nil
+		return false, nil
 	case errors.Is(err, driver.ErrGone), downgrade && errors.Is(err, ErrUnknown):
 		if errors.Is(err, driver.ErrGone) {
 			h.grant.vanish()
 		}
 		err = fmt.Errorf("%w: %w", ErrLost, err)
 		h.end(err)
-		h.conclude(err, nil, time.Now())
+		return true, err
 	}
-	return err
+	return false, err
 }
 
 // Asked returns nil once the holder is asked to give back its lock, also if that was before the call; no further turn begins on
@@ -250,9 +259,9 @@ func (h *Hold) Release() error {
 	lost := h.Err()
 	h.end(ErrReleased)
 	h.alone <- struct{}{} // a Change that is under way ends with the hold
-	defer func() { <-h.alone }()
 	at := time.Now()
 	err := h.grant.release()
+	<-h.alone
 	switch {
 	case lost != nil:
 		h.conclude(lost, nil, at)
