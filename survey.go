@@ -1,8 +1,8 @@
 package farsync
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/farsync/farsync/driver"
@@ -20,27 +20,27 @@ type Lock struct {
 }
 
 // Survey yields every path that begins with prefix and has a holder or a waiter, in the order of their paths. An empty
-// prefix, or "/", stands for all; any other begins with a slash, as a path does. What other programs keep in the service is not shown, but for clients of other programs that
+// prefix, or "/", stands for all. What other programs keep in the service is not shown, but for clients of other programs that
 // stand in a queue with farsync's.
 //
 // It reads page by page, in each a few hundred participants, and is no picture of one moment: what was asked for first is
 // older than the rest. Never decide by it that a lock is held or free. After an error it yields no more; the error wraps
-// ErrName if the prefix has no leading slash, and errors.ErrUnsupported if the Store cannot list its paths.
+// ErrName if no path can begin with prefix, one without a leading slash for example, and errors.ErrUnsupported if the Store
+// cannot list its paths.
 func Survey(ctx context.Context, store *Store, prefix string) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
-		shown := prefix
-		switch {
-		case prefix == "", prefix == "/":
-			prefix, shown = "", "/"
-		case prefix[0] != '/':
-			yield(Lock{}, wrap("survey", prefix, fmt.Errorf("%w %q: no leading slash", ErrName, prefix)))
-			return
+		below := prefix
+		if prefix == "/" {
+			below = ""
 		}
-		err := recipe.Survey(ctx, store, prefix, func(path string, list []driver.Entry, held int, size int64) bool {
-			return yield(Lock{Path: path, Size: size, Participants: participantsOf(list, held)}, nil)
-		})
+		err := recipe.CheckPrefix(prefix)
+		if err == nil {
+			err = recipe.Survey(ctx, store, below, func(path string, list []driver.Entry, held int, size int64) bool {
+				return yield(Lock{Path: path, Size: size, Participants: participantsOf(list, held)}, nil)
+			})
+		}
 		if err != nil {
-			yield(Lock{}, wrap("survey", shown, err))
+			yield(Lock{}, wrap("survey", cmp.Or(prefix, "/"), err))
 		}
 	}
 }

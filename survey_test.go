@@ -26,8 +26,11 @@ func TestSurveyOfAPrefixThatIsNoPath(t *testing.T) {
 		require.NoError(t, err, prefix)
 		require.Equal(t, []string{"/jobs/a"}, paths, prefix)
 	}
+	for _, prefix := range []string{"jobs", "//", "/jobs//", "/ü", "/jobs/*"} {
+		_, err := surveyed(prefix)
+		require.ErrorIs(t, err, farsync.ErrName, prefix)
+	}
 	_, err := surveyed("jobs")
-	require.ErrorIs(t, err, farsync.ErrName)
 	require.EqualError(t, err, `farsync: survey: bad name "jobs": no leading slash`)
 	require.NoError(t, lease.Release())
 	require.NoError(t, store.Close())

@@ -68,6 +68,29 @@ func TestCertMagicExcludes(t *testing.T) {
 	})
 }
 
+// One that has lost the lock unlocks while another goroutine of its process holds it.
+func TestCertMagicUnlocksNoLeaseOfAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		ctx := t.Context()
+		here, there := adapt.NewCertMagic(one, "/certs"), adapt.NewCertMagic(two, "/certs")
+		require.NoError(t, here.Lock(ctx, "x"))
+		service.Partition(one, true)
+		time.Sleep(time.Minute)
+		service.Partition(one, false)
+		require.NoError(t, here.Lock(ctx, "x"))
+		require.ErrorIs(t, here.Unlock(ctx, "x"), farsync.ErrLost)
+		got, err := there.TryLock(ctx, "x")
+		require.NoError(t, err)
+		require.False(t, got)
+		require.NoError(t, here.Unlock(ctx, "x"))
+		require.ErrorIs(t, here.Unlock(ctx, "x"), farsync.ErrReleased)
+		got, err = there.TryLock(ctx, "x")
+		require.NoError(t, err)
+		require.True(t, got)
+		require.NoError(t, there.Unlock(ctx, "x"))
+	})
+}
+
 func TestGocronLockerKeepsALockForTheMinimum(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		ctx := t.Context()

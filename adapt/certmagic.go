@@ -18,14 +18,14 @@ type CertMagic struct {
 	path  string
 
 	mu   sync.Mutex
-	held map[string]*farsync.Lease
+	held map[string][]*farsync.Lease // the oldest first: several, where all but the last were lost and are not unlocked yet
 }
 
 // NewCertMagic returns a CertMagic whose locks are below path, with the same rules for the arguments as
 // farsync.NewMutex.
 func NewCertMagic(store *farsync.Store, path string) *CertMagic {
 	_ = farsync.NewMutex(store, path) // panics where it must
-	return &CertMagic{store: store, path: path, held: map[string]*farsync.Lease{}}
+	return &CertMagic{store: store, path: path, held: map[string][]*farsync.Lease{}}
 }
 
 // Lock waits until the named lock is held, or ctx is done. The errors are those of farsync's Mutex.Lock.
@@ -50,17 +50,25 @@ func (c *CertMagic) keep(name string, lease *farsync.Lease, err error) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A lease of before is one that was lost, and not unlocked yet: its holder will be told.
-	c.held[name] = lease
+	c.held[name] = append(c.held[name], lease)
 	return nil
 }
 
 // Unlock releases the named lock. It needs no ctx, and takes one because certmagic gives it. ErrLost: it was lost before,
 // and another client may have held it meanwhile. farsync's other errors of Lease.Release are possible too.
+//
+// Who unlocks is not known. If the lock was lost, and another goroutine of this process has locked it since, the first of them that
+// unlocks gets ErrLost, and the lock is given back when both have.
 func (c *CertMagic) Unlock(_ context.Context, name string) error {
 	c.mu.Lock()
-	lease := c.held[name]
-	delete(c.held, name)
+	var lease *farsync.Lease
+	if of := c.held[name]; len(of) > 0 {
+		lease = of[0]
+		c.held[name] = of[1:]
+	}
+	if len(c.held[name]) == 0 {
+		delete(c.held, name)
+	}
 	c.mu.Unlock()
 	if lease == nil {
 		return fmt.Errorf("farsync: unlock %q: %w", name, farsync.ErrReleased)

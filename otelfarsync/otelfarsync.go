@@ -12,6 +12,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/census"
 )
 
 // scope is the name of the instrumentation.
@@ -24,8 +25,8 @@ type Options struct {
 	// MeterProvider makes the metrics. The default is the global one.
 	MeterProvider metric.MeterProvider
 	// Path returns the class of a path, "/jobs/{id}" for example: the attribute farsync.path of metrics, and a part of the names
-	// of spans. There must be few classes. If it is nil, or returns the empty string, no class is told. The path itself is an
-	// attribute of spans in any case.
+	// of spans. There must be few classes. If it is nil, or returns the empty string, no class is told, nor is one of a path that is not
+	// valid. The path itself is an attribute of spans in any case.
 	Path func(path string) string
 }
 
@@ -81,17 +82,18 @@ type call struct {
 	waits  bool
 }
 
-type callKey struct{}
+// A callKey is the key of a call in its context, for the tracing that has begun it: several may.
+type callKey struct{ *tracing }
 
 func (t *tracing) acquire(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
 	c := &call{parent: trace.SpanContextFromContext(ctx), labels: t.labels(w)}
 	ctx, c.span = t.begin(ctx, w)
-	ctx = context.WithValue(ctx, callKey{}, c)
+	ctx = context.WithValue(ctx, callKey{t}, c)
 	return ctx, func(g farsync.Got) { t.got(context.WithoutCancel(ctx), c, w, g) }
 }
 
 func (t *tracing) wait(ctx context.Context, _ farsync.Want, b farsync.Behind) {
-	c, _ := ctx.Value(callKey{}).(*call)
+	c, _ := ctx.Value(callKey{t}).(*call)
 	if c == nil {
 		return
 	}
@@ -183,10 +185,7 @@ func (t *tracing) labels(w farsync.Want) []attribute.KeyValue {
 }
 
 func (t *tracing) class(w farsync.Want) string {
-	if t.path == nil {
-		return ""
-	}
-	return t.path(w.Path)
+	return census.Class(t.path, w.Path)
 }
 
 // outcomeOf returns what has become of a call.

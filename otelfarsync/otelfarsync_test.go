@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -212,6 +213,7 @@ func TestSpans(t *testing.T) {
 		parent.End()
 		spans := s.take()
 		require.Len(s, spans, 5)
+		slices.SortFunc(spans[1:3], func(a, b tracetest.SpanStub) int { return strings.Compare(a.Name, b.Name) }) // which ends first is open
 		lock, hold, waited := spans[0], spans[1], spans[2]
 		require.Equal(s, "lock", lock.Name)
 		require.Equal(s, parent.SpanContext().SpanID(), lock.Parent.SpanID())
@@ -253,6 +255,67 @@ func TestSpansOfFailures(t *testing.T) {
 }
 
 // What is not sampled publishes nothing, and asks for nothing.
+// TestTextsOfOthers: one that is not UTF-8 would have all the spans refused that are sent with it.
+func TestTextsOfOthers(t *testing.T) {
+	inBubble(t, nil, sdktrace.AlwaysSample(), func(s *scene) {
+		leader, err := farsync.NewElection(s.open("two", nil), "/leader").Campaign(s.Context(), append([]byte{0xff}, make([]byte, 5000)...))
+		require.NoError(s, err)
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		_, err = farsync.NewElection(s.store, "/leader").Campaign(ctx, nil)
+		require.ErrorIs(s, err, context.DeadlineExceeded)
+		require.NoError(s, leader.Release())
+		_, err = farsync.NewMutex(s.store, "/a\xff").Lock(s.Context())
+		require.ErrorIs(s, err, farsync.ErrName)
+		told := 0
+		for _, span := range s.take() {
+			list := span.Attributes
+			for _, e := range span.Events {
+				list = append(list, e.Attributes...)
+			}
+			for _, a := range list {
+				if a.Value.Type() == attribute.STRING {
+					told++
+					require.True(s, utf8.ValidString(a.Value.AsString()), a)
+					require.LessOrEqual(s, len(a.Value.AsString()), 1100, a)
+				}
+			}
+			require.True(s, utf8.ValidString(span.Status.Description))
+		}
+		require.GreaterOrEqual(s, told, 10)
+	})
+}
+
+// TestTracesTellApart: a program may have several providers.
+func TestTracesTellApart(t *testing.T) {
+	inBubble(t, nil, sdktrace.AlwaysSample(), func(s *scene) {
+		var traces []*farsync.Trace
+		var readers []*sdkmetric.ManualReader
+		var spans []*tracetest.InMemoryExporter
+		for range 2 {
+			reader, exporter := sdkmetric.NewManualReader(), tracetest.NewInMemoryExporter()
+			traces = append(traces, otelfarsync.Trace(&otelfarsync.Options{
+				TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)),
+				MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+			}))
+			readers, spans = append(readers, reader), append(spans, exporter)
+		}
+		held := s.lock(s.store, "/a")
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		_, err := farsync.NewMutex(s.open("two", farsync.Traces(traces...)), "/a").Lock(ctx)
+		require.ErrorIs(s, err, context.DeadlineExceeded)
+		require.NoError(s, held.Release())
+		for i, exporter := range spans {
+			list := exporter.GetSpans()
+			require.Len(s, list, 1)
+			require.Len(s, list[0].Events, 1, "it waits")
+			s.reader = readers[i]
+			require.Contains(s, strings.Join(s.points(), "\n"), "farsync.requests.waiting {request} kind=exclusive,store=mem = 0")
+		}
+	})
+}
+
 func TestSpansThatAreNotSampled(t *testing.T) {
 	inBubble(t, nil, sdktrace.NeverSample(), func(s *scene) {
 		other := s.open("two", nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/census"
+	"github.com/farsync/farsync/recipe"
 )
 
 // surveyFor bounds a survey.
@@ -20,7 +21,7 @@ const surveyFor = 5 * time.Second
 //
 // Each time that it is collected it makes a farsync.Survey, which reads all these entries: register it in one process, and
 // not in each, and Unregister it before the Store is closed. If the service does not answer within 5 seconds, or not all,
-// nothing is observed, and the error goes where those of OpenTelemetry go.
+// nothing of it is observed, and the error goes where those of OpenTelemetry go. A prefix with which no path can begin is an error.
 func Queues(store *farsync.Store, o *Options, prefixes ...string) (metric.Registration, error) {
 	if o == nil {
 		o = &Options{}
@@ -30,6 +31,11 @@ func Queues(store *farsync.Store, o *Options, prefixes ...string) (metric.Regist
 		meters = otel.GetMeterProvider()
 	}
 	meter := meters.Meter(scope)
+	for _, prefix := range prefixes {
+		if err := recipe.CheckPrefix(prefix); err != nil {
+			return nil, err
+		}
+	}
 	gauge, err := meter.Int64ObservableGauge("farsync.queue.entries", metric.WithUnit("{entry}"),
 		metric.WithDescription("Entries in the queues, those that hold and those that wait."))
 	if err != nil {
@@ -47,6 +53,9 @@ func Queues(store *farsync.Store, o *Options, prefixes ...string) (metric.Regist
 			to.ObserveInt64(gauge, n.Held, metric.WithAttributes(append(labels, stateKey.String("held"))...))
 			to.ObserveInt64(gauge, n.Waiting, metric.WithAttributes(append(labels, stateKey.String("waiting"))...))
 		}
-		return err
+		if err != nil {
+			otel.Handle(err) // a reader that is told sends nothing of all that the program measures
+		}
+		return nil
 	}, gauge)
 }

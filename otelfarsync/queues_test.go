@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -55,11 +56,18 @@ func TestQueues(t *testing.T) {
 			}
 			return storetest.None
 		})
+		var handled error
+		before := otel.GetErrorHandler()
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { handled = err }))
+		defer otel.SetErrorHandler(before)
 		var all metricdata.ResourceMetrics
-		require.ErrorIs(s, s.reader.Collect(context.Background(), &all), refused)
+		require.NoError(s, s.reader.Collect(context.Background(), &all), "the other metrics are sent")
+		require.ErrorIs(s, handled, refused)
 		require.False(s, slices.ContainsFunc(all.ScopeMetrics, func(m metricdata.ScopeMetrics) bool { return len(m.Metrics) > 0 }))
 		s.SetFault(nil)
 		require.NoError(s, gauge.Unregister())
 		require.Empty(s, s.points())
+		_, err = otelfarsync.Queues(s.store, options, "/a", "cron")
+		require.ErrorIs(s, err, farsync.ErrName)
 	})
 }

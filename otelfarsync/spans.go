@@ -2,6 +2,7 @@ package otelfarsync
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,17 @@ import (
 
 // traceparent is the one form of a note, W3C's, whatever else the program propagates: processes in other languages read it too.
 const traceparent = "traceparent"
+
+// mostText bounds what others have written, in bytes.
+const mostText = 1024
+
+// text returns what may be told of a text of others. One that is not UTF-8 would have all the spans that are sent with it refused.
+func text(of string) string {
+	if len(of) > mostText {
+		of = of[:mostText] + "…"
+	}
+	return strings.ToValidUTF8(of, "�")
+}
 
 // names are those of the spans.
 var names = map[driver.Kind]string{
@@ -31,7 +43,7 @@ func (t *tracing) begin(ctx context.Context, w farsync.Want) (context.Context, t
 		name += " " + class
 	}
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(
-		storeKey.String(w.Store), kindKey.String(w.Kind.String()), pathKey.String(w.Path), unitsKey.Int64(w.Units)))
+		storeKey.String(w.Store), kindKey.String(w.Kind.String()), pathKey.String(text(w.Path)), unitsKey.Int64(w.Units)))
 }
 
 // queued notes that the call waits, and links it to the one that has acquired what it waits for.
@@ -41,7 +53,7 @@ func (c *call) queued(ctx context.Context, b farsync.Behind) {
 	}
 	holder, note := b.Holder(ctx)
 	c.span.AddEvent("waiting", trace.WithAttributes(
-		aheadKey.Int(b.Ahead), localKey.Bool(b.Local), holderKey.String(holder)))
+		aheadKey.Int(b.Ahead), localKey.Bool(b.Local), holderKey.String(text(holder))))
 	if of := parse(note); of.IsValid() {
 		c.span.AddLink(trace.Link{SpanContext: of})
 	}
@@ -55,14 +67,14 @@ func (c *call) end(g farsync.Got, outcome string) {
 	}
 	if outcome == "error" {
 		c.span.SetAttributes(errorKey.String(errorType(g.Err)))
-		c.span.SetStatus(codes.Error, g.Err.Error())
+		c.span.SetStatus(codes.Error, text(g.Err.Error()))
 	}
 	c.span.End()
 }
 
 // note returns the traceparent of a call that is sampled.
 func (t *tracing) note(ctx context.Context, _ farsync.Want) string {
-	c, _ := ctx.Value(callKey{}).(*call)
+	c, _ := ctx.Value(callKey{t}).(*call)
 	if c == nil || !c.span.SpanContext().IsSampled() {
 		return ""
 	}
@@ -109,10 +121,10 @@ func (t *tracing) holdSpan(e farsync.End, end string) {
 	_, span := t.tracer.Start(trace.ContextWithSpanContext(context.Background(), c.parent), name,
 		trace.WithTimestamp(now.Add(-e.Held)),
 		trace.WithLinks(trace.Link{SpanContext: c.span.SpanContext()}),
-		trace.WithAttributes(storeKey.String(e.Store), kindKey.String(e.Kind.String()), pathKey.String(e.Path),
+		trace.WithAttributes(storeKey.String(e.Store), kindKey.String(e.Kind.String()), pathKey.String(text(e.Path)),
 			unitsKey.Int64(e.Units), tokenKey.Int64(e.Token), endKey.String(end)))
 	if end == "lost" {
-		span.SetStatus(codes.Error, e.Err.Error())
+		span.SetStatus(codes.Error, text(e.Err.Error()))
 	}
 	span.End(trace.WithTimestamp(now))
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/census"
 )
 
 // Options are those of a Trace. The zero value of each field is a good choice.
 type Options struct {
 	// Path returns the class of a path, "/jobs/{id}" for example. There must be few classes. If it is nil, or returns the empty
-	// string, no class is told.
+	// string, no class is told, nor is one of a path that is not valid.
 	Path func(path string) string
 	// Exemplar returns the labels of an exemplar for a call that has ended, {"trace_id": …} for example, or nil. ctx is that of the
 	// call.
@@ -52,16 +53,17 @@ type call struct {
 	waits  bool
 }
 
-type callKey struct{}
+// A callKey is the key of a call in its context, for those that count it: several may.
+type callKey struct{ *counting }
 
 func (c *counting) acquire(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
 	begun := &call{labels: c.labels(w)}
-	ctx = context.WithValue(ctx, callKey{}, begun)
+	ctx = context.WithValue(ctx, callKey{c}, begun)
 	return ctx, func(g farsync.Got) { c.got(ctx, begun, g) }
 }
 
 func (c *counting) wait(ctx context.Context, _ farsync.Want, _ farsync.Behind) {
-	if begun, _ := ctx.Value(callKey{}).(*call); begun != nil && !begun.waits {
+	if begun, _ := ctx.Value(callKey{c}).(*call); begun != nil && !begun.waits {
 		begun.waits = true
 		c.waiting.WithLabelValues(begun.labels...).Inc()
 	}
@@ -74,6 +76,7 @@ func (c *counting) got(ctx context.Context, begun *call, g farsync.Got) {
 	if g.Err == nil {
 		c.leases.WithLabelValues(begun.labels...).Inc()
 		c.unconfirmed.WithLabelValues(begun.labels...) // from 0 on
+		c.holds.WithLabelValues(append(begun.labels, released)...)
 	}
 	outcome, kind := outcomeOf(g.Err)
 	observer := c.acquired.WithLabelValues(slices.Concat(begun.labels, []string{outcome, strconv.FormatBool(g.Local), kind})...)
@@ -86,13 +89,16 @@ func (c *counting) got(ctx context.Context, begun *call, g farsync.Got) {
 	observer.Observe(g.Waited.Seconds())
 }
 
+// released is the end of what was held until it was given back.
+const released = "released"
+
 func (c *counting) ended(e farsync.End) {
 	labels := c.labels(e.Want)
 	c.leases.WithLabelValues(labels...).Dec()
 	if e.Unconfirmed != nil {
 		c.unconfirmed.WithLabelValues(labels...).Inc()
 	}
-	end := "released"
+	end := released
 	switch {
 	case errors.Is(e.Err, farsync.ErrClosed):
 		end = "closed"
@@ -139,11 +145,7 @@ func (c *counting) count(store string, state farsync.State, n float64) {
 
 // labels returns the values of ofLock.
 func (c *counting) labels(w farsync.Want) []string {
-	class := ""
-	if c.Path != nil {
-		class = c.Path(w.Path)
-	}
-	return []string{w.Store, w.Kind.String(), class}
+	return []string{w.Store, w.Kind.String(), census.Class(c.Path, w.Path)}
 }
 
 // outcomeOf returns what has become of a call, and one of few words for the error if it is one.

@@ -164,6 +164,41 @@ func TestPathsOfAClass(t *testing.T) {
 	require.Equal(t, "trace_id", families[0].GetMetric()[0].GetHistogram().GetBucket()[0].GetExemplar().GetLabel()[0].GetName())
 }
 
+// TestNamesThatAreNone are no label, whatever Path makes of them: they may be of anybody, and as many as they like.
+func TestNamesThatAreNone(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		path  func(string) string
+		class string
+	}{
+		{"/customers/\xff", func(path string) string { return path }, ""},
+		{"no path", func(path string) string { return path }, ""},
+		{"/customers/1", func(string) string { return "\xff" }, "�"},
+	} {
+		registry := prometheus.NewPedanticRegistry()
+		trace, err := promfarsync.Trace(registry, &promfarsync.Options{Path: row.path})
+		require.NoError(t, err)
+		store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Trace: trace}})
+		_, _ = farsync.NewMutex(store, row.name).TryLock(t.Context())
+		require.NoError(t, store.Close())
+		require.Contains(t, string(exposition(t, registry)), fmt.Sprintf("farsync_path=%q", row.class))
+	}
+}
+
+// TestTracesCountApart: a program may have several registries.
+func TestTracesCountApart(t *testing.T) {
+	var registries []*prometheus.Registry
+	var traces []*farsync.Trace
+	for range 2 {
+		registry := prometheus.NewPedanticRegistry()
+		trace, err := promfarsync.Trace(registry, nil)
+		require.NoError(t, err)
+		registries, traces = append(registries, registry), append(traces, trace)
+	}
+	play(t, farsync.Traces(traces...))
+	require.Equal(t, string(exposition(t, registries[0])), string(exposition(t, registries[1])))
+}
+
 func TestASecondTraceIsRefused(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	_, err := promfarsync.Trace(registry, nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/census"
+	"github.com/farsync/farsync/recipe"
 )
 
 // surveyFor bounds a survey. Prometheus gives up a scrape after 10 seconds unless told otherwise.
@@ -18,9 +19,15 @@ const surveyFor = 5 * time.Second
 //
 // Each time that it is collected it makes a farsync.Survey, which reads all these entries: register it in one process, and
 // not in each. It collects nothing if the service does not answer within 5 seconds, or not all, or if the Store is closed.
+// It panics if no path can begin with a prefix.
 func Queues(store *farsync.Store, o *Options, prefixes ...string) prometheus.Collector {
 	if o == nil {
 		o = &Options{}
+	}
+	for _, prefix := range prefixes {
+		if err := recipe.CheckPrefix(prefix); err != nil {
+			panic("promfarsync: Queues: " + err.Error())
+		}
 	}
 	return &queues{store, o.Path, prefixes, prometheus.NewDesc("farsync_queue_entries",
 		"Entries in the queues, those that hold and those that wait.",

@@ -90,6 +90,12 @@ func TestQueuesBelowPrefixes(t *testing.T) {
 	})
 }
 
+func TestQueuesBelowWhatIsNoPrefix(t *testing.T) {
+	store := storetest.NewMem().Open(nil)
+	defer func() { require.NoError(t, store.Close()) }()
+	require.PanicsWithValue(t, `promfarsync: Queues: bad name "cron": no leading slash`, func() { promfarsync.Queues(store, nil, "/a", "cron") })
+}
+
 // TestQueuesOfAServiceThatIsAway: what is not known is not 0, and the other metrics are there.
 func TestQueuesOfAServiceThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

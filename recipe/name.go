@@ -22,6 +22,15 @@ func checkValue(value []byte) error {
 	return nil
 }
 
+// CheckPrefix reports whether a path can begin with prefix, by the grammar of CheckPath. The error wraps ErrName.
+func CheckPrefix(prefix string) error {
+	err := CheckPath(prefix)
+	if prefix == "" || err == nil || CheckPath(prefix+"a") == nil {
+		return nil
+	}
+	return err
+}
+
 // CheckPath reports whether path names a queue, by one grammar for all stores: exactly one leading slash, then
 // segments of 1 to 128 characters of [A-Za-z0-9._-] joined by single slashes, 1024 bytes at most. The segments "."
 // and "..", the tree /zookeeper, and segments that begin with _c_ (the prefix of Curator's protected nodes) are

@@ -19,13 +19,14 @@ import (
 type Trace struct {
 	// Acquire is called when a call begins that is to acquire: Lock, TryLock, Acquire, Campaign and all that is made of
 	// them. It returns ctx or one that is derived from it, with which the call goes on, and what is called with the result
-	// when the call ends, or nil. A call that enters a ReentrantMutex again acquires nothing.
+	// when the call ends, or nil. A call that enters a ReentrantMutex again acquires nothing, nor does one that is refused because
+	// the lease in its ctx would wait for itself.
 	Acquire func(ctx context.Context, w Want) (context.Context, func(Got))
 	// Wait is called when the call has found that it has to wait for others: never for a call that tries, once for most, and
 	// again if it waits anew because the session was lost. ctx is that of Acquire.
 	Wait func(ctx context.Context, w Want, b Behind)
 	// Ended is called when what was acquired has ended, once: released, or lost, or closed with its Store. For a ReentrantMutex that
-	// is when the last lease of an owner has ended.
+	// is when the last lease of an owner has ended. Whoever waited for it may have acquired it before.
 	Ended func(e End)
 	// Session is called when the session of the Store is opened or renewed, is overdue, and when it is over. While it has not
 	// returned, the session is not renewed.

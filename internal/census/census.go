@@ -3,12 +3,23 @@ package census
 
 import (
 	"context"
+	"strings"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
 )
 
 // Entries are those that hold and those that wait.
 type Entries struct{ Held, Waiting int64 }
+
+// Class returns the class of a path for a label: that which class names, "" for none. A path that is not valid has none: whatever
+// comes from outside would make a label of its own, and few take one that is not UTF-8.
+func Class(class func(path string) string, path string) string {
+	if class == nil || recipe.CheckPath(path) != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(class(path), "�")
+}
 
 // Count returns how many entries there are in the queues below the prefixes, with no prefix in all queues, by the classes of their
 // paths; a nil class counts them together. It returns none if not all were read, for a part of the truth would look like the whole.
@@ -17,9 +28,6 @@ func Count(
 ) (map[string]Entries, error) {
 	if len(prefixes) == 0 {
 		prefixes = []string{""}
-	}
-	if class == nil {
-		class = func(string) string { return "" }
 	}
 	counted := map[string]bool{}
 	classes := map[string]Entries{"": {}} // so that 0 is not nothing
@@ -32,7 +40,7 @@ func Count(
 				continue // one prefix begins with another
 			}
 			counted[lock.Path] = true
-			name := class(lock.Path)
+			name := Class(class, lock.Path)
 			n := classes[name]
 			for _, p := range lock.Participants {
 				if p.Held {
