@@ -37,13 +37,13 @@ type session struct {
 	woke     time.Time     // when that was noticed: requests that were sent earlier prove nothing
 	looked   time.Time     // when suspended was last called
 	timer    *time.Timer
-	held     map[*grant]bool         // grants that are held, and whether their entry is watched; nil until there was one
-	losing   []*grant                // those in held when the session was lost
-	waiters  map[*waiting]bool       // calls that wait in it
-	attended bool                    // a goroutine looks at them
-	suspects map[string]driver.Entry // entries that a late attempt may create once more, by ID
-	doubt    chan struct{}           // has a value when suspects has grown; nil until it is not empty
-	tenures  map[*tenure]bool        // whose end a Trace is to be told; nil until there was one
+	held     map[*grant]bool   // grants that are held, and whether their entry is watched; nil until there was one
+	losing   []*grant          // those in held when the session was lost
+	waiters  map[*waiting]bool // calls that wait in it
+	attended bool              // a goroutine looks at them
+	suspects map[string]string // the queues of entries that a late attempt may create once more, by ID
+	doubt    chan struct{}     // has a value when suspects has grown; nil until it is not empty
+	tenures  map[*tenure]bool  // whose end a Trace is to be told; nil until there was one
 }
 
 const (
@@ -63,7 +63,7 @@ func newSession(
 ) *session {
 	ttl, _ := opened.Granted()
 	in := &session{
-		Session: opened, ttl: ttl, suspects: map[string]driver.Entry{}, waiters: map[*waiting]bool{}, suspended: suspended, slept: slept,
+		Session: opened, ttl: ttl, suspects: map[string]string{}, waiters: map[*waiting]bool{}, suspended: suspended, slept: slept,
 	}
 	in.life, in.end = context.WithCancelCause(life)
 	// Under mu, for if the deadline has passed the timer's goroutine is there before this one.
@@ -205,7 +205,7 @@ func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 func (in *session) suspect(e driver.Entry) (first bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.suspects[e.ID] = e
+	in.suspects[e.ID] = e.Queue
 	if in.doubt == nil {
 		in.doubt, first = make(chan struct{}, 1), true
 	}
@@ -221,10 +221,10 @@ func (in *session) suspected() (queues []string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	seen := map[string]bool{}
-	for _, e := range in.suspects {
-		if !seen[e.Queue] {
-			seen[e.Queue] = true
-			queues = append(queues, e.Queue)
+	for _, queue := range in.suspects {
+		if !seen[queue] {
+			seen[queue] = true
+			queues = append(queues, queue)
 		}
 	}
 	return queues
