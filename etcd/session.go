@@ -82,8 +82,8 @@ func (s *session) Granted() (ttl time.Duration, from time.Time) {
 // Over is closed when the lease is known to be over, and when the client is closed: nothing would ever answer again.
 func (s *session) Over() <-chan struct{} { return s.life.Done() }
 
-// Reset gives up a watch stream on which nothing has been heard since a watch was begun. One on which other watches were set
-// up meanwhile is slow, and is kept.
+// Reset gives up a watch stream on which nothing has been heard since a watch was begun, unless that was a moment ago: then it is
+// another request that is late. One on which other watches were set up meanwhile is slow, and is kept.
 //
 // It also has gRPC connect now where it is not connected. By itself it waits longer after each attempt that fails, soon
 // longer than what is left of the session when the server is back. Connections that stand are the user's.
@@ -94,7 +94,7 @@ func (s *session) Reset() {
 	on := s.watching
 	on.mu.Lock()
 	defer on.mu.Unlock()
-	if on.pending > 0 && on.silent {
+	if on.pending > 0 && !on.silent.IsZero() && time.Since(on.silent) >= min(s.ttl/24, time.Second/2) {
 		s.abandon()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -48,8 +49,8 @@ type stream struct {
 	member  string   // the address of the member, once the stream is open
 
 	// Every message clears these.
-	silent bool // since the first of the pending was begun
-	missed int  // requests for progress that were not answered
+	silent time.Time // since when, if any are pending: the first of them was begun then
+	missed int       // requests for progress that were not answered
 }
 
 const (
@@ -108,7 +109,7 @@ func (s *session) current() *stream {
 // expect notes that so many watches are about to be set up. The caller holds mu.
 func (on *stream) expect(watches int) {
 	if on.pending == 0 {
-		on.silent = true
+		on.silent = time.Now()
 	}
 	on.pending += watches
 }
@@ -286,7 +287,7 @@ func (s *session) hear(on *stream, resp *pb.WatchResponse) error {
 //
 // A stream keeps the credentials that it was opened with. When they are not valid any more it is left: the next has new ones.
 func (s *session) note(on *stream, w *watch, resp *pb.WatchResponse) (stale error) {
-	on.silent, on.missed = false, 0
+	on.silent, on.missed = time.Time{}, 0
 	if len(resp.Events) == 0 && !resp.Created && !resp.Canceled && resp.CompactRevision == 0 {
 		s.progresses.Store(true)
 	}

@@ -442,6 +442,36 @@ func TestCloseJoinsTheStream(t *testing.T) {
 	proxy.Heal() // and the session can be closed
 }
 
+// TestResetKeepsAStreamOnWhichAWatchWasJustBegun: another request is late.
+func TestResetKeepsAStreamOnWhichAWatchWasJustBegun(t *testing.T) {
+	server, _ := begin(t)
+	proxy := embedtest.NewProxy(t, server.Endpoint())
+	sent := make(chan struct{})
+	p := &tap{send: func(_ context.Context, r *pb.WatchRequest) {
+		if r.GetCreateRequest() != nil {
+			close(sent)
+		}
+	}}
+	in := openSession(t, newClient(t, "http://"+proxy.Addr(), p.dial()))
+	e := in.create(t, newPath(t), driver.Exclusive)
+	proxy.Cut()
+	began := time.Now()
+	w := in.watching(t.Context(), driver.Entry{}, gone(e))
+	<-sent
+	in.Reset()
+	if time.Since(began) >= time.Second/2 {
+		return // on a busy machine that was no moment
+	}
+	proxy.Heal()
+	select {
+	case <-w.stands:
+	case <-w.done:
+	}
+	in.delete(t, e)
+	<-w.done
+	require.NoError(t, w.err)
+}
+
 // TestLookOfAWatchEndsWithTheStream: where that is given up, another member is to be asked.
 func TestLookOfAWatchEndsWithTheStream(t *testing.T) {
 	server, _ := begin(t)
@@ -457,8 +487,15 @@ func TestLookOfAWatchEndsWithTheStream(t *testing.T) {
 	proxy.Cut()
 	w := in.watching(t.Context(), driver.Entry{}, gone(e))
 	<-sent
-	in.Reset()
-	<-w.done
+	require.Eventually(t, func() bool {
+		in.Reset()
+		select {
+		case <-w.done:
+			return true
+		default:
+			return false
+		}
+	}, soon, time.Millisecond)
 	require.ErrorContains(t, w.err, "the watch stream is silent")
 	require.Equal(t, driver.Unknown, in.Outcome(w.err))
 	proxy.Heal()
