@@ -91,12 +91,12 @@ type frame struct {
 // frame puts together what was seen at a time.
 func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
 	f := &frame{locks: map[gone][]byte{}}
-	answered := map[string]bool{}
+	answered, seen := map[string]bool{}, map[string]time.Time{}
 	f.head = frameJSON{Schema: schema, Seen: now.UnixMilli(), Pace: pace.Milliseconds(), Stores: []storeJSON{}}
 	places := v.callers.places()
 	for _, s := range sights {
 		f.head.Stores = append(f.head.Stores, s.json())
-		answered[s.source.name] = s.err == nil
+		answered[s.source.name], seen[s.source.name] = s.err == nil, s.seen
 		for _, lock := range s.locks {
 			at := gone{s.source.name, lock.Path}
 			all := v.lockOf(s.source.name, lock)
@@ -107,7 +107,7 @@ func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
 		}
 	}
 	v.memory.note(now, pace, answered, f.whole)
-	f.head.Deadlocks = v.alarms.raise(now, f.whole)
+	f.head.Deadlocks = v.alarms.raise(seen, f.whole)
 	f.all = sync.OnceValue(func() []byte {
 		all := f.head
 		all.Locks = make([]json.RawMessage, 0, len(f.order))

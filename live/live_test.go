@@ -289,19 +289,12 @@ func TestDeadlockIsShownOnceItHasStood(t *testing.T) {
 	bubble(t, nil, func(p *play) {
 		a, b := p.lock("a", "/a"), p.lock("b", "/b")
 		v := p.viewer()
-		var all sync.WaitGroup
-		wait := func(under *farsync.Lease, holder, path string) (stop func()) {
-			ctx, cancel := under.Context(p.Context())
-			all.Go(func() { _, _ = farsync.NewMutex(p.client(holder), path).Lock(ctx) })
-			synctest.Wait()
-			return cancel
-		}
-		stopA := wait(a, "a", "/b")
+		stopA := p.waitUnder(a, "a", "/b")
 		p.after(5 * time.Second)
 		for _, e := range v.events() {
 			require.Empty(p, e.Deadlocks)
 		}
-		stopB := wait(b, "b", "/a")
+		stopB := p.waitUnder(b, "b", "/a")
 		p.after(time.Second)
 		list := v.events()
 		require.Empty(p, list[len(list)-1].Deadlocks, "a survey is no picture of one moment")
@@ -320,7 +313,6 @@ func TestDeadlockIsShownOnceItHasStood(t *testing.T) {
 		list = v.events()
 		require.Empty(p, list[len(list)-1].Deadlocks)
 		stopA()
-		all.Wait()
 		v.leave()
 	})
 }
