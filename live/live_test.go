@@ -460,6 +460,7 @@ func TestAnswers(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/debug/farsync/", view)
 	mux.Handle("/stripped/", http.StripPrefix("/stripped", view))
+	mux.Handle("/slash/", http.StripPrefix("/slash/", view))
 	mux.Handle("/bare", http.StripPrefix("/bare", view))
 	server := httptest.NewUnstartedServer(mux)
 	server.Config.ReadTimeout, server.Config.WriteTimeout = 1200*time.Millisecond, 1200*time.Millisecond
@@ -490,9 +491,14 @@ func TestAnswers(t *testing.T) {
 		{http.MethodHead, "/debug/farsync/", http.StatusOK, "text/html; charset=utf-8"},
 		{http.MethodGet, "/stripped/", http.StatusOK, "text/html; charset=utf-8"},
 		{http.MethodGet, "/stripped/live.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodGet, "/slash/", http.StatusOK, "text/html; charset=utf-8"},
+		{http.MethodGet, "/slash/?x=/y", http.StatusOK, "text/html; charset=utf-8"},
+		{http.MethodGet, "/slash/live.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodPost, "/slash/", http.StatusMethodNotAllowed, "text/plain; charset=utf-8"},
 		{http.MethodGet, "/debug/farsync/live.css", http.StatusOK, "text/css; charset=utf-8"},
 		{http.MethodGet, "/debug/farsync/icon.svg", http.StatusOK, "image/svg+xml"},
 		{http.MethodGet, "/debug/farsync/snapshot", http.StatusOK, "application/json"},
+		{http.MethodHead, "/debug/farsync/snapshot", http.StatusOK, "application/json"},
 		{http.MethodGet, "/debug/farsync/history", http.StatusOK, "application/json"},
 		{http.MethodGet, "/debug/farsync/serve.go", http.StatusNotFound, "text/plain; charset=utf-8"},
 		{http.MethodPost, "/debug/farsync/", http.StatusMethodNotAllowed, "text/plain; charset=utf-8"},

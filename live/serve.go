@@ -43,8 +43,9 @@ func (v *View) routes() http.Handler {
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		last := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 		switch {
-		case r.URL.Path == "": // what http.StripPrefix leaves of a path without a slash at its end
-			toFolder(w, r)
+		case r.URL.Path == "" && folder(r) != "":
+			w.Header().Set("Location", folder(r)+"/")
+			w.WriteHeader(http.StatusMovedPermanently)
 		case post[last] != nil && r.Method == http.MethodPost:
 			post[last](w, r)
 		case post[last] != nil:
@@ -70,12 +71,11 @@ func (v *View) routes() http.Handler {
 	})
 }
 
-// toFolder sends the client to the same path with a slash, relative to what the client has asked for, which may have had more in
-// front of it.
-func toFolder(w http.ResponseWriter, r *http.Request) {
+// folder returns the last name of the path that the client has asked for, "" if there is a slash at its end. http.StripPrefix may
+// have left nothing of both. The name with a slash leads from there to the page, whatever a proxy has had in front of it.
+func folder(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
-	w.Header().Set("Location", path[strings.LastIndexByte(path, '/')+1:]+"/")
-	w.WriteHeader(http.StatusMovedPermanently)
+	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
 func refuse(w http.ResponseWriter, code int, words string) { http.Error(w, words, code) }
