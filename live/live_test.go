@@ -499,6 +499,7 @@ func TestAnswers(t *testing.T) {
 		{http.MethodGet, "/debug/farsync/icon.svg", http.StatusOK, "image/svg+xml"},
 		{http.MethodGet, "/debug/farsync/snapshot", http.StatusOK, "application/json"},
 		{http.MethodHead, "/debug/farsync/snapshot", http.StatusOK, "application/json"},
+		{http.MethodHead, "/debug/farsync/events", http.StatusMethodNotAllowed, "text/plain; charset=utf-8"},
 		{http.MethodGet, "/debug/farsync/history", http.StatusOK, "application/json"},
 		{http.MethodGet, "/debug/farsync/serve.go", http.StatusNotFound, "text/plain; charset=utf-8"},
 		{http.MethodPost, "/debug/farsync/", http.StatusMethodNotAllowed, "text/plain; charset=utf-8"},

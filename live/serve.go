@@ -52,7 +52,7 @@ func (v *View) routes() http.Handler {
 			refuse(w, http.StatusMethodNotAllowed, "POST alone")
 		case get[last] == nil:
 			refuse(w, http.StatusNotFound, "not found")
-		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		case r.Method != http.MethodGet && (r.Method != http.MethodHead || last == "events"): // the head of a stream would not end either
 			refuse(w, http.StatusMethodNotAllowed, "GET alone")
 		default:
 			get[last](w, r)
