@@ -35,11 +35,11 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // routes returns the handler of all requests.
 func (v *View) routes() http.Handler {
-	get := map[string]http.HandlerFunc{"events": v.events, "snapshot": v.snapshot, "history": v.history}
+	get := map[string]http.HandlerFunc{"events": v.events, "snapshot": v.snapshot, "history": v.unlessClosed(v.history)}
 	for name, a := range assets {
 		get[name] = a.serve
 	}
-	post := map[string]http.HandlerFunc{"ask": v.ask, "break": v.breaks}
+	post := map[string]http.HandlerFunc{"ask": v.unlessClosed(v.ask), "break": v.unlessClosed(v.breaks)}
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		last := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 		switch {
@@ -93,10 +93,26 @@ func (a asset) serve(w http.ResponseWriter, _ *http.Request) {
 func (v *View) enterFor(w http.ResponseWriter) (leave func(), ok bool) {
 	leave, err := v.enter()
 	if err != nil {
-		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, err.Error())
+		unavailable(w, err)
 	}
 	return leave, err == nil
+}
+
+func unavailable(w http.ResponseWriter, err error) {
+	w.Header().Set("Retry-After", "5")
+	refuse(w, http.StatusServiceUnavailable, err.Error())
+}
+
+// unlessClosed returns a handler of requests that are not those of a viewer.
+func (v *View) unlessClosed(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-v.closed:
+			unavailable(w, errClosed)
+		default:
+			handler(w, r)
+		}
+	}
 }
 
 // await returns a frame that is not the one that was seen. It returns nil when the client has left or the View is closed.
@@ -125,7 +141,7 @@ func (v *View) snapshot(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	f := v.await(r.Context(), nil)
 	if f == nil {
-		refuse(w, http.StatusServiceUnavailable, errClosed.Error())
+		unavailable(w, errClosed)
 		return
 	}
 	all := f.head

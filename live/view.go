@@ -123,8 +123,9 @@ func (v *View) source(name string) *source {
 	return nil
 }
 
-// Close ends the streams of all viewers, and has all later requests answered with 503. It does not wait for them. A server that shuts
-// down waits for streams: give Close to its RegisterOnShutdown.
+// Close ends the streams of all viewers, and has all later requests answered with 503, but those for the files of the page, which says
+// that there is no connection. It does not wait for requests that are under way: a lease may still be broken by one. A server that
+// shuts down waits for streams: give Close to its RegisterOnShutdown.
 func (v *View) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
