@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -279,8 +280,11 @@ func (s *stream) end() {
 // acting is how long a request that changes something may take.
 const acting = 15 * time.Second
 
-// change calls act with the Store and the path of a form, if the client is allowed to change anything.
-func (v *View) change(w http.ResponseWriter, r *http.Request, what string, act func(ctx context.Context, store *farsync.Store, path string) error) {
+// An action changes something on a path, and logs whether it has.
+type action func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error
+
+// change carries out an action with the Store and the path of a form, if the client is allowed to change anything.
+func (v *View) change(w http.ResponseWriter, r *http.Request, act action) {
 	if v.options.Allow == nil || !v.options.Allow(r) {
 		refuse(w, http.StatusForbidden, "this page may look, and change nothing")
 		return
@@ -297,8 +301,7 @@ func (v *View) change(w http.ResponseWriter, r *http.Request, what string, act f
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(acting + writing)) // where it cannot be changed there is none
-	err := act(ctx, from.store, path)
-	v.options.Logger.Warn(what+" from the page", "store", from.name, "path", path, "by", r.RemoteAddr, "cause", err)
+	err := act(ctx, v.options.Logger.With("store", from.name, "path", path, "by", r.RemoteAddr), from.store, path)
 	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
@@ -323,8 +326,14 @@ func (s *source) shows(path string) bool {
 
 // ask asks all holders of a lock to give it back.
 func (v *View) ask(w http.ResponseWriter, r *http.Request) {
-	v.change(w, r, "lock asked for", func(ctx context.Context, store *farsync.Store, path string) error {
-		return farsync.NewMutex(store, path).Ask(ctx) // of whatever kind they are
+	v.change(w, r, func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error {
+		err := farsync.NewMutex(store, path).Ask(ctx) // of whatever kind they are
+		if err != nil {
+			log.Warn("asking for a lock from the page failed", "cause", err)
+			return err
+		}
+		log.Warn("lock asked for from the page")
+		return nil
 	})
 }
 
@@ -332,11 +341,18 @@ var errToken = errors.New("the token is no number")
 
 // breaks breaks the lease with the token.
 func (v *View) breaks(w http.ResponseWriter, r *http.Request) {
-	v.change(w, r, "lease broken", func(ctx context.Context, store *farsync.Store, path string) error {
+	v.change(w, r, func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error {
 		token, err := strconv.ParseInt(r.PostFormValue("token"), 10, 64)
 		if err != nil {
-			return errToken
+			err = errToken
+		} else {
+			err = farsync.Break(ctx, store, path, farsync.Token(token), &farsync.BreakOptions{Why: r.PostFormValue("why")})
 		}
-		return farsync.Break(ctx, store, path, farsync.Token(token), &farsync.BreakOptions{Why: r.PostFormValue("why")})
+		if err != nil {
+			log.Warn("breaking a lease from the page failed", "cause", err)
+			return err
+		}
+		log.Warn("lease broken from the page")
+		return nil
 	})
 }

@@ -1,7 +1,9 @@
 package live
 
 import (
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -55,5 +57,41 @@ func TestClosedViewTellsAndChangesNothing(t *testing.T) {
 			require.Fail(p, "asked")
 		default:
 		}
+	})
+}
+
+// TestLogTellsWhatWasDoneFromWhatFailed: a line is written for both.
+func TestLogTellsWhatWasDoneFromWhatFailed(t *testing.T) {
+	var out strings.Builder
+	logger := slog.New(slog.NewJSONHandler(&out, nil))
+	bubble(t, &Options{Allow: func(*http.Request) bool { return true }, Logger: logger}, func(p *play) {
+		line := func() (got map[string]any) {
+			p.Helper()
+			require.NoError(p, json.Unmarshal([]byte(out.String()), &got), out.String())
+			out.Reset()
+			delete(got, "time")
+			return got
+		}
+		want := func(message string) map[string]any {
+			return map[string]any{"level": "WARN", "msg": message, "store": "mem", "path": "/a", "by": "192.0.2.1:1234"}
+		}
+		lease := p.lock("a", "/a")
+		require.Equal(p, http.StatusConflict, p.post("break", formOf(lease.Token()+256)).Code)
+		failed := line()
+		require.Contains(p, failed["cause"], farsync.ErrReleased.Error())
+		delete(failed, "cause")
+		require.Equal(p, want("breaking a lease from the page failed"), failed)
+
+		require.Equal(p, http.StatusNoContent, p.post("ask", formOf(0)).Code)
+		require.Equal(p, want("lock asked for from the page"), line())
+		require.Equal(p, http.StatusNoContent, p.post("break", formOf(lease.Token())).Code)
+		require.Equal(p, want("lease broken from the page"), line())
+
+		p.service.PartitionClient("one", true)
+		require.Equal(p, http.StatusGatewayTimeout, p.post("ask", formOf(0)).Code)
+		failed = line()
+		require.NotEmpty(p, failed["cause"])
+		delete(failed, "cause")
+		require.Equal(p, want("asking for a lock from the page failed"), failed)
 	})
 }
