@@ -91,12 +91,12 @@ type frame struct {
 // frame puts together what was seen at a time.
 func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
 	f := &frame{locks: map[gone][]byte{}}
-	answered, seen := map[string]bool{}, map[string]time.Time{}
+	surveys, seen := map[string]*sight{}, map[string]time.Time{}
 	f.head = frameJSON{Schema: schema, Seen: now.UnixMilli(), Pace: pace.Milliseconds(), Stores: []storeJSON{}}
 	places := v.callers.places()
 	for _, s := range sights {
 		f.head.Stores = append(f.head.Stores, s.json())
-		answered[s.source.name], seen[s.source.name] = s.err == nil, s.seen
+		surveys[s.source.name], seen[s.source.name] = &s, s.seen
 		for _, lock := range s.locks {
 			at := gone{s.source.name, lock.Path}
 			all := v.lockOf(s.source.name, lock)
@@ -106,7 +106,7 @@ func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
 			f.locks[at] = encode(all.short())
 		}
 	}
-	v.memory.note(now, pace, answered, f.whole)
+	v.memory.note(now, pace, surveys, f.whole)
 	f.head.Deadlocks = v.alarms.raise(seen, f.whole)
 	f.all = sync.OnceValue(func() []byte {
 		all := f.head
@@ -146,7 +146,7 @@ func encode(v any) []byte {
 }
 
 func (s *sight) json() storeJSON {
-	j := storeJSON{Name: s.source.name, State: s.state.String(), Seen: milli(s.seen), Took: s.took.Milliseconds(), More: s.more}
+	j := storeJSON{Name: s.source.name, State: s.state.String(), Seen: milli(s.seen), Took: s.took.Milliseconds(), More: s.rest != nil}
 	if s.err != nil {
 		j.Error = s.err.Error()
 	}

@@ -319,11 +319,7 @@ func TestDeadlockIsShownOnceItHasStood(t *testing.T) {
 
 func TestHistoryIsOfWhatWasSeen(t *testing.T) {
 	bubble(t, nil, func(p *play) {
-		holds := func() (list []hold) {
-			var told struct{ Holds []hold }
-			require.NoError(p, json.Unmarshal(p.get("history?store=mem&path=/a").Body.Bytes(), &told))
-			return told.Holds
-		}
+		holds := func() []hold { return p.holds("/a") }
 		require.Empty(p, holds())
 		require.Zero(p, p.surveys(), "history has none made")
 		v := p.viewer()
