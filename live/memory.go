@@ -9,8 +9,10 @@ import (
 
 // A memory is what the surveys have shown of the holders of each lock, for as long as a viewer was there to have them made.
 type memory struct {
+	limit int // of the locks that the last survey has not shown
+
 	mu    sync.Mutex
-	locks map[gone]*past
+	locks map[gone]*past // Invariant: at most limit, and those that the last survey has shown
 }
 
 // A past is that of one lock.
@@ -31,7 +33,7 @@ type hold struct {
 
 const (
 	mostHolds = 20
-	// forgotten is how long a lock is remembered that has no users.
+	// forgotten is how long a lock is remembered that is not shown.
 	forgotten = 10 * time.Minute
 )
 
@@ -53,17 +55,34 @@ func (m *memory) note(now time.Time, pace time.Duration, surveys map[string]*sig
 		}
 		p.note(now, looking, lock.Participants[:min(lock.Held, mostInRow)])
 	}
+	var old []gone
 	for at, p := range m.locks {
 		switch {
 		case p.seen.Equal(now):
+			continue
 		case now.Sub(p.seen) > forgotten:
 			delete(m.locks, at)
+			continue
 		case len(p.now) > 0 && surveys[at.Store].covers(at.Path):
 			seen := p.seen
 			p.note(now, looking, nil)
 			p.seen = seen
 		}
+		old = append(old, at)
 	}
+	if n := len(old) - m.limit; n > 0 {
+		slices.SortFunc(old, func(a, b gone) int { return m.locks[a].seen.Compare(m.locks[b].seen) })
+		for _, at := range old[:n] {
+			delete(m.locks, at)
+		}
+	}
+}
+
+// forget forgets all.
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.locks = map[gone]*past{} // a map that is cleared keeps its room
 }
 
 // of returns the holds on a lock, those of the present last.

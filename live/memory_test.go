@@ -66,3 +66,54 @@ func TestSightCoversWhatItHasRead(t *testing.T) {
 	}
 	require.False(t, (*sight)(nil).covers("/a"), "a Store that is not shown")
 }
+
+// TestHistoryHasRoomForTheLimit: locks of one use each, as many new ones with each survey, would fill the memory.
+func TestHistoryHasRoomForTheLimit(t *testing.T) {
+	const limit, each = 100, 60
+	v := New(&Options{Limit: limit})
+	of := &sight{source: &source{name: "etcd", prefixes: []string{"/"}}}
+	lock := func(path string) lockJSON {
+		return lockJSON{Store: "etcd", Path: path, Held: 1, Participants: []participantJSON{{Holder: "worker", Held: true, Token: 1}}}
+	}
+	now := time.Now()
+	begun := now.Add(time.Second).UnixMilli()
+	for survey := range 50 {
+		now = now.Add(time.Second)
+		locks := []lockJSON{lock("/always")}
+		for i := range each {
+			locks = append(locks, lock(fmt.Sprintf("/jobs/%d/%d", survey, i)))
+		}
+		v.memory.note(now, time.Second, map[string]*sight{"etcd": of}, locks)
+		require.LessOrEqual(t, len(v.memory.locks), len(locks)+limit, "what is shown, and as many again")
+	}
+	require.Len(t, v.memory.locks, 1+each+limit)
+	require.Equal(t, []hold{{Holder: "worker", Token: "1", From: begun}}, v.memory.of(gone{"etcd", "/always"}))
+	require.NotZero(t, v.memory.of(gone{"etcd", "/jobs/48/7"})[0].To)
+	require.Empty(t, v.memory.of(gone{"etcd", "/jobs/46/7"}), "the oldest are forgotten first")
+}
+
+func TestNothingIsRememberedWithoutAViewer(t *testing.T) {
+	bubble(t, nil, func(p *play) {
+		lease := p.lock("a", "/a")
+		for range 2 {
+			v := p.viewer()
+			p.after(2 * time.Second)
+			v.leave()
+			p.after(forgotten - time.Second)
+			require.Len(p, p.holds("/a"), 1)
+		}
+		v := p.viewer()
+		p.after(forgotten + time.Minute)
+		require.Len(p, p.holds("/a"), 1, "there is a viewer")
+		require.NoError(p, lease.Release())
+		p.after(2 * time.Second)
+		v.leave()
+		p.after(forgotten + time.Second)
+		require.Empty(p, p.holds("/a"))
+		require.Empty(p, p.view.memory.locks)
+		require.Nil(p, p.view.shown)
+		v = p.viewer()
+		require.Equal(p, "all", v.events()[1].name)
+		v.leave()
+	})
+}

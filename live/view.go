@@ -55,6 +55,7 @@ type View struct {
 	next    time.Time     // when the next survey may begin
 	shown   *frame        // what the last survey has shown; nil until there is one that is not too old
 	changed chan struct{} // closed when shown is another
+	unseen  *time.Timer   // calls forget; nil until a viewer has left, and stopped while there is one
 
 	memory  memory
 	callers callers
@@ -79,12 +80,13 @@ func New(o *Options) *View {
 	if o == nil {
 		o = &Options{}
 	}
-	v := &View{options: *o, closed: make(chan struct{}), changed: make(chan struct{}), memory: memory{locks: map[gone]*past{}}, alarms: alarms{}}
+	v := &View{options: *o, closed: make(chan struct{}), changed: make(chan struct{}), alarms: alarms{}}
 	v.callers = callers{all: map[*call]struct{}{}, held: map[lease]*call{}}
 	v.options.Interval = max(v.options.Interval, leastInterval)
 	if v.options.Limit <= 0 {
 		v.options.Limit = defaultLimit
 	}
+	v.memory = memory{limit: v.options.Limit, locks: map[gone]*past{}}
 	if v.options.Logger == nil {
 		v.options.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -167,6 +169,9 @@ func (v *View) enter() (leave func(), err error) {
 
 // start starts a poller, which waits for the one before it. The caller holds mu.
 func (v *View) start() {
+	if v.unseen != nil {
+		v.unseen.Stop()
+	}
 	if !time.Now().Before(v.next) {
 		v.shown = nil // there was no viewer for a while: the next survey is at once
 	}
@@ -189,10 +194,21 @@ func (v *View) leave() {
 	if v.viewers--; v.viewers == 0 {
 		p = v.poller
 		p.cancel()
+		v.unseen = time.AfterFunc(forgotten, v.forget)
 	}
 	v.mu.Unlock()
 	if p != nil {
 		<-p.done
+	}
+}
+
+// forget forgets what the surveys have shown, if there is no viewer.
+func (v *View) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.viewers == 0 { // not if one has come as the timer fired
+		v.shown = nil
+		v.memory.forget()
 	}
 }
 
