@@ -81,7 +81,7 @@ func New(o *Options) *View {
 		o = &Options{}
 	}
 	v := &View{options: *o, closed: make(chan struct{}), changed: make(chan struct{}), alarms: alarms{}}
-	v.callers = callers{all: map[*call]struct{}{}, held: map[lease]*call{}}
+	v.callers = callers{all: map[*call]struct{}{}, held: map[lease][]*call{}}
 	v.options.Interval = max(v.options.Interval, leastInterval)
 	if v.options.Limit <= 0 {
 		v.options.Limit = defaultLimit
