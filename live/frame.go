@@ -36,10 +36,12 @@ type (
 		Error string `json:"error,omitempty"`
 	}
 	lockJSON struct {
-		Store        string            `json:"store"`
-		Path         string            `json:"path"`
-		Kind         string            `json:"kind"`
+		Store string `json:"store"`
+		Path  string `json:"path"`
+		Kind  string `json:"kind"`
+		// Size and UnitsHeld are those of a semaphore.
 		Size         int64             `json:"size,omitempty"`
+		UnitsHeld    int64             `json:"unitsHeld,omitempty"`
 		Held         int               `json:"held"`
 		Waiting      int               `json:"waiting"`
 		Participants []participantJSON `json:"participants"`
@@ -166,6 +168,9 @@ func (v *View) lockOf(store string, lock farsync.Lock) lockJSON {
 	switch lock.Participants[0].Kind {
 	case driver.Permit:
 		j.Kind = "semaphore"
+		for _, p := range lock.Participants[:j.Held] { // they come first
+			j.UnitsHeld += p.Units
+		}
 	case driver.Read, driver.Write:
 		j.Kind = "rwmutex"
 	case driver.Candidate:

@@ -407,6 +407,24 @@ func TestCrowdIsSentInPart(t *testing.T) {
 	})
 }
 
+// TestUnitsOfAllHoldersAreCounted, also of those that an event does not have.
+func TestUnitsOfAllHoldersAreCounted(t *testing.T) {
+	bubble(t, nil, func(p *play) {
+		const holders, units = 150, 2
+		for i := range holders {
+			_, err := farsync.NewSemaphore(p.client(fmt.Sprint(i)), "/s", 500).Acquire(p.Context(), units)
+			require.NoError(p, err)
+		}
+		p.lock("a", "/a")
+		v := p.viewer()
+		locks := v.events()[1].Locks
+		require.Zero(p, locks[0].UnitsHeld, "it is no semaphore")
+		require.Len(p, locks[1].Participants, mostInRow)
+		require.EqualValues(p, holders*units, locks[1].UnitsHeld)
+		v.leave()
+	})
+}
+
 // TestFiveThousandEntries: docs/LIVE.md says how much a viewer is sent.
 func TestFiveThousandEntries(t *testing.T) {
 	const locks, each = 1000, 5

@@ -332,3 +332,20 @@ func TestNothingIsFreeThatWasNotRead(t *testing.T) {
 	c.service.Partition(ops, false)
 	p.requireQuiet(s.page())
 }
+
+// TestUnitsOfAllHoldersAreShown: the page has a hundred of them.
+func TestUnitsOfAllHoldersAreShown(t *testing.T) {
+	b := needBrowser(t)
+	c := newCast(t)
+	s := newSite(t, nil)
+	s.view.Add("etcd", c.store("ops"))
+	for i := range 150 {
+		_, err := farsync.NewSemaphore(c.store(fmt.Sprintf("idx-%d", i)), "/reindex", 500).Acquire(within(t), 2)
+		require.NoError(t, err)
+	}
+	p := b.open(t, s.page(), wide)
+	p.until("its tag", visible("300 of 500 units"))
+	p.eval(`document.querySelector("td.path button").click()`, nil)
+	p.until("the panel", visible("semaphore · 300 of 500 units held · on etcd"))
+	p.requireQuiet(s.page())
+}

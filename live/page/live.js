@@ -111,9 +111,7 @@ function roleOf(lock, p) {
   return { read: "reads", write: "writes", foreign: "another program" }[p.kind] ?? "";
 }
 
-function unitsHeld(lock) {
-  return lock.holders.reduce((n, p) => n + p.units, 0);
-}
+const unitsHeld = (lock) => lock.unitsHeld ?? 0; // a row has not all holders
 
 // ---------------------------------------------------------------- the table
 
