@@ -31,34 +31,43 @@ type alarms map[string]time.Time
 
 // steady is how long a cycle has to be seen before it is shown. A survey reads one queue after the other: what it shows of two of
 // them may never have been so at one time. An entry that waits never comes back once it is gone, so what two surveys show alike,
-// and as a cycle in both, has stood in between.
+// and as a cycle in both, has stood in between. A Store that does not answer shows nothing twice: its locks are those of the same
+// survey again.
 const steady = 2 * time.Second
 
-// raise returns the cycles that have been seen for long enough.
-func (a alarms) raise(now time.Time, locks []lockJSON) []deadlockJSON {
+// raise returns the cycles that have been seen for long enough, by when each Store was seen last.
+func (a alarms) raise(seen map[string]time.Time, locks []lockJSON) []deadlockJSON {
 	queues := make([]deadlock.Queue, len(locks))
 	for i, lock := range locks {
 		queues[i] = queueOf(lock)
 	}
-	raised, seen := []deadlockJSON{}, map[string]bool{}
+	raised, found := []deadlockJSON{}, map[string]bool{}
 	for _, cycle := range deadlock.Cycles(queues) {
 		steps, ids := make([]stepJSON, len(cycle)), make([]string, len(cycle))
+		var first, last time.Time // when the first, and the last, of its Stores was seen
 		for i, at := range cycle {
 			lock, p := locks[at.Queue], locks[at.Queue].Participants[at.Entry]
 			steps[i] = stepJSON{lock.Store, lock.Path, p.Holder, p.Held, p.Kind, p.Token, p.ID}
 			ids[i] = p.ID
+			when := seen[lock.Store]
+			if i == 0 || when.Before(first) {
+				first = when
+			}
+			if when.After(last) {
+				last = when
+			}
 		}
 		key := strings.Join(ids, "\n")
-		seen[key] = true
+		found[key] = true
 		if a[key].IsZero() {
-			a[key] = now
+			a[key] = last
 		}
-		if now.Sub(a[key]) >= steady {
+		if first.Sub(a[key]) >= steady {
 			raised = append(raised, deadlockJSON{a[key].UnixMilli(), steps})
 		}
 	}
 	for key := range a {
-		if !seen[key] {
+		if !found[key] {
 			delete(a, key)
 		}
 	}

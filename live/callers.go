@@ -19,7 +19,7 @@ import (
 type callers struct {
 	mu   sync.Mutex
 	all  map[*call]struct{}
-	held map[lease]*call // those of all that hold
+	held map[lease][]*call // those of all that hold: more than one where Stores of one name have granted the same
 }
 
 // A call is one that was begun. Its stack and its lock do not change. The others are guarded by the mu of callers.
@@ -54,7 +54,8 @@ const mostCallers = 20
 
 // Callers returns a Trace for the option of that name of the Stores of this process. With it the View shows which functions of the
 // program hold and wait for each lock in this process, also the goroutines that wait behind others of it, by their files and
-// lines. Stores are told apart by their option Name.
+// lines. Stores are told apart by their option Name: the calls of those that have the same, or none, are shown
+// for all of them.
 //
 // Each call that acquires has its stack noted for that, which takes some microseconds and half a kilobyte.
 func (v *View) Callers() *farsync.Trace {
@@ -76,7 +77,8 @@ func (c *callers) begin(ctx context.Context, w farsync.Want) (context.Context, f
 			return
 		}
 		one.held, one.since = true, time.Now()
-		c.held[lease{one.at, w.Kind, g.Token}] = one
+		of := lease{one.at, w.Kind, g.Token}
+		c.held[of] = append(c.held[of], one)
 	}
 }
 
@@ -85,8 +87,14 @@ func (c *callers) end(e farsync.End) {
 	of := lease{gone{e.Store, e.Path}, e.Kind, e.Token}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.all, c.held[of])
-	delete(c.held, of)
+	calls := c.held[of]
+	if len(calls) == 0 {
+		return
+	}
+	delete(c.all, calls[0])
+	if c.held[of] = calls[1:]; len(calls) == 1 {
+		delete(c.held, of)
+	}
 }
 
 // places returns what there is of each lock: holders first, then those that have waited for longest.

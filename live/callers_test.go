@@ -127,6 +127,30 @@ func TestCallersOfAllPrimitives(t *testing.T) {
 	})
 }
 
+// TestCallersOfStoresOfOneName: two services may grant the same path with the same token. Whose calls are which is not known then.
+func TestCallersOfStoresOfOneName(t *testing.T) {
+	bubble(t, nil, func(p *play) {
+		var leases []*farsync.Lease
+		for range 3 {
+			store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Trace: p.view.Callers()}})
+			defer func() { require.NoError(p, store.Close()) }()
+			lease, err := lockHere(p.Context(), farsync.NewMutex(store, "/a"))
+			require.NoError(p, err)
+			leases = append(leases, lease)
+		}
+		require.Equal(p, leases[0].Token(), leases[1].Token())
+		for i, lease := range leases {
+			places := p.view.callers.places()[gone{Path: "/a"}]
+			require.Len(p, places, 1)
+			require.True(p, places[0].Held)
+			require.Equal(p, len(leases)-i, places[0].Count)
+			require.NoError(p, lease.Release())
+		}
+		require.Empty(p, p.view.callers.all)
+		require.Empty(p, p.view.callers.held)
+	})
+}
+
 // TestNotesLinkToTraces: of what another process has published, the ID of a trace alone becomes a part of a URL.
 func TestNotesLinkToTraces(t *testing.T) {
 	const id, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

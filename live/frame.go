@@ -36,10 +36,12 @@ type (
 		Error string `json:"error,omitempty"`
 	}
 	lockJSON struct {
-		Store        string            `json:"store"`
-		Path         string            `json:"path"`
-		Kind         string            `json:"kind"`
+		Store string `json:"store"`
+		Path  string `json:"path"`
+		Kind  string `json:"kind"`
+		// Size and UnitsHeld are those of a semaphore.
 		Size         int64             `json:"size,omitempty"`
+		UnitsHeld    int64             `json:"unitsHeld,omitempty"`
 		Held         int               `json:"held"`
 		Waiting      int               `json:"waiting"`
 		Participants []participantJSON `json:"participants"`
@@ -91,12 +93,12 @@ type frame struct {
 // frame puts together what was seen at a time.
 func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
 	f := &frame{locks: map[gone][]byte{}}
-	answered := map[string]bool{}
+	surveys, seen := map[string]*sight{}, map[string]time.Time{}
 	f.head = frameJSON{Schema: schema, Seen: now.UnixMilli(), Pace: pace.Milliseconds(), Stores: []storeJSON{}}
 	places := v.callers.places()
 	for _, s := range sights {
 		f.head.Stores = append(f.head.Stores, s.json())
-		answered[s.source.name] = s.err == nil
+		surveys[s.source.name], seen[s.source.name] = &s, s.seen
 		for _, lock := range s.locks {
 			at := gone{s.source.name, lock.Path}
 			all := v.lockOf(s.source.name, lock)
@@ -106,8 +108,8 @@ func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
 			f.locks[at] = encode(all.short())
 		}
 	}
-	v.memory.note(now, pace, answered, f.whole)
-	f.head.Deadlocks = v.alarms.raise(now, f.whole)
+	v.memory.note(now, pace, surveys, f.whole)
+	f.head.Deadlocks = v.alarms.raise(seen, f.whole)
 	f.all = sync.OnceValue(func() []byte {
 		all := f.head
 		all.Locks = make([]json.RawMessage, 0, len(f.order))
@@ -146,7 +148,7 @@ func encode(v any) []byte {
 }
 
 func (s *sight) json() storeJSON {
-	j := storeJSON{Name: s.source.name, State: s.state.String(), Seen: milli(s.seen), Took: s.took.Milliseconds(), More: s.more}
+	j := storeJSON{Name: s.source.name, State: s.state.String(), Seen: milli(s.seen), Took: s.took.Milliseconds(), More: s.rest != nil}
 	if s.err != nil {
 		j.Error = s.err.Error()
 	}
@@ -166,6 +168,9 @@ func (v *View) lockOf(store string, lock farsync.Lock) lockJSON {
 	switch lock.Participants[0].Kind {
 	case driver.Permit:
 		j.Kind = "semaphore"
+		for _, p := range lock.Participants[:j.Held] { // they come first
+			j.UnitsHeld += p.Units
+		}
 	case driver.Read, driver.Write:
 		j.Kind = "rwmutex"
 	case driver.Candidate:

@@ -289,19 +289,12 @@ func TestDeadlockIsShownOnceItHasStood(t *testing.T) {
 	bubble(t, nil, func(p *play) {
 		a, b := p.lock("a", "/a"), p.lock("b", "/b")
 		v := p.viewer()
-		var all sync.WaitGroup
-		wait := func(under *farsync.Lease, holder, path string) (stop func()) {
-			ctx, cancel := under.Context(p.Context())
-			all.Go(func() { _, _ = farsync.NewMutex(p.client(holder), path).Lock(ctx) })
-			synctest.Wait()
-			return cancel
-		}
-		stopA := wait(a, "a", "/b")
+		stopA := p.waitUnder(a, "a", "/b")
 		p.after(5 * time.Second)
 		for _, e := range v.events() {
 			require.Empty(p, e.Deadlocks)
 		}
-		stopB := wait(b, "b", "/a")
+		stopB := p.waitUnder(b, "b", "/a")
 		p.after(time.Second)
 		list := v.events()
 		require.Empty(p, list[len(list)-1].Deadlocks, "a survey is no picture of one moment")
@@ -320,18 +313,13 @@ func TestDeadlockIsShownOnceItHasStood(t *testing.T) {
 		list = v.events()
 		require.Empty(p, list[len(list)-1].Deadlocks)
 		stopA()
-		all.Wait()
 		v.leave()
 	})
 }
 
 func TestHistoryIsOfWhatWasSeen(t *testing.T) {
 	bubble(t, nil, func(p *play) {
-		holds := func() (list []hold) {
-			var told struct{ Holds []hold }
-			require.NoError(p, json.Unmarshal(p.get("history?store=mem&path=/a").Body.Bytes(), &told))
-			return told.Holds
-		}
+		holds := func() []hold { return p.holds("/a") }
 		require.Empty(p, holds())
 		require.Zero(p, p.surveys(), "history has none made")
 		v := p.viewer()
@@ -419,6 +407,24 @@ func TestCrowdIsSentInPart(t *testing.T) {
 	})
 }
 
+// TestUnitsOfAllHoldersAreCounted, also of those that an event does not have.
+func TestUnitsOfAllHoldersAreCounted(t *testing.T) {
+	bubble(t, nil, func(p *play) {
+		const holders, units = 150, 2
+		for i := range holders {
+			_, err := farsync.NewSemaphore(p.client(fmt.Sprint(i)), "/s", 500).Acquire(p.Context(), units)
+			require.NoError(p, err)
+		}
+		p.lock("a", "/a")
+		v := p.viewer()
+		locks := v.events()[1].Locks
+		require.Zero(p, locks[0].UnitsHeld, "it is no semaphore")
+		require.Len(p, locks[1].Participants, mostInRow)
+		require.EqualValues(p, holders*units, locks[1].UnitsHeld)
+		v.leave()
+	})
+}
+
 // TestFiveThousandEntries: docs/LIVE.md says how much a viewer is sent.
 func TestFiveThousandEntries(t *testing.T) {
 	const locks, each = 1000, 5
@@ -468,6 +474,7 @@ func TestAnswers(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/debug/farsync/", view)
 	mux.Handle("/stripped/", http.StripPrefix("/stripped", view))
+	mux.Handle("/slash/", http.StripPrefix("/slash/", view))
 	mux.Handle("/bare", http.StripPrefix("/bare", view))
 	server := httptest.NewUnstartedServer(mux)
 	server.Config.ReadTimeout, server.Config.WriteTimeout = 1200*time.Millisecond, 1200*time.Millisecond
@@ -498,9 +505,15 @@ func TestAnswers(t *testing.T) {
 		{http.MethodHead, "/debug/farsync/", http.StatusOK, "text/html; charset=utf-8"},
 		{http.MethodGet, "/stripped/", http.StatusOK, "text/html; charset=utf-8"},
 		{http.MethodGet, "/stripped/live.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodGet, "/slash/", http.StatusOK, "text/html; charset=utf-8"},
+		{http.MethodGet, "/slash/?x=/y", http.StatusOK, "text/html; charset=utf-8"},
+		{http.MethodGet, "/slash/live.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodPost, "/slash/", http.StatusMethodNotAllowed, "text/plain; charset=utf-8"},
 		{http.MethodGet, "/debug/farsync/live.css", http.StatusOK, "text/css; charset=utf-8"},
 		{http.MethodGet, "/debug/farsync/icon.svg", http.StatusOK, "image/svg+xml"},
 		{http.MethodGet, "/debug/farsync/snapshot", http.StatusOK, "application/json"},
+		{http.MethodHead, "/debug/farsync/snapshot", http.StatusOK, "application/json"},
+		{http.MethodHead, "/debug/farsync/events", http.StatusMethodNotAllowed, "text/plain; charset=utf-8"},
 		{http.MethodGet, "/debug/farsync/history", http.StatusOK, "application/json"},
 		{http.MethodGet, "/debug/farsync/serve.go", http.StatusNotFound, "text/plain; charset=utf-8"},
 		{http.MethodPost, "/debug/farsync/", http.StatusMethodNotAllowed, "text/plain; charset=utf-8"},

@@ -9,8 +9,10 @@ import (
 
 // A memory is what the surveys have shown of the holders of each lock, for as long as a viewer was there to have them made.
 type memory struct {
+	limit int // of the locks that the last survey has not shown
+
 	mu    sync.Mutex
-	locks map[gone]*past
+	locks map[gone]*past // Invariant: at most limit, and those that the last survey has shown
 }
 
 // A past is that of one lock.
@@ -31,19 +33,19 @@ type hold struct {
 
 const (
 	mostHolds = 20
-	// forgotten is how long a lock is remembered that has no users.
+	// forgotten is how long a lock is remembered that is not shown.
 	forgotten = 10 * time.Minute
 )
 
-// note remembers what a survey has shown of the Stores that have answered. What began or ended while there was no viewer is
-// not known, and not made up.
-func (m *memory) note(now time.Time, pace time.Duration, answered map[string]bool, locks []lockJSON) {
+// note remembers what the surveys of the Stores have shown. What ended while there was no viewer, no answer, or no room for it within
+// the limit, is not known, and not made up.
+func (m *memory) note(now time.Time, pace time.Duration, surveys map[string]*sight, locks []lockJSON) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	looking := now.Add(-2*pace - patience) // the survey before was not earlier than that
 	for _, lock := range locks {
-		if !answered[lock.Store] {
-			continue
+		if !surveys[lock.Store].covers(lock.Path) {
+			continue // it is shown as it was
 		}
 		at := gone{lock.Store, lock.Path}
 		p := m.locks[at]
@@ -53,17 +55,34 @@ func (m *memory) note(now time.Time, pace time.Duration, answered map[string]boo
 		}
 		p.note(now, looking, lock.Participants[:min(lock.Held, mostInRow)])
 	}
+	var old []gone
 	for at, p := range m.locks {
 		switch {
 		case p.seen.Equal(now):
+			continue
 		case now.Sub(p.seen) > forgotten:
 			delete(m.locks, at)
-		case len(p.now) > 0 && answered[at.Store]:
+			continue
+		case len(p.now) > 0 && surveys[at.Store].covers(at.Path):
 			seen := p.seen
 			p.note(now, looking, nil)
 			p.seen = seen
 		}
+		old = append(old, at)
 	}
+	if n := len(old) - m.limit; n > 0 {
+		slices.SortFunc(old, func(a, b gone) int { return m.locks[a].seen.Compare(m.locks[b].seen) })
+		for _, at := range old[:n] {
+			delete(m.locks, at)
+		}
+	}
+}
+
+// forget forgets all.
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.locks = map[gone]*past{} // a map that is cleared keeps its room
 }
 
 // of returns the holds on a lock, those of the present last.
@@ -77,17 +96,15 @@ func (m *memory) of(at gone) []hold {
 	return slices.Concat(p.holds, p.now)
 }
 
-// note compares the holders with those of the survey before.
+// note compares the holders with those of the last survey that has covered the lock. If that was before looking, what has ended since
+// then has ended at some time that is not known.
 func (p *past) note(now, looking time.Time, holders []participantJSON) {
-	if p.seen.Before(looking) {
-		p.now = nil
-	}
-	ended := slices.DeleteFunc(slices.Clone(p.now), func(h hold) bool {
-		return slices.ContainsFunc(holders, func(one participantJSON) bool { return tokenText(one) == h.Token })
-	})
-	for _, h := range ended {
-		h.To = now.UnixMilli()
-		p.holds = append(p.holds, h)
+	for _, h := range p.now {
+		holds := slices.ContainsFunc(holders, func(one participantJSON) bool { return tokenText(one) == h.Token })
+		if !holds && !p.seen.Before(looking) {
+			h.To = now.UnixMilli()
+			p.holds = append(p.holds, h)
+		}
 	}
 	if n := len(p.holds) - mostHolds; n > 0 {
 		p.holds = slices.Clone(p.holds[n:])

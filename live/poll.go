@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,10 +67,32 @@ type sight struct {
 	source *source
 	state  farsync.State
 	locks  []farsync.Lock
-	more   bool      // there are more than the limit
+	rest   *rest     // what is beyond the limit; nil if nothing is
 	seen   time.Time // when it was seen: earlier than the survey if that has failed
 	took   time.Duration
 	err    error
+}
+
+// A rest is what a survey has not shown: of a prefix of its source what is not before a path, and all prefixes after that.
+type rest struct {
+	prefix int
+	path   string
+}
+
+// covers reports whether the survey would have shown the path if it had a holder or a waiter. Without a survey nothing is covered.
+func (s *sight) covers(path string) bool {
+	if s == nil || s.err != nil {
+		return false
+	}
+	if s.rest == nil {
+		return true
+	}
+	for _, prefix := range s.source.prefixes[:s.rest.prefix] {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	return strings.HasPrefix(path, s.source.prefixes[s.rest.prefix]) && path < s.rest.path
 }
 
 // look surveys all sources at once. One that fails is shown as it was before.
@@ -80,7 +103,7 @@ func (v *View) look(ctx context.Context, sources []*source, last map[string]sigh
 		all.Go(func() {
 			sights[i] = s.look(ctx, v.options.Limit)
 			if before, ok := last[s.name]; ok && sights[i].err != nil {
-				sights[i].locks, sights[i].more, sights[i].seen = before.locks, before.more, before.seen
+				sights[i].locks, sights[i].rest, sights[i].seen = before.locks, before.rest, before.seen
 			}
 		})
 	}
@@ -95,7 +118,7 @@ func (s *source) look(ctx context.Context, limit int) (got sight) {
 	defer silence.Stop()
 	begun := time.Now()
 	got = sight{source: s}
-	got.locks, got.more, got.err = s.survey(ctx, limit, func() { silence.Reset(patience) })
+	got.locks, got.rest, got.err = s.survey(ctx, limit, func() { silence.Reset(patience) })
 	got.state, got.took = s.store.State(), time.Since(begun)
 	if got.err == nil {
 		got.seen = time.Now()
@@ -103,18 +126,18 @@ func (s *source) look(ctx context.Context, limit int) (got sight) {
 	return got
 }
 
-// survey returns the locks of a Store, in order, and whether there are more than the limit. It calls heard for each.
-func (s *source) survey(ctx context.Context, limit int, heard func()) (locks []farsync.Lock, more bool, err error) {
+// survey returns the locks of a Store, in order, and what is beyond the limit. It calls heard for each.
+func (s *source) survey(ctx context.Context, limit int, heard func()) (locks []farsync.Lock, beyond *rest, err error) {
 	known, entries := map[string]bool{}, 0
-	for _, prefix := range s.prefixes {
+	for i, prefix := range s.prefixes {
 		for lock, err := range farsync.Survey(ctx, s.store, prefix) {
 			switch {
 			case err != nil:
-				return nil, false, err
+				return nil, nil, err
 			case known[lock.Path]:
 				continue // the prefixes overlap
 			case entries >= limit:
-				return locks, true, nil
+				return locks, &rest{i, lock.Path}, nil
 			}
 			heard()
 			known[lock.Path] = true
@@ -122,5 +145,5 @@ func (s *source) survey(ctx context.Context, limit int, heard func()) (locks []f
 			locks = append(locks, lock)
 		}
 	}
-	return locks, false, nil
+	return locks, nil, nil
 }

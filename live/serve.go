@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -35,23 +36,24 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // routes returns the handler of all requests.
 func (v *View) routes() http.Handler {
-	get := map[string]http.HandlerFunc{"events": v.events, "snapshot": v.snapshot, "history": v.history}
+	get := map[string]http.HandlerFunc{"events": v.events, "snapshot": v.snapshot, "history": v.unlessClosed(v.history)}
 	for name, a := range assets {
 		get[name] = a.serve
 	}
-	post := map[string]http.HandlerFunc{"ask": v.ask, "break": v.breaks}
+	post := map[string]http.HandlerFunc{"ask": v.unlessClosed(v.ask), "break": v.unlessClosed(v.breaks)}
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		last := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 		switch {
-		case r.URL.Path == "": // what http.StripPrefix leaves of a path without a slash at its end
-			toFolder(w, r)
+		case r.URL.Path == "" && folder(r) != "":
+			w.Header().Set("Location", folder(r)+"/")
+			w.WriteHeader(http.StatusMovedPermanently)
 		case post[last] != nil && r.Method == http.MethodPost:
 			post[last](w, r)
 		case post[last] != nil:
 			refuse(w, http.StatusMethodNotAllowed, "POST alone")
 		case get[last] == nil:
 			refuse(w, http.StatusNotFound, "not found")
-		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		case r.Method != http.MethodGet && (r.Method != http.MethodHead || last == "events"): // the head of a stream would not end either
 			refuse(w, http.StatusMethodNotAllowed, "GET alone")
 		default:
 			get[last](w, r)
@@ -70,12 +72,11 @@ func (v *View) routes() http.Handler {
 	})
 }
 
-// toFolder sends the client to the same path with a slash, relative to what the client has asked for, which may have had more in
-// front of it.
-func toFolder(w http.ResponseWriter, r *http.Request) {
+// folder returns the last name of the path that the client has asked for, "" if there is a slash at its end. http.StripPrefix may
+// have left nothing of both. The name with a slash leads from there to the page, whatever a proxy has had in front of it.
+func folder(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
-	w.Header().Set("Location", path[strings.LastIndexByte(path, '/')+1:]+"/")
-	w.WriteHeader(http.StatusMovedPermanently)
+	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
 func refuse(w http.ResponseWriter, code int, words string) { http.Error(w, words, code) }
@@ -93,10 +94,26 @@ func (a asset) serve(w http.ResponseWriter, _ *http.Request) {
 func (v *View) enterFor(w http.ResponseWriter) (leave func(), ok bool) {
 	leave, err := v.enter()
 	if err != nil {
-		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, err.Error())
+		unavailable(w, err)
 	}
 	return leave, err == nil
+}
+
+func unavailable(w http.ResponseWriter, err error) {
+	w.Header().Set("Retry-After", "5")
+	refuse(w, http.StatusServiceUnavailable, err.Error())
+}
+
+// unlessClosed returns a handler of requests that are not those of a viewer.
+func (v *View) unlessClosed(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-v.closed:
+			unavailable(w, errClosed)
+		default:
+			handler(w, r)
+		}
+	}
 }
 
 // await returns a frame that is not the one that was seen. It returns nil when the client has left or the View is closed.
@@ -125,7 +142,7 @@ func (v *View) snapshot(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	f := v.await(r.Context(), nil)
 	if f == nil {
-		refuse(w, http.StatusServiceUnavailable, errClosed.Error())
+		unavailable(w, errClosed)
 		return
 	}
 	all := f.head
@@ -263,8 +280,11 @@ func (s *stream) end() {
 // acting is how long a request that changes something may take.
 const acting = 15 * time.Second
 
-// change calls act with the Store and the path of a form, if the client is allowed to change anything.
-func (v *View) change(w http.ResponseWriter, r *http.Request, what string, act func(ctx context.Context, store *farsync.Store, path string) error) {
+// An action changes something on a path, and logs whether it has.
+type action func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error
+
+// change carries out an action with the Store and the path of a form, if the client is allowed to change anything.
+func (v *View) change(w http.ResponseWriter, r *http.Request, act action) {
 	if v.options.Allow == nil || !v.options.Allow(r) {
 		refuse(w, http.StatusForbidden, "this page may look, and change nothing")
 		return
@@ -281,8 +301,7 @@ func (v *View) change(w http.ResponseWriter, r *http.Request, what string, act f
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(acting + writing)) // where it cannot be changed there is none
-	err := act(ctx, from.store, path)
-	v.options.Logger.Warn(what+" from the page", "store", from.name, "path", path, "by", r.RemoteAddr, "cause", err)
+	err := act(ctx, v.options.Logger.With("store", from.name, "path", path, "by", r.RemoteAddr), from.store, path)
 	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
@@ -307,8 +326,14 @@ func (s *source) shows(path string) bool {
 
 // ask asks all holders of a lock to give it back.
 func (v *View) ask(w http.ResponseWriter, r *http.Request) {
-	v.change(w, r, "lock asked for", func(ctx context.Context, store *farsync.Store, path string) error {
-		return farsync.NewMutex(store, path).Ask(ctx) // of whatever kind they are
+	v.change(w, r, func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error {
+		err := farsync.NewMutex(store, path).Ask(ctx) // of whatever kind they are
+		if err != nil {
+			log.Warn("asking for a lock from the page failed", "cause", err)
+			return err
+		}
+		log.Warn("lock asked for from the page")
+		return nil
 	})
 }
 
@@ -316,11 +341,18 @@ var errToken = errors.New("the token is no number")
 
 // breaks breaks the lease with the token.
 func (v *View) breaks(w http.ResponseWriter, r *http.Request) {
-	v.change(w, r, "lease broken", func(ctx context.Context, store *farsync.Store, path string) error {
+	v.change(w, r, func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error {
 		token, err := strconv.ParseInt(r.PostFormValue("token"), 10, 64)
 		if err != nil {
-			return errToken
+			err = errToken
+		} else {
+			err = farsync.Break(ctx, store, path, farsync.Token(token), &farsync.BreakOptions{Why: r.PostFormValue("why")})
 		}
-		return farsync.Break(ctx, store, path, farsync.Token(token), &farsync.BreakOptions{Why: r.PostFormValue("why")})
+		if err != nil {
+			log.Warn("breaking a lease from the page failed", "cause", err)
+			return err
+		}
+		log.Warn("lease broken from the page")
+		return nil
 	})
 }

@@ -17,8 +17,9 @@ type Options struct {
 	// Interval is how much time there is at least between the beginnings of two surveys. The default, and the least, is a
 	// second.
 	Interval time.Duration
-	// Limit is how many holders and waiters of each Store are read at most. It is exceeded by what is left of the last path.
-	// The default is 5,000.
+	// Limit is how many holders and waiters of each Store are shown at most. It is exceeded by what is left of the last path.
+	// The default is 5,000. A survey ends there, but on etcd, where the order of keys is not that of paths, it has read all that
+	// is below a prefix by then: narrower prefixes make it cheaper, a lower limit does not.
 	Limit int
 	// Allow reports whether the client that has sent the request may ask for locks and break leases. It has to decide by what
 	// proves who that is, a session of the user's own for example. If it is nil nothing can be changed. Requests that pages of
@@ -31,8 +32,8 @@ type Options struct {
 	// With it the note of a holder or waiter links to the trace that it names, if it is a traceparent, as package otelfarsync
 	// publishes them. A result that is no http or https URL makes no link. It is called with each survey, and must return soon.
 	TraceURL func(trace string) string
-	// Logger receives a line for each lock that was asked for and each lease that was broken, with the address of the
-	// client. Nothing is logged if it is nil.
+	// Logger receives a line for each lock that was asked for and each lease that was broken, and one with the cause for each attempt that
+	// failed, with the address of the client. Nothing is logged if it is nil.
 	Logger *slog.Logger
 }
 
@@ -55,6 +56,7 @@ type View struct {
 	next    time.Time     // when the next survey may begin
 	shown   *frame        // what the last survey has shown; nil until there is one that is not too old
 	changed chan struct{} // closed when shown is another
+	unseen  *time.Timer   // calls forget; nil until a viewer has left, and stopped while there is one
 
 	memory  memory
 	callers callers
@@ -79,12 +81,13 @@ func New(o *Options) *View {
 	if o == nil {
 		o = &Options{}
 	}
-	v := &View{options: *o, closed: make(chan struct{}), changed: make(chan struct{}), memory: memory{locks: map[gone]*past{}}, alarms: alarms{}}
-	v.callers = callers{all: map[*call]struct{}{}, held: map[lease]*call{}}
+	v := &View{options: *o, closed: make(chan struct{}), changed: make(chan struct{}), alarms: alarms{}}
+	v.callers = callers{all: map[*call]struct{}{}, held: map[lease][]*call{}}
 	v.options.Interval = max(v.options.Interval, leastInterval)
 	if v.options.Limit <= 0 {
 		v.options.Limit = defaultLimit
 	}
+	v.memory = memory{limit: v.options.Limit, locks: map[gone]*past{}}
 	if v.options.Logger == nil {
 		v.options.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -123,8 +126,9 @@ func (v *View) source(name string) *source {
 	return nil
 }
 
-// Close ends the streams of all viewers, and has all later requests answered with 503. It does not wait for them. A server that shuts
-// down waits for streams: give Close to its RegisterOnShutdown.
+// Close ends the streams of all viewers, and has all later requests answered with 503, but those for the files of the page, which says
+// that there is no connection. It does not wait for requests that are under way: a lease may still be broken by one. A server that
+// shuts down waits for streams: give Close to its RegisterOnShutdown.
 func (v *View) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -166,6 +170,9 @@ func (v *View) enter() (leave func(), err error) {
 
 // start starts a poller, which waits for the one before it. The caller holds mu.
 func (v *View) start() {
+	if v.unseen != nil {
+		v.unseen.Stop()
+	}
 	if !time.Now().Before(v.next) {
 		v.shown = nil // there was no viewer for a while: the next survey is at once
 	}
@@ -188,10 +195,21 @@ func (v *View) leave() {
 	if v.viewers--; v.viewers == 0 {
 		p = v.poller
 		p.cancel()
+		v.unseen = time.AfterFunc(forgotten, v.forget)
 	}
 	v.mu.Unlock()
 	if p != nil {
 		<-p.done
+	}
+}
+
+// forget forgets what the surveys have shown, if there is no viewer.
+func (v *View) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.viewers == 0 { // not if one has come as the timer fired
+		v.shown = nil
+		v.memory.forget()
 	}
 }
 

@@ -59,7 +59,7 @@ func TestEveryMarkNamesATest(t *testing.T) {
 	require.Greater(t, marks, 30, "the test would not notice that it looks at nothing")
 }
 
-// TestRunbookExplainsEveryMessage: what a Store logs is in the runbook, with its level, and nothing else is.
+// TestRunbookExplainsEveryMessage: what a Store logs, or a View of package live, is in the runbook, with its level, and nothing else is.
 func TestRunbookExplainsEveryMessage(t *testing.T) {
 	runbook, err := os.ReadFile("../../docs/RUNBOOK.md")
 	require.NoError(t, err)
@@ -72,7 +72,8 @@ func TestRunbookExplainsEveryMessage(t *testing.T) {
 	code := read(t, func(path string) bool {
 		of := filepath.Base(filepath.Dir(path))
 		return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") &&
-			(of == "recipe" || of == "etcd" || of == "zk" || of == "redis" || of == "sqlite" || of == "postgres")
+			(of == "recipe" || of == "etcd" || of == "zk" || of == "redis" || of == "sqlite" || of == "postgres" ||
+				of == "live")
 	})
 	logged := regexp.MustCompile(`(?:\blog\.|slog\.Level)(Debug|Info|Warn|Error)(?:\(|, )"([^"]+)"`).FindAllStringSubmatch(code, -1)
 	require.NotEmpty(t, logged)

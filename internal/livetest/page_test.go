@@ -286,3 +286,66 @@ func TestNoSurveyWithoutAViewer(t *testing.T) {
 	defer cancel()
 	require.NoError(t, s.Config.Shutdown(ctx), "no stream is left")
 }
+
+// TestNothingIsFreeThatWasNotRead: of a Store that does not answer, or has more than is read, the page does not say what is free.
+func TestNothingIsFreeThatWasNotRead(t *testing.T) {
+	b := needBrowser(t)
+	c := newCast(t)
+	s := newSite(t, &live.Options{Limit: 3})
+	ops := c.store("ops")
+	s.view.Add("etcd", ops)
+	lease := c.lock("ci-1 pid 1", "/deploy/shop")
+	c.service.Partition(ops, true)
+	p := b.open(t, s.page(), narrow)
+	p.until("it has no answer", visible("etcd does not answer"))
+	empty := []string{"It is not known what is locked\nA Store has not been read, or not all of it. Above it says why."}
+	require.Equal(t, empty, p.texts("#empty"))
+	require.Equal(t, []string{"0 locks · 0 held · 0 waiting, as far as is known"}, p.texts("#counts"))
+	p.until("nothing is beyond the edge", "document.documentElement.scrollWidth <= innerWidth")
+	p.axe()
+	c.service.Partition(ops, false)
+	p.untilWithin(2, "it answers", visible("ci-1 pid 1"))
+	require.Equal(t, []string{"1 lock · 1 held · 0 waiting"}, p.texts("#counts"))
+
+	panel := func(what string) string {
+		return `document.querySelector("#lock .kind")?.innerText === ` + quote(what+" · on etcd")
+	}
+	p.eval(`document.querySelector("td.path button").click()`, nil)
+	p.until("the panel", panel("mutex"))
+	var before []*farsync.Lease
+	for _, path := range []string{"/a", "/b", "/c"} {
+		before = append(before, c.lock("ci-2 pid 2", path))
+	}
+	p.until("it is beyond the limit", visible("etcd has more locks than are shown"))
+	p.until("it is not known", panel("not shown"))
+	p.axe()
+	for _, one := range before {
+		require.NoError(t, one.Release())
+	}
+	p.until("it is there again", panel("mutex"))
+	require.NoError(t, lease.Release())
+	p.until("it is free", panel("free")+" && "+visible("All is free"))
+	c.service.Partition(ops, true)
+	p.until("it may be held again", panel("not shown")+" && !"+visible("All is free"))
+	require.Equal(t, empty, p.texts("#empty"))
+	p.axe()
+	c.service.Partition(ops, false)
+	p.requireQuiet(s.page())
+}
+
+// TestUnitsOfAllHoldersAreShown: the page has a hundred of them.
+func TestUnitsOfAllHoldersAreShown(t *testing.T) {
+	b := needBrowser(t)
+	c := newCast(t)
+	s := newSite(t, nil)
+	s.view.Add("etcd", c.store("ops"))
+	for i := range 150 {
+		_, err := farsync.NewSemaphore(c.store(fmt.Sprintf("idx-%d", i)), "/reindex", 500).Acquire(within(t), 2)
+		require.NoError(t, err)
+	}
+	p := b.open(t, s.page(), wide)
+	p.until("its tag", visible("300 of 500 units"))
+	p.eval(`document.querySelector("td.path button").click()`, nil)
+	p.until("the panel", visible("semaphore · 300 of 500 units held · on etcd"))
+	p.requireQuiet(s.page())
+}

@@ -24,6 +24,9 @@ let stuck = new Set(); // keys of the locks in deadlocks
 
 const now = () => Date.now() + offset; // by the server's clock
 
+/** unread reports whether a Store may have locks that are not shown. */
+const unread = (s) => Boolean(s.error || s.more);
+
 function take(frame, whole) {
   if (whole) locks.clear();
   for (const at of frame.gone ?? []) locks.delete(keyOf(at.store, at.path));
@@ -108,9 +111,7 @@ function roleOf(lock, p) {
   return { read: "reads", write: "writes", foreign: "another program" }[p.kind] ?? "";
 }
 
-function unitsHeld(lock) {
-  return lock.holders.reduce((n, p) => n + p.units, 0);
-}
+const unitsHeld = (lock) => lock.unitsHeld ?? 0; // a row has not all holders
 
 // ---------------------------------------------------------------- the table
 
@@ -243,7 +244,8 @@ function showHead() {
     holders += lock.held;
     waiters += lock.waiting;
   }
-  $("counts").textContent = `${many(locks.size, "lock", "locks")} · ${holders.toLocaleString("en")} held · ${waiters.toLocaleString("en")} waiting`;
+  $("counts").textContent = `${many(locks.size, "lock", "locks")} · ${holders.toLocaleString("en")} held · ${waiters.toLocaleString("en")} waiting` +
+    (head.stores.some(unread) ? ", as far as is known" : "");
   const deadlocks = head.deadlocks.length;
   document.title = (deadlocks ? "Deadlock · " : waiters ? `${waiters} waiting · ` : "") + "farsync";
 }
@@ -326,6 +328,7 @@ function showEmpty() {
   if (empty.hidden) return;
   let words = ["Looking…", "The first survey is under way."];
   if (head && locks.size > 0) words = ["Nothing matches", `${many(locks.size, "lock is", "locks are")} not shown: clear the filter to see them.`];
+  else if (head?.stores.some(unread)) words = ["It is not known what is locked", "A Store has not been read, or not all of it. Above it says why."];
   else if (head) words = ["All is free", "No lock is held here, and none is waited for. One that is locked appears within seconds."];
   if (empty.textContent !== words.join("")) empty.replaceChildren(make("b", {}, words[0]), words[1]);
 }
@@ -489,7 +492,8 @@ function showPanel() {
   const close = make("button", { type: "button", class: "close", "aria-label": "Close", "data-name": "close" }, "×");
   close.onclick = leave;
   const parts = [close, make("h2", { id: "lock-path", class: "mono" }, path)];
-  const what = lock ? [kinds[lock.kind] || "mutex", lock.kind === "semaphore" ? `${unitsHeld(lock)} of ${lock.size} units held` : ""] : ["free"];
+  const what = lock ? [kinds[lock.kind] || "mutex", lock.kind === "semaphore" ? `${unitsHeld(lock)} of ${lock.size} units held` : ""]
+    : [head.stores.some((s) => s.name === store && unread(s)) ? "not shown" : "free"];
   parts.push(make("p", { class: "kind" }, [...what, "on " + store].filter(Boolean).join(" · ")));
   if (panel.said) parts.push(make("p", { class: "said " + panel.said[1], role: "status" }, panel.said[0]));
   if (lock) {
