@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
 )
 
 // Options change what a View shows and allows. The zero value of each field is a good choice.
@@ -96,7 +97,8 @@ func New(o *Options) *View {
 }
 
 // Add has the View show the paths of a Store that begin with one of the prefixes; all of them if there is none. The name is shown
-// beside them. The Store stays the caller's, to be closed after the View. Add panics if the name is empty or was added before.
+// beside them. The Store stays the caller's, to be closed after the View. Add panics if the name is empty or was added
+// before, and if no path can begin with a prefix.
 func (v *View) Add(name string, store *farsync.Store, prefixes ...string) {
 	if name == "" || store == nil {
 		panic("live: Add: no name, or no Store")
@@ -111,6 +113,9 @@ func (v *View) Add(name string, store *farsync.Store, prefixes ...string) {
 	}
 	s := &source{name: name, store: store}
 	for _, prefix := range prefixes {
+		if err := recipe.CheckPrefix(prefix); err != nil {
+			panic("live: Add: " + err.Error())
+		}
 		s.prefixes = append(s.prefixes, cmp.Or(prefix, "/"))
 	}
 	v.sources = append(v.sources, s)
