@@ -16,7 +16,8 @@
 // clock of the server.
 //
 // Which permits of a semaphore are granted is decided by the scripts, so a join and a release cost the same in a semaphore of
-// 10 units and in one of 1,000.
+// 10 units and in one of 1,000. They count exactly up to 9,007,199,254,740,991: a larger semaphore, and more units
+// than that, are refused.
 //
 // A waiter is woken by a message to the one channel of its Store. The script that removes the entry it waits for publishes
 // that message.

@@ -7,7 +7,7 @@
 --
 -- An answer is a list of strings: a word, n, more, value, version, and then the fields of entries, nine for each. The word
 -- is what became of the request: ok; unknown, the namespace must be introduced; session, the session is over; gone;
--- conflict; kind; stray; command, the user may not use the one that is named. If more is 1, work is left: the client sends
+-- conflict; kind; stray; large, the semaphore has more units than can be counted; command, the user may not use the one that is named. If more is 1, work is left: the client sends
 -- "work" until it is 0.
 local P, call, op = KEYS[1], redis.call, ARGV[1]
 
@@ -32,6 +32,8 @@ local quiet = math.max(0, (record[2] or 0) - now)
 -- page bounds what one script removes and grants, so that none keeps the server for long.
 local page = 128
 local answer = {'ok', '0', '0', '', '0'}
+-- Numbers are doubles, of which each is but one integer up to here. A sum of two such may be rounded; their difference is not.
+local countable = 2 ^ 53 - 1
 
 -- Numbers of 51 bits are written out: tostring would round them to 14 digits.
 local function int(n) return string.format('%.0f', n) end
@@ -75,7 +77,7 @@ local function promote(path, self)
   end
   local id, e = first()
   local account = call('HMGET', size, 'current', 'held', 'granted')
-  if not account[1] or quiet > 0 then return end
+  if not account[1] or account[1] + 0 > countable or quiet > 0 then return end
   local room, before, given, count = account[1] - (account[2] or 0), (account[3] or 0) + 0, 0, 0
   while id do
     if e[1] then
@@ -114,7 +116,7 @@ local function remove(id)
   wake(id)
   if kind ~= 'read' then call('ZREM', P .. 'x:' .. path, id) end
   if kind == 'permit' and call('ZREM', P .. 'wu:' .. path, id) == 0 then
-    call('HINCRBY', P .. 'size:' .. path, 'held', int(-e[4]))
+    call('HINCRBY', P .. 'size:' .. path, 'held', '-' .. e[4])
     call('HINCRBY', P .. 'size:' .. path, 'granted', -1)
   end
   return call('EXISTS', P .. 'wu:' .. path) == 1 and path or ''
@@ -224,7 +226,7 @@ local function view(session, id, path, kind, units, waiting)
       waits = call('ZSCORE', P .. 'wu:' .. path, id)
       answer[2] = waits and '1' or '0' -- promote and set tell its session in any case
     else
-      waits = not (size[3] and (size[4] or 0) + units <= size[3] + 0 and ahead == (size[5] or 0) + 0)
+      waits = not (size[3] and units + 0 <= size[3] - (size[4] or 0) and ahead == (size[5] or 0) + 0)
     end
     show(kind, waits and most or '0', 'turn:' .. id, '')
   elseif waiting == '1' and id ~= '' and ids[1] and kept(answer[#answer - 1]) then
@@ -240,12 +242,18 @@ local function view(session, id, path, kind, units, waiting)
   return answer
 end
 
+-- Only another program writes a size that cannot be counted to: SetRegister refuses it.
+local function uncountable(path, kind)
+  return kind == 'permit' and (call('HGET', P .. 'size:' .. path, 'current') or 0) + 0 > countable
+end
+
 -- ARGV: session, entry, path, kind, units, value, since in µs of the day
 if op == 'create' then
   local session, id, path, kind, units = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
   bury()
   if not alive(session) then return {'session'} end
   if call('EXISTS', P .. 'e:' .. id) == 0 then
+    if uncountable(path, kind) then return {'large'} end
     local revision = int(math.max((call('GET', P .. 'revision') or 0) + 1, now))
     call('SET', P .. 'revision', revision)
     call('ZADD', P .. 'q:' .. path, revision, id)
@@ -266,6 +274,7 @@ end
 -- ARGV: session, entry or nothing, path, kind, units, 1 if what keeps it waiting is enough
 if op == 'ahead' then
   bury()
+  if ARGV[7] == '1' and uncountable(ARGV[4], ARGV[5]) then return {'large'} end
   if ARGV[5] == 'permit' then promote(ARGV[4], ARGV[3]) end
   return view(unpack(ARGV, 2))
 end
