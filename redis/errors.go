@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 
 	client "github.com/redis/go-redis/v9"
@@ -67,7 +68,7 @@ var words = map[string]error{
 }
 
 // What Redis answers before it has carried out anything of a script. Of a script that breaks in the middle nothing is
-// known, so other answers are Unknown.
+// known, so other answers are Unknown, and so is one with the words brokenOff.
 var (
 	refusals = []string{"NOPERM", "NOAUTH", "WRONGPASS", "OOM", "MISCONF", "DENIED", "invalid password", "DB index"}
 	tryAgain = []string{
@@ -75,6 +76,9 @@ var (
 		"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN",
 	}
 )
+
+// brokenOff stands in what Redis 7.2 and newer answer where a command in a script is refused to the user. It begins like a refusal.
+const brokenOff = "ACL failure in script"
 
 // Outcome tells what was certainly not carried out. Whatever is not listed is Unknown.
 func (s *service) Outcome(err error) driver.Outcome {
@@ -84,6 +88,8 @@ func (s *service) Outcome(err error) driver.Outcome {
 	switch {
 	case told != nil:
 		return told.outcome
+	case err != nil && strings.Contains(err.Error(), brokenOff):
+		return driver.Unknown
 	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrConflict), slices.ContainsFunc(refusals, begins),
 		alert != nil && alert.Op == "remote error": // of TLS: the server does not let this client in
 		return driver.Refused

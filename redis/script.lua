@@ -55,14 +55,16 @@ end
 -- told may not be in the data.
 if record[1] ~= run then return {'unknown'} end
 
-local function tell(session, name) call('SPUBLISH', P .. 'c:' .. session, name) end
+-- A message is a hint: a waiter looks by itself now and then. A script that broke off here, for a user whose channels were taken away, would
+-- leave a part undone.
+local function tell(session, name) redis.pcall('SPUBLISH', P .. 'c:' .. session, name) end
 
 local function wake(name)
   local noted = call('SMEMBERS', P .. 'w:' .. name)
   for _, member in ipairs(noted) do
     local session, waiter = string.match(member, '^(%S+) ?(%S*)$')
     tell(session, waiter ~= '' and waiter or name)
-    if string.find(name, ':', 1, true) then call('SREM', P .. 'ws:' .. session, name) end
+    if waiter == '' then call('SREM', P .. 'ws:' .. session, name) end
   end
   if #noted > 0 then call('DEL', P .. 'w:' .. name) end
 end
@@ -108,17 +110,18 @@ local function remove(id)
   local e = call('HMGET', P .. 'e:' .. id, 'queue', 'session', 'kind', 'units', 'waits')
   local path, session, kind = e[1], e[2], e[3]
   if not path then return nil end
+  -- First, for a server that refuses this to the user ends the script: the entry is still there then, and its units are held.
+  if kind == 'permit' and call('ZREM', P .. 'wu:' .. path, id) == 0 then
+    call('HINCRBY', P .. 'size:' .. path, 'held', '-' .. e[4])
+    call('HINCRBY', P .. 'size:' .. path, 'granted', -1)
+  end
   call('ZREM', P .. 'q:' .. path, id)
   if e[5] and session then call('SREM', P .. 'w:' .. e[5], session .. ' ' .. id) end
   if session then call('SREM', P .. 's:' .. session, id) end
   call('DEL', P .. 'e:' .. id)
   if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
-  wake(id)
   if kind ~= 'read' then call('ZREM', P .. 'x:' .. path, id) end
-  if kind == 'permit' and call('ZREM', P .. 'wu:' .. path, id) == 0 then
-    call('HINCRBY', P .. 'size:' .. path, 'held', '-' .. e[4])
-    call('HINCRBY', P .. 'size:' .. path, 'granted', -1)
-  end
+  wake(id)
   return call('EXISTS', P .. 'wu:' .. path) == 1 and path or ''
 end
 
