@@ -133,7 +133,7 @@ if op == 'delete' then
   return answer
 end
 
--- Removes a page of the entries of a session that is over, and then the session. It returns whether that was all.
+-- Removes a page of the entries of a session that is over, then one of its notes, and then the session. It returns whether that was all.
 local function finish(session)
   local paths = {}
   for _, id in ipairs(call('SPOP', P .. 's:' .. session, page)) do
@@ -142,8 +142,8 @@ local function finish(session)
   end
   for path in pairs(paths) do promote(path) end
   if call('EXISTS', P .. 's:' .. session) == 1 then return false end
-  for _, name in ipairs(call('SMEMBERS', P .. 'ws:' .. session)) do call('SREM', P .. 'w:' .. name, session) end
-  call('DEL', P .. 'ws:' .. session)
+  for _, name in ipairs(call('SPOP', P .. 'ws:' .. session, page)) do call('SREM', P .. 'w:' .. name, session) end
+  if call('EXISTS', P .. 'ws:' .. session) == 1 then return false end
   call('ZREM', P .. 'sessions', session)
   return true
 end
@@ -164,15 +164,14 @@ end
 -- one of them is not to wait for ever.
 local function kept(session) return session and call('ZSCORE', P .. 'sessions', session) end
 
--- Notes that a session is to be told when a name moves: by the ID of an entry that waits for it, or else by the name. A name
--- with a colon is none of an entry, and does not go with one. An entry says what it waits for, so that the note goes with it: one that is
--- held for a week would have those of all that gave up behind it.
+-- Notes that a session is to be told when a name moves: by the ID of an entry that waits for it, or else by the name. What has noted says
+-- so, the entry or the session, so that the note goes with it: what is held for a week would have those of all that gave up behind it, or
+-- looked at it once.
 local function note(name, session, waiter)
   local member = waiter and session .. ' ' .. waiter or session
   call('SREM', P .. 'w:' .. name, member) -- a server that is out of memory refuses a script whose first write needs some
   call('SADD', P .. 'w:' .. name, member)
-  if waiter then call('HSET', P .. 'e:' .. waiter, 'waits', name) end
-  if string.find(name, ':', 1, true) then call('SADD', P .. 'ws:' .. session, name) end
+  if waiter then call('HSET', P .. 'e:' .. waiter, 'waits', name) else call('SADD', P .. 'ws:' .. session, name) end
 end
 
 -- Appends an entry's fields to the answer, and returns false if it is not there.
