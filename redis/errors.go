@@ -35,8 +35,12 @@ func undialed(address string, err error) error {
 	return &failure{fmt.Errorf("connect to %s: %w", address, err), outcome}
 }
 
-// closed adds to an error that says no more than that the server has closed a connection at once why servers do.
-func closed(err error) error {
+// explained adds to an error that says no more than that the server has closed a connection at once why servers do, and to one about
+// a command which version has it.
+func explained(err error) error {
+	if client.HasErrorPrefix(err, notKnown) {
+		return fmt.Errorf("%w: version 7 or newer of Redis is needed", err)
+	}
 	for _, cause := range []error{io.EOF, syscall.EPIPE, syscall.ECONNRESET} {
 		if errors.Is(err, cause) {
 			return fmt.Errorf("%w: the server closes the connection: it may want TLS, be in protected mode, or have too many clients", err)
@@ -70,7 +74,7 @@ var words = map[string]error{
 // What Redis answers before it has carried out anything of a script. Of a script that breaks in the middle nothing is
 // known, so other answers are Unknown, and so is one with the words brokenOff.
 var (
-	refusals = []string{"NOPERM", "NOAUTH", "WRONGPASS", "OOM", "MISCONF", "DENIED", "invalid password", "DB index"}
+	refusals = []string{"NOPERM", "NOAUTH", "WRONGPASS", "OOM", "MISCONF", "DENIED", "invalid password", "DB index", notKnown}
 	tryAgain = []string{
 		"LOADING", "READONLY", "NOREPLICAS", "BUSY", "MASTERDOWN", "max number of clients",
 		"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN",
@@ -79,6 +83,9 @@ var (
 
 // brokenOff stands in what Redis 7.2 and newer answer where a command in a script is refused to the user. It begins like a refusal.
 const brokenOff = "ACL failure in script"
+
+// notKnown begins what a server answers that is older than a command, or that was told to forget it.
+const notKnown = "unknown command"
 
 // Outcome tells what was certainly not carried out. Whatever is not listed is Unknown.
 func (s *service) Outcome(err error) driver.Outcome {

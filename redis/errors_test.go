@@ -26,6 +26,8 @@ func TestOutcomesOfReplies(t *testing.T) {
 		"NOPERM User member has no permissions to run the 'evalsha' command":                     driver.Refused,
 		"NOPERM ACL failure in script: User member has no permissions to run the 'zrem' command": driver.Unknown,
 		"ERR ACL failure in script: The user executing the script can't run this command":        driver.Unknown,
+		"ERR unknown command 'ssubscribe', with args beginning with: 'x'":                        driver.Refused,
+		"ERR unknown command `SSUBSCRIBE`, with args beginning with: `x`":                        driver.Refused,
 		"ERR Unknown Redis command called from script":                                           driver.Unknown,
 		"READONLY You can't write against a read only replica.":                                  driver.NotDone,
 	} {

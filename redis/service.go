@@ -78,7 +78,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 		return in, nil
 	}
 	in.Drop()
-	err = closed(err)
+	err = explained(err)
 	if errors.Is(err, errReplica) && s.to.MasterName == "" && !s.to.IsClusterMode && len(s.to.Addrs) <= 1 {
 		err = &failure{err, driver.Refused}
 	}
