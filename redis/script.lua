@@ -69,8 +69,32 @@ local function wake(name)
   if #noted > 0 then call('DEL', P .. 'w:' .. name) end
 end
 
+-- Removes from a queue an entry whose hash was removed by hand. Nothing says any more what it held, so in a semaphore what is granted is
+-- counted anew, without all such entries.
+local function forget(path, id)
+  local function drop(other)
+    for _, key in ipairs({'q:', 'x:', 'wu:'}) do call('ZREM', P .. key .. path, other) end
+    wake(other)
+  end
+  drop(id)
+  if call('HGET', P .. 'size:' .. path, 'current') then
+    local held, granted = 0, 0
+    for _, other in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do
+      local e = call('HMGET', P .. 'e:' .. other, 'queue', 'kind', 'units')
+      if not e[1] then
+        drop(other)
+      elseif e[2] == 'permit' and not call('ZSCORE', P .. 'wu:' .. path, other) then
+        held, granted = held + e[3], granted + 1
+      end
+    end
+    call('HSET', P .. 'size:' .. path, 'held', int(held), 'granted', granted)
+  end
+  if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
+end
+
 -- Grants to the permits that wait, oldest first, while the first of them fits and none but granted permits are ahead of it.
--- It tells their sessions, but not that of self, which is being answered. What is beyond a page is noted as work.
+-- It tells their sessions, but not that of self, which has just joined and is being answered: any other may have made a look before, whose
+-- answer comes behind this one. What is beyond a page is noted as work.
 local function promote(path, self)
   local q, wu, size = P .. 'q:' .. path, P .. 'wu:' .. path, P .. 'size:' .. path
   local function first()
@@ -91,9 +115,9 @@ local function promote(path, self)
       end
       room, given, count = room - e[1], given + e[1], count + 1
       if e[2] and id ~= self then tell(e[2], id) end
-    else -- its hash was removed by hand: it is gone
-      call('ZREM', q, id)
-      call('ZREM', P .. 'x:' .. path, id)
+    else -- with those that are granted here: they are counted as what is not in wu
+      forget(path, id)
+      return promote(path, self)
     end
     call('ZREM', wu, id)
     id, e = first()
@@ -210,8 +234,9 @@ local function view(session, id, path, kind, units, waiting)
     if call('HGET', P .. 'e:' .. ids[1], 'kind') == 'permit' then ids = {} end
   end
   for _, other in ipairs(ids) do
-    if not row(other) then -- its hash was removed by hand: it is gone
-      for _, key in ipairs({'q:', 'x:', 'wu:'}) do call('ZREM', P .. key .. path, other) end
+    if not row(other) then
+      forget(path, other)
+      if kind == 'permit' then promote(path) end
       while #answer > 5 do table.remove(answer) end
       return view(session, id, path, kind, units, waiting)
     end
@@ -254,7 +279,9 @@ if op == 'create' then
   local session, id, path, kind, units = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
   bury()
   if not alive(session) then return {'session'} end
+  local joined
   if call('EXISTS', P .. 'e:' .. id) == 0 then
+    joined = id
     if uncountable(path, kind) then return {'large'} end
     local revision = int(math.max((call('GET', P .. 'revision') or 0) + 1, now))
     call('SET', P .. 'revision', revision)
@@ -269,7 +296,7 @@ if op == 'create' then
       'version', 1, 'value', ARGV[7], 'since', ARGV[8])
     call('SADD', P .. 's:' .. session, id)
   end
-  if kind == 'permit' then promote(path, id) end
+  if kind == 'permit' then promote(path, joined) end
   return view(session, id, path, kind, units, '1')
 end
 
@@ -277,7 +304,7 @@ end
 if op == 'ahead' then
   bury()
   if ARGV[7] == '1' and uncountable(ARGV[4], ARGV[5]) then return {'large'} end
-  if ARGV[5] == 'permit' then promote(ARGV[4], ARGV[3]) end
+  if ARGV[5] == 'permit' then promote(ARGV[4]) end
   return view(unpack(ARGV, 2))
 end
 
