@@ -2,6 +2,8 @@ package redistest_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,4 +89,55 @@ func TestReleaseWithoutTheRightToPublish(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found, "nothing of it was removed")
 	require.Equal(t, []any{"0", "0"}, account())
+}
+
+// TestSubscriptionThatIsRefused: a Store that may not subscribe any more says so, once, and what waits looks by itself until it may again.
+func TestSubscriptionThatIsRefused(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	change := func(rules ...any) {
+		require.NoError(t, admin.Do(within(t, soon), append([]any{"ACL", "SETUSER", "member"}, rules...)...).Err())
+	}
+	change("on", ">pass", "~farsync:{farsync}:*", "&farsync:{farsync}:*", "+@all")
+	var log lockedBuffer
+	options := fresh(time.Minute)
+	options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	store, err := openAt(within(t, soon), &client.UniversalOptions{
+		Addrs: []string{server.Endpoint()}, Username: "member", Password: "pass",
+	}, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	lease := lock(t, newStore(t, server.Endpoint(), fresh(time.Minute)), "/deaf")
+	next := make(chan error, 1)
+	go func() { // joined below
+		lease, err := farsync.NewMutex(store, "/deaf").Lock(within(t, 2*soon))
+		if err == nil {
+			err = lease.Release()
+		}
+		next <- err
+	}()
+	require.Eventually(t, func() bool { return admin.ZCard(within(t, soon), prefix+"q:/deaf").Val() == 2 }, soon, time.Millisecond)
+
+	change("-ssubscribe")
+	require.NoError(t, admin.ClientKillByFilter(within(t, soon), "TYPE", "pubsub").Err())
+	const words = "no subscription to redis"
+	require.Eventually(t, func() bool { return log.contains(words) }, soon, 10*time.Millisecond)
+	require.Contains(t, log.String(), "NOPERM")
+	begun := time.Now()
+	require.NoError(t, lease.Release())
+	select {
+	case err := <-next:
+		require.NoError(t, err)
+		t.Log("handed over after", time.Since(begun))
+	case <-time.After(soon):
+		require.Fail(t, "a waiter looks by itself only as late as one with a subscription")
+	}
+	require.Equal(t, farsync.Connected, store.State())
+	require.Equal(t, 1, strings.Count(log.String(), words))
+
+	change("+ssubscribe")
+	require.Eventually(t, func() bool {
+		return len(admin.PubSubShardChannels(within(t, soon), prefix+"c:*").Val()) == 2
+	}, soon, 10*time.Millisecond)
 }
