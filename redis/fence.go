@@ -83,11 +83,16 @@ func (s *session) introduce(ctx context.Context, conn *client.Conn) error {
 	if s.options.Fresh {
 		fresh = 1
 	}
-	list, err := script.Eval(ctx, conn, []string{s.prefix}, "introduce", s.ttl.Microseconds(), fresh, script.Hash()).StringSlice()
+	met := s.met.Load()
+	list, err := script.Eval(ctx, conn, []string{s.prefix}, "introduce",
+		s.ttl.Microseconds(), fresh, script.Hash(), met.term, met.run).StringSlice()
 	if err != nil {
 		return err
 	}
 	a, err := parse(list)
+	if err == nil {
+		s.meet(introduction{a.register.Version, run})
+	}
 	if a.n > 0 {
 		s.log.Warn("redis server is new to the namespace: its sessions have ended, and nothing is granted for a while",
 			"for", time.Duration(a.n)*time.Microsecond, "namespace", s.options.Namespace, "run_id", run)

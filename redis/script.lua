@@ -7,8 +7,8 @@
 --
 -- An answer is a list of strings: a word, n, more, value, version, and then the fields of entries, nine for each. The word
 -- is what became of the request: ok; unknown, the namespace must be introduced; session, the session is over; gone;
--- conflict; kind; stray; large, the semaphore has more units than can be counted; command, the user may not use the one that is named. If more is 1, work is left: the client sends
--- "work" until it is 0.
+-- conflict; kind; stray; large, the semaphore has more units than can be counted; command, the user may not use the one that is
+-- named. If more is 1, work is left: the client sends "work" until it is 0.
 local P, call, op = KEYS[1], redis.call, ARGV[1]
 
 -- A user who may not use one of the commands, with a key or a channel of the namespace, is refused before anything is done.
@@ -39,15 +39,22 @@ local countable = 2 ^ 53 - 1
 local function int(n) return string.format('%.0f', n) end
 
 -- The one operation that is sent by EVAL, and to a server to which the namespace has not been introduced. ARGV: ttl in µs, 1 if
--- nothing can be held in a namespace that has no record, the hash of the script, by which people call it. It ends all
--- sessions, and has nothing granted for the longest TTL that was seen. n is for how many µs.
+-- nothing can be held in a namespace that has no record, the hash of the script, by which people call it, and of the introduction that the
+-- client has met last the term and the run. It ends all sessions, and has nothing granted for the longest TTL that was seen. n is for how
+-- many µs, and version is the term.
+--
+-- Introductions are counted. Where the client has met a later one than this server, or another of the same number, it has missed what
+-- was granted since: a master that hung while another was promoted is still the last in its own data.
 if op == 'introduce' then
-  if record[1] == run then return answer end
+  local term, met = (call('HGET', P .. 'server', 'term') or 0) + 0, (ARGV[5] or 0) + 0
+  local missed = met > term or met > 0 and met == term and ARGV[6] ~= run
+  answer[5] = int(term)
+  if record[1] == run and not missed then return answer end
   call('ZUNIONSTORE', P .. 'sessions', 1, P .. 'sessions', 'WEIGHTS', 0)
   local longest = math.max(ARGV[2], record[3] or 0)
   local silence = (record[1] or ARGV[3] ~= '1') and longest or 0
-  call('HSET', P .. 'server', 'run_id', run, 'quiet', int(now + silence), 'ttl', int(longest), 'script', ARGV[4])
-  answer[2] = int(silence)
+  answer[2], answer[5] = int(silence), int(math.max(term, met) + 1)
+  call('HSET', P .. 'server', 'run_id', run, 'quiet', int(now + silence), 'ttl', int(longest), 'script', ARGV[4], 'term', answer[5])
   return answer
 end
 
@@ -157,7 +164,8 @@ if op == 'delete' then
   return answer
 end
 
--- Removes a page of the entries of a session that is over, then one of its notes, and then the session. It returns whether that was all.
+-- Removes a page of the entries of a session that is over, then a page of its notes, and then the session. It returns whether that was
+-- all.
 local function finish(session)
   local paths = {}
   for _, id in ipairs(call('SPOP', P .. 's:' .. session, page)) do
