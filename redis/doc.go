@@ -16,10 +16,13 @@
 // clock of the server.
 //
 // Which permits of a semaphore are granted is decided by the scripts, so a join and a release cost the same in a semaphore of
-// 10 units and in one of 1,000.
+// 10 units and in one of 1,000. They count exactly up to 9,007,199,254,740,991: a larger semaphore is refused. The
+// size of a semaphore, a small hash, stays when its queue is empty, and is never removed: do not make paths of
+// semaphores up for each job.
 //
 // A waiter is woken by a message to the one channel of its Store. The script that removes the entry it waits for publishes
-// that message.
+// that message. A message may be lost, and a Store may lose the right to subscribe, of which it logs a line: a waiter looks by itself after
+// 30 to 45 seconds, and every few seconds where the server refuses the subscription.
 //
 // # What holds, and what does not
 //
@@ -32,15 +35,16 @@
 //
 //	one server, clocks set in small steps       two holders never overlap
 //	killed and restarted, with its data         the same, after a silence of one TTL
-//	killed and restarted, the last second lost  the same
+//	killed and restarted, the last second lost  the same, if all Stores of the namespace have one TTL
 //	killed and restarted, without its data      the same, if all Stores of the namespace have one TTL
 //	all keys removed (FLUSHALL)                 the same, if no Store has the option Fresh
-//	failover to a replica that is behind,       the same, if the old master is dead
-//	  by Sentinel, in a cluster or by hand
+//	failover to a replica that is behind,       the same, if the old master is dead, and all Stores of the
+//	  by Sentinel, in a cluster or by hand      namespace have one TTL
 //	the address leads to another server         the same, if all Stores of the namespace have one TTL
 //	failover, and the old master goes on        two holders, unless Replicas leaves the old master no majority
-//	two failovers within a TTL, back to the     two holders, if no Store has made a request in between
-//	  first master, which was not restarted
+//	failover back to an earlier master that     two holders, unless the Store that gets there first has
+//	  was not restarted, and has not received   made a request at the master in between
+//	  what the one in between was told
 //	single keys changed or removed by hand      not covered
 //	the server's clock steps forward            two holders: by more than two thirds of the TTL, or at all while a holder is
 //	                                            cut off

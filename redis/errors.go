@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 
 	client "github.com/redis/go-redis/v9"
@@ -34,8 +35,12 @@ func undialed(address string, err error) error {
 	return &failure{fmt.Errorf("connect to %s: %w", address, err), outcome}
 }
 
-// closed adds to an error that says no more than that the server has closed a connection at once why servers do.
-func closed(err error) error {
+// explained adds to an error that says no more than that the server has closed a connection at once why servers do, and to one about
+// a command which version has it.
+func explained(err error) error {
+	if client.HasErrorPrefix(err, notKnown) {
+		return fmt.Errorf("%w: version 7 or newer of Redis is needed", err)
+	}
 	for _, cause := range []error{io.EOF, syscall.EPIPE, syscall.ECONNRESET} {
 		if errors.Is(err, cause) {
 			return fmt.Errorf("%w: the server closes the connection: it may want TLS, be in protected mode, or have too many clients", err)
@@ -52,6 +57,7 @@ var (
 	errEnded   = failed(driver.Expired, "the session was closed or dropped")
 	errKind    = failed(driver.Refused, "only a write entry can be replaced by one of another kind, a read entry")
 	errStray   = failed(driver.Refused, "its session is not in Redis: remove the entry if nothing needs it")
+	errLarge   = failed(driver.Refused, "redis counts up to 9007199254740991 units, and the semaphore has more")
 	errCommand = failed(driver.Refused, "NOPERM this user has no permissions to run the command in a script, or for the keys of the namespace")
 	errReplica = failed(driver.NotDone, "the server is a replica: locks are taken at its master")
 	errUnknown = failed(driver.NotDone, "the server does not know the script although it was given it")
@@ -62,18 +68,24 @@ var (
 // words are the errors that the first word of an answer stands for.
 var words = map[string]error{
 	"ok": nil, "unknown": errUnknown, "session": errExpired, "gone": driver.ErrGone, "conflict": driver.ErrConflict,
-	"kind": errKind, "stray": errStray, "command": errCommand,
+	"kind": errKind, "stray": errStray, "large": errLarge, "command": errCommand,
 }
 
 // What Redis answers before it has carried out anything of a script. Of a script that breaks in the middle nothing is
-// known, so other answers are Unknown.
+// known, so other answers are Unknown, and so is one with the words brokenOff.
 var (
-	refusals = []string{"NOPERM", "NOAUTH", "WRONGPASS", "OOM", "MISCONF", "DENIED", "invalid password", "DB index"}
+	refusals = []string{"NOPERM", "NOAUTH", "WRONGPASS", "OOM", "MISCONF", "DENIED", "invalid password", "DB index", notKnown}
 	tryAgain = []string{
 		"LOADING", "READONLY", "NOREPLICAS", "BUSY", "MASTERDOWN", "max number of clients",
 		"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN",
 	}
 )
+
+// brokenOff stands in what Redis 7.2 and newer answer where a command in a script is refused to the user. It begins like a refusal.
+const brokenOff = "ACL failure in script"
+
+// notKnown begins what a server answers that is older than a command, or that was told to forget it.
+const notKnown = "unknown command"
 
 // Outcome tells what was certainly not carried out. Whatever is not listed is Unknown.
 func (s *service) Outcome(err error) driver.Outcome {
@@ -83,6 +95,8 @@ func (s *service) Outcome(err error) driver.Outcome {
 	switch {
 	case told != nil:
 		return told.outcome
+	case err != nil && strings.Contains(err.Error(), brokenOff):
+		return driver.Unknown
 	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrConflict), slices.ContainsFunc(refusals, begins),
 		alert != nil && alert.Op == "remote error": // of TLS: the server does not let this client in
 		return driver.Refused

@@ -21,7 +21,7 @@ func (s *session) send(ctx context.Context, op string, args []any) (answer, erro
 	if err != nil {
 		return answer{}, err
 	}
-	a, err := s.sendTo(ctx, node, op, args)
+	a, err := s.sendTo(ctx, link, node, op, args)
 	if cluster, ok := link.UniversalClient.(*client.ClusterClient); ok && err != nil {
 		cluster.ReloadState(ctx) // another may be the master by now
 	}
@@ -29,13 +29,13 @@ func (s *session) send(ctx context.Context, op string, args []any) (answer, erro
 }
 
 // sendTo is send for the server that has the namespace.
-func (s *session) sendTo(ctx context.Context, node *client.Client, op string, args []any) (answer, error) {
+func (s *session) sendTo(ctx context.Context, link *link, node *client.Client, op string, args []any) (answer, error) {
 	conn := node.Conn()
 	defer func() { _ = conn.Close() }()
-	a, err := s.evalOn(ctx, conn, op, args)
+	a, err := s.evalOn(ctx, link, conn, op, args)
 	if errors.Is(err, errUnknown) {
 		if err = s.introduce(ctx, conn); err == nil {
-			a, err = s.evalOn(ctx, conn, op, args)
+			a, err = s.evalOn(ctx, link, conn, op, args)
 		}
 	}
 	if err == nil && s.options.Replicas > 0 && (op == "open" || op == "renew") {
@@ -57,7 +57,7 @@ func (s *session) node(ctx context.Context, link *link) (*client.Client, error) 
 	return node, nil
 }
 
-func (s *session) evalOn(ctx context.Context, conn *client.Conn, op string, args []any) (answer, error) {
+func (s *session) evalOn(ctx context.Context, link *link, conn *client.Conn, op string, args []any) (answer, error) {
 	s.mu.Lock()
 	script := s.known
 	s.mu.Unlock()
@@ -68,6 +68,7 @@ func (s *session) evalOn(ctx context.Context, conn *client.Conn, op string, args
 	if err != nil {
 		return answer{}, err
 	}
+	link.heard.Store(time.Now().UnixNano())
 	return parse(list)
 }
 
@@ -82,11 +83,16 @@ func (s *session) introduce(ctx context.Context, conn *client.Conn) error {
 	if s.options.Fresh {
 		fresh = 1
 	}
-	list, err := script.Eval(ctx, conn, []string{s.prefix}, "introduce", s.ttl.Microseconds(), fresh, script.Hash()).StringSlice()
+	met := s.met.Load()
+	list, err := script.Eval(ctx, conn, []string{s.prefix}, "introduce",
+		s.ttl.Microseconds(), fresh, script.Hash(), met.term, met.run).StringSlice()
 	if err != nil {
 		return err
 	}
 	a, err := parse(list)
+	if err == nil {
+		s.meet(introduction{a.register.Version, run})
+	}
 	if a.n > 0 {
 		s.log.Warn("redis server is new to the namespace: its sessions have ended, and nothing is granted for a while",
 			"for", time.Duration(a.n)*time.Microsecond, "namespace", s.options.Namespace, "run_id", run)

@@ -7,8 +7,8 @@
 --
 -- An answer is a list of strings: a word, n, more, value, version, and then the fields of entries, nine for each. The word
 -- is what became of the request: ok; unknown, the namespace must be introduced; session, the session is over; gone;
--- conflict; kind; stray; command, the user may not use the one that is named. If more is 1, work is left: the client sends
--- "work" until it is 0.
+-- conflict; kind; stray; large, the semaphore has more units than can be counted; command, the user may not use the one that is
+-- named. If more is 1, work is left: the client sends "work" until it is 0.
 local P, call, op = KEYS[1], redis.call, ARGV[1]
 
 -- A user who may not use one of the commands, with a key or a channel of the namespace, is refused before anything is done.
@@ -32,20 +32,29 @@ local quiet = math.max(0, (record[2] or 0) - now)
 -- page bounds what one script removes and grants, so that none keeps the server for long.
 local page = 128
 local answer = {'ok', '0', '0', '', '0'}
+-- Numbers are doubles, of which each is but one integer up to here. A sum of two such may be rounded; their difference is not.
+local countable = 2 ^ 53 - 1
 
 -- Numbers of 51 bits are written out: tostring would round them to 14 digits.
 local function int(n) return string.format('%.0f', n) end
 
 -- The one operation that is sent by EVAL, and to a server to which the namespace has not been introduced. ARGV: ttl in µs, 1 if
--- nothing can be held in a namespace that has no record, the hash of the script, by which people call it. It ends all
--- sessions, and has nothing granted for the longest TTL that was seen. n is for how many µs.
+-- nothing can be held in a namespace that has no record, the hash of the script, by which people call it, and of the introduction that the
+-- client has met last the term and the run. It ends all sessions, and has nothing granted for the longest TTL that was seen. n is for how
+-- many µs, and version is the term.
+--
+-- Introductions are counted. Where the client has met a later one than this server, or another of the same number, it has missed what
+-- was granted since: a master that hung while another was promoted is still the last in its own data.
 if op == 'introduce' then
-  if record[1] == run then return answer end
+  local term, met = (call('HGET', P .. 'server', 'term') or 0) + 0, (ARGV[5] or 0) + 0
+  local missed = met > term or met > 0 and met == term and ARGV[6] ~= run
+  answer[5] = int(term)
+  if record[1] == run and not missed then return answer end
   call('ZUNIONSTORE', P .. 'sessions', 1, P .. 'sessions', 'WEIGHTS', 0)
   local longest = math.max(ARGV[2], record[3] or 0)
   local silence = (record[1] or ARGV[3] ~= '1') and longest or 0
-  call('HSET', P .. 'server', 'run_id', run, 'quiet', int(now + silence), 'ttl', int(longest), 'script', ARGV[4])
-  answer[2] = int(silence)
+  answer[2], answer[5] = int(silence), int(math.max(term, met) + 1)
+  call('HSET', P .. 'server', 'run_id', run, 'quiet', int(now + silence), 'ttl', int(longest), 'script', ARGV[4], 'term', answer[5])
   return answer
 end
 
@@ -53,20 +62,46 @@ end
 -- told may not be in the data.
 if record[1] ~= run then return {'unknown'} end
 
-local function tell(session, name) call('SPUBLISH', P .. 'c:' .. session, name) end
+-- A message is a hint: a waiter looks by itself now and then. A script that broke off here, for a user whose channels were taken away, would
+-- leave a part undone.
+local function tell(session, name) redis.pcall('SPUBLISH', P .. 'c:' .. session, name) end
 
 local function wake(name)
   local noted = call('SMEMBERS', P .. 'w:' .. name)
   for _, member in ipairs(noted) do
     local session, waiter = string.match(member, '^(%S+) ?(%S*)$')
     tell(session, waiter ~= '' and waiter or name)
-    if string.find(name, ':', 1, true) then call('SREM', P .. 'ws:' .. session, name) end
+    if waiter == '' then call('SREM', P .. 'ws:' .. session, name) end
   end
   if #noted > 0 then call('DEL', P .. 'w:' .. name) end
 end
 
+-- Removes from a queue an entry whose hash was removed by hand. Nothing says any more what it held, so in a semaphore what is granted is
+-- counted anew, without all such entries.
+local function forget(path, id)
+  local function drop(other)
+    for _, key in ipairs({'q:', 'x:', 'wu:'}) do call('ZREM', P .. key .. path, other) end
+    wake(other)
+  end
+  drop(id)
+  if call('HGET', P .. 'size:' .. path, 'current') then
+    local held, granted = 0, 0
+    for _, other in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do
+      local e = call('HMGET', P .. 'e:' .. other, 'queue', 'kind', 'units')
+      if not e[1] then
+        drop(other)
+      elseif e[2] == 'permit' and not call('ZSCORE', P .. 'wu:' .. path, other) then
+        held, granted = held + e[3], granted + 1
+      end
+    end
+    call('HSET', P .. 'size:' .. path, 'held', int(held), 'granted', granted)
+  end
+  if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
+end
+
 -- Grants to the permits that wait, oldest first, while the first of them fits and none but granted permits are ahead of it.
--- It tells their sessions, but not that of self, which is being answered. What is beyond a page is noted as work.
+-- It tells their sessions, but not that of self, which has just joined and is being answered: any other may have made a look before, whose
+-- answer comes behind this one. What is beyond a page is noted as work.
 local function promote(path, self)
   local q, wu, size = P .. 'q:' .. path, P .. 'wu:' .. path, P .. 'size:' .. path
   local function first()
@@ -75,7 +110,7 @@ local function promote(path, self)
   end
   local id, e = first()
   local account = call('HMGET', size, 'current', 'held', 'granted')
-  if not account[1] or quiet > 0 then return end
+  if not account[1] or account[1] + 0 > countable or quiet > 0 then return end
   local room, before, given, count = account[1] - (account[2] or 0), (account[3] or 0) + 0, 0, 0
   while id do
     if e[1] then
@@ -87,9 +122,9 @@ local function promote(path, self)
       end
       room, given, count = room - e[1], given + e[1], count + 1
       if e[2] and id ~= self then tell(e[2], id) end
-    else -- its hash was removed by hand: it is gone
-      call('ZREM', q, id)
-      call('ZREM', P .. 'x:' .. path, id)
+    else -- with those that are granted here: they are counted as what is not in wu
+      forget(path, id)
+      return promote(path, self)
     end
     call('ZREM', wu, id)
     id, e = first()
@@ -106,17 +141,18 @@ local function remove(id)
   local e = call('HMGET', P .. 'e:' .. id, 'queue', 'session', 'kind', 'units', 'waits')
   local path, session, kind = e[1], e[2], e[3]
   if not path then return nil end
+  -- First, for a server that refuses this to the user ends the script: the entry is still there then, and its units are held.
+  if kind == 'permit' and call('ZREM', P .. 'wu:' .. path, id) == 0 then
+    call('HINCRBY', P .. 'size:' .. path, 'held', '-' .. e[4])
+    call('HINCRBY', P .. 'size:' .. path, 'granted', -1)
+  end
   call('ZREM', P .. 'q:' .. path, id)
   if e[5] and session then call('SREM', P .. 'w:' .. e[5], session .. ' ' .. id) end
   if session then call('SREM', P .. 's:' .. session, id) end
   call('DEL', P .. 'e:' .. id)
   if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
-  wake(id)
   if kind ~= 'read' then call('ZREM', P .. 'x:' .. path, id) end
-  if kind == 'permit' and call('ZREM', P .. 'wu:' .. path, id) == 0 then
-    call('HINCRBY', P .. 'size:' .. path, 'held', int(-e[4]))
-    call('HINCRBY', P .. 'size:' .. path, 'granted', -1)
-  end
+  wake(id)
   return call('EXISTS', P .. 'wu:' .. path) == 1 and path or ''
 end
 
@@ -128,7 +164,8 @@ if op == 'delete' then
   return answer
 end
 
--- Removes a page of the entries of a session that is over, and then the session. It returns whether that was all.
+-- Removes a page of the entries of a session that is over, then a page of its notes, and then the session. It returns whether that was
+-- all.
 local function finish(session)
   local paths = {}
   for _, id in ipairs(call('SPOP', P .. 's:' .. session, page)) do
@@ -137,8 +174,8 @@ local function finish(session)
   end
   for path in pairs(paths) do promote(path) end
   if call('EXISTS', P .. 's:' .. session) == 1 then return false end
-  for _, name in ipairs(call('SMEMBERS', P .. 'ws:' .. session)) do call('SREM', P .. 'w:' .. name, session) end
-  call('DEL', P .. 'ws:' .. session)
+  for _, name in ipairs(call('SPOP', P .. 'ws:' .. session, page)) do call('SREM', P .. 'w:' .. name, session) end
+  if call('EXISTS', P .. 'ws:' .. session) == 1 then return false end
   call('ZREM', P .. 'sessions', session)
   return true
 end
@@ -159,15 +196,14 @@ end
 -- one of them is not to wait for ever.
 local function kept(session) return session and call('ZSCORE', P .. 'sessions', session) end
 
--- Notes that a session is to be told when a name moves: by the ID of an entry that waits for it, or else by the name. A name
--- with a colon is none of an entry, and does not go with one. An entry says what it waits for, so that the note goes with it: one that is
--- held for a week would have those of all that gave up behind it.
+-- Notes that a session is to be told when a name moves: by the ID of an entry that waits for it, or else by the name. What has noted says
+-- so, the entry or the session, so that the note goes with it: what is held for a week would have those of all that gave up behind it, or
+-- looked at it once.
 local function note(name, session, waiter)
   local member = waiter and session .. ' ' .. waiter or session
   call('SREM', P .. 'w:' .. name, member) -- a server that is out of memory refuses a script whose first write needs some
   call('SADD', P .. 'w:' .. name, member)
-  if waiter then call('HSET', P .. 'e:' .. waiter, 'waits', name) end
-  if string.find(name, ':', 1, true) then call('SADD', P .. 'ws:' .. session, name) end
+  if waiter then call('HSET', P .. 'e:' .. waiter, 'waits', name) else call('SADD', P .. 'ws:' .. session, name) end
 end
 
 -- Appends an entry's fields to the answer, and returns false if it is not there.
@@ -206,8 +242,9 @@ local function view(session, id, path, kind, units, waiting)
     if call('HGET', P .. 'e:' .. ids[1], 'kind') == 'permit' then ids = {} end
   end
   for _, other in ipairs(ids) do
-    if not row(other) then -- its hash was removed by hand: it is gone
-      for _, key in ipairs({'q:', 'x:', 'wu:'}) do call('ZREM', P .. key .. path, other) end
+    if not row(other) then
+      forget(path, other)
+      if kind == 'permit' then promote(path) end
       while #answer > 5 do table.remove(answer) end
       return view(session, id, path, kind, units, waiting)
     end
@@ -224,7 +261,7 @@ local function view(session, id, path, kind, units, waiting)
       waits = call('ZSCORE', P .. 'wu:' .. path, id)
       answer[2] = waits and '1' or '0' -- promote and set tell its session in any case
     else
-      waits = not (size[3] and (size[4] or 0) + units <= size[3] + 0 and ahead == (size[5] or 0) + 0)
+      waits = not (size[3] and units + 0 <= size[3] - (size[4] or 0) and ahead == (size[5] or 0) + 0)
     end
     show(kind, waits and most or '0', 'turn:' .. id, '')
   elseif waiting == '1' and id ~= '' and ids[1] and kept(answer[#answer - 1]) then
@@ -240,12 +277,20 @@ local function view(session, id, path, kind, units, waiting)
   return answer
 end
 
+-- Only another program writes a size that cannot be counted to: SetRegister refuses it.
+local function uncountable(path, kind)
+  return kind == 'permit' and (call('HGET', P .. 'size:' .. path, 'current') or 0) + 0 > countable
+end
+
 -- ARGV: session, entry, path, kind, units, value, since in µs of the day
 if op == 'create' then
   local session, id, path, kind, units = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
   bury()
   if not alive(session) then return {'session'} end
+  local joined
   if call('EXISTS', P .. 'e:' .. id) == 0 then
+    joined = id
+    if uncountable(path, kind) then return {'large'} end
     local revision = int(math.max((call('GET', P .. 'revision') or 0) + 1, now))
     call('SET', P .. 'revision', revision)
     call('ZADD', P .. 'q:' .. path, revision, id)
@@ -259,14 +304,15 @@ if op == 'create' then
       'version', 1, 'value', ARGV[7], 'since', ARGV[8])
     call('SADD', P .. 's:' .. session, id)
   end
-  if kind == 'permit' then promote(path, id) end
+  if kind == 'permit' then promote(path, joined) end
   return view(session, id, path, kind, units, '1')
 end
 
 -- ARGV: session, entry or nothing, path, kind, units, 1 if what keeps it waiting is enough
 if op == 'ahead' then
   bury()
-  if ARGV[5] == 'permit' then promote(ARGV[4], ARGV[3]) end
+  if ARGV[7] == '1' and uncountable(ARGV[4], ARGV[5]) then return {'large'} end
+  if ARGV[5] == 'permit' then promote(ARGV[4]) end
   return view(unpack(ARGV, 2))
 end
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	client "github.com/redis/go-redis/v9"
@@ -40,7 +41,14 @@ type service struct {
 	to      client.UniversalOptions
 	options Options
 	log     *slog.Logger
-	prefix  string // of all keys
+	prefix  string                       // of all keys
+	met     atomic.Pointer[introduction] // the last, of all sessions
+}
+
+// An introduction is that of a server to the namespace. Terms count them.
+type introduction struct {
+	term int64
+	run  string
 }
 
 // NewService returns the driver for a server. It does no I/O. Programs call Open.
@@ -50,6 +58,7 @@ func NewService(to *client.UniversalOptions, options *Options) (driver.Service, 
 		return nil, err
 	}
 	s := &service{options: o, log: o.Logger, prefix: prefixOf(o.Namespace)}
+	s.met.Store(&introduction{})
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -67,6 +76,16 @@ func NewService(to *client.UniversalOptions, options *Options) (driver.Service, 
 	return s, nil
 }
 
+// meet notes an introduction, unless a later one is known: of two sessions, the one that ends may be answered late.
+func (s *service) meet(now introduction) {
+	for {
+		met := s.met.Load()
+		if now.term < met.term || s.met.CompareAndSwap(met, &now) {
+			return
+		}
+	}
+}
+
 // prefixOf begins all keys of a namespace. What is in braces puts them into one slot.
 func prefixOf(namespace string) string { return "farsync:{" + namespace + "}:" }
 
@@ -78,7 +97,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 		return in, nil
 	}
 	in.Drop()
-	err = closed(err)
+	err = explained(err)
 	if errors.Is(err, errReplica) && s.to.MasterName == "" && !s.to.IsClusterMode && len(s.to.Addrs) <= 1 {
 		err = &failure{err, driver.Refused}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	client "github.com/redis/go-redis/v9"
@@ -48,6 +49,7 @@ type link struct {
 	life  context.Context // the link's own: done when it is cut, or the session ends
 	cut   context.CancelFunc
 	users sync.WaitGroup // requests under way; not added to once another link is in use
+	heard atomic.Int64   // when a request was answered last, in ns of the day
 }
 
 // newLink makes a link, which has not dialed yet. go-redis dials in goroutines that know nothing of the caller's ctx.
@@ -90,6 +92,9 @@ func (s *session) newLink() *link {
 	})
 	return l
 }
+
+// answersYet is for how long after an answer a link is not replaced.
+const answersYet = time.Second
 
 // use returns the link in use, and adds to its users.
 func (s *session) use() *link {
@@ -174,6 +179,9 @@ func (s *session) Drop() {
 // Reset has the next requests take other connections. Those under way keep theirs until they are answered or time out: an
 // answer that is late counts from when the request was sent, and a service on a line so slow that a new connection takes longer
 // than the patience of one attempt would otherwise never answer again.
+//
+// It does nothing while others on the same link are answered: the request stands in a crowd, and others would wait as long. A new link has a
+// new subscription, after which all that waits looks again, so the crowd would grow.
 func (s *session) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,6 +189,9 @@ func (s *session) Reset() {
 		return
 	}
 	old := s.link
+	if heard := time.Unix(0, old.heard.Load()); time.Since(heard).Abs() < answersYet {
+		return
+	}
 	s.link = s.newLink()
 	s.run.Go(func() {
 		old.users.Wait()

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
@@ -13,12 +14,8 @@ import (
 	"github.com/farsync/farsync/internal/pause"
 )
 
-const (
-	// pingEvery is how long the subscription is quiet before it has to show that it is alive, in as long.
-	pingEvery = 3 * time.Second
-	// After a connection that broke the next is made after this time.
-	subscribeAgain = 50 * time.Millisecond
-)
+// pingEvery is how long the subscription is quiet before it has to show that it is alive, in as long.
+const pingEvery = 3 * time.Second
 
 // nameOf returns the name that is published when a target moves.
 func nameOf(t driver.Target) string {
@@ -70,31 +67,41 @@ func (s *session) Watch(
 }
 
 // hear hands out what is published to the session until its end. It reports how the first subscription has gone. It runs in
-// one goroutine, which Drop joins.
+// one goroutine, which Drop joins. Requests may be answered where a subscription is refused, so the session lives on without one:
+// then what waits looks each time that it was refused again.
 func (s *session) hear(first chan<- error) {
+	var deaf outage
 	for s.life.Err() == nil {
 		l := s.use()
 		l.users.Done() // when no request uses the link any more, there is a better one
 		sub := l.SSubscribe(l.life, s.prefix+"c:"+s.id)
 		// Of a connection that is being made the client does not know yet when it is closed.
 		stop := context.AfterFunc(l.life, func() { _ = sub.Close() })
-		err := s.receive(l, sub, first)
+		stood, err := s.receive(l, sub, first)
 		stop()
 		_ = sub.Close()
 		select {
 		case first <- err:
 		default:
 		}
-		_ = pause.For(s.life, subscribeAgain)
+		refused := s.Outcome(err) == driver.Refused
+		long, news := deaf.ended(time.Now(), stood, refused)
+		if news && s.life.Err() == nil {
+			s.log.Warn("no subscription to redis: locks are handed over late", "cause", err)
+		}
+		if long && refused {
+			s.mailbox.publishAll()
+		}
+		_ = pause.For(s.life, deaf.pause/2+rand.N(deaf.pause/2)) // or the Stores of a fleet would all come at once
 	}
 }
 
-// receive hands out what is published on one connection until it breaks. When it has begun to listen, all waiters look
+// receive hands out what is published on one connection until it breaks, and reports whether it has begun to listen. When it has begun to listen, all waiters look
 // again: what was published while nothing was heard is not known.
 //
 // go-redis forgets what it has read of a message when the deadline passes in the middle, and takes the words of the rest for
 // answers to pings. So what is no such answer breaks the connection.
-func (s *session) receive(l *link, sub *client.PubSub, first chan<- error) error {
+func (s *session) receive(l *link, sub *client.PubSub, first chan<- error) (stood bool, err error) {
 	for asked := false; ; {
 		message, err := sub.ReceiveTimeout(l.life, pingEvery)
 		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() && !asked {
@@ -104,7 +111,7 @@ func (s *session) receive(l *link, sub *client.PubSub, first chan<- error) error
 			}
 		}
 		if err != nil {
-			return err
+			return stood, err
 		}
 		asked = false
 		switch m := message.(type) {
@@ -112,8 +119,9 @@ func (s *session) receive(l *link, sub *client.PubSub, first chan<- error) error
 			s.mailbox.publish(m.Payload)
 		case *client.Subscription:
 			if m.Kind != "ssubscribe" {
-				return errTorn // the slot of the channel has moved to another server
+				return stood, errTorn // the slot of the channel has moved to another server
 			}
+			stood = true
 			s.mailbox.publishAll()
 			select {
 			case first <- nil:
@@ -121,7 +129,7 @@ func (s *session) receive(l *link, sub *client.PubSub, first chan<- error) error
 			}
 		case *client.Pong:
 			if m.Payload != "" && m.Payload != "PONG" {
-				return errTorn
+				return stood, errTorn
 			}
 		}
 	}

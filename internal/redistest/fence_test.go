@@ -364,6 +364,43 @@ func TestMasterThatComesBackIsNewToTheNamespace(t *testing.T) {
 	require.Greater(t, next.Token(), lease.Token())
 }
 
+// TestMasterThatMissedAnotherIsNewToTheNamespace: it hung, was not restarted, and has received nothing of what its replica granted as the
+// master. In its data it is the one that was introduced last. A Store that was at the other knows better.
+func TestMasterThatMissedAnotherIsNewToTheNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.server
+	veteran := w.open(t, true, nil)
+	t.Cleanup(func() { _ = veteran.Close() })
+	require.NoError(t, lock(t, veteran, "/fence").Release())
+	b := replicaOf(t, a.Endpoint())
+	require.NoError(t, newClient(t, a.Endpoint()).ConfigSet(within(t, soon), "masterauth", "wrong").Err()) // it will not hear of b
+	a.Pause()
+	promote(t, b)
+	w.move(b)
+	knife := w.knife(t)
+	holder := w.open(t, false, knife.through(w))
+	t.Cleanup(func() { _ = holder.Close() })
+	require.NoError(t, lock(t, holder, "/fence").Release())
+	require.NoError(t, lock(t, veteran, "/fence").Release())
+	a.Resume()
+	host, port, err := net.SplitHostPort(b.Endpoint())
+	require.NoError(t, err)
+	require.NoError(t, newClient(t, a.Endpoint()).Do(within(t, soon), "REPLICAOF", host, port).Err())
+	section := locktest.NewSection(t, 1)
+	lease := lock(t, holder, "/fence")
+	leave := section.Enter(lease, 1)
+	knife.cutOff()
+	b.Kill()
+	promote(t, a)
+	w.move(a)
+	next := lock(t, veteran, "/fence")
+	section.Visit(t.Context(), next, 1)
+	leave()
+	require.Empty(t, section.Overlaps())
+	require.Greater(t, next.Token(), lease.Token())
+}
+
 // TestStoppedServerLosesNothing: what is held is held to its deadline, and what waits is served.
 func TestStoppedServerLosesNothing(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	protected := embedtest.Redis(t, "--requirepass", "secret")
 	evicting := embedtest.Redis(t, "--maxmemory-policy", "allkeys-lru")
 	replica := replicaOf(t, server.Endpoint())
+	old := embedtest.Redis(t, "--rename-command", "SSUBSCRIBE", "") // which version 6 does not have
 	admin := newClient(t, server.Endpoint())
 	acl := func(name string, rules ...any) *client.UniversalOptions {
 		args := append([]any{"ACL", "SETUSER", name, "on", ">pass"}, rules...)
@@ -43,6 +44,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		},
 		{"a server that evicts", at(evicting.Endpoint()), nil, "maxmemory-policy allkeys-lru"},
 		{"a replica", at(replica.Endpoint()), nil, "replica"},
+		{"an old server", at(old.Endpoint()), nil, "7 or newer"},
 		{"no scripts", acl("a", append(all, "-evalsha")...), nil, "NOPERM"},
 		{"no INFO", acl("b", append(all, "-info")...), nil, "NOPERM"},
 		{"no channel", acl("c", "allcommands", "allkeys", "resetchannels"), nil, "NOPERM"},

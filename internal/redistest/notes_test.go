@@ -41,3 +41,42 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestObserversLeaveNothing: an entry that is held for a week has no notes of the sessions that watched it and have ended, and a session
+// none of the entries that have gone.
+func TestObserversLeaveNothing(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin, holder := newClient(t, server.Endpoint()), openSession(t, server.Endpoint(), time.Hour)
+	const many = 300 // more than one script removes
+	var held []driver.Entry
+	for range many {
+		held = append(held, create(t, holder, "/observed", driver.Candidate).Self)
+	}
+	notes := func() (n int64) {
+		for _, key := range admin.Keys(within(t, soon), prefix+"w*:*").Val() {
+			n += admin.SCard(within(t, soon), key).Val()
+		}
+		return n
+	}
+	joined := notes()
+	in := openSession(t, server.Endpoint(), time.Hour)
+	watch := func(e driver.Entry) {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, _ = in.Watch(ctx, driver.Entry{}, []driver.Target{{Entry: e, What: driver.Changed}}, cancel)
+	}
+	for _, e := range held {
+		watch(e)
+	}
+	require.Greater(t, notes(), joined)
+	require.NoError(t, in.Close(context.WithoutCancel(t.Context())))
+	require.Equal(t, joined, notes())
+
+	in = openSession(t, server.Endpoint(), time.Hour)
+	last := held[many-1]
+	watch(last)
+	_, found, err := holder.Delete(within(t, soon), last)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, joined-1, notes(), "its own, and that of what it waited for")
+}

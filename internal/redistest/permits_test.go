@@ -171,3 +171,44 @@ func TestManyPermitsAreFreedInPages(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, strconv.Itoa(size), granted, "all, although a script grants to 128")
 }
+
+// TestPermitWhoseHashWasRemovedByHand: its units are free again once it is the oldest.
+func TestPermitWhoseHashWasRemovedByHand(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin, in := newClient(t, server.Endpoint()), openSession(t, server.Endpoint(), time.Hour)
+	_, err := in.SetRegister(within(t, soon), "/hand", "3 3", 0, driver.Entry{})
+	require.NoError(t, err)
+	var held []driver.Entry
+	for range 3 {
+		held = append(held, create(t, in, "/hand", driver.Permit).Self)
+	}
+	waits := create(t, in, "/hand", driver.Permit)
+	require.Len(t, waits.Entries, 1)
+	require.Positive(t, waits.Entries[0].Units)
+	// The waiter is told although it is shown that it holds: an earlier look of it may be answered after this one.
+	session := admin.HGet(within(t, soon), prefix+"e:"+waits.Self.ID, "session").Val()
+	told := admin.SSubscribe(within(t, soon), prefix+"c:"+session)
+	t.Cleanup(func() { _ = told.Close() })
+	_, err = told.Receive(within(t, soon))
+	require.NoError(t, err)
+	for i, want := range []struct{ held, granted string }{{"3", "3"}, {"2", "2"}} {
+		require.NoError(t, admin.Del(within(t, soon), prefix+"e:"+held[i].ID).Err())
+		v, err := in.Ahead(within(t, soon), waits.Self, true)
+		require.NoError(t, err)
+		for _, other := range v.Entries {
+			require.Zero(t, other.Units, "granted")
+		}
+		require.Equal(t, []any{want.held, want.granted},
+			admin.HMGet(within(t, soon), prefix+"size:/hand", "held", "granted").Val())
+	}
+	message, err := told.ReceiveMessage(within(t, soon))
+	require.NoError(t, err)
+	require.Equal(t, waits.Self.ID, message.Payload)
+	for _, e := range []driver.Entry{waits.Self, held[2]} {
+		_, found, err := in.Delete(within(t, soon), e)
+		require.NoError(t, err)
+		require.True(t, found)
+	}
+	require.Equal(t, []any{"0", "0"}, admin.HMGet(within(t, soon), prefix+"size:/hand", "held", "granted").Val())
+}
