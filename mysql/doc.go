@@ -30,7 +30,8 @@
 // made by the same Store is seen at once. One that does not wait does nothing but renew.
 //
 // A Store has six connections at most, and keeps two while it is idle. max_connections of the server bounds how many Stores there can
-// be; one that gets no connection tries again.
+// be; one that gets no connection tries again. A connection that is not made within five seconds is given up, unless the DSN has a
+// longer timeout.
 //
 // # How long a lock stays with a process that died
 //

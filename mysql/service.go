@@ -7,11 +7,8 @@ import (
 	dbdriver "database/sql/driver"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/sqlstore"
@@ -24,13 +21,6 @@ const (
 	idle        = 1
 	idleFor     = 30 * time.Second
 )
-
-// settings are those of our connections, whatever the server's and the DSN's are. A call that waits for a row gives up after a while,
-// for its client may be gone: a broken connection ends no statement. The server closes a connection that says nothing for longer
-// than we keep one.
-var settings = map[string]string{
-	"autocommit": "1", "sql_mode": "'STRICT_TRANS_TABLES'", "innodb_lock_wait_timeout": "2", "lock_wait_timeout": "5", "wait_timeout": "60",
-}
 
 // names are those of procedures that have another than their step: a procedure never changes under its name, for CREATE … IF NOT EXISTS
 // would leave an earlier one as it is.
@@ -58,23 +48,6 @@ func NewService(dsn string) (driver.Service, error) {
 		pool.SetConnMaxIdleTime(idleFor)
 	}
 	return s, nil
-}
-
-// connectorOf changes of a DSN what calls and their outcomes rest on.
-func connectorOf(dsn string) (dbdriver.Connector, error) {
-	config, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		return nil, err
-	}
-	config.InterpolateParams = true // one request, and no statement that is kept at the server: it has room for few
-	config.MultiStatements = false
-	config.RejectReadOnly = false // it hides what the server says
-	config.Logger = new(mysql.NopLogger)
-	if config.Params == nil {
-		config.Params = map[string]string{}
-	}
-	maps.Copy(config.Params, settings)
-	return mysql.NewConnector(config)
 }
 
 // Open makes the session's row.
