@@ -29,8 +29,8 @@
 // rarely, at the pace at which its queue moves, at most once a second. Chance shortens each of these times by up to a half. A change
 // made by the same Store is seen at once. One that does not wait does nothing but renew.
 //
-// A Store has six connections at most, and keeps two while it is idle. max_connections of the server bounds how many Stores there can
-// be; one that gets no connection tries again. A connection that is not made within five seconds is given up, unless the DSN has a
+// A Store has seven connections at most, and keeps one while it is idle. While its renewals are not answered it makes up to seven more, for
+// each is left under way. max_connections of the server bounds how many Stores there can be; one that gets no connection tries again. A connection that is not made within five seconds is given up, unless the DSN has a
 // longer timeout.
 //
 // # How long a lock stays with a process that died

@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	// connections is how many a pool has at most, and idle how many of them it keeps between calls, for idleFor.
+	// connections is how many a pool has at most, and renewals that of those that keep sessions: as many as a Store leaves unanswered. Of
+	// them idle are kept between calls, for idleFor.
 	connections = 3
+	renewals    = 8
 	idle        = 1
 	idleFor     = 30 * time.Second
 )
@@ -26,12 +28,14 @@ const (
 // would leave an earlier one as it is.
 var names = map[string]string{"ahead": "ahead_2", "create": "create_2", "open": "open_2"}
 
-// A service is the driver.Service of one database. It has two pools: what may have to wait for a row that is locked must not keep a
-// session from being renewed.
+// A service is the driver.Service of one database. It has three pools: what may have to wait, for a row that is locked or for an answer, must
+// not keep a session from being renewed. That goes for a renewal, too: the answer to an earlier one may come yet, so that one is left
+// under way, and the next has a connection of its own.
 type service struct {
-	reads, writes *sql.DB
-	life          context.Context
-	end           context.CancelFunc
+	reads, writes, sessions *sql.DB
+
+	life context.Context
+	end  context.CancelFunc
 }
 
 // NewService returns the driver for a database. It does no I/O. Programs call Open.
@@ -40,15 +44,18 @@ func NewService(dsn string) (driver.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{reads: sql.OpenDB(to), writes: sql.OpenDB(to)}
+	s := &service{reads: sql.OpenDB(to), writes: sql.OpenDB(to), sessions: sql.OpenDB(to)}
 	s.life, s.end = context.WithCancel(context.Background())
-	for _, pool := range []*sql.DB{s.reads, s.writes} {
+	for _, pool := range s.pools() {
 		pool.SetMaxOpenConns(connections)
 		pool.SetMaxIdleConns(idle)
 		pool.SetConnMaxIdleTime(idleFor)
 	}
+	s.sessions.SetMaxOpenConns(renewals)
 	return s, nil
 }
+
+func (s *service) pools() []*sql.DB { return []*sql.DB{s.reads, s.writes, s.sessions} }
 
 // Open makes the session's row.
 func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
@@ -86,7 +93,7 @@ func (s *service) call(
 
 // reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
 func (s *service) reset() {
-	for _, pool := range []*sql.DB{s.reads, s.writes} {
+	for _, pool := range s.pools() {
 		pool.SetMaxIdleConns(0)
 		pool.SetMaxIdleConns(idle)
 	}
@@ -95,5 +102,9 @@ func (s *service) reset() {
 // Close closes the connections.
 func (s *service) Close() error {
 	s.end()
-	return errors.Join(s.reads.Close(), s.writes.Close())
+	var all []error
+	for _, pool := range s.pools() {
+		all = append(all, pool.Close())
+	}
+	return errors.Join(all...)
 }

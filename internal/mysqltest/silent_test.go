@@ -151,3 +151,26 @@ func TestServerThatHasMovedIsFoundAgain(t *testing.T) {
 	require.Eventually(t, func() bool { return create(again) == nil }, soon, time.Millisecond) // one attempt is told of what the pool tried before
 	t.Logf("found again after %v", time.Since(began))
 }
+
+// TestRenewalDoesNotWaitForThoseWithoutAnAnswer: a Store leaves up to eight attempts under way, each on a connection of its own.
+func TestRenewalDoesNotWaitForThoseWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, newDatabase(t))
+	in := n.open(t, time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	n.set(false, "CALL farsync_renew")
+	const unanswered = 7
+	for range unanswered {
+		all.Go(func() {
+			if in.Renew(ctx, nil) == nil {
+				t.Error("it was not sent")
+			}
+		})
+	}
+	require.Eventually(t, n.is(func() bool { return n.lost == unanswered }), soon, time.Millisecond, "all were sent")
+	n.set(false, "")
+	require.NoError(t, in.Renew(within(t, soon), nil))
+}
