@@ -5,6 +5,7 @@ import (
 	dbdriver "database/sql/driver"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -19,9 +20,10 @@ const connectFor = 5 * time.Second
 
 // settings are those of our connections, whatever the server's and the DSN's are. A call that waits for a row gives up after a while,
 // for its client may be gone: a broken connection ends no statement. The server closes a connection that says nothing for longer
-// than we keep one.
+// than we keep one. A COMMIT begins no other transaction, which nothing would commit, and the end of a session is that of its entries.
 var settings = map[string]string{
-	"autocommit": "1", "sql_mode": "'STRICT_TRANS_TABLES'", "innodb_lock_wait_timeout": "2", "lock_wait_timeout": "5", "wait_timeout": "60",
+	"autocommit": "1", "completion_type": "0", "foreign_key_checks": "1", "sql_mode": "'STRICT_TRANS_TABLES'",
+	"innodb_lock_wait_timeout": "2", "lock_wait_timeout": "5", "wait_timeout": "60",
 }
 
 // A connector makes connections within a bound.
@@ -44,6 +46,10 @@ func connectorOf(dsn string) (dbdriver.Connector, error) {
 	if config.Params == nil {
 		config.Params = map[string]string{}
 	}
+	maps.DeleteFunc(config.Params, func(name, _ string) bool { // to the server Autocommit is autocommit
+		_, ours := settings[strings.ToLower(name)]
+		return ours
+	})
 	maps.Copy(config.Params, settings)
 	to, err := mysql.NewConnector(config)
 	return connector{to, max(config.Timeout, connectFor)}, err
