@@ -45,6 +45,7 @@
 // locks to others while their holders do not know. [Guard] protects what is in the same database in all of these cases but the last.
 //
 // It needs MySQL 8.0.29 or later, or MariaDB 10.6 or later, with a binary log of rows, or none. Isolation levels, sql_mode, time zone,
-// autocommit, completion_type, foreign_key_checks and multiple statements may be as the server and the DSN have them. For a Store the user needs SELECT, INSERT, UPDATE, DELETE and EXECUTE
-// on the database. The tests run on MariaDB 10.11. A dump of the database must include its routines: mysqldump --routines.
+// autocommit, completion_type, foreign_key_checks and multiple statements may be as the server and the DSN have them. For a Store the user
+// needs SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database. The tests run on MariaDB 10.11. A dump of the database must include its
+// routines: mysqldump --routines.
 package mysql
