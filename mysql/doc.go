@@ -20,7 +20,8 @@
 //
 // A step is the call of one procedure, a whole transaction in one request. So a process that is stopped, and a connection that is
 // cut, leave no row locked at the server, and a proxy that sends reads to replicas takes no step for a read. A request that its caller has
-// given up runs on at the server: if it waits for a row that is locked, for up to two seconds. What it does late, the Store undoes.
+// given up runs on at the server: if it waits for a row that is locked, for up to two seconds, and one that joins a queue may wait for three
+// rows. What it does late, the Store undoes.
 //
 // # How others hear of a change
 //

@@ -75,7 +75,9 @@ var errOld = errors.New("the transaction has read before, and does not see what 
 // such transaction on the path, until ctx ends, or for the connection's innodb_lock_wait_timeout. It fails with farsync.ErrLocked if a
 // lease on the path is held or waited for, and while the transaction runs no lease on it is given out: those that ask wait for
 // the server. Let it be the first statement of its transaction, or let the transaction be at READ COMMITTED: at REPEATABLE READ a
-// transaction sees what there was when it first read, and InTx fails if that is not enough.
+// transaction sees what there was when it first read, and InTx fails if that is not enough. At SERIALIZABLE its
+// look locks the gap in which the path has no entry, and Locks on other paths wait for the transaction: do not use that. InTx does not refuse
+// it, for the server shows the level of a connection and not that of its transaction.
 //
 // It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and no token, and the
 // lock and what is written under it commit together. It is worse for long work: it holds a connection and a transaction,
