@@ -36,7 +36,8 @@
 //
 // # How long a lock stays with a process that died
 //
-// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out.
+// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out, 64
+// at most, and those that ran out last come first. Where more processes have died at once it takes a renewal for each 64 of them.
 //
 // # What holds, and when
 //
