@@ -36,8 +36,9 @@
 //
 // # How long a lock stays with a process that died
 //
-// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out, 64
-// at most, and those that ran out last come first. Where more processes have died at once it takes a renewal for each 64 of them.
+// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out. Where
+// more than 64 processes have died at once it goes on for half a second, or an eighth of the TTL if that is less, and what is left then is for
+// the next renewal, or for a TryLock on its path.
 //
 // # What holds, and when
 //

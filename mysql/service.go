@@ -26,7 +26,9 @@ const (
 
 // names are those of procedures that have another than their step: a procedure never changes under its name, for CREATE … IF NOT EXISTS
 // would leave an earlier one as it is.
-var names = map[string]string{"ahead": "ahead_2", "create": "create_2", "open": "open_2"}
+var names = map[string]string{
+	"ahead": "ahead_2", "bury": "bury_2", "create": "create_2", "open": "open_3", "renew": "renew_2",
+}
 
 // A service is the driver.Service of one database. It has three pools: what may have to wait, for a row that is locked or for an answer, must
 // not keep a session from being renewed. That goes for a renewal, too: the answer to an earlier one may come yet, so that one is left
