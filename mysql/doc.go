@@ -20,7 +20,8 @@
 //
 // A step is the call of one procedure, a whole transaction in one request. So a process that is stopped, and a connection that is
 // cut, leave no row locked at the server, and a proxy that sends reads to replicas takes no step for a read. A request that its caller has
-// given up runs on at the server: if it waits for a row that is locked, for up to two seconds. What it does late, the Store undoes.
+// given up runs on at the server: if it waits for a row that is locked, for up to two seconds, and one that joins a queue may wait for three
+// rows. What it does late, the Store undoes.
 //
 // # How others hear of a change
 //
@@ -29,12 +30,15 @@
 // rarely, at the pace at which its queue moves, at most once a second. Chance shortens each of these times by up to a half. A change
 // made by the same Store is seen at once. One that does not wait does nothing but renew.
 //
-// A Store has six connections at most, and keeps two while it is idle. max_connections of the server bounds how many Stores there can
-// be; one that gets no connection tries again.
+// A Store has seven connections at most, and keeps one while it is idle. While its renewals are not answered it makes up to seven more, for
+// each is left under way. max_connections of the server bounds how many Stores there can be; one that gets no connection tries again. A connection that is not made within five seconds is given up, unless the DSN has a
+// longer timeout.
 //
 // # How long a lock stays with a process that died
 //
-// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out.
+// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out. Where
+// more than 64 processes have died at once it goes on for half a second, or an eighth of the TTL if that is less, and what is left then is for
+// the next renewal, or for a TryLock on its path.
 //
 // # What holds, and when
 //
@@ -44,6 +48,7 @@
 // locks to others while their holders do not know. [Guard] protects what is in the same database in all of these cases but the last.
 //
 // It needs MySQL 8.0.29 or later, or MariaDB 10.6 or later, with a binary log of rows, or none. Isolation levels, sql_mode, time zone,
-// autocommit and multiple statements may be as the server has them. For a Store the user needs SELECT, INSERT, UPDATE, DELETE and EXECUTE
-// on the database. The tests run on MariaDB 10.11. A dump of the database must include its routines: mysqldump --routines.
+// autocommit, completion_type, foreign_key_checks and multiple statements may be as the server and the DSN have them. For a Store the user
+// needs SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database. The tests run on MariaDB 10.11. A dump of the database must include its
+// routines: mysqldump --routines.
 package mysql

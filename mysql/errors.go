@@ -21,16 +21,22 @@ var outcomes = map[uint16]driver.Outcome{
 	1040: driver.NotDone, // too many connections
 	1203: driver.NotDone, // too many of this user
 	1226: driver.NotDone, // a limit of this user
+	1135: driver.NotDone, // no thread for it
+	1206: driver.NotDone, // no room for the lock
 	1021: driver.NotDone, // the disk is full, until there is room
 	1114: driver.NotDone, // likewise: a table is
 	1290: driver.NotDone, // a replica, which may be promoted
 	1792: driver.NotDone,
 	1836: driver.NotDone,
+	3032: driver.NotDone, // offline, for its operator or until it is back in its group
+	1047: driver.NotDone, // not yet back in its Galera cluster
+	3101: driver.NotDone, // rolled back by its group, instead of the commit
 	1053: driver.Unknown, // the server is shut down, perhaps after the commit
 	1105: driver.Unknown, // unknown to the server, too
 	1180: driver.Unknown, // the commit has failed
 	1317: driver.Unknown, // the statement was killed, perhaps after the commit
 	1927: driver.Unknown, // the connection was killed
+	3169: driver.Unknown, // likewise
 	1969: driver.Unknown, // it took longer than the server allows
 	3024: driver.Unknown,
 }

@@ -17,7 +17,7 @@ import (
 //	tx, err := db.BeginTx(ctx, nil)
 //	…
 //	if err := mysql.Guard(ctx, tx, lease); err != nil {
-//		return err // after tx.Rollback; wraps farsync.ErrLost if the lease is over
+//		return err // wraps farsync.ErrLost if the lease is over
 //	}
 //	_, err = tx.ExecContext(ctx, "UPDATE accounts SET …")
 //	…
@@ -25,7 +25,11 @@ import (
 //
 // From Guard on the lease's entry is locked until the transaction ends: nothing can remove it, not even the end of the session. So
 // no other client holds the lock before the transaction has ended, however long its holder is suspended between Guard and
-// Commit. Release waits for the transaction, for no longer than it waits for the server: end the transaction first.
+// Commit. Release waits for the transaction, for no longer than it waits for the server: end the transaction first. The exception is an
+// XA transaction on MariaDB, whose PREPARE gives up the lock.
+//
+// If the lease is over Guard rolls back the transaction, with all that it has written: its look at REPEATABLE READ locks the gap that
+// the entry has left, and no other lock could be taken. A later Rollback or Commit returns sql.ErrTxDone.
 //
 // If the connection breaks, the transaction ends when the server notices. What bounds that is wait_timeout of that connection, 8 hours
 // unless changed: set it in the DSN of the pool that guarded transactions use.
@@ -34,23 +38,34 @@ import (
 // lease would stand on the same entry. Leases for reading that share an entry already share the guard.
 func Guard(ctx context.Context, tx *sql.Tx, lease interface{ Entries() []driver.Entry }) error {
 	held := lease.Entries()
+	path, err := "lease", error(nil)
 	if len(held) == 0 {
-		return &farsync.Error{Op: "guard", Path: "lease", Err: farsync.ErrLost}
+		err = farsync.ErrLost
 	}
 	for _, e := range held {
-		// It reads what is committed now, whatever else the transaction has seen. The session is left alone: a lock on it would keep it
-		// from being renewed, and a read of it may be as old as the transaction. While the entry stands, no other holds.
-		var found int
-		err := tx.QueryRowContext(ctx, "SELECT 1 FROM farsync_entries WHERE id = ? AND revision = ? LOCK IN SHARE MODE",
-			e.ID, e.Revision).Scan(&found)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = fmt.Errorf("%w: its entry is not in the database", farsync.ErrLost)
-		}
-		if err != nil {
-			return &farsync.Error{Op: "guard", Path: e.Queue, Err: err}
+		if err == nil {
+			path, err = e.Queue, stands(ctx, tx, e)
 		}
 	}
+	if errors.Is(err, farsync.ErrLost) {
+		_ = tx.Rollback() // it may have locked the gap that the entry has left
+	}
+	if err != nil {
+		return &farsync.Error{Op: "guard", Path: path, Err: err}
+	}
 	return nil
+}
+
+// stands locks an entry. It reads what is committed now, whatever else the transaction has seen. The session is left alone: a lock on it would
+// keep it from being renewed, and a read of it may be as old as the transaction. While the entry stands, no other holds.
+func stands(ctx context.Context, tx *sql.Tx, e driver.Entry) error {
+	var found int
+	err := tx.QueryRowContext(ctx, "SELECT 1 FROM farsync_entries WHERE id = ? AND revision = ? LOCK IN SHARE MODE",
+		e.ID, e.Revision).Scan(&found)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("%w: its entry is not in the database", farsync.ErrLost)
+	}
+	return err
 }
 
 // errOld is that of a transaction at REPEATABLE READ that does not see what it has locked.
@@ -60,7 +75,9 @@ var errOld = errors.New("the transaction has read before, and does not see what 
 // such transaction on the path, until ctx ends, or for the connection's innodb_lock_wait_timeout. It fails with farsync.ErrLocked if a
 // lease on the path is held or waited for, and while the transaction runs no lease on it is given out: those that ask wait for
 // the server. Let it be the first statement of its transaction, or let the transaction be at READ COMMITTED: at REPEATABLE READ a
-// transaction sees what there was when it first read, and InTx fails if that is not enough.
+// transaction sees what there was when it first read, and InTx fails if that is not enough. At SERIALIZABLE its
+// look locks the gap in which the path has no entry, and Locks on other paths wait for the transaction: do not use that. InTx does not refuse
+// it, for the server shows the level of a connection and not that of its transaction.
 //
 // It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and no token, and the
 // lock and what is written under it commit together. It is worse for long work: it holds a connection and a transaction,

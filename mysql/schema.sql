@@ -298,7 +298,39 @@ BEGIN
   COMMIT;
 END //
 
--- Ends the sessions that have run out. Nothing tells here of processes that have died before.
+-- Ends 64 of the sessions that have run out, those that guards keep last. There may be more if it has looked at as many, and has moved one: what
+-- is locked is left for later.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_some(OUT more BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE was, stands, seen, moved, is_done BIGINT DEFAULT 0;
+  DECLARE expired CURSOR FOR SELECT id, deadline FROM farsync_sessions
+    WHERE deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY deadline DESC LIMIT 64;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_done = 1;
+  OPEN expired;
+  each_session: LOOP
+    FETCH expired INTO of_session, was;
+    IF is_done THEN LEAVE each_session; END IF;
+    CALL farsync_bury_one(of_session);
+    SELECT COUNT(*) INTO stands FROM farsync_sessions WHERE id = of_session AND deadline = was;
+    SET seen = seen + 1, moved = moved + (stands = 0);
+  END LOOP;
+  CLOSE expired;
+  SET more = (seen = 64 AND moved > 0);
+END //
+
+-- Ends sessions that have run out, and shows a row if there may be more. Nothing tells here of processes that have died before.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_2(dead JSON)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE more BIGINT DEFAULT 0;
+  CALL farsync_bury_some(more);
+  IF more > 0 THEN
+    SELECT 'more';
+  END IF;
+END //
+-- As earlier Stores and other programs call it. It has no more than one step.
 CREATE PROCEDURE IF NOT EXISTS farsync_bury(dead JSON)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -316,7 +348,20 @@ BEGIN
   CLOSE expired;
 END //
 
--- The end of others is tried on the way. That it fails does not make the renewal fail.
+-- The end of others is tried on the way. That it fails does not make the renewal fail. A second row says that there may be more to end.
+CREATE PROCEDURE IF NOT EXISTS farsync_renew_2(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE lives, more BIGINT DEFAULT 0;
+  UPDATE farsync_sessions SET deadline = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ttl
+    WHERE id = of_id AND deadline > 0;
+  SELECT COUNT(*) INTO lives FROM farsync_sessions WHERE id = of_id AND deadline > 0;
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN END;
+    CALL farsync_bury_some(more);
+  END;
+  SELECT of_id FROM DUAL WHERE lives > 0 UNION ALL SELECT of_id FROM DUAL WHERE lives > 0 AND more > 0;
+END //
 CREATE PROCEDURE IF NOT EXISTS farsync_renew(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -337,9 +382,16 @@ BEGIN
   SELECT of_id;
 END //
 
+-- As Stores of the version before call it.
+CREATE PROCEDURE IF NOT EXISTS farsync_open_2(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  CALL farsync_open(of_id, of_ttl);
+END //
+
 -- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
 -- there, or of an earlier version. So it comes last.
-CREATE PROCEDURE IF NOT EXISTS farsync_open_2(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+CREATE PROCEDURE IF NOT EXISTS farsync_open_3(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
   CALL farsync_open(of_id, of_ttl);

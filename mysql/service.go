@@ -7,11 +7,8 @@ import (
 	dbdriver "database/sql/driver"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/sqlstore"
@@ -19,29 +16,28 @@ import (
 )
 
 const (
-	// connections is how many a pool has at most, and idle how many of them it keeps between calls, for idleFor.
+	// connections is how many a pool has at most, and renewals that of those that keep sessions: as many as a Store leaves unanswered. Of
+	// them idle are kept between calls, for idleFor.
 	connections = 3
+	renewals    = 8
 	idle        = 1
 	idleFor     = 30 * time.Second
 )
 
-// settings are those of our connections, whatever the server's and the DSN's are. A call that waits for a row gives up after a while,
-// for its client may be gone: a broken connection ends no statement. The server closes a connection that says nothing for longer
-// than we keep one.
-var settings = map[string]string{
-	"autocommit": "1", "sql_mode": "'STRICT_TRANS_TABLES'", "innodb_lock_wait_timeout": "2", "lock_wait_timeout": "5", "wait_timeout": "60",
-}
-
 // names are those of procedures that have another than their step: a procedure never changes under its name, for CREATE … IF NOT EXISTS
 // would leave an earlier one as it is.
-var names = map[string]string{"ahead": "ahead_2", "create": "create_2", "open": "open_2"}
+var names = map[string]string{
+	"ahead": "ahead_2", "bury": "bury_2", "create": "create_2", "open": "open_3", "renew": "renew_2",
+}
 
-// A service is the driver.Service of one database. It has two pools: what may have to wait for a row that is locked must not keep a
-// session from being renewed.
+// A service is the driver.Service of one database. It has three pools: what may have to wait, for a row that is locked or for an answer, must
+// not keep a session from being renewed. That goes for a renewal, too: the answer to an earlier one may come yet, so that one is left
+// under way, and the next has a connection of its own.
 type service struct {
-	reads, writes *sql.DB
-	life          context.Context
-	end           context.CancelFunc
+	reads, writes, sessions *sql.DB
+
+	life context.Context
+	end  context.CancelFunc
 }
 
 // NewService returns the driver for a database. It does no I/O. Programs call Open.
@@ -50,32 +46,18 @@ func NewService(dsn string) (driver.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{reads: sql.OpenDB(to), writes: sql.OpenDB(to)}
+	s := &service{reads: sql.OpenDB(to), writes: sql.OpenDB(to), sessions: sql.OpenDB(to)}
 	s.life, s.end = context.WithCancel(context.Background())
-	for _, pool := range []*sql.DB{s.reads, s.writes} {
+	for _, pool := range s.pools() {
 		pool.SetMaxOpenConns(connections)
 		pool.SetMaxIdleConns(idle)
 		pool.SetConnMaxIdleTime(idleFor)
 	}
+	s.sessions.SetMaxOpenConns(renewals)
 	return s, nil
 }
 
-// connectorOf changes of a DSN what calls and their outcomes rest on.
-func connectorOf(dsn string) (dbdriver.Connector, error) {
-	config, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		return nil, err
-	}
-	config.InterpolateParams = true // one request, and no statement that is kept at the server: it has room for few
-	config.MultiStatements = false
-	config.RejectReadOnly = false // it hides what the server says
-	config.Logger = new(mysql.NopLogger)
-	if config.Params == nil {
-		config.Params = map[string]string{}
-	}
-	maps.Copy(config.Params, settings)
-	return mysql.NewConnector(config)
-}
+func (s *service) pools() []*sql.DB { return []*sql.DB{s.reads, s.writes, s.sessions} }
 
 // Open makes the session's row.
 func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
@@ -113,7 +95,7 @@ func (s *service) call(
 
 // reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
 func (s *service) reset() {
-	for _, pool := range []*sql.DB{s.reads, s.writes} {
+	for _, pool := range s.pools() {
 		pool.SetMaxIdleConns(0)
 		pool.SetMaxIdleConns(idle)
 	}
@@ -122,5 +104,9 @@ func (s *service) reset() {
 // Close closes the connections.
 func (s *service) Close() error {
 	s.end()
-	return errors.Join(s.reads.Close(), s.writes.Close())
+	var all []error
+	for _, pool := range s.pools() {
+		all = append(all, pool.Close())
+	}
+	return errors.Join(all...)
 }

@@ -31,8 +31,8 @@ func (s *session) Read(ctx context.Context, f func(sqlstore.Rows) error, procedu
 // Write calls a procedure that writes. What it moves wakes the Watches of this session at once. Those of others poll.
 func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
 	pool := s.service.writes
-	if procedure == "renew" { // it waits for no longer than it takes to insert an entry
-		pool = s.service.reads
+	if procedure == "open" || procedure == "renew" { // they wait for no longer than it takes to insert an entry
+		pool = s.service.sessions
 	}
 	err := s.service.call(ctx, pool, f, procedure, args...)
 	if name := moved(procedure, args); name != "" && err == nil {

@@ -169,7 +169,6 @@ func TestClockThatIsSet(t *testing.T) {
 	require.Greater(t, next.Token(), cut.Token())
 	late := d.begin(t)
 	require.ErrorIs(t, mysql.Guard(within(t, soon), late, cut), farsync.ErrLost)
-	require.NoError(t, late.Rollback())
 	require.NoError(t, next.Release())
 }
 
@@ -178,7 +177,8 @@ func TestSettingsOfTheServerMakeNoDifference(t *testing.T) {
 	d := roughDatabase(t)
 	for name, value := range map[string]any{
 		"tx_isolation": "SERIALIZABLE", "autocommit": 0, "time_zone": "+05:45", "wait_timeout": 5, "collation_server": "utf8mb4_german2_ci",
-		"sql_mode": "ANSI,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,NO_ZERO_DATE,ONLY_FULL_GROUP_BY",
+		"sql_mode": "ANSI,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,NO_ZERO_DATE,ONLY_FULL_GROUP_BY", "completion_type": "CHAIN",
+		"foreign_key_checks": 0,
 	} {
 		d.setGlobal(t, name, value)
 	}
@@ -356,4 +356,31 @@ func TestRequestsOfALock(t *testing.T) {
 		t.Logf("%d waiters: %.1f requests each once the lock is free, %.0f/s", waiters, each[waiters], float64(waiters)/time.Since(begun).Seconds())
 	}
 	require.Less(t, each[64], 3*each[8])
+}
+
+// TestSettingsOfTheDSNMakeNoDifference, in whatever case their names are: to the server that makes none.
+func TestSettingsOfTheDSNMakeNoDifference(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{
+		"completion_type=1", "completion_type=2", "Completion_Type=%27CHAIN%27", "foreign_key_checks=0", "FOREIGN_KEY_CHECKS=0", "AUTOCOMMIT=0",
+	} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			for range 4 { // settings are sent in no order
+				store := openAt(t, d.dsn()+"?"+setting, ttl(20*time.Second))
+				other := d.open(t, ttl(20*time.Second))
+				lease := lock(t, store, "/set")
+				_, err := farsync.NewMutex(other, "/set").TryLock(within(t, soon))
+				require.ErrorIs(t, err, farsync.ErrLocked)
+				require.NoError(t, lease.Err())
+				require.NoError(t, lease.Release())
+				require.NoError(t, lock(t, other, "/set").Release())
+				_ = lock(t, store, "/kept")
+				require.NoError(t, store.Close())
+				require.Zero(t, ask[int](t, d, "SELECT COUNT(*) FROM farsync_entries"), "the end of a session is that of its entries")
+				require.NoError(t, other.Close())
+			}
+		})
+	}
 }

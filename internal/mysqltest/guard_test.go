@@ -37,7 +37,7 @@ func (d database) guard(t *testing.T, owner locktest.Owner) func() bool {
 		tx := d.begin(t)
 		err := mysql.Guard(within(t, soon), tx, is)
 		if errors.Is(err, farsync.ErrLost) {
-			require.NoError(t, tx.Rollback())
+			require.ErrorIs(t, tx.Rollback(), sql.ErrTxDone)
 			return false
 		}
 		require.NoError(t, err)
@@ -76,7 +76,6 @@ func TestGuard(t *testing.T) {
 	require.NoError(t, late.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries").Scan(&n))
 	require.NoError(t, lease.Release())
 	require.ErrorIs(t, mysql.Guard(within(t, soon), late, held{e}), farsync.ErrLost)
-	require.NoError(t, late.Rollback())
 	require.Equal(t, 1, ask[int](t, d, "SELECT written FROM resource"))
 }
 
@@ -96,6 +95,26 @@ func TestGuardIsInNobodysWay(t *testing.T) {
 	require.NoError(t, tx.Commit())
 	require.NoError(t, lease.Release())
 	require.NoError(t, locktest.Got(t, got).Release())
+}
+
+// TestRefusedGuardIsInNobodysWay: at REPEATABLE READ what looks for a row that is gone locks the gap that it has left, into which others insert.
+// So a guard that is refused ends its transaction.
+func TestRefusedGuardIsInNobodysWay(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "CREATE TABLE resource (written int)")
+	store := d.open(t, ttl(10*time.Second))
+	gone := driver.Entry{Queue: "/guard", ID: "gone", Revision: 1}
+	for _, refused := range []held{{gone}, nil} {
+		tx := d.begin(t)
+		_, err := tx.ExecContext(within(t, soon), "INSERT INTO resource VALUES (1)")
+		require.NoError(t, err)
+		require.ErrorIs(t, mysql.Guard(within(t, soon), tx, refused), farsync.ErrLost)
+		require.NoError(t, lock(t, store, "/other").Release())
+		require.ErrorIs(t, tx.Commit(), sql.ErrTxDone)
+		require.ErrorIs(t, tx.Rollback(), sql.ErrTxDone)
+	}
+	require.Zero(t, ask[int](t, d, "SELECT COUNT(*) FROM resource"))
 }
 
 // TestGuardOutlivesItsHolder: sessions end while transactions with their guards are open. No other client holds before the

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,9 +14,11 @@ import (
 	"time"
 
 	client "github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/mysql"
@@ -25,7 +28,7 @@ import (
 func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	for _, change := range []string{"DROP PROCEDURE farsync_open", "DROP TABLE farsync_entries, farsync_sessions"} {
+	for _, change := range []string{"DROP PROCEDURE farsync_open", "DROP PROCEDURE farsync_open_3", "DROP TABLE farsync_entries, farsync_sessions"} {
 		d.exec(t, change)
 		_, err := mysql.Open(within(t, soon), d.dsn(), nil)
 		require.ErrorContains(t, err, "see Migrate", change)
@@ -163,4 +166,45 @@ func TestConnectionsThatBreak(t *testing.T) {
 	t.Logf("%d visits, and the connections were broken %d times", visits, broken)
 	require.Equal(t, 40, visits)
 	require.Eventually(t, func() bool { return ask[int](t, d, "SELECT COUNT(*) FROM farsync_entries") == 0 }, soon, 10*time.Millisecond)
+}
+
+// TestOutcomesOfErrors: what passes by itself is tried again, and what may have been committed is looked for. A server of clusters is not
+// there to say these, so a procedure does.
+func TestOutcomesOfErrors(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	service, err := mysql.NewService(d.dsn())
+	require.NoError(t, err)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		in.Drop()
+		require.NoError(t, service.Close())
+	})
+	for _, row := range []struct {
+		number int
+		says   string
+		is     driver.Outcome
+	}{
+		{1205, "a row was locked for too long", driver.NotDone},
+		{1213, "a deadlock", driver.NotDone},
+		{1206, "the table of locks is full", driver.NotDone},
+		{1135, "no thread can be made", driver.NotDone},
+		{1047, "a node of a Galera cluster is not ready", driver.NotDone},
+		{3032, "the server is in offline mode", driver.NotDone},
+		{3101, "Group Replication has rolled back at the commit", driver.NotDone},
+		{1180, "the commit has failed", driver.Unknown},
+		{1927, "the connection was killed", driver.Unknown},
+		{3169, "the session was killed", driver.Unknown},
+		{1146, "there is no such table", driver.Refused},
+		{1142, "no right to the table", driver.Refused},
+		{45000, "another", driver.Refused},
+	} {
+		d.exec(t, "DROP PROCEDURE farsync_heard")
+		d.exec(t, fmt.Sprintf(`CREATE PROCEDURE farsync_heard(of_id VARCHAR(255))
+			BEGIN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = %d, MESSAGE_TEXT = '%s'; END`, row.number, row.says))
+		_, err := in.Heard(within(t, soon), driver.Entry{ID: "id"})
+		require.ErrorContains(t, err, row.says)
+		assert.Equal(t, row.is, service.Outcome(err), row.says)
+	}
 }

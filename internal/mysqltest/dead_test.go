@@ -1,0 +1,65 @@
+package mysqltest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+)
+
+// die adds processes that have died, the first of which ran out first. Each has an entry of its own.
+func (d database) die(t *testing.T, n int) {
+	d.exec(t, "INSERT INTO farsync_sessions SELECT CONCAT('dead-', seq), 1000 + seq, 1000000 FROM seq_1_to_1000 WHERE seq <= ?", n)
+	d.exec(t, `INSERT INTO farsync_entries (id, queue, session, kind, revision)
+		SELECT CONCAT('entry-', seq), CONCAT('/dead/', seq), CONCAT('dead-', seq), 'exclusive', 1 FROM seq_1_to_1000 WHERE seq <= ?`, n)
+}
+
+// TestAllOfManyDeadAreSucceeded: a step at the server ends 64 sessions at most, and is followed by another.
+func TestAllOfManyDeadAreSucceeded(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store := d.open(t, ttl(time.Hour))
+	d.die(t, 200)
+	lease, err := farsync.NewMutex(store, "/dead/1").TryLock(within(t, soon))
+	require.NoError(t, err)
+	require.NoError(t, lease.Release())
+}
+
+// TestRenewalTellsOfMoreDead, and so is followed by what ends them.
+func TestRenewalTellsOfMoreDead(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "CALL farsync_open_3('live', 3600000000)")
+	d.die(t, 64+64+1)
+	for _, rows := range []int{2, 2, 1, 1} {
+		shown, err := d.admin.QueryContext(within(t, soon), "CALL farsync_renew_2('live')")
+		require.NoError(t, err)
+		n := 0
+		for shown.Next() {
+			n++
+		}
+		require.NoError(t, shown.Err())
+		require.NoError(t, shown.Close())
+		require.Equal(t, rows, n)
+	}
+	require.Equal(t, 1, ask[int](t, d, "SELECT COUNT(*) FROM farsync_sessions"))
+}
+
+// TestManyDeadThatGuardsKeepAreNotWaitedFor: nothing that can be ended is left, though more than a step looks at.
+func TestManyDeadThatGuardsKeepAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store := d.open(t, ttl(time.Hour))
+	d.die(t, 200)
+	tx := d.begin(t)
+	_, err := tx.ExecContext(within(t, soon), "SELECT 1 FROM farsync_entries WHERE id LIKE 'entry-%' LOCK IN SHARE MODE")
+	require.NoError(t, err)
+	_, err = farsync.NewMutex(store, "/dead/1").TryLock(within(t, soon))
+	require.ErrorIs(t, err, farsync.ErrLocked)
+	require.NoError(t, tx.Commit())
+	lease, err := farsync.NewMutex(store, "/dead/1").TryLock(within(t, soon))
+	require.NoError(t, err)
+	require.NoError(t, lease.Release())
+}

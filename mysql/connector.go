@@ -1,0 +1,67 @@
+package mysql
+
+import (
+	"context"
+	dbdriver "database/sql/driver"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// connectFor bounds how long a connection may take to be made, unless the DSN has a longer timeout. A pool makes connections for callers that
+// wait, one after the other and with a context that does not end: without a bound, one that is never answered keeps its place, and
+// those after it from being made, also when the server answers again. It is no shorter because a new connection takes up to eight
+// round trips with TLS, and a server that has just come back lets many clients in at once. It does not depend on the TTL, for
+// renewals do not wait for it: each makes a connection of its own.
+const connectFor = 5 * time.Second
+
+// settings are those of our connections, whatever the server's and the DSN's are. A call that waits for a row gives up after a while,
+// for its client may be gone: a broken connection ends no statement. The server closes a connection that says nothing for longer
+// than we keep one. A COMMIT begins no other transaction, which nothing would commit, and the end of a session is that of its entries.
+var settings = map[string]string{
+	"autocommit": "1", "completion_type": "0", "foreign_key_checks": "1", "sql_mode": "'STRICT_TRANS_TABLES'",
+	"innodb_lock_wait_timeout": "2", "lock_wait_timeout": "5", "wait_timeout": "60",
+}
+
+// A connector makes connections within a bound.
+type connector struct {
+	dbdriver.Connector
+
+	bound time.Duration
+}
+
+// connectorOf changes of a DSN what calls and their outcomes rest on.
+func connectorOf(dsn string) (dbdriver.Connector, error) {
+	config, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	config.InterpolateParams = true // one request, and no statement that is kept at the server: it has room for few
+	config.MultiStatements = false
+	config.RejectReadOnly = false // it hides what the server says
+	config.Logger = new(mysql.NopLogger)
+	if config.Params == nil {
+		config.Params = map[string]string{}
+	}
+	maps.DeleteFunc(config.Params, func(name, _ string) bool { // to the server Autocommit is autocommit
+		_, ours := settings[strings.ToLower(name)]
+		return ours
+	})
+	maps.Copy(config.Params, settings)
+	to, err := mysql.NewConnector(config)
+	return connector{to, max(config.Timeout, connectFor)}, err
+}
+
+// Connect makes a connection and lets the user in. The timeout of the client bounds the first alone.
+func (c connector) Connect(ctx context.Context) (dbdriver.Conn, error) {
+	bound, cancel := context.WithTimeout(ctx, c.bound)
+	defer cancel()
+	conn, err := c.Connector.Connect(bound)
+	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no connection within %v: %w", c.bound, err)
+	}
+	return conn, err
+}
