@@ -55,8 +55,10 @@ type Outcome struct {
 	Lost error
 	// Late is true if COMMAND was told to end because the lease was not renewed.
 	Late bool
-	// Passed is the last signal that was passed on, or 0. It may have come when COMMAND had ended already.
-	Passed syscall.Signal
+	// Interrupted is true if a signal was passed on that ends programs, also when COMMAND had ended already. Many programs read their
+	// settings again by SIGHUP, or show where they are by SIGQUIT, and go on: these two count if COMMAND has died of one, or was about
+	// to end.
+	Interrupted bool
 	// Orphaned is true if COMMAND was killed because the guard has died.
 	Orphaned bool
 }
@@ -71,6 +73,7 @@ type run struct {
 	terminal *terminal.Terminal
 	owns     bool // COMMAND has the terminal whenever the guard would have it
 	lag      lag
+	hint     syscall.Signal // SIGHUP or SIGQUIT, when one was passed on
 }
 
 // Run runs COMMAND, and returns when it has ended with all that it has started, or was ended. An error means that it was not
@@ -95,6 +98,7 @@ func (j *Job) Run(link *guard.Link, lease Lease) (Outcome, error) {
 	select {
 	case <-r.family.Ended:
 		r.Status = r.family.Status
+		r.Interrupted = r.Interrupted || !r.Late && r.Status.Signaled() && r.Status.Signal() == r.hint
 	default:
 	}
 	if r.terminal.Foreground() == r.family.Group() {
@@ -155,7 +159,6 @@ func (r *run) attend() {
 				r.tell()
 			}
 		case s := <-r.link.Signals:
-			r.Passed = s
 			r.pass(s, ended == nil)
 		case s := <-r.family.Stopped:
 			r.stopped(s)
@@ -216,13 +219,18 @@ func (r *run) tell() {
 	r.family.Signal(syscall.SIGCONT)
 }
 
-// pass passes a signal on. When COMMAND has ended, what it has left running may be in any group.
+// pass passes a signal on. One that ends COMMAND is to be heard also by a COMMAND that is stopped.
 func (r *run) pass(s syscall.Signal, ended bool) {
-	if !ended {
-		r.family.Signal(s)
+	r.family.Signal(s)
+	if !guard.Ends(s) {
 		return
 	}
-	r.family.SignalAll(s)
+	r.family.Signal(syscall.SIGCONT)
+	if s == syscall.SIGINT || s == syscall.SIGTERM || r.Late || ended {
+		r.Interrupted = true
+		return
+	}
+	r.hint = s
 }
 
 // leftover is called when COMMAND has ended, and reports whether to wait for what it has left running.
