@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -137,6 +138,14 @@ COMMAND writes, and have the receiver refuse lower ones. farsync held tells whet
 	return cmd
 }
 
+// murmur has what is said hold nothing up from now on, and nobody killed by it: without a reader, a write to standard error fails
+// with EPIPE, and no longer comes with SIGPIPE. That is not ignored, for COMMAND would inherit it.
+func (w *work) murmur() {
+	guard.Catch(make(chan os.Signal, 1), syscall.SIGPIPE)
+	w.voice = speak(w.stderr)
+	w.stderr = w.voice
+}
+
 // do checks the arguments. Then the guard runs the supervisor, and the supervisor runs work.
 func (w *work) do(cmd *cobra.Command, arguments []string, work func(*guard.Link) int) error {
 	dash := cmd.ArgsLenAtDash()
@@ -159,6 +168,7 @@ func (w *work) do(cmd *cobra.Command, arguments []string, work func(*guard.Link)
 	if err := w.checkJob(); err != nil {
 		return err
 	}
+	w.murmur()
 	link, err := guard.Attach()
 	if err != nil {
 		return &exit{codeUsage, err}

@@ -139,6 +139,7 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	}
 	h, err := w.request.acquire(waiting, store, s.on)
 	show()
+	w.voice.flush() // what COMMAND writes comes behind it
 	interrupted := stop()
 	r.Waited = time.Since(began).Seconds()
 	switch {

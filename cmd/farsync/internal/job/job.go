@@ -154,10 +154,10 @@ func (r *run) attend() {
 			asked = r.lease.Asked()
 		case <-asked:
 			asked = nil
-			r.Say("another client asks for the lock")
 			if r.TermIfAsked {
 				r.tell()
 			}
+			r.Say("another client asks for the lock")
 		case s := <-r.link.Signals:
 			r.pass(s, ended == nil)
 		case s := <-r.family.Stopped:
@@ -191,8 +191,8 @@ func (r *run) renewed() time.Duration {
 		r.Lost = errNotRenewed
 	case left <= r.Grace && !r.Late:
 		r.Late = true
-		r.Say(fmt.Sprintf("the lock was not renewed, and ends in %v: COMMAND is told to end", left.Round(time.Millisecond)))
 		r.tell()
+		r.Say(fmt.Sprintf("the lock was not renewed, and ends in %v: COMMAND is told to end", left.Round(time.Millisecond)))
 	case !r.Late:
 		next = min(next, left-r.Grace)
 	}
