@@ -216,9 +216,7 @@ func (g *guard) late() bool {
 // suspend stops the group that the shell knows, as Ctrl-Z would have, and tells the supervisor when it is continued. Nothing
 // is stopped where there is no shell that would continue it.
 func (g *guard) suspend(continued <-chan os.Signal) {
-	here, errHere := unix.Getsid(0)
-	shell, errShell := unix.Getsid(syscall.Getppid())
-	if errHere == nil && errShell == nil && here == shell {
+	if continuable(relationOf) {
 		for len(continued) > 0 {
 			<-continued
 		}
