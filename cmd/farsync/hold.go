@@ -81,9 +81,8 @@ func (w *work) hold(input io.Reader, pid int) error {
 			_, _ = io.Copy(io.Discard, input)
 		}()
 	}
-	ttl, _ := w.limits()
 	holder := w.holder(os.Getpid())
-	store, closed, err := w.location.Open(ctx, farsync.Options{TTL: ttl, Holder: holder, Logger: w.logger()})
+	store, closed, err := w.open(ctx, holder)
 	if err != nil {
 		return w.failed(ctx, codeOfOpen(err), err)
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,12 +12,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/cmd/farsync/internal/job"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
@@ -47,12 +51,14 @@ type work struct {
 	shell     string
 	label     string
 	status    string
+
+	granted atomic.Int64 // the TTL, by the latest session
 }
 
 // jobFlags adds the flags that say how COMMAND is run and ended.
 func (w *work) jobFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(&w.grace, "grace", "tell COMMAND to end so long before the lock is lost (default a third of the TTL)")
+	f.Var(&w.grace, "grace", "tell COMMAND to end so long before the lock is lost (default a third of the TTL; at most half, on ZooKeeper 0.3)")
 	f.StringVar(&w.signal, "signal", "TERM", "the `SIGNAL` by which COMMAND is told to end")
 	f.StringVar(&w.leftovers, "leftovers", "wait", "what becomes of processes that COMMAND leaves running: wait, kill or leave")
 	f.StringVar(&w.onAsk, "on-ask", "say", "what to do when another client asks for the lock: say or term")
@@ -245,25 +251,38 @@ func (w *work) checkJob() error {
 	return nil
 }
 
-// limits returns the TTL that is asked for, and the grace: at most half of it.
-func (w *work) limits() (ttl, grace time.Duration) {
-	ttl = 10 * time.Second
-	if w.location.TTL != 0 {
-		ttl = w.location.TTL
+// asked returns the TTL that is asked for.
+func (w *work) asked() time.Duration {
+	switch {
+	case w.ttl.set:
+		return w.ttl.Duration
+	case w.location.TTL != 0:
+		return w.location.TTL
+	default:
+		return 10 * time.Second
 	}
-	if w.ttl.set {
-		ttl = w.ttl.Duration
+}
+
+// open opens the Store, and notes the TTL that the service grants: ZooKeeper has bounds of its own. A later session may be granted another.
+func (w *work) open(ctx context.Context, holder string) (store *farsync.Store, closed func() error, err error) {
+	first := make(chan struct{})
+	once := sync.OnceFunc(func() { close(first) })
+	trace := &farsync.Trace{Session: func(h farsync.Health) {
+		if h.Opened {
+			w.granted.Store(int64(h.TTL))
+			once()
+		}
+	}}
+	store, closed, err = w.location.Open(ctx, farsync.Options{TTL: w.asked(), Holder: holder, Logger: w.logger(), Trace: trace})
+	if err == nil {
+		<-first // which the Store is about to tell
 	}
-	grace = ttl / 3
-	if w.grace.set {
-		grace = min(w.grace.Duration, ttl/2)
-	}
-	return ttl, grace
+	return store, closed, err
 }
 
 // job returns COMMAND as it is run under what is held.
 func (w *work) job(h *held, holder string) *job.Job {
-	ttl, grace := w.limits()
+	ttl := time.Duration(w.granted.Load())
 	environment := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "FARSYNC_") && !strings.HasPrefix(v, location.Variable+"=")
 	})
@@ -278,11 +297,19 @@ func (w *work) job(h *held, holder string) *job.Job {
 		"FARSYNC_TTL="+ttl.String(),
 		"FARSYNC_ENTRY="+strings.Join(h.entries(), " "),
 	)
-	return &job.Job{
-		Path: w.command, Arguments: w.args, Environment: environment, TTL: ttl, Grace: grace,
+	j := &job.Job{
+		Path: w.command, Arguments: w.args, Environment: environment, TTL: ttl, Oldest: ttl / 4, Grace: ttl / 3,
 		Signal:      unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(w.signal), "SIG")),
 		TermIfAsked: w.onAsk == "term", Leftovers: job.Leftovers(w.leftovers), Say: w.say,
 	}
+	if w.location.Scheme == "zk" {
+		j.Oldest = ttl / 2 // its leases count from the last renewal but one
+	}
+	if w.grace.set {
+		j.Grace = w.grace.Duration
+	}
+	j.Grace = min(j.Grace, j.MostGrace())
+	return j
 }
 
 // holder is what others see: the process that the user has started, and the label.

@@ -93,9 +93,8 @@ func appendTo(name string, line []byte) error {
 // during opens the Store for f, and closes it. ctx ends when a signal comes.
 func (w *work) during(link *guard.Link, f func(context.Context, *farsync.Store, *result) error) (*result, error) {
 	r := &result{Schema: 1, Outcome: "failed", Path: w.shown}
-	ttl, _ := w.limits()
 	opening, stop := interruptible(context.Background(), link)
-	store, closed, err := w.location.Open(opening, farsync.Options{TTL: ttl, Holder: w.holder(link.Guard), Logger: w.logger()})
+	store, closed, err := w.open(opening, w.holder(link.Guard))
 	interrupted := stop()
 	switch {
 	case interrupted != nil && err == nil:

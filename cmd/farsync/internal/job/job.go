@@ -40,8 +40,9 @@ type Job struct {
 	Path        string
 	Arguments   []string // with that of its name
 	Environment []string
-	TTL         time.Duration  // by which the margin of the lease is reckoned
-	Grace       time.Duration  // how long before it would be killed it is told to end
+	TTL         time.Duration  // that the service grants, by which the margin of the lease is reckoned
+	Oldest      time.Duration  // how old that gets from which a lease counts, as long as it is renewed in time
+	Grace       time.Duration  // how long before it would be killed it is told to end; MostGrace bounds it
 	Signal      syscall.Signal // by which
 	TermIfAsked bool           // also when another client asks for the lock
 	Leftovers   Leftovers
@@ -205,13 +206,18 @@ var errNotRenewed = errors.New("the lock was not renewed in time")
 
 // margin is how long before the service may give the lock to another client its lease ends. COMMAND is killed as long before
 // that: a lease ends at once, and a process when the kernel gets to it, which on a busy machine takes a while.
-func (r *run) margin() time.Duration { return max(r.TTL/20, 100*time.Millisecond) }
+func (j *Job) margin() time.Duration { return max(j.TTL/20, 100*time.Millisecond) }
 
-// mostLag bounds by how much the end is earlier. A lease that is renewed in time, every quarter of the TTL, is never so near its end
-// that COMMAND would be told: the lease ends a margin before the service may give the lock away, and COMMAND another before that.
-func (r *run) mostLag() time.Duration {
-	return max(0, min(r.TTL/8, r.TTL*3/4-2*r.margin()-r.Grace))
-}
+// least is how much is left for COMMAND right before a lease is renewed in time: the lease ends a margin before the service may give the
+// lock away, and COMMAND another before that.
+func (j *Job) least() time.Duration { return j.TTL - j.Oldest - 2*j.margin() }
+
+// MostGrace bounds the grace: half of the TTL, and a tenth of it less than what is left right before a renewal, which takes a while.
+func (j *Job) MostGrace() time.Duration { return max(0, min(j.TTL/2, j.least()-j.TTL/10)) }
+
+// mostLag bounds by how much the end is earlier. A lease that is renewed in time is never so near its end that COMMAND would be told, and
+// its renewal may take as long again.
+func (j *Job) mostLag() time.Duration { return max(0, min(j.TTL/8, (j.least()-j.Grace)/2)) }
 
 // tell tells COMMAND to end. One that is stopped is continued, for else it could not.
 func (r *run) tell() {
