@@ -29,6 +29,9 @@ after a loss if COMMAND was sent SIGINT or SIGTERM.
 			if at := cmd.ArgsLenAtDash(); at != 1 && (at >= 0 || len(arguments) != 1) {
 				return usage("elect takes one PATH")
 			}
+			if err := w.checkSession(); err != nil {
+				return err
+			}
 			if cmd.Flags().Changed("value") {
 				w.request.value = []byte(value)
 			}

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -95,8 +97,6 @@ func (w *work) check(cmd *cobra.Command) error {
 		return usage("--units is less than 1")
 	case w.conflict < 0 || w.conflict > 255:
 		return usage("an exit code is 0 to 255")
-	case w.ttl.set && (w.ttl.Duration < time.Second || w.ttl.Duration > 24*time.Hour):
-		return usage("--ttl is 1s to 24h")
 	case w.shared:
 		w.request.kind = driver.Read
 	case w.exclusive:
@@ -107,8 +107,25 @@ func (w *work) check(cmd *cobra.Command) error {
 		w.request.kind = driver.Exclusive
 	}
 	w.request.try = w.nonblock || w.wait.set && w.wait.Duration == 0
-	return nil
+	return w.checkSession()
 }
+
+// checkSession checks what an Open would refuse as if the service had.
+func (w *work) checkSession() error {
+	switch {
+	case w.ttl.set && (w.ttl.Duration < location.LeastTTL || w.ttl.Duration > location.MostTTL):
+		return usage("--ttl is 1s to 24h")
+	case len(w.label) > mostLabel:
+		return usage("--label has %d bytes, %d are allowed", len(w.label), mostLabel)
+	case !utf8.ValidString(w.label), strings.ContainsFunc(w.label, func(c rune) bool { return !unicode.IsPrint(c) }):
+		return usage("--label has a character that cannot be shown in a line")
+	default:
+		return nil
+	}
+}
+
+// mostLabel leaves enough of the name that a Store may have for the host and the process ID.
+const mostLabel = 512
 
 func (a *app) runVerb() *cobra.Command {
 	w := &work{app: a, request: request{units: 1}}
