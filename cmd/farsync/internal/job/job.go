@@ -119,7 +119,12 @@ func (r *run) start() (err error) {
 	// What is ignored here would be ignored there.
 	signal.Reset(syscall.SIGTTOU)
 	defer signal.Ignore(syscall.SIGTTOU)
-	r.family, err = family.Start(r.Path, r.Arguments, append(r.Environment, r.link.Environment()), syscall.SIGKILL)
+	environment := append(r.Environment, r.link.Environment())
+	r.family, err = family.Start(r.Path, r.Arguments, environment, syscall.SIGKILL)
+	if errors.Is(err, syscall.ENOEXEC) {
+		// A script without #!, which execvp, and so flock, has run by sh.
+		r.family, err = family.Start("/bin/sh", append([]string{"/bin/sh", r.Path}, r.Arguments[1:]...), environment, syscall.SIGKILL)
+	}
 	return errors.Join(err, r.link.Share(false))
 }
 
