@@ -303,3 +303,12 @@ func TestCtrlZStopsNothingThatNobodyContinues(t *testing.T) {
 	c.keys(ctrlD)
 	c.expect("code=0\r\n")
 }
+
+// TestTheTerminalShowsNoValueThatItWouldActOn. A program gets the value as it is.
+func TestTheTerminalShowsNoValueThatItWouldActOn(t *testing.T) {
+	c := newConsole(t)
+	c.line(`farsync elect --value $'a\x1b[31mb' /l -- sh -c 'farsync leader /l; farsync leader /l | od -An -c'`)
+	c.expect(`a\x1b[31mb` + "\r\n")
+	c.expect(` a 033   [   3   1   m   b  \n`)
+	c.code("0")
+}
