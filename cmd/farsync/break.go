@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +58,9 @@ It exits with 75 if the holder has not ended the lease within --wait, and with 1
 			if cmd.Flags().Changed("token") != b.yes {
 				return usage("--token and --yes go together")
 			}
+			if b.wait.Duration == 0 {
+				return usage("--wait is 0: the holder would not be told")
+			}
 			return a.with(cmd.Context(), func(store *farsync.Store, l *location.Location) error {
 				return b.do(cmd.Context(), store, l, os.Stdin)
 			})
@@ -86,11 +88,10 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 		if err != nil {
 			return &exit{codeOf(err), err}
 		}
-		// Others who hold it too are not meant.
-		if len(list) == 1 || len(list) > 1 && !list[1].Held {
+		if b.alone(list) {
 			if left, err := askFor(ctx, lock, b.ask.Duration); err != nil {
 				return &exit{codeOf(err), err}
-			} else if left == nil && slices.ContainsFunc(list, func(p farsync.Participant) bool { return p.Held && int64(p.Token) == b.token }) {
+			} else if left == nil {
 				return b.done("released")
 			}
 		}
@@ -108,10 +109,24 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	case errors.Is(err, farsync.ErrReleased):
 		return &exit{codeNothing, err}
 	case within.Err() != nil && !errors.Is(err, farsync.ErrUnavailable):
-		return &exit{codeTaken, errors.New("the holder has been told, and has not ended the lease yet")}
+		return &exit{codeTaken, errors.New("the holder may have been told, and has not ended the lease yet")}
 	default:
 		return &exit{codeOf(err), err}
 	}
+}
+
+// alone reports whether the lease with the token is held, and no other. All holders hear who asks for the lock, and give it back
+// as the one that is meant would.
+func (b *breaking) alone(list []farsync.Participant) bool {
+	holders := 0
+	for _, p := range list {
+		if !p.Held {
+			break
+		}
+		holders++
+	}
+	// By the revision, as Break compares them: whichever turn of the entry it is.
+	return holders == 1 && list[0].Token.Revision() == farsync.Token(b.token).Revision()
 }
 
 // done says how the lease has ended.

@@ -104,7 +104,7 @@ func (d *doctor) report() error {
 			mark = "!!"
 		}
 		if !d.json && (!f.OK || !d.quiet) {
-			if _, err := fmt.Fprintf(d.stdout, "%s  %s: %s\n", mark, f.Check, f.Text); err != nil {
+			if _, err := fmt.Fprintf(d.stdout, "%s  %s: %s\n", mark, f.Check, tame(f.Text)); err != nil {
 				return &exit{codeCannotRun, err}
 			}
 		}

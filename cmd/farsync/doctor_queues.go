@@ -72,6 +72,7 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 		switch age := now.Sub(*u.Since); {
 		case age < -clocksApart:
 			say("%s joins in %v from now: its clock, or this host's, is wrong", u.name(), rounded(-age))
+		case u.kind == driver.Candidate: // a leader leads, and a standby stands by, for as long as they run
 		case u.Held && age > longHeld:
 			say("%s has been there for %s. If it is stuck, see farsync ask and farsync break", u.name(), ago(age))
 		case !u.Held && age > longWaited:

@@ -22,6 +22,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 )
 
@@ -188,7 +189,8 @@ func TestDoctorFindsFaultsOfEtcd(t *testing.T) {
 	remove()
 
 	put("/x/m-"+id, "")
-	finds(t, "etcd://"+address, "/x/m-"+id+" ends with no session")
+	put("/x\x1b[31m/m-"+id, "")
+	finds(t, "etcd://"+address, "/x/m-"+id+" ends with no session", `/x\x1b[31m/m-`+id+" ends with no session")
 	remove()
 
 	finds(t, "etcd://"+older(t, address, "3.7.0", "3.4.9"), "this etcd can let an old leader revoke live leases")
@@ -236,6 +238,21 @@ func TestDoctorFindsFaultsOfMembers(t *testing.T) {
 	require.Contains(t, p.out.String(), `{"check":"clock","ok":true,"text":"that of `+hosts[silent]+` is `)
 	cluster.Member(silent).Pause()
 	finds(t, store, hosts[silent]+" does not answer")
+}
+
+// TestLeadersAndStandbysMayBeOld: an election is to last, and who stands for it waits for as long.
+func TestLeadersAndStandbysMayBeOld(t *testing.T) {
+	now := time.Now()
+	since := now.Add(-100 * 24 * time.Hour)
+	ahead := now.Add(time.Hour)
+	for kind, want := range map[driver.Kind]int{driver.Exclusive: 2, driver.Candidate: 0} {
+		list := ailments(lockJSON{"/x", []userJSON{
+			{Holder: "one", Held: true, Since: &since, Session: "1", kind: kind}, {Holder: "two", Since: &since, Session: "2", kind: kind},
+		}}, now)
+		require.Len(t, list, want, "%v", list)
+	}
+	list := ailments(lockJSON{"/x", []userJSON{{Holder: "one", Held: true, Since: &ahead, Session: "1", kind: driver.Candidate}}}, now)
+	require.Len(t, list, 1)
 }
 
 // TestDoctorComparesTheClockOfZooKeepersLeader, which is in the nodes that it makes. No member says what time it is.

@@ -16,7 +16,7 @@ type patience struct {
 func (p *patience) Set(text string) error {
 	p.set = true
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(seconds >= 0 && seconds <= math.MaxInt64/1e9) {
+		if !(seconds >= 0 && seconds < math.MaxInt64/1e9) {
 			return errors.New("not a time")
 		}
 		p.Duration = time.Duration(seconds * 1e9)

@@ -20,13 +20,17 @@ func (a *app) electVerb() *cobra.Command {
 		ValidArgsFunction: a.paths,
 		Short:             "Run COMMAND while leading, and again after a loss",
 		Long: `elect stands for election on PATH, and runs COMMAND while it leads. When it no longer leads, COMMAND is ended before
-another candidate can, as run does it, and elect stands for election again. It ends when COMMAND ends by itself.
+another candidate can, as run does it, and elect stands for election again. It ends when COMMAND ends by itself, and
+after a loss if COMMAND was sent SIGINT or SIGTERM.
 
 ` + exitHelp,
 		Example: "  farsync elect /leader/relay -- relayd",
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if at := cmd.ArgsLenAtDash(); at != 1 && (at >= 0 || len(arguments) != 1) {
 				return usage("elect takes one PATH")
+			}
+			if err := w.checkSession(); err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("value") {
 				w.request.value = []byte(value)
@@ -46,7 +50,7 @@ another candidate can, as run does it, and elect stands for election again. It e
 func (w *work) terms(link *guard.Link) int {
 	return w.report(w.during(link, func(ctx context.Context, store *farsync.Store, r *result) error {
 		for {
-			if lost, err := w.turn(ctx, link, store, r); !lost || err != nil {
+			if again, err := w.turn(ctx, link, store, r); !again || err != nil {
 				return err
 			}
 			w.say("standing for election again")

@@ -34,7 +34,7 @@ const exitHelp = `Exit codes:
   77         the service refuses
   78         no store, or its URL or a file that it names is wrong
   64, 65     wrong arguments; a name that is no path, or a path that is used in another way
-  126, 127   COMMAND cannot be run, or is not there; nothing was locked
+  126, 127   COMMAND cannot be run, or is not there; mostly that is seen before anything is locked
   1          leader: there is none; who: neither a holder nor a waiter; break: no holder has that token;
              doctor: something is wrong
 `

@@ -10,11 +10,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/cmd/farsync/internal/terminal"
 )
 
@@ -41,6 +43,7 @@ the lock has to watch hold, or better be run by farsync run.
 			if err := w.paths(arguments); err != nil {
 				return err
 			}
+			w.murmur()
 			return w.hold(os.Stdin, pid)
 		},
 	}
@@ -62,7 +65,7 @@ type holding struct {
 
 // hold holds what is asked for, until input ends or the process with that PID, if it is not 0.
 func (w *work) hold(input io.Reader, pid int) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signalled(context.Background())
 	defer stop()
 	over := make(chan struct{})
 	if pid != 0 {
@@ -78,9 +81,8 @@ func (w *work) hold(input io.Reader, pid int) error {
 			_, _ = io.Copy(io.Discard, input)
 		}()
 	}
-	ttl, _ := w.limits()
 	holder := w.holder(os.Getpid())
-	store, closed, err := w.location.Open(ctx, farsync.Options{TTL: ttl, Holder: holder, Logger: w.logger()})
+	store, closed, err := w.open(ctx, holder)
 	if err != nil {
 		return w.failed(ctx, codeOfOpen(err), err)
 	}
@@ -116,6 +118,28 @@ func (w *work) hold(input io.Reader, pid int) error {
 		return &exit{codeCannotRun, err}
 	default:
 		return w.ignore(lost)
+	}
+}
+
+// signalled returns a context that ends with an interruptedError when a signal comes that ends hold, and what joins its goroutine.
+// One that was ignored when hold was started stays so: the shell has Ctrl-C ignored by what a script runs in the background, and
+// nohup SIGHUP.
+func signalled(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	guard.Catch(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case s := <-signals:
+			cancel(&interruptedError{s.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+		watching.Wait()
 	}
 }
 
@@ -160,8 +184,9 @@ func (w *work) await(ctx context.Context, over <-chan struct{}, store *farsync.S
 
 // failed is the error of a hold that did not come about.
 func (w *work) failed(ctx context.Context, code int, err error) error {
-	if ctx.Err() != nil {
-		return &exit{codeSignal + int(syscall.SIGINT), errors.New("interrupted")}
+	var interrupted *interruptedError
+	if errors.As(context.Cause(ctx), &interrupted) {
+		return &exit{codeSignal + int(interrupted.signal), interrupted}
 	}
 	return &exit{code, err}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -37,7 +38,11 @@ func (a *app) leaderVerb() *cobra.Command {
 					text := string(leader.Value)
 					return a.print(leaderJSON{1, &text, leader.Token})
 				default:
-					_, err = fmt.Fprintf(a.stdout, "%s\n", leader.Value)
+					text := string(leader.Value)
+					if f, ok := a.stdout.(*os.File); ok && isTerminal(f) {
+						text = tame(text)
+					}
+					_, err = fmt.Fprintln(a.stdout, text)
 				}
 				if err != nil {
 					return &exit{codeCannotRun, err}

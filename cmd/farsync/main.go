@@ -23,6 +23,7 @@ func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
 // execute runs the command and returns its exit code.
 func execute(arguments []string, stdout, stderr io.Writer) int {
 	a := &app{stdout: stdout, stderr: stderr}
+	defer func() { a.voice.flush() }()
 	root := a.root()
 	root.SetArgs(arguments)
 	root.SetOut(stdout)
@@ -61,6 +62,7 @@ type app struct {
 	verbose bool
 
 	stdout, stderr io.Writer
+	voice          *voice // behind stderr, in the verbs that hold a lock
 }
 
 // root returns the command with all its verbs, each in a file of its name.

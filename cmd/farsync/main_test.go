@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 		"farsync":  main,
 		guard.Name: main,
 		"catcher":  catcher,
+		"renewed":  renewed,
 	})
 }
 
@@ -67,9 +68,22 @@ func start(t testing.TB, store string, arguments ...string) *process {
 // startAs is start by another program, which becomes the command.
 func startAs(t testing.TB, store, program string, arguments ...string) *process {
 	t.Helper()
+	p := prepare(store, program, arguments...)
+	p.begin(t)
+	return p
+}
+
+// prepare is startAs for a command that begin starts.
+func prepare(store, program string, arguments ...string) *process {
 	p := &process{Cmd: exec.Command(program, arguments...), done: make(chan struct{})}
 	p.Env = append(os.Environ(), "FARSYNC_STORE="+store)
 	p.Stdout, p.Stderr = &p.out, &p.err
+	return p
+}
+
+// begin starts what was prepared, and ends it with the test.
+func (p *process) begin(t testing.TB) {
+	t.Helper()
 	require.NoError(t, p.Start())
 	go func() { // until the command has ended, which the end of the test sees to
 		defer close(p.done)
@@ -82,7 +96,6 @@ func startAs(t testing.TB, store, program string, arguments ...string) *process 
 			t.Logf("%q said %q and %q", p.Args, p.out.String(), p.err.String())
 		}
 	})
-	return p
 }
 
 // A process is a command that was started.

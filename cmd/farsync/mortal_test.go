@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -67,16 +68,17 @@ func born(t testing.TB, dir string) []life {
 
 // dead reports whether a process has ended, also if nothing has reaped it.
 func dead(pid int) bool {
+	s := state(pid)
+	return s == 'Z' || s == 'X'
+}
+
+// state is that of a process as the kernel shows it: T if it is stopped.
+func state(pid int) byte {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return true
+		return 'X'
 	}
-	for i := len(text) - 1; i > 0; i-- {
-		if text[i] == ')' {
-			return text[i+2] == 'Z' || text[i+2] == 'X'
-		}
-	}
-	return false
+	return text[bytes.LastIndexByte(text, ')')+2]
 }
 
 // end kills what a failed test leaves.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,11 +12,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/cmd/farsync/internal/job"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
@@ -46,12 +53,14 @@ type work struct {
 	shell     string
 	label     string
 	status    string
+
+	granted atomic.Int64 // the TTL, by the latest session
 }
 
 // jobFlags adds the flags that say how COMMAND is run and ended.
 func (w *work) jobFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(&w.grace, "grace", "tell COMMAND to end so long before the lock is lost (default a third of the TTL)")
+	f.Var(&w.grace, "grace", "tell COMMAND to end so long before the lock is lost (default a third of the TTL; at most half, on ZooKeeper 0.3)")
 	f.StringVar(&w.signal, "signal", "TERM", "the `SIGNAL` by which COMMAND is told to end")
 	f.StringVar(&w.leftovers, "leftovers", "wait", "what becomes of processes that COMMAND leaves running: wait, kill or leave")
 	f.StringVar(&w.onAsk, "on-ask", "say", "what to do when another client asks for the lock: say or term")
@@ -88,8 +97,6 @@ func (w *work) check(cmd *cobra.Command) error {
 		return usage("--units is less than 1")
 	case w.conflict < 0 || w.conflict > 255:
 		return usage("an exit code is 0 to 255")
-	case w.ttl.set && (w.ttl.Duration < time.Second || w.ttl.Duration > 24*time.Hour):
-		return usage("--ttl is 1s to 24h")
 	case w.shared:
 		w.request.kind = driver.Read
 	case w.exclusive:
@@ -100,8 +107,25 @@ func (w *work) check(cmd *cobra.Command) error {
 		w.request.kind = driver.Exclusive
 	}
 	w.request.try = w.nonblock || w.wait.set && w.wait.Duration == 0
-	return nil
+	return w.checkSession()
 }
+
+// checkSession checks what an Open would refuse as if the service had.
+func (w *work) checkSession() error {
+	switch {
+	case w.ttl.set && (w.ttl.Duration < location.LeastTTL || w.ttl.Duration > location.MostTTL):
+		return usage("--ttl is 1s to 24h")
+	case len(w.label) > mostLabel:
+		return usage("--label has %d bytes, %d are allowed", len(w.label), mostLabel)
+	case !utf8.ValidString(w.label), strings.ContainsFunc(w.label, func(c rune) bool { return !unicode.IsPrint(c) }):
+		return usage("--label has a character that cannot be shown in a line")
+	default:
+		return nil
+	}
+}
+
+// mostLabel leaves enough of the name that a Store may have for the host and the process ID.
+const mostLabel = 512
 
 func (a *app) runVerb() *cobra.Command {
 	w := &work{app: a, request: request{units: 1}}
@@ -137,6 +161,14 @@ COMMAND writes, and have the receiver refuse lower ones. farsync held tells whet
 	return cmd
 }
 
+// murmur has what is said hold nothing up from now on, and nobody killed by it: without a reader, a write to standard error fails
+// with EPIPE, and no longer comes with SIGPIPE. That is not ignored, for COMMAND would inherit it.
+func (w *work) murmur() {
+	guard.Catch(make(chan os.Signal, 1), syscall.SIGPIPE)
+	w.voice = speak(w.stderr)
+	w.stderr = w.voice
+}
+
 // do checks the arguments. Then the guard runs the supervisor, and the supervisor runs work.
 func (w *work) do(cmd *cobra.Command, arguments []string, work func(*guard.Link) int) error {
 	dash := cmd.ArgsLenAtDash()
@@ -159,6 +191,7 @@ func (w *work) do(cmd *cobra.Command, arguments []string, work func(*guard.Link)
 	if err := w.checkJob(); err != nil {
 		return err
 	}
+	w.murmur()
 	link, err := guard.Attach()
 	if err != nil {
 		return &exit{codeUsage, err}
@@ -235,25 +268,38 @@ func (w *work) checkJob() error {
 	return nil
 }
 
-// limits returns the TTL that is asked for, and the grace: at most half of it.
-func (w *work) limits() (ttl, grace time.Duration) {
-	ttl = 10 * time.Second
-	if w.location.TTL != 0 {
-		ttl = w.location.TTL
+// asked returns the TTL that is asked for.
+func (w *work) asked() time.Duration {
+	switch {
+	case w.ttl.set:
+		return w.ttl.Duration
+	case w.location.TTL != 0:
+		return w.location.TTL
+	default:
+		return 10 * time.Second
 	}
-	if w.ttl.set {
-		ttl = w.ttl.Duration
+}
+
+// open opens the Store, and notes the TTL that the service grants: ZooKeeper has bounds of its own. A later session may be granted another.
+func (w *work) open(ctx context.Context, holder string) (store *farsync.Store, closed func() error, err error) {
+	first := make(chan struct{})
+	once := sync.OnceFunc(func() { close(first) })
+	trace := &farsync.Trace{Session: func(h farsync.Health) {
+		if h.Opened {
+			w.granted.Store(int64(h.TTL))
+			once()
+		}
+	}}
+	store, closed, err = w.location.Open(ctx, farsync.Options{TTL: w.asked(), Holder: holder, Logger: w.logger(), Trace: trace})
+	if err == nil {
+		<-first // which the Store is about to tell
 	}
-	grace = ttl / 3
-	if w.grace.set {
-		grace = min(w.grace.Duration, ttl/2)
-	}
-	return ttl, grace
+	return store, closed, err
 }
 
 // job returns COMMAND as it is run under what is held.
 func (w *work) job(h *held, holder string) *job.Job {
-	ttl, grace := w.limits()
+	ttl := time.Duration(w.granted.Load())
 	environment := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "FARSYNC_") && !strings.HasPrefix(v, location.Variable+"=")
 	})
@@ -268,11 +314,19 @@ func (w *work) job(h *held, holder string) *job.Job {
 		"FARSYNC_TTL="+ttl.String(),
 		"FARSYNC_ENTRY="+strings.Join(h.entries(), " "),
 	)
-	return &job.Job{
-		Path: w.command, Arguments: w.args, Environment: environment, TTL: ttl, Grace: grace,
+	j := &job.Job{
+		Path: w.command, Arguments: w.args, Environment: environment, TTL: ttl, Oldest: ttl / 4, Grace: ttl / 3,
 		Signal:      unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(w.signal), "SIG")),
 		TermIfAsked: w.onAsk == "term", Leftovers: job.Leftovers(w.leftovers), Say: w.say,
 	}
+	if w.location.Scheme == "zk" {
+		j.Oldest = ttl / 2 // its leases count from the last renewal but one
+	}
+	if w.grace.set {
+		j.Grace = w.grace.Duration
+	}
+	j.Grace = min(j.Grace, j.MostGrace())
+	return j
 }
 
 // holder is what others see: the process that the user has started, and the label.

@@ -10,14 +10,17 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/embedtest"
 )
 
@@ -39,13 +42,50 @@ var caught = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 }
 
-// catcher is a COMMAND that says which signals it gets. bash loses one now and then when it forks.
+// catcher is a COMMAND that says which signals it gets, and exits with 3 when it has got as many as its argument says. bash
+// loses one now and then when it forks.
 func catcher() {
 	c := make(chan os.Signal, len(caught))
 	signal.Notify(c, caught...)
 	fmt.Println("go")
-	for s := range c {
-		fmt.Println("got", unix.SignalName(s.(syscall.Signal)))
+	enough := 0
+	if len(os.Args) > 1 {
+		enough, _ = strconv.Atoi(os.Args[1])
+	}
+	for n := 1; ; n++ {
+		fmt.Println("got", unix.SignalName((<-c).(syscall.Signal)))
+		if n == enough {
+			os.Exit(3)
+		}
+	}
+}
+
+// renewed is a COMMAND that exits with 3 when its lock has been renewed as often as its argument says, or nearly so: the end
+// also moves with how late the supervisor is run.
+func renewed() {
+	fd, err := strconv.Atoi(os.Getenv(guard.Variable))
+	check(err)
+	word, err := guard.OpenWord(fd)
+	check(err)
+	ttl, err := time.ParseDuration(os.Getenv("FARSYNC_TTL"))
+	check(err)
+	times, err := strconv.Atoi(os.Args[1])
+	check(err)
+	end := func() time.Duration {
+		left, _ := word.Left()
+		return left + guard.Now()
+	}
+	look := time.NewTicker(10 * time.Millisecond)
+	for first := end(); end() < first+ttl/4*time.Duration(times)-ttl/8; {
+		<-look.C
+	}
+	os.Exit(3)
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(9)
 	}
 }
 

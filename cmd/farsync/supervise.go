@@ -93,9 +93,8 @@ func appendTo(name string, line []byte) error {
 // during opens the Store for f, and closes it. ctx ends when a signal comes.
 func (w *work) during(link *guard.Link, f func(context.Context, *farsync.Store, *result) error) (*result, error) {
 	r := &result{Schema: 1, Outcome: "failed", Path: w.shown}
-	ttl, _ := w.limits()
 	opening, stop := interruptible(context.Background(), link)
-	store, closed, err := w.location.Open(opening, farsync.Options{TTL: ttl, Holder: w.holder(link.Guard), Logger: w.logger()})
+	store, closed, err := w.open(opening, w.holder(link.Guard))
 	interrupted := stop()
 	switch {
 	case interrupted != nil && err == nil:
@@ -115,8 +114,9 @@ func (w *work) during(link *guard.Link, f func(context.Context, *farsync.Store, 
 	return r, err
 }
 
-// turn locks, runs COMMAND, and gives the lock back. Lost says that the lock was lost.
-func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store, r *result) (lost bool, err error) {
+// turn locks, runs COMMAND, and gives the lock back. Again says that COMMAND was ended because the lock was lost, and for no
+// other reason.
+func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store, r *result) (again bool, err error) {
 	began := time.Now()
 	holder := w.holder(link.Guard)
 	waiting, stop := interruptible(ctx, link)
@@ -138,6 +138,7 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	}
 	h, err := w.request.acquire(waiting, store, s.on)
 	show()
+	w.voice.flush() // what COMMAND writes comes behind it
 	interrupted := stop()
 	r.Waited = time.Since(began).Seconds()
 	switch {
@@ -151,8 +152,8 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	}
 	r.Token = h.tokens()
 	outcome, err := w.job(h, holder).Run(link, h)
-	lost = w.conclude(outcome, err, r)
-	if w.atLeast.set && err == nil && !lost && !outcome.Orphaned && !ends(outcome.Passed) {
+	lost := w.conclude(outcome, err, r)
+	if w.atLeast.set && err == nil && !lost && !outcome.Orphaned && !outcome.Interrupted {
 		sitOut(link, h, time.Until(h.since.Add(w.atLeast.Duration)))
 	}
 	r.Held = time.Since(h.since).Seconds()
@@ -163,9 +164,9 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 		_ = w.ignore(released) // it was held to the end
 	}
 	if err != nil {
-		return lost, &exit{cannotRun(err), fmt.Errorf("%s: %w", w.base(), err)}
+		return false, &exit{cannotRun(err), fmt.Errorf("%s: %w", w.base(), err)}
 	}
-	return lost, nil
+	return lost && !outcome.Interrupted, nil
 }
 
 // conclude notes how COMMAND has ended, and says so if it was ended.
@@ -205,16 +206,11 @@ func sitOut(link *guard.Link, h *held, rest time.Duration) {
 		case <-link.Gone:
 			return
 		case s := <-link.Signals:
-			if ends(s) {
+			if guard.Ends(s) {
 				return
 			}
 		}
 	}
-}
-
-// ends reports whether a signal ends what waits.
-func ends(s syscall.Signal) bool {
-	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }
 
 // interruptible returns a context that is done when a signal comes that ends what waits, or the guard dies. Stop joins its
@@ -235,7 +231,7 @@ func interruptible(parent context.Context, link *guard.Link) (ctx context.Contex
 			case <-link.Resumed:
 				stopped = false
 			case s := <-link.Signals:
-				if ends(s) {
+				if guard.Ends(s) {
 					why = &interruptedError{s}
 				}
 				if s == syscall.SIGTSTP {

@@ -31,9 +31,15 @@ const prompt = "ready> "
 // newConsole starts a shell that uses a store of its own, and ends it with the test.
 func newConsole(t *testing.T) *console {
 	t.Helper()
+	return newConsoleOf(t, "bash", "--norc", "--noediting", "-i")
+}
+
+// newConsoleOf is newConsole for another program than an interactive shell.
+func newConsoleOf(t *testing.T, program string, arguments ...string) *console {
+	t.Helper()
 	t.Parallel()
 	store := file(t)
-	shell := exec.Command("bash", "--norc", "--noediting", "-i")
+	shell := exec.Command(program, arguments...)
 	shell.Env = append(os.Environ(), "FARSYNC_STORE="+store, "PS1="+prompt, "TERM=dumb", "HISTFILE=")
 	tty, err := pty.StartWithSize(shell, &pty.Winsize{Rows: 24, Cols: 80})
 	require.NoError(t, err)
@@ -282,4 +288,27 @@ func number(t *testing.T, name string) (n int) {
 		n = 10*n + int(c-'0')
 	}
 	return n
+}
+
+// TestCtrlZStopsNothingThatNobodyContinues: a script that has the terminal to itself is no shell with jobs. Its processes are an orphaned
+// group, which the kernel does not stop by Ctrl-Z either.
+func TestCtrlZStopsNothingThatNobodyContinues(t *testing.T) {
+	c := newConsoleOf(t, "sh", "-c", "farsync run /x -- sh -c 'echo go; exec cat'; echo code=$?")
+	t.Cleanup(func() { _ = syscall.Kill(-c.shell.Process.Pid, syscall.SIGKILL) }) // also where it is stopped
+	c.expect("go\r\n")
+	c.keys("one\n")
+	c.expect("one\r\none\r\n")
+	c.keys(ctrlZ + "two\n")
+	c.expect("two\r\ntwo\r\n")
+	c.keys(ctrlD)
+	c.expect("code=0\r\n")
+}
+
+// TestTheTerminalShowsNoValueThatItWouldActOn. A program gets the value as it is.
+func TestTheTerminalShowsNoValueThatItWouldActOn(t *testing.T) {
+	c := newConsole(t)
+	c.line(`farsync elect --value $'a\x1b[31mb' /l -- sh -c 'farsync leader /l; farsync leader /l | od -An -c'`)
+	c.expect(`a\x1b[31mb` + "\r\n")
+	c.expect(` a 033   [   3   1   m   b  \n`)
+	c.code("0")
 }

@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/farsync/farsync"
 )
@@ -119,6 +123,22 @@ func name(p farsync.Participant) string {
 		}
 	}
 	return p.Holder
+}
+
+// tame returns a text in a form that is safe to print: what a terminal would act on is escaped.
+func tame(text string) string {
+	var safe strings.Builder
+	for rest := text; rest != ""; {
+		c, size := utf8.DecodeRuneInString(rest)
+		if c == utf8.RuneError && size == 1 || !unicode.IsPrint(c) {
+			quoted := strconv.Quote(rest[:size])
+			safe.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			safe.WriteRune(c)
+		}
+		rest = rest[size:]
+	}
+	return safe.String()
 }
 
 // ago is a time in words that are short: 3s, 2m10s, 40m, 5h, 3d.

@@ -62,12 +62,19 @@ func Start(path string, arguments, environment []string, atDeath syscall.Signal)
 // Group is the process group of the first process, and its PID.
 func (f *Family) Group() int { return f.pid }
 
-// Signal sends a signal to the group. What has left the group does not get it.
+// Signal sends a signal to the group; what has left the group does not get it. When the first process has ended, Signal sends it to
+// all processes of the family: what is left may be in any group, and the number of an empty group is given to another.
 func (f *Family) Signal(s syscall.Signal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
 	case <-f.Over:
+		return
+	default:
+	}
+	select {
+	case <-f.Ended:
+		f.signalAll(s)
 	default:
 		_ = syscall.Kill(-f.pid, s) // ESRCH: there is none
 	}

@@ -63,10 +63,8 @@ func (f *Family) killOnce(but int) {
 	}
 }
 
-// SignalAll sends a signal to all processes of the family.
-func (f *Family) SignalAll(s syscall.Signal) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// signalAll sends a signal to all processes of the family. The caller holds mu.
+func (f *Family) signalAll(s syscall.Signal) {
 	for _, p := range descendants(os.Getpid()) {
 		_ = syscall.Kill(p.PID, s)
 	}

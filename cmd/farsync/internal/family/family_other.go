@@ -46,8 +46,8 @@ func (f *Family) killOnce(but int) {
 	}
 }
 
-// SignalAll sends a signal to all processes of the family that can be found: the group.
-func (f *Family) SignalAll(s syscall.Signal) { f.Signal(s) }
+// signalAll sends a signal to all processes of the family that can be found: the group, which is over when it is empty.
+func (f *Family) signalAll(s syscall.Signal) { _ = syscall.Kill(-f.pid, s) }
 
 // A Process is one that is left.
 type Process struct {

@@ -50,7 +50,7 @@ func Run(say func(string)) (code int, err error) {
 		return 0, err
 	}
 	signals := make(chan os.Signal, 16)
-	catch(signals, passedOn...)
+	Catch(signals, passedOn...)
 	defer signal.Stop(signals)
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
@@ -136,7 +136,9 @@ func (g *guard) watch(signals, continued chan os.Signal, said <-chan byte) (int,
 		select {
 		case s := <-signals:
 			g.tell(byte(s.(syscall.Signal)))
-		case <-continued: // stopped by SIGSTOP, with nothing asked: COMMAND has gone on
+		case <-continued:
+			// Of a guard that was sent SIGSTOP COMMAND knows nothing. Without a terminal SIGTSTP has stopped COMMAND alone.
+			g.tell(resumed)
 		case b, open := <-said:
 			if !open {
 				said = nil
@@ -214,9 +216,7 @@ func (g *guard) late() bool {
 // suspend stops the group that the shell knows, as Ctrl-Z would have, and tells the supervisor when it is continued. Nothing
 // is stopped where there is no shell that would continue it.
 func (g *guard) suspend(continued <-chan os.Signal) {
-	here, errHere := unix.Getsid(0)
-	shell, errShell := unix.Getsid(syscall.Getppid())
-	if errHere == nil && errShell == nil && here == shell {
+	if continuable(relationOf) {
 		for len(continued) > 0 {
 			<-continued
 		}
@@ -277,7 +277,7 @@ func Attach() (*Link, error) {
 	// The signals of the terminal and of a service manager come through the guard. Some are sent to all processes of a
 	// service, and must not end this one before the others. Not ignored, for COMMAND would inherit that.
 	dropped := make(chan os.Signal, 1)
-	catch(dropped, passedOn...)
+	Catch(dropped, passedOn...)
 	// It hands the terminal over, and writes to it, from the background.
 	signal.Ignore(syscall.SIGTTOU)
 	go l.read() // until the guard dies, or this process

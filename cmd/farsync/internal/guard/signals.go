@@ -13,8 +13,13 @@ var passedOn = []syscall.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGTSTP,
 }
 
-// catch has signals sent to a channel, but for those that are ignored: nohup means COMMAND too, and COMMAND inherits that.
-func catch(c chan<- os.Signal, signals ...syscall.Signal) {
+// Ends reports whether a signal is one by which a user or a service manager has a program end.
+func Ends(s syscall.Signal) bool {
+	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
+}
+
+// Catch has signals sent to a channel, but for those that are ignored: nohup means COMMAND too, and COMMAND inherits that.
+func Catch(c chan<- os.Signal, signals ...syscall.Signal) {
 	for _, s := range signals {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)

@@ -40,8 +40,9 @@ type Job struct {
 	Path        string
 	Arguments   []string // with that of its name
 	Environment []string
-	TTL         time.Duration  // by which the margin of the lease is reckoned
-	Grace       time.Duration  // how long before it would be killed it is told to end
+	TTL         time.Duration  // that the service grants, by which the margin of the lease is reckoned
+	Oldest      time.Duration  // how old that gets from which a lease counts, as long as it is renewed in time
+	Grace       time.Duration  // how long before it would be killed it is told to end; MostGrace bounds it
 	Signal      syscall.Signal // by which
 	TermIfAsked bool           // also when another client asks for the lock
 	Leftovers   Leftovers
@@ -55,8 +56,10 @@ type Outcome struct {
 	Lost error
 	// Late is true if COMMAND was told to end because the lease was not renewed.
 	Late bool
-	// Passed is the last signal that was passed on, or 0. It may have come when COMMAND had ended already.
-	Passed syscall.Signal
+	// Interrupted is true if a signal was passed on that ends programs, also when COMMAND had ended already. Many programs read their
+	// settings again by SIGHUP, or show where they are by SIGQUIT, and go on: these two count if COMMAND has died of one, or was about
+	// to end.
+	Interrupted bool
 	// Orphaned is true if COMMAND was killed because the guard has died.
 	Orphaned bool
 }
@@ -71,6 +74,7 @@ type run struct {
 	terminal *terminal.Terminal
 	owns     bool // COMMAND has the terminal whenever the guard would have it
 	lag      lag
+	hint     syscall.Signal // SIGHUP or SIGQUIT, when one was passed on
 }
 
 // Run runs COMMAND, and returns when it has ended with all that it has started, or was ended. An error means that it was not
@@ -95,6 +99,7 @@ func (j *Job) Run(link *guard.Link, lease Lease) (Outcome, error) {
 	select {
 	case <-r.family.Ended:
 		r.Status = r.family.Status
+		r.Interrupted = r.Interrupted || !r.Late && r.Status.Signaled() && r.Status.Signal() == r.hint
 	default:
 	}
 	if r.terminal.Foreground() == r.family.Group() {
@@ -114,7 +119,12 @@ func (r *run) start() (err error) {
 	// What is ignored here would be ignored there.
 	signal.Reset(syscall.SIGTTOU)
 	defer signal.Ignore(syscall.SIGTTOU)
-	r.family, err = family.Start(r.Path, r.Arguments, append(r.Environment, r.link.Environment()), syscall.SIGKILL)
+	environment := append(r.Environment, r.link.Environment())
+	r.family, err = family.Start(r.Path, r.Arguments, environment, syscall.SIGKILL)
+	if errors.Is(err, syscall.ENOEXEC) {
+		// A script without #!, which execvp, and so flock, has run by sh.
+		r.family, err = family.Start("/bin/sh", append([]string{"/bin/sh", r.Path}, r.Arguments[1:]...), environment, syscall.SIGKILL)
+	}
 	return errors.Join(err, r.link.Share(false))
 }
 
@@ -150,12 +160,11 @@ func (r *run) attend() {
 			asked = r.lease.Asked()
 		case <-asked:
 			asked = nil
-			r.Say("another client asks for the lock")
 			if r.TermIfAsked {
 				r.tell()
 			}
+			r.Say("another client asks for the lock")
 		case s := <-r.link.Signals:
-			r.Passed = s
 			r.pass(s, ended == nil)
 		case s := <-r.family.Stopped:
 			r.stopped(s)
@@ -188,8 +197,8 @@ func (r *run) renewed() time.Duration {
 		r.Lost = errNotRenewed
 	case left <= r.Grace && !r.Late:
 		r.Late = true
-		r.Say(fmt.Sprintf("the lock was not renewed, and ends in %v: COMMAND is told to end", left.Round(time.Millisecond)))
 		r.tell()
+		r.Say(fmt.Sprintf("the lock was not renewed, and ends in %v: COMMAND is told to end", left.Round(time.Millisecond)))
 	case !r.Late:
 		next = min(next, left-r.Grace)
 	}
@@ -202,13 +211,18 @@ var errNotRenewed = errors.New("the lock was not renewed in time")
 
 // margin is how long before the service may give the lock to another client its lease ends. COMMAND is killed as long before
 // that: a lease ends at once, and a process when the kernel gets to it, which on a busy machine takes a while.
-func (r *run) margin() time.Duration { return max(r.TTL/20, 100*time.Millisecond) }
+func (j *Job) margin() time.Duration { return max(j.TTL/20, 100*time.Millisecond) }
 
-// mostLag bounds by how much the end is earlier. A lease that is renewed in time, every quarter of the TTL, is never so near its end
-// that COMMAND would be told: the lease ends a margin before the service may give the lock away, and COMMAND another before that.
-func (r *run) mostLag() time.Duration {
-	return max(0, min(r.TTL/8, r.TTL*3/4-2*r.margin()-r.Grace))
-}
+// least is how much is left for COMMAND right before a lease is renewed in time: the lease ends a margin before the service may give the
+// lock away, and COMMAND another before that.
+func (j *Job) least() time.Duration { return j.TTL - j.Oldest - 2*j.margin() }
+
+// MostGrace bounds the grace: half of the TTL, and a tenth of it less than what is left right before a renewal, which takes a while.
+func (j *Job) MostGrace() time.Duration { return max(0, min(j.TTL/2, j.least()-j.TTL/10)) }
+
+// mostLag bounds by how much the end is earlier. A lease that is renewed in time is never so near its end that COMMAND would be told, and
+// its renewal may take as long again.
+func (j *Job) mostLag() time.Duration { return max(0, min(j.TTL/8, (j.least()-j.Grace)/2)) }
 
 // tell tells COMMAND to end. One that is stopped is continued, for else it could not.
 func (r *run) tell() {
@@ -216,13 +230,18 @@ func (r *run) tell() {
 	r.family.Signal(syscall.SIGCONT)
 }
 
-// pass passes a signal on. When COMMAND has ended, what it has left running may be in any group.
+// pass passes a signal on. One that ends COMMAND is to be heard also by a COMMAND that is stopped.
 func (r *run) pass(s syscall.Signal, ended bool) {
-	if !ended {
-		r.family.Signal(s)
+	r.family.Signal(s)
+	if !guard.Ends(s) {
 		return
 	}
-	r.family.SignalAll(s)
+	r.family.Signal(syscall.SIGCONT)
+	if s == syscall.SIGINT || s == syscall.SIGTERM || r.Late || ended {
+		r.Interrupted = true
+		return
+	}
+	r.hint = s
 }
 
 // leftover is called when COMMAND has ended, and reports whether to wait for what it has left running.

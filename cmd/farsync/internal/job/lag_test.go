@@ -32,15 +32,23 @@ func TestLagIsThatOfTheLatestLook(t *testing.T) {
 	require.Less(t, l.known, time.Millisecond)
 }
 
-// TestLagDoesNotEndWhatIsRenewed: with the longest grace, a half of the TTL, and the greatest lag, a lease that is renewed every quarter
-// of its TTL never comes to its grace.
+// TestLagDoesNotEndWhatIsRenewed: with the longest grace and the greatest lag, a lease that is renewed every quarter of its TTL never comes
+// to its grace, also where it counts from the last renewal but one. A renewal has some time left to be answered.
 func TestLagDoesNotEndWhatIsRenewed(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second, time.Hour} {
-		for _, grace := range []time.Duration{0, ttl / 3, ttl / 2} {
-			r := run{Job: &Job{TTL: ttl, Grace: grace}}
-			left := ttl*3/4 - 2*r.margin() - r.mostLag()
-			require.GreaterOrEqual(t, left, grace)
-			require.LessOrEqual(t, r.mostLag(), ttl/8)
+		for _, oldest := range []time.Duration{ttl / 4, ttl / 2} {
+			for _, grace := range []time.Duration{0, ttl / 3, ttl / 2} {
+				j := &Job{TTL: ttl, Oldest: oldest}
+				j.Grace = min(grace, j.MostGrace())
+				require.GreaterOrEqual(t, ttl-oldest-2*j.margin()-j.mostLag()-ttl/20, j.Grace)
+				require.LessOrEqual(t, j.mostLag(), ttl/8)
+			}
 		}
 	}
+}
+
+// TestMostGrace is what docs/COMMAND.md says, with the default TTL.
+func TestMostGrace(t *testing.T) {
+	require.Equal(t, 5*time.Second, (&Job{TTL: 10 * time.Second, Oldest: 10 * time.Second / 4}).MostGrace())
+	require.Equal(t, 3*time.Second, (&Job{TTL: 10 * time.Second, Oldest: 10 * time.Second / 2}).MostGrace())
 }

@@ -49,6 +49,12 @@ type Location struct {
 	Sync        bool          // of sqlite
 }
 
+// The bounds of a TTL, which are those of the option TTL of a Store.
+const (
+	LeastTTL = time.Second
+	MostTTL  = 24 * time.Hour
+)
+
 // A scheme is what is particular to the URLs of one store.
 type scheme struct {
 	port    string // where the URL names none
@@ -282,6 +288,8 @@ func (l *Location) check() error {
 	}
 	_, digits := strconv.Atoi(strings.TrimPrefix(l.Prefix, "/"))
 	switch {
+	case l.TTL != 0 && (l.TTL < LeastTTL || l.TTL > MostTTL):
+		return errors.New("option ttl is 1s to 24h")
 	case l.Scheme == "redis" && l.Prefix != "" && digits == nil:
 		return errors.New("the prefix is a number; for a database write ?db=")
 	case l.Scheme == "redis" && len(l.Hosts) > 1 && l.Master == "":
