@@ -126,8 +126,12 @@ func gather(n int, join func(i int) (body, error)) (team, error) {
 
 func (t bodies) pid() int { return self }
 
-// patience is how long an acquisition may take before it counts as failed.
-const patience = 20 * time.Second
+// patience is how long an acquisition may take before it counts as failed; turnPatience where each contender is served once before the
+// next round: a peer that has missed what should wake it has all others wait with it.
+const (
+	patience     = 20 * time.Second
+	turnPatience = 5 * time.Second
+)
 
 // A will team has each contender act as often as it can.
 type will struct {
@@ -190,7 +194,7 @@ func (t will) repeat(ctx context.Context, b body, over *atomic.Bool, done *atomi
 // A turns team serves each of its contenders once before the next round of all begins. Its window ends with a round.
 type turns struct {
 	bodies
-	failed *atomic.Int64 // acquisitions that failed, for they waited for longer than patience
+	failed *atomic.Int64 // acquisitions that failed, for they waited for longer than turnPatience
 }
 
 func (t turns) run(ctx context.Context, warm, window time.Duration, edge func()) ([]int64, error) {
@@ -211,7 +215,7 @@ func (t turns) round(ctx context.Context, counts []int64) error {
 	ended := make(chan error, len(t.bodies))
 	for i, b := range t.bodies {
 		go func() { // ended joins it
-			ctx, cancel := context.WithTimeout(ctx, patience)
+			ctx, cancel := context.WithTimeout(ctx, turnPatience)
 			defer cancel()
 			err := b(ctx)
 			switch {
