@@ -273,14 +273,19 @@ func (k *keeper) take(i int) (left []*recipe.Hold) {
 		case err == nil:
 			return k.regain(i, lease)
 		case errors.Is(err, ErrClosed):
-			k.lease.mu.Lock()
-			defer k.lease.mu.Unlock()
-			k.taking[i] = false // nothing of it stands there
+			k.letGo(i)
 			return nil
 		case k.lease.life.Err() != nil, pause.For(k.lease.life, rand.N(delay)) != nil:
 			return nil
 		}
 	}
+}
+
+// letGo ends the taking of a member where nothing of it stands.
+func (k *keeper) letGo(i int) {
+	k.lease.mu.Lock()
+	defer k.lease.mu.Unlock()
+	k.taking[i] = false
 }
 
 // regain adds a member to the lease, unless that has ended, and returns what is to be given back.
@@ -289,8 +294,8 @@ func (k *keeper) regain(i int, lease *Lease) (left []*recipe.Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.look() == 0 {
-		left, l.left = append(l.left, lease.hold), nil
-		return left
+		left, l.left = l.left, nil
+		return append(left, lease.hold)
 	}
 	k.taking[i] = false
 	l.errs[i] = nil

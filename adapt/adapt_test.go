@@ -75,7 +75,7 @@ func TestCertMagicUnlocksNoLeaseOfAnother(t *testing.T) {
 		here, there := adapt.NewCertMagic(one, "/certs"), adapt.NewCertMagic(two, "/certs")
 		require.NoError(t, here.Lock(ctx, "x"))
 		service.Partition(one, true)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // in a bubble: the deadline passes
 		service.Partition(one, false)
 		require.NoError(t, here.Lock(ctx, "x"))
 		require.ErrorIs(t, here.Unlock(ctx, "x"), farsync.ErrLost)

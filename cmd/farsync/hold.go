@@ -184,8 +184,7 @@ func (w *work) await(ctx context.Context, over <-chan struct{}, store *farsync.S
 
 // failed is the error of a hold that did not come about.
 func (w *work) failed(ctx context.Context, code int, err error) error {
-	var interrupted *interruptedError
-	if errors.As(context.Cause(ctx), &interrupted) {
+	if interrupted, ok := errors.AsType[*interruptedError](context.Cause(ctx)); ok {
 		return &exit{codeSignal + int(interrupted.signal), interrupted}
 	}
 	return &exit{code, err}

@@ -256,5 +256,5 @@ func TestNewcomersThatWaitDoNotWaitForEachOther(t *testing.T) {
 	}
 	require.NoError(t, all.Wait())
 	require.NoError(t, guard.Commit(within(t, soon)))
-	require.EqualValues(t, 15, d.count(t, "SELECT farsync_bury(1000, true)"))
+	require.Equal(t, 15, d.count(t, "SELECT farsync_bury(1000, true)"))
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -119,7 +120,7 @@ func (r *run) start() (err error) {
 	// What is ignored here would be ignored there.
 	signal.Reset(syscall.SIGTTOU)
 	defer signal.Ignore(syscall.SIGTTOU)
-	environment := append(r.Environment, r.link.Environment())
+	environment := append(slices.Clip(r.Environment), r.link.Environment())
 	r.family, err = family.Start(r.Path, r.Arguments, environment, syscall.SIGKILL)
 	if errors.Is(err, syscall.ENOEXEC) {
 		// A script without #!, which execvp, and so flock, has run by sh.
