@@ -78,8 +78,12 @@ func (in *ear) hears(on []driver.Target) bool {
 	})
 }
 
-// publish wakes all ears for a name.
+// publish wakes all ears for a name; for none, which says that the session is over, all ears.
 func (m *mailbox) publish(name string) {
+	if name == "" {
+		m.publishAll()
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	wake(m.ears[name])

@@ -165,7 +165,7 @@ if op == 'delete' then
 end
 
 -- Removes a page of the entries of a session that is over, then a page of its notes, and then the session. It returns whether that was
--- all.
+-- all. What waits in the session is told then: without its notes it would hear nothing any more.
 local function finish(session)
   local paths = {}
   for _, id in ipairs(call('SPOP', P .. 's:' .. session, page)) do
@@ -177,6 +177,7 @@ local function finish(session)
   for _, name in ipairs(call('SPOP', P .. 'ws:' .. session, page)) do call('SREM', P .. 'w:' .. name, session) end
   if call('EXISTS', P .. 'ws:' .. session) == 1 then return false end
   call('ZREM', P .. 'sessions', session)
+  tell(session, '')
   return true
 end
 
