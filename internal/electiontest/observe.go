@@ -54,10 +54,12 @@ func (o *observer) tell(what string) {
 	o.changed = make(chan struct{})
 }
 
-// sees waits until the last that was told is as asked for.
+// sees waits until the last that was told is as asked for. That may depend on more than what is told, so it is asked again.
 func (o *observer) sees(ctx context.Context, so func(last string) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, soon/2) // less than after what time Observe looks by itself
 	defer cancel()
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
 	for {
 		o.mu.Lock()
 		last, changed := o.last, o.changed
@@ -67,21 +69,28 @@ func (o *observer) sees(ctx context.Context, so func(last string) bool) error {
 		}
 		select {
 		case <-changed:
+		case <-again.C:
 		case <-ctx.Done():
 			return fmt.Errorf("what Observe told last is %s: %w", last, context.Cause(ctx))
 		}
 	}
 }
 
-// seesLeader waits until the last leader that was seen is the present one.
+// seesLeader waits until the last leader that was seen is the present one, which is asked for each time: one with a short TTL may
+// have been followed by another by the time that it is compared.
 func (o *observer) seesLeader(ctx context.Context, election *farsync.Election) error {
-	leader, err := election.Leader(ctx)
+	var leads string
+	err := o.sees(ctx, func(last string) bool {
+		leader, err := election.Leader(ctx)
+		if err != nil {
+			leads = err.Error()
+			return false
+		}
+		leads = fmt.Sprintf("%s, token %d", leader.Value, leader.Token)
+		return last == leads
+	})
 	if err != nil {
-		return err
-	}
-	want := fmt.Sprintf("%s, token %d", leader.Value, leader.Token)
-	if err := o.sees(ctx, func(last string) bool { return last == want }); err != nil {
-		return fmt.Errorf("%s leads, but %w", want, err)
+		return fmt.Errorf("who leads: %s, but %w", leads, err)
 	}
 	return nil
 }
