@@ -18,6 +18,8 @@ func CheckFile(file string) error {
 		return errors.New("the name has a NUL, where the system takes it to end")
 	case strings.HasPrefix(file, `\\`):
 		return errors.New("a network path; the file has to be on a local disk")
+	case os.IsPathSeparator(file[len(file)-1]):
+		return errors.New("a directory; give the path of a file in it")
 	}
 	if is, err := os.Stat(file); err == nil && is.IsDir() {
 		return errors.New("a directory; give the path of a file in it")

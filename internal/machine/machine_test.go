@@ -34,6 +34,7 @@ func TestCheckFile(t *testing.T) {
 		"a\x00b":         "NUL",
 		`\\server\share`: "a network path",
 		dir:              "a directory",
+		file + "-new/":   "a directory",
 	} {
 		require.ErrorContains(t, machine.CheckFile(given), says, "%q", given)
 	}
