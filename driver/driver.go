@@ -40,9 +40,9 @@ var (
 	ErrGone = errors.New("the entry is gone")
 	// ErrConflict means that an entry or a register is not as it was when it was read. Nothing was changed.
 	ErrConflict = errors.New("it has changed since it was read")
-	// ErrKind means that primitives of another kind use the path. A driver returns it only for a client of another program
+	// ErrKind means that primitives of another family use the path. A driver returns it only for a client of another program
 	// whose entries it cannot show as such; all other cases are decided in package recipe.
-	ErrKind = errors.New("primitives of another kind use this path")
+	ErrKind = errors.New("primitives of another family use this path")
 )
 
 // An Outcome says what is known of an attempt that failed.
