@@ -65,7 +65,7 @@ func TestKindOfALongQueue(t *testing.T) {
 		}
 		_, err = recipe.Acquire(w.Context(), a, trying(exclusive))
 		require.ErrorIs(w, err, driver.ErrKind)
-		require.EqualError(w, err, `primitives of another kind use this path: the oldest entry is candidate, `+
+		require.EqualError(w, err, `primitives of another family use this path: the oldest entry is candidate, `+
 			`"intruder" (entry "`+w.Entries(queue)[0].ID+`"); this one would be exclusive`)
 		w.ExpireClient("waiter")
 		w.ExpireClient("intruder")
