@@ -103,16 +103,17 @@ type Leader struct {
 	Token Token
 }
 
-// Leader returns the leader, or ErrNoLeader if the election has no candidates. By the time it returns another may lead, so use
-// it to find the leader, and never to decide that this process leads.
+// Leader returns the leader, or ErrNoLeader if the election has no candidates, or none of them leads yet: Redis elects nobody for
+// a TTL after a restart. By the time it returns another may lead, so use it to find the leader, and never to decide that this process
+// leads.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	leader, _, err := e.leader(ctx)
 	return leader, wrap("leader", e.path, err)
 }
 
-// leader returns the leader, and what to wait for until that may have changed.
+// leader returns the leader, and what to wait for until that may have changed, which is nothing if only time can tell.
 func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
-	list, _, err := recipe.Queue{Store: e.store, Path: e.path}.List(ctx, 1)
+	list, held, err := recipe.Queue{Store: e.store, Path: e.path}.List(ctx, 1)
 	switch {
 	case err != nil:
 		return Leader{}, driver.Target{}, err
@@ -121,6 +122,8 @@ func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
 	case list[0].Kind != driver.Candidate && list[0].Kind != driver.Foreign:
 		holder, _, _ := recipe.WordsOf(list[0])
 		return Leader{}, driver.Target{}, fmt.Errorf("%w: the oldest entry is %v, of %q", ErrKind, list[0].Kind, holder)
+	case held == 0: // The service has forgotten who led, who may not know that yet.
+		return Leader{}, driver.Target{}, ErrNoLeader
 	default:
 		leader := Leader{Value: list[0].Value, Token: makeToken(list[0].Revision, 0)}
 		return leader, driver.Target{Entry: list[0], What: driver.Changed}, nil
@@ -174,6 +177,10 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 
 // await waits until what was seen may have changed. Why it returns does not matter: the next look tells.
 func (e *Election) await(ctx context.Context, seen driver.Target) {
+	if seen.Entry.Queue == "" {
+		_ = pause.For(ctx, rand.N(observeMost))
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, observeAgain+rand.N(observeAgain/2))
 	defer cancel()
 	_ = recipe.Queue{Store: e.store, Path: e.path}.Wait(ctx, seen)

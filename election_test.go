@@ -38,3 +38,45 @@ func TestObserveBehindAStray(t *testing.T) {
 		require.NoError(t, s.Close())
 	})
 }
+
+// TestNobodyLeadsWhileNothingIsGranted, for whoever led before may not know yet that it does not: neither Leader nor Observe names a
+// candidate that has joined meanwhile, and it is shown to wait.
+func TestNobodyLeadsWhileNothingIsGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const silence = 10 * time.Second
+		m := storetest.NewMem()
+		s := m.Open(nil)
+		m.Restart(silence)
+		began := time.Now()
+		e := farsync.NewElection(s, "/e")
+		elected := make(chan *farsync.Lease, 1)
+		go func() { // ends with its lease
+			lease, err := e.Campaign(t.Context(), []byte("a"))
+			if err != nil {
+				t.Error(err)
+			}
+			elected <- lease
+		}()
+		synctest.Wait()
+		list, err := e.Candidates(t.Context())
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.False(t, list[0].Held)
+		_, err = e.Leader(t.Context())
+		require.ErrorIs(t, err, farsync.ErrNoLeader)
+
+		var told []error
+		for leader, err := range e.Observe(t.Context()) {
+			if told = append(told, err); err == nil {
+				require.Equal(t, []byte("a"), leader.Value)
+				break
+			}
+		}
+		require.Len(t, told, 2, "nobody, and then the leader")
+		require.ErrorIs(t, told[0], farsync.ErrNoLeader)
+		require.GreaterOrEqual(t, time.Since(began), silence)
+		require.Less(t, time.Since(began), silence+5*time.Second)
+		require.NoError(t, (<-elected).Release())
+		require.NoError(t, s.Close())
+	})
+}

@@ -86,9 +86,9 @@ type View struct {
 	Entries []Entry
 	// All is true if Entries is all there were, not a part of them.
 	All bool
-	// Silent is true if the service grants nothing for a while, to any entry, and nothing in the queue holds. What is shown is
-	// an entry of the driver's making, with a kind of the family of the one that was asked about. It is Gone for Watch when the
-	// service grants again.
+	// Silent is true if the service grants nothing for a while, to any entry, and nothing in the queue holds. What is shown, but by
+	// List, is an entry of the driver's making, with a kind of the family of the one that was asked about. It is Gone for Watch when
+	// the service grants again.
 	Silent bool
 	// Turn is true in a View of Create if Self awaits its turn: the clients whose entries are ahead will tell it, and it watches none of
 	// them. It looks by itself if it has waited for long, for one of them may have died. Entries then has some that are ahead. In a View

@@ -16,7 +16,8 @@ type Queue struct {
 	Path  string
 }
 
-// List returns the entries, oldest first, with their values, and how many of them hold: those at the head. If limit is
+// List returns the entries, oldest first, with their values, and how many of them hold: those at the head, and none while the
+// service grants nothing for a while. If limit is
 // positive it may leave out all but the oldest limit of them. It may be answered by a server that is behind the others by
 // a moment.
 func (q Queue) List(ctx context.Context, limit int) (list []driver.Entry, held int, err error) {
@@ -29,6 +30,9 @@ func (q Queue) List(ctx context.Context, limit int) (list []driver.Entry, held i
 		return nil, 0, err
 	}
 	list = slices.Clone(v.Entries)
+	if v.Silent {
+		return list, 0, nil
+	}
 	held, _, err = q.held(ctx, list)
 	return list, held, err
 }

@@ -31,7 +31,8 @@
 // become the master, has lost its data, or is another one at the same address does not know the scripts that it is sent;
 // the Store that finds this out ends all sessions, and nothing is granted for the longest TTL that was seen in the
 // namespace. So the first lock of a new namespace takes one TTL, unless the option Fresh is set. Meanwhile a holder that has not
-// heard of it holds on until its deadline, and others see its queue without it: an election, for example, has no leader there.
+// heard of it holds on until its deadline, and others see its queue without it: an election, for example, has no leader there, whoever has
+// joined since.
 //
 //	one server, clocks set in small steps       two holders never overlap
 //	killed and restarted, with its data         the same, after a silence of one TTL

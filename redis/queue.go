@@ -65,7 +65,7 @@ func (s *session) List(ctx context.Context, queue string, limit int) (v driver.V
 			page = min(page, limit-len(v.Entries))
 		}
 		a, err := s.eval(ctx, "list", queue, after, page)
-		v.Entries = append(v.Entries, a.entries...)
+		v.Entries, v.Silent = append(v.Entries, a.entries...), a.n == 1
 		if v.All = len(a.entries) < page; err != nil || v.All || len(v.Entries) == limit {
 			return v, err
 		}

@@ -355,10 +355,11 @@ if op == 'close' then
   return answer
 end
 
--- ARGV: path, revision behind which it begins, limit
+-- ARGV: path, revision behind which it begins, limit. n is 1 if there is silence: none of them holds.
 if op == 'list' then
   bury()
   local path = ARGV[2]
+  answer[2] = quiet > 0 and '1' or '0'
   for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'q:' .. path, '(' .. ARGV[3], '+inf', 'LIMIT', 0, ARGV[4])) do
     if not row(id) then
       -- Its hash was removed by hand. The caller goes on behind its revision.

@@ -155,7 +155,7 @@ func (m *Mem) list(queue string, limit int) driver.View {
 			list[i].Session = fmt.Sprint(n.session)
 		}
 	}
-	return driver.View{Entries: list, All: limit == len(q)}
+	return driver.View{Entries: list, All: limit == len(q), Silent: m.silent()}
 }
 
 // entry returns e as it is.

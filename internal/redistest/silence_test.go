@@ -97,3 +97,37 @@ func TestSilenceEndsForTheNextPermit(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// TestSilenceHasNoLeader: no observer names the next leader while the last holds its lease, and that is until the silence is over.
+func TestSilenceHasNoLeader(t *testing.T) {
+	t.Parallel()
+	const ttl = 3 * time.Second
+	server := embedtest.Redis(t)
+	first := newStore(t, server.Endpoint(), fresh(ttl))
+	lease, err := farsync.NewElection(first, "/e").Campaign(within(t, soon), []byte("first"))
+	require.NoError(t, err)
+	server.Kill()
+	require.NoError(t, server.Restart(within(t, soon)))
+	next := farsync.NewElection(newStore(t, server.Endpoint(), fresh(ttl)), "/e")
+	var candidate sync.WaitGroup
+	defer candidate.Wait()
+	candidate.Go(func() { // it leads until its Store is closed
+		if _, err := next.Campaign(within(t, soon), []byte("next")); err != nil {
+			t.Error(err)
+		}
+	})
+	require.Eventually(t, func() bool {
+		list, err := next.Candidates(within(t, soon))
+		require.NoError(t, err)
+		return len(list) == 1
+	}, soon, time.Millisecond)
+	for leader, err := range next.Observe(within(t, soon)) {
+		if err == nil {
+			require.Equal(t, "next", string(leader.Value))
+			require.False(t, time.Now().Before(lease.Deadline()), "the first leads until then")
+			return
+		}
+		require.ErrorIs(t, err, farsync.ErrNoLeader)
+	}
+	t.Fatal("nobody was seen to lead")
+}
