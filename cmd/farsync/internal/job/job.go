@@ -252,6 +252,7 @@ func (r *run) leftover() bool {
 	}
 	switch r.Leftovers {
 	case Leave:
+		r.family.Leave()
 		return false
 	case Kill:
 		r.family.Kill()
