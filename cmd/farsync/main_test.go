@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 		guard.Name: main,
 		"catcher":  catcher,
 		"renewed":  renewed,
+		"forger":   forger,
 	})
 }
 

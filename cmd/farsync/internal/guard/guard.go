@@ -23,7 +23,7 @@ import (
 // code under this name.
 const Name = "farsync-supervisor"
 
-// variable tells the supervisor its end of the link, the descriptor of the Word, and the group of the guard.
+// variable tells the supervisor its end of the link, the descriptors of the Word, and the group of the guard.
 const variable = "FARSYNC_SUPERVISOR"
 
 // What the two say to each other is a byte at a time. The guard sends the number of a signal to be passed on, and resumed.
@@ -116,18 +116,19 @@ func (g *guard) start() error {
 	if _, err := os.Stat("/proc/self/exe"); err == nil {
 		program = "/proc/self/exe" // also when the file was replaced meanwhile
 	}
-	for _, fd := range []int{pair[1], g.word.FD()} {
+	for _, fd := range []int{pair[1], g.word.fd, g.word.write} {
 		if err := inherit(fd, true); err != nil {
 			return err
 		}
 	}
-	environment := append(os.Environ(), fmt.Sprintf("%s=%d,%d,%d", variable, pair[1], g.word.FD(), syscall.Getpgrp()))
+	environment := append(os.Environ(), fmt.Sprintf("%s=%d,%d,%d,%d", variable, pair[1], g.word.fd, g.word.write, syscall.Getpgrp()))
 	// If the supervisor is stopped while the guard dies, it continues and sees that.
 	g.supervisor, err = family.Start(program, append([]string{Name}, os.Args[1:]...), environment, syscall.SIGCONT)
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
-	return inherit(g.word.FD(), false)
+	g.word.give()
+	return inherit(g.word.fd, false)
 }
 
 // watch returns when the supervisor has ended, and what it leaves behind is dead unless it was to be left.
@@ -256,8 +257,8 @@ func Attach() (*Link, error) {
 	}
 	_ = os.Unsetenv(variable)
 	l := &Link{Signals: make(chan syscall.Signal, 16), Resumed: make(chan struct{}, 1), Gone: make(chan struct{}), Guard: os.Getppid()}
-	var end, word int
-	if n, err := fmt.Sscanf(text, "%d,%d,%d", &end, &word, &l.Group); n != 3 || err != nil {
+	var end, read, write int
+	if n, err := fmt.Sscanf(text, "%d,%d,%d,%d", &end, &read, &write, &l.Group); n != 4 || err != nil {
 		return nil, errors.New(variable + " is not for users")
 	}
 	if err := inherit(end, false); err != nil {
@@ -268,7 +269,7 @@ func Attach() (*Link, error) {
 	}
 	l.end = os.NewFile(uintptr(end), "link")
 	var err error
-	if l.Word, err = mapWord(word, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+	if l.Word, err = takeWord(read, write); err != nil {
 		return nil, err
 	}
 	if err := l.Share(false); err != nil {
