@@ -62,6 +62,17 @@ func Run(say func(string)) (code int, err error) {
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer g.link.Close()
+	g.out = make(chan byte)
+	reading.Go(func() { // as long; a supervisor that is stopped has it wait
+		for {
+			select {
+			case b := <-g.out:
+				_, _ = g.link.Write([]byte{b}) // a supervisor that has died is seen otherwise
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	said := make(chan byte)
 	reading.Go(func() { // ends with the link, when the supervisor has died or Run returns
 		defer close(said)
@@ -87,6 +98,9 @@ type guard struct {
 	link       *os.File
 	supervisor *family.Family
 	done       bool // the supervisor has said so
+
+	untold pending   // to the supervisor
+	out    chan byte // to what writes to the link
 }
 
 // start starts the supervisor.
@@ -134,7 +148,10 @@ func (g *guard) start() error {
 // watch returns when the supervisor has ended, and what it leaves behind is dead unless it was to be left.
 func (g *guard) watch(signals, continued chan os.Signal, said <-chan byte) (int, error) {
 	for {
+		out, b := first(g.untold, g.out)
 		select {
+		case out <- b:
+			g.untold = g.untold[1:]
 		case s := <-signals:
 			g.tell(byte(s.(syscall.Signal)))
 		case <-continued:
@@ -230,7 +247,8 @@ func (g *guard) suspend(continued <-chan os.Signal) {
 	g.tell(resumed)
 }
 
-func (g *guard) tell(b byte) { _, _ = g.link.Write([]byte{b}) } // a supervisor that has died is seen otherwise
+// tell has something told to the supervisor.
+func (g *guard) tell(b byte) { g.untold = g.untold.add(b) }
 
 // A Link is the supervisor's side.
 type Link struct {
@@ -256,7 +274,8 @@ func Attach() (*Link, error) {
 		return nil, nil
 	}
 	_ = os.Unsetenv(variable)
-	l := &Link{Signals: make(chan syscall.Signal, 16), Resumed: make(chan struct{}, 1), Gone: make(chan struct{}), Guard: os.Getppid()}
+	l := newLink(nil)
+	l.Guard = os.Getppid()
 	var end, read, write int
 	if n, err := fmt.Sscanf(text, "%d,%d,%d,%d", &end, &read, &write, &l.Group); n != 4 || err != nil {
 		return nil, errors.New(variable + " is not for users")
@@ -285,8 +304,15 @@ func Attach() (*Link, error) {
 	return l, nil
 }
 
+func newLink(end *os.File) *Link {
+	return &Link{Signals: make(chan syscall.Signal), Resumed: make(chan struct{}, 1), Gone: make(chan struct{}), end: end}
+}
+
 func (l *Link) read() {
 	defer close(l.Gone)
+	heard := make(chan byte)
+	defer close(heard)
+	go l.deliver(heard)
 	for b := make([]byte, 1); ; {
 		if _, err := io.ReadFull(l.end, b); err != nil {
 			return
@@ -298,9 +324,23 @@ func (l *Link) read() {
 			}
 			continue
 		}
+		heard <- b[0]
+	}
+}
+
+// deliver sends signals to those who pass them on, until read ends. They may be busy; that the guard dies must still be seen.
+func (l *Link) deliver(heard <-chan byte) {
+	var untaken pending
+	for {
+		out, s := first(untaken, l.Signals)
 		select {
-		case l.Signals <- syscall.Signal(b[0]):
-		default: // sixteen are waiting; that the guard dies must still be seen
+		case b, open := <-heard:
+			if !open {
+				return
+			}
+			untaken = untaken.add(b)
+		case out <- s:
+			untaken = untaken[1:]
 		}
 	}
 }
