@@ -99,6 +99,28 @@ func TestNohupHolds(t *testing.T) {
 	require.Equal(t, "alive\n", string(out))
 }
 
+// TestCommandIgnoresWhatTheCallerDoes, and no other signal. The runtime keeps these; of others it does not tell whether they were ignored.
+func TestCommandIgnoresWhatTheCallerDoes(t *testing.T) {
+	t.Parallel()
+	const look = "grep SigIgn /proc/self/status"
+	if exec.Command("sh", "-c", look).Run() != nil {
+		t.Skip("this system does not show which signals a process ignores")
+	}
+	for _, name := range []string{"", "HUP", "INT", "TSTP", "TTIN", "TTOU", "HUP INT TSTP TTIN TTOU"} {
+		line := look + "; exec farsync run /x -- " + look
+		if name != "" {
+			line = "trap '' " + name + "; " + line
+		}
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Env = append(os.Environ(), "FARSYNC_STORE="+file(t))
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		lines := strings.Split(string(out), "\n")
+		require.Len(t, lines, 3)
+		require.Equal(t, lines[0], lines[1], name)
+	}
+}
+
 // TestInheritedDescriptorsAndNoOthers: COMMAND has those that farsync has inherited, under their numbers, and FARSYNC_FD.
 func TestInheritedDescriptorsAndNoOthers(t *testing.T) {
 	t.Parallel()

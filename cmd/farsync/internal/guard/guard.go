@@ -168,8 +168,7 @@ func (g *guard) watch(signals, continued chan os.Signal, said <-chan byte) (int,
 					return 0, err
 				}
 			case stop:
-				g.suspend(continued)
-				signal.Notify(signals, syscall.SIGTSTP)
+				g.suspend(signals, continued)
 			case done:
 				g.done = true
 			}
@@ -233,16 +232,20 @@ func (g *guard) late() bool {
 
 // suspend stops the group that the shell knows, as Ctrl-Z would have, and tells the supervisor when it is continued. Nothing
 // is stopped where there is no shell that would continue it.
-func (g *guard) suspend(continued <-chan os.Signal) {
+func (g *guard) suspend(signals, continued chan os.Signal) {
 	if continuable(relationOf) {
 		for len(continued) > 0 {
 			<-continued
 		}
 		// SIGTSTP for the others, a script for example. The runtime catches it for good once it was asked for.
+		deaf := ignored(syscall.SIGTSTP)
 		signal.Ignore(syscall.SIGTSTP)
 		_ = syscall.Kill(0, syscall.SIGTSTP)
 		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 		<-continued
+		if !deaf {
+			signal.Notify(signals, syscall.SIGTSTP)
+		}
 	}
 	g.tell(resumed)
 }
@@ -264,7 +267,8 @@ type Link struct {
 	// Guard is the PID of the guard.
 	Guard int
 
-	end *os.File
+	end  *os.File
+	deaf bool // the caller of the guard had SIGTTOU ignored
 }
 
 // Attach returns the Link if this process is a supervisor, and nil if not.
@@ -299,6 +303,7 @@ func Attach() (*Link, error) {
 	dropped := make(chan os.Signal, 1)
 	Catch(dropped, passedOn...)
 	// It hands the terminal over, and writes to it, from the background.
+	l.deaf = ignored(syscall.SIGTTOU)
 	signal.Ignore(syscall.SIGTTOU)
 	go l.read() // until the guard dies, or this process
 	return l, nil
@@ -361,6 +366,16 @@ const Variable = "FARSYNC_FD"
 
 // Share decides whether a program that is started inherits the descriptor of the Word.
 func (l *Link) Share(yes bool) error { return inherit(l.Word.FD(), yes) }
+
+// Starting has a program that is started begin with SIGTTOU as the caller of the guard had it, until back is called.
+func (l *Link) Starting() (back func()) {
+	if l.deaf {
+		return func() {}
+	}
+	// What is ignored is inherited, and what is caught is not. A Reset of what was ignored leaves it so.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU)
+	return func() { signal.Ignore(syscall.SIGTTOU) }
+}
 
 // Environment is what COMMAND needs to read the Word.
 func (l *Link) Environment() string { return Variable + "=" + strconv.Itoa(l.Word.FD()) }

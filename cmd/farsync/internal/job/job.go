@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -117,9 +116,7 @@ func (r *run) start() (err error) {
 	if err := r.link.Share(true); err != nil {
 		return err
 	}
-	// What is ignored here would be ignored there.
-	signal.Reset(syscall.SIGTTOU)
-	defer signal.Ignore(syscall.SIGTTOU)
+	defer r.link.Starting()()
 	environment := append(slices.Clip(r.Environment), r.link.Environment())
 	r.family, err = family.Start(r.Path, r.Arguments, environment, syscall.SIGKILL)
 	if errors.Is(err, syscall.ENOEXEC) {
