@@ -205,6 +205,8 @@ func sitOut(link *guard.Link, h *held, rest time.Duration) {
 			return
 		case <-link.Gone:
 			return
+		case <-link.Wanted:
+			link.Continue()
 		case s := <-link.Signals:
 			if guard.Ends(s) {
 				return
@@ -230,6 +232,8 @@ func interruptible(parent context.Context, link *guard.Link) (ctx context.Contex
 				why = &interruptedError{syscall.SIGHUP}
 			case <-link.Resumed:
 				stopped = false
+			case <-link.Wanted:
+				link.Continue() // COMMAND has ended meanwhile
 			case s := <-link.Signals:
 				if guard.Ends(s) {
 					why = &interruptedError{s}

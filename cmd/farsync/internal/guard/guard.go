@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/farsync/farsync/cmd/farsync/internal/family"
+	"github.com/farsync/farsync/cmd/farsync/internal/terminal"
 )
 
 // Name is that of the supervisor among processes: its first argument. A program that calls Run gives control to the same
@@ -26,9 +27,10 @@ const Name = "farsync-supervisor"
 // variable tells the supervisor its end of the link, the descriptors of the Word, and the group of the guard.
 const variable = "FARSYNC_SUPERVISOR"
 
-// What the two say to each other is a byte at a time. The guard sends the number of a signal to be passed on, and resumed.
+// What the two say to each other is a byte at a time. The guard sends the number of a signal to be passed on, resumed and wanted.
 const (
 	resumed = 0xff // the guard was stopped and is continued
+	wanted  = 0xfe // a process of the guard's group wants the terminal, which COMMAND has
 	look    = 'l'  // the Word has a deadline
 	stop    = 's'  // COMMAND was stopped from the terminal: stop yourself, so that the shell sees it
 	done    = 'd'  // what was started is over, or is to be left alone
@@ -40,7 +42,8 @@ const Lost = 79
 // Run runs this program again as the supervisor, guards it, and returns its exit code. It returns Lost when the supervisor
 // has died, or was stopped at the deadline: then all that it had started is dead.
 func Run(say func(string)) (code int, err error) {
-	g := &guard{say: say}
+	g := &guard{say: say, terminal: terminal.Open()}
+	defer g.terminal.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if g.word, err = NewWord(); err != nil {
@@ -52,6 +55,9 @@ func Run(say func(string)) (code int, err error) {
 	signals := make(chan os.Signal, 16)
 	Catch(signals, passedOn...)
 	defer signal.Stop(signals)
+	background := make(chan os.Signal, 1)
+	Catch(background, syscall.SIGTTIN, syscall.SIGTTOU)
+	defer signal.Stop(background)
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
@@ -88,7 +94,8 @@ func Run(say func(string)) (code int, err error) {
 		}
 	})
 	defer cancel()
-	return g.watch(signals, continued, said)
+	defer g.reclaim()
+	return g.watch(signals, background, continued, said)
 }
 
 type guard struct {
@@ -97,6 +104,8 @@ type guard struct {
 	alarm      *alarm
 	link       *os.File
 	supervisor *family.Family
+	terminal   *terminal.Terminal
+	waited     bool // wanted was told, and what has asked is not continued yet
 	done       bool // the supervisor has said so
 
 	untold pending   // to the supervisor
@@ -146,7 +155,7 @@ func (g *guard) start() error {
 }
 
 // watch returns when the supervisor has ended, and what it leaves behind is dead unless it was to be left.
-func (g *guard) watch(signals, continued chan os.Signal, said <-chan byte) (int, error) {
+func (g *guard) watch(signals, background, continued chan os.Signal, said <-chan byte) (int, error) {
 	for {
 		out, b := first(g.untold, g.out)
 		select {
@@ -154,7 +163,10 @@ func (g *guard) watch(signals, continued chan os.Signal, said <-chan byte) (int,
 			g.untold = g.untold[1:]
 		case s := <-signals:
 			g.tell(byte(s.(syscall.Signal)))
+		case <-background:
+			g.wanted()
 		case <-continued:
+			g.waited = false
 			// Of a guard that was sent SIGSTOP COMMAND knows nothing. Without a terminal SIGTSTP has stopped COMMAND alone.
 			g.tell(resumed)
 		case b, open := <-said:
@@ -250,6 +262,31 @@ func (g *guard) suspend(signals, continued chan os.Signal) {
 	g.tell(resumed)
 }
 
+// wanted is called when a process of this group has asked for the terminal from the background, and the kernel has stopped the others by
+// SIGTTIN or SIGTTOU.
+func (g *guard) wanted() {
+	group := g.word.group() // before the look at the terminal, which is given back before COMMAND's group is none
+	switch front := g.terminal.Foreground(); front {
+	case syscall.Getpgrp(): // by now
+		_ = syscall.Kill(0, syscall.SIGCONT)
+	case group:
+		g.waited = true
+		g.tell(wanted)
+	default: // the shell has put the job into the background, and is to see that it has stopped
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	}
+}
+
+// reclaim takes the terminal back from what has been killed. The supervisor does so, if it lives; a script that has started the guard
+// would be stopped by its next look at the terminal.
+func (g *guard) reclaim() {
+	signal.Ignore(syscall.SIGTTOU)
+	g.terminal.Return(syscall.Getpgrp(), 0)
+	if g.waited {
+		_ = syscall.Kill(0, syscall.SIGCONT)
+	}
+}
+
 // tell has something told to the supervisor.
 func (g *guard) tell(b byte) { g.untold = g.untold.add(b) }
 
@@ -260,6 +297,8 @@ type Link struct {
 	Signals chan syscall.Signal
 	// Resumed has a value when the shell has continued the guard.
 	Resumed chan struct{}
+	// Wanted has a value when another process of the guard's group wants the terminal, which COMMAND has.
+	Wanted chan struct{}
 	// Gone is closed when the guard has died.
 	Gone chan struct{}
 	// Group is the process group of the guard, which the shell knows.
@@ -310,7 +349,10 @@ func Attach() (*Link, error) {
 }
 
 func newLink(end *os.File) *Link {
-	return &Link{Signals: make(chan syscall.Signal), Resumed: make(chan struct{}, 1), Gone: make(chan struct{}), end: end}
+	return &Link{
+		Signals: make(chan syscall.Signal), Resumed: make(chan struct{}, 1), Wanted: make(chan struct{}, 1), Gone: make(chan struct{}),
+		end: end,
+	}
 }
 
 func (l *Link) read() {
@@ -322,14 +364,22 @@ func (l *Link) read() {
 		if _, err := io.ReadFull(l.end, b); err != nil {
 			return
 		}
-		if b[0] == resumed {
-			select {
-			case l.Resumed <- struct{}{}:
-			default:
-			}
-			continue
+		switch b[0] {
+		case resumed:
+			poke(l.Resumed)
+		case wanted:
+			poke(l.Wanted)
+		default:
+			heard <- b[0]
 		}
-		heard <- b[0]
+	}
+}
+
+// poke sees to it that a channel has a value.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -355,6 +405,9 @@ func (l *Link) Look() { l.tell(look) }
 
 // Stop asks the guard to stop itself. Resumed then has a value when the shell continues it.
 func (l *Link) Stop() { l.tell(stop) }
+
+// Continue continues the guard's group, of which a process has asked for the terminal, once it is given back.
+func (l *Link) Continue() { _ = syscall.Kill(-l.Group, syscall.SIGCONT) }
 
 // Done tells the guard that the supervisor is about to exit, and that nothing is to be killed.
 func (l *Link) Done() { l.tell(done) }

@@ -136,10 +136,12 @@ func (w *Word) SetGroup(group int) { w.at(wordGroup).Store(int64(group)) }
 
 // killGroup kills the group of COMMAND, if there is one.
 func (w *Word) killGroup() {
-	if group := w.at(wordGroup).Load(); group > 1 {
-		_ = syscall.Kill(-int(group), syscall.SIGKILL)
+	if group := w.group(); group > 1 {
+		_ = syscall.Kill(-group, syscall.SIGKILL)
 	}
 }
+
+func (w *Word) group() int { return int(w.at(wordGroup).Load()) }
 
 // Left returns for how long the lease is still held unless it is renewed, and whether there is one.
 func (w *Word) Left() (left time.Duration, held bool) {

@@ -102,9 +102,7 @@ func (j *Job) Run(link *guard.Link, lease Lease) (Outcome, error) {
 		r.Interrupted = r.Interrupted || !r.Late && r.Status.Signaled() && r.Status.Signal() == r.hint
 	default:
 	}
-	if r.terminal.Foreground() == r.family.Group() {
-		r.terminal.Give(link.Group)
-	}
+	r.terminal.Return(link.Group, r.family.Group())
 	if err := lease.Err(); err != nil && r.Lost == nil {
 		r.Lost = err
 	}
@@ -168,8 +166,11 @@ func (r *run) attend() {
 			r.stopped(s)
 		case <-r.link.Resumed:
 			r.resumed()
+		case <-r.link.Wanted:
+			r.yield()
 		case <-ended:
 			ended = nil
+			r.terminal.Return(r.link.Group, r.family.Group())
 			r.link.Word.SetGroup(0)
 			if !r.leftover() {
 				return
@@ -244,9 +245,6 @@ func (r *run) pass(s syscall.Signal, ended bool) {
 
 // leftover is called when COMMAND has ended, and reports whether to wait for what it has left running.
 func (r *run) leftover() bool {
-	if r.terminal.Foreground() == r.family.Group() {
-		r.terminal.Give(r.link.Group)
-	}
 	switch r.Leftovers {
 	case Leave:
 		r.family.Leave()
@@ -265,12 +263,24 @@ func (r *run) leftover() bool {
 	return true
 }
 
-// foreground gives COMMAND the terminal if it would read it, and the guard has it.
+// foreground gives COMMAND the terminal if it reads from it, and the guard has it. So COMMAND is in the foreground from the beginning, where
+// git shows how far it is, and wget does not take it for a job in the background. In front of a pipe it is not given before COMMAND
+// asks for it: what reads the pipe is in the group of the guard, and more likely to want the terminal.
+//
+// It is COMMAND that asks when the kernel stops it by SIGTTIN or SIGTTOU, and another process of the guard's group when the
+// guard gets one of these. Who asks last has it, so no order in which they do leaves one stopped.
 func (r *run) foreground() {
-	if r.terminal != nil && r.terminal.Reads {
+	if r.terminal != nil && r.terminal.Reads && !r.terminal.Piped {
 		r.owns = true
 		r.handOver()
 	}
+}
+
+// yield is called when a process of the guard's group, stopped by now, has asked for the terminal that COMMAND has.
+func (r *run) yield() {
+	r.owns = false
+	r.terminal.Return(r.link.Group, r.family.Group())
+	r.link.Continue()
 }
 
 // handOver gives COMMAND the terminal if the guard has it.
