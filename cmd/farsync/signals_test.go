@@ -35,7 +35,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 		until(t, "COMMAND gets "+name, func() bool { return strings.Contains(p.out.String(), "got "+name+"\n") })
 	}
 	require.NoError(t, p.Process.Kill())
-	require.Equal(t, -1, p.code(t))
+	require.Equal(t, codeSignal+int(syscall.SIGKILL), p.code(t))
 }
 
 var caught = []os.Signal{

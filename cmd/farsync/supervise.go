@@ -30,6 +30,9 @@ type result struct {
 	Waited  float64         `json:"waited"` // seconds
 	Held    float64         `json:"held"`   // seconds
 	Error   string          `json:"error,omitempty"`
+
+	signal syscall.Signal // that COMMAND has died of, or that has ended the wait
+	typed  bool           // on the terminal, when COMMAND had it
 }
 
 // interruptedError ends what waits when a signal has come, or the guard has died.
@@ -40,21 +43,21 @@ func (e *interruptedError) Error() string { return "interrupted: " + e.signal.St
 var errWaited = errors.New("the time of --wait has passed")
 
 // once is run, in the supervisor.
-func (w *work) once(link *guard.Link) int {
+func (w *work) once(link *guard.Link) guard.End {
 	return w.report(w.during(link, func(ctx context.Context, store *farsync.Store, r *result) (err error) {
 		_, err = w.turn(ctx, link, store, r)
 		return err
 	}))
 }
 
-// report writes the line of --status, and returns the exit code.
-func (w *work) report(r *result, err error) int {
+// report writes the line of --status, and returns how the guard ends.
+func (w *work) report(r *result, err error) guard.End {
 	var interrupted *interruptedError
 	var e *exit
 	switch {
 	case err == nil:
 	case errors.As(err, &interrupted):
-		r.Outcome, r.Exit = "interrupted", codeSignal+int(interrupted.signal)
+		r.Outcome, r.Exit, r.signal = "interrupted", codeSignal+int(interrupted.signal), interrupted.signal
 	case errors.As(err, &e):
 		r.Exit = e.code
 	default:
@@ -78,7 +81,7 @@ func (w *work) report(r *result, err error) int {
 	if err != nil {
 		w.say("status: " + err.Error())
 	}
-	return r.Exit
+	return guard.End{Code: r.Exit, Signal: r.signal, All: r.typed}
 }
 
 func appendTo(name string, line []byte) error {
@@ -180,12 +183,14 @@ func (w *work) conclude(o job.Outcome, err error, r *result) (lost bool) {
 		code := o.Status.ExitStatus()
 		r.Code, r.Exit = &code, code
 	case o.Status.Signaled():
-		r.Signal, r.Exit = o.Status.Signal().String(), codeSignal+int(o.Status.Signal())
+		s := o.Status.Signal()
+		r.Signal, r.Exit, r.signal = s.String(), codeSignal+int(s), s
+		r.typed = o.Typed && (s == syscall.SIGINT || s == syscall.SIGQUIT)
 	}
 	if o.Lost == nil && !o.Late {
 		return false
 	}
-	r.Outcome, r.Exit = "lost", codeLost
+	r.Outcome, r.Exit, r.signal = "lost", codeLost, 0
 	if o.Lost != nil {
 		r.Error = words(o.Lost)
 		w.say("COMMAND was ended: " + r.Error)

@@ -172,6 +172,36 @@ func TestCtrlCEndsCommand(t *testing.T) {
 	c.code("0")
 }
 
+// TestCtrlCEndsTheScript that runs farsync, as it would end one that runs COMMAND by itself.
+func TestCtrlCEndsTheScript(t *testing.T) {
+	c := newConsole(t)
+	// COMMAND has the terminal, so the script hears of it by the guard alone.
+	c.line("bash -c 'for n in 1 2 3; do farsync run /x -- cat; echo again; done'")
+	c.keys("text\n")
+	c.expect("text\r\ntext\r\n")
+	c.keys(ctrlC)
+	c.code("130")
+	// The pipeline has the terminal.
+	c.line("bash -c 'for n in 1 2 3; do farsync run /x -- sh -c \"echo go; exec sleep 600\" | cat; echo again; done'")
+	c.expect("go\r\n")
+	c.keys(ctrlC)
+	c.code("130")
+	// farsync waits for the lock.
+	c.line("farsync run --label first /x -- sleep 600 &")
+	c.line("until farsync who /x >/dev/null; do sleep 0.02; done; bash -c 'for n in 1 2 3; do farsync run /x -- true; echo again; done'")
+	c.expect("waiting for /x behind ")
+	c.keys(ctrlC)
+	c.code("130")
+	c.line("kill %1; wait %1")
+	// A COMMAND that deals with it ends as it likes, and the script goes on.
+	c.line(`bash -c 'farsync run /x -- bash -c "trap \"exit 4\" INT; echo go; while :; do read a; done"; echo code=$? again'`)
+	c.expect("go\r\n")
+	c.keys("a\n" + ctrlC)
+	c.expect("code=4 again\r\n")
+	c.expect(prompt)
+	require.Equal(t, 1, strings.Count(c.out.String(), "again\r\n"))
+}
+
 func TestCtrlZStopsCommandAndKeepsTheLock(t *testing.T) {
 	c := newConsole(t)
 	// A third of it is how often it is renewed, and all but the grace and two margins of the rest how late that may be.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -34,23 +35,26 @@ const (
 	look    = 'l'  // the Word has a deadline
 	stop    = 's'  // COMMAND was stopped from the terminal: stop yourself, so that the shell sees it
 	done    = 'd'  // what was started is over, or is to be left alone
+	died    = 0x80 // with the number of a signal: that is how COMMAND has ended, or the wait for the lock
+	diedAll = 0xa0 // the same, and the terminal has sent it to COMMAND's group
+	ofDied  = 0x1f // the number
 )
 
 // Lost is what Run returns when the guard had to end COMMAND.
 const Lost = 79
 
-// Run runs this program again as the supervisor, guards it, and returns its exit code. It returns Lost when the supervisor
+// Run runs this program again as the supervisor, guards it, and returns how it has ended. The code is Lost when the supervisor
 // has died, or was stopped at the deadline: then all that it had started is dead.
-func Run(say func(string)) (code int, err error) {
+func Run(say func(string)) (e End, err error) {
 	g := &guard{say: say, terminal: terminal.Open()}
 	defer g.terminal.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if g.word, err = NewWord(); err != nil {
-		return 0, err
+		return e, err
 	}
 	if g.alarm, err = newAlarm(ctx); err != nil {
-		return 0, err
+		return e, err
 	}
 	signals := make(chan os.Signal, 16)
 	Catch(signals, passedOn...)
@@ -62,7 +66,7 @@ func Run(say func(string)) (code int, err error) {
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
 	if err := g.start(); err != nil {
-		return 0, err
+		return e, err
 	}
 	defer Hurry()()
 	var reading sync.WaitGroup
@@ -105,8 +109,10 @@ type guard struct {
 	link       *os.File
 	supervisor *family.Family
 	terminal   *terminal.Terminal
-	waited     bool // wanted was told, and what has asked is not continued yet
-	done       bool // the supervisor has said so
+	waited     bool    // wanted was told, and what has asked is not continued yet
+	done       bool    // the supervisor has said so
+	end        End     // as far as it has said so
+	sent       pending // signals that this process was sent
 
 	untold pending   // to the supervisor
 	out    chan byte // to what writes to the link
@@ -155,14 +161,16 @@ func (g *guard) start() error {
 }
 
 // watch returns when the supervisor has ended, and what it leaves behind is dead unless it was to be left.
-func (g *guard) watch(signals, background, continued chan os.Signal, said <-chan byte) (int, error) {
+func (g *guard) watch(signals, background, continued chan os.Signal, said <-chan byte) (End, error) {
 	for {
 		out, b := first(g.untold, g.out)
 		select {
 		case out <- b:
 			g.untold = g.untold[1:]
 		case s := <-signals:
-			g.tell(byte(s.(syscall.Signal)))
+			b := byte(s.(syscall.Signal))
+			g.sent = g.sent.add(b)
+			g.tell(b)
 		case <-background:
 			g.wanted()
 		case <-continued:
@@ -177,20 +185,20 @@ func (g *guard) watch(signals, background, continued chan os.Signal, said <-chan
 			switch b {
 			case look:
 				if err := g.arm(); err != nil {
-					return 0, err
+					return End{}, err
 				}
 			case stop:
 				g.suspend(signals, continued)
-			case done:
-				g.done = true
+			default:
+				g.hear(b)
 			}
 		case <-g.alarm.c:
 			if g.late() {
 				g.say("the supervisor did not end COMMAND in time: killed")
-				return Lost, nil
+				return End{Code: Lost}, nil
 			}
 			if err := g.arm(); err != nil {
-				return 0, err
+				return End{}, err
 			}
 		case <-g.supervisor.Ended:
 			return g.conclude(said), nil
@@ -198,20 +206,35 @@ func (g *guard) watch(signals, background, continued chan os.Signal, said <-chan
 	}
 }
 
-// conclude returns the exit code when the supervisor has ended.
-func (g *guard) conclude(said <-chan byte) int {
+// hear notes what the supervisor says of the end.
+func (g *guard) hear(b byte) {
+	switch {
+	case b == done:
+		g.done = true
+	case b >= died:
+		g.end.Signal, g.end.All = syscall.Signal(b&ofDied), b >= diedAll
+	}
+}
+
+// conclude returns how the run has ended, when the supervisor has.
+func (g *guard) conclude(said <-chan byte) End {
 	if said != nil {
 		for b := range said { // up to the end of the link, which ends with the supervisor
-			g.done = g.done || b == done
+			g.hear(b)
 		}
 	}
 	if g.done && g.supervisor.Status.Exited() {
-		return g.supervisor.Status.ExitStatus()
+		e := End{Code: g.supervisor.Status.ExitStatus()}
+		// What COMMAND has died of for another reason is no business of those who wait for this process.
+		if s := g.end.Signal; Ends(s) && (g.end.All || slices.Contains(g.sent, byte(s))) {
+			e.Signal, e.All = s, g.end.All
+		}
+		return e
 	}
 	g.word.killGroup()
 	g.supervisor.Kill()
 	g.say("the supervisor has died, and with it the proof that the lock is held: COMMAND was killed")
-	return Lost
+	return End{Code: Lost}
 }
 
 // arm sets the alarm to when the guard has to act.
@@ -409,8 +432,17 @@ func (l *Link) Stop() { l.tell(stop) }
 // Continue continues the guard's group, of which a process has asked for the terminal, once it is given back.
 func (l *Link) Continue() { _ = syscall.Kill(-l.Group, syscall.SIGCONT) }
 
-// Done tells the guard that the supervisor is about to exit, and that nothing is to be killed.
-func (l *Link) Done() { l.tell(done) }
+// Done tells the guard that the supervisor is about to exit with the code of e, and that nothing is to be killed.
+func (l *Link) Done(e End) {
+	switch {
+	case e.Signal == 0 || e.Signal > ofDied:
+	case e.All:
+		l.tell(diedAll | byte(e.Signal))
+	default:
+		l.tell(died | byte(e.Signal))
+	}
+	l.tell(done)
+}
 
 func (l *Link) tell(b byte) { _, _ = l.end.Write([]byte{b}) } // a guard that has died is seen otherwise
 

@@ -62,6 +62,9 @@ type Outcome struct {
 	Interrupted bool
 	// Orphaned is true if COMMAND was killed because the guard has died.
 	Orphaned bool
+	// Typed is true if COMMAND had the terminal when it ended, and was not told to end: a signal that it has died of was typed there,
+	// as Ctrl-C is.
+	Typed bool
 }
 
 // A run is a Job that runs.
@@ -72,6 +75,7 @@ type run struct {
 	lease    Lease
 	family   *family.Family
 	terminal *terminal.Terminal
+	told     bool // COMMAND was told to end
 	owns     bool // COMMAND has the terminal whenever the guard would have it
 	lag      lag
 	hint     syscall.Signal // SIGHUP or SIGQUIT, when one was passed on
@@ -99,6 +103,7 @@ func (j *Job) Run(link *guard.Link, lease Lease) (Outcome, error) {
 	select {
 	case <-r.family.Ended:
 		r.Status = r.family.Status
+		r.conclude()
 		r.Interrupted = r.Interrupted || !r.Late && r.Status.Signaled() && r.Status.Signal() == r.hint
 	default:
 	}
@@ -170,6 +175,7 @@ func (r *run) attend() {
 			r.yield()
 		case <-ended:
 			ended = nil
+			r.conclude()
 			r.terminal.Return(r.link.Group, r.family.Group())
 			r.link.Word.SetGroup(0)
 			if !r.leftover() {
@@ -225,6 +231,7 @@ func (j *Job) mostLag() time.Duration { return max(0, min(j.TTL/8, (j.least()-j.
 
 // tell tells COMMAND to end. One that is stopped is continued, for else it could not.
 func (r *run) tell() {
+	r.told = true
 	r.family.Signal(r.Signal)
 	r.family.Signal(syscall.SIGCONT)
 }
@@ -241,6 +248,11 @@ func (r *run) pass(s syscall.Signal, ended bool) {
 		return
 	}
 	r.hint = s
+}
+
+// conclude notes whether COMMAND had the terminal to its end.
+func (r *run) conclude() {
+	r.Typed = r.Typed || !r.told && r.terminal.Foreground() == r.family.Group()
 }
 
 // leftover is called when COMMAND has ended, and reports whether to wait for what it has left running.
