@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 		"catcher":  catcher,
 		"renewed":  renewed,
 		"forger":   forger,
+		"outliver": outliver,
 	})
 }
 

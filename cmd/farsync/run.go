@@ -156,7 +156,7 @@ COMMAND writes, and have the receiver refuse lower ones. farsync held tells whet
 	}
 	w.lockFlags(cmd)
 	f := cmd.Flags()
-	f.Var(&w.atLeast, "at-least", "hold the lock for so long at least: longer than the clocks of the hosts are apart")
+	f.Var(&w.atLeast, "at-least", "hold the lock for so long at least: longer than the clocks of the hosts are apart; a loss after COMMAND does not change the exit code")
 	w.jobFlags(cmd)
 	return cmd
 }

@@ -82,6 +82,19 @@ func renewed() {
 	os.Exit(3)
 }
 
+// outliver is what a COMMAND leaves running: it says when farsync has done with that.
+func outliver() {
+	fd, err := strconv.Atoi(os.Getenv(guard.Variable))
+	check(err)
+	word, err := guard.OpenWord(fd)
+	check(err)
+	look := time.NewTicker(5 * time.Millisecond)
+	for held := true; held; _, held = word.Left() {
+		<-look.C
+	}
+	fmt.Println("over")
+}
+
 func check(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -155,16 +155,23 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	}
 	r.Token = h.tokens()
 	outcome, err := w.job(h, holder).Run(link, h)
-	lost := w.conclude(outcome, err, r)
-	if w.atLeast.set && err == nil && !lost && !outcome.Orphaned && !outcome.Interrupted {
-		sitOut(link, h, time.Until(h.since.Add(w.atLeast.Duration)))
+	lost := w.conclude(outcome, err, r, "COMMAND was ended: ")
+	rest := time.Until(h.since.Add(w.atLeast.Duration))
+	sat := w.atLeast.set && rest > 0 && err == nil && !lost && !outcome.Orphaned && !outcome.Interrupted
+	if sat {
+		sitOut(link, h, rest)
 	}
 	r.Held = time.Since(h.since).Seconds()
-	if released := h.Release(); errors.Is(released, farsync.ErrLost) && !lost {
-		outcome.Lost = released
-		lost = w.conclude(outcome, err, r)
-	} else if released != nil && !lost {
+	switch released := h.Release(); {
+	case lost || released == nil:
+	case !errors.Is(released, farsync.ErrLost):
 		_ = w.ignore(released) // it was held to the end
+	case sat: // and to that of COMMAND, which has done its work
+		r.Error = words(released)
+		w.say("COMMAND has ended, and the lock was lost after it, before the time of --at-least had passed: " + r.Error)
+	default: // nobody knows since when
+		outcome.Lost = released
+		lost = w.conclude(outcome, err, r, "COMMAND has ended, and the lock was lost before it was given back: ")
 	}
 	if err != nil {
 		return false, &exit{cannotRun(err), fmt.Errorf("%s: %w", w.base(), err)}
@@ -172,8 +179,8 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	return lost && !outcome.Interrupted, nil
 }
 
-// conclude notes how COMMAND has ended, and says so if it was ended.
-func (w *work) conclude(o job.Outcome, err error, r *result) (lost bool) {
+// conclude notes how COMMAND has ended, and says what has become of it if the lock was lost.
+func (w *work) conclude(o job.Outcome, err error, r *result, became string) (lost bool) {
 	if err != nil {
 		return false
 	}
@@ -193,7 +200,7 @@ func (w *work) conclude(o job.Outcome, err error, r *result) (lost bool) {
 	r.Outcome, r.Exit, r.signal = "lost", codeLost, 0
 	if o.Lost != nil {
 		r.Error = words(o.Lost)
-		w.say("COMMAND was ended: " + r.Error)
+		w.say(became + r.Error)
 	}
 	return true
 }
