@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -32,7 +34,7 @@ have not.`,
 			}
 			ctx := cmd.Context()
 			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
-				left, err := askFor(ctx, farsync.NewMutex(store, l.Join(arguments[0])), wait.Duration)
+				left, err := askFor(ctx, store, l.Join(arguments[0]), anyToken, wait.Duration)
 				if err != nil {
 					return &exit{codeOf(err), err}
 				}
@@ -59,15 +61,30 @@ type askJSON struct {
 	Given  bool   `json:"given"` // those that held have given it back
 }
 
-// askFor asks the holders of a lock to give it back, and waits for so long until they have. It returns one that has not.
-func askFor(ctx context.Context, lock *farsync.Mutex, wait time.Duration) (left *farsync.Participant, err error) {
-	asked, err := lock.Participants(ctx)
-	if err == nil {
-		err = lock.Ask(ctx)
-	}
+// anyToken has askFor ask all that hold.
+const anyToken = farsync.Token(-1)
+
+// askFor asks the holders of a path to give it back, or the one alone whose lease has the token. It asks the entries that it has
+// listed: a client that holds by the time is not asked in place of one that has gone. It waits for so long until all that it has
+// asked have given it back, and returns one that has not. ErrReleased: no holder has the token.
+func askFor(ctx context.Context, store *farsync.Store, path string, token farsync.Token, wait time.Duration) (left *farsync.Participant, err error) {
+	failed := func(err error) error { return &farsync.Error{Op: "ask", Path: path, Err: err} }
+	queue := recipe.Queue{Store: store, Path: path}
+	list, held, err := queue.List(ctx, 0)
 	if err != nil {
-		return nil, err
+		return nil, failed(err)
 	}
+	// By the revision, as Break compares them: whichever turn of the entry it is.
+	asked := slices.DeleteFunc(list[:held], func(e driver.Entry) bool { return token != anyToken && e.Revision != token.Revision() })
+	if token != anyToken && len(asked) == 0 {
+		return nil, failed(fmt.Errorf("%w: no holder has token %d", farsync.ErrReleased, token))
+	}
+	for _, e := range asked {
+		if err := queue.Ask(ctx, e); err != nil && !errors.Is(err, driver.ErrGone) {
+			return nil, failed(err)
+		}
+	}
+	lock := farsync.NewMutex(store, path)
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
 	for end := time.After(wait); ; {
@@ -76,7 +93,7 @@ func askFor(ctx context.Context, lock *farsync.Mutex, wait time.Duration) (left 
 			return nil, err
 		}
 		at := slices.IndexFunc(list, func(p farsync.Participant) bool {
-			return slices.ContainsFunc(asked, func(was farsync.Participant) bool { return was.Held && was.Token == p.Token })
+			return slices.ContainsFunc(asked, func(e driver.Entry) bool { return e.Revision == p.Token.Revision() })
 		})
 		if at < 0 {
 			return nil, nil

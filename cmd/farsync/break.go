@@ -40,7 +40,7 @@ func (a *app) breakVerb() *cobra.Command {
 lease, so break never ends one that was acquired after you looked. It is asked for on the terminal; elsewhere give
 --token and --yes.
 
-break asks the holder first, and waits for 10 s (--ask). A COMMAND of farsync run is killed at once when its lock is broken, and
+break asks that holder first, and no other, and waits for 10 s (--ask). A COMMAND of farsync run is killed at once when its lock is broken, and
 may live on beside the next holder for the moment that takes. A process that has died needs no break: its lock is free a
 TTL later.
 
@@ -77,23 +77,19 @@ It exits with 75 if the holder has not ended the lease within --wait, and with 1
 }
 
 func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Location, input io.Reader) error {
-	lock := farsync.NewMutex(store, l.Join(b.path))
 	if !b.yes {
 		if err := b.confirm(ctx, store, l, input); err != nil {
 			return err
 		}
 	}
 	if b.ask.Duration > 0 && !b.remove {
-		list, err := lock.Participants(ctx)
-		if err != nil {
+		left, err := askFor(ctx, store, l.Join(b.path), farsync.Token(b.token), b.ask.Duration)
+		switch {
+		case errors.Is(err, farsync.ErrReleased): // Break says so
+		case err != nil:
 			return &exit{codeOf(err), err}
-		}
-		if b.alone(list) {
-			if left, err := askFor(ctx, lock, b.ask.Duration); err != nil {
-				return &exit{codeOf(err), err}
-			} else if left == nil {
-				return b.done("released")
-			}
+		case left == nil:
+			return b.done("released")
 		}
 	}
 	within, cancel := context.WithTimeout(ctx, b.wait.Duration)
@@ -113,20 +109,6 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	default:
 		return &exit{codeOf(err), err}
 	}
-}
-
-// alone reports whether the lease with the token is held, and no other. All holders hear who asks for the lock, and give it back
-// as the one that is meant would.
-func (b *breaking) alone(list []farsync.Participant) bool {
-	holders := 0
-	for _, p := range list {
-		if !p.Held {
-			break
-		}
-		holders++
-	}
-	// By the revision, as Break compares them: whichever turn of the entry it is.
-	return holders == 1 && list[0].Token.Revision() == farsync.Token(b.token).Revision()
 }
 
 // done says how the lease has ended.

@@ -69,10 +69,10 @@ var ways = []death{
 	{name: "supervisor stopped", code: codeLost, die: func(t *testing.T, _ *service, d *dying) {
 		send(t, d.supervisor, syscall.SIGSTOP)
 	}},
-	{name: "guard killed", code: -1, die: func(t *testing.T, _ *service, d *dying) {
+	{name: "guard killed", code: codeSignal + int(syscall.SIGKILL), die: func(t *testing.T, _ *service, d *dying) {
 		send(t, d.guard, syscall.SIGKILL)
 	}},
-	{name: "guard killed behind a stopped supervisor", code: -1, die: func(t *testing.T, _ *service, d *dying) {
+	{name: "guard killed behind a stopped supervisor", code: codeSignal + int(syscall.SIGKILL), die: func(t *testing.T, _ *service, d *dying) {
 		send(t, d.supervisor, syscall.SIGSTOP)
 		send(t, d.guard, syscall.SIGKILL)
 	}},

@@ -47,7 +47,7 @@ after a loss if COMMAND was sent SIGINT or SIGTERM.
 }
 
 // terms is elect, in the supervisor.
-func (w *work) terms(link *guard.Link) int {
+func (w *work) terms(link *guard.Link) guard.End {
 	return w.report(w.during(link, func(ctx context.Context, store *farsync.Store, r *result) error {
 		for {
 			if again, err := w.turn(ctx, link, store, r); !again || err != nil {

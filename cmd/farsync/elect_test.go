@@ -3,11 +3,15 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
 )
 
 // TestElectEndsWhenItIsToldToInALoss: a signal that ends COMMAND, while the lock is not renewed, ends elect, too.
@@ -55,4 +59,25 @@ func TestASignalEndsTheRestOfTheTime(t *testing.T) {
 	until(t, "COMMAND gets SIGTERM", func() bool { return strings.Contains(p.out.String(), "got SIGTERM\n") })
 	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
 	require.Equal(t, 3, p.code(t))
+}
+
+// TestALossAfterCommandIsNotItsOwn: COMMAND has done its work when the lock is lost in the rest of the time of --at-least.
+func TestALossAfterCommandIsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	store, status := file(t), filepath.Join(t.TempDir(), "status")
+	observer, closed := open(t, store)
+	defer closed()
+	p := start(t, store, "run", "--at-least", "10m", "--leftovers", "leave", "--ttl", "4s", "--status", status, "/x", "--",
+		"sh", "-c", "outliver & exit 3")
+	until(t, "COMMAND has ended", func() bool { return strings.Contains(p.out.String(), "over\n") })
+	list, err := farsync.NewMutex(observer, "/x").Participants(t.Context())
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.NoError(t, farsync.Break(t.Context(), observer, "/x", list[0].Token, nil))
+	require.Equal(t, 3, p.code(t))
+	require.Contains(t, p.err.String(), "COMMAND has ended, and the lock was lost after it")
+	line, err := os.ReadFile(status)
+	require.NoError(t, err)
+	require.Contains(t, string(line), `"outcome":"ended","exit":3,`)
+	require.Contains(t, string(line), `lost: broken by observer"`)
 }

@@ -27,9 +27,10 @@ const (
 
 const exitHelp = `Exit codes:
   COMMAND's  COMMAND has ended by itself
-  128+n      COMMAND has died of signal n; or the wait for the lock was ended by it: 130 after Ctrl-C
+  128+n      COMMAND has died of signal n; or the wait for the lock was ended by it: 130 after Ctrl-C. farsync itself dies of
+             SIGINT, SIGQUIT, SIGTERM and SIGHUP, which a shell shows as that code, if they were typed or sent to it
   75         the lock is taken, or the time of --wait has passed (-E changes it)
-  79         the lock was lost: COMMAND was ended
+  79         the lock was lost: COMMAND was ended, or had ended when that was noticed
   69         the service does not answer, or the lock was lost before COMMAND was started
   77         the service refuses
   78         no store, or its URL or a file that it names is wrong

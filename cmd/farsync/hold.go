@@ -185,7 +185,9 @@ func (w *work) await(ctx context.Context, over <-chan struct{}, store *farsync.S
 // failed is the error of a hold that did not come about.
 func (w *work) failed(ctx context.Context, code int, err error) error {
 	if interrupted, ok := errors.AsType[*interruptedError](context.Cause(ctx)); ok {
-		return &exit{codeSignal + int(interrupted.signal), interrupted}
+		end := guard.End{Code: codeSignal + int(interrupted.signal), Signal: interrupted.signal}
+		w.die = end.Die
+		return &exit{end.Code, interrupted}
 	}
 	return &exit{code, err}
 }

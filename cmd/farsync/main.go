@@ -18,11 +18,16 @@ import (
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
 )
 
-func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	a := &app{stdout: os.Stdout, stderr: os.Stderr, die: func() {}}
+	code := a.execute(os.Args[1:])
+	a.die()
+	os.Exit(code)
+}
 
 // execute runs the command and returns its exit code.
-func execute(arguments []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr}
+func (a *app) execute(arguments []string) int {
+	stdout, stderr := a.stdout, a.stderr
 	defer func() { a.voice.flush() }()
 	root := a.root()
 	root.SetArgs(arguments)
@@ -63,6 +68,7 @@ type app struct {
 
 	stdout, stderr io.Writer
 	voice          *voice // behind stderr, in the verbs that hold a lock
+	die            func() // is called before this process exits, and may not return: a signal has ended what it did
 }
 
 // root returns the command with all its verbs, each in a file of its name.

@@ -41,6 +41,8 @@ func TestMain(m *testing.M) {
 		guard.Name: main,
 		"catcher":  catcher,
 		"renewed":  renewed,
+		"forger":   forger,
+		"outliver": outliver,
 	})
 }
 
@@ -105,13 +107,16 @@ type process struct {
 	done     chan struct{} // closed when it has ended, and all that have its output
 }
 
-// code waits for the end and returns the exit code.
+// code waits for the end and returns the exit code, as a shell shows it: 128 and the signal that the command has died of.
 func (p *process) code(t testing.TB) int {
 	t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(soon):
 		require.Fail(t, "the command does not end", "%q", p.Args)
+	}
+	if status := p.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		return codeSignal + int(status.Signal())
 	}
 	return p.ProcessState.ExitCode()
 }

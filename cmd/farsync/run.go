@@ -156,7 +156,7 @@ COMMAND writes, and have the receiver refuse lower ones. farsync held tells whet
 	}
 	w.lockFlags(cmd)
 	f := cmd.Flags()
-	f.Var(&w.atLeast, "at-least", "hold the lock for so long at least: longer than the clocks of the hosts are apart")
+	f.Var(&w.atLeast, "at-least", "hold the lock for so long at least: longer than the clocks of the hosts are apart; a loss after COMMAND does not change the exit code")
 	w.jobFlags(cmd)
 	return cmd
 }
@@ -170,7 +170,7 @@ func (w *work) murmur() {
 }
 
 // do checks the arguments. Then the guard runs the supervisor, and the supervisor runs work.
-func (w *work) do(cmd *cobra.Command, arguments []string, work func(*guard.Link) int) error {
+func (w *work) do(cmd *cobra.Command, arguments []string, work func(*guard.Link) guard.End) error {
 	dash := cmd.ArgsLenAtDash()
 	command := []string{}
 	if dash >= 0 {
@@ -200,7 +200,7 @@ func (w *work) do(cmd *cobra.Command, arguments []string, work func(*guard.Link)
 }
 
 // split is do for arguments that are right.
-func (w *work) split(link *guard.Link, paths, command []string, work func(*guard.Link) int) (err error) {
+func (w *work) split(link *guard.Link, paths, command []string, work func(*guard.Link) guard.End) (err error) {
 	if w.location, err = w.locate(); err != nil {
 		return err
 	}
@@ -212,15 +212,16 @@ func (w *work) split(link *guard.Link, paths, command []string, work func(*guard
 	}
 	w.args = command
 	if link == nil {
-		code, err := guard.Run(w.say)
+		end, err := guard.Run(w.say)
 		if err != nil {
 			return &exit{codeCannotRun, err}
 		}
-		return &exit{code: code}
+		w.die = end.Die
+		return &exit{code: end.Code}
 	}
-	code := work(link)
-	link.Done()
-	return &exit{code: code}
+	end := work(link)
+	link.Done(end)
+	return &exit{code: end.Code}
 }
 
 // paths notes what is to be locked.

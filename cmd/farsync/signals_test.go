@@ -35,7 +35,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 		until(t, "COMMAND gets "+name, func() bool { return strings.Contains(p.out.String(), "got "+name+"\n") })
 	}
 	require.NoError(t, p.Process.Kill())
-	require.Equal(t, -1, p.code(t))
+	require.Equal(t, codeSignal+int(syscall.SIGKILL), p.code(t))
 }
 
 var caught = []os.Signal{
@@ -82,6 +82,19 @@ func renewed() {
 	os.Exit(3)
 }
 
+// outliver is what a COMMAND leaves running: it says when farsync has done with that.
+func outliver() {
+	fd, err := strconv.Atoi(os.Getenv(guard.Variable))
+	check(err)
+	word, err := guard.OpenWord(fd)
+	check(err)
+	look := time.NewTicker(5 * time.Millisecond)
+	for held := true; held; _, held = word.Left() {
+		<-look.C
+	}
+	fmt.Println("over")
+}
+
 func check(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -97,6 +110,28 @@ func TestNohupHolds(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Equal(t, "alive\n", string(out))
+}
+
+// TestCommandIgnoresWhatTheCallerDoes, and no other signal. The runtime keeps these; of others it does not tell whether they were ignored.
+func TestCommandIgnoresWhatTheCallerDoes(t *testing.T) {
+	t.Parallel()
+	const look = "grep SigIgn /proc/self/status"
+	if exec.Command("sh", "-c", look).Run() != nil {
+		t.Skip("this system does not show which signals a process ignores")
+	}
+	for _, name := range []string{"", "HUP", "INT", "TSTP", "TTIN", "TTOU", "HUP INT TSTP TTIN TTOU"} {
+		line := look + "; exec farsync run /x -- " + look
+		if name != "" {
+			line = "trap '' " + name + "; " + line
+		}
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Env = append(os.Environ(), "FARSYNC_STORE="+file(t))
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		lines := strings.Split(string(out), "\n")
+		require.Len(t, lines, 3)
+		require.Equal(t, lines[0], lines[1], name)
+	}
 }
 
 // TestInheritedDescriptorsAndNoOthers: COMMAND has those that farsync has inherited, under their numbers, and FARSYNC_FD.

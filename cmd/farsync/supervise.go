@@ -30,6 +30,9 @@ type result struct {
 	Waited  float64         `json:"waited"` // seconds
 	Held    float64         `json:"held"`   // seconds
 	Error   string          `json:"error,omitempty"`
+
+	signal syscall.Signal // that COMMAND has died of, or that has ended the wait
+	typed  bool           // on the terminal, when COMMAND had it
 }
 
 // interruptedError ends what waits when a signal has come, or the guard has died.
@@ -40,21 +43,21 @@ func (e *interruptedError) Error() string { return "interrupted: " + e.signal.St
 var errWaited = errors.New("the time of --wait has passed")
 
 // once is run, in the supervisor.
-func (w *work) once(link *guard.Link) int {
+func (w *work) once(link *guard.Link) guard.End {
 	return w.report(w.during(link, func(ctx context.Context, store *farsync.Store, r *result) (err error) {
 		_, err = w.turn(ctx, link, store, r)
 		return err
 	}))
 }
 
-// report writes the line of --status, and returns the exit code.
-func (w *work) report(r *result, err error) int {
+// report writes the line of --status, and returns how the guard ends.
+func (w *work) report(r *result, err error) guard.End {
 	var interrupted *interruptedError
 	var e *exit
 	switch {
 	case err == nil:
 	case errors.As(err, &interrupted):
-		r.Outcome, r.Exit = "interrupted", codeSignal+int(interrupted.signal)
+		r.Outcome, r.Exit, r.signal = "interrupted", codeSignal+int(interrupted.signal), interrupted.signal
 	case errors.As(err, &e):
 		r.Exit = e.code
 	default:
@@ -78,7 +81,7 @@ func (w *work) report(r *result, err error) int {
 	if err != nil {
 		w.say("status: " + err.Error())
 	}
-	return r.Exit
+	return guard.End{Code: r.Exit, Signal: r.signal, All: r.typed}
 }
 
 func appendTo(name string, line []byte) error {
@@ -152,16 +155,23 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	}
 	r.Token = h.tokens()
 	outcome, err := w.job(h, holder).Run(link, h)
-	lost := w.conclude(outcome, err, r)
-	if w.atLeast.set && err == nil && !lost && !outcome.Orphaned && !outcome.Interrupted {
-		sitOut(link, h, time.Until(h.since.Add(w.atLeast.Duration)))
+	lost := w.conclude(outcome, err, r, "COMMAND was ended: ")
+	rest := time.Until(h.since.Add(w.atLeast.Duration))
+	sat := w.atLeast.set && rest > 0 && err == nil && !lost && !outcome.Orphaned && !outcome.Interrupted
+	if sat {
+		sitOut(link, h, rest)
 	}
 	r.Held = time.Since(h.since).Seconds()
-	if released := h.Release(); errors.Is(released, farsync.ErrLost) && !lost {
-		outcome.Lost = released
-		lost = w.conclude(outcome, err, r)
-	} else if released != nil && !lost {
+	switch released := h.Release(); {
+	case lost || released == nil:
+	case !errors.Is(released, farsync.ErrLost):
 		_ = w.ignore(released) // it was held to the end
+	case sat: // and to that of COMMAND, which has done its work
+		r.Error = words(released)
+		w.say("COMMAND has ended, and the lock was lost after it, before the time of --at-least had passed: " + r.Error)
+	default: // nobody knows since when
+		outcome.Lost = released
+		lost = w.conclude(outcome, err, r, "COMMAND has ended, and the lock was lost before it was given back: ")
 	}
 	if err != nil {
 		return false, &exit{cannotRun(err), fmt.Errorf("%s: %w", w.base(), err)}
@@ -169,8 +179,8 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	return lost && !outcome.Interrupted, nil
 }
 
-// conclude notes how COMMAND has ended, and says so if it was ended.
-func (w *work) conclude(o job.Outcome, err error, r *result) (lost bool) {
+// conclude notes how COMMAND has ended, and says what has become of it if the lock was lost.
+func (w *work) conclude(o job.Outcome, err error, r *result, became string) (lost bool) {
 	if err != nil {
 		return false
 	}
@@ -180,15 +190,17 @@ func (w *work) conclude(o job.Outcome, err error, r *result) (lost bool) {
 		code := o.Status.ExitStatus()
 		r.Code, r.Exit = &code, code
 	case o.Status.Signaled():
-		r.Signal, r.Exit = o.Status.Signal().String(), codeSignal+int(o.Status.Signal())
+		s := o.Status.Signal()
+		r.Signal, r.Exit, r.signal = s.String(), codeSignal+int(s), s
+		r.typed = o.Typed && (s == syscall.SIGINT || s == syscall.SIGQUIT)
 	}
 	if o.Lost == nil && !o.Late {
 		return false
 	}
-	r.Outcome, r.Exit = "lost", codeLost
+	r.Outcome, r.Exit, r.signal = "lost", codeLost, 0
 	if o.Lost != nil {
 		r.Error = words(o.Lost)
-		w.say("COMMAND was ended: " + r.Error)
+		w.say(became + r.Error)
 	}
 	return true
 }
@@ -205,6 +217,8 @@ func sitOut(link *guard.Link, h *held, rest time.Duration) {
 			return
 		case <-link.Gone:
 			return
+		case <-link.Wanted:
+			link.Continue()
 		case s := <-link.Signals:
 			if guard.Ends(s) {
 				return
@@ -230,6 +244,8 @@ func interruptible(parent context.Context, link *guard.Link) (ctx context.Contex
 				why = &interruptedError{syscall.SIGHUP}
 			case <-link.Resumed:
 				stopped = false
+			case <-link.Wanted:
+				link.Continue() // COMMAND has ended meanwhile
 			case s := <-link.Signals:
 				if guard.Ends(s) {
 					why = &interruptedError{s}

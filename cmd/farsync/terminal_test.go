@@ -172,6 +172,36 @@ func TestCtrlCEndsCommand(t *testing.T) {
 	c.code("0")
 }
 
+// TestCtrlCEndsTheScript that runs farsync, as it would end one that runs COMMAND by itself.
+func TestCtrlCEndsTheScript(t *testing.T) {
+	c := newConsole(t)
+	// COMMAND has the terminal, so the script hears of it by the guard alone.
+	c.line("bash -c 'for n in 1 2 3; do farsync run /x -- cat; echo again; done'")
+	c.keys("text\n")
+	c.expect("text\r\ntext\r\n")
+	c.keys(ctrlC)
+	c.code("130")
+	// The pipeline has the terminal.
+	c.line("bash -c 'for n in 1 2 3; do farsync run /x -- sh -c \"echo go; exec sleep 600\" | cat; echo again; done'")
+	c.expect("go\r\n")
+	c.keys(ctrlC)
+	c.code("130")
+	// farsync waits for the lock.
+	c.line("farsync run --label first /x -- sleep 600 &")
+	c.line("until farsync who /x >/dev/null; do sleep 0.02; done; bash -c 'for n in 1 2 3; do farsync run /x -- true; echo again; done'")
+	c.expect("waiting for /x behind ")
+	c.keys(ctrlC)
+	c.code("130")
+	c.line("kill %1; wait %1")
+	// A COMMAND that deals with it ends as it likes, and the script goes on.
+	c.line(`bash -c 'farsync run /x -- bash -c "trap \"exit 4\" INT; echo go; while :; do read a; done"; echo code=$? again'`)
+	c.expect("go\r\n")
+	c.keys("a\n" + ctrlC)
+	c.expect("code=4 again\r\n")
+	c.expect(prompt)
+	require.Equal(t, 1, strings.Count(c.out.String(), "again\r\n"))
+}
+
 func TestCtrlZStopsCommandAndKeepsTheLock(t *testing.T) {
 	c := newConsole(t)
 	// A third of it is how often it is renewed, and all but the grace and two margins of the rest how late that may be.
@@ -239,6 +269,67 @@ func TestPipelines(t *testing.T) {
 	// A COMMAND whose input is another reads the terminal by its name.
 	c.line("true | farsync run /x -- sh -c 'echo go; read line </dev/tty; echo got $line'")
 	c.expect("go\r\n")
+	c.keys("text\n")
+	c.expect("got text\r\n")
+	c.code("0")
+}
+
+// TestThePagerReadsTheTerminal though COMMAND, in front of it in the pipeline, reads it or could. Both get what they ask for, one after
+// the other, and none stays stopped.
+func TestThePagerReadsTheTerminal(t *testing.T) {
+	c := newConsole(t)
+	const pager = ` | sh -c 'cat; echo page; read key </dev/tty; echo got $key'`
+	c.line("farsync run /x -- echo text" + pager)
+	c.expect("text\r\npage\r\n")
+	c.keys("q\n")
+	c.expect("got q\r\n")
+	c.code("0")
+	// While COMMAND runs, which could read.
+	dir := t.TempDir()
+	c.line("mkfifo " + dir + "/go; farsync run /x -- cat " + dir + "/go | sh -c 'echo page; read key </dev/tty; echo got $key; echo >" + dir + "/go'")
+	c.expect("page\r\n")
+	c.keys("q\n")
+	c.expect("got q\r\n")
+	c.code("0")
+	// COMMAND has read first. It has the terminal, and the pager asks for it.
+	c.line("farsync run /x -- sh -c 'read word; echo $word; read line <" + dir + "/go'" +
+		" | sh -c 'read word; echo page $word; read key </dev/tty; echo got $key; stty -echo </dev/tty; stty echo </dev/tty; echo >" + dir + "/go'")
+	c.keys("word\n")
+	c.expect("page word\r\n")
+	c.keys("q\n")
+	c.expect("got q\r\n")
+	c.code("0")
+	// And COMMAND again.
+	c.line("farsync run /x -- sh -c 'read a; echo $a; read line <" + dir + "/go; read b; echo $b'" +
+		" | sh -c 'read a; echo page $a; read key </dev/tty; echo got $key; echo >" + dir + "/go; read b; echo page $b'")
+	c.keys("one\n")
+	c.expect("page one\r\n")
+	c.keys("q\n")
+	c.expect("got q\r\n")
+	c.keys("two\n")
+	c.expect("page two\r\n")
+	c.code("0")
+}
+
+// TestAPipelineInTheBackgroundStopsWhenItsPagerReads, and goes on in the foreground.
+func TestAPipelineInTheBackgroundStopsWhenItsPagerReads(t *testing.T) {
+	c := newConsole(t)
+	c.line("farsync run /x -- sleep 600 | sh -c 'echo page; read key </dev/tty; echo got $key' &")
+	c.shows("page\r\n")
+	c.line("until jobs | grep -q Stopped; do sleep 0.02; done")
+	c.line("fg")
+	c.keys("q\n")
+	c.expect("got q\r\n")
+	c.keys(ctrlC)
+	c.expect(prompt)
+}
+
+// TestTheTerminalIsTakenBackFromADeadSupervisor: a script reads it after the supervisor was killed, and COMMAND with it.
+func TestTheTerminalIsTakenBackFromADeadSupervisor(t *testing.T) {
+	c := newConsole(t)
+	c.line("sh -c 'farsync run /x -- sh -c \"read word; kill -KILL \\$PPID; exec sleep 600\"; echo code=$?; read line; echo got $line'")
+	c.keys("word\n") // one that has read has the terminal
+	c.expect("code=79\r\n")
 	c.keys("text\n")
 	c.expect("got text\r\n")
 	c.code("0")

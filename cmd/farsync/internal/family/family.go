@@ -15,7 +15,8 @@ import (
 )
 
 // A Family is a process that was started, at the head of a process group of its own, and all that come from it. A process
-// has one Family at a time.
+// has one Family at a time. It starts another when the one before is over, or was left: what is left of that then belongs to the
+// new one.
 type Family struct {
 	// Ended is closed when the first process has ended; Status is then how.
 	Ended  chan struct{}
@@ -25,7 +26,8 @@ type Family struct {
 	// Over is closed when no process of the family is left.
 	Over chan struct{}
 
-	pid int
+	pid  int
+	left bool // what is there is reaped by the next Family, or by nobody
 	// mu is held while a process is reaped, and while processes are looked up and signalled: a PID that is not reaped is not
 	// given to another process.
 	mu sync.Mutex
@@ -41,7 +43,7 @@ func Start(path string, arguments, environment []string, atDeath syscall.Signal)
 		return nil, err
 	}
 	started := make(chan error)
-	go func() { // closes Over at its end
+	go func() { // closes Over at its end, or ends with the first change of a process after Leave
 		// The signal at death is sent when the thread that has forked dies, so that thread stays.
 		runtime.LockOSThread()
 		pid, err := syscall.ForkExec(path, arguments, &syscall.ProcAttr{
@@ -102,6 +104,14 @@ func (f *Family) Kill() {
 		case <-pause.C:
 		}
 	}
+}
+
+// Leave gives up what is left of the family when its first process has ended. It is not reaped any more, for the exit of a process
+// that is started later would be taken for one of its own.
+func (f *Family) Leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = true
 }
 
 // KillBelow kills the processes of the family that are there now, and spares the first.

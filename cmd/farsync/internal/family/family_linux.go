@@ -23,7 +23,7 @@ func attributes(atDeath syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: atDeath}
 }
 
-// reap waits for children, also for those that were adopted, until there are none.
+// reap waits for children, also for those that were adopted, until there are none, or they are another's.
 func (f *Family) reap() {
 	for {
 		// A look that does not reap, so that mu is not held while nothing happens.
@@ -32,6 +32,10 @@ func (f *Family) reap() {
 			continue
 		}
 		f.mu.Lock()
+		if f.left {
+			f.mu.Unlock()
+			return
+		}
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
 		if errors.Is(err, syscall.ECHILD) {

@@ -15,9 +15,6 @@ func Now() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// anonymous returns a descriptor of memory that has no name.
-func anonymous() (int, error) { return unix.MemfdCreate("farsync", unix.MFD_CLOEXEC) }
-
 // An alarm sends when a time has come. Go's timers stand still in a suspend of the host.
 type alarm struct {
 	fd   int // File.Fd would make reads block

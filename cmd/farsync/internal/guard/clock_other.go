@@ -4,26 +4,11 @@ package guard
 
 import (
 	"context"
-	"os"
-	"syscall"
 	"time"
 )
 
 // Now is the time of day: the systems have no other clock in common that two processes can compare.
 func Now() time.Duration { return time.Duration(time.Now().UnixNano()) }
-
-// anonymous returns a descriptor of a file that has no name any more.
-func anonymous() (int, error) {
-	f, err := os.CreateTemp("", "farsync-")
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	if err := os.Remove(f.Name()); err != nil {
-		return 0, err
-	}
-	return syscall.Dup(int(f.Fd()))
-}
 
 // An alarm sends when a time has come.
 type alarm struct {

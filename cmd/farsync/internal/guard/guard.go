@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -17,51 +18,71 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/farsync/farsync/cmd/farsync/internal/family"
+	"github.com/farsync/farsync/cmd/farsync/internal/terminal"
 )
 
 // Name is that of the supervisor among processes: its first argument. A program that calls Run gives control to the same
 // code under this name.
 const Name = "farsync-supervisor"
 
-// variable tells the supervisor its end of the link, the descriptor of the Word, and the group of the guard.
+// variable tells the supervisor its end of the link, the descriptors of the Word, and the group of the guard.
 const variable = "FARSYNC_SUPERVISOR"
 
-// What the two say to each other is a byte at a time. The guard sends the number of a signal to be passed on, and resumed.
+// What the two say to each other is a byte at a time. The guard sends the number of a signal to be passed on, resumed and wanted.
 const (
 	resumed = 0xff // the guard was stopped and is continued
+	wanted  = 0xfe // a process of the guard's group wants the terminal, which COMMAND has
 	look    = 'l'  // the Word has a deadline
 	stop    = 's'  // COMMAND was stopped from the terminal: stop yourself, so that the shell sees it
 	done    = 'd'  // what was started is over, or is to be left alone
+	died    = 0x80 // with the number of a signal: that is how COMMAND has ended, or the wait for the lock
+	diedAll = 0xa0 // the same, and the terminal has sent it to COMMAND's group
+	ofDied  = 0x1f // the number
 )
 
 // Lost is what Run returns when the guard had to end COMMAND.
 const Lost = 79
 
-// Run runs this program again as the supervisor, guards it, and returns its exit code. It returns Lost when the supervisor
+// Run runs this program again as the supervisor, guards it, and returns how it has ended. The code is Lost when the supervisor
 // has died, or was stopped at the deadline: then all that it had started is dead.
-func Run(say func(string)) (code int, err error) {
-	g := &guard{say: say}
+func Run(say func(string)) (e End, err error) {
+	g := &guard{say: say, terminal: terminal.Open()}
+	defer g.terminal.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if g.word, err = NewWord(); err != nil {
-		return 0, err
+		return e, err
 	}
 	if g.alarm, err = newAlarm(ctx); err != nil {
-		return 0, err
+		return e, err
 	}
 	signals := make(chan os.Signal, 16)
 	Catch(signals, passedOn...)
 	defer signal.Stop(signals)
+	background := make(chan os.Signal, 1)
+	Catch(background, syscall.SIGTTIN, syscall.SIGTTOU)
+	defer signal.Stop(background)
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
 	if err := g.start(); err != nil {
-		return 0, err
+		return e, err
 	}
 	defer Hurry()()
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer g.link.Close()
+	g.out = make(chan byte)
+	reading.Go(func() { // as long; a supervisor that is stopped has it wait
+		for {
+			select {
+			case b := <-g.out:
+				_, _ = g.link.Write([]byte{b}) // a supervisor that has died is seen otherwise
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	said := make(chan byte)
 	reading.Go(func() { // ends with the link, when the supervisor has died or Run returns
 		defer close(said)
@@ -77,7 +98,8 @@ func Run(say func(string)) (code int, err error) {
 		}
 	})
 	defer cancel()
-	return g.watch(signals, continued, said)
+	defer g.reclaim()
+	return g.watch(signals, background, continued, said)
 }
 
 type guard struct {
@@ -86,7 +108,14 @@ type guard struct {
 	alarm      *alarm
 	link       *os.File
 	supervisor *family.Family
-	done       bool // the supervisor has said so
+	terminal   *terminal.Terminal
+	waited     bool    // wanted was told, and what has asked is not continued yet
+	done       bool    // the supervisor has said so
+	end        End     // as far as it has said so
+	sent       pending // signals that this process was sent
+
+	untold pending   // to the supervisor
+	out    chan byte // to what writes to the link
 }
 
 // start starts the supervisor.
@@ -116,27 +145,36 @@ func (g *guard) start() error {
 	if _, err := os.Stat("/proc/self/exe"); err == nil {
 		program = "/proc/self/exe" // also when the file was replaced meanwhile
 	}
-	for _, fd := range []int{pair[1], g.word.FD()} {
+	for _, fd := range []int{pair[1], g.word.fd, g.word.write} {
 		if err := inherit(fd, true); err != nil {
 			return err
 		}
 	}
-	environment := append(os.Environ(), fmt.Sprintf("%s=%d,%d,%d", variable, pair[1], g.word.FD(), syscall.Getpgrp()))
+	environment := append(os.Environ(), fmt.Sprintf("%s=%d,%d,%d,%d", variable, pair[1], g.word.fd, g.word.write, syscall.Getpgrp()))
 	// If the supervisor is stopped while the guard dies, it continues and sees that.
 	g.supervisor, err = family.Start(program, append([]string{Name}, os.Args[1:]...), environment, syscall.SIGCONT)
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
-	return inherit(g.word.FD(), false)
+	g.word.give()
+	return inherit(g.word.fd, false)
 }
 
 // watch returns when the supervisor has ended, and what it leaves behind is dead unless it was to be left.
-func (g *guard) watch(signals, continued chan os.Signal, said <-chan byte) (int, error) {
+func (g *guard) watch(signals, background, continued chan os.Signal, said <-chan byte) (End, error) {
 	for {
+		out, b := first(g.untold, g.out)
 		select {
+		case out <- b:
+			g.untold = g.untold[1:]
 		case s := <-signals:
-			g.tell(byte(s.(syscall.Signal)))
+			b := byte(s.(syscall.Signal))
+			g.sent = g.sent.add(b)
+			g.tell(b)
+		case <-background:
+			g.wanted()
 		case <-continued:
+			g.waited = false
 			// Of a guard that was sent SIGSTOP COMMAND knows nothing. Without a terminal SIGTSTP has stopped COMMAND alone.
 			g.tell(resumed)
 		case b, open := <-said:
@@ -147,21 +185,20 @@ func (g *guard) watch(signals, continued chan os.Signal, said <-chan byte) (int,
 			switch b {
 			case look:
 				if err := g.arm(); err != nil {
-					return 0, err
+					return End{}, err
 				}
 			case stop:
-				g.suspend(continued)
-				signal.Notify(signals, syscall.SIGTSTP)
-			case done:
-				g.done = true
+				g.suspend(signals, continued)
+			default:
+				g.hear(b)
 			}
 		case <-g.alarm.c:
 			if g.late() {
 				g.say("the supervisor did not end COMMAND in time: killed")
-				return Lost, nil
+				return End{Code: Lost}, nil
 			}
 			if err := g.arm(); err != nil {
-				return 0, err
+				return End{}, err
 			}
 		case <-g.supervisor.Ended:
 			return g.conclude(said), nil
@@ -169,20 +206,35 @@ func (g *guard) watch(signals, continued chan os.Signal, said <-chan byte) (int,
 	}
 }
 
-// conclude returns the exit code when the supervisor has ended.
-func (g *guard) conclude(said <-chan byte) int {
+// hear notes what the supervisor says of the end.
+func (g *guard) hear(b byte) {
+	switch {
+	case b == done:
+		g.done = true
+	case b >= died:
+		g.end.Signal, g.end.All = syscall.Signal(b&ofDied), b >= diedAll
+	}
+}
+
+// conclude returns how the run has ended, when the supervisor has.
+func (g *guard) conclude(said <-chan byte) End {
 	if said != nil {
 		for b := range said { // up to the end of the link, which ends with the supervisor
-			g.done = g.done || b == done
+			g.hear(b)
 		}
 	}
 	if g.done && g.supervisor.Status.Exited() {
-		return g.supervisor.Status.ExitStatus()
+		e := End{Code: g.supervisor.Status.ExitStatus()}
+		// What COMMAND has died of for another reason is no business of those who wait for this process.
+		if s := g.end.Signal; Ends(s) && (g.end.All || slices.Contains(g.sent, byte(s))) {
+			e.Signal, e.All = s, g.end.All
+		}
+		return e
 	}
 	g.word.killGroup()
 	g.supervisor.Kill()
 	g.say("the supervisor has died, and with it the proof that the lock is held: COMMAND was killed")
-	return Lost
+	return End{Code: Lost}
 }
 
 // arm sets the alarm to when the guard has to act.
@@ -215,21 +267,51 @@ func (g *guard) late() bool {
 
 // suspend stops the group that the shell knows, as Ctrl-Z would have, and tells the supervisor when it is continued. Nothing
 // is stopped where there is no shell that would continue it.
-func (g *guard) suspend(continued <-chan os.Signal) {
+func (g *guard) suspend(signals, continued chan os.Signal) {
 	if continuable(relationOf) {
 		for len(continued) > 0 {
 			<-continued
 		}
 		// SIGTSTP for the others, a script for example. The runtime catches it for good once it was asked for.
+		deaf := ignored(syscall.SIGTSTP)
 		signal.Ignore(syscall.SIGTSTP)
 		_ = syscall.Kill(0, syscall.SIGTSTP)
 		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 		<-continued
+		if !deaf {
+			signal.Notify(signals, syscall.SIGTSTP)
+		}
 	}
 	g.tell(resumed)
 }
 
-func (g *guard) tell(b byte) { _, _ = g.link.Write([]byte{b}) } // a supervisor that has died is seen otherwise
+// wanted is called when a process of this group has asked for the terminal from the background, and the kernel has stopped the others by
+// SIGTTIN or SIGTTOU.
+func (g *guard) wanted() {
+	group := g.word.group() // before the look at the terminal, which is given back before COMMAND's group is none
+	switch front := g.terminal.Foreground(); front {
+	case syscall.Getpgrp(): // by now
+		_ = syscall.Kill(0, syscall.SIGCONT)
+	case group:
+		g.waited = true
+		g.tell(wanted)
+	default: // the shell has put the job into the background, and is to see that it has stopped
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	}
+}
+
+// reclaim takes the terminal back from what has been killed. The supervisor does so, if it lives; a script that has started the guard
+// would be stopped by its next look at the terminal.
+func (g *guard) reclaim() {
+	signal.Ignore(syscall.SIGTTOU)
+	g.terminal.Return(syscall.Getpgrp(), 0)
+	if g.waited {
+		_ = syscall.Kill(0, syscall.SIGCONT)
+	}
+}
+
+// tell has something told to the supervisor.
+func (g *guard) tell(b byte) { g.untold = g.untold.add(b) }
 
 // A Link is the supervisor's side.
 type Link struct {
@@ -238,6 +320,8 @@ type Link struct {
 	Signals chan syscall.Signal
 	// Resumed has a value when the shell has continued the guard.
 	Resumed chan struct{}
+	// Wanted has a value when another process of the guard's group wants the terminal, which COMMAND has.
+	Wanted chan struct{}
 	// Gone is closed when the guard has died.
 	Gone chan struct{}
 	// Group is the process group of the guard, which the shell knows.
@@ -245,7 +329,8 @@ type Link struct {
 	// Guard is the PID of the guard.
 	Guard int
 
-	end *os.File
+	end  *os.File
+	deaf bool // the caller of the guard had SIGTTOU ignored
 }
 
 // Attach returns the Link if this process is a supervisor, and nil if not.
@@ -255,9 +340,10 @@ func Attach() (*Link, error) {
 		return nil, nil
 	}
 	_ = os.Unsetenv(variable)
-	l := &Link{Signals: make(chan syscall.Signal, 16), Resumed: make(chan struct{}, 1), Gone: make(chan struct{}), Guard: os.Getppid()}
-	var end, word int
-	if n, err := fmt.Sscanf(text, "%d,%d,%d", &end, &word, &l.Group); n != 3 || err != nil {
+	l := newLink(nil)
+	l.Guard = os.Getppid()
+	var end, read, write int
+	if n, err := fmt.Sscanf(text, "%d,%d,%d,%d", &end, &read, &write, &l.Group); n != 4 || err != nil {
 		return nil, errors.New(variable + " is not for users")
 	}
 	if err := inherit(end, false); err != nil {
@@ -268,7 +354,7 @@ func Attach() (*Link, error) {
 	}
 	l.end = os.NewFile(uintptr(end), "link")
 	var err error
-	if l.Word, err = mapWord(word, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+	if l.Word, err = takeWord(read, write); err != nil {
 		return nil, err
 	}
 	if err := l.Share(false); err != nil {
@@ -279,27 +365,60 @@ func Attach() (*Link, error) {
 	dropped := make(chan os.Signal, 1)
 	Catch(dropped, passedOn...)
 	// It hands the terminal over, and writes to it, from the background.
+	l.deaf = ignored(syscall.SIGTTOU)
 	signal.Ignore(syscall.SIGTTOU)
 	go l.read() // until the guard dies, or this process
 	return l, nil
 }
 
+func newLink(end *os.File) *Link {
+	return &Link{
+		Signals: make(chan syscall.Signal), Resumed: make(chan struct{}, 1), Wanted: make(chan struct{}, 1), Gone: make(chan struct{}),
+		end: end,
+	}
+}
+
 func (l *Link) read() {
 	defer close(l.Gone)
+	heard := make(chan byte)
+	defer close(heard)
+	go l.deliver(heard)
 	for b := make([]byte, 1); ; {
 		if _, err := io.ReadFull(l.end, b); err != nil {
 			return
 		}
-		if b[0] == resumed {
-			select {
-			case l.Resumed <- struct{}{}:
-			default:
-			}
-			continue
+		switch b[0] {
+		case resumed:
+			poke(l.Resumed)
+		case wanted:
+			poke(l.Wanted)
+		default:
+			heard <- b[0]
 		}
+	}
+}
+
+// poke sees to it that a channel has a value.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// deliver sends signals to those who pass them on, until read ends. They may be busy; that the guard dies must still be seen.
+func (l *Link) deliver(heard <-chan byte) {
+	var untaken pending
+	for {
+		out, s := first(untaken, l.Signals)
 		select {
-		case l.Signals <- syscall.Signal(b[0]):
-		default: // sixteen are waiting; that the guard dies must still be seen
+		case b, open := <-heard:
+			if !open {
+				return
+			}
+			untaken = untaken.add(b)
+		case out <- s:
+			untaken = untaken[1:]
 		}
 	}
 }
@@ -310,8 +429,20 @@ func (l *Link) Look() { l.tell(look) }
 // Stop asks the guard to stop itself. Resumed then has a value when the shell continues it.
 func (l *Link) Stop() { l.tell(stop) }
 
-// Done tells the guard that the supervisor is about to exit, and that nothing is to be killed.
-func (l *Link) Done() { l.tell(done) }
+// Continue continues the guard's group, of which a process has asked for the terminal, once it is given back.
+func (l *Link) Continue() { _ = syscall.Kill(-l.Group, syscall.SIGCONT) }
+
+// Done tells the guard that the supervisor is about to exit with the code of e, and that nothing is to be killed.
+func (l *Link) Done(e End) {
+	switch {
+	case e.Signal == 0 || e.Signal > ofDied:
+	case e.All:
+		l.tell(diedAll | byte(e.Signal))
+	default:
+		l.tell(died | byte(e.Signal))
+	}
+	l.tell(done)
+}
 
 func (l *Link) tell(b byte) { _, _ = l.end.Write([]byte{b}) } // a guard that has died is seen otherwise
 
@@ -320,6 +451,16 @@ const Variable = "FARSYNC_FD"
 
 // Share decides whether a program that is started inherits the descriptor of the Word.
 func (l *Link) Share(yes bool) error { return inherit(l.Word.FD(), yes) }
+
+// Starting has a program that is started begin with SIGTTOU as the caller of the guard had it, until back is called.
+func (l *Link) Starting() (back func()) {
+	if l.deaf {
+		return func() {}
+	}
+	// What is ignored is inherited, and what is caught is not. A Reset of what was ignored leaves it so.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU)
+	return func() { signal.Ignore(syscall.SIGTTOU) }
+}
 
 // Environment is what COMMAND needs to read the Word.
 func (l *Link) Environment() string { return Variable + "=" + strconv.Itoa(l.Word.FD()) }

@@ -21,7 +21,7 @@ func Ends(s syscall.Signal) bool {
 // Catch has signals sent to a channel, but for those that are ignored: nohup means COMMAND too, and COMMAND inherits that.
 func Catch(c chan<- os.Signal, signals ...syscall.Signal) {
 	for _, s := range signals {
-		if !signal.Ignored(s) {
+		if !ignored(s) {
 			signal.Notify(c, s)
 		}
 	}

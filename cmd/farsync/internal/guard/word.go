@@ -18,8 +18,12 @@ import (
 // A Word is a piece of memory that the supervisor writes and others read: until when the lease is held, by a clock that does
 // not stand still while the host is suspended. Nothing has to be sent when the lease is renewed, and a reader is right also
 // when the supervisor is stopped.
+//
+// COMMAND reads it, too, and must not be able to change by when it is to be killed, nor what: it inherits a descriptor that is open for
+// reading, and on Linux the memory is sealed, so that it cannot be opened for writing by another way.
 type Word struct {
-	fd     int
+	fd     int // for reading
+	write  int // for the supervisor alone, and closed once that has it
 	memory []byte
 }
 
@@ -42,20 +46,23 @@ var errNoWord = errors.New("the descriptor is not that of farsync run: it was cl
 
 // NewWord makes a Word without a deadline.
 func NewWord() (*Word, error) {
-	fd, err := anonymous()
+	low, err := anonymous()
 	if err != nil {
 		return nil, fmt.Errorf("shared memory: %w", err)
 	}
-	defer syscall.Close(fd)
-	if err := syscall.Ftruncate(fd, int64(os.Getpagesize())); err != nil {
+	defer syscall.Close(low.write)
+	defer syscall.Close(low.read)
+	if err := syscall.Ftruncate(low.write, int64(os.Getpagesize())); err != nil {
 		return nil, fmt.Errorf("shared memory: %w", err)
 	}
-	high, err := aside(fd)
-	if err != nil {
+	w := &Word{}
+	if w.fd, err = aside(low.read); err != nil {
 		return nil, err
 	}
-	w, err := mapWord(high, unix.PROT_READ|unix.PROT_WRITE)
-	if err != nil {
+	if w.write, err = aside(low.write); err != nil {
+		return nil, err
+	}
+	if w.memory, err = mapped(w.write, unix.PROT_READ|unix.PROT_WRITE); err != nil {
 		return nil, err
 	}
 	w.at(wordMagic).Store(magic)
@@ -68,20 +75,40 @@ func OpenWord(fd int) (*Word, error) {
 	if err := syscall.Fstat(fd, &is); err != nil || is.Size < wordSize*8 {
 		return nil, errNoWord
 	}
-	w, err := mapWord(fd, unix.PROT_READ)
+	memory, err := mapped(fd, unix.PROT_READ)
+	w := &Word{fd: fd, memory: memory}
 	if err != nil || w.at(wordMagic).Load() != magic {
 		return nil, errNoWord
 	}
 	return w, nil
 }
 
-func mapWord(fd, access int) (*Word, error) {
+// takeWord returns the Word of the descriptors that NewWord has made, for the supervisor. From now on it alone writes.
+func takeWord(read, write int) (w *Word, err error) {
+	w = &Word{fd: read, write: write}
+	if w.memory, err = mapped(write, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return nil, err
+	}
+	if err := seal(write); err != nil {
+		return nil, fmt.Errorf("shared memory: %w", err)
+	}
+	w.give()
+	return w, nil
+}
+
+// give closes the descriptor for writing. What is mapped stays so.
+func (w *Word) give() { _ = syscall.Close(w.write) }
+
+func mapped(fd, access int) ([]byte, error) {
 	memory, err := unix.Mmap(fd, 0, os.Getpagesize(), access, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("shared memory: %w", err)
 	}
-	return &Word{fd, memory}, nil
+	return memory, nil
 }
+
+// descriptors are two of the same memory.
+type descriptors struct{ read, write int }
 
 // aside returns a copy of a descriptor with a high number, which is not inherited.
 func aside(fd int) (int, error) {
@@ -109,10 +136,12 @@ func (w *Word) SetGroup(group int) { w.at(wordGroup).Store(int64(group)) }
 
 // killGroup kills the group of COMMAND, if there is one.
 func (w *Word) killGroup() {
-	if group := w.at(wordGroup).Load(); group > 1 {
-		_ = syscall.Kill(-int(group), syscall.SIGKILL)
+	if group := w.group(); group > 1 {
+		_ = syscall.Kill(-group, syscall.SIGKILL)
 	}
 }
+
+func (w *Word) group() int { return int(w.at(wordGroup).Load()) }
 
 // Left returns for how long the lease is still held unless it is renewed, and whether there is one.
 func (w *Word) Left() (left time.Duration, held bool) {
@@ -122,7 +151,7 @@ func (w *Word) Left() (left time.Duration, held bool) {
 
 func (w *Word) slack() time.Duration { return time.Duration(w.at(wordSlack).Load()) }
 
-// FD is the number of the descriptor.
+// FD is the number of the descriptor for reading.
 func (w *Word) FD() int { return w.fd }
 
 // inherit decides whether programs that are started from now on get the descriptor under its number.

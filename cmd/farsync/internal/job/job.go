@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -63,6 +62,9 @@ type Outcome struct {
 	Interrupted bool
 	// Orphaned is true if COMMAND was killed because the guard has died.
 	Orphaned bool
+	// Typed is true if COMMAND had the terminal when it ended, and was not told to end: a signal that it has died of was typed there,
+	// as Ctrl-C is.
+	Typed bool
 }
 
 // A run is a Job that runs.
@@ -73,6 +75,7 @@ type run struct {
 	lease    Lease
 	family   *family.Family
 	terminal *terminal.Terminal
+	told     bool // COMMAND was told to end
 	owns     bool // COMMAND has the terminal whenever the guard would have it
 	lag      lag
 	hint     syscall.Signal // SIGHUP or SIGQUIT, when one was passed on
@@ -100,12 +103,11 @@ func (j *Job) Run(link *guard.Link, lease Lease) (Outcome, error) {
 	select {
 	case <-r.family.Ended:
 		r.Status = r.family.Status
+		r.conclude()
 		r.Interrupted = r.Interrupted || !r.Late && r.Status.Signaled() && r.Status.Signal() == r.hint
 	default:
 	}
-	if r.terminal.Foreground() == r.family.Group() {
-		r.terminal.Give(link.Group)
-	}
+	r.terminal.Return(link.Group, r.family.Group())
 	if err := lease.Err(); err != nil && r.Lost == nil {
 		r.Lost = err
 	}
@@ -117,9 +119,7 @@ func (r *run) start() (err error) {
 	if err := r.link.Share(true); err != nil {
 		return err
 	}
-	// What is ignored here would be ignored there.
-	signal.Reset(syscall.SIGTTOU)
-	defer signal.Ignore(syscall.SIGTTOU)
+	defer r.link.Starting()()
 	environment := append(slices.Clip(r.Environment), r.link.Environment())
 	r.family, err = family.Start(r.Path, r.Arguments, environment, syscall.SIGKILL)
 	if errors.Is(err, syscall.ENOEXEC) {
@@ -171,8 +171,12 @@ func (r *run) attend() {
 			r.stopped(s)
 		case <-r.link.Resumed:
 			r.resumed()
+		case <-r.link.Wanted:
+			r.yield()
 		case <-ended:
 			ended = nil
+			r.conclude()
+			r.terminal.Return(r.link.Group, r.family.Group())
 			r.link.Word.SetGroup(0)
 			if !r.leftover() {
 				return
@@ -227,6 +231,7 @@ func (j *Job) mostLag() time.Duration { return max(0, min(j.TTL/8, (j.least()-j.
 
 // tell tells COMMAND to end. One that is stopped is continued, for else it could not.
 func (r *run) tell() {
+	r.told = true
 	r.family.Signal(r.Signal)
 	r.family.Signal(syscall.SIGCONT)
 }
@@ -245,13 +250,16 @@ func (r *run) pass(s syscall.Signal, ended bool) {
 	r.hint = s
 }
 
+// conclude notes whether COMMAND had the terminal to its end.
+func (r *run) conclude() {
+	r.Typed = r.Typed || !r.told && r.terminal.Foreground() == r.family.Group()
+}
+
 // leftover is called when COMMAND has ended, and reports whether to wait for what it has left running.
 func (r *run) leftover() bool {
-	if r.terminal.Foreground() == r.family.Group() {
-		r.terminal.Give(r.link.Group)
-	}
 	switch r.Leftovers {
 	case Leave:
+		r.family.Leave()
 		return false
 	case Kill:
 		r.family.Kill()
@@ -267,12 +275,24 @@ func (r *run) leftover() bool {
 	return true
 }
 
-// foreground gives COMMAND the terminal if it would read it, and the guard has it.
+// foreground gives COMMAND the terminal if it reads from it, and the guard has it. So COMMAND is in the foreground from the beginning, where
+// git shows how far it is, and wget does not take it for a job in the background. In front of a pipe it is not given before COMMAND
+// asks for it: what reads the pipe is in the group of the guard, and more likely to want the terminal.
+//
+// It is COMMAND that asks when the kernel stops it by SIGTTIN or SIGTTOU, and another process of the guard's group when the
+// guard gets one of these. Who asks last has it, so no order in which they do leaves one stopped.
 func (r *run) foreground() {
-	if r.terminal != nil && r.terminal.Reads {
+	if r.terminal != nil && r.terminal.Reads && !r.terminal.Piped {
 		r.owns = true
 		r.handOver()
 	}
+}
+
+// yield is called when a process of the guard's group, stopped by now, has asked for the terminal that COMMAND has.
+func (r *run) yield() {
+	r.owns = false
+	r.terminal.Return(r.link.Group, r.family.Group())
+	r.link.Continue()
 }
 
 // handOver gives COMMAND the terminal if the guard has it.

@@ -4,6 +4,7 @@
 package terminal
 
 import (
+	"errors"
 	"os"
 	"syscall"
 
@@ -14,8 +15,11 @@ import (
 // none.
 type Terminal struct {
 	file *os.File
-	// Reads tells whether the standard input is this terminal.
+	// Reads tells whether the standard input is a terminal that controls this process.
 	Reads bool
+	// Piped tells whether the standard output or the standard error is a pipe. What reads it may read the terminal, too, as less
+	// does.
+	Piped bool
 }
 
 // Open returns the terminal, or nil.
@@ -25,7 +29,15 @@ func Open() *Terminal {
 		return nil
 	}
 	_, err = unix.IoctlGetInt(0, unix.TIOCGPGRP)
-	return &Terminal{file: file, Reads: err == nil}
+	return &Terminal{file: file, Reads: err == nil, Piped: piped(1) || piped(2)}
+}
+
+func piped(fd int) bool {
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return false
+	}
+	return is.Mode&unix.S_IFMT == unix.S_IFIFO || is.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
 // Close closes it.
@@ -53,6 +65,15 @@ func (t *Terminal) Give(group int) {
 		return
 	}
 	_ = unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group) // a group that has ended reads nothing
+}
+
+// Return makes a process group the one that may read, if the one that may is from, or has no process any more. As for Give.
+func (t *Terminal) Return(to, from int) {
+	switch front := t.Foreground(); {
+	case front == 0, front == to:
+	case front == from, errors.Is(syscall.Kill(-front, 0), syscall.ESRCH):
+		t.Give(to)
+	}
 }
 
 // Width is the number of columns of what a descriptor shows, or 0 if that is no terminal.
