@@ -314,7 +314,10 @@ func TestThePagerReadsTheTerminal(t *testing.T) {
 // TestAPipelineInTheBackgroundStopsWhenItsPagerReads, and goes on in the foreground.
 func TestAPipelineInTheBackgroundStopsWhenItsPagerReads(t *testing.T) {
 	c := newConsole(t)
-	c.line("farsync run /x -- sleep 600 | sh -c 'echo page; read key </dev/tty; echo got $key' &")
+	dir := t.TempDir()
+	// The pager reads when COMMAND runs. A process that the shell has just forked ignores what stops it, whatever it is going to be.
+	c.line("mkfifo " + dir + "/go; farsync run /x -- sh -c 'echo >" + dir + "/go; exec sleep 600'" +
+		" | sh -c 'read line <" + dir + "/go; echo page; read key </dev/tty; echo got $key' &")
 	c.shows("page\r\n")
 	c.line("until jobs | grep -q Stopped; do sleep 0.02; done")
 	c.line("fg")
