@@ -49,21 +49,25 @@ func TestNobodyLeadsWhileNothingIsGranted(t *testing.T) {
 		m.Restart(silence)
 		began := time.Now()
 		e := farsync.NewElection(s, "/e")
-		elected := make(chan *farsync.Lease, 1)
-		go func() { // ends with its lease
-			lease, err := e.Campaign(t.Context(), []byte("a"))
-			if err != nil {
-				t.Error(err)
-			}
-			elected <- lease
+		var lease *farsync.Lease
+		elected := make(chan error, 1)
+		go func() { // ends when it is elected, or with the test
+			var err error
+			lease, err = e.Campaign(t.Context(), []byte("a"))
+			elected <- err
 		}()
-		synctest.Wait()
+		time.Sleep(silence / 2) //nolint:forbidigo // in a bubble; its Store has had to open a session anew
 		list, err := e.Candidates(t.Context())
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.False(t, list[0].Held)
 		_, err = e.Leader(t.Context())
 		require.ErrorIs(t, err, farsync.ErrNoLeader)
+		for lock, err := range farsync.Survey(t.Context(), s, "/") {
+			require.NoError(t, err)
+			require.Len(t, lock.Participants, 1)
+			require.False(t, lock.Participants[0].Held)
+		}
 
 		var told []error
 		for leader, err := range e.Observe(t.Context()) {
@@ -76,7 +80,8 @@ func TestNobodyLeadsWhileNothingIsGranted(t *testing.T) {
 		require.ErrorIs(t, told[0], farsync.ErrNoLeader)
 		require.GreaterOrEqual(t, time.Since(began), silence)
 		require.Less(t, time.Since(began), silence+5*time.Second)
-		require.NoError(t, (<-elected).Release())
+		require.NoError(t, <-elected)
+		require.NoError(t, lease.Release())
 		require.NoError(t, s.Close())
 	})
 }

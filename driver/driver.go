@@ -106,7 +106,7 @@ type Session interface {
 	Close(ctx context.Context) error
 
 	// Drop is Close without a word to the service, for a session that is lost. Its holders may need the time that is
-	// left at the service to stop. It is the last call.
+	// left at the service to stop. It is the last call but for those whose ctx has ended, and for Reset and Granted.
 	Drop()
 
 	// Create appends e to e.Queue. The caller has set Queue, Kind, Units, Value, Since, and an ID from NewID. Attempt is 0

@@ -87,7 +87,7 @@ type View struct {
 	// All is true if Entries is all there were, not a part of them.
 	All bool
 	// Silent is true if the service grants nothing for a while, to any entry, and nothing in the queue holds. What is shown, but by
-	// List, is an entry of the driver's making, with a kind of the family of the one that was asked about. It is Gone for Watch when
+	// List and Survey, is an entry of the driver's making, with a kind of the family of the one that was asked about. It is Gone for Watch when
 	// the service grants again.
 	Silent bool
 	// Turn is true in a View of Create if Self awaits its turn: the clients whose entries are ahead will tell it, and it watches none of

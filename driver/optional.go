@@ -28,8 +28,9 @@ type Optional interface {
 	Touch(ctx context.Context, v View) (View, error)
 
 	// Survey returns entries of all queues whose path begins with prefix, queue by queue in the order of their paths,
-	// beginning behind the queue after. It shows whole queues, and at least limit entries if there are as many.
-	Survey(ctx context.Context, prefix, after string, limit int) ([]Entry, error)
+	// beginning behind the queue after. It shows whole queues, and at least limit entries if there are as many. Of the View Silent is
+	// set beside them, as by List.
+	Survey(ctx context.Context, prefix, after string, limit int) (View, error)
 }
 
 // Unsupported is an Optional that can do nothing: Over returns nil, Reset and Touch do nothing, and all other methods return an
@@ -48,6 +49,6 @@ func (unsupported) Heard(context.Context, Entry) (string, error) { return "", er
 
 func (unsupported) Touch(context.Context, View) (View, error) { return View{}, nil }
 
-func (unsupported) Survey(context.Context, string, string, int) ([]Entry, error) {
-	return nil, errors.ErrUnsupported
+func (unsupported) Survey(context.Context, string, string, int) (View, error) {
+	return View{}, errors.ErrUnsupported
 }

@@ -298,14 +298,16 @@ func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
 // keys of /a/b stand among those of /a. So the first queues are known once all were read, and then all are shown, whatever the
 // limit. Keys without a lease are no entries, but data of other programs, and registers. Nor is it a queue where none of the
 // keys is from a lock.
-func (s *session) Survey(ctx context.Context, prefix, after string, _ int) (list []driver.Entry, err error) {
+func (s *session) Survey(ctx context.Context, prefix, after string, _ int) (driver.View, error) {
 	from, end := max(prefix, after, "/"), clientv3.GetPrefixRangeEnd(max(prefix, "/"))
 	page, revision := &pb.RangeResponse{More: true}, int64(0)
+	var list []driver.Entry
 	queues := map[string]bool{}
 	for page.More {
+		var err error
 		page, err = s.get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(surveyPage), clientv3.WithRev(revision))
 		if err != nil {
-			return nil, err
+			return driver.View{}, err
 		}
 		if revision == 0 {
 			revision = page.Header.Revision // that of the others is when they were answered, not what they show
@@ -324,5 +326,5 @@ func (s *session) Survey(ctx context.Context, prefix, after string, _ int) (list
 	slices.SortFunc(list, func(a, b driver.Entry) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), byRevision(a, b))
 	})
-	return list, nil
+	return driver.View{Entries: list}, nil
 }

@@ -134,3 +134,47 @@ func TestOpenLate(t *testing.T) {
 		require.ErrorIs(w, err, refused)
 	})
 }
+
+// A refusing is a service that cannot be reached until a time.
+type refusing struct {
+	driver.Service
+	until time.Time
+}
+
+func (r refusing) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	if time.Now().Before(r.until) {
+		return nil, errors.New("connection refused")
+	}
+	return r.Service.Open(ctx, ttl)
+}
+
+// TestOpenFindsAServiceThatIsBack within seconds, however long it was away.
+func TestOpenFindsAServiceThatIsBack(t *testing.T) {
+	inBubble(t, func(w *world) {
+		ctx, cancel := context.WithTimeout(w.Context(), time.Hour)
+		defer cancel()
+		back := time.Now().Add(10 * time.Minute)
+		s, err := recipe.Open(ctx, refusing{w.Service("x"), back}, recipe.Options{TTL: ttl})
+		require.NoError(w, err)
+		require.Less(w, time.Since(back), 5*time.Second)
+		require.NoError(w, s.Close())
+	})
+}
+
+// A foreignContext is none of package context's: a child of it is a goroutine until the child is done.
+type foreignContext struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c foreignContext) Done() <-chan struct{} { return c.done }
+
+// TestOpenLeavesNothingWithItsContext: the bubble would not end.
+func TestOpenLeavesNothingWithItsContext(t *testing.T) {
+	inBubble(t, func(w *world) {
+		ctx := foreignContext{context.Background(), make(chan struct{})}
+		s, err := recipe.Open(ctx, w.Service("x"), recipe.Options{TTL: ttl})
+		require.NoError(w, err)
+		require.NoError(w, s.Close())
+	})
+}

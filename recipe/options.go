@@ -36,7 +36,7 @@ type Options struct {
 	// logged if it is nil.
 	Logger *slog.Logger
 	// OnState is called when the State of the Store changes, in order, from one goroutine. Close waits for it to return.
-	// OnState may call Close.
+	// OnState may call Close. One that is 64 states behind is not told the oldest of them.
 	OnState func(State)
 	// Trace is told what the primitives on the Store do, for metrics and traces. Packages otelfarsync and promfarsync make one.
 	Trace *Trace

@@ -30,16 +30,13 @@ func (q Queue) List(ctx context.Context, limit int) (list []driver.Entry, held i
 		return nil, 0, err
 	}
 	list = slices.Clone(v.Entries)
-	if v.Silent {
-		return list, 0, nil
-	}
-	held, _, err = q.held(ctx, list)
+	held, _, err = q.held(ctx, list, v.Silent)
 	return list, held, err
 }
 
-// held returns how many of the entries of the queue hold, and its size if they are permits. It sets what is known of them here
-// alone.
-func (q Queue) held(ctx context.Context, list []driver.Entry) (held int, size int64, err error) {
+// held returns how many of the entries of the queue hold, none if the service is silent, and its size if they are permits. It sets what
+// is known of them here alone.
+func (q Queue) held(ctx context.Context, list []driver.Entry, silent bool) (held int, size int64, err error) {
 	if len(list) == 0 {
 		return 0, 0, nil
 	}
@@ -47,6 +44,9 @@ func (q Queue) held(ctx context.Context, list []driver.Entry) (held int, size in
 		if size, err = q.size(ctx); err != nil {
 			return 0, 0, err
 		}
+	}
+	if silent {
+		return 0, size, nil
 	}
 	held = holders(list, max(size, 1))
 	q.Store.sinceHeld(list[:held])
@@ -59,13 +59,14 @@ func Survey(
 	ctx context.Context, s *Store, prefix string, yield func(path string, list []driver.Entry, held int, size int64) bool,
 ) error {
 	for after := ""; ; {
-		var page []driver.Entry
+		var v driver.View
 		err := s.inSession(ctx, func(in *session) verdict {
 			return s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
-				page, err = in.Survey(ctx, prefix, after, surveyed)
+				v, err = in.Survey(ctx, prefix, after, surveyed)
 				return err
 			})
 		})
+		page := v.Entries
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -80,7 +81,7 @@ func Survey(
 			if CheckPath(after) != nil {
 				continue // what another program has put there: no primitive has that path
 			}
-			held, size, err := Queue{s, after}.held(ctx, list)
+			held, size, err := Queue{s, after}.held(ctx, list, v.Silent)
 			if err != nil || !yield(after, list, held, size) {
 				return err
 			}

@@ -57,15 +57,19 @@ func newAnnouncer(hook func(State)) *announcer {
 		a.done.Go(func() {
 			n, _ := goroutine.Number()
 			a.number.Store(n)
+			var told State
 			for state := range a.states {
-				hook(state)
+				if state != told { // one in between was left out
+					hook(state)
+				}
+				told = state
 			}
 		})
 	}
 	return a
 }
 
-// announce reports whether state is news. It never waits: a hook that is 64 states behind misses some.
+// announce reports whether state is news. It never waits: a hook that is 64 states behind misses the oldest of them.
 func (a *announcer) announce(state State) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,9 +83,16 @@ func (a *announcer) announce(state State) bool {
 		a.well, a.ail = context.WithCancelCause(context.Background())
 	}
 	if a.hook != nil {
-		select {
-		case a.states <- state:
-		default:
+		for sent := false; !sent; {
+			select {
+			case a.states <- state:
+				sent = true
+			default:
+				select {
+				case <-a.states:
+				default: // the hook has taken one
+				}
+			}
 		}
 	}
 	return true

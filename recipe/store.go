@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// An attempt to open a session takes openFirst at most, the next twice as long, all of them together openMost if the caller
-	// has set no deadline.
+	// An attempt to open a session takes openFirst at most, the next twice as long, up to openLast, all of them together openMost if the
+	// caller has set no deadline.
 	openFirst = 2 * time.Second
+	openLast  = 32 * time.Second
 	openMost  = 5 * time.Second
 )
 
@@ -88,13 +89,14 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 
 // first opens the first session. A service that refuses is not asked again.
 func (s *Store) first(ctx context.Context) (*session, error) {
-	within, cancel := context.WithCancel(ctx)
+	within := ctx
 	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
 		within, cancel = context.WithTimeout(ctx, openMost)
+		defer cancel()
 	}
-	defer cancel()
 	var why error // of an attempt that was cut short only if there was no other
-	for limit, delay := openFirst, retryFirst; ; limit, delay = 2*limit, 2*delay {
+	for limit, delay := openFirst, retryFirst; ; limit, delay = min(2*limit, openLast), min(2*delay, reopenMost) {
 		in, err := s.open(within, limit)
 		if why == nil || within.Err() == nil {
 			why = err

@@ -4,6 +4,7 @@ package recipe_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -213,5 +214,28 @@ func TestWhoeverHoldsFindsTheStoreConnected(t *testing.T) {
 			require.Equal(w, recipe.Connected, s.State())
 			require.NoError(w, first.Release())
 		}
+	})
+}
+
+// TestSlowHookIsToldTheLastState, though more came meanwhile than are kept for it, and no state twice in a row.
+func TestSlowHookIsToldTheLastState(t *testing.T) {
+	inBubble(t, func(w *world) {
+		gate := make(chan struct{})
+		var told []recipe.State
+		w.onState = func(s recipe.State) {
+			<-gate
+			told = append(told, s)
+		}
+		s := w.open()
+		for _, cut := range slices.Repeat([]bool{true, false}, 22) { // three states each
+			w.Partition(s, cut)
+			for awaited := map[bool]recipe.State{true: recipe.Lost, false: recipe.Connected}[cut]; s.State() != awaited; {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		close(gate)
+		w.settle()
+		require.Equal(w, s.State(), told[len(told)-1])
+		require.Len(w, slices.Compact(slices.Clone(told)), len(told))
 	})
 }

@@ -250,7 +250,7 @@ func (s *Store) watch(
 func (in *session) lookAfter(on []driver.Target) time.Duration {
 	least := recheckAfter
 	if on[0].What == driver.Turn {
-		least = max(turnAfter, in.ttl/4)
+		least = min(max(turnAfter, in.ttl/4), recheckAfter)
 	}
 	return least + rand.N(least/2)
 }

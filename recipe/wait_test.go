@@ -66,3 +66,47 @@ func TestWatchesOfASlowServiceStandInTheEnd(t *testing.T) {
 		w.release(w.finally(waiting))
 	})
 }
+
+// A turning is a service whose entries await their turn, of whom nobody is ever told that it has come.
+type turning struct{ driver.Service }
+
+func (o turning) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	in, err := o.Service.Open(ctx, ttl)
+	return turningSession{in}, err
+}
+
+type turningSession struct{ driver.Session }
+
+func (o turningSession) Create(ctx context.Context, e driver.Entry, attempt int) (driver.View, error) {
+	v, err := o.Session.Create(ctx, e, attempt)
+	v.Turn = err == nil && len(v.Entries) > 1
+	return v, err
+}
+
+func (o turningSession) Watch(ctx context.Context, e driver.Entry, on []driver.Target, stands func()) (*driver.View, error) {
+	if on[0].What != driver.Turn {
+		return o.Session.Watch(ctx, e, on, stands)
+	}
+	stands()
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// TestTurnIsLookedForWithinAMinute, however long the TTL is: those ahead may have died and told nothing.
+func TestTurnIsLookedForWithinAMinute(t *testing.T) {
+	inBubble(t, func(w *world) {
+		ahead := w.open()
+		patient, err := recipe.Open(w.Context(), turning{w.Service("patient")}, recipe.Options{TTL: 24 * time.Hour})
+		require.NoError(w, err)
+		w.Cleanup(func() { require.NoError(w, patient.Close()) })
+		w.granted(w.start(ahead))
+		next := w.start(ahead)
+		behind := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, patient, exclusive) })
+		w.settle()
+		died := time.Now()
+		w.Partition(ahead, true)
+		next.cancel()
+		w.release(w.finally(behind))
+		require.Less(w, time.Since(died), time.Minute)
+	})
+}

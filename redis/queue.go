@@ -125,13 +125,13 @@ func (s *session) Owned(ctx context.Context, _ []string) ([]driver.Entry, error)
 }
 
 // Survey reads whole queues, in the order of their paths.
-func (s *session) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
+func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (driver.View, error) {
 	from := "[" + prefix
 	if after != "" && after >= prefix {
 		from = "(" + after
 	}
 	a, err := s.eval(ctx, "survey", prefix, from, limit)
-	return a.entries, err
+	return driver.View{Entries: a.entries, Silent: a.n == 1}, err
 }
 
 // Tell writes the words into the hash of e, and publishes that to its session.

@@ -482,9 +482,10 @@ if op == 'tell' then
   return answer
 end
 
--- ARGV: prefix, where it begins as ZRANGEBYLEX has it, limit
+-- ARGV: prefix, where it begins as ZRANGEBYLEX has it, limit. n is as for list.
 if op == 'survey' then
   bury()
+  answer[2] = quiet > 0 and '1' or '0'
   local prefix, from = ARGV[2], ARGV[3]
   while #answer < 9 * ARGV[4] do
     local path = call('ZRANGEBYLEX', P .. 'queues', from, '+', 'LIMIT', 0, 1)[1]

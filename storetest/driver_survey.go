@@ -29,8 +29,9 @@ var surveyCases = []conformance{
 			got := map[string][]string{}
 			var order []string
 			for after := ""; ; {
-				page, err := b.Survey(s.ctx(), s.queue+"/", after, limit)
+				v, err := b.Survey(s.ctx(), s.queue+"/", after, limit)
 				require.NoError(s, err)
+				page := v.Entries
 				if len(page) == 0 {
 					break
 				}
@@ -57,23 +58,23 @@ var surveyCases = []conformance{
 			require.NoError(s, err)
 			want = append(want, v.Self.ID)
 		}
-		list, err := b.Survey(s.ctx(), s.queue, "", 1)
+		v, err := b.Survey(s.ctx(), s.queue, "", 1)
 		require.NoError(s, err)
-		require.Equal(s, want, ids(list))
+		require.Equal(s, want, ids(v.Entries))
 	}},
 	{"SurveyIsOfEntries", "a survey that shows queues without users is a list of the past", func(s *scene) {
 		a, b := s.surveyors()
 		a.remove(a.join(driver.Exclusive))
 		a.set(s.queue, "5 5", 0)
 		e, _ := a.create(a.entry(s.queue+"/b", driver.Write))
-		list, err := b.Survey(s.ctx(), s.queue, "", 10)
+		v, err := b.Survey(s.ctx(), s.queue, "", 10)
 		require.NoError(s, err)
-		require.Equal(s, []string{e.ID}, ids(list))
-		require.Equal(s, driver.Write, list[0].Kind)
-		require.Equal(s, s.queue+"/b", list[0].Queue)
-		list, err = b.Survey(s.ctx(), s.queue, s.queue+"/b", 10)
+		require.Equal(s, []string{e.ID}, ids(v.Entries))
+		require.Equal(s, driver.Write, v.Entries[0].Kind)
+		require.Equal(s, s.queue+"/b", v.Entries[0].Queue)
+		v, err = b.Survey(s.ctx(), s.queue, s.queue+"/b", 10)
 		require.NoError(s, err)
-		require.Empty(s, list)
+		require.Empty(s, v.Entries)
 	}},
 }
 

@@ -197,8 +197,8 @@ func (s *injectedSession) Touch(ctx context.Context, v driver.View) (driver.View
 }
 
 // Survey implements driver.Session.
-func (s *injectedSession) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
-	return inject(ctx, s, Op{Kind: Survey}, func(ctx context.Context) ([]driver.Entry, error) {
+func (s *injectedSession) Survey(ctx context.Context, prefix, after string, limit int) (driver.View, error) {
+	return inject(ctx, s, Op{Kind: Survey}, func(ctx context.Context) (driver.View, error) {
 		return s.session.Survey(ctx, prefix, after, limit)
 	})
 }

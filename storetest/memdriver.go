@@ -191,8 +191,8 @@ func (s *memSession) Heard(ctx context.Context, e driver.Entry) (string, error) 
 }
 
 // Survey implements driver.Session.
-func (s *memSession) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
-	return ask(ctx, s, Survey, func() ([]driver.Entry, error) { return s.mem.survey(prefix, after, limit), nil })
+func (s *memSession) Survey(ctx context.Context, prefix, after string, limit int) (driver.View, error) {
+	return ask(ctx, s, Survey, func() (driver.View, error) { return s.mem.survey(prefix, after, limit), nil })
 }
 
 // ask makes one request, which carryOut does at the service.

@@ -61,7 +61,7 @@ func (m *Mem) heard(e driver.Entry) (string, error) {
 }
 
 // survey returns the entries of the queues below a prefix, whole queues of them.
-func (m *Mem) survey(prefix, after string, limit int) []driver.Entry {
+func (m *Mem) survey(prefix, after string, limit int) driver.View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var paths []string
@@ -71,12 +71,12 @@ func (m *Mem) survey(prefix, after string, limit int) []driver.Entry {
 		}
 	}
 	slices.Sort(paths)
-	var list []driver.Entry
+	v := driver.View{Silent: m.silent()}
 	for _, path := range paths {
-		if limit > 0 && len(list) >= limit {
+		if limit > 0 && len(v.Entries) >= limit {
 			break
 		}
-		list = append(list, entriesOf(m.queues[path])...)
+		v.Entries = append(v.Entries, entriesOf(m.queues[path])...)
 	}
-	return list
+	return v
 }

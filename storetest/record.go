@@ -229,8 +229,8 @@ func (s *recordedSession) Touch(ctx context.Context, v driver.View) (driver.View
 }
 
 // Survey implements driver.Session.
-func (s *recordedSession) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
-	list, err := s.Session.Survey(ctx, prefix, after, limit)
+func (s *recordedSession) Survey(ctx context.Context, prefix, after string, limit int) (driver.View, error) {
+	v, err := s.Session.Survey(ctx, prefix, after, limit)
 	s.service.add(Op{Kind: Survey}, err, nil)
-	return list, err
+	return v, err
 }

@@ -19,9 +19,9 @@ type shelf struct {
 // Survey walks the tree in the order of paths, in which /a-b stands between /a and /a/b: it goes on with the lowest node
 // that it knows. What is below a node is higher than the node itself, so nothing lower is found later. The nodes that come
 // next are read ahead.
-func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (list []driver.Entry, err error) {
+func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (v driver.View, err error) {
 	known := []shelf{{path: prefix[:max(0, strings.LastIndexByte(prefix, '/'))]}}
-	for len(known) > 0 && (limit <= 0 || len(list) < limit) {
+	for len(known) > 0 && (limit <= 0 || len(v.Entries) < limit) {
 		for i, shelf := range known[:min(len(known), readAhead)] {
 			if shelf.names == nil {
 				known[i].names = s.begin(spot{opGetChildren, cmp.Or(s.path(shelf.path), "/"), false})
@@ -34,7 +34,7 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return driver.View{}, err
 		}
 		q := names.queue(at, s.path(at), driver.Exclusive)
 		for _, n := range q.nodes {
@@ -51,15 +51,15 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 		if at > after && strings.HasPrefix(at, prefix) && slices.ContainsFunc(q.nodes, func(n *node) bool { return fromLocks(*n) }) {
 			entries, _, err := s.fill(ctx, q.entries(len(q.nodes)), 0, 0)
 			if err != nil {
-				return nil, err
+				return driver.View{}, err
 			}
 			// A persistent node is no entry, whatever its name, and does not make of other programs' nodes a queue.
 			if slices.ContainsFunc(entries, func(e driver.Entry) bool { return fromLocks(parseNode(nameOf(e.ID), q.kind)) }) {
-				list = append(list, entries...)
+				v.Entries = append(v.Entries, entries...)
 			}
 		}
 	}
-	return list, nil
+	return v, nil
 }
 
 // fromLocks reports whether a node's name is one that a lock or an election gives, farsync's, Curator's or a peer's. Other

@@ -121,22 +121,22 @@ func (s aged) Open(ctx context.Context, ttl time.Duration) (driver.Session, erro
 
 type agedSession struct{ driver.Session }
 
-func (s agedSession) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
-	list, err := s.Session.Survey(ctx, prefix, after, limit)
-	for i := range list {
+func (s agedSession) Survey(ctx context.Context, prefix, after string, limit int) (driver.View, error) {
+	v, err := s.Session.Survey(ctx, prefix, after, limit)
+	for i := range v.Entries {
 		age := time.Duration(0)
 		for path, of := range map[string]time.Duration{
 			"/billing": 26 * time.Minute, "/config": 9 * time.Second, "/cron": 3*time.Minute + 12*time.Second, "/db": 48 * time.Second,
 			"/deploy/sh": 11*time.Minute + 40*time.Second, "/deploy/se": 4 * time.Second, "/leader": 81 * time.Hour, "/reindex": 40 * time.Minute,
 		} {
-			if strings.HasPrefix(list[i].Queue, path) {
+			if strings.HasPrefix(v.Entries[i].Queue, path) {
 				age = of
 			}
 		}
-		if i > 0 && list[i-1].Queue == list[i].Queue {
+		if i > 0 && v.Entries[i-1].Queue == v.Entries[i].Queue {
 			age = max(0, age-time.Duration(i)*7*time.Second)
 		}
-		list[i].Since = list[i].Since.Add(-age)
+		v.Entries[i].Since = v.Entries[i].Since.Add(-age)
 	}
-	return list, err
+	return v, err
 }

@@ -78,8 +78,9 @@ func (s *Session) Owned(ctx context.Context, queues []string) ([]driver.Entry, e
 }
 
 // Survey reads whole queues, in the order of their paths.
-func (s *Session) Survey(ctx context.Context, prefix, after string, limit int) ([]driver.Entry, error) {
-	return s.entries(ctx, "survey", prefix, after, limit)
+func (s *Session) Survey(ctx context.Context, prefix, after string, limit int) (v driver.View, err error) {
+	v.Entries, err = s.entries(ctx, "survey", prefix, after, limit)
+	return v, err
 }
 
 func (s *Session) entries(ctx context.Context, statement string, args ...any) ([]driver.Entry, error) {
