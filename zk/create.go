@@ -158,7 +158,7 @@ func (s *session) search(ctx context.Context, e driver.Entry) (driver.Entry, err
 	if err != nil {
 		return e, err
 	}
-	for _, name := range names.names {
+	for name := range names.names.all {
 		if !strings.HasPrefix(name, nameOf(e.ID)) {
 			continue
 		}

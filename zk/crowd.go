@@ -56,12 +56,12 @@ func (q *queue) ahead(e *driver.Entry, waiting bool) (list []driver.Entry, all, 
 }
 
 // nearest is ahead for an entry that any other keeps waiting. It does not put the queue in order.
-func (r *read) nearest(e *driver.Entry, path string) (list []driver.Entry, all, there bool) {
+func (c children) nearest(e *driver.Entry, path string) (list []driver.Entry, all, there bool) {
 	own, near, place := node{order: lastSequence, name: "\xff"}, node{}, 0
 	if e.ID != "" {
 		own = parseNode(nameOf(e.ID), e.Kind)
 	}
-	for _, name := range r.names {
+	for name := range c.all {
 		n := parseNode(name, e.Kind)
 		c := byOrder(&n, &own)
 		if there = there || c == 0; c >= 0 {
@@ -88,10 +88,12 @@ const (
 )
 
 // crowded reports whether a queue is a crowd in which the session has several entries.
-func (s *session) crowded(names []string) bool {
-	mine := func(name string) bool { return strings.HasPrefix(name, s.mark) }
-	i := slices.IndexFunc(names, mine)
-	return len(names) >= crowdSize && i >= 0 && slices.ContainsFunc(names[i+1:], mine)
+func (s *session) crowded(names children) bool {
+	all := 0
+	for range names.all {
+		all++
+	}
+	return all >= crowdSize && strings.Count(string(names), s.mark) > 1
 }
 
 // remember keeps a queue that was read for e. It must be one of mutexes or candidates: a writer's node may be replaced in its

@@ -86,7 +86,7 @@ func (c *call) decode(body []byte) bool {
 	case opGetData:
 		c.data = append([]byte(nil), d.data()...)
 	case opGetChildren:
-		c.names = d.texts()
+		c.names = d.children()
 	case opGetACL:
 		for n := d.count(12); n > 0; n-- {
 			c.acl = append(c.acl, client.ACL{Perms: d.number(), Scheme: string(d.data()), ID: string(d.data())})
@@ -135,16 +135,32 @@ func (d *decoder) count(least int) int {
 	return n
 }
 
-// texts returns a vector of texts, all in one piece of memory.
-func (d *decoder) texts() []string {
-	list := make([]string, 0, d.count(4))
-	for all := string(d.p); len(list) < cap(list) && !d.short; {
-		n, end := len(d.data()), len(all)-len(d.p)
-		if !d.short {
-			list = append(list, all[end-n:end])
-		}
+// children returns a vector of texts.
+func (d *decoder) children() children {
+	n := d.count(4)
+	all := d.p
+	for ; n > 0; n-- {
+		d.data()
 	}
-	return list
+	if d.short {
+		return ""
+	}
+	return children(all[:len(all)-len(d.p)])
+}
+
+// Children are the names of a node's children as the server sends them, each behind its length: of a long queue, most names are
+// looked at once and are none of an entry that is kept.
+type children string
+
+// all yields the names.
+func (c children) all(yield func(name string) bool) {
+	for len(c) > 0 {
+		end := 4 + max(int32(binary.BigEndian.Uint32([]byte(c[:4]))), 0)
+		if !yield(string(c[4:end])) {
+			return
+		}
+		c = c[end:]
+	}
 }
 
 func (d *decoder) stat() stat {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func TestMalformedAnswersAreSeen(t *testing.T) {
 	}
 	r := call{op: opGetChildren}
 	require.True(t, r.decode(append(append(numbers(2, 1), 'a', 0, 0, 0, 2, 'b', 'c'), stat...)))
-	require.Equal(t, []string{"a", "bc"}, r.names)
+	require.Equal(t, []string{"a", "bc"}, slices.Collect(r.names.all))
 	r = call{op: opMulti}
 	require.True(t, r.decode(append(append([]byte{}, part...), append(append(part[:9:9], numbers(0xffffff9b)...), end...)...)))
 	require.EqualValues(t, errNoNode, r.failed, "the first that failed")

@@ -13,7 +13,7 @@ import (
 
 // Curator's names. A protected node is _c_<uuid>-<name><sequence>, and the queue's order is that of the text behind
 // the last <name>.
-var names = map[driver.Kind]string{
+var names = [...]string{
 	driver.Exclusive: "lock-",
 	driver.Write:     "__WRIT__",
 	driver.Read:      "__READ__",
@@ -114,8 +114,11 @@ func parseAs(name string, family driver.Kind) (n node, ok bool) {
 	return n, ok
 }
 
-// cutLast returns what is behind the last occurrence of mark.
+// cutLast returns what is behind the last occurrence of mark. Mostly the last of its dashes ends it, which is found sooner.
 func cutLast(s, mark string) (string, bool) {
+	if i := strings.LastIndexByte(s, '-') + 1; strings.HasSuffix(mark, "-") && strings.HasSuffix(s[:i], mark) {
+		return s[i:], true
+	}
 	i := strings.LastIndex(s, mark)
 	if i < 0 {
 		return s, false
@@ -137,10 +140,13 @@ func (n *node) entry(queue, path string, ahead int) driver.Entry {
 
 // arrange returns the children in the order of the queue. What is sorted are pointers: a comparison of two nodes costs less than
 // to copy them.
-func arrange(names []string, family driver.Kind) []*node {
-	all, nodes := make([]node, len(names)), make([]*node, len(names))
-	for i, name := range names {
-		all[i] = parseNode(name, family)
+func arrange(names children, family driver.Kind) []*node {
+	var all []node
+	for name := range names.all {
+		all = append(all, parseNode(name, family))
+	}
+	nodes := make([]*node, len(all))
+	for i := range all {
 		nodes[i] = &all[i]
 	}
 	slices.SortFunc(nodes, byOrder)

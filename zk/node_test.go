@@ -12,6 +12,15 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
+// childrenOf returns names as the server sends them.
+func childrenOf(list ...string) children {
+	var p frame
+	for _, name := range list {
+		p = p.text(name)
+	}
+	return children(p)
+}
+
 const uuid = "0f7c9e2a-6f0b-4c55-9b59-0f3e6a1d2b3c"
 
 func TestNodesMeanWhatCuratorTakesThemFor(t *testing.T) {
@@ -96,7 +105,7 @@ func TestForeignSiblingsAreHarmless(t *testing.T) {
 		{"é", false},
 		{"\U0001f512", false},
 	} {
-		nodes := arrange([]string{own, row.sibling}, driver.Exclusive)
+		nodes := arrange(childrenOf(own, row.sibling), driver.Exclusive)
 		require.Equal(t, row.ahead, nodes[0].name == row.sibling, row.sibling)
 	}
 }
@@ -138,7 +147,7 @@ func FuzzOrderIsCurators(f *testing.F) {
 		}
 		kind := kinds[int(which)%len(kinds)]
 		own := named(kind, 1, seq)
-		nodes := arrange([]string{sibling, own}, kind)
+		nodes := arrange(childrenOf(sibling, own), kind)
 		require.Len(t, nodes, 2)
 		if kind == driver.Permit {
 			return // not shared with Curator

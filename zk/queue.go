@@ -31,20 +31,24 @@ func (s *session) look(ctx context.Context, e *driver.Entry) (names *read, r dri
 // removes the second when it has been empty for a while, so it proves nothing. Either may be a queue of ours.
 func (s *session) names(ctx context.Context, path string) (*read, error) {
 	names, err := s.children(ctx, path)
-	if err != nil || !names.counted {
+	if err != nil || !strings.Contains(string(names.names), leases) {
 		return names, err
 	}
-	leases, err := s.children(ctx, path+"/leases")
+	below, err := s.children(ctx, path+"/leases")
 	switch {
 	case errors.Is(err, driver.ErrGone):
 		return names, nil
 	case err != nil:
 		return nil, err
-	case slices.ContainsFunc(leases.names, func(name string) bool { return strings.Contains(name, "-lease-") }):
+	case strings.Contains(string(below.names), "-lease-"):
 		return nil, fmt.Errorf("%w: Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex has nodes below %q", driver.ErrKind, path)
 	}
 	return names, nil
 }
+
+// leases is, as the server sends it, the name of the node below which Curator's semaphores have their permits. No name has a
+// zero in it.
+const leases = "\x00\x00\x00\x06leases"
 
 // Ahead reads the queue. The server that answers may be behind the leader, but not behind what it told this session
 // before: it shows all that was ahead of the entry and is left. It may show, for a moment, what another client has
@@ -73,7 +77,7 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v dr
 func (s *session) show(v *driver.View, e *driver.Entry, names *read, waiting bool) error {
 	var there bool
 	if path := s.path(e.Queue); waiting && e.Kind != driver.Permit && e.Kind != driver.Read && !s.crowded(names.names) {
-		v.Entries, v.All, there = names.nearest(e, path)
+		v.Entries, v.All, there = names.names.nearest(e, path)
 	} else {
 		q := names.queue(e.Queue, path, e.Kind)
 		if e.ID != "" {

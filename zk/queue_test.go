@@ -21,9 +21,10 @@ func TestUnprovedCreateShowsNothingAhead(t *testing.T) {
 	w.end(errEnded) // every request fails
 	names := &read{call: *newCall(newFrame(opGetChildren))}
 	var ids []string
-	for i, sequence := range []string{"0000000001", "0000000002"} {
-		names.names = append(names.names, newName(s.mark, driver.Read, 1)+sequence)
-		ids = append(ids, s.path("/q")+"/"+names.names[i])
+	for _, sequence := range []string{"0000000001", "0000000002"} {
+		name := newName(s.mark, driver.Read, 1) + sequence
+		names.names += childrenOf(name)
+		ids = append(ids, s.path("/q")+"/"+name)
 	}
 	e := driver.Entry{Queue: "/q", ID: ids[1], Kind: driver.Read, Units: 1}
 
@@ -56,28 +57,29 @@ func TestOnePassFindsWhatTheOrderedQueueShows(t *testing.T) {
 		}
 	}
 	for range 3000 {
-		r := &read{}
+		var names []string
 		for range random.IntN(12) {
-			if n := name(); !slices.Contains(r.names, n) {
-				r.names = append(r.names, n)
+			if n := name(); !slices.Contains(names, n) {
+				names = append(names, n)
 			}
 		}
+		r := &read{call: call{names: childrenOf(names...)}}
 		for _, kind := range []driver.Kind{driver.Exclusive, driver.Write, driver.Candidate} {
 			q := r.queue("/q", s.path("/q"), kind)
 			r.seen = nil
-			for _, id := range append(slices.Clone(r.names), "", newName(newMark(), kind, 1)+"0000000020") {
+			for _, id := range append(slices.Clone(names), "", newName(newMark(), kind, 1)+"0000000020") {
 				e := &driver.Entry{Queue: "/q", Kind: kind, Units: 1}
 				if id != "" {
 					e.ID = "/q/" + id
 				}
 				list, all, there := q.ahead(e, true)
-				got, gotAll, gotThere := r.nearest(e, "/q")
+				got, gotAll, gotThere := r.names.nearest(e, "/q")
 				if id != "" {
-					require.Equal(t, there, gotThere, "%s in %v", id, r.names)
+					require.Equal(t, there, gotThere, "%s in %v", id, names)
 				}
 				if id == "" || there {
-					require.Equal(t, all, gotAll, "%s in %v", id, r.names)
-					require.Equal(t, list, append([]driver.Entry{}, got...), "%s in %v", id, r.names)
+					require.Equal(t, all, gotAll, "%s in %v", id, names)
+					require.Equal(t, list, append([]driver.Entry{}, got...), "%s in %v", id, names)
 				}
 			}
 		}

@@ -26,11 +26,10 @@ type spot struct {
 // changed since.
 type read struct {
 	call
-	at      spot
-	counted bool          // among the names is the one below which Curator's semaphores have their permits
-	fired   chan struct{} // closed when the watch that the request has set has fired
-	event   int32         // with which it fired; to be read once it has
-	by      *link         // the connection on which that came
+	at    spot
+	fired chan struct{} // closed when the watch that the request has set has fired
+	event int32         // with which it fired; to be read once it has
+	by    *link         // the connection on which that came
 
 	next *read // for callers that asked after this one was sent, or nil; the session's mu guards it
 
@@ -106,7 +105,6 @@ func (s *session) fail(r *read) {
 
 // follow makes room for the next read of a spot, once one was answered. It keeps one that has set a watch.
 func (s *session) follow(r *read) {
-	r.counted = slices.Contains(r.names, "leases")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -175,10 +175,10 @@ type call struct {
 	zxid int64 // of the answer
 
 	// What of the answer is set, depends on the operation.
-	failed int32  // the error of the part for which a Multi was not done
-	path   string // of the node that was made
-	data   []byte // of a node
-	names  []string
+	failed int32    // the error of the part for which a Multi was not done
+	path   string   // of the node that was made
+	data   []byte   // of a node
+	names  children // of a node
 	acl    []client.ACL
 	stat   stat
 

@@ -119,7 +119,7 @@ func (s *session) observe(ctx context.Context, t *driver.Target, w *read) (*read
 		}
 		s.mu.Unlock()
 		err = stray(at.path)
-	case t.What == driver.Joined && len(w.names) > 0: // perhaps they are the nodes of other queues
+	case t.What == driver.Joined && w.names != "": // perhaps they are the nodes of other queues
 		var v driver.View
 		v, err = s.List(ctx, t.Entry.Queue, 1)
 		changed = len(v.Entries) > 0
