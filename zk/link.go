@@ -177,6 +177,7 @@ func (l *link) receive(s *session) error {
 			kind, _ := event.number(), event.number()
 			if path := string(event.data()); !event.short {
 				s.fire(l, kind, path)
+				l.flush(inline)
 			}
 			continue
 		}

@@ -30,6 +30,7 @@ type read struct {
 	fired chan struct{} // closed when the watch that the request has set has fired
 	event int32         // with which it fired; to be read once it has
 	by    *link         // the connection on which that came
+	then  *listing      // is made when it fires, or nil; the session's mu guards it until then
 
 	next *read // for callers that asked after this one was sent, or nil; the session's mu guards it
 
@@ -72,13 +73,8 @@ func (s *session) begin(at spot) *read {
 // start puts a read on its way. If that has to wait, it does so in a goroutine that Drop waits for; there is one for a spot at
 // most, however many callers have given up. The caller holds mu.
 func (s *session) start(r *read) {
-	select {
-	case s.slots <- struct{}{}:
-		if s.on != nil && s.on.add(&r.call) {
-			return
-		}
-		<-s.slots
-	default:
+	if s.dispatch(&r.call) {
+		return
 	}
 	if s.wire.life.Err() != nil {
 		s.fail(r)
@@ -93,6 +89,19 @@ func (s *session) start(r *read) {
 		defer s.mu.Unlock()
 		s.fail(r)
 	})
+}
+
+// dispatch puts a call on its way if that need not wait, and reports whether it has. The caller holds mu.
+func (s *session) dispatch(c *call) bool {
+	select {
+	case s.slots <- struct{}{}:
+		if s.on != nil && s.on.add(c) {
+			return true
+		}
+		<-s.slots
+	default:
+	}
+	return false
 }
 
 // fail ends reads that will not be sent, because the session is over. The caller holds mu.
@@ -127,7 +136,8 @@ func (s *session) await(ctx context.Context, r *read) (*read, error) {
 	return r, nil
 }
 
-// fire ends the reads whose watch an event is of.
+// fire ends the reads whose watch an event is of, and puts on its way what follows them. A listing is not made, and shows nothing,
+// where it would have to wait or could not prove anything, and where a crowd has a shorter way: the caller asks Ahead.
 func (s *session) fire(l *link, event int32, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,6 +146,9 @@ func (s *session) fire(l *link, event int32, path string) {
 			delete(s.reads, r.at)
 			r.event, r.by = event, l
 			close(r.fired)
+			if t := r.then; t != nil && (s.crowds[t.queue] != nil || s.wire.unproved() || !s.dispatch(&t.call)) {
+				close(t.done)
+			}
 		}
 	}
 }

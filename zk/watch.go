@@ -19,11 +19,12 @@ func (s *session) Watch(ctx context.Context, e driver.Entry, on []driver.Target,
 	if err != nil || set == nil {
 		return nil, err
 	}
+	list := s.list(&e, on, set)
 	stands()
-	if err := s.outlast(ctx, set[:len(on)]); err != nil {
+	if err := s.outlast(ctx, set[:len(on)], list); err != nil {
 		return nil, err
 	}
-	return s.proof(&e, on, set), nil
+	return s.proof(&e, on, set, list), nil
 }
 
 // set returns the watches of targets, and behind them that of the node of e, if it is watched too; or none if a target has changed.
@@ -46,8 +47,33 @@ func (s *session) set(ctx context.Context, e *driver.Entry, on []driver.Target) 
 	return set, nil
 }
 
-// proof returns a view with nothing ahead of e, if its node was watched and there when that of the one entry ahead of it went, or
-// else nil.
+// A listing is a read of a queue that is made as soon as a watch fires. The goroutine that reads the event sends it, so that a
+// waiter is woken once, by the answer.
+type listing struct {
+	call
+	queue string
+}
+
+// list returns the listing that follows the watch of the one entry that keeps e waiting; or nil where the nearest ahead does not
+// stand for all, the proof needs no list, or a crowd has a shorter way to it.
+func (s *session) list(e *driver.Entry, on []driver.Target, set []*read) *listing {
+	if len(set) != 1 || on[0].What != driver.Gone || e.ID == "" || e.Kind == driver.Read || e.Kind == driver.Permit {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := set[0]
+	if happened(r.fired) || s.crowds[e.Queue] != nil {
+		return nil
+	}
+	if r.then == nil { // else another caller waits for the same node, or has
+		r.then = &listing{*newCall(append(newFrame(opGetChildren).text(s.path(e.Queue)), 0)), e.Queue}
+	}
+	return r.then
+}
+
+// proof returns what the list shows that was made when the watch fired, if that is all that is ahead of e. Without a list it returns a
+// view with nothing ahead of e, if its node was watched and there when that of the one entry ahead of it went. Otherwise it returns nil.
 //
 // A server carries out all changes in their order, and tells a connection of each that it watches before anything younger. So of
 // two nodes that were there when one connection began to watch them, the news of the other's end comes first on it if that was
@@ -56,11 +82,18 @@ func (s *session) set(ctx context.Context, e *driver.Entry, on []driver.Target) 
 //
 // A connection on which watches were set again proves nothing: the server then tells of what has gone meanwhile in no order. Nor
 // does a session that only a leader has vouched for since: the caller asks Ahead, which has a quorum prove it.
-func (s *session) proof(e *driver.Entry, on []driver.Target, set []*read) *driver.View {
+func (s *session) proof(e *driver.Entry, on []driver.Target, set []*read, list *listing) *driver.View {
 	for i := range on {
 		if happened(set[i].fired) && set[i].event == eventDeleted {
 			s.left(&on[i].Entry)
 		}
+	}
+	if list != nil {
+		entries, all, there := list.names.nearest(e, s.path(e.Queue))
+		if !there || !all || strings.Contains(string(list.names), leases) || s.wire.unproved() {
+			return nil
+		}
+		return &driver.View{Self: *e, Entries: entries, All: true}
 	}
 	ahead, own := set[0], set[len(on):]
 	if len(own) == 0 || ahead.event != eventDeleted || ahead.by != ahead.link || own[0].link != ahead.link ||
@@ -70,9 +103,12 @@ func (s *session) proof(e *driver.Entry, on []driver.Target, set []*read) *drive
 	return &driver.View{Self: *e, All: true}
 }
 
-// outlast waits until one of the watches of reads has fired. Mostly there is one.
-func (s *session) outlast(ctx context.Context, set []*read) error {
-	if len(set) == 1 {
+// outlast waits until one of the watches of reads has fired, and until the list is there that follows. Mostly there is one.
+func (s *session) outlast(ctx context.Context, set []*read, list *listing) error {
+	switch {
+	case list != nil:
+		return s.until(ctx, list.done)
+	case len(set) == 1:
 		return s.until(ctx, set[0].fired)
 	}
 	cases := []reflect.SelectCase{

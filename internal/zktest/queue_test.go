@@ -280,7 +280,8 @@ func TestSurveyShowsNothingThatIsNotAQueue(t *testing.T) {
 }
 
 // TestEndOfTheOneAheadIsAProofOnOneConnection: a server that sets watches again tells of what has gone meanwhile in no order. A
-// writer that becomes a reader stands where it stood. And entries of one session may end in one transaction, with it.
+// writer that becomes a reader stands where it stood, and entries of one session may end in one transaction, with it: there the
+// list is the proof that follows the event.
 func TestEndOfTheOneAheadIsAProofOnOneConnection(t *testing.T) {
 	server, _ := begin(t)
 	p := newTap(t, server)
@@ -296,14 +297,16 @@ func TestEndOfTheOneAheadIsAProofOnOneConnection(t *testing.T) {
 		away  bool
 		end   func(s driver.Session, e driver.Entry)
 		proof bool
+		lists int
+		ahead int
 	}{
-		{"it goes", other, driver.Exclusive, false, remove, true},
-		{"it goes while the connection is lost", other, driver.Exclusive, true, remove, false},
-		{"it is of the same session", in, driver.Exclusive, false, remove, false},
+		{"it goes", other, driver.Exclusive, false, remove, true, 0, 0},
+		{"it goes while the connection is lost", other, driver.Exclusive, true, remove, false, 0, 0},
+		{"it is of the same session", in, driver.Exclusive, false, remove, true, 1, 0},
 		{"it becomes a reader", other, driver.Write, false, func(s driver.Session, e driver.Entry) {
 			_, err := s.Replace(within(t, soon), e, driver.Read, nil)
 			require.NoError(t, err)
-		}, false},
+		}, true, 1, 1},
 	} {
 		queue := fmt.Sprint("/queue/proof", i)
 		first, second := create(t, row.of, queue, row.kind), create(t, in, queue, row.kind)
@@ -317,6 +320,7 @@ func TestEndOfTheOneAheadIsAProofOnOneConnection(t *testing.T) {
 			ended <- proof
 		}()
 		got(t, stands)
+		p.since()
 		if row.away {
 			p.outage()
 		}
@@ -324,10 +328,11 @@ func TestEndOfTheOneAheadIsAProofOnOneConnection(t *testing.T) {
 		p.heal()
 		proof := got(t, ended)
 		require.Equal(t, row.proof, proof != nil, row.name)
+		require.Equal(t, row.lists, p.since()[opGetChildren], row.name)
 		if row.proof {
 			require.Equal(t, second.ID, proof.Self.ID)
 			require.True(t, proof.All)
-			require.Empty(t, proof.Entries)
+			require.Len(t, proof.Entries, row.ahead, row.name)
 		}
 	}
 }

@@ -307,6 +307,30 @@ func TestReleaseDuringAnOutageOfTheWaiterIsNotMissed(t *testing.T) {
 	}
 }
 
+// TestListAfterAnEventIsLost: the waiter, which that list was to wake, asks again.
+func TestListAfterAnEventIsLost(t *testing.T) {
+	server, _ := begin(t)
+	other := openSession(t, server, 40*time.Second)
+	for name, lose := range map[string]func(p *tap, f func(op int32, frame []byte) verdict){
+		"request": (*tap).onRequest, "answer": (*tap).onReply,
+	} {
+		path := "/wire/list-" + name
+		first, second := create(t, other, path, driver.Exclusive), create(t, other, path, driver.Exclusive)
+		store := newTapped(t, server, withTTL(40*time.Second))
+		mine := lockBehind(t, store.Store, path)
+		store.tap.await(t, opGetData, 1)
+		lost := make(chan struct{})
+		lose(store.tap, next(opGetChildren, 1, sever, func() { close(lost) }))
+		for _, e := range []driver.Entry{first, second} {
+			_, found, err := other.Delete(within(t, soon), e)
+			require.NoError(t, err)
+			require.True(t, found)
+		}
+		got(t, lost)
+		require.NoError(t, got(t, mine).Release())
+	}
+}
+
 // TestChangeBetweenTwoLostConnectionsIsTold: the second is lost before the request arrives that sets the watches again, but
 // after an answer that is younger than a change.
 func TestChangeBetweenTwoLostConnectionsIsTold(t *testing.T) {
