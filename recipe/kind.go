@@ -97,3 +97,9 @@ func (s *Store) outwait(ctx context.Context, refused error, grace *time.Time) bo
 	defer cancel()
 	return Queue{s, kind.head.Queue}.Wait(bound, driver.Target{Entry: kind.head}) == nil && bound.Err() == nil
 }
+
+// outwaited reports whether err is about a head of another family that has been given the time to leave, and stayed. That answers all
+// callers of a line, for the head is not on its way out. A caller whose ctx has ended has not waited for so long.
+func outwaited(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && errors.Is(err, driver.ErrKind)
+}
