@@ -94,7 +94,7 @@ type View struct {
 	// them. It looks by itself if it has waited for long, for one of them may have died. Entries then has some that are ahead. In a View
 	// of Delete or Touch it is true if the head of the queue is still to be told that it is its turn, by another Touch.
 	Turn bool
-	// Register is that of the queue, if Self is a Permit.
+	// Register is that of the queue, if Self is a Permit. It is no older than Entries.
 	Register Register
 }
 

@@ -11,15 +11,13 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// look reads the queue of an entry, and its register if the entry is a permit.
+// look reads the queue of an entry, and then its register if the entry is a permit. In this order the register is no older than the list: an
+// entry that finds room because another has gone sees the size that was declared before that.
 func (s *session) look(ctx context.Context, e *driver.Entry) (names *read, r driver.Register, err error) {
 	path := s.path(e.Queue)
-	node := (*read)(nil)
-	if e.Kind == driver.Permit {
-		node = s.begin(spot{opGetData, path, false})
-	}
-	if names, err = s.names(ctx, path); err == nil && node != nil {
-		if node, err = s.await(ctx, node); err == nil {
+	if names, err = s.names(ctx, path); err == nil && e.Kind == driver.Permit {
+		var node *read
+		if node, err = s.node(ctx, path); err == nil {
 			r = node.register()
 		}
 	}

@@ -126,8 +126,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "a size is not compared when it is declared anew", store: inMemory,
-		edits: []edit{{"recipe/size.go", "before := was.Value != \"\" && was.Value == v.Register.Value && was.Version != v.Register.Version", "before := false"}},
+		edits: []edit{{"recipe/size.go", "anew := was.Value != \"\" && was.Value == v.Register.Value && was.Version != v.Register.Version", "anew := false"}},
 		tests: [2]string{"./recipe", "^TestSizeDeclaredAnewAndBackBetweenTwoLooks$"},
+	},
+	{
+		name: "a size is declared anew with nothing that keeps those behind from being granted", store: inMemory,
+		edits: []edit{{"recipe/size.go", "r.Units, r.Value = math.MaxInt64, nil", "r.Units, r.Value = min(1, math.MaxInt64), nil"}},
+		tests: [2]string{"./recipe", "^TestSizesAreNeverMixed$"},
 	},
 	{
 		name: "a proof of another's entry is taken", store: inMemory,
