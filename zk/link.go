@@ -200,6 +200,9 @@ func (l *link) receive(s *session) error {
 		}
 		c.zxid = zxid
 		l.note(c, code)
+		if code != 0 && c.op == opSetWatches {
+			s.wakeOld(l)
+		}
 		s.finish(c, answer(cmp.Or(code, c.failed)))
 	}
 }
@@ -208,11 +211,11 @@ func (l *link) receive(s *session) error {
 func (l *link) note(c *call, code int32) {
 	l.wire.seen.Store(max(c.zxid, l.wire.seen.Load()))
 	switch {
-	case c.op == opClose:
+	case c.op == opClose && code == 0:
 		l.wire.ended.Store(true)
-	case code == errExpiry:
+	case code == errExpiry, c.failed == errExpiry: // a Multi fails with the error of a part, that of its session too
 		l.wire.expired()
-	case code == 0 && c.op == opSetWatches:
+	case c.op == opSetWatches: // set, or woken instead
 		l.restoring--
 		l.wire.watched = l.restoring == 0
 	case code == 0 && l.wire.proves(c.op):

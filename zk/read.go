@@ -160,7 +160,7 @@ func (s *session) restore(l *link) {
 			standing = append(standing, at)
 		}
 	}
-	for part := range slices.Chunk(standing, 500) {
+	for part := range slices.Chunk(standing, 250) { // of 2 KiB and a name each, at most
 		p := newFrame(opSetWatches).long(s.wire.told)
 		for _, op := range firing[eventDeleted] {
 			of := slices.DeleteFunc(slices.Clone(part), func(at spot) bool { return at.op != op })
@@ -173,6 +173,19 @@ func (s *session) restore(l *link) {
 		l.restoring++
 	}
 	s.wire.watched = l.restoring == 0
+}
+
+// wakeOld ends the reads whose watches should have been set again on a link, because the server has refused that: no event
+// would come of them. It proves nothing, so the callers look.
+func (s *session) wakeOld(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, r := range s.reads {
+		if at.watch && happened(r.done) && r.link != l {
+			delete(s.reads, at)
+			close(r.fired)
+		}
+	}
 }
 
 // queue returns the children as a queue of that name, whose node is path, as an entry of a kind sees them. They are parsed
