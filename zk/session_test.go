@@ -3,8 +3,11 @@ package zk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,5 +69,52 @@ func TestWhyThereIsNoConnectionRefusesNothing(t *testing.T) {
 		require.ErrorIs(t, err, client.ErrAuthFailed)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, driver.NotDone, outcome(err))
+	})
+}
+
+// TestReadsThatAreGivenUpAreNotSent: while there is no connection, any number of nodes may be asked about. What is left of
+// calls that have ended must not wait for the next connection, and keep the server busy then. Other callers of the same read get their answer.
+func TestReadsThatAreGivenUpAreNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var up atomic.Bool
+		asked := map[int32]int{}
+		s := scripted(t, &up, func(_ int, op int32) reply {
+			asked[op]++
+			return reply{code: errNoNode}
+		})
+		ctx, giveUp := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		read := func(ctx context.Context, path string, watch bool, want error) {
+			calls.Go(func() {
+				_, err := s.await(ctx, s.begin(spot{opGetData, path, watch}))
+				if !errors.Is(err, want) {
+					t.Error(path, err)
+				}
+			})
+			synctest.Wait()
+		}
+		for i := range 100 {
+			read(ctx, fmt.Sprint("/left", i/2), i%4 < 2, context.Canceled)
+		}
+		for _, watch := range []bool{false, true} {
+			read(ctx, "/kept", watch, context.Canceled)
+			read(t.Context(), "/kept", watch, driver.ErrGone)
+		}
+		read(ctx, "/again", false, context.Canceled)
+		giveUp()
+		read(t.Context(), "/again", false, driver.ErrGone) // beside the end of the one before
+		calls.Go(func() {
+			at := spot{opGetData, "/again", true}
+			s.leave(s.begin(at))
+			if _, err := s.await(t.Context(), s.begin(at)); !errors.Is(err, driver.ErrGone) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		require.Len(t, s.reads, 4)
+		up.Store(true)
+		calls.Wait()
+		require.Equal(t, map[int32]int{opGetData: 4}, asked, "one for each that is wanted")
+		require.Empty(t, s.reads)
 	})
 }
