@@ -118,3 +118,47 @@ func TestReadsThatAreGivenUpAreNotSent(t *testing.T) {
 		require.Empty(t, s.reads)
 	})
 }
+
+// TestRenewalProvesTheOneThatWasAnsweredAQuarterBefore: what was sent a quarter of the TTL before may have been held up, and have come
+// to the server together with this one. Then no heartbeat lay between, and the leader has heard of neither.
+func TestRenewalProvesTheOneThatWasAnsweredAQuarterBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan struct{})
+		close(held)
+		s := scripted(t, nil, func(int, int32) reply {
+			<-held
+			return reply{body: append(append(numbers(opCheck), 0), numbers(0)...)}
+		})
+		var renewals sync.WaitGroup
+		renew := func() time.Time {
+			sent := time.Now()
+			renewals.Go(func() {
+				if err := s.Renew(t.Context(), []driver.Entry{{ID: "/a/b"}}); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			return sent
+		}
+		proved := func() time.Time {
+			_, from := s.Granted()
+			return from
+		}
+		const quarter = 2500 * time.Millisecond
+		renew()
+		time.Sleep(quarter) //nolint:forbidigo // in a bubble
+		first := renew()
+		held = make(chan struct{})
+		time.Sleep(quarter) //nolint:forbidigo // in a bubble
+		second := renew()
+		time.Sleep(quarter) //nolint:forbidigo // in a bubble
+		renew()
+		close(held)
+		renewals.Wait()
+		require.Equal(t, first, proved(), "not the second, which was answered now")
+		time.Sleep(quarter) //nolint:forbidigo // in a bubble
+		renew()
+		renewals.Wait()
+		require.Equal(t, second, proved())
+	})
+}
