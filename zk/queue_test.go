@@ -107,3 +107,11 @@ func TestNodesThatLeaveACrowdAreForgotten(t *testing.T) {
 	require.LessOrEqual(t, len(q.gone), crowdSize)
 	require.True(t, s.first(&own))
 }
+
+// TestSessionsOfServersWithAHighIDAreNamedAsZooKeeperDoes: the first byte of a session's number is that of the server that opened it.
+func TestSessionsOfServersWithAHighIDAreNamedAsZooKeeperDoes(t *testing.T) {
+	for owner, name := range map[int64]string{0x100a5c: "0x100a5c", -0x7f00000000000000 + 0xa5c: "0x8100000000000a5c", 0: ""} {
+		r := &read{call: call{stat: stat{owner: owner}}}
+		require.Equal(t, name, r.fill(driver.Entry{}).Session)
+	}
+}
