@@ -18,7 +18,12 @@ func (s *session) look(ctx context.Context, e *driver.Entry) (names *read, r dri
 	if e.Kind == driver.Permit {
 		node = s.begin(spot{opGetData, path, false})
 	}
-	if names, err = s.names(ctx, path); err == nil && node != nil {
+	names, err = s.names(ctx, path)
+	switch {
+	case node == nil:
+	case err != nil:
+		s.leave(node)
+	default:
 		if node, err = s.await(ctx, node); err == nil {
 			r = node.register()
 		}
@@ -138,6 +143,7 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 			switch {
 			case errors.Is(err, driver.ErrGone):
 			case err != nil:
+				s.leave(reads[i+1:]...)
 				return nil, false, err
 			case r.stat.owner != 0:
 				filled = append(filled, r.fill(e))

@@ -111,13 +111,15 @@ func (s *session) start(r *read) {
 	})
 }
 
-// leave notes that a caller of a read has given up. One that is not sent yet is not sent any more if that was the last: while there is
+// leave notes that a caller of reads has given up. One that is not sent yet is not sent any more if that was the last: while there is
 // no connection, there may be any number of them.
-func (s *session) leave(r *read) {
+func (s *session) leave(reads ...*read) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.callers--; r.callers == 0 && r.abandon != nil {
-		r.abandon()
+	for _, r := range reads {
+		if r.callers--; r.callers == 0 && r.abandon != nil {
+			r.abandon()
+		}
 	}
 }
 

@@ -96,6 +96,27 @@ func TestReadsThatAreGivenUpAreNotSent(t *testing.T) {
 		for i := range 100 {
 			read(ctx, fmt.Sprint("/left", i/2), i%4 < 2, context.Canceled)
 		}
+		call := func(f func() error) {
+			calls.Go(func() {
+				if err := f(); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		call(func() error { // reads two nodes
+			_, err := s.Ahead(ctx, driver.Entry{Queue: "/left/permit", Kind: driver.Permit}, true)
+			return err
+		})
+		call(func() error {
+			on := []driver.Target{{Entry: driver.Entry{ID: "/left/a"}}, {Entry: driver.Entry{ID: "/left/b"}}}
+			_, err := s.Watch(ctx, driver.Entry{}, on, func() {})
+			return err
+		})
+		call(func() error {
+			_, _, err := s.fill(ctx, []driver.Entry{{ID: "/left/c"}, {ID: "/left/d"}}, 0, 0)
+			return err
+		})
 		for _, watch := range []bool{false, true} {
 			read(ctx, "/kept", watch, context.Canceled)
 			read(t.Context(), "/kept", watch, driver.ErrGone)
