@@ -136,6 +136,7 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 			switch {
 			case errors.Is(err, driver.ErrGone):
 			case err != nil:
+				s.leave(reads[i+1:]...)
 				return nil, false, err
 			case r.stat.owner != 0:
 				filled = append(filled, r.fill(e))
@@ -151,7 +152,7 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 func (r *read) fill(e driver.Entry) driver.Entry {
 	e.Value, e.Version, e.Since = r.data, version(&r.stat), time.UnixMilli(r.stat.time)
 	if r.stat.owner != 0 {
-		e.Session = fmt.Sprintf("%#x", r.stat.owner)
+		e.Session = fmt.Sprintf("%#x", uint64(r.stat.owner)) // as its tools write it
 	}
 	if e.Revision == 0 { // else it may be that of the node whose place this one has taken
 		e.Revision = r.stat.created
