@@ -37,9 +37,7 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	if plain(e) {
 		v, err = s.joinPlain(ctx, e)
 	} else {
-		if v, err = s.join(ctx, e); v.Turn {
-			s.crowd(e)
-		}
+		v, err = s.joinNoted(ctx, e)
 	}
 	once := attempt == 0 && !s.wrapped && s.counts.Load()
 	switch {
@@ -52,6 +50,22 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 		if !plain(e) && v.All && len(v.Entries) == 0 {
 			s.spare.alone(v.Self)
 		}
+	}
+	return v, err
+}
+
+// joinNoted is join, which notes that the entry may be there: where the session is closed before it knows, what stands behind the entry
+// is told all the same.
+func (s *session) joinNoted(ctx context.Context, e driver.Entry) (driver.View, error) {
+	first := s.spare.making(e)
+	v, err := s.join(ctx, e)
+	if err != nil && first && !errors.Is(err, errThere) {
+		if is := s.Outcome(err); is == driver.NotDone || is == driver.Refused {
+			s.spare.left(e, false)
+		}
+	}
+	if v.Turn {
+		s.crowd(e)
 	}
 	return v, err
 }

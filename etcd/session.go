@@ -106,7 +106,10 @@ func (s *session) Close(ctx context.Context) error {
 	if err := s.client.Ctx().Err(); err != nil {
 		return fmt.Errorf("the etcd client was closed: %w", err) // it would ask itself until ctx ends
 	}
-	_, err := s.leases.LeaseRevoke(outgoing(ctx), &pb.LeaseRevokeRequest{ID: int64(s.lease)})
+	_, err := s.deal(func(r *request) error {
+		_, err := pb.NewLeaseClient(r).LeaseRevoke(outgoing(ctx), &pb.LeaseRevokeRequest{ID: int64(s.lease)})
+		return err
+	})
 	if err = rpctypes.Error(err); errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		err = nil
 	}

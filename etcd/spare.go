@@ -26,7 +26,8 @@ type spare struct {
 	free map[string][]string // by what they begin with: all but the id
 	kept int                 // in free. Invariant: kept ≤ mostSpare
 
-	// places has what is known of the entries that know turns, by key, until an attempt to delete them was answered.
+	// places has what is known of the entries that know turns, by key, until an attempt to delete them was answered; or one to make them
+	// that was certainly not carried out. The revision is 0 while no answer has told it.
 	places map[string]*usage
 	debts  map[string]int // queues whose head may still have to be given its turn, and by how many that have left
 }
@@ -58,6 +59,17 @@ func (s *spare) take(begin string) string {
 	s.kept--
 	s.free[begin] = list[:len(list)-1]
 	return list[len(list)-1]
+}
+
+// making notes that an attempt to make an entry that knows turns begins, and reports whether it is the first. The entry may be there from
+// then on, unknown, and others may stand behind it.
+func (s *spare) making(e driver.Entry) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first = s.places[e.ID] == nil; first {
+		s.places[e.ID] = new(usage)
+	}
+	return first
 }
 
 // made notes that an entry was made; once if one attempt was made, and sent once. The keys of permits have the time in them, and are
@@ -139,7 +151,7 @@ func (s *spare) leaving(e driver.Entry) (u usage, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.places[e.ID]
-	if known == nil || e.Revision != 0 && known.revision != e.Revision {
+	if known == nil || known.revision == 0 || e.Revision != 0 && known.revision != e.Revision {
 		return usage{revision: e.Revision}, false
 	}
 	if known.deleting {

@@ -77,9 +77,9 @@ func (s *session) oldest(ctx context.Context, queue string) (list []driver.Entry
 // over returns why the session has ended, if it has, and otherwise err.
 func (s *session) over(err error) error { return cmp.Or(s.ended(), err) }
 
-// handOver gives the heads of the queues their turns in which entries of the session stood, or were about to leave, when it was closed. To
-// the others the end of a session looks like a death, which they notice when they look by themselves. It is one round for each head that
-// has gone meanwhile.
+// handOver gives the heads of the queues their turns in which entries of the session stood, may have stood, or were about to leave, when it
+// was closed. To the others the end of a session looks like a death, which they notice when they look by themselves. It is one round for each
+// head that has gone meanwhile.
 func (s *session) handOver(ctx context.Context) {
 	places := make(chan struct{}, mostTouches)
 	var all sync.WaitGroup
