@@ -29,8 +29,8 @@
 // Redis answers before it has replicated or saved what it was told, so a restart or a failover may undo it. farsync does not
 // prevent that. It notices, and grants nothing until every earlier holder has stopped. A server that was restarted, has
 // become the master, has lost its data, or is another one at the same address does not know the scripts that it is sent;
-// the Store that finds this out ends all sessions, and nothing is granted for the longest TTL that was seen in the
-// namespace. So the first lock of a new namespace takes one TTL, unless the option Fresh is set. Meanwhile a holder that has not
+// one that was a replica in between sees that it has taken the data of another. The Store that finds this out ends all sessions, and nothing
+// is granted for the longest TTL that was seen in the namespace. So the first lock of a new namespace takes one TTL, unless the option Fresh is set. Meanwhile a holder that has not
 // heard of it holds on until its deadline, and others see its queue without it: an election, for example, has no leader there, whoever has
 // joined since.
 //
@@ -41,6 +41,8 @@
 //	all keys removed (FLUSHALL)                 the same, if no Store has the option Fresh
 //	failover to a replica that is behind,       the same, if the old master is dead, and all Stores of the
 //	  by Sentinel, in a cluster or by hand      namespace have one TTL
+//	failover, and back to the same server,      the same, if all Stores of the namespace have one TTL
+//	  which has taken the data of the other
 //	the address leads to another server         the same, if all Stores of the namespace have one TTL
 //	failover, and the old master goes on        two holders, unless Replicas leaves the old master no majority
 //	failover back to an earlier master that     two holders, unless the Store that gets there first has

@@ -401,6 +401,31 @@ func TestMasterThatMissedAnotherIsNewToTheNamespace(t *testing.T) {
 	require.Greater(t, next.Token(), lease.Token())
 }
 
+// TestMasterThatWasAReplicaInBetweenIsNewToTheNamespace: it was made a replica, took the data of its master, which is behind, and was made
+// the master again, before any Store had made a request at the other. It was not restarted, and in its data it is the one that was introduced
+// last.
+func TestMasterThatWasAReplicaInBetweenIsNewToTheNamespace(t *testing.T) {
+	t.Parallel()
+	a := embedtest.Redis(t)
+	one := newStore(t, a.Endpoint(), fresh(longTTL))
+	require.NoError(t, lock(t, one, "/fence").Release())
+	b := replicaOf(t, a.Endpoint())
+	stale(t, b)
+	proxy := embedtest.NewProxy(t, a.Endpoint())
+	section := locktest.NewSection(t, 1)
+	lease := lock(t, newStore(t, proxy.Addr(), fresh(longTTL)), "/fence")
+	leave := section.Enter(lease, 1)
+	proxy.Cut()
+	promote(t, b)
+	demote(t, a, b)
+	promote(t, a)
+	next := lock(t, one, "/fence")
+	section.Visit(t.Context(), next, 1)
+	leave()
+	require.Empty(t, section.Overlaps())
+	require.Greater(t, next.Token(), lease.Token())
+}
+
 // TestStoppedServerLosesNothing: what is held is held to its deadline, and what waits is served.
 func TestStoppedServerLosesNothing(t *testing.T) {
 	t.Parallel()
