@@ -38,7 +38,7 @@
 //	killed and restarted, with its data         the same, after a silence of one TTL
 //	killed and restarted, the last second lost  the same, if all Stores of the namespace have one TTL
 //	killed and restarted, without its data      the same, if all Stores of the namespace have one TTL
-//	all keys removed (FLUSHALL)                 the same, if no Store has the option Fresh
+//	all keys removed (FLUSHALL)                 the same, if no new Store with the option Fresh is the first to come
 //	failover to a replica that is behind,       the same, if the old master is dead, and all Stores of the
 //	  by Sentinel, in a cluster or by hand      namespace have one TTL
 //	failover, and back to the same server,      the same, if all Stores of the namespace have one TTL

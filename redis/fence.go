@@ -73,11 +73,10 @@ func (s *session) introduce(ctx context.Context, conn *client.Conn) error {
 	if err != nil {
 		return err
 	}
-	script, fresh := s.script(run), 0
-	if s.options.Fresh {
+	script, met, fresh := s.script(run), s.met.Load(), 0
+	if s.options.Fresh && met.term == 0 { // otherwise the namespace is known here, whatever the server knows
 		fresh = 1
 	}
-	met := s.met.Load()
 	list, err := script.Eval(ctx, conn, []string{s.prefix}, "introduce",
 		s.ttl.Microseconds(), fresh, script.Hash(), met.term, met.run).StringSlice()
 	if err != nil {

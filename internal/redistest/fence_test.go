@@ -226,6 +226,31 @@ func TestFlushedServerKeepsHoldersApart(t *testing.T) {
 	}))
 }
 
+// TestFlushedServerIsNotFreshForAStoreThatKnowsIt: a Store with the option Fresh that has been there before knows better.
+func TestFlushedServerIsNotFreshForAStoreThatKnowsIt(t *testing.T) {
+	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
+		veteran := w.open(t, true, nil)
+		return func() {
+			defer func() { _ = veteran.Close() }()
+			require.NoError(t, newClient(t, w.server.Endpoint()).FlushAll(within(t, soon)).Err())
+			require.NoError(t, lock(t, veteran, "/other").Release()) // the first to come
+		}
+	})
+}
+
+// TestFlushedScriptsEndNothing: the server was not restarted, and its data says so.
+func TestFlushedScriptsEndNothing(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	a, b := newStore(t, server.Endpoint(), fresh(time.Hour)), newStore(t, server.Endpoint(), fresh(time.Hour))
+	lease := lock(t, a, "/flushed")
+	require.NoError(t, newClient(t, server.Endpoint()).ScriptFlush(within(t, soon)).Err())
+	require.NoError(t, lock(t, b, "/other").Release(), "without a silence, which would be of an hour")
+	_, err := farsync.NewMutex(b, "/flushed").TryLock(within(t, soon))
+	require.ErrorIs(t, err, farsync.ErrLocked)
+	require.NoError(t, lease.Release())
+}
+
 // TestStaleReplicaKeepsHoldersApart: it hears nothing of the lock, and is made the master by hand.
 func TestStaleReplicaKeepsHoldersApart(t *testing.T) {
 	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
