@@ -51,7 +51,8 @@
 //	single keys changed or removed by hand      not covered
 //	the server's clock steps forward            two holders: by more than two thirds of the TTL, or at all while a holder is
 //	                                            cut off
-//	the server's clock steps back               locks of dead processes stay for as much longer
+//	the server's clock steps back               locks of dead processes stay for as much longer, and a silence
+//	                                            under way begins anew
 //
 // Tokens increase with the revisions: for as long as the data lives in any case, and after it is lost for as long as the
 // clocks of the servers agree. A step of the clock between two renewals is logged. Whatever is written in the table,

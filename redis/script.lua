@@ -31,8 +31,9 @@ local record = call('HMGET', P .. 'server', 'run_id', 'quiet', 'ttl', 'mark')
 -- But what it received as a whole it has encoded anew: a text that was appended to is 'raw', and 'embstr' when it was received.
 local function mark() return call('OBJECT', 'ENCODING', P .. 'mark') or '' end
 local introduced = record[1] == run and (record[4] or '') == mark()
--- How many µs from now on nothing is granted.
-local quiet = math.max(0, (record[2] or 0) - now)
+-- How many µs from now on nothing is granted. No silence is longer than the longest TTL: where more is left, the clock was set back since.
+local left, longest = (record[2] or 0) - now, (record[3] or 0) + 0
+local quiet = math.max(0, math.min(left, longest))
 -- page bounds what one script removes and grants, so that none keeps the server for long.
 local page = 128
 local answer = {'ok', '0', '0', '', '0'}
@@ -55,7 +56,7 @@ if op == 'introduce' then
   answer[5] = int(term)
   if introduced and not missed then return answer end
   call('ZUNIONSTORE', P .. 'sessions', 1, P .. 'sessions', 'WEIGHTS', 0)
-  local longest = math.max(ARGV[2], record[3] or 0)
+  longest = math.max(ARGV[2], longest)
   local silence = (record[1] or ARGV[3] ~= '1') and longest or 0
   answer[2], answer[5] = int(silence), int(math.max(term, met) + 1)
   call('SET', P .. 'mark', '')
@@ -327,6 +328,7 @@ end
 local function work()
   local path = call('SPOP', P .. 'todo')
   if path then promote(path) end
+  if left > longest then call('HSET', P .. 'server', 'quiet', int(now + longest)) end
   bury()
   answer[3] = call('ZCOUNT', P .. 'sessions', '-inf', int(now)) + call('SCARD', P .. 'todo') > 0 and '1' or '0'
 end
@@ -349,7 +351,7 @@ end
 -- ARGV: session, ttl in µs. n is the time.
 if op == 'open' then
   call('ZADD', P .. 'sessions', int(now + ARGV[3]), ARGV[2])
-  if ARGV[3] + 0 > (record[3] or 0) + 0 then call('HSET', P .. 'server', 'ttl', ARGV[3]) end
+  if ARGV[3] + 0 > longest then call('HSET', P .. 'server', 'ttl', ARGV[3]) end
   answer[2] = int(now)
   return answer
 end
