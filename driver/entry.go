@@ -40,6 +40,16 @@ func (k Kind) String() string {
 	}
 }
 
+// KindOf returns the kind with a name, for services that keep kinds as text. Any other name is that of another program's kind.
+func KindOf(name string) Kind {
+	for k := Exclusive; k <= Candidate; k++ {
+		if k.String() == name {
+			return k
+		}
+	}
+	return Foreign
+}
+
 // An Entry is one place in a queue, as the service showed it when it was asked.
 type Entry struct {
 	// Queue is the path of the queue.
