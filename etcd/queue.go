@@ -36,6 +36,7 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	defer func() { <-s.joins }()
 	if plain(e) {
 		v, err = s.joinPlain(ctx, e)
+		v.Turn = err == nil && toldByAll(v)
 	} else {
 		if v, err = s.join(ctx, e); v.Turn {
 			s.crowd(e)
@@ -56,7 +57,7 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	return v, err
 }
 
-// joinPlain makes a plain entry, if there is none with its key: else the error is errThere.
+// joinPlain makes an entry that is no mutex which knows turns, if there is none with its key: else the error is errThere.
 func (s *session) joinPlain(ctx context.Context, e driver.Entry) (v driver.View, err error) {
 	then := []clientv3.Op{
 		clientv3.OpGet(prefix(e.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
@@ -230,7 +231,10 @@ func (s *session) Delete(ctx context.Context, e driver.Entry) (v driver.View, fo
 		return v, false, err
 	}
 	defer func() { <-s.leaves }()
-	if !plain(e) {
+	switch {
+	case knows(e):
+		return s.depart(ctx, e)
+	case !plain(e):
 		return s.leave(ctx, e)
 	}
 	first, again := s.spare.deleting(e)
