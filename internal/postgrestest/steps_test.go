@@ -153,7 +153,7 @@ func TestTriggersServeWhatFollowsAJoinAndALeave(t *testing.T) {
 	}
 	require.NoError(t, tx.Commit(within(t, soon)))
 	require.Equal(t, 2, notified())
-	require.EqualValues(t, 3, d.count(t, "SELECT count(*) FROM farsync_entries WHERE revision > 1"))
+	require.Equal(t, 3, d.count(t, "SELECT count(*) FROM farsync_entries WHERE revision > 1"))
 	d.delete(t, other)
 }
 
