@@ -45,6 +45,7 @@ func TestDeclaredAnewWithALostReply(t *testing.T) {
 			})
 			first := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, permits(1, 1)) })
 			time.Sleep(ttl)
+			w.settle()
 			w.granted(first)
 			require.True(w, second.returned())
 			require.ErrorIs(w, second.err, recipe.ErrSize, "2 of 1 units and 1 more are held")
@@ -90,6 +91,7 @@ func TestDeclaredAnewNextToAnOldServer(t *testing.T) {
 		})
 		first := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, permits(1, 1)) })
 		time.Sleep(ttl)
+		w.settle()
 		w.granted(second)
 		require.True(w, first.returned())
 		require.ErrorIs(w, first.err, recipe.ErrSize, "3 units are held of a semaphore that has 1")
@@ -116,6 +118,7 @@ func TestSizeDeclaredByTheLastAndTheFirst(t *testing.T) {
 		second := w.startFor(b, permits(1, 2))
 		third := w.startFor(c, permits(2, 5))
 		time.Sleep(ttl)
+		w.settle()
 		w.granted(third)
 		for _, other := range []*try{first, second} {
 			require.True(w, other.returned())
