@@ -82,7 +82,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the deadline counts from when the answer arrived", store: onZooKeeper, primitive: mutex, tiers: []string{tierWire},
-		edits: []edit{{"zk/link.go", "l.proved, l.renewed = l.renewed, c.sent", "l.proved, l.renewed = time.Now(), time.Now()"}},
+		edits: []edit{{"zk/link.go", "l.proved, l.renewed, l.reached = l.renewed, c.sent, time.Now()", "l.proved, l.renewed, l.reached = time.Now(), time.Now(), time.Now()"}},
 	},
 	{
 		name: "a permit takes one unit, whatever was asked for", store: onSQLite, primitive: semaphore,
