@@ -98,7 +98,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a Redis server that has lost its data grants at once", store: onRedis, primitive: mutex, tiers: []string{tierNode},
-		edits: []edit{{"redis/fence.go", "script, fresh := s.script(run), 0", "script, fresh := s.script(run), 1"}},
+		edits: []edit{{"redis/fence.go", "script, met, fresh := s.script(run), s.met.Load(), 0", "script, met, fresh := s.script(run), s.met.Load(), 1"}},
 	},
 	{
 		name: "less than a majority is enough", store: onQuorum, primitive: quorum,
