@@ -19,7 +19,8 @@ import (
 //
 // What a release wakes: a waiter watches the nearest entries ahead that leave it no room. When units are released in
 // the order in which they were acquired, that is one waiter a release, whatever the size. A release out of order, by the
-// k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes.
+// k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes. On etcd a release mostly wakes
+// those that it lets in, and no others.
 type Semaphore struct {
 	store *Store
 	path  string

@@ -143,3 +143,12 @@ func TestSpreadServesEachSeveralTimes(t *testing.T) {
 		require.Equal(t, row.want, p.spread(row.n, row.rate), "%d contenders, %v in turn", row.n, row.rate)
 	}
 }
+
+// TestBusyRatesAreNotShown: stores are measured at different times, and their rates stand in one column.
+func TestBusyRatesAreNotShown(t *testing.T) {
+	laps := []lap{{Rate: 188}}
+	scene := result{Store: onRedis, Body: semaphore, N: crowd, Load: 51, Peers: []peerResult{{Name: ours, Laps: laps}}}
+	require.NotContains(t, figures{Scenes: []result{scene}}.bodies(), "188")
+	scene.Load = 2
+	require.Contains(t, figures{Scenes: []result{scene}}.bodies(), "188")
+}

@@ -40,6 +40,16 @@ func (k Kind) String() string {
 	}
 }
 
+// KindOf returns the kind with a name, for services that keep kinds as text. Any other name is that of another program's kind.
+func KindOf(name string) Kind {
+	for k := Exclusive; k <= Candidate; k++ {
+		if k.String() == name {
+			return k
+		}
+	}
+	return Foreign
+}
+
 // An Entry is one place in a queue, as the service showed it when it was asked.
 type Entry struct {
 	// Queue is the path of the queue.
@@ -91,10 +101,10 @@ type View struct {
 	// the service grants again.
 	Silent bool
 	// Turn is true in a View of Create if Self awaits its turn: the clients whose entries are ahead will tell it, and it watches none of
-	// them. It looks by itself if it has waited for long, for one of them may have died. Entries then has some that are ahead. In a View
-	// of Delete or Touch it is true if the head of the queue is still to be told that it is its turn, by another Touch.
+	// them. It looks by itself if it has waited for long, for one of them may have died. Entries then has some that are ahead; for a Permit,
+	// all. In a View of Delete or Touch it is true if the head of the queue, or the permits that fit, are still to be told so, by another Touch.
 	Turn bool
-	// Register is that of the queue, if Self is a Permit.
+	// Register is that of the queue, if Self is a Permit. It is no older than Entries.
 	Register Register
 }
 
@@ -124,7 +134,7 @@ const (
 	Joined
 	// Told is words that were left with the entry, or its end.
 	Told
-	// Turn is the turn of the entry on whose behalf the caller waits. The driver brings a proof. Entry is one that is ahead. It is the only
-	// target, and only of a driver whose Create has said so.
+	// Turn is the turn of the entry on whose behalf the caller waits. The driver brings a proof, unless that is a Permit. Entry is one that is
+	// ahead. It is the first target, and only of a driver whose Create has said so; the other of a Permit is Registered, and there are no more.
 	Turn
 )

@@ -45,6 +45,7 @@ var (
 		rpctypes.ErrTooManyRequests,  // the queue of proposals is full
 		rpctypes.ErrInvalidAuthToken, // looked at before the proposal
 		rpctypes.ErrAuthOldRevision,  // looked at when it is carried out, before anything is
+		rpctypes.ErrCompacted,        // of the later pages of a survey: it is made anew
 	}
 	// refusals are the codes of a definite no of the server, or of a gateway or proxy before it that has not let the request
 	// pass. Of ResourceExhausted there is one case that settle looks at: the quota.

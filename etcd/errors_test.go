@@ -34,6 +34,7 @@ func TestOutcomes(t *testing.T) {
 		{rpctypes.ErrTooManyRequests, driver.NotDone},
 		{rpctypes.ErrInvalidAuthToken, driver.NotDone},
 		{rpctypes.ErrAuthOldRevision, driver.NotDone},
+		{rpctypes.ErrCompacted, driver.NotDone},
 		{rpctypes.ErrLeaderChanged, driver.Unknown},
 		{rpctypes.ErrTimeout, driver.Unknown},
 		{context.DeadlineExceeded, driver.Unknown},

@@ -23,32 +23,36 @@ func TestHallTellsAnEntryItsOwnTurn(t *testing.T) {
 		return driver.Entry{Queue: "/q", ID: id, Kind: driver.Exclusive, Revision: at}
 	}
 	put := func(at int64) {
-		require.NoError(t, h.hear(s, s.watching, &pb.WatchResponse{Events: []*mvccpb.Event{
+		require.NoError(t, h.hear(s, s.watching, &h.all, &pb.WatchResponse{Events: []*mvccpb.Event{
 			{Kv: &mvccpb.KeyValue{Key: []byte(turnKey(entry(0))), Value: []byte("0\n"), ModRevision: at}},
 		}}))
 	}
 	granted := func(at *seat) bool {
-		proof, ready, err := s.turnAt(t.Context(), at, true)
+		woken, proof, ready, err := s.turnAt(t.Context(), at, true)
 		require.NoError(t, err)
+		require.Equal(t, proof != nil, woken)
 		require.Equal(t, proof == nil, ready)
 		return proof != nil
 	}
 	enter := func(at int64) *seat {
 		e := entry(at)
-		return s.enter(&e)
+		return s.enter(&e, nil)
 	}
 
 	first := enter(20)
 	put(21)
 	require.True(t, granted(first))
 	first.exit()
+	again := enter(20)
+	require.True(t, granted(again), "the answer was lost")
+	again.exit()
 
 	left := enter(30)
 	put(31)
 	left.exit()
 	s.forget(entry(30))
 	second := enter(40)
-	require.False(t, granted(second), "that turn came, and was not taken")
+	require.False(t, granted(second), "that turn came, and its entry has left")
 	second.exit()
 
 	gone := enter(50)

@@ -93,6 +93,9 @@ func fromLocks(kv *mvccpb.KeyValue) bool {
 	if _, ok := turnLease(name); ok {
 		return true
 	}
+	if _, _, ok := permitName(name); ok {
+		return true
+	}
 	_, id, _ := strings.Cut(name, "-")
 	kind, _ := parseKind(name)
 	return kind != driver.Foreign && len(id) == idLen && strings.Trim(id, digits) == ""

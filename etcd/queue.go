@@ -34,11 +34,17 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 		return v, err
 	}
 	defer func() { <-s.joins }()
+	// It may be there from now on: where the session is closed before that is known, what stands behind it is told all the same.
+	noted := (!plain(e) || knows(e)) && s.spare.making(e)
 	if plain(e) {
 		v, err = s.joinPlain(ctx, e)
-	} else {
-		if v, err = s.join(ctx, e); v.Turn {
-			s.crowd(e)
+		v.Turn = err == nil && toldByAll(v)
+	} else if v, err = s.join(ctx, e); v.Turn {
+		s.crowd(e)
+	}
+	if noted && err != nil && !errors.Is(err, errThere) {
+		if is := s.Outcome(err); is == driver.NotDone || is == driver.Refused {
+			s.spare.left(e, false)
 		}
 	}
 	once := attempt == 0 && !s.wrapped && s.counts.Load()
@@ -56,7 +62,7 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	return v, err
 }
 
-// joinPlain makes a plain entry, if there is none with its key: else the error is errThere.
+// joinPlain makes an entry that is no mutex which knows turns, if there is none with its key: else the error is errThere.
 func (s *session) joinPlain(ctx context.Context, e driver.Entry) (v driver.View, err error) {
 	then := []clientv3.Op{
 		clientv3.OpGet(prefix(e.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
@@ -230,7 +236,10 @@ func (s *session) Delete(ctx context.Context, e driver.Entry) (v driver.View, fo
 		return v, false, err
 	}
 	defer func() { <-s.leaves }()
-	if !plain(e) {
+	switch {
+	case knows(e):
+		return s.depart(ctx, e)
+	case !plain(e):
 		return s.leave(ctx, e)
 	}
 	first, again := s.spare.deleting(e)

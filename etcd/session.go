@@ -21,12 +21,13 @@ import (
 type session struct {
 	*service
 	lease clientv3.LeaseID
-	turns bool            // its mutexes know turns
+	turns bool            // its mutexes and permits know turns
 	life  context.Context // done when the session or the client is, with the cause
 	end   context.CancelCauseFunc
 
 	spare *spare
-	made  atomic.Uint64 // entries that know turns
+	made  atomic.Uint64 // mutexes that know turns
+	timed atomic.Int64  // the time in the last ID of a permit that knows turns, in microseconds
 	// Creates, deletes and looks of watches that are under way hold one each.
 	joins, leaves, looks chan struct{}
 
@@ -65,6 +66,9 @@ func (s *session) NewID(queue string, k driver.Kind, units int64) string {
 			return key
 		}
 		return begin + turnID(s.lease, s.made.Add(1))
+	}
+	if s.turns && k == driver.Permit {
+		return begin + s.permitID()
 	}
 	if key := s.spare.take(begin); key != "" {
 		return key
@@ -106,7 +110,10 @@ func (s *session) Close(ctx context.Context) error {
 	if err := s.client.Ctx().Err(); err != nil {
 		return fmt.Errorf("the etcd client was closed: %w", err) // it would ask itself until ctx ends
 	}
-	_, err := s.leases.LeaseRevoke(outgoing(ctx), &pb.LeaseRevokeRequest{ID: int64(s.lease)})
+	_, err := s.deal(func(r *request) error {
+		_, err := pb.NewLeaseClient(r).LeaseRevoke(outgoing(ctx), &pb.LeaseRevokeRequest{ID: int64(s.lease)})
+		return err
+	})
 	if err = rpctypes.Error(err); errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		err = nil
 	}

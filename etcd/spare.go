@@ -26,9 +26,25 @@ type spare struct {
 	free map[string][]string // by what they begin with: all but the id
 	kept int                 // in free. Invariant: kept ≤ mostSpare
 
-	// places has what is known of the entries that know turns, by key, until an attempt to delete them was answered.
+	// places has what is known of the entries that know turns, by key, until an attempt to delete them was answered; or one to make them
+	// that was certainly not carried out. The revision is 0 while no answer has told it.
 	places map[string]*usage
-	debts  map[string]int // queues whose head may still have to be given its turn, and by how many that have left
+	debts  map[line]int // in which turns may still have to be given, and by how many that have left
+}
+
+// A line is a queue as its mutexes see it, or its permits.
+type line struct {
+	queue string
+	kind  driver.Kind
+}
+
+// lineOf returns that of an entry that knows turns.
+func lineOf(queue, id string) line {
+	l := line{queue, driver.Exclusive}
+	if _, _, ok := permitName(id); ok {
+		l.kind = driver.Permit
+	}
+	return l
 }
 
 // A usage is of a key by one entry.
@@ -44,7 +60,7 @@ type usage struct {
 }
 
 func newSpare() *spare {
-	return &spare{used: map[string]usage{}, free: map[string][]string{}, places: map[string]*usage{}, debts: map[string]int{}}
+	return &spare{used: map[string]usage{}, free: map[string][]string{}, places: map[string]*usage{}, debts: map[line]int{}}
 }
 
 // take returns a key that begins so and was used before, or none.
@@ -60,16 +76,28 @@ func (s *spare) take(begin string) string {
 	return list[len(list)-1]
 }
 
+// making notes that an attempt to make an entry that knows turns begins, and reports whether it is the first. The entry may be there from
+// then on, unknown, and others may stand behind it.
+func (s *spare) making(e driver.Entry) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first = s.places[e.ID] == nil; first {
+		s.places[e.ID] = new(usage)
+	}
+	return first
+}
+
 // made notes that an entry was made; once if one attempt was made, and sent once. The keys of permits have the time in them, and are
 // not for others, nor are those of candidates.
 func (s *spare) made(e driver.Entry, once bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !plain(e) {
+	once = once && e.Kind != driver.Permit && e.Kind != driver.Candidate
+	if !plain(e) || knows(e) {
 		s.places[e.ID] = &usage{revision: e.Revision, once: once}
 		return
 	}
-	s.used[e.ID] = usage{revision: e.Revision, once: once && e.Kind != driver.Permit && e.Kind != driver.Candidate}
+	s.used[e.ID] = usage{revision: e.Revision, once: once}
 }
 
 // deleting notes that an attempt to delete an entry begins. It reports whether it is the first, so that the key is the entry's until
@@ -139,7 +167,7 @@ func (s *spare) leaving(e driver.Entry) (u usage, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.places[e.ID]
-	if known == nil || e.Revision != 0 && known.revision != e.Revision {
+	if known == nil || known.revision == 0 || e.Revision != 0 && known.revision != e.Revision {
 		return usage{revision: e.Revision}, false
 	}
 	if known.deleting {
@@ -158,28 +186,28 @@ func (s *spare) left(e driver.Entry, again bool) {
 	}
 }
 
-// owes notes that the head of a queue may have to be given its turn.
-func (s *spare) owes(queue string) {
+// owes notes that turns may have to be given in a line.
+func (s *spare) owes(l line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.debts[queue]++
+	s.debts[l]++
 }
 
-// paid notes that it was, for one of them: what that has seen may be older than what another owes.
-func (s *spare) paid(queue string) {
+// paid notes that they were, for one of those that have left: what that has seen may be older than what another owes.
+func (s *spare) paid(l line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.debts[queue]--; s.debts[queue] <= 0 {
-		delete(s.debts, queue)
+	if s.debts[l]--; s.debts[l] <= 0 {
+		delete(s.debts, l)
 	}
 }
 
-// owed returns the queues whose heads have to be given their turns when the session has been revoked.
-func (s *spare) owed() (queues []string) {
+// owed returns the lines in which turns have to be given when the session has been revoked.
+func (s *spare) owed() []line {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.places {
-		s.debts[queueOf(key)]++
+		s.debts[lineOf(queueOf(key), key)]++
 	}
 	return slices.Collect(maps.Keys(s.debts))
 }

@@ -23,8 +23,9 @@ import (
 //
 // An entry of such a client is <queue>/m-t<lease>.<n>. Its turn is the key <queue>!turn/t<lease>.<n>, under the lease of the entry, so
 // that it goes with the session; the lease is in the name, for a read of keys alone does not show it. A turn says what stands behind the
-// entry. All other entries are plain: those of other programs, of earlier versions, of primitives that are no mutex, and where the server
-// has authentication switched on. A plain entry is never given a turn, and whatever joins behind one watches its predecessor.
+// entry. All other entries are plain to it: those of other programs, of earlier versions, of primitives that are no mutex, and where the server
+// has authentication switched on. No mutex gives a plain entry a turn, and whatever joins behind one watches its predecessor. Permits have
+// turns of their own, in units.go.
 
 const (
 	turnMark   = "t" // begins the id of an entry that knows turns. It sorts behind the ids of all others that are mutexes.
@@ -61,14 +62,19 @@ func turnLease(id string) (lease clientv3.LeaseID, ok bool) {
 	return clientv3.LeaseID(number), err == nil
 }
 
+// plain reports whether an entry is no mutex that knows turns.
 func plain(e driver.Entry) bool {
 	_, ok := turnLease(e.ID)
 	return !ok
 }
 
-// turnKey is where the turn of an entry is.
+// turnKey is where the turn of an entry is. All of a session lie side by side.
 func turnKey(e driver.Entry) string {
-	return prefix(e.Queue+turnSuffix) + strings.TrimPrefix(e.ID, prefix(e.Queue)+"m-")
+	name := strings.TrimPrefix(e.ID, prefix(e.Queue))
+	if lease, at, ok := permitName(name); ok {
+		return prefix(e.Queue+turnSuffix) + turnsOf(lease) + at
+	}
+	return prefix(e.Queue+turnSuffix) + strings.TrimPrefix(name, "m-")
 }
 
 // turnText returns the value of a turn: the revision at which its entry was seen to be the head, 0 where that is the revision of the turn;
@@ -190,21 +196,9 @@ func entriesOf(queue string, kvs []*mvccpb.KeyValue) (list []driver.Entry) {
 // A delete that finds nothing looks all the same: an earlier attempt may have been carried out, and its answer lost. Each names the
 // revision of the entry, for a late one must not remove another.
 func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, found bool, err error) {
-	if err := s.ended(); err != nil {
-		return v, false, err
-	}
-	place, again := s.spare.leaving(e)
-	s.forget(e)
+	place, again, err := s.leaving(ctx, e)
 	if place.revision == 0 {
-		resp, err := s.get(ctx, e.ID)
-		if err != nil {
-			return v, false, err
-		}
-		if place.revision = first(resp.Kvs).GetCreateRevision(); place.revision == 0 {
-			s.spare.left(e, false)
-			return v, false, nil
-		}
-		s.spare.found(e, place.revision)
+		return v, false, err
 	}
 	e.Revision = place.revision
 	gone := func(and ...*pb.RequestOp) []*pb.RequestOp {
@@ -263,10 +257,33 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 		}
 	}
 	if v.Turn {
-		s.spare.owes(e.Queue)
+		s.spare.owes(line{e.Queue, driver.Exclusive})
 	}
 	s.spare.left(e, found && again)
 	return v, found, nil
+}
+
+// leaving returns what is known of an entry that is about to be deleted, and whether its key may then be used again. The revision of one that was
+// never confirmed is read. If it is 0, there is none, or the error says why that is not known.
+func (s *session) leaving(ctx context.Context, e driver.Entry) (place usage, again bool, err error) {
+	if err := s.ended(); err != nil {
+		return place, false, err
+	}
+	place, again = s.spare.leaving(e)
+	s.forget(e)
+	if place.revision != 0 {
+		return place, again, nil
+	}
+	resp, err := s.get(ctx, e.ID)
+	if err != nil {
+		return place, false, err
+	}
+	if place.revision = first(resp.Kvs).GetCreateRevision(); place.revision == 0 {
+		s.spare.left(e, false)
+	} else {
+		s.spare.found(e, place.revision)
+	}
+	return place, again, nil
 }
 
 // remains is the View of a queue whose head is to be given its turn, and an empty one if that is not needed: it is plain, or it watches

@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"errors"
+	"net"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -11,24 +14,38 @@ import (
 )
 
 // cancelStatements has the server give up the statement of a call that ctx ends. It then was not carried out for certain, and
-// the connection is good. It notes in toServer whether the connection made last leads to the server itself.
-func cancelStatements(c *pgx.ConnConfig, toServer *atomic.Bool) {
-	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		h := &canceler{conn: conn}
-		conn.CustomData()[cancelerKey] = h
-		return h
+// the connection is good.
+func cancelStatements(c *pgx.ConnConfig) {
+	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler { return &canceler{conn: conn} }
+}
+
+// findProxies has each connection know whether it leads to the server itself: see isDirect. It tells made of each that is made.
+func findProxies(c *pgx.ConnConfig, made func(direct bool)) {
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectFor)
+	dial, after := c.DialFunc, c.AfterConnect
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if network == nowhere {
+			return nil, errProxy
+		}
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &wire{Conn: conn}, nil
 	}
-	after := c.AfterConnect
 	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout) // which is over for pgx by now
 		defer cancel()
 		is, err := direct(ctx, conn)
-		if h, ok := conn.CustomData()[cancelerKey].(*canceler); ok {
-			h.direct = is
-			toServer.Store(is)
-		}
-		if err != nil || after == nil {
+		if err != nil {
 			return err
+		}
+		if w := wireOf(conn); is && w != nil {
+			w.direct = true
+		}
+		made(is)
+		if after == nil {
+			return nil
 		}
 		return after(ctx, conn)
 	}
@@ -43,29 +60,63 @@ func direct(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
 	return string(answer[0].Rows[0][0]) == strconv.FormatUint(uint64(conn.PID()), 10), nil
 }
 
-const cancelerKey = "farsync"
+// A wire is a connection that says where it leads only once that is known to be the server itself. When pgx gives up a connection, it sends
+// a request to cancel there. PgBouncer 1.18 ends, for all of its clients, when the client of such a request leaves before it was
+// forwarded, as one does that ends or is cut off.
+type wire struct {
+	net.Conn
 
-// A canceler ends what a connection does. While it connects, the key that a request to cancel needs is not there yet, or is being
-// written just then: there is no statement either, so the connection is given up. So is one to a proxy: PgBouncer 1.18 dies of a
-// request to cancel whose client does not wait for the end of it.
-type canceler struct {
-	conn   *pgconn.PgConn
-	direct bool // set between two watches
-	by     ctxwatch.Handler
+	direct bool // set before a call can use the connection
 }
 
+// RemoteAddr returns where a request to cancel is sent, the only use that pgx makes of it.
+func (w *wire) RemoteAddr() net.Addr {
+	if w.direct {
+		return w.Conn.RemoteAddr()
+	}
+	return unsaid{}
+}
+
+const nowhere = "nowhere"
+
+var errProxy = errors.New("a proxy is sent no request to cancel")
+
+// unsaid is the address of a wire that may lead to a proxy.
+type unsaid struct{}
+
+func (unsaid) Network() string { return nowhere }
+func (unsaid) String() string  { return nowhere }
+
+func wireOf(conn *pgconn.PgConn) *wire {
+	raw := conn.Conn()
+	if secured, ok := raw.(*tls.Conn); ok {
+		raw = secured.NetConn()
+	}
+	w, _ := raw.(*wire)
+	return w
+}
+
+// isDirect reports whether a connection is known to lead to the server itself.
+func isDirect(conn *pgconn.PgConn) bool {
+	w := wireOf(conn)
+	return w != nil && w.direct
+}
+
+// A canceler ends what a connection does. While it connects, the key that a request to cancel needs is not there yet, or is being
+// written just then: there is no statement either, so the connection is given up. So is one to a proxy.
+type canceler struct {
+	conn *pgconn.PgConn
+	by   ctxwatch.Handler
+}
+
+// HandleCancel is called when ctx ends.
 func (h *canceler) HandleCancel(ctx context.Context) {
 	h.by = &pgconn.DeadlineContextWatcherHandler{Conn: h.conn.Conn()}
-	if h.direct {
+	if isDirect(h.conn) {
 		h.by = &pgconn.CancelRequestContextWatcherHandler{Conn: h.conn, DeadlineDelay: grace}
 	}
 	h.by.HandleCancel(ctx)
 }
 
+// HandleUnwatchAfterCancel is called when what ctx was for has ended.
 func (h *canceler) HandleUnwatchAfterCancel() { h.by.HandleUnwatchAfterCancel() }
-
-// isDirect reports what direct has.
-func isDirect(conn *pgconn.PgConn) bool {
-	h, ok := conn.CustomData()[cancelerKey].(*canceler)
-	return ok && h.direct
-}

@@ -30,6 +30,9 @@ func Schema() string { return schema }
 // Migrate runs Schema in one transaction. Programs that call it at once do no harm. It needs the right to create tables, which
 // a Store does not need afterwards.
 func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
+	config = config.Copy()
+	findProxies(config, func(bool) {})
+	cancelStatements(config)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return &farsync.Error{Op: "migrate", Path: "postgres", Err: err}

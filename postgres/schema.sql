@@ -89,8 +89,7 @@ CREATE OR REPLACE FUNCTION farsync_key(id text) RETURNS bigint LANGUAGE sql IMMU
 $$;
 
 -- A name has moved. Those that have asked are told, and the session of the entry next behind. It need not ask: a waiter for a
--- mutex, whose only blocker is the entry next ahead, writes nothing in order to wait. Where both have keys and the key wakes it, it is
--- not told, unless it has asked: every connection that listens costs the server at each notification. There are no queue and no revision
+-- mutex, whose only blocker is the entry next ahead, writes nothing in order to wait. There are no queue and no revision
 -- where nothing is behind. Each statement here sees what was committed before it began. What is locked is being deleted, with a session
 -- that is over.
 CREATE OR REPLACE FUNCTION farsync_moved(moved text, of_queue text, at_revision bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
@@ -107,9 +106,7 @@ BEGIN
     END LOOP;
   END IF;
   IF of_queue IS NOT NULL THEN
-    SELECT session INTO other FROM (
-      SELECT id, session FROM farsync_entries WHERE queue = of_queue AND revision > at_revision ORDER BY revision LIMIT 1
-    ) behind WHERE NOT farsync_has_key(behind.id) OR current_setting('farsync.leaves', true) IS DISTINCT FROM moved;
+    SELECT session INTO other FROM farsync_entries WHERE queue = of_queue AND revision > at_revision ORDER BY revision LIMIT 1;
     IF other IS NOT NULL THEN
       PERFORM farsync_tell(other, moved);
     END IF;
@@ -131,6 +128,11 @@ BEGIN
 END
 $$;
 
+-- Triggers serve whatever changes the tables. farsync_join and farsync_leave, of which each acquisition has one, do themselves what the
+-- triggers would, with fewer statements: what another process of the server has just done is cold in this one. Then the setting
+-- farsync.joined or farsync.left has the ID of the entry, for as long as the statement that the trigger would follow.
+-- An earlier farsync_leave, which may be under way, sets another, so its triggers run.
+
 -- The revision of an entry is that of the turn which its transaction has, or takes here.
 CREATE OR REPLACE FUNCTION farsync_entries_joining() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -141,7 +143,7 @@ BEGIN
 END
 $$;
 CREATE OR REPLACE TRIGGER farsync_entries_joining BEFORE INSERT ON farsync_entries
-  FOR EACH ROW EXECUTE FUNCTION farsync_entries_joining();
+  FOR EACH ROW WHEN (current_setting('farsync.joined', true) IS DISTINCT FROM new.id) EXECUTE FUNCTION farsync_entries_joining();
 
 CREATE OR REPLACE FUNCTION farsync_entries_moved() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -156,7 +158,7 @@ BEGIN
 END
 $$;
 CREATE OR REPLACE TRIGGER farsync_entries_moved AFTER INSERT OR UPDATE ON farsync_entries
-  FOR EACH ROW EXECUTE FUNCTION farsync_entries_moved();
+  FOR EACH ROW WHEN (current_setting('farsync.joined', true) IS DISTINCT FROM new.id) EXECUTE FUNCTION farsync_entries_moved();
 
 -- A session whose entry has gone is next behind nothing any more, and has to ask for what it waits for. Of many that go at once each queue
 -- is read once, and of those that stand one behind the other only what is behind the last is told: to look behind each would be to
@@ -187,7 +189,8 @@ BEGIN
 END
 $$;
 CREATE OR REPLACE TRIGGER farsync_entries_gone AFTER DELETE ON farsync_entries
-  REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION farsync_entries_gone();
+  REFERENCING OLD TABLE AS gone FOR EACH STATEMENT WHEN (coalesce(current_setting('farsync.left', true), '') = '')
+  EXECUTE FUNCTION farsync_entries_gone();
 
 CREATE OR REPLACE FUNCTION farsync_registers_moved() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -336,43 +339,100 @@ BEGIN
 END
 $$;
 
--- As farsync_create, on a connection that keeps the key of the entry. No other has it, unless an earlier attempt has.
+-- As farsync_create, on a connection that keeps the key of the entry, which is no permit. No other has the key, unless an earlier attempt has.
+-- An assignment calls a function with less than PERFORM does, which makes a statement of it.
 CREATE OR REPLACE FUNCTION farsync_join(
   of_queue text, of_id text, most bigint, of_session text, of_kind text, of_units bigint, of_value bytea, of_since bigint
 ) RETURNS TABLE (
   id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
 ) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+  called boolean;
+  setting text;
+  turn bigint;
+  joined boolean;
 BEGIN
-  PERFORM pg_try_advisory_lock(farsync_key(of_id));
-  RETURN QUERY SELECT * FROM farsync_create(of_queue, of_id, most, of_session, of_kind, of_units, of_value, of_since);
+  called := pg_try_advisory_lock(farsync_key(of_id));
+  called := pg_advisory_xact_lock(hashtextextended(of_queue, 7236548105)) IS NULL; -- as in farsync_turn
+  UPDATE farsync_queues SET last = greatest(last + 1, farsync_now()) WHERE path = of_queue RETURNING last INTO turn;
+  IF NOT FOUND THEN
+    turn := farsync_turn(of_queue);
+  END IF;
+  setting := set_config('farsync.joined', of_id, true);
+  INSERT INTO farsync_entries AS e (id, queue, session, kind, units, value, since, revision)
+    SELECT of_id, of_queue, s.id, of_kind, of_units, of_value, of_since, turn FROM farsync_sessions s WHERE s.id = of_session
+    FOR KEY SHARE OF s
+  ON CONFLICT (id) DO NOTHING;
+  joined := FOUND;
+  setting := set_config('farsync.joined', '', true);
+  IF NOT joined THEN
+    RETURN QUERY SELECT * FROM farsync_ahead(of_queue, of_id, most);
+    RETURN;
+  END IF;
+  IF EXISTS (SELECT 1 FROM farsync_watches WHERE name = '+' || of_queue) THEN
+    PERFORM farsync_moved('+' || of_queue, NULL, NULL);
+  END IF;
+  RETURN QUERY SELECT e.id, e.queue, e.kind, e.units, e.revision, e.version, e.since, NULL::bytea, coalesce(e.session, '')
+    FROM farsync_entries e WHERE e.queue = of_queue AND e.revision <= turn ORDER BY e.revision DESC LIMIT most;
 END
 $$;
 
--- Deletes an entry on the connection that keeps its key, and tells farsync_moved so. What is woken waits for the commit.
+-- Deletes an entry on the connection that keeps its key, and tells whom farsync_entries_gone would, but for the entry next behind if that has a
+-- key: this key wakes it, and every connection that listens costs the server at each notification. What is woken waits for the commit.
 CREATE OR REPLACE FUNCTION farsync_leave(of_id text) RETURNS SETOF text
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  called boolean;
+  setting text;
+  gone record;
+  left_behind record;
 BEGIN
-  PERFORM set_config('farsync.leaves', of_id, true);
-  RETURN QUERY DELETE FROM farsync_entries WHERE id = of_id RETURNING id;
-  PERFORM pg_advisory_unlock(farsync_key(of_id));
+  setting := set_config('farsync.left', of_id, true);
+  DELETE FROM farsync_entries e WHERE e.id = of_id RETURNING e.queue, e.revision, e.session INTO gone;
+  setting := set_config('farsync.left', '', true);
+  IF gone.revision IS NOT NULL THEN
+    SELECT EXISTS (SELECT 1 FROM farsync_watches WHERE name = of_id) AS asked,
+      EXISTS (SELECT 1 FROM farsync_entries e WHERE e.queue = gone.queue AND e.revision < gone.revision) AS ahead,
+      behind.id, behind.session INTO left_behind
+    FROM (VALUES (1)) here LEFT JOIN LATERAL (
+      SELECT e.id, e.session FROM farsync_entries e WHERE e.queue = gone.queue AND e.revision > gone.revision ORDER BY e.revision LIMIT 1
+    ) behind ON true;
+    IF left_behind.asked THEN
+      PERFORM farsync_moved(of_id, NULL, NULL);
+    END IF;
+    IF left_behind.session IS NOT NULL AND NOT farsync_has_key(left_behind.id) THEN
+      PERFORM farsync_tell(left_behind.session, of_id);
+    END IF;
+    IF left_behind.ahead THEN
+      PERFORM farsync_tell(gone.session, of_id);
+    END IF;
+    RETURN NEXT of_id;
+  END IF;
+  called := pg_advisory_unlock(farsync_key(of_id));
 END
 $$;
 
--- Waits for the key of an entry ahead, and then for a change of it that is under way, and shows what farsync_ahead does. What
+-- Waits for the key of an entry ahead, and then for a change of it that is under way, and shows what farsync_ahead does, but for the register. What
 -- waits keeps vacuum from cleaning up what is deleted meanwhile, so it does not wait for long.
 CREATE OR REPLACE FUNCTION farsync_await(of_queue text, of_id text, most bigint, behind text) RETURNS TABLE (
   id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
 ) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  called boolean;
+  setting text;
 BEGIN
   IF (SELECT count(*) FROM farsync_entries e WHERE e.id IN (of_id, behind)) = 2 THEN
     BEGIN
-      PERFORM set_config('lock_timeout', '900', true);
-      PERFORM pg_advisory_xact_lock_shared(farsync_key(behind));
+      setting := set_config('lock_timeout', '900', true);
+      called := pg_advisory_xact_lock_shared(farsync_key(behind)) IS NULL;
       PERFORM 1 FROM farsync_entries e WHERE e.id = behind FOR KEY SHARE;
     EXCEPTION WHEN lock_not_available THEN -- so it is in no log
     END;
   END IF;
-  RETURN QUERY SELECT * FROM farsync_ahead(of_queue, of_id, most);
+  RETURN QUERY SELECT e.id, e.queue, e.kind, e.units, e.revision, e.version, e.since, NULL::bytea, coalesce(e.session, '')
+    FROM farsync_entries e WHERE e.queue = of_queue AND e.revision <= (SELECT s.revision FROM farsync_entries s WHERE s.id = of_id)
+    ORDER BY e.revision DESC LIMIT most;
 END
 $$;
 

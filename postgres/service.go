@@ -32,7 +32,7 @@ type service struct {
 	ears   *pgx.ConnConfig // of the connections that listen
 	log    *slog.Logger
 
-	direct atomic.Bool // the pool's connections lead to the server itself
+	direct atomic.Bool // the connection made last leads to the server itself
 	keys   int32       // how many of them a session may keep for its entries
 }
 
@@ -54,8 +54,9 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	s := &service{ears: cmp.Or(options.Listen, config.ConnConfig).Copy(), log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler))}
 	s.ears.DefaultQueryExecMode = pgx.QueryExecModeExec
-	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectFor)
-	cancelStatements(c.ConnConfig, &s.direct)
+	findProxies(s.ears, func(bool) {})
+	findProxies(c.ConnConfig, s.direct.Store)
+	cancelStatements(c.ConnConfig)
 	s.places, s.keys = make(chan struct{}, max(c.MaxConns, 1)), c.MaxConns/2
 	c.MaxConns++
 	var err error
@@ -125,21 +126,57 @@ func (s *service) free(conn *pgxpool.Conn) {
 	}()
 }
 
-// perform runs a statement on a connection. Those to the server itself keep what they have parsed.
+// perform runs a statement on a connection. Those to the server itself keep what they have parsed. Through a proxy a call that gives up
+// cancels nothing, so what may have to wait is bounded there.
 func perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	text := statements[statement][0]
 	if isDirect(conn.Conn().PgConn()) {
-		args = append([]any{pgx.QueryExecModeCacheStatement}, args...)
+		return read(f)(conn.Query(ctx, text, append([]any{pgx.QueryExecModeCacheStatement}, args...)...))
 	}
-	rows, err := conn.Query(ctx, statements[statement][0], args...)
-	if err != nil {
-		return err
+	if !waiting[statement] {
+		return read(f)(conn.Query(ctx, text, args...))
 	}
-	defer rows.Close()
-	if err := f(rows); err != nil {
-		return err
+	var both pgx.Batch // which is one transaction, and one request
+	both.Queue(statements["bound"][0], bound(ctx).Milliseconds())
+	both.Queue(text, args...)
+	answers := conn.SendBatch(ctx, &both)
+	_, err := answers.Exec()
+	if err == nil {
+		err = read(f)(answers.Query())
 	}
-	rows.Close() // the statement is carried out when its last row was read
-	return rows.Err()
+	if end := answers.Close(); err == nil {
+		err = end // the commit is behind the last row
+	}
+	return err
+}
+
+// waiting are the statements that wait for transactions of others: those that InTx or a guard is in.
+var waiting = map[string]bool{
+	"create": true, "delete": true, "replace": true, "tell": true, "write": true, "watch": true, "end": true,
+}
+
+// bound returns how long a statement waits for a lock at the server. The Store sends it again.
+func bound(ctx context.Context) time.Duration {
+	left := connectFor
+	if end, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(end))
+	}
+	return max(left, time.Millisecond) // 0 is for ever
+}
+
+// read has f read the rows of a statement, and returns how it has ended.
+func read(f func(sqlstore.Rows) error) func(pgx.Rows, error) error {
+	return func(rows pgx.Rows, err error) error {
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		if err := f(rows); err != nil {
+			return err
+		}
+		rows.Close() // the statement is carried out when its last row was read
+		return rows.Err()
+	}
 }
 
 // reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
@@ -157,8 +194,7 @@ func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	is, err := direct(ctx, conn.PgConn())
-	if is {
+	if isDirect(conn.PgConn()) {
 		if _, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err == nil {
 			return conn, nil
 		}

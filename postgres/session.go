@@ -33,7 +33,7 @@ type hearing struct {
 func newSession(s *service, ttl time.Duration) *session {
 	in := &session{service: s, ttl: ttl, keys: keys{release: s.release, most: s.keys, of: map[string]key{}}}
 	in.Session = sqlstore.NewSession(in, ttl)
-	in.Nearest = true
+	in.Nearest, in.Asks = true, true
 	return in
 }
 

@@ -72,6 +72,8 @@ FROM jsonb_array_elements($1) t LEFT JOIN farsync_entries e ON e.id = t ->> 'id'
 -- The lock keeps the entry until the transaction ends, from those that end sessions too.
 SELECT true FROM farsync_entries e JOIN farsync_sessions s ON s.id = e.session
 WHERE e.id = $1 AND e.revision = $2 AND s.deadline > farsync_now() FOR SHARE OF e
+-- name: bound
+SELECT set_config('lock_timeout', $1::bigint::text, true) WHERE current_setting('lock_timeout') = '0'
 -- name: turn
 SELECT farsync_turn($1)
 -- name: taken

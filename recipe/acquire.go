@@ -181,6 +181,7 @@ func rejoins(err error) bool { return errors.Is(err, driver.ErrGone) || errors.I
 
 // tryAcquire is acquire without the wait.
 func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
+	var grace time.Time
 	for {
 		free, err := s.peek(ctx, r)
 		if err != nil {
@@ -191,7 +192,7 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 		}
 		p, on, err := s.join(ctx, &r)
 		switch {
-		case rejoins(err):
+		case rejoins(err), errors.Is(err, ErrSize) && s.outwait(ctx, err, &grace):
 			_ = pause.For(ctx, rand.N(rejoinFirst)) // two that declare different sizes must not meet again and again
 			continue
 		case err != nil:

@@ -28,7 +28,7 @@ const (
 //	           provide    │  ▲ bequeath: from a      │ ▲ finished: the next turn                       ▲
 //	                      │  ╰── caller to the line  │ ╰──╯                                            │
 //	                      │                          ▼ pin, close, vanish, 50 ms                       │
-//	                      │ refuse, drop          closing ─────────────────────────────────────────────┤
+//	                      │ refuse, dismiss, drop closing ─────────────────────────────────────────────┤
 //	                      ╰────────────────────────────────────────────────────────────────────────────╯
 //
 // While the line is not empty, a grant is open, or one is joining: each step that may end that ends in provide. A grant that is
@@ -246,8 +246,8 @@ func (c *cohort) bequeath(gr *grant, p *place) bool {
 	return left
 }
 
-// refuse tells the first of the line why a grant that was carried for it was not won; the others ask for themselves. If the
-// grant was dropped, or the Store closed, there is nothing to tell.
+// refuse ends a grant that was not won, for err. It was carried for the first of the line, which is told why; the others ask for
+// themselves. If the grant was dropped, or the Store closed, there is nothing to tell.
 func (c *cohort) refuse(gr *grant, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,6 +256,21 @@ func (c *cohort) refuse(gr *grant, err error) {
 	}
 	c.end(gr)
 	c.line.pop().give(turn{err: err})
+	c.provide(time.Now())
+}
+
+// dismiss ends a grant that was not won, for an err that answers all that wait: the line is told the same. If the grant was dropped,
+// there is nothing to tell.
+func (c *cohort) dismiss(gr *grant, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if gr.phase == over {
+		return
+	}
+	c.end(gr)
+	for c.line.Len() > 0 {
+		c.line.pop().give(turn{err: err})
+	}
 	c.provide(time.Now())
 }
 

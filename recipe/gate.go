@@ -62,7 +62,10 @@ func (g *Gate) compete(ctx context.Context, r *Request, gr *grant) (*Hold, error
 		g.cohort.won(gr, p)
 		return newHold(gr, 0), nil
 	}
-	if !g.cohort.bequeath(gr, p) && p != nil {
+	switch {
+	case outwaited(ctx, err):
+		g.cohort.dismiss(gr, err)
+	case !g.cohort.bequeath(gr, p) && p != nil:
 		g.store.removeInBackground(p)
 	}
 	return nil, err
@@ -78,6 +81,10 @@ func (g *Gate) carry(ctx context.Context, gr *grant, began time.Time) {
 	}
 	if p != nil {
 		g.store.removeInBackground(p)
+	}
+	if outwaited(ctx, err) {
+		g.cohort.dismiss(gr, err)
+		return
 	}
 	g.cohort.refuse(gr, err)
 }

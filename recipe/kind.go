@@ -14,10 +14,10 @@ import (
 // family ahead of it does not know yet which of the two is at home. It looks at the oldest entry of all, and if that is of
 // its own family, it waits for the intruder as for anything else that blocks.
 
-// kindGrace is how long a call that finds another family at the head of its queue waits, outside of the queue, for that
-// entry to go, where a third of the TTL is longer: it may be an intruder itself, whose predecessors have gone just now, and
-// be about to leave.
-const kindGrace = time.Second
+// leaveGrace is how long a call that is refused for what it has found in its queue waits, outside of the queue, for that to leave, unless a
+// third of the TTL is shorter: the head may be of another family and an intruder itself, whose predecessors have gone just now; what
+// has declared another size may be the last that does.
+const leaveGrace = time.Second
 
 // A kindError says which entry makes a queue another family's.
 type kindError struct {
@@ -83,17 +83,37 @@ func (s *Store) find(ctx context.Context, in *session, e driver.Entry) (found dr
 	return found, got
 }
 
-// outwait waits until the entry for which a call was refused may have gone, and reports whether the call may join again.
-// The grace of a call begins with its first refusal.
+// grace returns until when a call that is refused now waits.
+func (s *Store) grace() time.Time { return time.Now().Add(min(leaveGrace, s.options.TTL/3)) }
+
+// outwait waits until the entry for which a call was refused may have gone, or the size, and reports whether the call may join again.
+// The grace of a call begins with its first refusal. A watch that is refused does not end it.
 func (s *Store) outwait(ctx context.Context, refused error, grace *time.Time) bool {
-	var kind *kindError
-	if !errors.As(refused, &kind) {
+	var on []driver.Target
+	if kind, ok := errors.AsType[*kindError](refused); ok {
+		on = []driver.Target{{Entry: kind.head}}
+	} else if size, ok := errors.AsType[*otherSizeError](refused); ok {
+		on = size.on
+	} else {
 		return false
 	}
 	if grace.IsZero() {
-		*grace = time.Now().Add(min(kindGrace, s.options.TTL/3))
+		*grace = s.grace()
 	}
 	bound, cancel := context.WithDeadline(ctx, *grace)
 	defer cancel()
-	return Queue{s, kind.head.Queue}.Wait(bound, driver.Target{Entry: kind.head}) == nil && bound.Err() == nil
+	err := Queue{s, on[0].Entry.Queue}.wait(bound, on)
+	if bound.Err() != nil {
+		return false
+	}
+	if err != nil {
+		<-bound.Done()
+	}
+	return ctx.Err() == nil
+}
+
+// outwaited reports whether err is about a head of another family that has been given the time to leave, and stayed. That answers all
+// callers of a line, for the head is not on its way out. A caller whose ctx has ended has not waited for so long.
+func outwaited(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && errors.Is(err, driver.ErrKind)
 }

@@ -103,6 +103,36 @@ func TestKindOutwaitsAnIntruder(t *testing.T) {
 	})
 }
 
+// That the head stays is an answer to all that stand in a line: it was given the time to leave once, and not once for each.
+func TestKindIsAnAnswerToTheWholeLine(t *testing.T) {
+	for _, first := range []string{"a caller", "the line"} {
+		inBubble(t, func(w *world) {
+			a := w.open()
+			intruder, _ := w.stand("intruder", driver.Permit)
+			g := newGate(a)
+			began := time.Now()
+			tries := []*try{w.startGate(g)}
+			for range 19 {
+				tries = append(tries, w.startGate(g))
+			}
+			if first == "the line" {
+				tries[0].cancel()
+				w.settle()
+				require.ErrorIs(w, tries[0].err, driver.ErrKind, "what is known when it gives up")
+				tries = tries[1:]
+			}
+			for _, asks := range tries {
+				<-asks.done
+				require.ErrorIs(w, asks.err, driver.ErrKind)
+				require.Equal(w, time.Second, asks.at.Sub(began))
+			}
+			require.Len(w, w.Entries(queue), 1)
+			require.NoError(w, intruder.Close(w.Context()))
+			w.release(w.granted(w.startGate(g)))
+		})
+	}
+}
+
 // A look may show what is gone already, as ZooKeeper's does for a moment: the holder's entry is read before a call is
 // refused for it.
 func TestKindOfAHeadThatIsGone(t *testing.T) {

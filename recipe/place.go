@@ -42,19 +42,10 @@ func (s *Store) join(ctx context.Context, r *Request) (p *place, on []driver.Tar
 
 func (s *Store) joinIn(ctx context.Context, in *session, r *Request) (*place, []driver.Target, verdict) {
 	p := s.newPlace(ctx, in, r)
-	var v driver.View
-	got := s.try(ctx, in, func(ctx context.Context, attempt int) (err error) {
-		v, err = in.Session.Create(ctx, p.made, attempt)
-		return err
-	})
-	p.doubtful = got.again
+	v, got := s.create(ctx, p)
 	if got.fate != done {
-		if got.fate == unknown {
-			s.removeInBackground(p)
-		}
 		return nil, nil, got
 	}
-	p.entry.ID, p.entry.Revision, p.entry.Version = v.Self.ID, v.Self.Revision, v.Self.Version
 	var on []driver.Target
 	if v.All || len(v.Entries) > 0 {
 		on, got = s.decide(ctx, p, r, driver.Register{}, &v)
@@ -67,13 +58,29 @@ func (s *Store) joinIn(ctx context.Context, in *session, r *Request) (*place, []
 			p.ahead = on[0].Entry.Ahead + 1
 		}
 		return p, on, got
-	case errors.Is(got.err, driver.ErrKind):
+	case errors.Is(got.err, driver.ErrKind), errors.Is(got.err, ErrSize):
 		// Those whose queue it is may wait behind the entry already: see its removal through while ctx lives.
 		_ = s.remove(ctx, p)
 	default:
 		s.removeInBackground(p)
 	}
 	return nil, nil, got
+}
+
+// create makes the entry of p, and returns what Create shows. Removal has begun of one that may have been made if that is not known.
+func (s *Store) create(ctx context.Context, p *place) (v driver.View, got verdict) {
+	got = s.try(ctx, p.in, func(ctx context.Context, attempt int) (err error) {
+		v, err = p.in.Session.Create(ctx, p.made, attempt)
+		return err
+	})
+	p.doubtful = got.again
+	switch got.fate {
+	case done:
+		p.entry.ID, p.entry.Revision, p.entry.Version = v.Self.ID, v.Self.Revision, v.Self.Version
+	case unknown:
+		s.removeInBackground(p)
+	}
+	return v, got
 }
 
 // newPlace returns a place for an entry that is to be created. What it needs of the stack is not needed by one that waits.

@@ -129,8 +129,12 @@ func (q Queue) size(ctx context.Context) (int64, error) {
 
 // Wait returns nil once the target may have changed. It may return early for no reason, never late.
 func (q Queue) Wait(ctx context.Context, on driver.Target) error {
+	return q.wait(ctx, []driver.Target{on})
+}
+
+func (q Queue) wait(ctx context.Context, on []driver.Target) error {
 	return q.Store.inSession(ctx, func(in *session) verdict {
-		if _, silent, err := q.Store.watch(ctx, in, new(driver.Entry), []driver.Target{on}); err != nil {
+		if _, silent, err := q.Store.watch(ctx, in, new(driver.Entry), on); err != nil {
 			return verdict{err: err, silent: silent}
 		}
 		return verdict{fate: done}
@@ -161,9 +165,14 @@ func (q Queue) Resize(ctx context.Context, declared, size int64) error {
 					return v
 				}
 			}
-			_, v = s.writeSize(ctx, in, q.Path, declared, size, r, driver.Entry{})
+			if was == 0 || was == declared {
+				_, v = s.writeSize(ctx, in, q.Path, declared, size, r, driver.Entry{})
+			} else {
+				anew := Request{Queue: q.Path, Kind: driver.Permit, Size: declared}
+				_, _, v = s.declare(ctx, in, anew, size, r, "")
+			}
 			if v.fate == done || !errors.Is(v.err, driver.ErrConflict) {
-				return v
+				return v // else the register, or the queue, has changed
 			}
 		}
 	})

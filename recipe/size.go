@@ -1,22 +1,20 @@
 package recipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/internal/pause"
 )
 
 // A queue of permits has a size, which the service keeps in the queue's register as two numbers. The declared one is what
 // all users of the queue must agree on: the first to join declares it, and it is declared anew by an entry that is alone in
 // the queue. The current one is the declared one until Resize changes it, and it is what counts.
-
-// sizeGrace is how long a permit that finds another declared size, and entries ahead of it, waits before it takes that
-// size for one that is in use: what is ahead may have joined just now, and be about to declare the size anew or to leave.
-const sizeGrace = time.Second
 
 var errNotAlone = errors.New("others joined while the size was declared anew")
 
@@ -46,6 +44,14 @@ func sizeError(declared, asked int64) error {
 	return fmt.Errorf("%w: declared as %d by its present users, as %d here", ErrSize, declared, asked)
 }
 
+// A otherSizeError says which size an entry has found that is not its own, behind others. What ends it is on.
+type otherSizeError struct {
+	error
+	on []driver.Target
+}
+
+func (e *otherSizeError) Unwrap() error { return e.error }
+
 // registered returns a target that is the end of the register as it is.
 func registered(queue string, r driver.Register) driver.Target {
 	e := driver.Entry{Queue: queue, Version: r.Version, Value: []byte(r.Value)}
@@ -65,20 +71,17 @@ func registerIn(on []driver.Target) (r driver.Register) {
 // settleSize makes sure that p's queue has the declared size of the request, and returns the current size with the view
 // that it was read in.
 //
-// Declaring anew takes an entry that has nothing ahead of it, for that may hold units of the old size. An entry that joined
-// before the new size was written, be it that which has written it or another that waits, must have nothing behind it
-// either: what is behind may have joined before as well, have been told the old size, and have been granted by it. Which
-// of those behind did so is not to be seen, so any of them makes it join again, behind them.
+// Only an entry that has nothing ahead of it declares the size anew, for what is ahead may hold units of the old size. All other
+// entries that find another size leave the queue at once, and come back when the size or what was ahead has changed: see outwait.
 //
 // Was is the register that p has seen last. If it was written since, and has the same value, then there was another size in
-// between: Resize writes no value that is there.
+// between, which a person or an earlier version has declared beside others: those behind p may have been granted by it. Which of them
+// were is not to be seen, so any of them makes p join again, behind them. Resize writes no value that is there.
 func (s *Store) settleSize(
 	ctx context.Context, p *place, r Request, was driver.Register, v driver.View,
 ) (int64, driver.View, verdict) {
 	var grace time.Time // when it ends
-	var brake pause.Brake
-	// Before is true if p joined before the size was written.
-	before := was.Value != "" && was.Value == v.Register.Value && was.Version != v.Register.Version
+	anew := was.Value != "" && was.Value == v.Register.Value && was.Version != v.Register.Version
 	for {
 		declared, current, err := parseSize(r.Queue, v.Register)
 		var got verdict
@@ -86,51 +89,90 @@ func (s *Store) settleSize(
 		case err != nil:
 			return 0, v, verdict{fate: not, err: err}
 		case declared == r.Size:
-			if before {
-				if got = s.alone(ctx, p); got.fate != done {
-					return 0, v, got
-				}
+			if anew {
+				got = s.alone(ctx, p)
+			} else {
+				got.fate = done
 			}
-			return current, v, verdict{fate: done}
+			return current, v, got
 		case declared == 0:
 			v.Register, got = s.writeSize(ctx, p.in, r.Queue, r.Size, r.Size, v.Register, driver.Entry{})
-			before = got.fate != done // another size may have been written, and then anew
 		case len(v.Entries) == 0:
-			before = true // if the answer is lost, the register shows whether it was written
-			v.Register, got = s.writeSize(ctx, p.in, r.Queue, r.Size, r.Size, v.Register, p.entry)
-		default:
-			before = true
 			if grace.IsZero() {
-				grace = time.Now().Add(min(sizeGrace, p.in.ttl/3))
+				grace = s.grace()
 			}
-			if !time.Now().Before(grace) {
-				return 0, v, verdict{fate: not, err: sizeError(declared, r.Size)}
-			}
-			s.awaitSize(ctx, p, grace, &brake, registered(r.Queue, v.Register), v.Entries[len(v.Entries)-1])
-			got.err = driver.ErrConflict // look
+			v.Register, got = s.declareAsHead(ctx, p, r, v.Register, grace)
+		case v.All:
+			nearest := driver.Target{Entry: v.Entries[len(v.Entries)-1]}
+			on := []driver.Target{registered(r.Queue, v.Register), nearest}
+			return 0, v, verdict{fate: not, err: &otherSizeError{sizeError(declared, r.Size), on}}
+		default:
+			got.err = driver.ErrConflict // one entry may be shown in place of all
 		}
 		switch {
 		case got.fate == done:
-			continue // what was ahead when the old register was read still is all that is
+			continue // nothing is ahead that was not when the old register was read
 		case !errors.Is(got.err, driver.ErrConflict):
 			return 0, v, got
 		}
-		if v, got = s.ahead(ctx, p.in, p.entry, true); got.fate != done {
+		if v, got = s.ahead(ctx, p.in, p.entry, false); got.fate != done {
 			return 0, v, got
 		}
+		if v.Silent {
+			return 0, v, verdict{fate: not, err: errNotAlone}
+		}
+		v.All = true
 	}
 }
 
-// awaitSize waits until the register or the nearest entry ahead may have changed, or the grace has ended.
-func (s *Store) awaitSize(
-	ctx context.Context, p *place, grace time.Time, brake *pause.Brake, register driver.Target, nearest driver.Entry,
-) {
-	ctx, cancel := p.in.within(ctx, time.Until(grace))
-	defer cancel()
-	if _, _, err := s.watch(ctx, p.in, &p.entry, []driver.Target{register, {Entry: nearest}}); err != nil {
-		<-ctx.Done() // it is refused: look once more when the time is up
+// declareAsHead declares the size anew for p, which has nothing ahead of it. Entries behind it may have joined by the old size, and
+// have been granted. Those that have found another size than theirs are about to leave, and are given until grace; others hold.
+func (s *Store) declareAsHead(
+	ctx context.Context, p *place, r Request, was driver.Register, grace time.Time,
+) (driver.Register, verdict) {
+	now, others, got := s.declare(ctx, p.in, r, r.Size, was, p.entry.ID)
+	switch {
+	case got.fate == done, len(others) == 0:
+		return now, got
+	case !time.Now().Before(grace):
+		declared, _, err := parseSize(r.Queue, was)
+		return was, verdict{fate: not, err: cmp.Or(err, sizeError(declared, r.Size))}
 	}
-	brake.Woken(ctx, false)
+	until, cancel := p.in.within(ctx, time.Until(grace))
+	defer cancel()
+	on := []driver.Target{registered(r.Queue, was), {Entry: others[len(others)-1]}}
+	if _, _, err := s.watch(until, p.in, &p.entry, on); err != nil {
+		<-until.Done() // it is refused: look once more when the time is up
+	}
+	return was, got
+}
+
+// declare declares the size of a queue anew, in which nothing may stand but the entry with the ID head, if that is not empty.
+//
+// No service compares that a queue is empty. So an entry joins that asks for more units than there are: until it is removed,
+// nothing behind it is granted. If nothing is ahead of it then but head, all that were granted by the old size have gone; and the register is
+// written on condition that it still stands there. Whatever is granted later has looked after it was removed, and has seen the new size. If
+// anything else is ahead, declare returns that, and ErrConflict.
+func (s *Store) declare(
+	ctx context.Context, in *session, r Request, current int64, was driver.Register, head string,
+) (now driver.Register, others []driver.Entry, got verdict) {
+	r.Units, r.Value = math.MaxInt64, nil
+	cover := s.newPlace(ctx, in, &r)
+	if _, got = s.create(ctx, cover); got.fate != done {
+		return was, nil, got
+	}
+	v, got := s.ahead(ctx, in, cover.entry, false)
+	if got.fate == done {
+		others = slices.DeleteFunc(slices.Clone(v.Entries), func(e driver.Entry) bool { return e.ID == head })
+		got = verdict{fate: not, err: driver.ErrConflict}
+	}
+	if now = was; len(others) == 0 && errors.Is(got.err, driver.ErrConflict) {
+		now, got = s.writeSize(ctx, in, r.Queue, r.Size, current, was, cover.entry)
+	}
+	if err := s.remove(ctx, cover); err != nil && !errors.Is(err, driver.ErrGone) && got.fate == done {
+		got = verdict{fate: not, err: err} // until it is gone it blocks its own caller, too
+	}
+	return now, others, got
 }
 
 // alone returns errNotAlone if there are entries behind p. A List may not show those that have just joined.

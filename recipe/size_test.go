@@ -3,10 +3,14 @@ package recipe_test
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
@@ -24,8 +28,7 @@ func (w *world) declare(s *recipe.Store, size int64) {
 	w.release(w.granted(w.startFor(s, permits(1, size))))
 }
 
-// One that joins behind an entry which declares another size is granted by the old one. The answer that says that the size
-// was declared may be lost.
+// While a size is declared anew, none that joins is granted by the old one. The answer that says that the size was declared may be lost.
 func TestDeclaredAnewWithALostReply(t *testing.T) {
 	for _, fault := range []storetest.Fault{storetest.None, storetest.LoseReply, storetest.Late(0)} {
 		inBubble(t, func(w *world) {
@@ -43,10 +46,11 @@ func TestDeclaredAnewWithALostReply(t *testing.T) {
 			first := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, permits(1, 1)) })
 			time.Sleep(ttl)
 			w.settle()
-			w.granted(second)
-			require.False(w, first.returned(), "2 of 1 units and 1 more are held")
-			w.release(second)
-			w.release(w.finally(first))
+			w.granted(first)
+			require.True(w, second.returned())
+			require.ErrorIs(w, second.err, recipe.ErrSize, "2 of 1 units and 1 more are held")
+			w.release(first)
+			w.release(w.granted(w.startFor(b, permits(2, 3))))
 		})
 	}
 }
@@ -69,7 +73,7 @@ func (o oldSession) List(ctx context.Context, queue string, limit int) (driver.V
 	return v, err
 }
 
-// Whether an entry is alone is not for a server to say that is behind the others.
+// Whether the head is alone is not for a server to say that is behind the others. One that joined just behind it holds by the old size.
 func TestDeclaredAnewNextToAnOldServer(t *testing.T) {
 	inBubble(t, func(w *world) {
 		b := w.open()
@@ -79,7 +83,7 @@ func TestDeclaredAnewNextToAnOldServer(t *testing.T) {
 		w.declare(b, 3)
 		var second *try
 		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.SetRegister && second == nil {
+			if op.Kind == storetest.Create && op.Client == "old" && second == nil && len(w.Entries(queue)) > 0 {
 				second = &try{}
 				second = w.startFor(b, permits(2, 3))
 			}
@@ -89,14 +93,15 @@ func TestDeclaredAnewNextToAnOldServer(t *testing.T) {
 		time.Sleep(ttl)
 		w.settle()
 		w.granted(second)
-		require.False(w, first.returned(), "3 units are held of a semaphore that has 1")
+		require.True(w, first.returned())
+		require.ErrorIs(w, first.err, recipe.ErrSize, "3 units are held of a semaphore that has 1")
 		w.release(second)
-		w.release(w.finally(first))
+		w.release(w.granted(w.startFor(a, permits(1, 1))))
 	})
 }
 
-// Of three that join before there is a size, the last declares its own and is granted, and the first declares its own anew.
-// The one in between has seen neither.
+// Of three that join before there is a size, the last declares its own and is granted. The first, which has nothing ahead of it, does not
+// declare its own anew while that one holds.
 func TestSizeDeclaredByTheLastAndTheFirst(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b, c := w.open(), w.open(), w.open()
@@ -115,12 +120,13 @@ func TestSizeDeclaredByTheLastAndTheFirst(t *testing.T) {
 		time.Sleep(ttl)
 		w.settle()
 		w.granted(third)
-		require.True(w, !first.returned() && !second.returned(), "4 units are held of a semaphore that has 2")
+		for _, other := range []*try{first, second} {
+			require.True(w, other.returned())
+			require.ErrorIs(w, other.err, recipe.ErrSize, "4 units are held of a semaphore that has 2")
+		}
 		w.release(third)
-		w.finally(first)
-		w.finally(second)
-		w.release(first)
-		w.release(second)
+		w.SetFault(nil)
+		w.release(w.granted(w.startFor(a, permits(1, 2))))
 	})
 }
 
@@ -162,28 +168,75 @@ func TestSizeDeclaredAnewAndBackBetweenTwoLooks(t *testing.T) {
 	})
 }
 
-// A waiter that comes to the head, finds another size there, and declares its own, may not be alone either. Then it joins
-// again, as one that has just joined does, and finds the size in use by then.
+// A waiter that finds another size leaves, and declares its own when it comes back to an idle queue. What joined just behind it by the other
+// size holds beside it at no time.
 func TestWaiterDeclaresAnewAndIsNotAlone(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b, c := w.open(), w.open(), w.open()
 		first := w.granted(w.startFor(a, permits(3, 3)))
 		second := w.startFor(b, permits(3, 3))
+		w.operator()("1 1")
+		w.settle()
+		require.Len(w, w.Entries(queue), 1, "one that may be refused stands in no other's way")
 		var third *try
 		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.SetRegister && op.Client == "client-2" && third == nil {
+			if op.Kind == storetest.Create && op.Client == "client-2" && third == nil && len(w.Entries(queue)) > 0 {
 				third = &try{}
 				third = w.startFor(c, permits(1, 1))
 			}
 			return storetest.None
 		})
-		w.operator()("1 1")
 		require.NoError(w, first.hold.Release())
 		time.Sleep(ttl)
 		w.settle()
 		w.granted(third)
 		require.ErrorIs(w, second.err, recipe.ErrSize)
 		w.release(third)
+	})
+}
+
+// Two of the same new size that come to an idle queue at the same time do not take each other for users of the old one.
+func TestSizeDeclaredAnewByMany(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.declare(w.open(), 3)
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Watch {
+				return storetest.None
+			}
+			return storetest.Delay(rand.N(5 * time.Millisecond))
+		})
+		var tries []*try
+		for range 20 {
+			s := w.open()
+			tries = append(tries, w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, permits(1, 20)) }))
+		}
+		for _, t := range tries {
+			w.finally(t)
+		}
+		for _, t := range tries {
+			w.release(t)
+		}
+	})
+}
+
+// A Resize declares another size only while no entry is in the queue. One that joined after it had looked holds by the old one.
+func TestResizeDeclaresAnewNextToANewcomer(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.open(), w.open()
+		w.declare(a, 2)
+		var other *try
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind == storetest.Create && op.Client == "client-1" && other == nil {
+				other = &try{}
+				other = w.startFor(b, permits(2, 2))
+			}
+			return storetest.None
+		})
+		require.ErrorIs(w, recipe.Queue{Store: a, Path: queue}.Resize(w.Context(), 1, 1), recipe.ErrSize)
+		w.granted(other)
+		w.release(other)
+		require.NoError(w, recipe.Queue{Store: a, Path: queue}.Resize(w.Context(), 1, 1))
+		w.release(w.granted(w.startFor(a, permits(1, 1))))
 	})
 }
 
@@ -212,4 +265,71 @@ func TestSizeBehindAStray(t *testing.T) {
 		require.Len(w, w.Entries(queue), 1)
 		w.Delete(w.Entries(queue)[0].ID)
 	})
+}
+
+// Clients that declare different sizes over a queue that is idle now and then: of those that hold at a time, all have declared the same size,
+// and their units are no more than that, whichever messages are slow, lost or late.
+func TestSizesAreNeverMixed(t *testing.T) {
+	for seed := range uint64(300) {
+		inBubble(t, func(w *world) {
+			faults, clients := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
+			var mu sync.Mutex
+			var held, size int64 // of those that hold
+			var granted, refused int
+			w.SetFault(func(op storetest.Op) storetest.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				switch n := faults.IntN(100); {
+				case n < 2:
+					return storetest.LoseReply
+				case n < 4:
+					return storetest.Late(faults.IntN(8))
+				case n < 50 && op.Kind != storetest.Renew:
+					return storetest.Delay(time.Duration(faults.IntN(20)) * time.Millisecond)
+				default:
+					return storetest.None
+				}
+			})
+			var all sync.WaitGroup
+			for range 4 {
+				s, of := w.open(), int64(2+clients.IntN(2))
+				own := rand.New(rand.NewPCG(seed, clients.Uint64()))
+				all.Go(func() {
+					for range 8 {
+						r := permits(1+own.Int64N(2), of)
+						if own.IntN(4) == 0 {
+							r = trying(r)
+						}
+						hold, err := recipe.Acquire(w.Context(), s, r)
+						if err != nil {
+							assert.True(w, errors.Is(err, recipe.ErrSize) || errors.Is(err, recipe.ErrLocked), "%v", err)
+							mu.Lock()
+							refused++
+							mu.Unlock()
+							time.Sleep(time.Duration(own.IntN(1000)) * time.Millisecond)
+							continue
+						}
+						mu.Lock()
+						granted++
+						if held == 0 {
+							size = of
+						}
+						held += r.Units
+						assert.Equal(w, size, of, "seed %d: they hold beside one another", seed)
+						assert.LessOrEqual(w, held, size, "seed %d", seed)
+						mu.Unlock()
+						time.Sleep(time.Duration(own.IntN(40)) * time.Millisecond)
+						mu.Lock()
+						held -= r.Units
+						mu.Unlock()
+						_ = hold.Release() // in the background, if the answer is lost
+						time.Sleep(time.Duration(own.IntN(60)) * time.Millisecond)
+					}
+				})
+			}
+			all.Wait()
+			require.NotZero(w, granted, "seed %d", seed)
+			w.SetFault(nil)
+		})
+	}
 }

@@ -48,16 +48,11 @@ func number(text string) int64 {
 	return n
 }
 
-// entry returns the entry whose fields these are. A kind that is none of farsync's is that of another program's entry.
+// entry returns the entry whose fields these are.
 func entry(fields []string) driver.Entry {
 	e := driver.Entry{
-		Queue: fields[0], Units: number(fields[2]), Revision: number(fields[3]), Version: number(fields[4]),
+		Queue: fields[0], Kind: driver.KindOf(fields[1]), Units: number(fields[2]), Revision: number(fields[3]), Version: number(fields[4]),
 		Value: []byte(fields[6]), Session: fields[7], ID: fields[8],
-	}
-	for k := driver.Exclusive; k <= driver.Candidate; k++ {
-		if k.String() == fields[1] {
-			e.Kind = k
-		}
 	}
 	if since := number(fields[5]); since != 0 {
 		e.Since = time.UnixMicro(since)

@@ -29,8 +29,8 @@
 // Redis answers before it has replicated or saved what it was told, so a restart or a failover may undo it. farsync does not
 // prevent that. It notices, and grants nothing until every earlier holder has stopped. A server that was restarted, has
 // become the master, has lost its data, or is another one at the same address does not know the scripts that it is sent;
-// the Store that finds this out ends all sessions, and nothing is granted for the longest TTL that was seen in the
-// namespace. So the first lock of a new namespace takes one TTL, unless the option Fresh is set. Meanwhile a holder that has not
+// one that was a replica in between sees that it has taken the data of another. The Store that finds this out ends all sessions, and nothing
+// is granted for the longest TTL that was seen in the namespace. So the first lock of a new namespace takes one TTL, unless the option Fresh is set. Meanwhile a holder that has not
 // heard of it holds on until its deadline, and others see its queue without it: an election, for example, has no leader there, whoever has
 // joined since.
 //
@@ -38,9 +38,11 @@
 //	killed and restarted, with its data         the same, after a silence of one TTL
 //	killed and restarted, the last second lost  the same, if all Stores of the namespace have one TTL
 //	killed and restarted, without its data      the same, if all Stores of the namespace have one TTL
-//	all keys removed (FLUSHALL)                 the same, if no Store has the option Fresh
+//	all keys removed (FLUSHALL)                 the same, if no new Store with the option Fresh is the first to come
 //	failover to a replica that is behind,       the same, if the old master is dead, and all Stores of the
 //	  by Sentinel, in a cluster or by hand      namespace have one TTL
+//	failover, and back to the same server,      the same, if all Stores of the namespace have one TTL
+//	  which has taken the data of the other
 //	the address leads to another server         the same, if all Stores of the namespace have one TTL
 //	failover, and the old master goes on        two holders, unless Replicas leaves the old master no majority
 //	failover back to an earlier master that     two holders, unless the Store that gets there first has
@@ -49,7 +51,8 @@
 //	single keys changed or removed by hand      not covered
 //	the server's clock steps forward            two holders: by more than two thirds of the TTL, or at all while a holder is
 //	                                            cut off
-//	the server's clock steps back               locks of dead processes stay for as much longer
+//	the server's clock steps back               locks of dead processes stay for as much longer, and a silence
+//	                                            under way begins anew
 //
 // Tokens increase with the revisions: for as long as the data lives in any case, and after it is lost for as long as the
 // clocks of the servers agree. A step of the clock between two renewals is logged. Whatever is written in the table,

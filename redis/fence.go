@@ -14,25 +14,16 @@ import (
 // send runs the script at the server, all on one connection. If the server does not know it, or the namespace is not
 // introduced to the server, nothing was carried out, and it is introduced first: it was restarted, has become the master,
 // has lost its data, or is another one at the same address.
-func (s *session) send(ctx context.Context, op string, args []any) (answer, error) {
+func (s *session) send(ctx context.Context, op string, args []any) (a answer, err error) {
 	link := s.use()
 	defer link.users.Done()
 	node, err := s.node(ctx, link)
 	if err != nil {
-		return answer{}, err
+		return a, err
 	}
-	a, err := s.sendTo(ctx, link, node, op, args)
-	if cluster, ok := link.UniversalClient.(*client.ClusterClient); ok && err != nil {
-		cluster.ReloadState(ctx) // another may be the master by now
-	}
-	return a, err
-}
-
-// sendTo is send for the server that has the namespace.
-func (s *session) sendTo(ctx context.Context, link *link, node *client.Client, op string, args []any) (answer, error) {
 	conn := node.Conn()
 	defer func() { _ = conn.Close() }()
-	a, err := s.evalOn(ctx, link, conn, op, args)
+	a, err = s.evalOn(ctx, link, conn, op, args)
 	if errors.Is(err, errUnknown) {
 		if err = s.introduce(ctx, conn); err == nil {
 			a, err = s.evalOn(ctx, link, conn, op, args)
@@ -40,6 +31,9 @@ func (s *session) sendTo(ctx context.Context, link *link, node *client.Client, o
 	}
 	if err == nil && s.options.Replicas > 0 && (op == "open" || op == "renew") {
 		err = s.confirm(ctx, conn)
+	}
+	if cluster, ok := link.UniversalClient.(*client.ClusterClient); ok && err != nil && s.Outcome(err) != driver.Refused {
+		cluster.ReloadState(ctx) // another may be the master by now
 	}
 	return a, err
 }
@@ -79,11 +73,10 @@ func (s *session) introduce(ctx context.Context, conn *client.Conn) error {
 	if err != nil {
 		return err
 	}
-	script, fresh := s.script(run), 0
-	if s.options.Fresh {
+	script, met, fresh := s.script(run), s.met.Load(), 0
+	if s.options.Fresh && met.term == 0 { // otherwise the namespace is known here, whatever the server knows
 		fresh = 1
 	}
-	met := s.met.Load()
 	list, err := script.Eval(ctx, conn, []string{s.prefix}, "introduce",
 		s.ttl.Microseconds(), fresh, script.Hash(), met.term, met.run).StringSlice()
 	if err != nil {

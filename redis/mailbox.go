@@ -78,21 +78,17 @@ func (in *ear) hears(on []driver.Target) bool {
 	})
 }
 
-// publish wakes all ears for a name; for none, which says that the session is over, all ears.
+// anything is published when a session is over, and stands for what was published while nothing was heard.
+const anything = ""
+
+// publish wakes all ears for a name.
 func (m *mailbox) publish(name string) {
-	if name == "" {
-		m.publishAll()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if name != anything {
+		wake(m.ears[name])
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	wake(m.ears[name])
-}
-
-// publishAll wakes all ears: what was published while nothing was heard is not known.
-func (m *mailbox) publishAll() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	for _, ears := range m.ears {
 		wake(ears)
 	}

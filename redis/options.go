@@ -21,7 +21,7 @@ type Options struct {
 	Replicas int
 	// Fresh says that nothing is held in a namespace that the server does not know. Without it, the first lock of a new
 	// namespace is granted after one TTL. Set it in tests, and where a namespace is used for the first time. A server that
-	// has lost its data does not know the namespace either.
+	// has lost its data does not know the namespace either. A Store that was there before does, and does without the option then.
 	Fresh bool
 }
 

@@ -14,7 +14,7 @@ local P, call, op = KEYS[1], redis.call, ARGV[1]
 -- A user who may not use one of the commands, with a key or a channel of the namespace, is refused before anything is done.
 if op == 'open' or op == 'introduce' then
   for _, command in ipairs({
-    {'TIME'}, {'GET', P}, {'SET', P, ''}, {'EXISTS', P}, {'DEL', P}, {'HGET', P, ''}, {'HMGET', P, ''}, {'HSET', P, '', ''},
+    {'TIME'}, {'GET', P}, {'SET', P, ''}, {'APPEND', P, ''}, {'OBJECT', 'ENCODING', P}, {'EXISTS', P}, {'DEL', P}, {'HGET', P, ''}, {'HMGET', P, ''}, {'HSET', P, '', ''},
     {'HDEL', P, ''}, {'HINCRBY', P, '', 1}, {'SADD', P, ''}, {'SREM', P, ''}, {'SPOP', P}, {'SMEMBERS', P}, {'SCARD', P},
     {'ZADD', P, 0, ''}, {'ZREM', P, ''}, {'ZCARD', P}, {'ZCOUNT', P, 0, 0}, {'ZSCORE', P, ''}, {'ZRANK', P, ''}, {'ZRANGE', P, 0, 0},
     {'ZRANGEBYSCORE', P, 0, 0}, {'ZREVRANGEBYSCORE', P, 0, 0}, {'ZRANGEBYLEX', P, '-', '+'}, {'ZUNIONSTORE', P, 1, P},
@@ -26,9 +26,14 @@ end
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local record = call('HMGET', P .. 'server', 'run_id', 'quiet', 'ttl')
--- How many µs from now on nothing is granted.
-local quiet = math.max(0, (record[2] or 0) - now)
+local record = call('HMGET', P .. 'server', 'run_id', 'quiet', 'ttl', 'mark')
+-- The data of a server that was a replica in between may be another's, and lack what was granted here, and the server still knows the scripts.
+-- But what it received as a whole it has encoded anew: a text that was appended to is 'raw', and 'embstr' when it was received.
+local function mark() return call('OBJECT', 'ENCODING', P .. 'mark') or '' end
+local introduced = record[1] == run and (record[4] or '') == mark()
+-- How many µs from now on nothing is granted. No silence is longer than the longest TTL: where more is left, the clock was set back since.
+local left, longest = (record[2] or 0) - now, (record[3] or 0) + 0
+local quiet = math.max(0, math.min(left, longest))
 -- page bounds what one script removes and grants, so that none keeps the server for long.
 local page = 128
 local answer = {'ok', '0', '0', '', '0'}
@@ -49,18 +54,20 @@ if op == 'introduce' then
   local term, met = (call('HGET', P .. 'server', 'term') or 0) + 0, (ARGV[5] or 0) + 0
   local missed = met > term or met > 0 and met == term and ARGV[6] ~= run
   answer[5] = int(term)
-  if record[1] == run and not missed then return answer end
+  if introduced and not missed then return answer end
   call('ZUNIONSTORE', P .. 'sessions', 1, P .. 'sessions', 'WEIGHTS', 0)
-  local longest = math.max(ARGV[2], record[3] or 0)
+  longest = math.max(ARGV[2], longest)
   local silence = (record[1] or ARGV[3] ~= '1') and longest or 0
   answer[2], answer[5] = int(silence), int(math.max(term, met) + 1)
-  call('HSET', P .. 'server', 'run_id', run, 'quiet', int(now + silence), 'ttl', int(longest), 'script', ARGV[4], 'term', answer[5])
+  call('SET', P .. 'mark', '')
+  call('APPEND', P .. 'mark', '-')
+  call('HSET', P .. 'server', 'run_id', run, 'quiet', int(now + silence), 'ttl', int(longest), 'script', ARGV[4], 'term', answer[5], 'mark', mark())
   return answer
 end
 
--- A namespace whose record is of another run, or that has none, has not been introduced to this server: what holders were
--- told may not be in the data.
-if record[1] ~= run then return {'unknown'} end
+-- A namespace whose record is of another run, or that has none, has not been introduced to this server, or not since the server took its data
+-- from another: what holders were told may not be in the data.
+if not introduced then return {'unknown'} end
 
 -- A message is a hint: a waiter looks by itself now and then. A script that broke off here, for a user whose channels were taken away, would
 -- leave a part undone.
@@ -321,6 +328,7 @@ end
 local function work()
   local path = call('SPOP', P .. 'todo')
   if path then promote(path) end
+  if left > longest then call('HSET', P .. 'server', 'quiet', int(now + longest)) end
   bury()
   answer[3] = call('ZCOUNT', P .. 'sessions', '-inf', int(now)) + call('SCARD', P .. 'todo') > 0 and '1' or '0'
 end
@@ -343,7 +351,7 @@ end
 -- ARGV: session, ttl in µs. n is the time.
 if op == 'open' then
   call('ZADD', P .. 'sessions', int(now + ARGV[3]), ARGV[2])
-  if ARGV[3] + 0 > (record[3] or 0) + 0 then call('HSET', P .. 'server', 'ttl', ARGV[3]) end
+  if ARGV[3] + 0 > longest then call('HSET', P .. 'server', 'ttl', ARGV[3]) end
   answer[2] = int(now)
   return answer
 end

@@ -137,6 +137,8 @@ func (s *service) inspect(ctx context.Context, conn client.Cmdable) (run string,
 			"maxmemory-policy "+policy+" removes locks when the memory is full: use noeviction, or a volatile one")
 	case info["role"] != "master":
 		return "", errReplica
+	case info["run_id"] == "":
+		return "", failed(driver.Refused, "a server without a run_id in its INFO: a restart of it would not be noticed")
 	}
 	return info["run_id"], nil
 }

@@ -90,7 +90,7 @@ func (s *session) hear(first chan<- error) {
 			s.log.Warn("no subscription to redis: locks are handed over late", "cause", err)
 		}
 		if long && refused {
-			s.mailbox.publishAll()
+			s.mailbox.publish(anything)
 		}
 		_ = pause.For(s.life, deaf.pause/2+rand.N(deaf.pause/2)) // or the Stores of a fleet would all come at once
 	}
@@ -122,7 +122,7 @@ func (s *session) receive(l *link, sub *client.PubSub, first chan<- error) (stoo
 				return stood, errTorn // the slot of the channel has moved to another server
 			}
 			stood = true
-			s.mailbox.publishAll()
+			s.mailbox.publish(anything)
 			select {
 			case first <- nil:
 			default:

@@ -68,6 +68,9 @@ func (s *session) create(ctx context.Context, as *driver.Entry) (driver.View, er
 	if err := s.wait(ctx, making); err != nil {
 		return driver.View{}, err
 	}
+	if !strings.HasPrefix(making.path, as.ID) {
+		return driver.View{}, fmt.Errorf("%w: it says that it made node %q where %q was asked for", errFrame, making.path, as.ID)
+	}
 	e := *as
 	e.ID, e.Revision, e.Version = making.path, making.zxid, 1
 	// After a look without an answer the View is not All, and the caller looks again. A refusal would be repeated, and the

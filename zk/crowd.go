@@ -118,12 +118,15 @@ func (s *session) remember(q *queue, e *driver.Entry) {
 	s.crowds[q.name] = q
 }
 
-// left notes that an entry has gone.
+// left notes that an entry has gone. Those that have joined since the queue was read are in no place of it: they come and go for
+// as long as the session lives.
 func (s *session) left(e *driver.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.crowds[e.Queue]; q != nil && e.Kind != driver.Write {
-		q.gone[nameOf(e.ID)] = true
+		if _, known := q.find(e); known {
+			q.gone[nameOf(e.ID)] = true
+		}
 	}
 }
 

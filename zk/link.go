@@ -26,6 +26,7 @@ type link struct {
 	space     []byte    // that frames are read into, one after the other
 	proved    time.Time // what was sent then has reached the leader, by now
 	renewed   time.Time // when the request was sent that the next proves, or the ConnectRequest
+	reached   time.Time // by then that request had
 	restoring int       // so many requests that set watches again are not answered
 
 	mu         sync.Mutex
@@ -54,7 +55,7 @@ func (l *link) idle() time.Duration {
 // must not be over by then.
 func (l *link) shake(user *Digest) error {
 	sent := time.Now()
-	l.proved, l.renewed = sent, sent
+	l.proved, l.renewed, l.reached = sent, sent, sent
 	body, err := l.exchange(l.wire.connecting())
 	if err != nil {
 		return err
@@ -201,6 +202,10 @@ func (l *link) receive(s *session) error {
 		}
 		c.zxid = zxid
 		l.note(c, code)
+		if code != 0 && c.op == opSetWatches {
+			s.wakeOld(l)
+			l.flush(inline)
+		}
 		s.finish(c, answer(cmp.Or(code, c.failed)))
 	}
 }
@@ -209,18 +214,19 @@ func (l *link) receive(s *session) error {
 func (l *link) note(c *call, code int32) {
 	l.wire.seen.Store(max(c.zxid, l.wire.seen.Load()))
 	switch {
-	case c.op == opClose:
+	case c.op == opClose && code == 0:
 		l.wire.ended.Store(true)
-	case code == errExpiry:
+	case code == errExpiry, c.failed == errExpiry: // a Multi fails with the error of a part, that of its session too
 		l.wire.expired()
-	case code == 0 && c.op == opSetWatches:
+	case c.op == opSetWatches: // set, or woken instead
 		l.restoring--
 		l.wire.watched = l.restoring == 0
 	case code == 0 && l.wire.proves(c.op):
-		if ttl, _ := l.wire.granted(); c.sent.Sub(l.renewed) >= ttl/4 {
+		if ttl, _ := l.wire.granted(); c.sent.Sub(l.reached) >= ttl/4 {
 			// The one before this is known to have reached the leader: see session. Of requests that follow one another more
-			// closely, as the Syncs do that look for a lost create, that cannot be said.
-			l.proved, l.renewed = l.renewed, c.sent
+			// closely, as the Syncs do that look for a lost create, that cannot be said. Nor can it of two that were sent long after
+			// one another and held up on the way: only the answer tells that the first had reached the server.
+			l.proved, l.renewed, l.reached = l.renewed, c.sent, time.Now()
 		}
 		l.wire.renewed(l.proved, c.op)
 	}

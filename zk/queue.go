@@ -11,15 +11,13 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// look reads the queue of an entry, and its register if the entry is a permit.
+// look reads the queue of an entry, and then its register if the entry is a permit. In this order the register is no older than the list: an
+// entry that finds room because another has gone sees the size that was declared before that.
 func (s *session) look(ctx context.Context, e *driver.Entry) (names *read, r driver.Register, err error) {
 	path := s.path(e.Queue)
-	node := (*read)(nil)
-	if e.Kind == driver.Permit {
-		node = s.begin(spot{opGetData, path, false})
-	}
-	if names, err = s.names(ctx, path); err == nil && node != nil {
-		if node, err = s.await(ctx, node); err == nil {
+	if names, err = s.names(ctx, path); err == nil && e.Kind == driver.Permit {
+		var node *read
+		if node, err = s.node(ctx, path); err == nil {
 			r = node.register()
 		}
 	}
@@ -142,6 +140,7 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 			switch {
 			case errors.Is(err, driver.ErrGone):
 			case err != nil:
+				s.leave(reads[i+1:]...)
 				return nil, false, err
 			case r.stat.owner != 0:
 				filled = append(filled, r.fill(e))
@@ -157,7 +156,7 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 func (r *read) fill(e driver.Entry) driver.Entry {
 	e.Value, e.Version, e.Since = r.data, version(&r.stat), time.UnixMilli(r.stat.time)
 	if r.stat.owner != 0 {
-		e.Session = fmt.Sprintf("%#x", r.stat.owner)
+		e.Session = fmt.Sprintf("%#x", uint64(r.stat.owner)) // as its tools write it
 	}
 	if e.Revision == 0 { // else it may be that of the node whose place this one has taken
 		e.Revision = r.stat.created

@@ -85,3 +85,36 @@ func TestOnePassFindsWhatTheOrderedQueueShows(t *testing.T) {
 		}
 	}
 }
+
+// TestNodesThatLeaveACrowdAreForgotten: a queue that was a crowd once is remembered for as long as the session lives, and those that come
+// and go later are none of it.
+func TestNodesThatLeaveACrowdAreForgotten(t *testing.T) {
+	s := &session{service: &service{}, wire: newWire(time.Second, 0, nil), crowds: map[string]*queue{}, mark: newMark()}
+	node := func(i int) string { return newName(s.mark, driver.Exclusive, 1) + fmt.Sprintf("%010d", i) }
+	var crowd []string
+	for i := range crowdSize {
+		crowd = append(crowd, node(i))
+	}
+	names := &read{call: call{names: childrenOf(crowd...)}}
+	own := driver.Entry{Queue: "/q", ID: "/q/" + crowd[crowdSize-1], Kind: driver.Exclusive}
+	q := names.queue("/q", "/q", driver.Exclusive)
+	s.remember(q, &own)
+	require.False(t, s.first(&own))
+	for i := range 10 * crowdSize {
+		e := driver.Entry{Queue: "/q", Kind: driver.Exclusive, ID: "/q/" + node(crowdSize+i)}
+		if i < crowdSize-1 {
+			e.ID = "/q/" + crowd[i]
+		}
+		s.left(&e)
+	}
+	require.LessOrEqual(t, len(q.gone), crowdSize)
+	require.True(t, s.first(&own))
+}
+
+// TestSessionsOfServersWithAHighIDAreNamedAsZooKeeperDoes: the first byte of a session's number is that of the server that opened it.
+func TestSessionsOfServersWithAHighIDAreNamedAsZooKeeperDoes(t *testing.T) {
+	for owner, name := range map[int64]string{0x100a5c: "0x100a5c", -0x7f00000000000000 + 0xa5c: "0x8100000000000a5c", 0: ""} {
+		r := &read{call: call{stat: stat{owner: owner}}}
+		require.Equal(t, name, r.fill(driver.Entry{}).Session)
+	}
+}

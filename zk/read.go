@@ -32,7 +32,10 @@ type read struct {
 	by    *link         // the connection on which that came
 	then  *listing      // is made when it fires, or nil; the session's mu guards it until then
 
-	next *read // for callers that asked after this one was sent, or nil; the session's mu guards it
+	// The session's mu guards these.
+	next    *read              // for callers that asked after this one was sent, or nil
+	callers int                // so many have not given up
+	abandon context.CancelFunc // nil unless the request had to wait to be sent
 
 	mu   sync.Mutex
 	seen *queue // the names as entries, for the kind of entry that has looked last
@@ -54,9 +57,11 @@ func (s *session) begin(at spot) *read {
 	defer s.mu.Unlock()
 	under := s.reads[at]
 	if under != nil && (at.watch || under.next != nil) {
-		return cmp.Or(under.next, under) // one that is watched has no next
+		under = cmp.Or(under.next, under) // one that is watched has no next
+		under.callers++
+		return under
 	}
-	r := &read{call: *newCall(append(newFrame(at.op).text(at.path), 0)), at: at}
+	r := &read{call: *newCall(append(newFrame(at.op).text(at.path), 0)), at: at, callers: 1}
 	r.read = r
 	if at.watch {
 		r.frame[len(r.frame)-1], r.fired = 1, make(chan struct{})
@@ -70,8 +75,8 @@ func (s *session) begin(at spot) *read {
 	return r
 }
 
-// start puts a read on its way. If that has to wait, it does so in a goroutine that Drop waits for; there is one for a spot at
-// most, however many callers have given up. The caller holds mu.
+// start puts a read on its way. If that has to wait, it does so in a goroutine that Drop waits for. There is one for a spot at
+// most, and it ends when all callers have given up. The caller holds mu.
 func (s *session) start(r *read) {
 	if s.dispatch(&r.call) {
 		return
@@ -80,14 +85,24 @@ func (s *session) start(r *read) {
 		s.fail(r)
 		return
 	}
+	ctx, cancel := context.WithCancel(s.wire.life)
+	r.abandon = cancel
 	s.waiting.Go(func() {
-		if s.send(s.wire.life, &r.call) == nil {
+		defer cancel()
+		if s.send(ctx, &r.call) == nil {
 			s.flush()
 			return
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.fail(r)
+		switch {
+		case s.wire.life.Err() != nil:
+			s.fail(r)
+		case r.callers > 0: // one has come since
+			s.proceed(r)
+		default:
+			s.after(r)
+		}
 	})
 }
 
@@ -104,6 +119,18 @@ func (s *session) dispatch(c *call) bool {
 	return false
 }
 
+// leave notes that a caller of reads has given up. One that is not sent yet is not sent any more if that was the last: while there is
+// no connection, there may be any number of them.
+func (s *session) leave(reads ...*read) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range reads {
+		if r.callers--; r.callers == 0 && r.abandon != nil {
+			r.abandon()
+		}
+	}
+}
+
 // fail ends reads that will not be sent, because the session is over. The caller holds mu.
 func (s *session) fail(r *read) {
 	for delete(s.reads, r.at); r != nil; r = r.next {
@@ -116,14 +143,25 @@ func (s *session) fail(r *read) {
 func (s *session) follow(r *read) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case r.next != nil:
-		s.reads[r.at] = r.next
-		if s.start(r.next); s.on != nil {
-			s.on.flush(0)
-		}
-	case !r.at.watch || r.err != nil:
+	if r.next != nil || !r.at.watch || r.err != nil {
+		s.after(r)
+	}
+}
+
+// after puts the next read of a spot on its way, if there are callers that want it. The caller holds mu.
+func (s *session) after(r *read) {
+	if r.next == nil || r.next.callers == 0 {
 		delete(s.reads, r.at)
+		return
+	}
+	s.reads[r.at] = r.next
+	s.proceed(r.next)
+}
+
+// proceed is start where no caller flushes.
+func (s *session) proceed(r *read) {
+	if s.start(r); s.on != nil {
+		s.on.flush(0)
 	}
 }
 
@@ -131,25 +169,33 @@ func (s *session) follow(r *read) {
 func (s *session) await(ctx context.Context, r *read) (*read, error) {
 	s.flush()
 	if err := s.wait(ctx, &r.call); err != nil {
+		if !happened(r.done) {
+			s.leave(r)
+		}
 		return nil, err
 	}
 	return r, nil
 }
 
-// fire ends the reads whose watch an event is of, and puts on its way what follows them. A listing is not made, and shows nothing,
-// where it would have to wait or could not prove anything, and where a crowd has a shorter way: the caller asks Ahead.
+// fire ends the reads whose watch an event is of.
 func (s *session) fire(l *link, event int32, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, op := range firing[event] {
 		if r := s.reads[spot{op, path, true}]; r != nil && happened(r.done) {
-			delete(s.reads, r.at)
 			r.event, r.by = event, l
-			close(r.fired)
-			if t := r.then; t != nil && (s.crowds[t.queue] != nil || s.wire.unproved() || !s.dispatch(&t.call)) {
-				close(t.done)
-			}
+			s.wake(r)
 		}
+	}
+}
+
+// wake ends a read whose watch has fired, and puts on its way what follows it. A listing is not made, and shows nothing, where it would
+// have to wait or could not prove anything, and where a crowd has a shorter way: the caller asks Ahead. The caller holds mu.
+func (s *session) wake(r *read) {
+	delete(s.reads, r.at)
+	close(r.fired)
+	if t := r.then; t != nil && (s.crowds[t.queue] != nil || s.wire.unproved() || !s.dispatch(&t.call)) {
+		close(t.done)
 	}
 }
 
@@ -171,7 +217,7 @@ func (s *session) restore(l *link) {
 			standing = append(standing, at)
 		}
 	}
-	for part := range slices.Chunk(standing, 500) {
+	for part := range slices.Chunk(standing, 250) { // of 2 KiB and a name each, at most
 		p := newFrame(opSetWatches).long(s.wire.told)
 		for _, op := range firing[eventDeleted] {
 			of := slices.DeleteFunc(slices.Clone(part), func(at spot) bool { return at.op != op })
@@ -184,6 +230,18 @@ func (s *session) restore(l *link) {
 		l.restoring++
 	}
 	s.wire.watched = l.restoring == 0
+}
+
+// wakeOld ends the reads whose watches should have been set again on a link, because the server has refused that: no event
+// would come of them. It proves nothing, so the callers look.
+func (s *session) wakeOld(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, r := range s.reads {
+		if at.watch && happened(r.done) && r.link != l {
+			s.wake(r)
+		}
+	}
 }
 
 // queue returns the children as a queue of that name, whose node is path, as an entry of a kind sees them. They are parsed

@@ -22,8 +22,8 @@ import (
 // How long it is proved to live is a matter of requests that the leader answers. The server that a client is connected
 // to answers pings and reads by itself, also when it is cut off from the leader, which alone decides that a session has
 // expired. But what the leader knows of a session's last sign of life is what the follower has told it, with a
-// heartbeat of theirs, up to half a tick after. So an answer of the leader's proves that it knows of the request before
-// that one, T/4 earlier, and the deadline counts from when that was sent. A ConnectRequest goes through the leader too.
+// heartbeat of theirs, up to half a tick after. So an answer of the leader's proves that it knows of a request that was answered
+// T/4 before that one was sent, and the deadline counts from when the earlier was sent. A ConnectRequest goes through the leader too.
 type session struct {
 	*service
 	wire    *wire

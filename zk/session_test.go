@@ -3,8 +3,11 @@ package zk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,5 +69,117 @@ func TestWhyThereIsNoConnectionRefusesNothing(t *testing.T) {
 		require.ErrorIs(t, err, client.ErrAuthFailed)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, driver.NotDone, outcome(err))
+	})
+}
+
+// TestReadsThatAreGivenUpAreNotSent: while there is no connection, any number of nodes may be asked about. What is left of
+// calls that have ended must not wait for the next connection, and keep the server busy then. Other callers of the same read get their answer.
+func TestReadsThatAreGivenUpAreNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var up atomic.Bool
+		asked := map[int32]int{}
+		s := scripted(t, &up, func(_ int, op int32) reply {
+			asked[op]++
+			return reply{code: errNoNode}
+		})
+		ctx, giveUp := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		read := func(ctx context.Context, path string, watch bool, want error) {
+			calls.Go(func() {
+				_, err := s.await(ctx, s.begin(spot{opGetData, path, watch}))
+				if !errors.Is(err, want) {
+					t.Error(path, err)
+				}
+			})
+			synctest.Wait()
+		}
+		for i := range 100 {
+			read(ctx, fmt.Sprint("/left", i/2), i%4 < 2, context.Canceled)
+		}
+		call := func(f func() error) {
+			calls.Go(func() {
+				if err := f(); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		call(func() error { // reads two nodes
+			_, err := s.Ahead(ctx, driver.Entry{Queue: "/left/permit", Kind: driver.Permit}, true)
+			return err
+		})
+		call(func() error {
+			on := []driver.Target{{Entry: driver.Entry{ID: "/left/a"}}, {Entry: driver.Entry{ID: "/left/b"}}}
+			_, err := s.Watch(ctx, driver.Entry{}, on, func() {})
+			return err
+		})
+		call(func() error {
+			_, _, err := s.fill(ctx, []driver.Entry{{ID: "/left/c"}, {ID: "/left/d"}}, 0, 0)
+			return err
+		})
+		for _, watch := range []bool{false, true} {
+			read(ctx, "/kept", watch, context.Canceled)
+			read(t.Context(), "/kept", watch, driver.ErrGone)
+		}
+		read(ctx, "/again", false, context.Canceled)
+		giveUp()
+		read(t.Context(), "/again", false, driver.ErrGone) // beside the end of the one before
+		calls.Go(func() {
+			at := spot{opGetData, "/again", true}
+			s.leave(s.begin(at))
+			if _, err := s.await(t.Context(), s.begin(at)); !errors.Is(err, driver.ErrGone) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		require.Len(t, s.reads, 4)
+		up.Store(true)
+		calls.Wait()
+		require.Equal(t, map[int32]int{opGetData: 4}, asked, "one for each that is wanted")
+		require.Empty(t, s.reads)
+	})
+}
+
+// TestRenewalProvesTheOneThatWasAnsweredAQuarterBefore: what was sent a quarter of the TTL before may have been held up, and have come
+// to the server together with this one. Then no heartbeat lay between, and the leader has heard of neither.
+func TestRenewalProvesTheOneThatWasAnsweredAQuarterBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan struct{})
+		close(held)
+		s := scripted(t, nil, func(int, int32) reply {
+			<-held
+			return reply{body: append(append(numbers(opCheck), 0), numbers(0)...)}
+		})
+		var renewals sync.WaitGroup
+		renew := func() time.Time {
+			sent := time.Now()
+			renewals.Go(func() {
+				if err := s.Renew(t.Context(), []driver.Entry{{ID: "/a/b"}}); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			return sent
+		}
+		proved := func() time.Time {
+			_, from := s.Granted()
+			return from
+		}
+		const quarter = 2500 * time.Millisecond
+		renew()
+		time.Sleep(quarter) //nolint:forbidigo // in a bubble
+		first := renew()
+		held = make(chan struct{})
+		time.Sleep(quarter) //nolint:forbidigo // in a bubble
+		second := renew()
+		time.Sleep(quarter) //nolint:forbidigo // in a bubble
+		renew()
+		close(held)
+		renewals.Wait()
+		require.Equal(t, first, proved(), "not the second, which was answered now")
+		time.Sleep(quarter) //nolint:forbidigo // in a bubble
+		renew()
+		renewals.Wait()
+		require.Equal(t, second, proved())
 	})
 }

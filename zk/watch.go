@@ -41,6 +41,7 @@ func (s *session) set(ctx context.Context, e *driver.Entry, on []driver.Target) 
 	}
 	for i := range set {
 		if set[i], err = s.observe(ctx, &watched[i], set[i]); err != nil || set[i] == nil {
+			s.leave(set[i+1:]...)
 			return nil, err
 		}
 	}

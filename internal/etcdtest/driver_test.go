@@ -338,3 +338,31 @@ func TestRenewalOutlivesItsConnection(t *testing.T) {
 		require.Eventually(t, func() bool { return in.Renew(within(t, time.Second), nil) == nil }, soon, time.Millisecond)
 	}
 }
+
+// TestEndOfASessionLeavesASilentMember: what is known of the members while the session lives is also of use to its end.
+func TestEndOfASessionLeavesASilentMember(t *testing.T) {
+	cluster := embedtest.EtcdCluster(t, 3)
+	follower := cluster.Member((leaderOf(t, cluster) + 1) % 3)
+	client := clientOf(t, clientv3.Config{Endpoints: cluster.Endpoints()})
+	connectToAll(t, client)
+	var sessions []session
+	for range 9 {
+		sessions = append(sessions, openSession(t, client))
+	}
+	follower.Pause()
+	defer follower.Resume()
+	for _, in := range sessions {
+		require.Eventually(t, func() bool {
+			_, err := in.Register(within(t, 200*time.Millisecond), "/mute")
+			return err != nil
+		}, soon, time.Millisecond)
+	}
+	for i, in := range sessions {
+		for range i % 3 {
+			stream, err := pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, stream.CloseSend())
+		}
+		require.NoError(t, in.Close(within(t, soon/2)))
+	}
+}

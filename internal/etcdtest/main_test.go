@@ -154,6 +154,7 @@ type counter struct {
 
 	keepaliveStreams, watchStreams atomic.Int64
 	watches, events, compactions   atomic.Int64
+	told                           atomic.Int64 // events, where events are messages that have some
 	ended                          atomic.Int64 // watches, by the server
 	ranges                         sync.Map     // the IDs of the watches of several keys
 	wide, wideEnded                atomic.Int64 // events and ended, of these
@@ -279,6 +280,7 @@ func (s *countedStream) RecvMsg(m any) error {
 		_, wide := s.ranges.Load(r.WatchId)
 		if len(r.Events) > 0 {
 			s.events.Add(1)
+			s.told.Add(int64(len(r.Events)))
 		}
 		if wide && len(r.Events) > 0 {
 			s.wide.Add(1)

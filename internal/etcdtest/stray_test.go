@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	"google.golang.org/grpc"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
@@ -222,4 +224,35 @@ func TestSurveyShowsNothingThatIsNotAQueue(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, got(t, waiting).Release())
 	require.NoError(t, peer.leave(within(t, soon)))
+}
+
+// TestSurveyOutlivesACompaction: of the revision at which it has read its first page, before it reads the second.
+func TestSurveyOutlivesACompaction(t *testing.T) {
+	server, admin := beginAlone(t)
+	granted, err := admin.Grant(t.Context(), 600)
+	require.NoError(t, err)
+	const keys = 600
+	for i := range keys {
+		_, err := admin.Put(t.Context(), fmt.Sprintf("/many/%03d/%x", i, int64(granted.ID)), "", clientv3.WithLease(granted.ID))
+		require.NoError(t, err)
+	}
+	var pages atomic.Int64
+	compact := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+		invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+	) error {
+		if method == getRange && pages.Add(1) == 2 {
+			resp, err := admin.Put(ctx, "/other", "")
+			require.NoError(t, err)
+			_, err = admin.Compact(ctx, resp.Header.Revision)
+			require.NoError(t, err)
+		}
+		return invoke(ctx, method, req, reply, cc, options...)
+	}
+	store := newStore(t, server.Endpoint(), nil, grpc.WithChainUnaryInterceptor(compact))
+	shown := 0
+	for _, err := range farsync.Survey(within(t, soon), store, "/many") {
+		require.NoError(t, err)
+		shown++
+	}
+	require.Equal(t, keys, shown)
 }

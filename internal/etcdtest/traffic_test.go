@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync"
@@ -134,14 +135,17 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 	require.LessOrEqual(t, sent.events.Load()-events, int64(waiters+2))
 }
 
-// Units that are released in the order in which they were acquired wake one waiter each, and no other is sent anything. A release
-// out of order is sent to those for which it could make room: as many as the place of the holder counts.
+// Of permits that watch, as those of earlier versions, units that are released in the order in which they were acquired wake one waiter each,
+// and no other is sent anything. A release out of order is sent to those for which it could make room: as many as the place of the holder
+// counts.
 func TestReleaseOfAUnitIsSentToThoseItMayLetIn(t *testing.T) {
 	server := sharedServer(t)
 	path := newPath(t)
 	const size, waiters = 8, 56
 	var sent counter
-	store, standing := newStanding(t, server.Endpoint(), sent.dial()...)
+	f := new(faults)
+	f.next("/etcdserverpb.Auth/AuthStatus", refuse(rpctypes.ErrGRPCPermissionDenied))
+	store, standing := newStanding(t, server.Endpoint(), append(sent.dial(), f.dial()...)...)
 	looker := newStore(t, server.Endpoint(), nil)
 	units := farsync.NewSemaphore(store, path, size)
 	sent.since()

@@ -381,6 +381,34 @@ func TestLateDeleteRemovesNothing(t *testing.T) {
 	require.Equal(t, v.Self.ID, string(keysOf(t, r.admin, r.queue)[0].Key))
 }
 
+// TestEndOfASessionAfterALostJoinTellsTheNext: the session ends before it has learned that its entry is there, and others have joined behind that.
+func TestEndOfASessionAfterALostJoinTellsTheNext(t *testing.T) {
+	for _, name := range []string{"the removal has not begun", "the removal has had no answer"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRow(t)
+			f := new(faults)
+			in := openSession(t, newClient(t, r.endpoint, f.dial()...))
+			a := r.alone()
+			e := in.entry(r.queue, driver.Exclusive)
+			f.next(txn, loseReply)
+			_, err := in.Create(t.Context(), e, 0)
+			require.Equal(t, driver.Unknown, in.Outcome(err))
+			if name == "the removal has had no answer" {
+				f.next(getRange, loseReply)
+				_, _, err = in.Delete(t.Context(), e)
+				require.Equal(t, driver.Unknown, in.Outcome(err))
+			}
+			c := r.third()
+			waits := c.waits()
+			require.NoError(t, in.Close(t.Context()))
+			a.leave()
+			c.granted(waits)
+			c.leave()
+			r.turns()
+		})
+	}
+}
+
 // TestEntryOfAnotherProgramIsWatched: whoever joins behind one does not await a turn, wherever its key sorts and however many others there are.
 func TestEntryOfAnotherProgramIsWatched(t *testing.T) {
 	for _, name := range []string{"694d8af1b3c2a017", "m-ABCDEFGHIJKLMNOPQRSTUVWXYZ", "m-t1.", "w-x", "zzz", "0/further", "zz/further"} {

@@ -1,6 +1,9 @@
 package locktest
 
 import (
+	"errors"
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +61,45 @@ var sizeRows = []row{
 			s.until(one, 0)
 			s.until(two, 0)
 		}
+	}},
+	{"SizesAreNeverMixed", "in the middle of a deployment some declare the old size and some the new", func(s *scene) {
+		one, two, ctx := s.client(), s.client(), s.ctx()
+		var mu sync.Mutex
+		held := map[int64]int64{} // by the size that was declared
+		var g errgroup.Group
+		for i := range 4 {
+			size := int64(2 + i%2)
+			sem := s.semaphore([]*farsync.Store{one, two}[i/2], size)
+			add := func(units int64) {
+				mu.Lock()
+				defer mu.Unlock()
+				if held[size] += units; held[size] > size || held[5-size] > 0 && units > 0 {
+					s.Errorf("by the size of 2 %d are held, and by that of 3 %d", held[2], held[3])
+				}
+			}
+			g.Go(func() error {
+				for range 6 {
+					n := 1 + rand.Int64N(2)
+					lease, err := sem.Acquire(ctx, n)
+					if errors.Is(err, farsync.ErrSize) {
+						continue
+					}
+					if err != nil {
+						return err
+					}
+					add(n)
+					_ = pause.For(ctx, time.Millisecond)
+					add(-n)
+					if err := giveBack(lease); err != nil {
+						return err
+					}
+					_ = pause.For(ctx, rand.N(5*time.Millisecond))
+				}
+				return nil
+			})
+		}
+		require.NoError(s, g.Wait())
+		s.until(one, 0)
 	}},
 	{"SizeIsSetBeforeUse", "an administrator may be there before its users", func(s *scene) {
 		one, two := s.client(), s.client()

@@ -2,7 +2,10 @@ package postgrestest_test
 
 import (
 	"context"
+	"encoding/binary"
 	"log/slog"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,17 +68,71 @@ func TestProxyIsNamedInTheLog(t *testing.T) {
 	}
 }
 
-// TestCancelledStatementsLeaveTheProxyAlone: calls whose ctx ends while their statement waits at the server, over and over.
+// TestCancelledStatementsLeaveTheProxyAlone: calls whose ctx ends while their statement waits at the server, over and over. No request to
+// cancel is sent, for PgBouncer ends if the client of one does; and what was given up does not wait at the server for as long as what it
+// waits for takes.
 func TestCancelledStatementsLeaveTheProxyAlone(t *testing.T) {
 	t.Parallel()
 	d := behindPgBouncer(t)
-	store := d.open(t, time.Hour)
+	var cancels atomic.Int32
+	config := d.config(t)
+	countCancels(config.ConnConfig, &cancels)
+	store, err := postgres.Open(within(t, soon), config, d.options(time.Hour))
+	require.NoError(t, err)
+	defer store.Close()
 	tx := d.begin(t)
 	require.NoError(t, postgres.InTx(within(t, soon), tx, "/kept")) // those that join wait for its row
 	for range 20 {
 		_, err := farsync.NewMutex(store, "/kept").Lock(within(t, 20*time.Millisecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
+	require.Eventually(t, func() bool {
+		var waiting int
+		require.NoError(t, d.admin.QueryRow(within(t, soon), "SELECT count(*) FROM pg_locks WHERE NOT granted").Scan(&waiting))
+		return waiting == 0
+	}, soon, 10*time.Millisecond)
 	require.NoError(t, tx.Rollback(within(t, soon)))
 	require.NoError(t, lock(t, store, "/kept").Release())
+	require.NoError(t, store.Close())
+	require.Zero(t, cancels.Load())
+}
+
+// countCancels has a client count the requests to cancel that it sends.
+func countCancels(config *pgx.ConnConfig, seen *atomic.Int32) {
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return cancelCounter{conn, seen}, err
+	}
+}
+
+// A cancelCounter counts requests to cancel, which are the first that their connection sends.
+type cancelCounter struct {
+	net.Conn
+
+	seen *atomic.Int32
+}
+
+func (c cancelCounter) Write(b []byte) (int, error) {
+	const size, code = 16, 80877102
+	if len(b) == size && binary.BigEndian.Uint32(b[4:]) == code {
+		c.seen.Add(1)
+	}
+	return c.Conn.Write(b)
+}
+
+// TestMigrationThatIsGivenUpLeavesTheProxyAlone: the program that gives it up often ends then.
+func TestMigrationThatIsGivenUpLeavesTheProxyAlone(t *testing.T) {
+	t.Parallel()
+	d := behindPgBouncer(t)
+	tx := d.begin(t)
+	_, err := tx.Exec(within(t, soon), "SELECT pg_advisory_xact_lock(7236548104)") // as another migration
+	require.NoError(t, err)
+	var cancels atomic.Int32
+	config := d.config(t).ConnConfig
+	countCancels(config, &cancels)
+	require.ErrorIs(t, postgres.Migrate(within(t, 50*time.Millisecond), config), context.DeadlineExceeded)
+	require.NoError(t, tx.Rollback(within(t, soon)))
+	require.NoError(t, postgres.Migrate(within(t, soon), config))
+	require.Zero(t, cancels.Load())
 }

@@ -133,6 +133,30 @@ func TestStatementsOfEarlierStores(t *testing.T) {
 	}
 }
 
+// TestTriggersServeWhatFollowsAJoinAndALeave in one transaction: those two do without.
+func TestTriggersServeWhatFollowsAJoinAndALeave(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	own, other := d.foreign(t, "/a", "own"), d.foreign(t, "/a", "other")
+	notified := d.notified(t)
+	require.Zero(t, notified())
+	tx := d.begin(t)
+	for _, statement := range []string{
+		"SELECT farsync_join('/b', 'b.', 2, 'own', 'exclusive', 1, NULL, 0)",
+		"INSERT INTO farsync_entries (id, queue, session) VALUES ('c', '/b', 'other')", // which takes a turn
+		"SELECT farsync_leave('b.')",                              // tells other, which has no key
+		"DELETE FROM farsync_entries WHERE id = '" + own.ID + "'", // and once more
+		"INSERT INTO farsync_entries (id, queue, session) VALUES ('b.', '/b', 'own')",
+	} {
+		_, err := tx.Exec(within(t, soon), statement)
+		require.NoError(t, err, statement)
+	}
+	require.NoError(t, tx.Commit(within(t, soon)))
+	require.Equal(t, 2, notified())
+	require.Equal(t, 3, d.count(t, "SELECT count(*) FROM farsync_entries WHERE revision > 1"))
+	d.delete(t, other)
+}
+
 // TestMigrateBesideStoresThatClose: a deadlock would leave what they hold for a TTL.
 func TestMigrateBesideStoresThatClose(t *testing.T) {
 	t.Parallel()

@@ -91,6 +91,22 @@ func TestClockThatIsSetBack(t *testing.T) {
 	require.NoError(t, again.Release())
 }
 
+// TestClockThatIsSetBackInASilence: it was ahead by an hour when the server was introduced, as of a machine that has just started. Nothing is
+// granted for a TTL or two, and not for an hour.
+func TestClockThatIsSetBackInASilence(t *testing.T) {
+	t.Parallel()
+	server := embedtest.RedisWithClock(t)
+	require.NoError(t, server.StepClock(time.Hour))
+	options := fresh(fenceTTL)
+	options.Fresh = false
+	store := newStore(t, server.Endpoint(), options)
+	require.NoError(t, server.StepClock(-time.Hour))
+	mu := farsync.NewMutex(store, "/clock")
+	_, err := mu.TryLock(within(t, soon))
+	require.ErrorIs(t, err, farsync.ErrLocked, "the silence goes on")
+	require.NoError(t, lock(t, store, "/clock").Release())
+}
+
 // TestSlotThatMovesGrantsNothing: while the slot of the namespace moves to another server of a cluster, half of its keys are on
 // either. Nothing is granted then, and nothing but what was held before is held for one TTL more.
 func TestSlotThatMovesGrantsNothing(t *testing.T) {

@@ -226,6 +226,31 @@ func TestFlushedServerKeepsHoldersApart(t *testing.T) {
 	}))
 }
 
+// TestFlushedServerIsNotFreshForAStoreThatKnowsIt: a Store with the option Fresh that has been there before knows better.
+func TestFlushedServerIsNotFreshForAStoreThatKnowsIt(t *testing.T) {
+	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
+		veteran := w.open(t, true, nil)
+		return func() {
+			defer func() { _ = veteran.Close() }()
+			require.NoError(t, newClient(t, w.server.Endpoint()).FlushAll(within(t, soon)).Err())
+			require.NoError(t, lock(t, veteran, "/other").Release()) // the first to come
+		}
+	})
+}
+
+// TestFlushedScriptsEndNothing: the server was not restarted, and its data says so.
+func TestFlushedScriptsEndNothing(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	a, b := newStore(t, server.Endpoint(), fresh(time.Hour)), newStore(t, server.Endpoint(), fresh(time.Hour))
+	lease := lock(t, a, "/flushed")
+	require.NoError(t, newClient(t, server.Endpoint()).ScriptFlush(within(t, soon)).Err())
+	require.NoError(t, lock(t, b, "/other").Release(), "without a silence, which would be of an hour")
+	_, err := farsync.NewMutex(b, "/flushed").TryLock(within(t, soon))
+	require.ErrorIs(t, err, farsync.ErrLocked)
+	require.NoError(t, lease.Release())
+}
+
 // TestStaleReplicaKeepsHoldersApart: it hears nothing of the lock, and is made the master by hand.
 func TestStaleReplicaKeepsHoldersApart(t *testing.T) {
 	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
@@ -395,6 +420,31 @@ func TestMasterThatMissedAnotherIsNewToTheNamespace(t *testing.T) {
 	promote(t, a)
 	w.move(a)
 	next := lock(t, veteran, "/fence")
+	section.Visit(t.Context(), next, 1)
+	leave()
+	require.Empty(t, section.Overlaps())
+	require.Greater(t, next.Token(), lease.Token())
+}
+
+// TestMasterThatWasAReplicaInBetweenIsNewToTheNamespace: it was made a replica, took the data of its master, which is behind, and was made
+// the master again, before any Store had made a request at the other. It was not restarted, and in its data it is the one that was introduced
+// last.
+func TestMasterThatWasAReplicaInBetweenIsNewToTheNamespace(t *testing.T) {
+	t.Parallel()
+	a := embedtest.Redis(t)
+	one := newStore(t, a.Endpoint(), fresh(longTTL))
+	require.NoError(t, lock(t, one, "/fence").Release())
+	b := replicaOf(t, a.Endpoint())
+	stale(t, b)
+	proxy := embedtest.NewProxy(t, a.Endpoint())
+	section := locktest.NewSection(t, 1)
+	lease := lock(t, newStore(t, proxy.Addr(), fresh(longTTL)), "/fence")
+	leave := section.Enter(lease, 1)
+	proxy.Cut()
+	promote(t, b)
+	demote(t, a, b)
+	promote(t, a)
+	next := lock(t, one, "/fence")
 	section.Visit(t.Context(), next, 1)
 	leave()
 	require.Empty(t, section.Overlaps())

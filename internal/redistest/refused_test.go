@@ -133,7 +133,7 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	missing := []string{"eval", "evalsha", "script|load", "info", "ssubscribe"}
-	for command := range strings.FieldsSeq(`time get set exists del hget hmget hset hdel hincrby sadd srem spop smembers scard zadd zrem zcard
+	for command := range strings.FieldsSeq(`time get set append object exists del hget hmget hset hdel hincrby sadd srem spop smembers scard zadd zrem zcard
 		zcount zscore zrank zrange zrangebyscore zrevrangebyscore zrangebylex zunionstore spublish`) {
 		missing = append(missing, command)
 	}
@@ -153,7 +153,7 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 	// All that is needed, and no more.
 	require.NoError(t, admin.Do(within(t, soon), "ACL", "SETUSER", "least", "on", ">pass", "~farsync:{farsync}:*", "&farsync:{farsync}:*",
 		"-@all", "+hello", "+ping", "+info", "+eval", "+evalsha", "+script|load", "+ssubscribe", "+sunsubscribe", "+time", "+client",
-		"+get", "+set", "+exists", "+del", "+hget", "+hmget", "+hset", "+hdel", "+hincrby", "+sadd", "+srem", "+spop", "+smembers", "+scard",
+		"+get", "+set", "+append", "+object|encoding", "+exists", "+del", "+hget", "+hmget", "+hset", "+hdel", "+hincrby", "+sadd", "+srem", "+spop", "+smembers", "+scard",
 		"+zadd", "+zrem", "+zcard", "+zcount", "+zscore", "+zrank", "+zrange", "+zrangebyscore", "+zrevrangebyscore", "+zrangebylex",
 		"+zunionstore", "+spublish").Err())
 	store, err := redis.Open(within(t, soon), &client.UniversalOptions{

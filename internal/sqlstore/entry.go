@@ -8,16 +8,12 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// scanEntry returns the entry of a row. A kind that farsync does not know makes it Foreign.
+// scanEntry returns the entry of a row.
 func scanEntry(rows Rows) (e driver.Entry, err error) {
 	var kind string
 	var since int64
 	err = rows.Scan(&e.ID, &e.Queue, &kind, &e.Units, &e.Revision, &e.Version, &since, &e.Value, &e.Session)
-	for k := driver.Exclusive; k <= driver.Candidate; k++ {
-		if k.String() == kind {
-			e.Kind = k
-		}
-	}
+	e.Kind = driver.KindOf(kind)
 	if since != 0 {
 		e.Since = time.UnixMicro(since)
 	}

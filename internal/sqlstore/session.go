@@ -25,6 +25,8 @@ type Session struct {
 
 	// Nearest has Create show no more than one entry ahead of one whose wait ends with that.
 	Nearest bool
+	// Asks has a Watch of several targets ask at once, and not look first: no look shows that the session is notified of all without asking.
+	Asks bool
 
 	db  DB
 	ttl time.Duration

@@ -33,7 +33,11 @@ func (s *Session) Watch(
 		if err := s.db.Hear(ctx); err != nil {
 			return nil, err
 		}
-		moved, told, err := s.look(ctx, s.bounded(s.db.Read), "sight", targets, e.Queue, e.Revision)
+		var moved, told bool
+		var err error
+		if len(on) == 1 || !s.Asks {
+			moved, told, err = s.look(ctx, s.bounded(s.db.Read), "sight", targets, e.Queue, e.Revision)
+		}
 		if err == nil && !moved && !told {
 			moved, _, err = s.look(ctx, s.bounded(s.db.Write), "watch", targets, e.Queue, e.Revision, s.ID)
 		}

@@ -82,7 +82,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the deadline counts from when the answer arrived", store: onZooKeeper, primitive: mutex, tiers: []string{tierWire},
-		edits: []edit{{"zk/link.go", "l.proved, l.renewed = l.renewed, c.sent", "l.proved, l.renewed = time.Now(), time.Now()"}},
+		edits: []edit{{"zk/link.go", "l.proved, l.renewed, l.reached = l.renewed, c.sent, time.Now()", "l.proved, l.renewed, l.reached = time.Now(), time.Now(), time.Now()"}},
 	},
 	{
 		name: "a permit takes one unit, whatever was asked for", store: onSQLite, primitive: semaphore,
@@ -98,7 +98,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a Redis server that has lost its data grants at once", store: onRedis, primitive: mutex, tiers: []string{tierNode},
-		edits: []edit{{"redis/fence.go", "script, fresh := s.script(run), 0", "script, fresh := s.script(run), 1"}},
+		edits: []edit{{"redis/fence.go", "script, met, fresh := s.script(run), s.met.Load(), 0", "script, met, fresh := s.script(run), s.met.Load(), 1"}},
 	},
 	{
 		name: "less than a majority is enough", store: onQuorum, primitive: quorum,
@@ -126,8 +126,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "a size is not compared when it is declared anew", store: inMemory,
-		edits: []edit{{"recipe/size.go", "before := was.Value != \"\" && was.Value == v.Register.Value && was.Version != v.Register.Version", "before := false"}},
+		edits: []edit{{"recipe/size.go", "anew := was.Value != \"\" && was.Value == v.Register.Value && was.Version != v.Register.Version", "anew := false"}},
 		tests: [2]string{"./recipe", "^TestSizeDeclaredAnewAndBackBetweenTwoLooks$"},
+	},
+	{
+		name: "a size is declared anew with nothing that keeps those behind from being granted", store: inMemory,
+		edits: []edit{{"recipe/size.go", "r.Units, r.Value = math.MaxInt64, nil", "r.Units, r.Value = min(1, math.MaxInt64), nil"}},
+		tests: [2]string{"./recipe", "^TestSizesAreNeverMixed$"},
 	},
 	{
 		name: "a proof of another's entry is taken", store: inMemory,
@@ -164,6 +169,21 @@ var mutants = []mutant{
 			{"etcd/hall.go", "err != nil || turn.GetModRevision() <= e.Revision {", "err != nil || turn == nil {"},
 		},
 		tests: [2]string{"./etcd", "^TestHallTellsAnEntryItsOwnTurn$"},
+	},
+	{
+		name: "of the permits that a removal lets in only the last is told", store: onEtcd,
+		edits: []edit{{"etcd/units.go", "now := list[:min(len(list), mostTold)]\n", "list = list[max(0, len(list)-1):]\n\tnow := list\n"}},
+		tests: [2]string{"./internal/etcdtest", "^TestManyThatAreLetIn$"},
+	},
+	{
+		name: "a removal of units tells none but one that takes the last of them", store: onEtcd,
+		edits: []edit{{"etcd/units.go", "room < gone.Units && ", "room == 0 && "}},
+		tests: [2]string{"./etcd", "^TestEachIsLetInOnce$"},
+	},
+	{
+		name: "a permit that awaits its turn does not hear of the size", store: onEtcd,
+		edits: []edit{{"etcd/hall.go", "case is.moved:", "case false:"}},
+		tests: [2]string{"./etcd", "^TestHallWakesAPermit$"},
 	},
 	{
 		name: "the watch on two entries that stays proves a grant by an end of before", store: onEtcd,
