@@ -12,12 +12,12 @@ import (
 )
 
 // The creation of an entry is the one request here that may not be repeated blindly: a sequential node that is created
-// twice is two nodes, of which the session keeps both alive. So its name has a UUID of the entry's own, and every path on
+// twice is two nodes, of which the session keeps both alive. So its name has an ID of the entry's own, and every path on
 // which an answer can get lost ends in a search for that name.
 
 // NewID returns the path of the entry's node, up to the sequence that the server adds.
 func (s *session) NewID(name string, k driver.Kind, units int64) string {
-	return s.path(name) + "/" + newName(s.mark, k, units)
+	return s.path(name) + "/" + newName(s.mark, s.made.Add(1), k, units)
 }
 
 // Create makes the entry's node, and the queue's node if it is missing.

@@ -12,11 +12,14 @@
 //
 // All entries are ephemeral sequential nodes below the path of the queue, with Curator's names:
 //
-//	Mutex, ReentrantMutex   _c_<uuid>-lock-<sequence>       InterProcessMutex
-//	RWMutex                 _c_<uuid>-__WRIT__<sequence>    InterProcessReadWriteLock
-//	                        _c_<uuid>-__READ__<sequence>
-//	Election                _c_<uuid>-latch-<sequence>      LeaderLatch
-//	Semaphore               _c_<uuid>-permit-<n>-<sequence> not shared
+//	Mutex, ReentrantMutex   _c_<id>-lock-<sequence>       InterProcessMutex
+//	RWMutex                 _c_<id>-__WRIT__<sequence>    InterProcessReadWriteLock
+//	                        _c_<id>-__READ__<sequence>
+//	Election                _c_<id>-latch-<sequence>      LeaderLatch
+//	Semaphore               _c_<id>-permit-<n>-<sequence> not shared
+//
+// Curator draws a UUID as the id of each node, and looks for none but its own. Here it is 12 letters and digits of the session,
+// and the number of the name in it.
 //
 // A Semaphore's size is in the data of the queue's node, as "<declared> <current>". The first
 // line of the data of an entry is the Holder option of its Store. After it comes a line "under=<node>" for each lease of the

@@ -2,8 +2,6 @@ package zk
 
 import (
 	"crypto/rand"
-	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,8 +9,9 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// Curator's names. A protected node is _c_<uuid>-<name><sequence>, and the queue's order is that of the text behind
-// the last <name>.
+// Curator's names. A protected node is _c_<id>-<name><sequence>, and the queue's order is that of the text behind the last
+// <name>. Curator's id is a UUID, and it looks for none but its own. Ours are half as long: of a long queue a waiter reads all
+// names twice.
 var names = [...]string{
 	driver.Exclusive: "lock-",
 	driver.Write:     "__WRIT__",
@@ -23,7 +22,7 @@ var names = [...]string{
 
 const (
 	protected = "_c_"
-	uuidSize  = 36
+	markSize  = 12 // of 32 letters and digits: 60 random bits
 	seqDigits = 10
 	// lastSequence is the highest that the server gives before its counter wraps.
 	lastSequence = "2147483647"
@@ -40,21 +39,12 @@ type node struct {
 
 // newMark returns what the names of a session's entries begin with. It is drawn anew for each session, so that a session
 // knows its own entries by their names.
-func newMark() string {
-	var id [8]byte
-	rand.Read(id[:])
-	id[6] = id[6]&0x0f | 0x40 // version 4, as Java's UUID.randomUUID
-	return fmt.Sprintf("%s%x-%x-%x-", protected, id[:4], id[4:6], id[6:8])
-}
+func newMark() string { return protected + rand.Text()[:markSize] }
 
-// newName returns the name to create an entry under, up to the sequence that the server adds: _c_<uuid>-<name>. What it
-// begins with is given.
-func newName(begin string, k driver.Kind, units int64) string {
-	var id [8]byte
-	rand.Read(id[:])
-	id[0] = id[0]&0x3f | 0x80
-	name := hex.AppendEncode([]byte(begin), id[:2])
-	name = append(hex.AppendEncode(append(name, '-'), id[2:]), "-"+names[k]...)
+// newName returns the name to create the nth entry of a session under, up to the sequence that the server adds.
+func newName(mark string, nth uint64, k driver.Kind, units int64) string {
+	name := strconv.AppendUint([]byte(mark), nth, 10)
+	name = append(append(name, '-'), names[k]...)
 	if k == driver.Permit {
 		name = append(strconv.AppendInt(name, units, 10), '-')
 	}

@@ -3,6 +3,8 @@ package zk
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -167,23 +169,18 @@ var kinds = []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Pe
 
 // named is a node's name as the server makes it.
 func named(k driver.Kind, units int64, seq int32) string {
-	return newName(newMark(), k, units) + fmt.Sprintf("%010d", seq)
+	return newName(newMark(), rand.Uint64(), k, units) + fmt.Sprintf("%010d", seq)
 }
 
-// checkName holds a name to the form of Curator's ProtectedMode.
+// checkName holds a name to the form that the package documents.
 func checkName(name string) error {
-	rest, ok := strings.CutPrefix(name, "_c_")
-	if !ok || len(rest) < 37 || rest[36] != '-' {
-		return fmt.Errorf("%q has no protection", name)
-	}
-	for i, c := range rest[:36] {
-		switch hyphen := i == 8 || i == 13 || i == 18 || i == 23; {
-		case hyphen && c != '-', !hyphen && !strings.ContainsRune("0123456789abcdef", c):
-			return fmt.Errorf("%q has no uuid", name)
-		}
+	if !documented.MatchString(name) {
+		return fmt.Errorf("%q has another form", name)
 	}
 	return nil
 }
+
+var documented = regexp.MustCompile(`^_c_[A-Z2-7]{12}[0-9]+-(lock-|latch-|__WRIT__|__READ__|permit-[1-9][0-9]*-)(-[0-9]{9,10}|[0-9]{10})$`)
 
 // curatorOrder is what StandardLockInternalsDriver.standardFixForSorting makes of a name, and the sorter of
 // InterProcessReadWriteLock.

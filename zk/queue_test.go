@@ -22,7 +22,7 @@ func TestUnprovedCreateShowsNothingAhead(t *testing.T) {
 	names := &read{call: *newCall(newFrame(opGetChildren))}
 	var ids []string
 	for _, sequence := range []string{"0000000001", "0000000002"} {
-		name := newName(s.mark, driver.Read, 1) + sequence
+		name := newName(s.mark, 1, driver.Read, 1) + sequence
 		names.names += childrenOf(name)
 		ids = append(ids, s.path("/q")+"/"+name)
 	}
@@ -53,7 +53,7 @@ func TestOnePassFindsWhatTheOrderedQueueShows(t *testing.T) {
 		case 1:
 			return []string{"lock-", "x", "~", "lock-x", "a" + lastSequence, lastSequence, "lock-" + lastSequence}[random.IntN(7)]
 		default:
-			return newName(newMark(), kinds[random.IntN(len(kinds))], 1) + sequence
+			return newName(newMark(), 1, kinds[random.IntN(len(kinds))], 1) + sequence
 		}
 	}
 	for range 3000 {
@@ -67,7 +67,7 @@ func TestOnePassFindsWhatTheOrderedQueueShows(t *testing.T) {
 		for _, kind := range []driver.Kind{driver.Exclusive, driver.Write, driver.Candidate} {
 			q := r.queue("/q", s.path("/q"), kind)
 			r.seen = nil
-			for _, id := range append(slices.Clone(names), "", newName(newMark(), kind, 1)+"0000000020") {
+			for _, id := range append(slices.Clone(names), "", newName(newMark(), 1, kind, 1)+"0000000020") {
 				e := &driver.Entry{Queue: "/q", Kind: kind, Units: 1}
 				if id != "" {
 					e.ID = "/q/" + id
@@ -90,7 +90,7 @@ func TestOnePassFindsWhatTheOrderedQueueShows(t *testing.T) {
 // and go later are none of it.
 func TestNodesThatLeaveACrowdAreForgotten(t *testing.T) {
 	s := &session{service: &service{}, wire: newWire(time.Second, 0, nil), crowds: map[string]*queue{}, mark: newMark()}
-	node := func(i int) string { return newName(s.mark, driver.Exclusive, 1) + fmt.Sprintf("%010d", i) }
+	node := func(i int) string { return newName(s.mark, 1, driver.Exclusive, 1) + fmt.Sprintf("%010d", i) }
 	var crowd []string
 	for i := range crowdSize {
 		crowd = append(crowd, node(i))

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	client "github.com/go-zookeeper/zk"
@@ -28,6 +29,7 @@ type session struct {
 	*service
 	wire    *wire
 	mark    string        // what the names of this session's entries begin with
+	made    atomic.Uint64 // names
 	stopped chan struct{} // closed when run has returned
 
 	slots   chan struct{}  // calls hold one each until they are answered
