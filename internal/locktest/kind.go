@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
 )
@@ -76,48 +78,42 @@ var kindRows = []row{
 		"KindRefusedDoesNotDisturb",
 		"a service that is deployed with the wrong primitive must not make those fail whose path it is",
 		func(s *scene) {
-			const lockers = 3
-			var lockersDone, hammers sync.WaitGroup
+			mutexes := []*farsync.Mutex{s.mutex(s.client()), s.mutex(s.client()), s.mutex(s.client())}
+			looks := s.client()
+			line := []*locking{s.locking(mutexes[0].Lock)} // the holder first
+			line[0].got()
+			var hammers sync.WaitGroup
+			defer hammers.Wait()
 			ctx, stop := context.WithCancel(s.ctx())
 			defer stop()
 			for range 2 {
 				intruder := farsync.NewSemaphore(s.client(), s.path, 2)
-				ready := make(chan struct{})
 				hammers.Go(func() {
-					close(ready)
 					for ctx.Err() == nil {
-						lease, err := intruder.Acquire(ctx, 1)
-						if err == nil { // between two holders the path may be free for a moment, and anyone's
-							_ = lease.Release()
-						}
-						_ = pause.For(ctx, time.Millisecond)
+						_, err := intruder.Acquire(ctx, 1)
+						assert.Truef(s, ctx.Err() != nil || errors.Is(err, farsync.ErrKind), "%v", err)
 					}
 				})
-				<-ready
 			}
-			until := time.Now().Add(time.Second)
 			section := NewSection(s, 1)
-			for range lockers {
-				mu := s.mutex(s.client())
-				lockersDone.Go(func() {
-					for time.Now().Before(until) {
-						lease, err := mu.Lock(s.ctx())
-						if err != nil {
-							s.Errorf("a Mutex on its own path: %v", err)
-							return
-						}
-						section.Visit(s.Context(), lease, 1)
-						_ = pause.For(s.Context(), 5*time.Millisecond)
-						if err := giveBack(lease); err != nil {
-							s.Error(err)
-						}
-					}
-				})
+			turn := 0
+			// A path is the oldest entry's. So none gives it back while an intruder stands ahead of the next, to find out whose it is.
+			for until := time.Now().Add(time.Second); time.Now().Before(until); turn++ {
+				for len(line) < len(mutexes) {
+					line = append(line, s.locking(mutexes[(turn+len(line))%len(mutexes)].Lock))
+					s.untilMutexes(looks, len(line))
+				}
+				section.Visit(s.Context(), line[0].got(), 1)
+				s.release(line[0].got())
+				line = line[1:]
+				line[0].got()
 			}
-			lockersDone.Wait()
 			stop()
 			hammers.Wait()
-			s.until(s.client(), 0)
+			for _, l := range line {
+				s.release(l.got())
+			}
+			s.until(looks, 0)
 		},
 	},
 	{
@@ -174,6 +170,22 @@ var kindRows = []row{
 			s.release(writer)
 		},
 	},
+}
+
+// untilMutexes waits until so many entries of a Mutex are in the queue, of which two are the oldest of all.
+func (s *scene) untilMutexes(store *farsync.Store, n int) {
+	s.Helper()
+	ctx := s.ctx()
+	other := func(e driver.Entry) bool { return e.Kind != driver.Exclusive }
+	for {
+		list, _, err := recipe.Queue{Store: store, Path: s.path}.List(ctx, 0)
+		require.NoError(s, err)
+		next := slices.IndexFunc(list, other)
+		if len(slices.DeleteFunc(list, other)) == n && (next < 0 || next > 1) {
+			return
+		}
+		require.NoError(s, pause.For(ctx, 5*time.Millisecond), "%d Mutexes in the queue instead of %d", len(list), n)
+	}
 }
 
 // cross has one client hold a path as one kind, and another ask for it as another.
