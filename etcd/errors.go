@@ -69,8 +69,8 @@ func (s *service) Outcome(err error) driver.Outcome {
 		return driver.Closed
 	case slices.ContainsFunc(expired, is):
 		return driver.Expired
-	case slices.ContainsFunc(notDone, is):
-		return driver.NotDone
+	case slices.ContainsFunc(notDone, is), is(rpctypes.ErrUserEmpty) && s.client.Username != "":
+		return driver.NotDone // in the second case until the client has fetched a token: authentication was switched on a moment ago
 	case slices.ContainsFunc(refused, is), slices.Contains(refusals, code):
 		return driver.Refused
 	default:
@@ -127,7 +127,7 @@ func shown(endpoints []string) string {
 // allowed adds to a refusal of etcd's whose permission is missing, and which.
 func (s *service) allowed(err error) error {
 	switch {
-	case errors.Is(err, rpctypes.ErrUserEmpty):
+	case errors.Is(err, rpctypes.ErrUserEmpty) && s.client.Username == "":
 		return fmt.Errorf("%w: the client has no Username, and authentication is on", err)
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
 		return fmt.Errorf("%w: user %q needs READWRITE on a prefix of the path that ends in a slash", err, s.client.Username)

@@ -49,6 +49,39 @@ func TestMisuseOfRights(t *testing.T) {
 	require.Empty(t, keysOf(t, r.root, "/locks/enough"), "Close may revoke")
 }
 
+// TestAuthenticationIsSwitchedOnMeanwhile: clients that had their user before go on. A stream of theirs keeps the credentials that it was opened
+// with, which were none.
+func TestAuthenticationIsSwitchedOnMeanwhile(t *testing.T) {
+	server, admin := beginAlone(t)
+	r := newRealm(t, server, admin)
+	r.must(r.root.AuthDisable(t.Context()))
+	var stores [4]*farsync.Store
+	for i := range stores {
+		stores[i] = storeOn(t, r.as("writer"), nil)
+	}
+	const path = "/locks/meanwhile"
+	first := lock(t, stores[0], path)
+	second := lockBehind(t, stores[1], path)
+	awaitQueue(t, stores[0], path, 2)
+	ctx, giveUp := context.WithCancel(within(t, soon))
+	gaveUp := make(chan error, 1)
+	go func() {
+		_, err := farsync.NewMutex(stores[2], path).Lock(ctx)
+		gaveUp <- err
+	}()
+	awaitQueue(t, stores[0], path, 3)
+	fourth := lockBehind(t, stores[3], path)
+	awaitQueue(t, stores[0], path, 4)
+	r.must(admin.AuthEnable(t.Context()))
+	giveUp()
+	require.ErrorIs(t, <-gaveUp, context.Canceled)
+	awaitQueue(t, stores[0], path, 3)
+	require.NoError(t, first.Release())
+	require.NoError(t, got(t, second).Release())
+	require.NoError(t, got(t, fourth).Release())
+	require.Empty(t, keysOf(t, r.root, path))
+}
+
 // A realm is a server with authentication on.
 type realm struct {
 	*testing.T
