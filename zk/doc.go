@@ -19,7 +19,8 @@
 //	Semaphore               _c_<id>-permit-<n>-<sequence> not shared
 //
 // Curator draws a UUID as the id of each node, and looks for none but its own. Here it is 12 letters and digits of the session,
-// and the number of the name in it.
+// and a number, which is one higher for each name of the session in a queue: from the name of a node follows what its client makes next. A waiter
+// for a Mutex may watch that node before it has seen it.
 //
 // A Semaphore's size is in the data of the queue's node, as "<declared> <current>". The first
 // line of the data of an entry is the Holder option of its Store. After it comes a line "under=<node>" for each lease of the

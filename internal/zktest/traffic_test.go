@@ -126,6 +126,56 @@ func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
 	}
 }
 
+// TestClientsThatComeRoundReadTheirQueueOnce: three lock in turn, again and again. Each watches the node that the one before it makes next without
+// having read the queue, once it has seen twice that this is the one ahead. Where another has come in between, it reads the queue as before.
+func TestClientsThatComeRoundReadTheirQueueOnce(t *testing.T) {
+	server, conn := begin(t)
+	const path, clients = "/traffic/round", 3
+	persistent(t, conn, path)
+	var stores [clients]tapped
+	var waits [clients]chan *farsync.Lease
+	for i := range stores {
+		stores[i] = newTapped(t, server, withTTL(40*time.Second)) // so that it is not renewed while it waits
+		waits[i] = lockBehind(t, stores[i].Store, path)
+		awaitNodes(t, conn, path, i+1)
+	}
+	section := locktest.NewSection(t, 1)
+	hold := func(waiting <-chan *farsync.Lease) {
+		lease := got(t, waiting)
+		section.Visit(t.Context(), lease, 1)
+		require.NoError(t, lease.Release())
+	}
+	again := func(n, ahead int) {
+		waits[n%clients] = lockBehind(t, stores[n%clients].Store, path)
+		awaitNodes(t, conn, path, ahead+1)
+		stores[n%clients].tap.await(t, opGetData, 1)
+	}
+	for n := range 8 * clients {
+		hold(waits[n%clients])
+		if seen := stores[n%clients].tap.since(); n >= 3*clients {
+			require.Equal(t, requests{opCreate: 1, opGetData: 1, opGetChildren: 1, opDelete: 1}, seen, "turn %d", n)
+		}
+		again(n, clients-1)
+	}
+
+	hold(waits[0])
+	stores[0].tap.since()
+	between := lockBehind(t, newStore(t, server, nil), path)
+	awaitNodes(t, conn, path, clients)
+	again(0, clients)
+	hold(waits[1])
+	hold(waits[2])
+	hold(between)
+	hold(waits[0])
+	require.Equal(t, requests{opCreate: 1, opGetData: 2, opGetChildren: 2, opDelete: 1}, stores[0].tap.since())
+	for n := range stores { // some of which expect others ahead
+		lease, err := farsync.NewMutex(stores[n].Store, path).TryLock(within(t, soon))
+		require.NoError(t, err)
+		require.NoError(t, lease.Release())
+		require.NoError(t, lock(t, stores[n].Store, path).Release())
+	}
+}
+
 // TestWritesOfASession is what proof by a quorum costs (docs/adr/0011): a session that holds is renewed by a proposal every quarter of its
 // TTL, however many locks it holds, and one of a thousand waiters by Syncs.
 func TestWritesOfASession(t *testing.T) {
