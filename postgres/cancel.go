@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
-// cancelStatements has the server give up the statement of a call that ctx ends. It then was not carried out for certain, and
-// the connection is good.
+// cancelStatements has the server give up the statement of a call that ctx ends. It then was not carried out for certain, unless it is
+// errUnconfirmed, and the connection is good.
 func cancelStatements(c *pgx.ConnConfig) {
 	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler { return &canceler{conn: conn} }
 }

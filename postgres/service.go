@@ -57,6 +57,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	findProxies(s.ears, func(bool) {})
 	findProxies(c.ConnConfig, s.direct.Store)
 	cancelStatements(c.ConnConfig)
+	findUnconfirmed(c.ConnConfig)
 	s.places, s.keys = make(chan struct{}, max(c.MaxConns, 1)), c.MaxConns/2
 	c.MaxConns++
 	var err error
@@ -126,9 +127,22 @@ func (s *service) free(conn *pgxpool.Conn) {
 	}()
 }
 
-// perform runs a statement on a connection. Those to the server itself keep what they have parsed. Through a proxy a call that gives up
-// cancels nothing, so what may have to wait is bounded there.
+// perform runs a statement on a connection. Its success is what every synchronous replica has that is to have it.
 func perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	data := conn.Conn().PgConn().CustomData()
+	delete(data, unconfirmed)
+	if err := send(ctx, conn, f, statement, args...); err != nil {
+		return err
+	}
+	if _, is := data[unconfirmed]; is {
+		return errUnconfirmed
+	}
+	return nil
+}
+
+// send runs a statement on a connection. Those to the server itself keep what they have parsed. Through a proxy a call that gives up
+// cancels nothing, so what may have to wait is bounded there.
+func send(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	text := statements[statement][0]
 	if isDirect(conn.Conn().PgConn()) {
 		return read(f)(conn.Query(ctx, text, append([]any{pgx.QueryExecModeCacheStatement}, args...)...))
