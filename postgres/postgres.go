@@ -16,7 +16,8 @@ type Options struct {
 	farsync.Options
 
 	// Listen leads to the server itself, if config leads to a proxy such as PgBouncer, which lends its connections for a
-	// transaction. A Store that waits listens there. Without it such a Store looks now and then.
+	// transaction. A Store that waits listens there. Without it such a Store looks now and then. The BeforeConnect of config is called
+	// with a copy of it, too.
 	Listen *pgx.ConnConfig
 }
 

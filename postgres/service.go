@@ -34,6 +34,8 @@ type service struct {
 
 	direct atomic.Bool // the connection made last leads to the server itself
 	keys   int32       // how many of them a session may keep for its entries
+
+	before func(context.Context, *pgx.ConnConfig) error // what the caller does before a connection is made, or nil
 }
 
 // connectFor bounds how long a connection may take to be made, where the config does not say. The pool makes some without a ctx that ends,
@@ -50,14 +52,22 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	}
 	options = cmp.Or(options, new(Options))
 	c := config.Copy()
-	// What one connection of a proxy has prepared another does not know. See perform for those that are direct.
+	// What one connection of a proxy has prepared another does not know. See send for those that are direct.
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	s := &service{ears: cmp.Or(options.Listen, config.ConnConfig).Copy(), log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler))}
+	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectFor)
+	s := &service{
+		ears: cmp.Or(options.Listen, config.ConnConfig).Copy(), before: c.BeforeConnect,
+		log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
+	}
 	s.ears.DefaultQueryExecMode = pgx.QueryExecModeExec
-	findProxies(s.ears, func(bool) {})
-	findProxies(c.ConnConfig, s.direct.Store)
-	cancelStatements(c.ConnConfig)
-	findUnconfirmed(c.ConnConfig)
+	c.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
+		// What the driver needs goes around what the caller may set just then.
+		err := s.prepare(ctx, c)
+		findProxies(c, s.direct.Store)
+		cancelStatements(c)
+		findUnconfirmed(c)
+		return err
+	}
 	s.places, s.keys = make(chan struct{}, max(c.MaxConns, 1)), c.MaxConns/2
 	c.MaxConns++
 	var err error
@@ -65,6 +75,14 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		return nil, err
 	}
 	return s, nil
+}
+
+// prepare has the caller change what a connection is made with: a password that is good for minutes, say.
+func (s *service) prepare(ctx context.Context, c *pgx.ConnConfig) error {
+	if s.before == nil {
+		return nil
+	}
+	return s.before(ctx, c)
 }
 
 // Open makes the session's row.
@@ -204,7 +222,12 @@ func (s *service) reset() {
 // connect returns a connection that listens, or none if it would be one to a proxy, which may have given the server's connection to
 // another client by the time of a notification.
 func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error) {
-	conn, err := pgx.ConnectConfig(ctx, s.ears)
+	ears := s.ears.Copy()
+	if err := s.prepare(ctx, ears); err != nil {
+		return nil, err
+	}
+	findProxies(ears, func(bool) {})
+	conn, err := pgx.ConnectConfig(ctx, ears)
 	if err != nil {
 		return nil, err
 	}
