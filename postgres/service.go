@@ -99,7 +99,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	acquire, release := s.acquire, s.release
 	switch statement {
-	case "open", "renew", "end":
+	case "open", "renew", "keep", "end":
 		acquire, release = s.pool.Acquire, s.free
 	}
 	conn, err := acquire(ctx)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,6 +20,7 @@ type session struct {
 	ttl     time.Duration
 	run     sync.WaitGroup // listen; joined by Drop
 	keys    keys
+	alone   atomic.Bool // the last renewal has failed
 
 	mu    sync.Mutex
 	heard *hearing // nil while nothing is listened to
@@ -60,8 +62,22 @@ func (s *session) write(ctx context.Context, f func(sqlstore.Rows) error, statem
 		return s.join(ctx, f, args)
 	case "delete":
 		return s.leave(ctx, f, args)
+	case "renew":
+		return s.renew(ctx, f, args)
 	}
 	return s.perform(ctx, f, statement, args...)
+}
+
+// renew renews the session and buries others, in one transaction. One that has failed is followed by one that buries none: what keeps others
+// from being buried, as a full queue of notifications does, must not end this session.
+func (s *session) renew(ctx context.Context, f func(sqlstore.Rows) error, args []any) error {
+	statement := "renew"
+	if s.alone.Load() {
+		statement = "keep"
+	}
+	err := s.perform(ctx, f, statement, args...)
+	s.alone.Store(err != nil)
+	return err
 }
 
 // Reset has the next request use a new connection.
