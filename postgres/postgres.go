@@ -50,6 +50,8 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 // pgxpool.ParseConfig, of which nothing is changed. The Store has connections of its own: as many as config says at most, one
 // more for renewals when those are all in use, and one that listens while it waits. ctx governs Open alone.
 //
+// Where config names several servers, or a name stands for several, replicas are passed over.
+//
 // Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline, with an
 // error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is not valid.
 func Open(ctx context.Context, config *pgxpool.Config, options *Options) (*farsync.Store, error) {
