@@ -1,6 +1,17 @@
 -- The tables and functions of farsync. Running this again changes nothing, and brings an earlier version up to date.
 -- PostgreSQL 14 or later. All is made in the first schema of the search path.
 
+-- Tables that are in use further down the search path would be hidden by others that are made here, and locks be held in both.
+DO $$
+DECLARE
+  used text := (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass('farsync_sessions'));
+BEGIN
+  IF used <> current_schema() THEN
+    RAISE EXCEPTION 'farsync has tables in the schema %, which those in the schema % would hide', quote_ident(used), quote_ident(current_schema())
+      USING HINT = 'have search_path begin with the schema that is to have the tables, and leave out any other that has some';
+  END IF;
+END $$;
+
 -- A session lives as long as its row. Times are in microseconds of this server's clock.
 CREATE TABLE IF NOT EXISTS farsync_sessions (
   id       text COLLATE "C" PRIMARY KEY,
