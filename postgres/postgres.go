@@ -30,7 +30,7 @@ func Schema() string { return schema }
 
 // Migrate runs Schema in one transaction. Programs that call it at once do no harm. It needs the right to create tables, which
 // a Store does not need afterwards. It makes all in the first schema of the search path, and fails if another schema of the path has tables of
-// farsync and the first has none.
+// farsync and the first has none. When a schema of the path was renamed, call it again.
 func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	findProxies(config, func(bool) {})

@@ -256,6 +256,21 @@ $$;
 CREATE OR REPLACE TRIGGER farsync_sessions_over AFTER DELETE ON farsync_sessions
   REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION farsync_sessions_over();
 
+-- A trigger runs with the search path of whatever changes the table, which is an operator's, or empty, as that of pg_restore. So it sets the one
+-- of now, by the names that it has now. It is that of Stores, or what both call would be planned anew each time.
+DO $$
+DECLARE
+  path text := (
+    SELECT string_agg(quote_ident(s), ', ' ORDER BY n) FROM unnest(current_schemas(false)) WITH ORDINALITY AS of (s, n) WHERE s !~ '^pg_temp_');
+  of_trigger text;
+BEGIN
+  FOREACH of_trigger IN ARRAY ARRAY['farsync_entries_joining', 'farsync_entries_moved', 'farsync_entries_gone', 'farsync_registers_moved',
+    'farsync_sessions_over']
+  LOOP
+    EXECUTE format('ALTER FUNCTION %I.%I() SET search_path = %s', current_schema(), of_trigger, path);
+  END LOOP;
+END $$;
+
 -- Ends the sessions that have run out, and returns of how many entries, of which more may be left: it is called again until there were
 -- none. A session that is being renewed, or creates an entry, is not waited for. Where it has to, it waits for others that end some just then,
 -- which they do in short steps, so that nobody takes what they have not come to for entries of sessions that live. Those that wait are one at a

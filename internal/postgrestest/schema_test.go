@@ -1,6 +1,7 @@
 package postgrestest_test
 
 import (
+	"crypto/rand"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -38,4 +40,37 @@ func TestMigrateHidesNoTables(t *testing.T) {
 	require.NoError(t, lock(t, open(path(`"my app"`)), "/hidden").Release())
 	require.NoError(t, lease.Err())
 	require.NoError(t, postgres.Migrate(within(t, soon), path("public").ConnConfig))
+}
+
+// TestTablesAreChangedFromAnotherSearchPath, as that of an operator, or of pg_restore, which is empty. The triggers find what they call, and tell
+// those that wait, also where the role has a schema of its own by now.
+func TestTablesAreChangedFromAnotherSearchPath(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	for _, path := range []string{"''", "pg_catalog", `"$user"`} {
+		t.Run(path, func(t *testing.T) {
+			change := func(statement string, args ...any) {
+				tx := d.begin(t)
+				_, err := tx.Exec(within(t, soon), "SET LOCAL search_path = "+path)
+				require.NoError(t, err)
+				_, err = tx.Exec(within(t, soon), statement, args...)
+				require.NoError(t, err)
+				require.NoError(t, tx.Commit(within(t, soon)))
+			}
+			store := d.open(t, time.Minute)
+			e := d.foreign(t, "/path", "other")
+			for _, statement := range []string{
+				"DELETE FROM public.farsync_entries WHERE id = $1", "DELETE FROM public.farsync_sessions WHERE id = (SELECT session FROM public.farsync_entries WHERE id = $1)",
+			} {
+				next := locktest.LockBehind(t, store, "/path")
+				locktest.AwaitQueue(t, store, "/path", 2)
+				change(statement, e.ID)
+				require.NoError(t, locktest.Got(t, next).Release())
+				e = d.foreign(t, "/path", "other")
+			}
+			change("INSERT INTO public.farsync_entries (id, queue, session) VALUES ($1, '/path', 'other')", rand.Text())
+			change("INSERT INTO public.farsync_registers VALUES ($1, '1 1', 1)", "/"+rand.Text())
+			d.exec(t, "DELETE FROM farsync_sessions WHERE id = 'other'")
+		})
+	}
 }
