@@ -13,16 +13,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
-// cancelStatements has the server give up the statement of a call that ctx ends. It then was not carried out for certain, and
-// the connection is good.
+// cancelStatements has the server give up the statement of a call that ctx ends. It then was not carried out for certain, unless it is
+// errUnconfirmed, and the connection is good.
 func cancelStatements(c *pgx.ConnConfig) {
 	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler { return &canceler{conn: conn} }
 }
 
-// findProxies has each connection know whether it leads to the server itself: see isDirect. It tells made of each that is made.
+// findProxies has each connection know whether it leads to the server itself: see isDirect. It tells made of each that is made. A
+// replica is passed over: what it shows may be older than the call, and an entry that it does not have yet would be taken for gone.
 func findProxies(c *pgx.ConnConfig, made func(direct bool)) {
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectFor)
-	dial, after := c.DialFunc, c.AfterConnect
+	dial, validate := c.DialFunc, c.ValidateConnect
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if network == nowhere {
 			return nil, errProxy
@@ -33,9 +34,8 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool)) {
 		}
 		return &wire{Conn: conn}, nil
 	}
-	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout) // which is over for pgx by now
-		defer cancel()
+	// This comes first: pgx goes on with a server that it does not prefer if there is no other. After an error it tries the next.
+	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		is, err := direct(ctx, conn)
 		if err != nil {
 			return err
@@ -44,20 +44,26 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool)) {
 			w.direct = true
 		}
 		made(is)
-		if after == nil {
+		if validate == nil {
 			return nil
 		}
-		return after(ctx, conn)
+		return validate(ctx, conn)
 	}
 }
 
+var errReplica = errors.New("the server is a replica, which has read-only transactions alone")
+
 // direct reports whether a connection is one to the server itself. A proxy gives out numbers of its own.
 func direct(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
-	answer, err := conn.Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
-	if err != nil || len(answer) != 1 || len(answer[0].Rows) != 1 || len(answer[0].Rows[0]) != 1 {
+	answer, err := conn.Exec(ctx, "SELECT pg_backend_pid(), pg_is_in_recovery()").ReadAll()
+	if err != nil || len(answer) != 1 || len(answer[0].Rows) != 1 || len(answer[0].Rows[0]) != 2 {
 		return false, err
 	}
-	return string(answer[0].Rows[0][0]) == strconv.FormatUint(uint64(conn.PID()), 10), nil
+	pid, replica := string(answer[0].Rows[0][0]), string(answer[0].Rows[0][1])
+	if replica == "t" {
+		return false, errReplica
+	}
+	return pid == strconv.FormatUint(uint64(conn.PID()), 10), nil
 }
 
 // A wire is a connection that says where it leads only once that is known to be the server itself. When pgx gives up a connection, it sends

@@ -52,5 +52,8 @@
 // while their holders do not know, unless it was a synchronous one. [Guard] protects what is in the same database in all of these
 // cases but the last.
 //
+// A synchronous replica keeps what it promises only where synchronous_commit is on, or remote_apply, for all Stores: one whose role, database
+// or config has it off or local is answered without the replica. While there is none that answers, nothing is granted or renewed, and leases end.
+//
 // It needs PostgreSQL 14 or later, and for a Store the rights to read and write the tables and to call the functions.
 package postgres

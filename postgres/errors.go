@@ -19,12 +19,15 @@ var outcomes = map[string]driver.Outcome{
 	"40003": driver.Unknown, // statement_completion_unknown
 	"57P01": driver.Unknown, // the server is shut down, perhaps after the commit
 	"57P02": driver.Unknown,
+	"25P04": driver.Unknown, // transaction_timeout: it ends the connection, perhaps after the commit
 	"08":    driver.Unknown, // of a proxy: the connection has failed
 	"40":    driver.NotDone, // deadlock, serialization
 	"53300": driver.NotDone, // too many connections
 	"53100": driver.NotDone, // the disk is full, until there is room
 	"53200": driver.NotDone, // out of memory
+	"54000": driver.NotDone, // the queue of NOTIFY is full, or transaction IDs are used up, until vacuum
 	"55P03": driver.NotDone, // a lock was not available in time
+	"26000": driver.NotDone, // a prepared statement is gone, as after DISCARD ALL; pgx prepares it again
 	"57":    driver.NotDone, // cancelled; or the server starts
 	"25006": driver.NotDone, // a replica, which may be promoted
 }

@@ -16,7 +16,8 @@ type Options struct {
 	farsync.Options
 
 	// Listen leads to the server itself, if config leads to a proxy such as PgBouncer, which lends its connections for a
-	// transaction. A Store that waits listens there. Without it such a Store looks now and then.
+	// transaction. A Store that waits listens there. Without it such a Store looks now and then. The BeforeConnect of config is called
+	// with a copy of it, too.
 	Listen *pgx.ConnConfig
 }
 
@@ -28,7 +29,8 @@ var schema string
 func Schema() string { return schema }
 
 // Migrate runs Schema in one transaction. Programs that call it at once do no harm. It needs the right to create tables, which
-// a Store does not need afterwards.
+// a Store does not need afterwards. It makes all in the first schema of the search path, and fails if another schema of the path has tables of
+// farsync and the first has none. When a schema of the path was renamed, call it again.
 func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	findProxies(config, func(bool) {})
@@ -48,6 +50,8 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 // Open opens a session in the database and returns a Store in it. The tables must be there: see [Migrate]. config is one of
 // pgxpool.ParseConfig, of which nothing is changed. The Store has connections of its own: as many as config says at most, one
 // more for renewals when those are all in use, and one that listens while it waits. ctx governs Open alone.
+//
+// Where config names several servers, or a name stands for several, replicas are passed over.
 //
 // Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline, with an
 // error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is not valid.

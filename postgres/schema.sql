@@ -1,6 +1,17 @@
 -- The tables and functions of farsync. Running this again changes nothing, and brings an earlier version up to date.
 -- PostgreSQL 14 or later. All is made in the first schema of the search path.
 
+-- Tables that are in use further down the search path would be hidden by others that are made here, and locks be held in both.
+DO $$
+DECLARE
+  used text := (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass('farsync_sessions'));
+BEGIN
+  IF used <> current_schema() THEN
+    RAISE EXCEPTION 'farsync has tables in the schema %, which those in the schema % would hide', quote_ident(used), quote_ident(current_schema())
+      USING HINT = 'have search_path begin with the schema that is to have the tables, and leave out any other that has some';
+  END IF;
+END $$;
+
 -- A session lives as long as its row. Times are in microseconds of this server's clock.
 CREATE TABLE IF NOT EXISTS farsync_sessions (
   id       text COLLATE "C" PRIMARY KEY,
@@ -244,6 +255,21 @@ END
 $$;
 CREATE OR REPLACE TRIGGER farsync_sessions_over AFTER DELETE ON farsync_sessions
   REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION farsync_sessions_over();
+
+-- A trigger runs with the search path of whatever changes the table, which is an operator's, or empty, as that of pg_restore. So it sets the one
+-- of now, by the names that it has now. It is that of Stores, or what both call would be planned anew each time.
+DO $$
+DECLARE
+  path text := (
+    SELECT string_agg(quote_ident(s), ', ' ORDER BY n) FROM unnest(current_schemas(false)) WITH ORDINALITY AS of (s, n) WHERE s !~ '^pg_temp_');
+  of_trigger text;
+BEGIN
+  FOREACH of_trigger IN ARRAY ARRAY['farsync_entries_joining', 'farsync_entries_moved', 'farsync_entries_gone', 'farsync_registers_moved',
+    'farsync_sessions_over']
+  LOOP
+    EXECUTE format('ALTER FUNCTION %I.%I() SET search_path = %s', current_schema(), of_trigger, path);
+  END LOOP;
+END $$;
 
 -- Ends the sessions that have run out, and returns of how many entries, of which more may be left: it is called again until there were
 -- none. A session that is being renewed, or creates an entry, is not waited for. Where it has to, it waits for others that end some just then,

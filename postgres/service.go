@@ -34,6 +34,8 @@ type service struct {
 
 	direct atomic.Bool // the connection made last leads to the server itself
 	keys   int32       // how many of them a session may keep for its entries
+
+	before func(context.Context, *pgx.ConnConfig) error // what the caller does before a connection is made, or nil
 }
 
 // connectFor bounds how long a connection may take to be made, where the config does not say. The pool makes some without a ctx that ends,
@@ -50,13 +52,22 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	}
 	options = cmp.Or(options, new(Options))
 	c := config.Copy()
-	// What one connection of a proxy has prepared another does not know. See perform for those that are direct.
+	// What one connection of a proxy has prepared another does not know. See send for those that are direct.
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	s := &service{ears: cmp.Or(options.Listen, config.ConnConfig).Copy(), log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler))}
+	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectFor)
+	s := &service{
+		ears: cmp.Or(options.Listen, config.ConnConfig).Copy(), before: c.BeforeConnect,
+		log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
+	}
 	s.ears.DefaultQueryExecMode = pgx.QueryExecModeExec
-	findProxies(s.ears, func(bool) {})
-	findProxies(c.ConnConfig, s.direct.Store)
-	cancelStatements(c.ConnConfig)
+	c.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
+		// What the driver needs goes around what the caller may set just then.
+		err := s.prepare(ctx, c)
+		findProxies(c, s.direct.Store)
+		cancelStatements(c)
+		findUnconfirmed(c)
+		return err
+	}
 	s.places, s.keys = make(chan struct{}, max(c.MaxConns, 1)), c.MaxConns/2
 	c.MaxConns++
 	var err error
@@ -64,6 +75,14 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		return nil, err
 	}
 	return s, nil
+}
+
+// prepare has the caller change what a connection is made with: a password that is good for minutes, say.
+func (s *service) prepare(ctx context.Context, c *pgx.ConnConfig) error {
+	if s.before == nil {
+		return nil
+	}
+	return s.before(ctx, c)
 }
 
 // Open makes the session's row.
@@ -80,7 +99,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	acquire, release := s.acquire, s.release
 	switch statement {
-	case "open", "renew", "end":
+	case "open", "renew", "keep", "end":
 		acquire, release = s.pool.Acquire, s.free
 	}
 	conn, err := acquire(ctx)
@@ -126,9 +145,22 @@ func (s *service) free(conn *pgxpool.Conn) {
 	}()
 }
 
-// perform runs a statement on a connection. Those to the server itself keep what they have parsed. Through a proxy a call that gives up
-// cancels nothing, so what may have to wait is bounded there.
+// perform runs a statement on a connection. Its success is what every synchronous replica has that is to have it.
 func perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	data := conn.Conn().PgConn().CustomData()
+	delete(data, unconfirmed)
+	if err := send(ctx, conn, f, statement, args...); err != nil {
+		return err
+	}
+	if _, is := data[unconfirmed]; is {
+		return errUnconfirmed
+	}
+	return nil
+}
+
+// send runs a statement on a connection. Those to the server itself keep what they have parsed. Through a proxy a call that gives up
+// cancels nothing, so what may have to wait is bounded there.
+func send(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	text := statements[statement][0]
 	if isDirect(conn.Conn().PgConn()) {
 		return read(f)(conn.Query(ctx, text, append([]any{pgx.QueryExecModeCacheStatement}, args...)...))
@@ -190,7 +222,12 @@ func (s *service) reset() {
 // connect returns a connection that listens, or none if it would be one to a proxy, which may have given the server's connection to
 // another client by the time of a notification.
 func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error) {
-	conn, err := pgx.ConnectConfig(ctx, s.ears)
+	ears := s.ears.Copy()
+	if err := s.prepare(ctx, ears); err != nil {
+		return nil, err
+	}
+	findProxies(ears, func(bool) {})
+	conn, err := pgx.ConnectConfig(ctx, ears)
 	if err != nil {
 		return nil, err
 	}

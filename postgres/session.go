@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,9 +20,11 @@ type session struct {
 	ttl     time.Duration
 	run     sync.WaitGroup // listen; joined by Drop
 	keys    keys
+	alone   atomic.Bool // the last renewal has failed
 
 	mu    sync.Mutex
-	heard *hearing // nil while nothing is listened to
+	heard *hearing  // nil while nothing is listened to
+	since time.Time // when it first could not listen; zero once it could
 }
 
 // A hearing is the time from when a connection is asked for until it is given back or has failed.
@@ -42,15 +45,40 @@ func (s *session) Read(ctx context.Context, f func(sqlstore.Rows) error, stateme
 	return s.perform(ctx, f, statement, args...)
 }
 
-// Write runs a statement that writes. The server notifies sessions with the commit.
+// Write runs a statement that writes. The server notifies sessions with the commit. Once ctx has ended it may have been asked to cancel, and it
+// tells of that by a warning, which client_min_messages can hold back: what succeeds then may not be confirmed.
 func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	if err := s.write(ctx, f, statement, args...); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return errUnconfirmed
+	}
+	return nil
+}
+
+func (s *session) write(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	switch statement {
 	case "create":
 		return s.join(ctx, f, args)
 	case "delete":
 		return s.leave(ctx, f, args)
+	case "renew":
+		return s.renew(ctx, f, args)
 	}
 	return s.perform(ctx, f, statement, args...)
+}
+
+// renew renews the session and buries others, in one transaction. One that has failed is followed by one that buries none: what keeps others
+// from being buried, as a full queue of notifications does, must not end this session.
+func (s *session) renew(ctx context.Context, f func(sqlstore.Rows) error, args []any) error {
+	statement := "renew"
+	if s.alone.Load() {
+		statement = "keep"
+	}
+	err := s.perform(ctx, f, statement, args...)
+	s.alone.Store(err != nil)
+	return err
 }
 
 // Reset has the next request use a new connection.
@@ -79,7 +107,7 @@ func (s *session) Hear(ctx context.Context) error {
 }
 
 // listen listens until no Watch is left, the connection fails, or the session ends. When it fails, what waits looks, and asks for
-// the next connection. Where it cannot listen it looks instead. It runs in one goroutine a hearing, which Drop joins.
+// the next connection. Where it cannot listen, for long or at all, it looks instead. It runs in one goroutine a hearing, which Drop joins.
 func (s *session) listen(h *hearing) {
 	ctx, cancel := context.WithTimeout(s.Life, s.ttl/2)
 	conn, err := s.service.connect(ctx, "farsync_"+s.ID)
@@ -87,21 +115,51 @@ func (s *session) listen(h *hearing) {
 	if conn != nil {
 		defer hangUp(conn)
 	}
-	h.err = judge(err, true)
+	if err = judge(err, true); !s.deaf(err) {
+		h.err = err
+	}
 	if h.err != nil {
 		s.leaves(h, false)
 		close(h.stands)
 		return
 	}
 	close(h.stands)
-	if conn == nil {
-		s.Poll()
+	switch {
+	case err != nil:
+		s.service.log.Warn("cannot listen to the PostgreSQL server: what waits looks now and then", "cause", err)
+		ctx, cancel := context.WithTimeout(s.Life, listenAgain)
+		s.Poll(ctx)
+		cancel()
+	case conn == nil:
+		s.Poll(s.Life)
 		return
-	}
-	for s.hear(conn) && !s.leaves(h, true) {
+	default:
+		for s.hear(conn) && !s.leaves(h, true) {
+		}
 	}
 	s.leaves(h, false)
 	s.Waiters.Wake(nil)
+}
+
+const (
+	// deafAfter is for how long a session tries to listen before it looks instead: a server that restarts is back by then.
+	deafAfter = 5 * time.Second
+	// listenAgain is after how long a session that looks, because it could not listen, tries that again.
+	listenAgain = time.Minute
+)
+
+// deaf notes how an attempt to listen has ended, and reports whether they have all failed for long. The option Listen may lead where no
+// server is, or to a replica.
+func (s *session) deaf(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.since = time.Time{}
+	case s.since.IsZero():
+		s.since = time.Now()
+	}
+	return err != nil && s.Life.Err() == nil && time.Since(s.since) >= deafAfter
 }
 
 // leaves forgets the hearing, so that the next Hear begins another, unless it is still needed. A Watch is among the Waiters before

@@ -2,6 +2,8 @@
 INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_4($2), $2) RETURNING id
 -- name: renew
 SELECT * FROM farsync_renew($1, 1000)
+-- name: keep
+UPDATE farsync_sessions SET deadline = farsync_now() + ttl WHERE id = $1 RETURNING id
 -- name: end
 SELECT * FROM farsync_end($1)
 -- name: owners

@@ -10,6 +10,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -143,4 +144,56 @@ func TestInTx(t *testing.T) {
 	require.NoError(t, lease.Release())
 	fourth := d.begin(t)
 	require.NoError(t, postgres.InTx(within(t, soon), fourth, "/in-tx"))
+}
+
+// TestNestedTransactionTakesItsGuardAway: a nested pgx.Tx is a savepoint, whose rollback frees what it has locked.
+func TestNestedTransactionTakesItsGuardAway(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store := d.open(t, time.Minute)
+	lease := lock(t, store, "/guarded")
+	tx := d.begin(t)
+	for _, in := range []func(pgx.Tx) error{
+		func(tx pgx.Tx) error { return postgres.Guard(within(t, soon), tx, lease) },
+		func(tx pgx.Tx) error { return postgres.InTx(within(t, soon), tx, "/in-tx") },
+	} {
+		nested, err := tx.Begin(within(t, soon))
+		require.NoError(t, err)
+		require.NoError(t, in(nested))
+		require.NoError(t, nested.Rollback(within(t, soon)))
+	}
+	require.NoError(t, lease.Release())
+	require.NoError(t, lock(t, store, "/guarded").Release())
+	require.NoError(t, lock(t, store, "/in-tx").Release())
+	require.NoError(t, tx.Commit(within(t, soon)))
+}
+
+// TestTransactionThatIsOlderThanItsLease passes the guard, and at REPEATABLE READ reads what is older than the last holder's commit. What takes a
+// path by InTx is told that the path was locked meanwhile.
+func TestTransactionThatIsOlderThanItsLease(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "CREATE TABLE accounts (balance int)")
+	d.exec(t, "INSERT INTO accounts VALUES (0)")
+	store := d.open(t, time.Minute)
+	before := lock(t, d.open(t, time.Minute), "/older")
+	next := locktest.LockBehind(t, store, "/older")
+	locktest.AwaitQueue(t, store, "/older", 2)
+	tx, err := d.admin.BeginTx(within(t, soon), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	reads := func() (balance int) {
+		require.NoError(t, tx.QueryRow(within(t, soon), "SELECT balance FROM accounts").Scan(&balance))
+		return balance
+	}
+	require.Zero(t, reads())
+	d.exec(t, "UPDATE accounts SET balance = 1") // under the lease of before
+	require.NoError(t, before.Release())
+	lease := locktest.Got(t, next)
+	require.NoError(t, postgres.Guard(within(t, soon), tx, lease))
+	require.Zero(t, reads(), "the last holder has committed 1")
+	require.NoError(t, lock(t, store, "/in-tx").Release())
+	require.ErrorContains(t, postgres.InTx(within(t, soon), tx, "/in-tx"), "could not serialize access")
+	require.NoError(t, tx.Rollback(within(t, soon)))
+	require.NoError(t, lease.Release())
 }

@@ -23,19 +23,19 @@ const (
 	answered = 5 * time.Second
 )
 
-// Poll wakes Watches when what they wait for has moved, until the session ends, for a session that nothing notifies. One request
+// Poll wakes Watches when what they wait for has moved, until ctx ends, which is no later than Life does, for a session that nothing notifies. One request
 // looks for all that its Watches wait for, by the statement poll, and there is none while nothing waits. What is read is compared with
-// what the Watch has read, and not with an earlier look, so nothing is missed that comes before the first. It is called once a session.
-func (s *Session) Poll() {
+// what the Watch has read, and not with an earlier look, so nothing is missed that comes before the first. One call runs at a time.
+func (s *Session) Poll(ctx context.Context) {
 	var p pace
 	due := time.Now()
 	for {
-		ctx, cancel := context.WithDeadline(s.Life, due)
-		arrived := s.Waiters.Await(ctx)
-		cancel()
+		wait, waited := context.WithDeadline(ctx, due)
+		arrived := s.Waiters.Await(wait)
+		waited()
 		targets, now := s.Waiters.Sought(), time.Now()
 		switch {
-		case s.Life.Err() != nil:
+		case ctx.Err() != nil:
 			return
 		case len(targets) == 0:
 			due = now.Add(time.Hour) // or when one arrives
@@ -48,7 +48,7 @@ func (s *Session) Poll() {
 				due = soon
 			}
 		default:
-			ahead, err := s.ask(targets)
+			ahead, err := s.ask(ctx, targets)
 			if err == nil {
 				p.moved(now, ahead)
 			}
@@ -97,8 +97,8 @@ func chance(d time.Duration) time.Duration {
 
 // ask looks for targets, and wakes those whose wait may be over. It returns how many entries have to go before the first. If it may not
 // look, it wakes all: none of them may, and their calls end with why.
-func (s *Session) ask(targets []Target) (ahead int, err error) {
-	ctx, cancel := context.WithTimeout(s.Life, answered)
+func (s *Session) ask(ctx context.Context, targets []Target) (ahead int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answered)
 	defer cancel()
 	type seen struct {
 		name  string

@@ -91,7 +91,7 @@ func polled(l *line) (s *Session, stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.Poll()
+		s.Poll(s.Life)
 	}()
 	return s, func() {
 		s.Finish()
