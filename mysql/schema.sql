@@ -348,7 +348,33 @@ BEGIN
   CLOSE expired;
 END //
 
+-- The time is read under the lock of the row. UTC_TIMESTAMP is when its statement began, which may have been kept since: FLUSH TABLES WITH READ
+-- LOCK and LOCK TABLES keep several renewals of a session, and let them go in any order. Where the statement begins with the row locked, times
+-- are in the order of commits, so the last deadline counts from after every request that was answered before. To keep the later of two
+-- deadlines would do for that, too, but where the clock is set back, the session of a process that dies then would stay for as long.
+--
 -- The end of others is tried on the way. That it fails does not make the renewal fail. A second row says that there may be more to end.
+CREATE PROCEDURE IF NOT EXISTS farsync_renew_3(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE lives, more BIGINT DEFAULT 0;
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    SELECT COUNT(*) INTO lives FROM farsync_sessions WHERE id = of_id AND deadline > 0 FOR UPDATE;
+    IF lives > 0 THEN
+      UPDATE farsync_sessions SET deadline = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ttl WHERE id = of_id;
+    END IF;
+    COMMIT;
+  END;
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN END;
+    CALL farsync_bury_some(more);
+  END;
+  SELECT of_id FROM DUAL WHERE lives > 0 UNION ALL SELECT of_id FROM DUAL WHERE lives > 0 AND more > 0;
+END //
+-- As earlier Stores and other programs call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_renew_2(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -382,8 +408,13 @@ BEGIN
   SELECT of_id;
 END //
 
--- As Stores of the version before call it.
+-- As Stores of earlier versions call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_open_2(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  CALL farsync_open(of_id, of_ttl);
+END //
+CREATE PROCEDURE IF NOT EXISTS farsync_open_3(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
   CALL farsync_open(of_id, of_ttl);
@@ -391,7 +422,7 @@ END //
 
 -- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
 -- there, or of an earlier version. So it comes last.
-CREATE PROCEDURE IF NOT EXISTS farsync_open_3(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+CREATE PROCEDURE IF NOT EXISTS farsync_open_4(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
   CALL farsync_open(of_id, of_ttl);
