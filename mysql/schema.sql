@@ -209,7 +209,28 @@ BEGIN
 END //
 
 -- Of each target of a Watch: its ID, whether it has moved, that the session hears of it without having asked, for it polls, and whether it
--- is a stray, of no session. It is the same for every entry that waits.
+-- is a stray, of no session: none is named, or the row of the one that is has gone without it, as TRUNCATE and a restore of some tables leave it.
+-- It is the same for every entry that waits.
+CREATE PROCEDURE IF NOT EXISTS farsync_sight_2(
+  targets JSON, of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_revision BIGINT
+) SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT COALESCE(e.id, ''),
+    CASE t.what
+      WHEN 'registered' THEN t.version <> COALESCE(
+        (SELECT r.version FROM farsync_registers r WHERE r.queue = CONVERT(t.queue USING ascii) COLLATE ascii_bin), 0)
+      WHEN 'joined' THEN EXISTS (SELECT 1 FROM farsync_entries j WHERE j.queue = CONVERT(t.queue USING ascii) COLLATE ascii_bin)
+      WHEN 'told' THEN e.id IS NULL OR LENGTH(COALESCE(e.words, '')) > 0
+      WHEN 'changed' THEN e.id IS NULL OR e.version <> t.version AND t.version <> 0 OR e.kind <> 'write' AND t.kind = 'write'
+      ELSE e.id IS NULL
+    END, 1, e.id IS NOT NULL AND s.id IS NULL
+  FROM JSON_TABLE(targets, '$[*]' COLUMNS (
+    what VARCHAR(16) PATH '$.what', id VARCHAR(255) PATH '$.id', queue VARCHAR(1024) PATH '$.queue', kind VARCHAR(16) PATH '$.kind',
+    version BIGINT PATH '$.version')) t
+  LEFT JOIN farsync_entries e ON e.id = CONVERT(t.id USING ascii) COLLATE ascii_bin
+  LEFT JOIN farsync_sessions s ON s.id = e.session;
+END //
+-- As Stores of earlier versions call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_sight(
   targets JSON, of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_revision BIGINT
 ) SQL SECURITY INVOKER READS SQL DATA
@@ -229,7 +250,7 @@ BEGIN
   LEFT JOIN farsync_entries e ON e.id = CONVERT(t.id USING ascii) COLLATE ascii_bin;
 END //
 
--- As farsync_sight, of all that a session waits for: names, whether they have moved, and how many entries have to go before. What is not
+-- As farsync_sight_2, of all that a session waits for: names, whether they have moved, and how many entries have to go before. What is not
 -- expected for long, a word to a holder or the first entry of a queue, counts as if some had to.
 CREATE PROCEDURE IF NOT EXISTS farsync_poll(targets JSON)
 SQL SECURITY INVOKER READS SQL DATA

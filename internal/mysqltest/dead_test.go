@@ -1,6 +1,7 @@
 package mysqltest_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -62,4 +63,25 @@ func TestManyDeadThatGuardsKeepAreNotWaitedFor(t *testing.T) {
 	lease, err := farsync.NewMutex(store, "/dead/1").TryLock(within(t, soon))
 	require.NoError(t, err)
 	require.NoError(t, lease.Release())
+}
+
+// TestEntriesOfSessionsThatWereTruncatedAreNamed: no foreign key has taken them with it, and no session will ever end them.
+func TestEntriesOfSessionsThatWereTruncatedAreNamed(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	_, in := d.session(t, d.dsn(), time.Hour)
+	e := exclusive(t, in, "/truncated")
+	conn, err := d.admin.Conn(within(t, soon))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	for _, statement := range []string{"SET foreign_key_checks = 0", "TRUNCATE TABLE farsync_sessions", "SET foreign_key_checks = 1"} {
+		_, err = conn.ExecContext(within(t, soon), statement)
+		require.NoError(t, err)
+	}
+	store := d.open(t, ttl(time.Minute))
+	_, err = farsync.NewMutex(store, "/truncated").Lock(within(t, soon))
+	require.ErrorContains(t, err, e.ID)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	d.delete(t, e)
+	require.NoError(t, lock(t, store, "/truncated").Release())
 }

@@ -43,6 +43,7 @@ var procedures = map[string]string{
 	"farsync_renew_3":   "93a0e4dc02597682",
 	"farsync_replace":   "e980db010cb822a2",
 	"farsync_sight":     "b27a0af340b8c066",
+	"farsync_sight_2":   "c774f8d2862ecb8f",
 	"farsync_survey":    "0ffeee2aae020b35",
 	"farsync_tell":      "33750f8bbb644a42",
 	"farsync_write":     "dd86ee33ef6c7e07",
