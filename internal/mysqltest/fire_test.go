@@ -205,6 +205,22 @@ func TestSettingsOfTheServerMakeNoDifference(t *testing.T) {
 	require.NoError(t, p.Release())
 }
 
+// TestWhatIsTakenBackLetsNoneIn: at READ UNCOMMITTED a plain look sees a DELETE before its COMMIT, which may never come.
+func TestWhatIsTakenBackLetsNoneIn(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	_, in := d.session(t, d.dsn()+"?tx_isolation=%27READ-UNCOMMITTED%27", time.Hour)
+	first, second := exclusive(t, in, "/dirty"), exclusive(t, in, "/dirty")
+	tx := d.begin(t)
+	_, err := tx.ExecContext(within(t, soon), "DELETE FROM farsync_entries WHERE id = ?", first.ID)
+	require.NoError(t, err)
+	v, err := in.Ahead(within(t, soon), second, true)
+	require.NoError(t, err)
+	require.Len(t, v.Entries, 1)
+	require.Equal(t, first.ID, v.Entries[0].ID)
+	require.NoError(t, tx.Rollback())
+}
+
 // TestTooManyConnections are waited for, and what is held is renewed.
 func TestTooManyConnections(t *testing.T) {
 	d := roughDatabase(t)
