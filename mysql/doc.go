@@ -15,7 +15,7 @@
 // An entry of a queue is a row of farsync_entries. Those that join a queue take turns at its row in farsync_queues, which has
 // the last revision: the order of revisions is that of commits. A revision is the time of the server in microseconds, or the last
 // one and one, so revisions also go on in a database that was restored. farsync_sessions has a row for each Store, and farsync_registers
-// the sizes of semaphores. A program that is not farsync's can take part: it calls farsync_create with a session that lives and
+// the sizes of semaphores. A program that is not farsync's can take part: it calls farsync_create_3 with a session that lives and
 // a kind of its own, which counts as exclusive.
 //
 // A step is the call of one procedure, a whole transaction in one request. So a process that is stopped, and a connection that is

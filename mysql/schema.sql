@@ -59,7 +59,41 @@ END //
 
 -- Those that join lock the queue's row first, by a statement of its own: what they see after it is all that can ever be ahead. Revisions
 -- are handed out under that lock, so their order is that of commits. They go on with the time: a queue whose row was lost does
--- not count from the beginning. The session is locked second, and never while another lock is waited for: its renewal would wait, too.
+-- not count from the beginning.
+--
+-- The session is locked last, by the foreign key, and for no longer than it takes to commit: its renewal waits meanwhile. To insert may take
+-- longer, where another's transaction has locked the gap. So whether the session lives is looked at after it, and an entry of one that
+-- is over is removed again. Others see neither, before the COMMIT, and what ends the session finds no entry: it has come before
+-- the foreign key, which finds no session then or one with a deadline of 0, or it waits for the COMMIT.
+CREATE PROCEDURE IF NOT EXISTS farsync_create_3(
+  of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT,
+  of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin, of_units BIGINT,
+  of_value LONGBLOB, of_since BIGINT
+) SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_revision, lives, known BIGINT;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  INSERT INTO farsync_queues (path, last) VALUES (of_queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+    ON DUPLICATE KEY UPDATE last = GREATEST(last + 1, VALUES(last));
+  SELECT last INTO of_revision FROM farsync_queues WHERE path = of_queue;
+  SELECT COUNT(*) INTO known FROM farsync_entries WHERE id = of_id;
+  IF known = 0 THEN
+    BEGIN
+      DECLARE CONTINUE HANDLER FOR 1216, 1452 BEGIN END; -- there is no such session
+      INSERT INTO farsync_entries (id, queue, session, kind, units, revision, value, since)
+        VALUES (of_id, of_queue, of_session, of_kind, of_units, of_revision, of_value, of_since);
+    END;
+    SELECT COUNT(*) INTO lives FROM farsync_sessions WHERE id = of_session AND deadline > 0 LOCK IN SHARE MODE;
+    IF lives = 0 THEN
+      DELETE FROM farsync_entries WHERE id = of_id;
+    END IF;
+  END IF;
+  CALL farsync_ahead_2(of_queue, of_id, most);
+  COMMIT;
+END //
+-- As earlier Stores call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_create_2(
   of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT,
   of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin, of_units BIGINT,
