@@ -47,6 +47,9 @@
 // holds if innodb_flush_log_at_trx_commit is 1, as it is unless changed. A replica that was promoted and had not received all gives
 // locks to others while their holders do not know. [Guard] protects what is in the same database in all of these cases but the last.
 //
+// A server that has become a replica must be read-only. That stops no user with SUPER or READ_ONLY ADMIN, as root is one. Opening,
+// joining and renewing fail there all the same, but what calls earlier procedures goes on: give a Store a user of its own, without these.
+//
 // It needs MySQL 8.0.29 or later, or MariaDB 10.6 or later, with a binary log of rows, or none. Isolation levels, sql_mode, time zone,
 // autocommit, completion_type, foreign_key_checks and multiple statements may be as the server and the DSN have them. For a Store the user
 // needs SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database. The tests run on MariaDB 10.11. A dump of the database must include its

@@ -57,6 +57,16 @@ BEGIN
   ) shown ORDER BY shown.id <> '', shown.revision DESC;
 END //
 
+-- Fails where the server is read-only, with the error by which it stops other users. It does not stop those that have SUPER or READ_ONLY
+-- ADMIN: after a switchover these would go on at what has become a replica, beside those at the new primary.
+CREATE PROCEDURE IF NOT EXISTS farsync_primary()
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  IF CAST(@@GLOBAL.read_only AS CHAR) NOT IN ('0', 'OFF') THEN
+    SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'the server is read-only, as a replica is';
+  END IF;
+END //
+
 -- Those that join lock the queue's row first, by a statement of its own: what they see after it is all that can ever be ahead. Revisions
 -- are handed out under that lock, so their order is that of commits. They go on with the time: a queue whose row was lost does
 -- not count from the beginning.
@@ -73,6 +83,7 @@ CREATE PROCEDURE IF NOT EXISTS farsync_create_3(
 BEGIN
   DECLARE of_revision, lives, known BIGINT;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  CALL farsync_primary();
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   START TRANSACTION;
   INSERT INTO farsync_queues (path, last) VALUES (of_queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
@@ -413,6 +424,7 @@ CREATE PROCEDURE IF NOT EXISTS farsync_renew_3(of_id VARCHAR(255) CHARACTER SET 
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
   DECLARE lives, more BIGINT DEFAULT 0;
+  CALL farsync_primary();
   BEGIN
     DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -480,5 +492,6 @@ END //
 CREATE PROCEDURE IF NOT EXISTS farsync_open_4(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
+  CALL farsync_primary();
   CALL farsync_open(of_id, of_ttl);
 END //

@@ -267,6 +267,22 @@ func TestReadOnlyServerIsWaitedFor(t *testing.T) {
 	require.NoError(t, locktest.Got(t, got).Release())
 }
 
+// TestReadOnlyServerStopsAdministratorsToo: read_only does not stop them by itself, and another server may have become the primary.
+func TestReadOnlyServerStopsAdministratorsToo(t *testing.T) {
+	d := roughDatabase(t)
+	service, in := d.session(t, d.dsn(), time.Hour)
+	d.setGlobal(t, "read_only", 1)
+	d.exec(t, "CREATE TABLE written (n int)") // it may do what it likes
+	_, open := service.Open(within(t, soon), time.Hour)
+	_, create := in.Create(within(t, soon), driver.Entry{
+		Queue: "/read-only", ID: in.NewID("/read-only", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
+	}, 0)
+	for _, err := range []error{open, create, in.Renew(within(t, soon), nil)} {
+		require.ErrorContains(t, err, "read-only")
+		require.Equal(t, driver.NotDone, service.Outcome(err))
+	}
+}
+
 // TestLockedRowsAreNotDone: a step that meets a deadlock, or waits for a row for too long, was rolled back, and says so.
 func TestLockedRowsAreNotDone(t *testing.T) {
 	t.Parallel()
