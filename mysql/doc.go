@@ -51,7 +51,7 @@
 // joining and renewing fail there all the same, but what calls earlier procedures goes on: give a Store a user of its own, without these.
 //
 // It needs MySQL 8.0.29 or later, or MariaDB 10.6 or later, with a binary log of rows, or none. Isolation levels, sql_mode, time zone,
-// autocommit, completion_type, foreign_key_checks and multiple statements may be as the server and the DSN have them. For a Store the user
+// autocommit, completion_type, foreign_key_checks, character sets and multiple statements may be as the server and the DSN have them. For a Store the user
 // needs SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database. The tests run on MariaDB 10.11. A dump of the database must include its
 // routines: mysqldump --routines.
 package mysql

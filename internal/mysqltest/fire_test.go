@@ -416,3 +416,28 @@ func TestSettingsOfTheDSNMakeNoDifference(t *testing.T) {
 		})
 	}
 }
+
+// TestCharactersOfTheDSNMakeNoDifference: in its set the server would take the backslash that the client puts before a quote for half of a
+// letter, and what follows for a statement.
+func TestCharactersOfTheDSNMakeNoDifference(t *testing.T) {
+	t.Parallel()
+	for charset, half := range map[string]string{"gbk": "\xbf", "sjis": "\x83", "cp932": "\x83", "big5": "\xa5", "utf8mb4": "\xbf"} {
+		t.Run(charset, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			_, in := d.session(t, d.dsn()+"?charset="+charset, time.Hour)
+			value := []byte(half + "', 1); -- ")
+			v, err := in.Create(within(t, soon), driver.Entry{
+				Queue: "/characters", ID: in.NewID("/characters", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1, Value: value,
+			}, 0)
+			require.NoError(t, err)
+			require.NoError(t, in.Tell(within(t, soon), v.Self, "für dich"))
+			e, err := in.Find(within(t, soon), v.Self)
+			require.NoError(t, err)
+			require.Equal(t, value, e.Value)
+			words, err := in.Heard(within(t, soon), v.Self)
+			require.NoError(t, err)
+			require.Equal(t, "für dich", words)
+		})
+	}
+}
