@@ -69,7 +69,7 @@ END //
 
 -- Those that join lock the queue's row first, by a statement of its own: what they see after it is all that can ever be ahead. Revisions
 -- are handed out under that lock, so their order is that of commits. They go on with the time: a queue whose row was lost does
--- not count from the beginning.
+-- not count from the beginning. Where the clock has been set back as well, they go on from the last entry that is there.
 --
 -- The session is locked last, by the foreign key, and for no longer than it takes to commit: its renewal waits meanwhile. To insert may take
 -- longer, where another's transaction has locked the gap. So whether the session lives is looked at after it, and an entry of one that
@@ -81,7 +81,7 @@ CREATE PROCEDURE IF NOT EXISTS farsync_create_3(
   of_value LONGBLOB, of_since BIGINT
 ) SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
-  DECLARE of_revision, lives, known BIGINT;
+  DECLARE of_revision, newest, lives, known BIGINT;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
   CALL farsync_primary();
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -89,7 +89,12 @@ BEGIN
   INSERT INTO farsync_queues (path, last) VALUES (of_queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
     ON DUPLICATE KEY UPDATE last = GREATEST(last + 1, VALUES(last));
   SELECT last INTO of_revision FROM farsync_queues WHERE path = of_queue;
-  SELECT COUNT(*) INTO known FROM farsync_entries WHERE id = of_id;
+  SELECT (SELECT COUNT(*) FROM farsync_entries WHERE id = of_id), (SELECT MAX(revision) FROM farsync_entries WHERE queue = of_queue)
+    INTO known, newest;
+  IF newest >= of_revision THEN
+    SET of_revision = newest + 1;
+    UPDATE farsync_queues SET last = of_revision WHERE path = of_queue;
+  END IF;
   IF known = 0 THEN
     BEGIN
       DECLARE CONTINUE HANDLER FOR 1216, 1452 BEGIN END; -- there is no such session

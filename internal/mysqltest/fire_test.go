@@ -172,6 +172,24 @@ func TestClockThatIsSet(t *testing.T) {
 	require.NoError(t, next.Release())
 }
 
+// TestQueueThatWasRemovedUnderAClockThatIsBehind: none that joins comes before what is there.
+func TestQueueThatWasRemovedUnderAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	_, in := d.session(t, d.dsn(), time.Hour)
+	first := exclusive(t, in, "/removed")
+	d.exec(t, "UPDATE farsync_entries SET revision = revision + ?", time.Hour.Microseconds()) // of a clock that was ahead
+	d.exec(t, "DELETE FROM farsync_queues")
+	for n := range 2 {
+		v, err := in.Create(within(t, soon), driver.Entry{
+			Queue: "/removed", ID: in.NewID("/removed", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
+		}, 0)
+		require.NoError(t, err)
+		require.Len(t, v.Entries, 1+n)
+		require.Equal(t, first.ID, v.Entries[0].ID)
+	}
+}
+
 // TestSettingsOfTheServerMakeNoDifference, nor do those of the DSN.
 func TestSettingsOfTheServerMakeNoDifference(t *testing.T) {
 	d := roughDatabase(t)

@@ -25,7 +25,7 @@ var procedures = map[string]string{
 	"farsync_bury_some": "256a3f0a03b4b405",
 	"farsync_create":    "780dec0b2d648123",
 	"farsync_create_2":  "f59bc22cce143556",
-	"farsync_create_3":  "42339a8837b82971",
+	"farsync_create_3":  "b7b11b810ca590ab",
 	"farsync_delete":    "69ca41461a31d881",
 	"farsync_end":       "99e1016a561bac7e",
 	"farsync_find":      "0d395f872bdbdddd",
