@@ -342,7 +342,37 @@ BEGIN
 END //
 
 -- Ends a session if it has run out. One that is being renewed, or creates an entry, is not waited for, nor is an entry that is
--- locked: a guard keeps it, and a later call removes it. From the first call on the session cannot be renewed.
+-- locked: a guard keeps it, or the transaction of a person removes it, and a later call does. So whether there are such is looked at by a
+-- statement of its own, which a SELECT within a DELETE would not be: that locks what it reads. From the first call on the session cannot be renewed.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_one_2(of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE is_over, is_kept, is_done BIGINT DEFAULT 0;
+  DECLARE free CURSOR FOR SELECT id FROM farsync_entries WHERE session = of_session ORDER BY id FOR UPDATE SKIP LOCKED;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_done = 1;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  SELECT COUNT(*) INTO is_over FROM farsync_sessions
+    WHERE id = of_session AND deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
+  IF is_over > 0 THEN
+    UPDATE farsync_sessions SET deadline = 0 WHERE id = of_session;
+    OPEN free;
+    each_entry: LOOP
+      FETCH free INTO of_id;
+      IF is_done THEN LEAVE each_entry; END IF;
+      DELETE FROM farsync_entries WHERE id = of_id;
+    END LOOP;
+    CLOSE free;
+    SELECT EXISTS (SELECT 1 FROM farsync_entries WHERE session = of_session) INTO is_kept;
+    IF is_kept = 0 THEN
+      DELETE FROM farsync_sessions WHERE id = of_session;
+    END IF;
+  END IF;
+  COMMIT;
+END //
+-- As earlier procedures call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_bury_one(of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -371,6 +401,26 @@ END //
 
 -- Ends 64 of the sessions that have run out, those that guards keep last. There may be more if it has looked at as many, and has moved one: what
 -- is locked is left for later.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_some_2(OUT more BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE was, stands, seen, moved, is_done BIGINT DEFAULT 0;
+  DECLARE expired CURSOR FOR SELECT id, deadline FROM farsync_sessions
+    WHERE deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY deadline DESC LIMIT 64;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_done = 1;
+  OPEN expired;
+  each_session: LOOP
+    FETCH expired INTO of_session, was;
+    IF is_done THEN LEAVE each_session; END IF;
+    CALL farsync_bury_one_2(of_session);
+    SELECT COUNT(*) INTO stands FROM farsync_sessions WHERE id = of_session AND deadline = was;
+    SET seen = seen + 1, moved = moved + (stands = 0);
+  END LOOP;
+  CLOSE expired;
+  SET more = (seen = 64 AND moved > 0);
+END //
+-- As earlier procedures call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_bury_some(OUT more BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -392,6 +442,16 @@ BEGIN
 END //
 
 -- Ends sessions that have run out, and shows a row if there may be more. Nothing tells here of processes that have died before.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_3(dead JSON)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE more BIGINT DEFAULT 0;
+  CALL farsync_bury_some_2(more);
+  IF more > 0 THEN
+    SELECT 'more';
+  END IF;
+END //
+-- As earlier Stores call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_bury_2(dead JSON)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -442,7 +502,7 @@ BEGIN
   END;
   BEGIN
     DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN END;
-    CALL farsync_bury_some(more);
+    CALL farsync_bury_some_2(more);
   END;
   SELECT of_id FROM DUAL WHERE lives > 0 UNION ALL SELECT of_id FROM DUAL WHERE lives > 0 AND more > 0;
 END //

@@ -65,6 +65,21 @@ func TestManyDeadThatGuardsKeepAreNotWaitedFor(t *testing.T) {
 	require.NoError(t, lease.Release())
 }
 
+// TestDeadWhoseEntryIsBeingRemovedIsNotWaitedFor: the transaction of a person may stay open, and the others that have died are ended.
+func TestDeadWhoseEntryIsBeingRemovedIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.die(t, 2)
+	tx := d.begin(t)
+	_, err := tx.ExecContext(within(t, soon), "DELETE FROM farsync_entries WHERE id = 'entry-2'")
+	require.NoError(t, err)
+	d.exec(t, "CALL farsync_bury_3('[]')") // on a connection that waits for a row for longer than a hang
+	require.Equal(t, "dead-2", ask[string](t, d, "SELECT GROUP_CONCAT(id) FROM farsync_sessions"))
+	require.NoError(t, tx.Commit())
+	d.exec(t, "CALL farsync_bury_3('[]')")
+	require.Zero(t, ask[int](t, d, "SELECT COUNT(*) FROM farsync_sessions"))
+}
+
 // TestEntriesOfSessionsThatWereTruncatedAreNamed: no foreign key has taken them with it, and no session will ever end them.
 func TestEntriesOfSessionsThatWereTruncatedAreNamed(t *testing.T) {
 	t.Parallel()
