@@ -15,7 +15,7 @@
 // An entry of a queue is a row of farsync_entries. Those that join a queue take turns at its row in farsync_queues, which has
 // the last revision: the order of revisions is that of commits. A revision is the time of the server in microseconds, or the last
 // one and one, so revisions also go on in a database that was restored. farsync_sessions has a row for each Store, and farsync_registers
-// the sizes of semaphores. A program that is not farsync's can take part: it calls farsync_create with a session that lives and
+// the sizes of semaphores. A program that is not farsync's can take part: it calls farsync_create_3 with a session that lives and
 // a kind of its own, which counts as exclusive.
 //
 // A step is the call of one procedure, a whole transaction in one request. So a process that is stopped, and a connection that is
@@ -47,8 +47,11 @@
 // holds if innodb_flush_log_at_trx_commit is 1, as it is unless changed. A replica that was promoted and had not received all gives
 // locks to others while their holders do not know. [Guard] protects what is in the same database in all of these cases but the last.
 //
+// A server that has become a replica must be read-only. That stops no user with SUPER or READ_ONLY ADMIN, as root is one. Opening,
+// joining and renewing fail there all the same, but what calls earlier procedures goes on: give a Store a user of its own, without these.
+//
 // It needs MySQL 8.0.29 or later, or MariaDB 10.6 or later, with a binary log of rows, or none. Isolation levels, sql_mode, time zone,
-// autocommit, completion_type, foreign_key_checks and multiple statements may be as the server and the DSN have them. For a Store the user
+// autocommit, completion_type, foreign_key_checks, character sets and multiple statements may be as the server and the DSN have them. For a Store the user
 // needs SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database. The tests run on MariaDB 10.11. A dump of the database must include its
 // routines: mysqldump --routines.
 package mysql

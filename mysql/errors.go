@@ -13,7 +13,7 @@ import (
 )
 
 // outcomes are those of the errors of a server, by their numbers. A procedure that has failed with any other was rolled back, and would
-// fail again.
+// fail again, unless the number is a proxy's.
 var outcomes = map[uint16]driver.Outcome{
 	1205: driver.NotDone, // a row was locked for too long
 	1213: driver.NotDone, // deadlock
@@ -22,9 +22,15 @@ var outcomes = map[uint16]driver.Outcome{
 	1203: driver.NotDone, // too many of this user
 	1226: driver.NotDone, // a limit of this user
 	1135: driver.NotDone, // no thread for it
+	1037: driver.NotDone, // no memory for it
+	1041: driver.NotDone, // likewise
+	1129: driver.NotDone, // the host of the client has failed to connect too often, until FLUSH HOSTS
 	1206: driver.NotDone, // no room for the lock
 	1021: driver.NotDone, // the disk is full, until there is room
 	1114: driver.NotDone, // likewise: a table is
+	1412: driver.NotDone, // a table was changed in the middle of the transaction
+	1615: driver.NotDone, // likewise, a statement's
+	4031: driver.NotDone, // the connection was closed, for it had said nothing for too long
 	1290: driver.NotDone, // a replica, which may be promoted
 	1792: driver.NotDone,
 	1836: driver.NotDone,
@@ -33,13 +39,22 @@ var outcomes = map[uint16]driver.Outcome{
 	3101: driver.NotDone, // rolled back by its group, instead of the commit
 	1053: driver.Unknown, // the server is shut down, perhaps after the commit
 	1105: driver.Unknown, // unknown to the server, too
+	1158: driver.Unknown, // the server could not read or write what belongs to the call
+	1159: driver.Unknown,
+	1160: driver.Unknown,
+	1161: driver.Unknown,
 	1180: driver.Unknown, // the commit has failed
+	3100: driver.Unknown, // likewise: its group could not be asked
 	1317: driver.Unknown, // the statement was killed, perhaps after the commit
 	1927: driver.Unknown, // the connection was killed
 	3169: driver.Unknown, // likewise
 	1969: driver.Unknown, // it took longer than the server allows
 	3024: driver.Unknown,
 }
+
+// ofProxy reports whether a number is one that no server sends. With those of clients, from 2000 on, a proxy says that it has lost its
+// connection to the server, perhaps after the commit, and with those from 9000 on ProxySQL says that it has none.
+func ofProxy(number uint16) bool { return number/1000 == 2 || number/1000 == 9 }
 
 // missing are the numbers of databases, tables, columns and procedures that are not there.
 var missing = map[uint16]bool{1146: true, 1054: true, 1305: true, 1318: true}
@@ -62,6 +77,9 @@ func (s *service) judge(err error, sent bool) error {
 		}
 		if !known {
 			is = driver.Refused
+			if ofProxy(failed.Number) {
+				is = driver.Unknown
+			}
 		}
 		return &sqlstore.Error{Err: err, Outcome: is}
 	case unproven || errors.Is(err, mysql.ErrNoTLS):

@@ -10,7 +10,7 @@ import (
 	"github.com/farsync/farsync/mysql"
 )
 
-const dsn = "root@tcp(localhost:3306)/test"
+const dsn = "app@tcp(localhost:3306)/test"
 
 func ExampleOpen() {
 	ctx := context.Background()

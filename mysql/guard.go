@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
@@ -28,8 +30,10 @@ import (
 // Commit. Release waits for the transaction, for no longer than it waits for the server: end the transaction first. The exception is an
 // XA transaction on MariaDB, whose PREPARE gives up the lock.
 //
-// If the lease is over Guard rolls back the transaction, with all that it has written: its look at REPEATABLE READ locks the gap that
-// the entry has left, and no other lock could be taken. A later Rollback or Commit returns sql.ErrTxDone.
+// If Guard fails it has rolled back the transaction, with all that it has written. If the lease is over, its look at REPEATABLE READ locks the
+// gap that the entry has left, and no other lock could be taken; and after a deadlock the server has rolled back already what a second Guard
+// would then not guard. A later Rollback or Commit returns sql.ErrTxDone. With innodb_snapshot_isolation, as by default from MariaDB 11.6.2 on,
+// a transaction at REPEATABLE READ that has read before the lease was granted fails: let Guard come first, or use READ COMMITTED.
 //
 // If the connection breaks, the transaction ends when the server notices. What bounds that is wait_timeout of that connection, 8 hours
 // unless changed: set it in the DSN of the pool that guarded transactions use.
@@ -47,11 +51,8 @@ func Guard(ctx context.Context, tx *sql.Tx, lease interface{ Entries() []driver.
 			path, err = e.Queue, stands(ctx, tx, e)
 		}
 	}
-	if errors.Is(err, farsync.ErrLost) {
-		_ = tx.Rollback() // it may have locked the gap that the entry has left
-	}
 	if err != nil {
-		return &farsync.Error{Op: "guard", Path: path, Err: err}
+		return &farsync.Error{Op: "guard", Path: path, Err: end(tx, err)}
 	}
 	return nil
 }
@@ -69,7 +70,21 @@ func stands(ctx context.Context, tx *sql.Tx, e driver.Entry) error {
 }
 
 // errOld is that of a transaction at REPEATABLE READ that does not see what it has locked.
-var errOld = errors.New("the transaction has read before, and does not see what has joined since: lock first, or use READ COMMITTED")
+var errOld = errors.New("the transaction has read before, and does not see what was committed since: lock first, or use READ COMMITTED")
+
+// errRecordChanged is the number of what MariaDB with innodb_snapshot_isolation says instead: such a transaction may not lock it.
+const errRecordChanged = 1020
+
+// end rolls back a transaction in which a statement has failed, and explains why. After some errors, those of a deadlock and, as the server
+// is set, of a row that is locked for too long, the server has rolled back all of it: each statement from then on would be a transaction of
+// its own, which gives up its locks when it ends. Other errors leave the rest of the transaction as it was, but no list of them is complete.
+func end(tx *sql.Tx, err error) error {
+	_ = tx.Rollback()
+	if failed, ok := errors.AsType[*mysql.MySQLError](err); ok && failed.Number == errRecordChanged {
+		return fmt.Errorf("%w: %w", errOld, err)
+	}
+	return err
+}
 
 // InTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
 // such transaction on the path, until ctx ends, or for the connection's innodb_lock_wait_timeout. It fails with farsync.ErrLocked if a
@@ -78,6 +93,10 @@ var errOld = errors.New("the transaction has read before, and does not see what 
 // transaction sees what there was when it first read, and InTx fails if that is not enough. At SERIALIZABLE its
 // look locks the gap in which the path has no entry, and Locks on other paths wait for the transaction: do not use that. InTx does not refuse
 // it, for the server shows the level of a connection and not that of its transaction.
+//
+// A transaction that meets an error of the server in InTx is rolled back, as by [Guard]. One that InTx refuses, for a lease or for what it does not
+// see, goes on, and those that join the path wait for it all the same: end it soon. To roll back to a savepoint from before InTx may give up the
+// lock: where the path was new, its row goes.
 //
 // It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and no token, and the
 // lock and what is written under it commit together. It is worse for long work: it holds a connection and a transaction,
@@ -101,7 +120,7 @@ func lockQueue(ctx context.Context, tx *sql.Tx, path string) error {
 	const lock = `INSERT INTO farsync_queues (path, last)
 		VALUES (?, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) ON DUPLICATE KEY UPDATE last = last`
 	if _, err := tx.ExecContext(ctx, lock, path); err != nil {
-		return err
+		return end(tx, err)
 	}
 	var is, seen int64
 	var taken bool
@@ -112,7 +131,7 @@ func lockQueue(ctx context.Context, tx *sql.Tx, path string) error {
 	}
 	switch {
 	case err != nil:
-		return err
+		return end(tx, err)
 	case seen != is:
 		return errOld
 	case taken:

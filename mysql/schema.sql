@@ -57,9 +57,59 @@ BEGIN
   ) shown ORDER BY shown.id <> '', shown.revision DESC;
 END //
 
+-- Fails where the server is read-only, with the error by which it stops other users. It does not stop those that have SUPER or READ_ONLY
+-- ADMIN: after a switchover these would go on at what has become a replica, beside those at the new primary.
+CREATE PROCEDURE IF NOT EXISTS farsync_primary()
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  IF CAST(@@GLOBAL.read_only AS CHAR) NOT IN ('0', 'OFF') THEN
+    SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'the server is read-only, as a replica is';
+  END IF;
+END //
+
 -- Those that join lock the queue's row first, by a statement of its own: what they see after it is all that can ever be ahead. Revisions
 -- are handed out under that lock, so their order is that of commits. They go on with the time: a queue whose row was lost does
--- not count from the beginning. The session is locked second, and never while another lock is waited for: its renewal would wait, too.
+-- not count from the beginning. Where the clock has been set back as well, they go on from the last entry that is there.
+--
+-- The session is locked last, by the foreign key, and for no longer than it takes to commit: its renewal waits meanwhile. To insert may take
+-- longer, where another's transaction has locked the gap. So whether the session lives is looked at after it, and an entry of one that
+-- is over is removed again. Others see neither, before the COMMIT, and what ends the session finds no entry: it has come before
+-- the foreign key, which finds no session then or one with a deadline of 0, or it waits for the COMMIT.
+CREATE PROCEDURE IF NOT EXISTS farsync_create_3(
+  of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT,
+  of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin, of_units BIGINT,
+  of_value LONGBLOB, of_since BIGINT
+) SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_revision, newest, lives, known BIGINT;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  CALL farsync_primary();
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  INSERT INTO farsync_queues (path, last) VALUES (of_queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+    ON DUPLICATE KEY UPDATE last = GREATEST(last + 1, VALUES(last));
+  SELECT last INTO of_revision FROM farsync_queues WHERE path = of_queue;
+  SELECT (SELECT COUNT(*) FROM farsync_entries WHERE id = of_id), (SELECT MAX(revision) FROM farsync_entries WHERE queue = of_queue)
+    INTO known, newest;
+  IF newest >= of_revision THEN
+    SET of_revision = newest + 1;
+    UPDATE farsync_queues SET last = of_revision WHERE path = of_queue;
+  END IF;
+  IF known = 0 THEN
+    BEGIN
+      DECLARE CONTINUE HANDLER FOR 1216, 1452 BEGIN END; -- there is no such session
+      INSERT INTO farsync_entries (id, queue, session, kind, units, revision, value, since)
+        VALUES (of_id, of_queue, of_session, of_kind, of_units, of_revision, of_value, of_since);
+    END;
+    SELECT COUNT(*) INTO lives FROM farsync_sessions WHERE id = of_session AND deadline > 0 LOCK IN SHARE MODE;
+    IF lives = 0 THEN
+      DELETE FROM farsync_entries WHERE id = of_id;
+    END IF;
+  END IF;
+  CALL farsync_ahead_2(of_queue, of_id, most);
+  COMMIT;
+END //
+-- As earlier Stores call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_create_2(
   of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT,
   of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin, of_units BIGINT,
@@ -209,7 +259,28 @@ BEGIN
 END //
 
 -- Of each target of a Watch: its ID, whether it has moved, that the session hears of it without having asked, for it polls, and whether it
--- is a stray, of no session. It is the same for every entry that waits.
+-- is a stray, of no session: none is named, or the row of the one that is has gone without it, as TRUNCATE and a restore of some tables leave it.
+-- It is the same for every entry that waits.
+CREATE PROCEDURE IF NOT EXISTS farsync_sight_2(
+  targets JSON, of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_revision BIGINT
+) SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT COALESCE(e.id, ''),
+    CASE t.what
+      WHEN 'registered' THEN t.version <> COALESCE(
+        (SELECT r.version FROM farsync_registers r WHERE r.queue = CONVERT(t.queue USING ascii) COLLATE ascii_bin), 0)
+      WHEN 'joined' THEN EXISTS (SELECT 1 FROM farsync_entries j WHERE j.queue = CONVERT(t.queue USING ascii) COLLATE ascii_bin)
+      WHEN 'told' THEN e.id IS NULL OR LENGTH(COALESCE(e.words, '')) > 0
+      WHEN 'changed' THEN e.id IS NULL OR e.version <> t.version AND t.version <> 0 OR e.kind <> 'write' AND t.kind = 'write'
+      ELSE e.id IS NULL
+    END, 1, e.id IS NOT NULL AND s.id IS NULL
+  FROM JSON_TABLE(targets, '$[*]' COLUMNS (
+    what VARCHAR(16) PATH '$.what', id VARCHAR(255) PATH '$.id', queue VARCHAR(1024) PATH '$.queue', kind VARCHAR(16) PATH '$.kind',
+    version BIGINT PATH '$.version')) t
+  LEFT JOIN farsync_entries e ON e.id = CONVERT(t.id USING ascii) COLLATE ascii_bin
+  LEFT JOIN farsync_sessions s ON s.id = e.session;
+END //
+-- As Stores of earlier versions call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_sight(
   targets JSON, of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_revision BIGINT
 ) SQL SECURITY INVOKER READS SQL DATA
@@ -229,7 +300,7 @@ BEGIN
   LEFT JOIN farsync_entries e ON e.id = CONVERT(t.id USING ascii) COLLATE ascii_bin;
 END //
 
--- As farsync_sight, of all that a session waits for: names, whether they have moved, and how many entries have to go before. What is not
+-- As farsync_sight_2, of all that a session waits for: names, whether they have moved, and how many entries have to go before. What is not
 -- expected for long, a word to a holder or the first entry of a queue, counts as if some had to.
 CREATE PROCEDURE IF NOT EXISTS farsync_poll(targets JSON)
 SQL SECURITY INVOKER READS SQL DATA
@@ -271,7 +342,37 @@ BEGIN
 END //
 
 -- Ends a session if it has run out. One that is being renewed, or creates an entry, is not waited for, nor is an entry that is
--- locked: a guard keeps it, and a later call removes it. From the first call on the session cannot be renewed.
+-- locked: a guard keeps it, or the transaction of a person removes it, and a later call does. So whether there are such is looked at by a
+-- statement of its own, which a SELECT within a DELETE would not be: that locks what it reads. From the first call on the session cannot be renewed.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_one_2(of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE is_over, is_kept, is_done BIGINT DEFAULT 0;
+  DECLARE free CURSOR FOR SELECT id FROM farsync_entries WHERE session = of_session ORDER BY id FOR UPDATE SKIP LOCKED;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_done = 1;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  SELECT COUNT(*) INTO is_over FROM farsync_sessions
+    WHERE id = of_session AND deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
+  IF is_over > 0 THEN
+    UPDATE farsync_sessions SET deadline = 0 WHERE id = of_session;
+    OPEN free;
+    each_entry: LOOP
+      FETCH free INTO of_id;
+      IF is_done THEN LEAVE each_entry; END IF;
+      DELETE FROM farsync_entries WHERE id = of_id;
+    END LOOP;
+    CLOSE free;
+    SELECT EXISTS (SELECT 1 FROM farsync_entries WHERE session = of_session) INTO is_kept;
+    IF is_kept = 0 THEN
+      DELETE FROM farsync_sessions WHERE id = of_session;
+    END IF;
+  END IF;
+  COMMIT;
+END //
+-- As earlier procedures call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_bury_one(of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -300,6 +401,26 @@ END //
 
 -- Ends 64 of the sessions that have run out, those that guards keep last. There may be more if it has looked at as many, and has moved one: what
 -- is locked is left for later.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_some_2(OUT more BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE was, stands, seen, moved, is_done BIGINT DEFAULT 0;
+  DECLARE expired CURSOR FOR SELECT id, deadline FROM farsync_sessions
+    WHERE deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY deadline DESC LIMIT 64;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_done = 1;
+  OPEN expired;
+  each_session: LOOP
+    FETCH expired INTO of_session, was;
+    IF is_done THEN LEAVE each_session; END IF;
+    CALL farsync_bury_one_2(of_session);
+    SELECT COUNT(*) INTO stands FROM farsync_sessions WHERE id = of_session AND deadline = was;
+    SET seen = seen + 1, moved = moved + (stands = 0);
+  END LOOP;
+  CLOSE expired;
+  SET more = (seen = 64 AND moved > 0);
+END //
+-- As earlier procedures call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_bury_some(OUT more BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -321,6 +442,16 @@ BEGIN
 END //
 
 -- Ends sessions that have run out, and shows a row if there may be more. Nothing tells here of processes that have died before.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_3(dead JSON)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE more BIGINT DEFAULT 0;
+  CALL farsync_bury_some_2(more);
+  IF more > 0 THEN
+    SELECT 'more';
+  END IF;
+END //
+-- As earlier Stores call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_bury_2(dead JSON)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -348,7 +479,34 @@ BEGIN
   CLOSE expired;
 END //
 
+-- The time is read under the lock of the row. UTC_TIMESTAMP is when its statement began, which may have been kept since: FLUSH TABLES WITH READ
+-- LOCK and LOCK TABLES keep several renewals of a session, and let them go in any order. Where the statement begins with the row locked, times
+-- are in the order of commits, so the last deadline counts from after every request that was answered before. To keep the later of two
+-- deadlines would do for that, too, but where the clock is set back, the session of a process that dies then would stay for as long.
+--
 -- The end of others is tried on the way. That it fails does not make the renewal fail. A second row says that there may be more to end.
+CREATE PROCEDURE IF NOT EXISTS farsync_renew_3(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE lives, more BIGINT DEFAULT 0;
+  CALL farsync_primary();
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    SELECT COUNT(*) INTO lives FROM farsync_sessions WHERE id = of_id AND deadline > 0 FOR UPDATE;
+    IF lives > 0 THEN
+      UPDATE farsync_sessions SET deadline = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ttl WHERE id = of_id;
+    END IF;
+    COMMIT;
+  END;
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN END;
+    CALL farsync_bury_some_2(more);
+  END;
+  SELECT of_id FROM DUAL WHERE lives > 0 UNION ALL SELECT of_id FROM DUAL WHERE lives > 0 AND more > 0;
+END //
+-- As earlier Stores and other programs call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_renew_2(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -382,8 +540,13 @@ BEGIN
   SELECT of_id;
 END //
 
--- As Stores of the version before call it.
+-- As Stores of earlier versions call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_open_2(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  CALL farsync_open(of_id, of_ttl);
+END //
+CREATE PROCEDURE IF NOT EXISTS farsync_open_3(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
   CALL farsync_open(of_id, of_ttl);
@@ -391,8 +554,9 @@ END //
 
 -- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
 -- there, or of an earlier version. So it comes last.
-CREATE PROCEDURE IF NOT EXISTS farsync_open_3(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+CREATE PROCEDURE IF NOT EXISTS farsync_open_4(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
+  CALL farsync_primary();
   CALL farsync_open(of_id, of_ttl);
 END //

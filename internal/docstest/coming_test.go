@@ -25,7 +25,7 @@ func TestProgramsForThoseWhoComeFromElsewhere(t *testing.T) {
 	// The servers as the documents name them, and those that run.
 	servers := map[string]string{
 		"postgres://postgres@localhost:5432/postgres": embedtest.Postgres(t).URL(),
-		"'root@tcp(localhost:3306)/test'":             embedtest.MariaDB(t).DSN("test"),
+		"'app@tcp(localhost:3306)/test'":              embedtest.MariaDB(t).DSN("test"),
 	}
 	for n := range 3 {
 		server := embedtest.Redis(t).Endpoint()

@@ -3,6 +3,7 @@
 package docstest_test
 
 import (
+	"database/sql"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/go-sql-driver/mysql" // registers the driver
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
@@ -28,7 +30,7 @@ func TestExamplesThatNeedServersRun(t *testing.T) {
 		{"redis", func(t *testing.T) []string { return []string{embedtest.Redis(t).Endpoint()} },
 			map[string]string{"Example": `^held, with token \d+$`, "ExampleGuard": `^left: -100$`}},
 		{"postgres", func(t *testing.T) []string { return []string{embedtest.Postgres(t).Endpoint()} }, map[string]string{"ExampleOpen": held, "ExampleGuard": guarded}},
-		{"mysql", func(t *testing.T) []string { return []string{embedtest.MariaDB(t).Endpoint()} }, map[string]string{"ExampleOpen": held, "ExampleGuard": guarded}},
+		{"mysql", func(t *testing.T) []string { return []string{mariaDBOfApp(t)} }, map[string]string{"ExampleOpen": held, "ExampleGuard": guarded}},
 	} {
 		t.Run(store.name, func(t *testing.T) {
 			source := document(t, filepath.Join(store.name, "example_test.go"))
@@ -54,4 +56,17 @@ func TestExamplesThatNeedServersRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mariaDBOfApp returns the address of a server with the user of the examples, which is no administrator.
+func mariaDBOfApp(t *testing.T) string {
+	server := embedtest.MariaDB(t)
+	db, err := sql.Open("mysql", server.DSN("test"))
+	require.NoError(t, err)
+	defer func() { _ = db.Close() }()
+	for _, statement := range []string{"CREATE USER app", "GRANT ALL ON test.* TO app"} {
+		_, err = db.ExecContext(within(t, soon), statement)
+		require.NoError(t, err)
+	}
+	return server.Endpoint()
 }

@@ -47,7 +47,7 @@ func TestTablesStaySmall(t *testing.T) {
 	d.exec(t, `CREATE PROCEDURE take(of_queue VARCHAR(99), times BIGINT) BEGIN
 		WHILE times > 0 DO
 			SET @id = UPPER(SUBSTR(MD5(RAND()), 1, 26)), times = times - 1;
-			CALL farsync_create_2(of_queue, @id, 130, 'job', 'exclusive', 1, 'a holder on a machine', 0);
+			CALL farsync_create_3(of_queue, @id, 130, 'job', 'exclusive', 1, 'a holder on a machine', 0);
 			CALL farsync_delete(@id);
 		END WHILE;
 	END`)

@@ -1,6 +1,7 @@
 package mysqltest_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -31,10 +32,10 @@ func TestAllOfManyDeadAreSucceeded(t *testing.T) {
 func TestRenewalTellsOfMoreDead(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	d.exec(t, "CALL farsync_open_3('live', 3600000000)")
+	d.exec(t, "CALL farsync_open_4('live', 3600000000)")
 	d.die(t, 64+64+1)
 	for _, rows := range []int{2, 2, 1, 1} {
-		shown, err := d.admin.QueryContext(within(t, soon), "CALL farsync_renew_2('live')")
+		shown, err := d.admin.QueryContext(within(t, soon), "CALL farsync_renew_3('live')")
 		require.NoError(t, err)
 		n := 0
 		for shown.Next() {
@@ -62,4 +63,40 @@ func TestManyDeadThatGuardsKeepAreNotWaitedFor(t *testing.T) {
 	lease, err := farsync.NewMutex(store, "/dead/1").TryLock(within(t, soon))
 	require.NoError(t, err)
 	require.NoError(t, lease.Release())
+}
+
+// TestDeadWhoseEntryIsBeingRemovedIsNotWaitedFor: the transaction of a person may stay open, and the others that have died are ended.
+func TestDeadWhoseEntryIsBeingRemovedIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.die(t, 2)
+	tx := d.begin(t)
+	_, err := tx.ExecContext(within(t, soon), "DELETE FROM farsync_entries WHERE id = 'entry-2'")
+	require.NoError(t, err)
+	d.exec(t, "CALL farsync_bury_3('[]')") // on a connection that waits for a row for longer than a hang
+	require.Equal(t, "dead-2", ask[string](t, d, "SELECT GROUP_CONCAT(id) FROM farsync_sessions"))
+	require.NoError(t, tx.Commit())
+	d.exec(t, "CALL farsync_bury_3('[]')")
+	require.Zero(t, ask[int](t, d, "SELECT COUNT(*) FROM farsync_sessions"))
+}
+
+// TestEntriesOfSessionsThatWereTruncatedAreNamed: no foreign key has taken them with it, and no session will ever end them.
+func TestEntriesOfSessionsThatWereTruncatedAreNamed(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	_, in := d.session(t, d.dsn(), time.Hour)
+	e := exclusive(t, in, "/truncated")
+	conn, err := d.admin.Conn(within(t, soon))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	for _, statement := range []string{"SET foreign_key_checks = 0", "TRUNCATE TABLE farsync_sessions", "SET foreign_key_checks = 1"} {
+		_, err = conn.ExecContext(within(t, soon), statement)
+		require.NoError(t, err)
+	}
+	store := d.open(t, ttl(time.Minute))
+	_, err = farsync.NewMutex(store, "/truncated").Lock(within(t, soon))
+	require.ErrorContains(t, err, e.ID)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	d.delete(t, e)
+	require.NoError(t, lock(t, store, "/truncated").Release())
 }

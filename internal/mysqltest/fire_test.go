@@ -172,6 +172,24 @@ func TestClockThatIsSet(t *testing.T) {
 	require.NoError(t, next.Release())
 }
 
+// TestQueueThatWasRemovedUnderAClockThatIsBehind: none that joins comes before what is there.
+func TestQueueThatWasRemovedUnderAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	_, in := d.session(t, d.dsn(), time.Hour)
+	first := exclusive(t, in, "/removed")
+	d.exec(t, "UPDATE farsync_entries SET revision = revision + ?", time.Hour.Microseconds()) // of a clock that was ahead
+	d.exec(t, "DELETE FROM farsync_queues")
+	for n := range 2 {
+		v, err := in.Create(within(t, soon), driver.Entry{
+			Queue: "/removed", ID: in.NewID("/removed", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
+		}, 0)
+		require.NoError(t, err)
+		require.Len(t, v.Entries, 1+n)
+		require.Equal(t, first.ID, v.Entries[0].ID)
+	}
+}
+
 // TestSettingsOfTheServerMakeNoDifference, nor do those of the DSN.
 func TestSettingsOfTheServerMakeNoDifference(t *testing.T) {
 	d := roughDatabase(t)
@@ -203,6 +221,22 @@ func TestSettingsOfTheServerMakeNoDifference(t *testing.T) {
 	_, err = farsync.NewSemaphore(two, "/permits", 3).TryAcquire(within(t, soon), 2)
 	require.ErrorIs(t, err, farsync.ErrLocked)
 	require.NoError(t, p.Release())
+}
+
+// TestWhatIsTakenBackLetsNoneIn: at READ UNCOMMITTED a plain look sees a DELETE before its COMMIT, which may never come.
+func TestWhatIsTakenBackLetsNoneIn(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	_, in := d.session(t, d.dsn()+"?tx_isolation=%27READ-UNCOMMITTED%27", time.Hour)
+	first, second := exclusive(t, in, "/dirty"), exclusive(t, in, "/dirty")
+	tx := d.begin(t)
+	_, err := tx.ExecContext(within(t, soon), "DELETE FROM farsync_entries WHERE id = ?", first.ID)
+	require.NoError(t, err)
+	v, err := in.Ahead(within(t, soon), second, true)
+	require.NoError(t, err)
+	require.Len(t, v.Entries, 1)
+	require.Equal(t, first.ID, v.Entries[0].ID)
+	require.NoError(t, tx.Rollback())
 }
 
 // TestTooManyConnections are waited for, and what is held is renewed.
@@ -249,6 +283,22 @@ func TestReadOnlyServerIsWaitedFor(t *testing.T) {
 	require.Empty(t, got)
 	d.exec(t, "SET GLOBAL read_only = 0")
 	require.NoError(t, locktest.Got(t, got).Release())
+}
+
+// TestReadOnlyServerStopsAdministratorsToo: read_only does not stop them by itself, and another server may have become the primary.
+func TestReadOnlyServerStopsAdministratorsToo(t *testing.T) {
+	d := roughDatabase(t)
+	service, in := d.session(t, d.dsn(), time.Hour)
+	d.setGlobal(t, "read_only", 1)
+	d.exec(t, "CREATE TABLE written (n int)") // it may do what it likes
+	_, open := service.Open(within(t, soon), time.Hour)
+	_, create := in.Create(within(t, soon), driver.Entry{
+		Queue: "/read-only", ID: in.NewID("/read-only", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
+	}, 0)
+	for _, err := range []error{open, create, in.Renew(within(t, soon), nil)} {
+		require.ErrorContains(t, err, "read-only")
+		require.Equal(t, driver.NotDone, service.Outcome(err))
+	}
 }
 
 // TestLockedRowsAreNotDone: a step that meets a deadlock, or waits for a row for too long, was rolled back, and says so.
@@ -381,6 +431,31 @@ func TestSettingsOfTheDSNMakeNoDifference(t *testing.T) {
 				require.Zero(t, ask[int](t, d, "SELECT COUNT(*) FROM farsync_entries"), "the end of a session is that of its entries")
 				require.NoError(t, other.Close())
 			}
+		})
+	}
+}
+
+// TestCharactersOfTheDSNMakeNoDifference: in its set the server would take the backslash that the client puts before a quote for half of a
+// letter, and what follows for a statement.
+func TestCharactersOfTheDSNMakeNoDifference(t *testing.T) {
+	t.Parallel()
+	for charset, half := range map[string]string{"gbk": "\xbf", "sjis": "\x83", "cp932": "\x83", "big5": "\xa5", "utf8mb4": "\xbf"} {
+		t.Run(charset, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			_, in := d.session(t, d.dsn()+"?charset="+charset, time.Hour)
+			value := []byte(half + "', 1); -- ")
+			v, err := in.Create(within(t, soon), driver.Entry{
+				Queue: "/characters", ID: in.NewID("/characters", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1, Value: value,
+			}, 0)
+			require.NoError(t, err)
+			require.NoError(t, in.Tell(within(t, soon), v.Self, "für dich"))
+			e, err := in.Find(within(t, soon), v.Self)
+			require.NoError(t, err)
+			require.Equal(t, value, e.Value)
+			words, err := in.Heard(within(t, soon), v.Self)
+			require.NoError(t, err)
+			require.Equal(t, "für dich", words)
 		})
 	}
 }

@@ -117,6 +117,96 @@ func TestRefusedGuardIsInNobodysWay(t *testing.T) {
 	require.Zero(t, ask[int](t, d, "SELECT COUNT(*) FROM resource"))
 }
 
+// TestDeadlockEndsItsTransaction: the server has rolled back all, and what came next in the transaction would be guarded by nothing.
+func TestDeadlockEndsItsTransaction(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name, has, waits string
+		lock             func(ctx context.Context, tx *sql.Tx, lease *farsync.Lease) error
+	}{
+		{"Guard", "SELECT 1 FROM farsync_entries FOR UPDATE", "%farsync_entries%LOCK IN SHARE MODE", func(
+			ctx context.Context, tx *sql.Tx, lease *farsync.Lease,
+		) error {
+			return mysql.Guard(ctx, tx, lease)
+		}},
+		{"InTx", "SELECT 1 FROM farsync_queues FOR UPDATE", "%INTO farsync_queues%UPDATE last = last", func(
+			ctx context.Context, tx *sql.Tx, _ *farsync.Lease,
+		) error {
+			return mysql.InTx(ctx, tx, "/other")
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			d.exec(t, "CREATE TABLE heavy (n int PRIMARY KEY)")
+			d.exec(t, "INSERT INTO heavy VALUES (1)")
+			store := d.open(t, ttl(time.Minute))
+			require.NoError(t, lock(t, store, "/other").Release())
+			lease := lock(t, store, "/guard")
+
+			// The other transaction has what is to be locked, and more to lose; then each wants what the other has.
+			tx, other := d.begin(t), d.begin(t)
+			for n := range 50 {
+				_, err := other.ExecContext(within(t, soon), "INSERT INTO heavy VALUES (?)", 2+n)
+				require.NoError(t, err)
+			}
+			_, err := other.ExecContext(within(t, soon), row.has)
+			require.NoError(t, err)
+			_, err = tx.ExecContext(within(t, soon), "SELECT 1 FROM heavy WHERE n = 1 FOR UPDATE")
+			require.NoError(t, err)
+			failed := make(chan error, 1)
+			go func() { failed <- row.lock(within(t, soon), tx, lease) }() // joined below
+			require.Eventually(t, func() bool { return running(t, d, row.waits) > 0 }, soon, time.Millisecond)
+			_, err = other.ExecContext(within(t, soon), "SELECT 1 FROM heavy WHERE n = 1 FOR UPDATE")
+			require.NoError(t, err)
+			require.ErrorContains(t, locktest.Got(t, failed), "Deadlock")
+			require.NoError(t, other.Rollback())
+			require.ErrorIs(t, row.lock(within(t, soon), tx, lease), sql.ErrTxDone)
+			require.ErrorIs(t, tx.Commit(), sql.ErrTxDone)
+		})
+	}
+}
+
+// TestOldSnapshotsAreNamed: with innodb_snapshot_isolation the server refuses to lock what has changed since a transaction has first read, and
+// rolls that back.
+func TestOldSnapshotsAreNamed(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	const setting = "innodb_snapshot_isolation"
+	if ask[int](t, d, "SELECT COUNT(*) FROM information_schema.global_variables WHERE variable_name = '"+setting+"'") == 0 {
+		t.Skip("the server has no " + setting)
+	}
+	d.admin = connect(t, d.dsn()+"?"+setting+"=1")
+	store := d.open(t, ttl(time.Minute))
+	require.NoError(t, lock(t, store, "/in-tx").Release())
+	early, earlier := d.begin(t), d.begin(t)
+	for _, tx := range []*sql.Tx{early, earlier} {
+		var n int
+		require.NoError(t, tx.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries").Scan(&n))
+	}
+	lease := lock(t, store, "/guard")
+	require.NoError(t, lock(t, store, "/in-tx").Release())
+	for _, row := range []struct {
+		old  *sql.Tx
+		lock func(tx *sql.Tx) error
+	}{
+		{early, func(tx *sql.Tx) error { return mysql.Guard(within(t, soon), tx, lease) }},
+		{earlier, func(tx *sql.Tx) error { return mysql.InTx(within(t, soon), tx, "/in-tx") }},
+	} {
+		require.ErrorContains(t, row.lock(row.old), "READ COMMITTED")
+		require.ErrorIs(t, row.old.Commit(), sql.ErrTxDone)
+		tx := d.begin(t)
+		require.NoError(t, row.lock(tx))
+		require.NoError(t, tx.Commit())
+		committed, err := d.admin.BeginTx(within(t, soon), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		require.NoError(t, err)
+		var n int
+		require.NoError(t, committed.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries").Scan(&n))
+		require.NoError(t, row.lock(committed))
+		require.NoError(t, committed.Commit())
+	}
+}
+
 // TestGuardOutlivesItsHolder: sessions end while transactions with their guards are open. No other client holds before the
 // transaction has ended, and all else that the sessions had is free.
 func TestGuardOutlivesItsHolder(t *testing.T) {

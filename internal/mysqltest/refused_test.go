@@ -28,7 +28,7 @@ import (
 func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	for _, change := range []string{"DROP PROCEDURE farsync_open", "DROP PROCEDURE farsync_open_3", "DROP TABLE farsync_entries, farsync_sessions"} {
+	for _, change := range []string{"DROP PROCEDURE farsync_open", "DROP PROCEDURE farsync_open_4", "DROP TABLE farsync_entries, farsync_sessions"} {
 		d.exec(t, change)
 		_, err := mysql.Open(within(t, soon), d.dsn(), nil)
 		require.ErrorContains(t, err, "see Migrate", change)
@@ -196,6 +196,18 @@ func TestOutcomesOfErrors(t *testing.T) {
 		{1180, "the commit has failed", driver.Unknown},
 		{1927, "the connection was killed", driver.Unknown},
 		{3169, "the session was killed", driver.Unknown},
+		{1158, "the server could not read", driver.Unknown},
+		{1161, "the server could not write in time", driver.Unknown},
+		{3100, "Group Replication could not be asked", driver.Unknown},
+		{2006, "a proxy has no server any more", driver.Unknown},
+		{2013, "a proxy has lost its server", driver.Unknown},
+		{9001, "a proxy reaches no server", driver.Unknown},
+		{1037, "there is no memory", driver.NotDone},
+		{1041, "there is no memory either", driver.NotDone},
+		{1129, "the host is blocked", driver.NotDone},
+		{1412, "the table was changed", driver.NotDone},
+		{1615, "the statement has to be prepared again", driver.NotDone},
+		{4031, "the connection was closed, for it said nothing", driver.NotDone},
 		{1146, "there is no such table", driver.Refused},
 		{1142, "no right to the table", driver.Refused},
 		{45000, "another", driver.Refused},
