@@ -69,13 +69,18 @@ func (s *service) Outcome(err error) driver.Outcome {
 		return driver.Closed
 	case slices.ContainsFunc(expired, is):
 		return driver.Expired
-	case slices.ContainsFunc(notDone, is), is(rpctypes.ErrUserEmpty) && s.client.Username != "":
-		return driver.NotDone // in the second case until the client has fetched a token: authentication was switched on a moment ago
+	case slices.ContainsFunc(notDone, is), s.early(err):
+		return driver.NotDone
 	case slices.ContainsFunc(refused, is), slices.Contains(refusals, code):
 		return driver.Refused
 	default:
 		return driver.Unknown
 	}
+}
+
+// early reports whether a request was refused because the client, which has a user, had no token yet: authentication was switched on a moment ago.
+func (s *service) early(err error) bool {
+	return errors.Is(err, rpctypes.ErrUserEmpty) && s.client.Username != ""
 }
 
 // explain returns why an attempt to open a session has had no answer, with what may be behind it where that is not plain.
@@ -127,7 +132,7 @@ func shown(endpoints []string) string {
 // allowed adds to a refusal of etcd's whose permission is missing, and which.
 func (s *service) allowed(err error) error {
 	switch {
-	case errors.Is(err, rpctypes.ErrUserEmpty) && s.client.Username == "":
+	case errors.Is(err, rpctypes.ErrUserEmpty) && !s.early(err):
 		return fmt.Errorf("%w: the client has no Username, and authentication is on", err)
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
 		return fmt.Errorf("%w: user %q needs READWRITE on a prefix of the path that ends in a slash", err, s.client.Username)

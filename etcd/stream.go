@@ -322,8 +322,7 @@ func (s *session) note(on *stream, w *watch, resp *pb.WatchResponse) (stale erro
 
 // stale returns err if it says that the credentials of a stream are not valid any more.
 func (s *session) stale(err error) error {
-	if errors.Is(err, rpctypes.ErrInvalidAuthToken) || errors.Is(err, rpctypes.ErrAuthOldRevision) ||
-		errors.Is(err, rpctypes.ErrUserEmpty) && s.client.Username != "" {
+	if errors.Is(err, rpctypes.ErrInvalidAuthToken) || errors.Is(err, rpctypes.ErrAuthOldRevision) || s.early(err) {
 		return err
 	}
 	return nil

@@ -106,7 +106,7 @@ func (s *session) learn(e *driver.Entry, shown []driver.Entry) {
 
 // placeOf returns the sequence of an ID of a mutex, or -1.
 func placeOf(id string) int64 {
-	_, digits, _ := strings.Cut(nameOf(id), "-"+names[driver.Exclusive])
+	digits, _ := cutLast(nameOf(id), names[driver.Exclusive])
 	if !sequence(digits) {
 		return -1
 	}
