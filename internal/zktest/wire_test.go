@@ -288,6 +288,7 @@ func TestQueueThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 // TestReleaseDuringAnOutageOfTheWaiterIsNotMissed: a client is not told what happens while it is away.
 func TestReleaseDuringAnOutageOfTheWaiterIsNotMissed(t *testing.T) {
 	server, conn := begin(t)
+	require.NoError(t, conn.AddAuth("digest", []byte("user:password")))
 	for _, options := range []*zk.Options{nil, as("user", "password")} {
 		path := fmt.Sprint("/wire/away", options != nil)
 		persistent(t, conn, path)
