@@ -43,12 +43,20 @@ type read struct {
 
 // children reads the names in a queue. The answer is not older than the call.
 func (s *session) children(ctx context.Context, path string) (*read, error) {
-	return s.await(ctx, s.begin(spot{opGetChildren, path, false}))
+	return s.read(ctx, spot{opGetChildren, path, false})
 }
 
 // node reads a node. The answer is not older than the call.
 func (s *session) node(ctx context.Context, path string) (*read, error) {
-	return s.await(ctx, s.begin(spot{opGetData, path, false}))
+	return s.read(ctx, spot{opGetData, path, false})
+}
+
+// read reads a spot, unless ctx has ended: a caller that has given up before asks for nothing.
+func (s *session) read(ctx context.Context, at spot) (*read, error) {
+	if ctx.Err() != nil {
+		return nil, s.unanswered(ctx)
+	}
+	return s.await(ctx, s.begin(at))
 }
 
 // begin joins a read of a spot, or begins one, which is sent when it is awaited.

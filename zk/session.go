@@ -205,6 +205,8 @@ func (s *session) send(ctx context.Context, c *call) error {
 		if err := s.take(ctx, s.slots); err != nil {
 			return err
 		}
+	} else if ctx.Err() != nil {
+		return s.unanswered(ctx)
 	}
 	for {
 		s.mu.Lock()

@@ -308,6 +308,28 @@ func TestReleaseDuringAnOutageOfTheWaiterIsNotMissed(t *testing.T) {
 	}
 }
 
+// TestCallOfAnEndedContextAsksForNothing: an answer that came at once would be one that nobody waits for.
+func TestCallOfAnEndedContextAsksForNothing(t *testing.T) {
+	server, _ := begin(t)
+	p := newTap(t, server)
+	in := openSession(t, p.addr(), time.Minute)
+	e := create(t, in, "/wire/ended", driver.Exclusive)
+	p.since()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, call := range map[string]func(ctx context.Context) error{
+		"Ahead":  func(ctx context.Context) error { _, err := in.Ahead(ctx, e, true); return err },
+		"List":   func(ctx context.Context) error { _, err := in.List(ctx, e.Queue, 0); return err },
+		"Delete": func(ctx context.Context) error { _, _, err := in.Delete(ctx, e); return err },
+		"Renew":  func(ctx context.Context) error { return in.Renew(ctx, []driver.Entry{e}) },
+	} {
+		require.ErrorIs(t, call(ended), context.Canceled, name)
+	}
+	_, err := in.Find(within(t, soon), e) // sent after all that was asked for before
+	require.NoError(t, err)
+	require.Equal(t, map[int32]int{opGetData: 1}, p.since())
+}
+
 // TestListAfterAnEventIsLost: the waiter, which that list was to wake, asks again.
 func TestListAfterAnEventIsLost(t *testing.T) {
 	server, _ := begin(t)
