@@ -19,12 +19,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Refusing returns an address at which no server listens.
+// Refusing returns an address at which no server listens until t ends. It is that of the client of a connection, so that no other test has a
+// server listen there.
 func Refusing(t testing.TB) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
+	t.Cleanup(func() { _ = listener.Close() })
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn.LocalAddr().String()
 }
 
 // Speaking returns the address of a server that accepts, says that, and nothing more until t ends.
