@@ -55,8 +55,11 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 		}
 	case v.Self.Revision != 0:
 		s.spare.made(v.Self, once)
-		if !plain(e) && v.All && len(v.Entries) == 0 {
+		switch {
+		case !plain(e) && v.All && len(v.Entries) == 0:
 			s.spare.alone(v.Self)
+		case !plain(e) && isLong(v):
+			s.spare.far(v.Self)
 		}
 	}
 	return v, err

@@ -70,12 +70,10 @@ func (r *request) RequireTransportSecurity() bool { return false }
 // there are members. Dealt once more only, it could come to the next that owes one each time: an attempt of two requests takes
 // three of three members, and the next attempt begins with the same. If all of them owe one it is sent to any.
 func (s *session) deal(send func(r *request) error) (to *peer.Peer, err error) {
-	r := &request{avoided: true}
-	for range s.client.Endpoints() {
-		if r.avoided {
-			r = &request{ClientConn: s.client.ActiveConnection(), avoids: s.owes}
-			err = send(r)
-		}
+	var r *request
+	for n := 0; n == 0 || r.avoided && n < len(s.client.Endpoints()); n++ {
+		r = &request{ClientConn: s.client.ActiveConnection(), avoids: s.owes}
+		err = send(r)
 	}
 	if r.avoided {
 		r = &request{ClientConn: s.client.ActiveConnection()}

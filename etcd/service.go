@@ -101,19 +101,39 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 		return nil, fmt.Errorf("%w (endpoints %s)", explain(s.allowed(rpctypes.Error(err))), shown(s.client.Endpoints()))
 	}
 	in := newSession(s, clientv3.LeaseID(resp.ID), time.Duration(resp.TTL)*time.Second, sent)
-	in.turns = s.knowsTurns(ctx)
+	in.turns = in.knowsTurns(ctx)
 	return in, nil
 }
 
 // knowsTurns reports whether entries of mutexes and permits may be given turns. With authentication a key may be put under a lease only by a user who may
 // write all the keys of that lease, so a release could be refused for another lock of the next holder. A client that has a KV or a Watcher
-// of its own sees other keys than those that it names. A server that does not say whether it has authentication is taken to have it.
-func (s *service) knowsTurns(ctx context.Context) bool {
+// of its own sees other keys than those that it names. A server that does not say whether it has authentication is taken to have it, if
+// another does not say so in the rest of the time.
+func (s *session) knowsTurns(ctx context.Context) bool {
 	if s.wrapped || s.foreign || s.client.Username != "" {
 		return false
 	}
-	resp, err := pb.NewAuthClient(s.client.ActiveConnection()).AuthStatus(outgoing(ctx), &pb.AuthStatusRequest{})
-	return err == nil && !resp.Enabled
+	for range 2 {
+		switch enabled, err := s.authenticates(ctx, half(ctx)); {
+		case err == nil:
+			return !enabled
+		case s.Outcome(err) == driver.Refused:
+			return false
+		}
+	}
+	return false
+}
+
+// authenticates reports whether the server has authentication switched on.
+func (s *session) authenticates(ctx context.Context, limit time.Duration) (enabled bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err = s.send(ctx, func(ctx context.Context, r *request) error {
+		resp, err := pb.NewAuthClient(r).AuthStatus(ctx, &pb.AuthStatusRequest{})
+		enabled = resp.GetEnabled()
+		return clientv3.ContextError(ctx, err)
+	})
+	return enabled, err
 }
 
 // Close does nothing: the client is the user's.

@@ -55,6 +55,7 @@ type usage struct {
 	// Of an entry that knows turns.
 	deleting bool           // an attempt to delete it has begun
 	alone    bool           // it joined alone
+	far      bool           // it joined a long queue
 	head     int64          // a revision at which it was the head; 0 if none is known
 	next     []driver.Entry // what its turn has said
 }
@@ -139,6 +140,11 @@ func (s *spare) place(e driver.Entry, f func(u *usage)) {
 // alone notes that an entry joined alone.
 func (s *spare) alone(e driver.Entry) {
 	s.place(e, func(u *usage) { u.alone, u.head = true, e.Revision })
+}
+
+// far notes that an entry joined a long queue.
+func (s *spare) far(e driver.Entry) {
+	s.place(e, func(u *usage) { u.far = true })
 }
 
 // proved notes that the entry of a proof was the head at that revision, and returns the proof.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -41,6 +42,11 @@ func (s *session) Touch(ctx context.Context, v driver.View) (driver.View, error)
 		return s.touchFitting(ctx, v)
 	}
 	queue, at, list := v.Self.Queue, v.Self.Revision, v.Entries
+	if len(list) == 0 && v.Self.ID != "" {
+		if told, err := s.touchTold(ctx, v.Self); told || err != nil {
+			return driver.View{}, s.over(err)
+		}
+	}
 	if len(list) == 0 {
 		var err error
 		if list, at, err = s.oldest(ctx, queue); err != nil {
@@ -62,6 +68,41 @@ func (s *session) Touch(ctx context.Context, v driver.View) (driver.View, error)
 	}
 	s.spare.paid(line{queue, driver.Exclusive})
 	return driver.View{}, nil
+}
+
+// touchTold gives a head its turn once more, for which a waiter has left, and reports whether there is one that has its turn. That is found
+// without the queue: it is the only one with a turn.
+//
+// It must be there still when the turn is put, and be the entry that was given the turn. Its key was made before that turn, then. An entry that
+// was given its turn is the head for as long as it is there, so it was when the turns were read.
+func (s *session) touchTold(ctx context.Context, left driver.Entry) (told bool, err error) {
+	resp, err := s.attempt(ctx, clientv3.OpGet(prefix(left.Queue+turnSuffix), clientv3.WithPrefix(), clientv3.WithLimit(2)))
+	page := resp.Get()
+	if err != nil || len(page.Kvs) != 1 {
+		return false, err
+	}
+	turn := page.Kvs[0]
+	head := entryOfTurn(left.Queue, turn)
+	if plain(head) {
+		return false, nil
+	}
+	_, behind := parseTurn(left.Queue, turn)
+	behind = slices.DeleteFunc(behind, func(e driver.Entry) bool { return e.ID == left.ID })
+	older := createdAt(head.ID, turn.CreateRevision)
+	older.Result = pb.Compare_LESS
+	seen := &pb.Compare{
+		Target: pb.Compare_MOD, Key: turn.Key, TargetUnion: &pb.Compare_ModRevision{ModRevision: turn.ModRevision},
+	}
+	got, err := s.transact(ctx, &pb.TxnRequest{
+		Compare: []*pb.Compare{there(head), older, seen}, Success: []*pb.RequestOp{putTurn(head, page.Header.Revision, behind)},
+	})
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // a key that another program made: its name lies
+		return false, nil
+	}
+	if told = err == nil && got.Succeeded; told {
+		s.spare.paid(line{left.Queue, driver.Exclusive})
+	}
+	return told, err
 }
 
 // oldest reads the oldest entries of a queue. It is no transaction: the server sorts for it. What it shows is a complete beginning of

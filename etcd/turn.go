@@ -77,6 +77,12 @@ func turnKey(e driver.Entry) string {
 	return prefix(e.Queue+turnSuffix) + strings.TrimPrefix(name, "m-")
 }
 
+// entryOfTurn returns the entry of a mutex that a turn is for, without its revision. It is plain if that is the turn of a permit's key.
+func entryOfTurn(queue string, turn *mvccpb.KeyValue) driver.Entry {
+	name := strings.TrimPrefix(string(turn.Key), prefix(queue+turnSuffix))
+	return driver.Entry{Queue: queue, ID: prefix(queue) + "m-" + name, Kind: driver.Exclusive}
+}
+
 // turnText returns the value of a turn: the revision at which its entry was seen to be the head, 0 where that is the revision of the turn;
 // and what is known to stand behind, oldest first, a line each with a name and a create revision. What follows an entry that is left out
 // is left out, too.
@@ -121,16 +127,38 @@ func lookAt(queue string, most int64) *pb.RequestOp {
 
 // join makes an entry that knows turns, if there is none with its key: else the error is errThere. It looks at the first keys of the queue,
 // and at whether one sorts behind all entries that know turns. So a plain entry shows, whatever its name and however many others there
-// are. That there is none is a comparison, for mostly it is so; else the queue is read before e waits.
+// are. That there is none is a comparison, for mostly it is so; else the queue is read before e waits. Of a queue that was long it asks for
+// two that were there, and looks at it if they are not.
 func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err error) {
+	if two, ok := s.long.of(e); ok {
+		if v, err = s.joinLong(ctx, e, two); !errors.Is(err, errThere) {
+			return v, err
+		}
+	}
 	keys := prefix(e.Queue)
-	beyond := createdAt(keys+turnEnd, 0)
-	beyond.RangeEnd = []byte(clientv3.GetPrefixRangeEnd(keys))
 	txn := &pb.TxnRequest{
-		Compare: []*pb.Compare{createdAt(e.ID, 0), beyond},
+		Compare: []*pb.Compare{createdAt(e.ID, 0), none(keys+turnEnd, clientv3.GetPrefixRangeEnd(keys))},
 		Success: []*pb.RequestOp{lookAt(e.Queue, 2), putOp(e.ID, makeValue(e.Kind, e.Value, e.Since), s.lease)},
 	}
-	ask := func(look bool) (*pb.TxnResponse, error) {
+	resp, err := s.append(ctx, txn)
+	bare := !errors.Is(err, errThere)
+	if !bare {
+		txn.Compare = txn.Compare[:1] // a key sorts beyond, or e is there
+		resp, err = s.append(ctx, txn)
+	}
+	if err != nil {
+		return v, err
+	}
+	// A transaction that puts has a revision of its own, which is that of all it has put.
+	e.Revision, e.Version = resp.Header.Revision, resp.Header.Revision
+	v = joined(e, resp.Responses[0].GetResponseRange(), bare)
+	s.long.note(v)
+	return v, nil
+}
+
+// append makes one attempt at a transaction that makes an entry. If a comparison is false, the error is errThere.
+func (s *session) append(ctx context.Context, txn *pb.TxnRequest) (*pb.TxnResponse, error) {
+	return settle(errThere, func(look bool) (*pb.TxnResponse, error) {
 		if err := s.ended(); err != nil {
 			return nil, err
 		}
@@ -140,19 +168,7 @@ func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err 
 		}
 		resp, err := s.transact(ctx, asked)
 		return resp, s.expired(err)
-	}
-	resp, err := settle(errThere, ask)
-	bare := !errors.Is(err, errThere)
-	if !bare {
-		txn.Compare = txn.Compare[:1] // a key sorts beyond, or e is there
-		resp, err = settle(errThere, ask)
-	}
-	if err != nil {
-		return v, err
-	}
-	// A transaction that puts has a revision of its own, which is that of all it has put.
-	e.Revision, e.Version = resp.Header.Revision, resp.Header.Revision
-	return joined(e, resp.Responses[0].GetResponseRange(), bare), nil
+	})
 }
 
 // joined is the View of an entry that has joined, from a look at the queue; bare says that nothing sorts beyond. It awaits its turn if more
@@ -186,12 +202,13 @@ func entriesOf(queue string, kvs []*mvccpb.KeyValue) (list []driver.Entry) {
 
 // leave removes an entry that knows turns, in the way that its place allows:
 //
-//   - It has joined alone: it is deleted if it has no turn. All that stand behind watch their predecessor, or stand behind one that does;
+//   - It has joined alone: it is deleted if it has no turn. If one attempt was to make it, and this is the first to delete it, it need not be named. All that stand behind watch their predecessor, or stand behind one that does;
 //     what has left since has given this one its turn.
 //   - What stands behind is known: it is deleted with its turn, and the next is given its own. A plain one is watched by none but
 //     those behind it, and watches this one itself.
+//   - It has joined a long queue: it is deleted with its turn. The head, whichever it is, is to be given its turn, by Touch, which finds it.
 //   - Otherwise, and where one of that is not so any more, it is deleted with its turn, and the queue is looked at in the same step. The
-//     head, whichever it is, is to be given its turn, by Touch.
+//     head is to be given its turn, too, mostly.
 //
 // A delete that finds nothing looks all the same: an earlier attempt may have been carried out, and its answer lost. Each names the
 // revision of the entry, for a late one must not remove another.
@@ -212,9 +229,12 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 	}
 	// The first attempt asks for what is expected: that is a smaller request, which does nothing where it is not so any more.
 	txn := &pb.TxnRequest{Compare: []*pb.Compare{own(e)}}
-	looks, passes := false, false
+	looks, blind, passes := false, false, false
 	switch {
 	case place.alone:
+		if place.once { // no late join can have made its key again, so what is there is e
+			txn.Compare = nil
+		}
 		txn.Compare, txn.Success = append(txn.Compare, untouched(e)), []*pb.RequestOp{deleteOp(e.ID, false)}
 	case len(place.next) > 0:
 		txn.Compare, txn.Success = append(txn.Compare, own(place.next[0])), gone()
@@ -223,6 +243,8 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 		}
 	case place.deleting: // an earlier attempt may have been carried out
 		txn, looks = out(), true
+	case place.far:
+		txn.Success, blind = gone(), true
 	default:
 		txn.Success, looks = gone(lookAt(e.Queue, mostNext+1)), true
 	}
@@ -233,7 +255,7 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 		place.head, again = 0, false
 		resp, err = s.transact(ctx, out())
 		looks = true
-	} else if err == nil && !resp.Succeeded {
+	} else if err == nil && (!resp.Succeeded || place.alone && resp.Responses[0].GetResponseDeleteRange().GetDeleted() == 0) {
 		resp, err = s.transact(ctx, out())
 		looks = true
 	}
@@ -241,7 +263,8 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 		return v, false, s.over(err)
 	}
 	found = true
-	if answers := resp.Responses; looks {
+	switch answers := resp.Responses; {
+	case looks:
 		deleted, page := answers[len(answers)-2], answers[len(answers)-1].GetResponseRange()
 		if txn := deleted.GetResponseTxn(); txn != nil {
 			if found = txn.Succeeded || unsure; txn.Succeeded {
@@ -254,6 +277,11 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 		}
 		if v = remains(e.Queue, page, place.head, last); v.Turn {
 			v.Self.Revision = resp.Header.Revision
+		}
+	case blind:
+		v = driver.View{Self: driver.Entry{Queue: e.Queue}, Turn: true}
+		if place.head == 0 { // else it was the head itself, and no other has a turn
+			v.Self.ID = e.ID
 		}
 	}
 	if v.Turn {

@@ -23,6 +23,20 @@ func createdAt(key string, revision int64) *pb.Compare {
 // own is true while the entry's key is the one that was made at its revision.
 func own(e driver.Entry) *pb.Compare { return createdAt(e.ID, e.Revision) }
 
+// there is true while a key is that of an entry, whichever.
+func there(e driver.Entry) *pb.Compare {
+	as := createdAt(e.ID, 0)
+	as.Result = pb.Compare_GREATER
+	return as
+}
+
+// none is true while there is no key from the one on and before the other.
+func none(from, end string) *pb.Compare {
+	as := createdAt(from, 0)
+	as.RangeEnd = []byte(end)
+	return as
+}
+
 func putOp(key, value string, lease clientv3.LeaseID) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{
 		Key: []byte(key), Value: []byte(value), Lease: int64(lease),

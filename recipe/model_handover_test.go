@@ -149,6 +149,34 @@ func TestModelOfAHandover(t *testing.T) {
 			play: model.Handover{Clients: three, Faults: faults{Cancel: 1, Lose: 1}, Mistakes: model.NoLists},
 		},
 		{
+			name: "3 clients, a queue of two is long; 2 give up",
+			play: model.Handover{Clients: three, Long: true, Faults: faults{Cancel: 2}},
+		},
+		{
+			name: "3 clients, a queue of two is long; 1 gives up, 1 message lost",
+			play: model.Handover{Clients: three, Long: true, Faults: faults{Cancel: 1, Lose: 1}},
+		},
+		{
+			name: "3 clients, a queue of two is long, 2 times, once and once; 2 give up", long: true,
+			play: model.Handover{Clients: clients{again, mutex, mutex}, Long: true, Faults: faults{Cancel: 2}},
+		},
+		{
+			name: "3 clients, a queue of two is long, 2 times, once and once; 1 gives up, 1 message lost", long: true,
+			play: model.Handover{Clients: clients{again, mutex, mutex}, Long: true, Faults: faults{Cancel: 1, Lose: 1}},
+		},
+		{
+			name: "3 clients, 1 plain, a queue of two is long; 2 give up", long: true,
+			play: model.Handover{Clients: clients{mutex, mutex, mutex, plain}, Long: true, Faults: faults{Cancel: 2}},
+		},
+		{
+			name: "3 clients, a queue of two is long, with timers; 1 gives up, 1 message lost, 1 session ends", long: true,
+			play: model.Handover{Clients: three, Long: true, Timers: true, Faults: faults{Cancel: 1, Lose: 1, Expire: 1}},
+		},
+		{
+			name: "3 clients, a queue of two is long, with timers; 1 gives up, 1 entry of a waiter deleted", long: true,
+			play: model.Handover{Clients: three, Long: true, Timers: true, Faults: faults{Cancel: 1, Strange: 1}},
+		},
+		{
 			name: "3 clients, a comparison less; 1 gives up, 1 message lost", long: true,
 			play: model.Handover{
 				Clients: three, Faults: faults{Cancel: 1, Lose: 1}, Mistakes: model.OwnNotCompared,
@@ -271,6 +299,14 @@ func TestModelOfAHandoverFindsMistakes(t *testing.T) {
 		{
 			name: "a delete that finds nothing believes so, too",
 			play: model.Handover{Clients: three, Faults: faults{Cancel: 1, Lose: 1}, Mistakes: model.GoneBelieved},
+		},
+		{
+			name: "a head that was found by its turn is told what that turn has seen",
+			play: model.Handover{Clients: clients{again, mutex, mutex}, Long: true, Faults: faults{Cancel: 2}, Mistakes: model.TurnNotDated},
+		},
+		{
+			name: "it is given a turn whether or not it has gone",
+			play: model.Handover{Clients: clients{again, mutex}, Long: true, Faults: faults{Cancel: 2}, Mistakes: model.TurnKeptFound},
 		},
 		{
 			name: "a turn is taken when the session has ended, with timers",

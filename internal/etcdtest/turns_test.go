@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -405,6 +406,33 @@ func TestEndOfASessionAfterALostJoinTellsTheNext(t *testing.T) {
 			c.granted(waits)
 			c.leave()
 			r.turns()
+		})
+	}
+}
+
+// TestEndOfASessionWithoutAnAnswerTellsTheNext: its lease was revoked, and the answer lost.
+func TestEndOfASessionWithoutAnAnswerTellsTheNext(t *testing.T) {
+	for _, name := range []string{"the connection breaks", "the member is silent"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRow(t)
+			f := new(faults)
+			a := r.alone()
+			second := r.join(openSession(t, newClient(t, r.endpoint, f.dial()...)))
+			b := r.third()
+			waits := b.waits()
+			f.next("/etcdserverpb.Lease/LeaseRevoke", func(ctx context.Context, send func(context.Context) (any, error)) error {
+				err := loseReply(ctx, send)
+				if name == "the member is silent" {
+					<-ctx.Done()
+					err = ctx.Err()
+				}
+				return err
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			require.NoError(t, second.Close(ctx))
+			a.leave()
+			b.granted(waits)
 		})
 	}
 }

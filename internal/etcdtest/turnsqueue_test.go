@@ -432,6 +432,31 @@ func TestUsersAreGivenNoTurns(t *testing.T) {
 	require.Empty(t, keysOf(t, r.root, path+"!turn"))
 }
 
+// TestMemberThatDoesNotSayWhetherItAuthenticates: another is asked.
+func TestMemberThatDoesNotSayWhetherItAuthenticates(t *testing.T) {
+	server, _ := begin(t)
+	for name, fate := range map[string]fate{
+		"it is silent": func(ctx context.Context, _ func(context.Context) (any, error)) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"the connection breaks": loseRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := new(faults)
+			f.next("/etcdserverpb.Auth/AuthStatus", fate)
+			service, err := etcd.NewService(newClient(t, server.Endpoint(), f.dial()...))
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			in, err := service.Open(ctx, soon)
+			require.NoError(t, err)
+			require.Contains(t, in.NewID("/asked", driver.Exclusive, 1), "/m-t")
+			require.NoError(t, in.Close(t.Context()))
+		})
+	}
+}
+
 // TestSurveyShowsQueuesAndNoTurns: a queue of waiters is one queue, with those that wait and the one that holds.
 func TestSurveyShowsQueuesAndNoTurns(t *testing.T) {
 	server, admin := begin(t)

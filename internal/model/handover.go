@@ -17,6 +17,9 @@ type Handover struct {
 	Clients []Client
 	// Timers is true if a waiter that awaits a turn looks at the queue by itself, at any time. If it is false none ever does.
 	Timers bool
+	// Long is true if a queue of two is a long one: what leaves it, and has joined behind them, looks at none of it. A waiter finds the head
+	// by its turn.
+	Long   bool
 	Faults Faults
 	// Mistakes are conditions of the protocol that are left out, to show that each is needed.
 	Mistakes HandoverMistake
@@ -55,6 +58,8 @@ const (
 	TouchedNotAsked                             // nor does it ask whether its entry was given a turn since
 	GoneBelieved                                // a delete that finds nothing believes it, too
 	OlderPut                                    // a touch puts what was seen before the turn that is there
+	TurnNotDated                                // a head that is found by its turn is told what that turn has seen
+	TurnKeptFound                               // a turn is put for the head that was found by it, whether or not it has gone
 )
 
 // Start returns a state in which no client has begun.

@@ -94,16 +94,16 @@ func (m *move) unanswered() {
 		})
 	}
 	for i, t := range a.tasks {
-		if t.action == noAction || t.action == findOut || t.action == seek {
+		if t.action == noAction || t.action == findOut || t.action == seek || t.action == seekTurn {
 			continue
 		}
 		m.fault(losses, who, "gets no answer, and sends again what may arrive late: the service "+t.what()+who,
 			func(s *HandoverState, a *contender) { s.post(t); m.repeats(&a.tasks[i]) })
 		m.fault(losses, who, "loses the answer to what it sends again: the service "+t.what()+who,
 			func(s *HandoverState, a *contender) { m.h.serve(s, t); m.repeats(&a.tasks[i]) })
-		if t.action == handOn || t.action == touch {
+		if t.action == handOn || t.action.touches() {
 			m.fault(refusals, service, "refuses to "+who+" to put a turn", func(s *HandoverState, a *contender) {
-				if t.action == touch {
+				if t.action.touches() {
 					m.answered(s, a, i, task{})
 					return
 				}
@@ -116,6 +116,10 @@ func (m *move) unanswered() {
 // repeats makes of a request what is sent when it was not answered. A delete departs: what its place was may not be so any more.
 func (m *move) repeats(t *task) {
 	t.repeated = true
+	if t.action == touchTold {
+		*t = task{action: seekTurn, of: t.of}
+		return
+	}
 	if t.action != touch && (t.action != lazyDelete || !m.h.has(LazyNotOwn)) {
 		t.action, t.head, t.next = depart, key{}, list{}
 		t.heads = t.heads && m.h.has(GoneBelieved)

@@ -121,7 +121,7 @@ func (h *Handover) put(s *HandoverState, k key, next list, seen crowd) {
 func (s *HandoverState) outdate(k key) {
 	note := func(tasks []task) {
 		for i := range tasks {
-			if tasks[i].action == touch && tasks[i].head == k {
+			if tasks[i].action.touches() && tasks[i].head == k {
 				tasks[i].outdated = true
 			}
 		}
@@ -199,8 +199,58 @@ func (h *Handover) serve(s *HandoverState, t task) task {
 		return h.touching(t)
 	case touch:
 		return h.touch(s, t)
+	case slip:
+		if s.own(t.of) {
+			h.vacate(s, t.of)
+			if t.heads {
+				return task{action: seek, of: t.of}
+			}
+			return task{action: seekTurn, of: t.of}
+		}
+	case seekTurn:
+		return h.seekTurn(s, t)
+	case touchTold:
+		if s.told(t) || h.has(TurnKeptFound) {
+			h.put(s, t.head, t.next, t.seen)
+			return task{}
+		}
+		return task{action: seek, of: t.of}
 	}
 	return h.depart(s, t)
+}
+
+// seekTurn finds the head by its turn, if there is one turn. What has left is not named any more.
+func (h *Handover) seekTurn(s *HandoverState, t task) task {
+	var found turnKey
+	for _, turn := range s.turns {
+		if turn.of.id != 0 {
+			if found.of.id != 0 {
+				return task{action: seek, of: t.of}
+			}
+			found = turn
+		}
+	}
+	if found.of.id == 0 {
+		return task{action: seek, of: t.of}
+	}
+	told := task{action: touchTold, of: t.of, head: found.of, seen: s.crowd()}
+	if h.has(TurnNotDated) {
+		told.seen = found.seen
+	}
+	n := 0
+	for _, k := range found.next {
+		if k.id != 0 && k.id != t.of.id {
+			told.next[n] = k
+			n++
+		}
+	}
+	return told
+}
+
+// told reports whether the head that was found by its turn is there, and its turn as it was seen.
+func (s *HandoverState) told(t task) bool {
+	turn := s.turn(t.head.id)
+	return s.own(t.head) && turn != nil && turn.of == t.head && !t.outdated
 }
 
 // vacate deletes an entry and its turn.

@@ -67,11 +67,20 @@ const (
 	lazyDelete         // delete it if it has no turn, else depart
 	handOn             // delete it and its turn, and put a turn for the next, else depart
 	passOn             // delete it and its turn, if the next that knows no turns is there, else depart
+	slip               // delete it and its turn, and look at nothing, else depart
 	depart             // delete it if it is there, and its turn, and look
 	findOut            // get the revision of the entry, for what follows
 	seek               // look for the head of the queue
 	touch              // put a turn for the head of the queue
+	seekTurn           // look for the turn of the head
+	touchTold          // put it once more
 )
+
+// follows reports whether a request is made when an entry was deleted.
+func (a action) follows() bool { return a >= seek }
+
+// touches reports whether a request puts a turn for a head that was seen.
+func (a action) touches() bool { return a == touch || a == touchTold }
 
 // A task is a request that a client repeats until it is answered, behind the back of its caller or while that waits.
 type task struct {
@@ -104,6 +113,7 @@ type HandoverState struct {
 type contender struct {
 	at       stage
 	lazy     bool // it holds an entry that was alone when it joined
+	far      bool // its entry has joined a long queue
 	heads    bool // it is known at a revision that its entry was the head
 	again    bool // an attempt of its join may have been carried out, or may be
 	begun    bool
@@ -208,6 +218,8 @@ func (h *Handover) spent(s *HandoverState, t task) bool {
 		return false
 	case touch:
 		return (!s.own(t.head) || t.outdated && !h.has(OlderPut)) && !h.has(NextNotCompared)
+	case touchTold:
+		return !s.told(t) && !h.has(TurnKeptFound)
 	default:
 		return s.free(t.of) && s.never(t.of.id) && s.clients[ownerOf(t.of.id)].spare != t.of.id
 	}

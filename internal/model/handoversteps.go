@@ -120,7 +120,9 @@ func (m *move) finish(s *HandoverState, a *contender) {
 // join carries out a join, and is what its client makes of the answer. Its turn may have come before.
 func (m *move) join(s *HandoverState, a *contender) {
 	var got joinAnswer
-	switch a.own, a.on, got = m.h.join(s, a.own); {
+	a.own, a.on, got = m.h.join(s, a.own)
+	a.far = m.h.Long && got == isInCrowd
+	switch {
 	case got == isAlone:
 		a.at, a.lazy, a.heads, a.seen = shown, true, true, 0
 	case got == isUnclear:

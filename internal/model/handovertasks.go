@@ -9,6 +9,8 @@ func (m *move) release(a *contender) task {
 		t.action = plainDelete
 	case a.lazy:
 		t.action = lazyDelete
+	case next.id == 0 && a.far && !a.again:
+		t.action = slip
 	case next.id == 0:
 	case m.h.plain(next):
 		t.action, t.head = passOn, next
@@ -40,6 +42,8 @@ func (m *move) leave(a *contender) {
 		t.action = lazyDelete
 	case t.of.made == 0 && !m.h.has(DeleteUnnamed):
 		t.action = findOut
+	case a.far && !a.again:
+		t.action, t.heads = slip, a.heads
 	}
 	a.give(t)
 }
@@ -55,7 +59,7 @@ func (m *move) background() {
 		late := key{id: idOf(m.c, n)}
 		if i := m.s.index(late); i >= 0 && m.me().suspects&(1<<n) != 0 && !m.me().removes(late) {
 			m.does("finds an entry that has come late", func(s *HandoverState, a *contender) {
-				t := task{action: depart, of: s.queue[i]}
+				t := task{action: depart, of: s.queue[i], repeated: true} // so its key is not used again
 				if m.h.has(LateRemoved) {
 					t.action = plainDelete
 				}
@@ -68,7 +72,7 @@ func (m *move) background() {
 // removes reports whether a task is about to remove an entry.
 func (a *contender) removes(k key) bool {
 	for _, t := range a.tasks {
-		if t.of.id == k.id && t.action != noAction && t.action != seek && t.action != touch {
+		if t.of.id == k.id && t.action != noAction && !t.action.follows() {
 			return true
 		}
 	}
@@ -83,7 +87,7 @@ func (m *move) answered(s *HandoverState, a *contender, i int, next task) {
 		a.tasks[i] = next
 		return
 	}
-	if t.action != seek && t.action != touch && t.action != findOut && t.action != plainDelete && !t.repeated && !t.doubtful && !a.over {
+	if !t.action.follows() && t.action != findOut && t.action != plainDelete && !t.repeated && !t.doubtful && !a.over {
 		a.spare = t.of.id // one attempt to make it and one to delete it, both answered
 	}
 	a.tasks[i] = task{action: next.action, of: next.of, head: next.head, next: next.next, seen: next.seen}
@@ -114,12 +118,16 @@ func (t task) what() string {
 		return "deletes, and gives its turn to " + head + ", the entry of "
 	case passOn:
 		return "deletes, if " + head + " is behind it, the entry of "
+	case slip:
+		return "deletes, and shows nothing, the entry of "
 	case depart:
 		return "deletes, and shows what is left, the entry of "
 	case findOut:
 		return "shows its own entry to "
 	case seek:
 		return "shows the head of the queue to "
+	case seekTurn:
+		return "shows the turn of the head to "
 	default:
 		return "gives its turn to " + head + ", as asked by "
 	}
