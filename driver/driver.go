@@ -171,6 +171,6 @@ type Session interface {
 	SetRegister(ctx context.Context, queue, value string, version int64, head Entry) (int64, error)
 
 	// Owned returns the entries of this session in the given queues, at least, in any order. It must see every entry that was
-	// created before the call, also by an attempt whose answer was lost.
+	// created before the call, also by an attempt whose answer was lost. Queues is nil, for all, only where there is a History.
 	Owned(ctx context.Context, queues []string) ([]Entry, error)
 }

@@ -32,10 +32,16 @@ type Optional interface {
 	// beginning behind the queue after. It shows whole queues, and at least limit entries if there are as many. Of the View Silent is
 	// set beside them, as by List.
 	Survey(ctx context.Context, prefix, after string, limit int) (View, error)
+
+	// History names the past of the service, as the last answer to Open or Renew has shown it. Another one means that the service may have
+	// gone back to an earlier state, in which entries stand that were removed since: a replica is asked now, say, that had not received
+	// all. It may change for no reason, but seldom. It is empty from a driver whose service never goes back, or ends the sessions of before when it does.
+	// Where it is not, Owned takes nil for all queues. It does no I/O.
+	History() string
 }
 
-// Unsupported is an Optional that can do nothing: Over returns nil, Reset and Touch do nothing, and all other methods return an
-// error that wraps errors.ErrUnsupported.
+// Unsupported is an Optional that can do nothing: Over returns nil, History is empty, Reset and Touch do nothing, and all other methods
+// return an error that wraps errors.ErrUnsupported.
 var Unsupported Optional = unsupported{}
 
 type unsupported struct{}
@@ -43,6 +49,8 @@ type unsupported struct{}
 func (unsupported) Over() <-chan struct{} { return nil }
 
 func (unsupported) Reset() {}
+
+func (unsupported) History() string { return "" }
 
 func (unsupported) Tell(context.Context, Entry, string) error { return errors.ErrUnsupported }
 

@@ -87,6 +87,9 @@ func (s *session) Granted() (ttl time.Duration, from time.Time) {
 // Over is closed when the lease is known to be over, and when the client is closed: nothing would ever answer again.
 func (s *session) Over() <-chan struct{} { return s.life.Done() }
 
+// History is empty: what a majority has confirmed is not undone.
+func (*session) History() string { return "" }
+
 // Reset gives up a watch stream on which nothing has been heard since a watch was begun, unless that was a moment ago: then it is
 // another request that is late. One on which other watches were set up meanwhile is slow, and is kept.
 //

@@ -54,6 +54,7 @@ func (s *Store) renew(in *session) {
 	every := in.ttl / 4
 	limit := every
 	r := &renewals{in: in}
+	history := in.History()
 	r.begin()
 	defer r.end()
 	for wait := every; s.idle(in, wait); {
@@ -62,6 +63,7 @@ func (s *Store) renew(in *session) {
 			if s.announce(Connected) {
 				s.log.Info("session connected again")
 			}
+			history = s.compare(in, history)
 			wait, limit = every, every
 			continue
 		}

@@ -189,7 +189,7 @@ func TestNotes(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		book.take()
 		time.Sleep(time.Minute)
-		wrote("DEBUG late entries not looked for: store=test cause=owned: not now", "INFO late entry removed: store=test path=/q kind=exclusive")
+		wrote("DEBUG own entries not looked for: store=test cause=owned: not now", "INFO late entry removed: store=test path=/q kind=exclusive")
 
 		w.SetFault(func(op storetest.Op) storetest.Fault {
 			if op.Kind == storetest.OpenSession {

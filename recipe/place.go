@@ -80,6 +80,8 @@ func (s *Store) create(ctx context.Context, p *place) (v driver.View, got verdic
 	switch got.fate {
 	case done:
 		p.entry.ID, p.entry.Revision, p.entry.Version = v.Self.ID, v.Self.Revision, v.Self.Version
+	case not:
+		p.in.forget(p.made)
 	case unknown:
 		s.removeInBackground(p)
 	}
@@ -101,6 +103,7 @@ func (s *Store) newPlace(ctx context.Context, in *session, r *Request) *place {
 	if e.Value == nil {
 		e.Value = words{s.options.Holder, under, r.note}.value()
 	}
+	in.note(e) // before any attempt is made: what is under way is not taken for an entry that stands again
 	return &place{entry: e, in: in, made: e, under: len(under) > 0}
 }
 
@@ -136,6 +139,9 @@ func (s *Store) deleteEntry(ctx context.Context, p *place) (found bool, v verdic
 	})
 	if v.fate == done && p.doubtful {
 		s.doubt(p)
+	}
+	if v.fate == done {
+		p.in.forget(p.made)
 	}
 	if left.Turn {
 		s.touch(p.in, left)
@@ -211,23 +217,33 @@ func (s *Store) sweep(in *session) {
 		}
 		queues := in.suspected()
 		delay = min(2*delay, in.ttl/3+time.Duration(len(queues))*50*time.Millisecond)
-		var owned []driver.Entry
-		v := s.try(in.life, in, func(ctx context.Context, _ int) (err error) {
-			owned, err = in.Owned(ctx, queues)
-			return err
-		})
-		if v.fate != done {
-			s.log.Debug("late entries not looked for", "cause", v.err)
+		s.removeOwned(in, queues, in.isSuspect, func(of ...any) { s.log.Info("late entry removed", of...) })
+	}
+}
+
+// removeOwned removes those entries that the session owns in some queues, or in all, and that are of no place. It reports whether none is
+// left.
+func (s *Store) removeOwned(in *session, queues []string, stray func(driver.Entry) bool, removed func(of ...any)) (all bool) {
+	var owned []driver.Entry
+	v := s.try(in.life, in, func(ctx context.Context, _ int) (err error) {
+		owned, err = in.Owned(ctx, queues)
+		return err
+	})
+	if v.fate != done {
+		s.log.Debug("own entries not looked for", "cause", v.err)
+		return false
+	}
+	all = true
+	for _, e := range owned {
+		if !stray(e) {
+			continue
 		}
-		for _, e := range owned {
-			if in.isSuspect(e) {
-				late := &place{entry: e, in: in, made: e}
-				if _, v := s.deleteEntry(in.life, late); v.fate == done {
-					s.log.Info("late entry removed", "path", e.Queue, "kind", e.Kind.String())
-				}
-			}
+		_, v := s.deleteEntry(in.life, &place{entry: e, in: in, made: e})
+		if all = all && v.fate == done; v.fate == done {
+			removed("path", e.Queue, "kind", e.Kind.String())
 		}
 	}
+	return all
 }
 
 // replace gives the entry of p another kind, another value, or both, and returns the place as it is then. ErrGone means

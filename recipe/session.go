@@ -44,6 +44,8 @@ type session struct {
 	suspects map[string]string // the queues of entries that a late attempt may create once more, by ID
 	doubt    chan struct{}     // has a value when suspects has grown; nil until it is not empty
 	tenures  map[*tenure]bool  // whose end a Trace is to be told; nil until there was one
+	made     map[string]bool   // entries that may stand for a place, by the ID that NewID gave; nil where the service never goes back
+	looks    int               // that are still to be made for entries that stand again
 }
 
 const (
@@ -234,9 +236,13 @@ func (in *session) suspected() (queues []string) {
 func (in *session) isSuspect(e driver.Entry) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	// There may be as many suspects as entries, so it is not their IDs that are tried one by one.
+	return begins(in.suspects, e)
+}
+
+// begins reports whether the ID of e begins with one of some. There may be as many of them as entries, so it is not they that are tried one by one.
+func begins[T any](ids map[string]T, e driver.Entry) bool {
 	for n := len(e.ID); n > 0; n-- {
-		if _, ok := in.suspects[e.ID[:n]]; ok {
+		if _, ok := ids[e.ID[:n]]; ok {
 			return true
 		}
 	}

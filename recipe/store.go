@@ -128,7 +128,11 @@ func (s *Store) open(ctx context.Context, limit time.Duration) (*session, error)
 	if err != nil {
 		return nil, err
 	}
-	return newSession(s.life, opened, suspended, slept), nil
+	in := newSession(s.life, opened, suspended, slept)
+	if in.History() != "" {
+		in.made = map[string]bool{}
+	}
+	return in, nil
 }
 
 // use makes in the session of all calls to come, or leaves them without one. The state comes first: whoever holds something in the

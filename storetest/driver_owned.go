@@ -85,6 +85,25 @@ var ownedCases = []conformance{
 		require.ElementsMatch(s, want[:5], ids(a.owned(s.queue)))
 		require.Empty(s, a.owned(s.queue+"-other"))
 	}},
+	{"OwnedOfAllQueues", "a service that has gone back shows entries that were removed in any queue", func(s *scene) {
+		a, _ := s.pair()
+		if a.History() == "" {
+			s.Skip("the service does not go back")
+		}
+		e := a.join(driver.Exclusive)
+		other, _ := a.create(a.entry(s.queue+"/b", driver.Read))
+		list, err := a.Owned(s.ctx(), nil)
+		require.NoError(s, err)
+		require.ElementsMatch(s, []string{e.ID, other.ID}, ids(list))
+	}},
+	{"HistoryStays", "a service that is said to have gone back for no reason is asked for nothing", func(s *scene) {
+		a := s.open()
+		history := a.History()
+		for range 3 {
+			require.NoError(s, a.Renew(s.ctx(), nil))
+			require.Equal(s, history, a.History())
+		}
+	}},
 	{"OwnedExpired", "a session that is over owns nothing", func(s *scene) {
 		a, b := s.pair()
 		e := a.join(driver.Exclusive)

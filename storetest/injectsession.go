@@ -66,6 +66,9 @@ func (s *injectedSession) Granted() (time.Duration, time.Time) {
 // Over implements driver.Session.
 func (s *injectedSession) Over() <-chan struct{} { return s.session.Over() }
 
+// History implements driver.Session.
+func (s *injectedSession) History() string { return s.session.History() }
+
 // Reset implements driver.Session.
 func (s *injectedSession) Reset() { s.session.Reset() }
 

@@ -31,6 +31,7 @@ type Mem struct {
 	counts    map[OpKind]int
 	fault     func(Op) Fault
 	latency   time.Duration
+	history   int64     // how often it has gone back
 	quiet     time.Time // until then nothing is granted
 	sound     topic     // the end of that
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,11 +23,11 @@ func (s *memService) Open(ctx context.Context, ttl time.Duration) (driver.Sessio
 	if s.shut.Load() {
 		return nil, errShut
 	}
-	id, sent := s.mem.name(), time.Now()
-	if err := s.link.call(ctx, OpenSession, func() { s.mem.openSession(id, s.link.client, ttl) }); err != nil {
+	id, sent, history := s.mem.name(), time.Now(), int64(0)
+	if err := s.link.call(ctx, OpenSession, func() { history = s.mem.openSession(id, s.link.client, ttl) }); err != nil {
 		return nil, err
 	}
-	return &memSession{Optional: driver.Unsupported, mem: s.mem, link: s.link, id: id, ttl: ttl, from: sent}, nil
+	return &memSession{Optional: driver.Unsupported, mem: s.mem, link: s.link, id: id, ttl: ttl, from: sent, history: history}, nil
 }
 
 // Outcome implements driver.Service.
@@ -61,8 +62,9 @@ type memSession struct {
 	ttl  time.Duration
 	over atomic.Bool // closed or dropped
 
-	mu   sync.Mutex
-	from time.Time // when the last acknowledged renewal was sent
+	mu      sync.Mutex
+	from    time.Time // when the last acknowledged renewal was sent
+	history int64     // what it has shown
 }
 
 // NewID implements driver.Session.
@@ -78,16 +80,23 @@ func (s *memSession) Granted() (time.Duration, time.Time) {
 // Renew implements driver.Session. The service needs no proof: it answers only for sessions that it keeps.
 func (s *memSession) Renew(ctx context.Context, _ []driver.Entry) error {
 	sent := time.Now()
-	_, err := ask(ctx, s, Renew, func() (struct{}, error) { return struct{}{}, s.mem.renewSession(s.id) })
+	history, err := ask(ctx, s, Renew, func() (int64, error) { return s.mem.renewSession(s.id) })
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sent.After(s.from) {
-		s.from = sent
+		s.from, s.history = sent, history
 	}
 	return nil
+}
+
+// History implements driver.Session.
+func (s *memSession) History() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprint("history ", s.history)
 }
 
 // Close implements driver.Session.

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"math"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -42,4 +44,17 @@ func (m *Mem) hush(v driver.View) driver.View {
 	v.All, v.Silent = false, true
 	v.Entries = []driver.Entry{{Queue: v.Self.Queue, ID: silence, Kind: kind, Units: math.MaxInt64}}
 	return v
+}
+
+// Revive has an entry stand again that was removed, in its place and its session, as a service does that goes back to an earlier state. E is
+// one that List has shown, with its session, which must live. The next renewal of each session shows another history.
+func (m *Mem) Revive(e driver.Entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	session, _ := strconv.ParseInt(e.Session, 10, 64)
+	n, q := &node{entry: e, session: session, first: true}, m.queues[e.Queue]
+	m.queues[e.Queue] = slices.Insert(q, place(q, n), n)
+	m.nodes[baseOf(e.ID)] = n
+	m.sessions[session].nodes[n] = struct{}{}
+	m.history++
 }

@@ -197,7 +197,7 @@ func (m *Mem) replace(e driver.Entry, k driver.Kind, value []byte) (driver.Entry
 	return n.entry, nil
 }
 
-// owned returns the entries of a session in some queues.
+// owned returns the entries of a session in some queues, or in all if that is nil.
 func (m *Mem) owned(session int64, queues []string) ([]driver.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,11 +205,9 @@ func (m *Mem) owned(session int64, queues []string) ([]driver.Entry, error) {
 		return nil, errNoSession
 	}
 	var list []driver.Entry
-	for _, queue := range queues {
-		for _, n := range m.queues[queue] {
-			if n.session == session {
-				list = append(list, n.entry)
-			}
+	for n := range m.sessions[session].nodes {
+		if queues == nil || slices.Contains(queues, n.entry.Queue) {
+			list = append(list, n.entry)
 		}
 	}
 	return list, nil

@@ -3,7 +3,7 @@ package storetest
 import "time"
 
 // openSession starts a session that ends by itself a ttl after its last renewal.
-func (m *Mem) openSession(id int64, client string, ttl time.Duration) {
+func (m *Mem) openSession(id int64, client string, ttl time.Duration) (history int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sessions[id] = &served{
@@ -13,18 +13,19 @@ func (m *Mem) openSession(id int64, client string, ttl time.Duration) {
 		timer:  time.AfterFunc(ttl, func() { m.expire(id) }),
 		nodes:  map[*node]struct{}{},
 	}
+	return m.history
 }
 
-func (m *Mem) renewSession(id int64) error {
+func (m *Mem) renewSession(id int64) (history int64, _ error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	held := m.sessions[id]
 	if held == nil {
-		return errNoSession
+		return 0, errNoSession
 	}
 	held.until = time.Now().Add(held.ttl)
 	held.timer.Reset(held.ttl)
-	return nil
+	return m.history, nil
 }
 
 // expire runs on a session's timer. A renewal that came after the timer fired has been acknowledged, and has set the

@@ -122,6 +122,9 @@ func (s *session) Granted() (ttl time.Duration, from time.Time) { return s.wire.
 // Over is closed when the session is over for this client, for whatever reason.
 func (s *session) Over() <-chan struct{} { return s.wire.life.Done() }
 
+// History is empty: what a majority has confirmed is not undone.
+func (*session) History() string { return "" }
+
 // Renew sends a Sync, or a transaction that changes nothing if there is something to prove. The answer moves what
 // Granted returns by way of the wire.
 func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {

@@ -115,6 +115,16 @@ var mutants = []mutant{
 		tests: [2]string{"./recipe", "^Test(Very)?LateCreateIsRemoved$"},
 	},
 	{
+		name: "a release that the service has undone is not looked for", store: inMemory,
+		edits: []edit{{"recipe/keep.go", "history = s.compare(in, history)", "_ = history"}},
+		tests: [2]string{"./recipe", "^TestReleaseThatIsUndoneIsDoneAgain$"},
+	},
+	{
+		name: "a join that is under way is taken for an entry that stands again", store: inMemory,
+		edits: []edit{{"recipe/place.go", "in.note(e) //", "//"}, {"recipe/place.go", "\tcase done:\n\t\tp.entry.ID", "\tcase done:\n\t\tp.in.note(p.made)\n\t\tp.entry.ID"}},
+		tests: [2]string{"./recipe", "^TestJoinUnderWayIsNotTakenForOneThatStandsAgain$"},
+	},
+	{
 		name: "a refusal after a request of unknown outcome is taken for definite", store: inMemory,
 		edits: []edit{{"recipe/attempt.go", "if v.fate = not; v.again {", "if v.fate = not; v.again && o != driver.Refused {"}},
 		tests: [2]string{"./recipe", "^TestRefusedAfterUnknownIsUnknown$"},
