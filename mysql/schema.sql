@@ -162,6 +162,15 @@ BEGIN
   SELECT id, queue, kind, units, revision, version, since, value, COALESCE(session, '') FROM farsync_entries WHERE id = of_id;
 END //
 
+CREATE PROCEDURE IF NOT EXISTS farsync_owned_2(of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, queues JSON)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT id, queue, kind, units, revision, version, since, value, COALESCE(session, '') FROM farsync_entries
+  WHERE session = of_session AND (queues IS NULL OR queue IN (
+    SELECT CONVERT(asked.path USING ascii) COLLATE ascii_bin FROM JSON_TABLE(queues, '$[*]' COLUMNS (path VARCHAR(1024) PATH '$')) asked))
+  ORDER BY revision;
+END //
+-- As earlier Stores call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_owned(of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, queues JSON)
 SQL SECURITY INVOKER READS SQL DATA
 BEGIN
@@ -485,6 +494,32 @@ END //
 -- deadlines would do for that, too, but where the clock is set back, the session of a process that dies then would stay for as long.
 --
 -- The end of others is tried on the way. That it fails does not make the renewal fail. A second row says that there may be more to end.
+--
+-- The history of the database ends when the server is restarted or another is asked. The end of a UUID has random bits of the server's run, and the
+-- address of a network card. No two servers of a replication have the same number. Nothing else tells of both on every server.
+CREATE PROCEDURE IF NOT EXISTS farsync_renew_4(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE lives, more BIGINT DEFAULT 0;
+  DECLARE of_history VARCHAR(64) DEFAULT CONCAT(@@GLOBAL.server_id, '-', SUBSTRING(UUID(), 20));
+  CALL farsync_primary();
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    SELECT COUNT(*) INTO lives FROM farsync_sessions WHERE id = of_id AND deadline > 0 FOR UPDATE;
+    IF lives > 0 THEN
+      UPDATE farsync_sessions SET deadline = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ttl WHERE id = of_id;
+    END IF;
+    COMMIT;
+  END;
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN END;
+    CALL farsync_bury_some_2(more);
+  END;
+  SELECT of_id, of_history FROM DUAL WHERE lives > 0 UNION ALL SELECT of_id, of_history FROM DUAL WHERE lives > 0 AND more > 0;
+END //
+-- As earlier Stores and other programs call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_renew_3(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -551,12 +586,20 @@ SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
   CALL farsync_open(of_id, of_ttl);
 END //
-
--- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
--- there, or of an earlier version. So it comes last.
 CREATE PROCEDURE IF NOT EXISTS farsync_open_4(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
   CALL farsync_primary();
   CALL farsync_open(of_id, of_ttl);
+END //
+
+-- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
+-- there, or of an earlier version. So it comes last.
+CREATE PROCEDURE IF NOT EXISTS farsync_open_5(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  CALL farsync_primary();
+  INSERT INTO farsync_sessions (id, deadline, ttl)
+    VALUES (of_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + of_ttl, of_ttl);
+  SELECT of_id, CONCAT(@@GLOBAL.server_id, '-', SUBSTRING(UUID(), 20));
 END //

@@ -27,7 +27,8 @@ const (
 // names are those of procedures that have another than their step: a procedure never changes under its name, for CREATE … IF NOT EXISTS
 // would leave an earlier one as it is.
 var names = map[string]string{
-	"ahead": "ahead_2", "bury": "bury_3", "create": "create_3", "open": "open_4", "renew": "renew_3", "sight": "sight_2",
+	"ahead": "ahead_2", "bury": "bury_3", "create": "create_3", "open": "open_5", "owned": "owned_2", "renew": "renew_4",
+	"sight": "sight_2",
 }
 
 // A service is the driver.Service of one database. It has three pools: what may have to wait, for a row that is locked or for an answer, must

@@ -50,7 +50,7 @@
 // more than two thirds of the TTL, others can be given locks that are held: let it be slewed. After a crash of the server all
 // holds if synchronous_commit is on, as it is unless changed. A replica that was promoted and had not received all gives locks to others
 // while their holders do not know, unless it was a synchronous one. [Guard] protects what is in the same database in all of these
-// cases but the last.
+// cases but the last. A lock that was released, and whose release that replica has not received, is released again with the next renewal of its Store.
 //
 // A synchronous replica keeps what it promises only where synchronous_commit is on, or remote_apply, for all Stores: one whose role, database
 // or config has it off or local is answered without the replica. While there is none that answers, nothing is granted or renewed, and leases end.

@@ -1,9 +1,17 @@
+-- The history of the database is that of the server, which ends when it is restarted or another is asked, and that of the table, which ends
+-- when a backup is restored in its place. Every role may ask for both.
+-- name: history
+extract(epoch FROM pg_postmaster_start_time()) || ' ' || coalesce(pg_relation_filenode('farsync_entries'), 0)
 -- name: open
-INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_4($2), $2) RETURNING id
+INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_4($2), $2) RETURNING id,
+-- use: history
 -- name: renew
-SELECT * FROM farsync_renew($1, 1000)
+SELECT id,
+-- use: history
+FROM farsync_renew($1, 1000) id
 -- name: keep
-UPDATE farsync_sessions SET deadline = farsync_now() + ttl WHERE id = $1 RETURNING id
+UPDATE farsync_sessions SET deadline = farsync_now() + ttl WHERE id = $1 RETURNING id,
+-- use: history
 -- name: end
 SELECT * FROM farsync_end($1)
 -- name: owners
@@ -30,7 +38,7 @@ WHERE queue = $1 ORDER BY revision LIMIT $2
 SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries WHERE id = $1
 -- name: owned
 SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
-WHERE session = $1 AND queue IN (SELECT jsonb_array_elements_text($2)) ORDER BY revision
+WHERE session = $1 AND ($2::jsonb IS NULL OR queue IN (SELECT jsonb_array_elements_text($2))) ORDER BY revision
 -- name: survey
 SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
 WHERE queue > $2 AND starts_with(queue, $1) AND queue <= coalesce(

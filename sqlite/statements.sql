@@ -13,7 +13,7 @@ WHERE boot = ?2 AND (deadline <= ?1 OR NOT linger AND id IN (SELECT value FROM j
 -- is never ended by its socket, which may be of another kernel. Those that have run out end. The session ?3 has just been renewed.
 UPDATE farsync_sessions SET boot = ?2, deadline = ?1 + ttl, linger = 1 WHERE boot <> ?2;
 DELETE FROM farsync_sessions WHERE boot = ?2 AND deadline <= ?1;
-SELECT id FROM farsync_sessions WHERE id = ?3
+SELECT id, '' FROM farsync_sessions WHERE id = ?3
 
 -- name: open
 INSERT INTO farsync_sessions (id, boot, deadline, ttl, linger) VALUES (?3, ?2, ?1 + ?4, ?4, ?5);

@@ -180,14 +180,9 @@ func TestSynchronousReplicaKeepsHoldersApart(t *testing.T) {
 	})
 }
 
-// TestStaleReplicaThatIsPromotedMayHaveTwoHold: it has not heard of the lock, and is promoted while the holder relies on it. Tokens
-// rise by the clock, and the guard of the lease that was lost commits nothing.
-func TestStaleReplicaThatIsPromotedMayHaveTwoHold(t *testing.T) {
-	t.Parallel()
-	d, replica := replicated(t)
-	other := d.open(t, faultTTL)
-	require.NoError(t, lock(t, other, "/stale").Release())
-	written := on[string](t, d.server, "SELECT pg_current_wal_lsn()::text")
+// cutOff has a replica receive what the server has written by now, and no more.
+func cutOff(t *testing.T, server, replica *embedtest.PostgresServer) {
+	written := on[string](t, server, "SELECT pg_current_wal_lsn()::text")
 	require.Eventually(t, func() bool {
 		return on[bool](t, replica, "SELECT pg_last_wal_replay_lsn() >= '"+written+"'::pg_lsn")
 	}, soon, 10*time.Millisecond)
@@ -195,6 +190,16 @@ func TestStaleReplicaThatIsPromotedMayHaveTwoHold(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return !on[bool](t, replica, "SELECT EXISTS (SELECT 1 FROM pg_stat_wal_receiver)")
 	}, soon, 10*time.Millisecond)
+}
+
+// TestStaleReplicaThatIsPromotedMayHaveTwoHold: it has not heard of the lock, and is promoted while the holder relies on it. Tokens
+// rise by the clock, and the guard of the lease that was lost commits nothing.
+func TestStaleReplicaThatIsPromotedMayHaveTwoHold(t *testing.T) {
+	t.Parallel()
+	d, replica := replicated(t)
+	other := d.open(t, faultTTL)
+	require.NoError(t, lock(t, other, "/stale").Release())
+	cutOff(t, d.server, replica)
 	lease := lock(t, d.open(t, time.Hour), "/stale")
 	d.server.Kill()
 	require.True(t, on[bool](t, replica, "SELECT pg_promote()"))

@@ -6,8 +6,8 @@
 // id, queue, kind, units, revision, version, since, value, session, with since in microseconds of the time of day, 0 if unknown, and an
 // empty session if there is none. "Its ID" means that there is a row if it was done, or found.
 //
-//	open      id, ttl in µs, ...  its ID; the driver may take more
-//	renew     id                  its ID; ends the sessions that have run out, too
+//	open      id, ttl in µs, ...  its ID, and the history of the database, which may be empty; the driver may take more
+//	renew     id                  as open; ends the sessions that have run out, too
 //	end       id
 //	owners    queue, entries      of the sessions that have one of the entries, a JSON array of IDs, or one in the queue, those that
 //	                              may be over: ID, and whether it has run out
@@ -21,7 +21,7 @@
 //	delete    id                  its ID
 //	register  queue               value, version
 //	write     queue, value, version, id   the new version; nothing if the register has another version, or the entry is not there
-//	owned     session, queues     entries; the queues are a JSON array
+//	owned     session, queues     entries; the queues are a JSON array, or NULL for all
 //	survey    prefix, after, limit        entries of whole queues
 //	tell      id, words           its ID
 //	heard     id                  words

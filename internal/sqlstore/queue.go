@@ -74,7 +74,11 @@ func (s *Session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error
 
 // Owned reads the rows of the session. Those of attempts that were never answered are among them.
 func (s *Session) Owned(ctx context.Context, queues []string) ([]driver.Entry, error) {
-	return s.entries(ctx, "owned", s.ID, Array(queues))
+	var in any
+	if queues != nil {
+		in = Array(queues)
+	}
+	return s.entries(ctx, "owned", s.ID, in)
 }
 
 // Survey reads whole queues, in the order of their paths.

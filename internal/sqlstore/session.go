@@ -31,8 +31,9 @@ type Session struct {
 	db  DB
 	ttl time.Duration
 
-	mu   sync.Mutex
-	from time.Time // when the last acknowledged renewal was sent
+	mu      sync.Mutex
+	from    time.Time // when the last acknowledged renewal was sent
+	history string    // of the database, as that has shown it
 }
 
 // NewSession returns a session that has not been opened yet.
@@ -52,6 +53,14 @@ func (s *Session) Granted() (time.Duration, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ttl, s.from
+}
+
+// History is what the statements open and renew have shown. One that shows none is of a database that does not go back while its
+// clients live.
+func (s *Session) History() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.history
 }
 
 // Open makes the session's row. The statement may take more than the ID and the TTL.
@@ -81,14 +90,17 @@ func (s *Session) Renew(ctx context.Context, _ []driver.Entry) error {
 // other sessions is left to bury.
 func (s *Session) keep(ctx context.Context, statement string, args ...any) (more bool, _ error) {
 	sent := time.Now()
-	list, err := Collect(ctx, s.db.Write, scan1[string], statement, args...)
-	if _, err = one(list, err, ErrExpired); err != nil {
+	list, err := Collect(ctx, s.db.Write, func(rows Rows) (history string, err error) {
+		return history, rows.Scan(new(string), &history)
+	}, statement, args...)
+	history, err := one(list, err, ErrExpired)
+	if err != nil {
 		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sent.After(s.from) {
-		s.from = sent
+		s.from, s.history = sent, history
 	}
 	return len(list) > 1, nil
 }

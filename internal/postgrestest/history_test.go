@@ -1,0 +1,52 @@
+package postgrestest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+)
+
+// TestReleaseThatAReplicaMissedIsMadeUpFor: the replica that is promoted has not received the release of a lock. Its entry stands there, in a session
+// that lives and renews. The Store removes it, and leaves what it holds. The holder of what the replica lacks is told.
+func TestReleaseThatAReplicaMissedIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	d, replica := replicated(t)
+	store, other := d.open(t, 10*time.Second), d.open(t, 10*time.Second)
+	missed, kept := lock(t, store, "/missed"), lock(t, store, "/kept")
+	cutOff(t, d.server, replica)
+	require.NoError(t, missed.Release())
+	lacked := lock(t, store, "/lacked")
+	d.server.Kill()
+	require.True(t, on[bool](t, replica, "SELECT pg_promote()"))
+	require.NoError(t, lock(t, other, "/missed").Release())
+	<-lacked.Done()
+	require.ErrorIs(t, lacked.Err(), farsync.ErrLost)
+	require.NoError(t, kept.Err())
+	require.NoError(t, kept.Release())
+}
+
+// TestReleaseThatABackupLacksIsMadeUpFor: the entries of an earlier moment are put back while the server runs.
+func TestReleaseThatABackupLacksIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store, other := d.open(t, 10*time.Second), d.open(t, 10*time.Second)
+	missed, kept := lock(t, store, "/missed"), lock(t, store, "/kept")
+	d.exec(t, "CREATE TABLE backup AS TABLE farsync_entries")
+	require.NoError(t, missed.Release())
+	tx, err := d.admin.Begin(within(t, soon))
+	require.NoError(t, err)
+	for _, statement := range []string{
+		"SET LOCAL session_replication_role = replica", // as pg_restore --disable-triggers
+		"TRUNCATE farsync_entries", "INSERT INTO farsync_entries TABLE backup",
+	} {
+		_, err := tx.Exec(within(t, soon), statement)
+		require.NoError(t, err)
+	}
+	require.NoError(t, tx.Commit(within(t, soon)))
+	require.NoError(t, lock(t, other, "/missed").Release())
+	require.NoError(t, kept.Err())
+	require.NoError(t, kept.Release())
+}
