@@ -50,7 +50,7 @@
 //   - [Semaphore], and the [Pool] over it;
 //   - [Election].
 //
-// Calls of another family are refused with [ErrKind]: a Try at once, a call that waits after a second at most, in which the
+// Calls of another family are refused with [ErrKind]: a Try at once, a call that waits after a second or so, in which the
 // others may leave. A lock that another program holds counts as that of a Mutex or a candidate, and an RWMutex waits for
 // it; a Semaphore refuses it.
 //

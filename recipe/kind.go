@@ -14,10 +14,42 @@ import (
 // family ahead of it does not know yet which of the two is at home. It looks at the oldest entry of all, and if that is of
 // its own family, it waits for the intruder as for anything else that blocks.
 
-// leaveGrace is how long a call that is refused for what it has found in its queue waits, outside of the queue, for that to leave, unless a
-// third of the TTL is shorter: the head may be of another family and an intruder itself, whose predecessors have gone just now; what
-// has declared another size may be the last that does.
-const leaveGrace = time.Second
+const (
+	// leaveGrace is how long a call that is refused for what it has found in its queue waits, outside of the queue, for that to leave, unless a
+	// third of the TTL is shorter: the head may be of another family and an intruder itself, whose predecessors have gone just now; what
+	// has declared another size may be the last that does.
+	leaveGrace = time.Second
+	// leaveTimes is how often as long as its own requests took a call waits at least: those of others take as long.
+	leaveTimes = 8
+	// mostGraces bounds the time of a call, in such times. It is given one for each entry that it finds in its way: those that declare the
+	// same new size leave and come back, one after the other, and on a busy machine that takes long.
+	mostGraces = 5
+)
+
+// A grace is the time that is left to a call which is refused.
+type grace struct {
+	of         string // the ID of the entry for which it is
+	took       time.Duration
+	ends, last time.Time
+}
+
+// saw notes how long requests of the call have taken, since a time.
+func (g *grace) saw(since time.Time) { g.took = max(g.took, time.Since(since)) }
+
+// until returns when the grace ends, if a call is refused for an entry now.
+func (g *grace) until(s *Store, of string) time.Time {
+	leave := min(max(leaveGrace, leaveTimes*g.took), s.options.TTL/3)
+	if g.last.IsZero() {
+		g.last = time.Now().Add(mostGraces * leave)
+	}
+	if g.ends.IsZero() || g.of != of {
+		g.of, g.ends = of, time.Now().Add(leave)
+		if g.ends.After(g.last) {
+			g.ends = g.last
+		}
+	}
+	return g.ends
+}
 
 // A kindError says which entry makes a queue another family's.
 type kindError struct {
@@ -83,24 +115,20 @@ func (s *Store) find(ctx context.Context, in *session, e driver.Entry) (found dr
 	return found, got
 }
 
-// grace returns until when a call that is refused now waits.
-func (s *Store) grace() time.Time { return time.Now().Add(min(leaveGrace, s.options.TTL/3)) }
-
 // outwait waits until the entry for which a call was refused may have gone, or the size, and reports whether the call may join again.
-// The grace of a call begins with its first refusal. A watch that is refused does not end it.
-func (s *Store) outwait(ctx context.Context, refused error, grace *time.Time) bool {
+// The grace of a call begins with its first refusal, and is the same for all heads of other families. A watch that is refused does not end it.
+func (s *Store) outwait(ctx context.Context, refused error, g *grace) bool {
 	var on []driver.Target
+	var of string
 	if kind, ok := errors.AsType[*kindError](refused); ok {
 		on = []driver.Target{{Entry: kind.head}}
 	} else if size, ok := errors.AsType[*otherSizeError](refused); ok {
 		on = size.on
+		of = on[len(on)-1].Entry.ID
 	} else {
 		return false
 	}
-	if grace.IsZero() {
-		*grace = s.grace()
-	}
-	bound, cancel := context.WithDeadline(ctx, *grace)
+	bound, cancel := context.WithDeadline(ctx, g.until(s, of))
 	defer cancel()
 	err := Queue{s, on[0].Entry.Queue}.wait(bound, on)
 	if bound.Err() != nil {

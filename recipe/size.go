@@ -80,7 +80,7 @@ func registerIn(on []driver.Target) (r driver.Register) {
 func (s *Store) settleSize(
 	ctx context.Context, p *place, r Request, was driver.Register, v driver.View,
 ) (int64, driver.View, verdict) {
-	var grace time.Time // when it ends
+	var grace grace
 	anew := was.Value != "" && was.Value == v.Register.Value && was.Version != v.Register.Version
 	for {
 		declared, current, err := parseSize(r.Queue, v.Register)
@@ -98,13 +98,10 @@ func (s *Store) settleSize(
 		case declared == 0:
 			v.Register, got = s.writeSize(ctx, p.in, r.Queue, r.Size, r.Size, v.Register, driver.Entry{})
 		case len(v.Entries) == 0:
-			if grace.IsZero() {
-				grace = s.grace()
-			}
-			v.Register, got = s.declareAsHead(ctx, p, r, v.Register, grace)
+			v.Register, got = s.declareAsHead(ctx, p, r, v.Register, &grace)
 		case v.All:
-			nearest := driver.Target{Entry: v.Entries[len(v.Entries)-1]}
-			on := []driver.Target{registered(r.Queue, v.Register), nearest}
+			// Those in between may be about to leave as well. As long as the oldest stays, it is the one to declare the size anew.
+			on := []driver.Target{registered(r.Queue, v.Register), {Entry: v.Entries[0]}}
 			return 0, v, verdict{fate: not, err: &otherSizeError{sizeError(declared, r.Size), on}}
 		default:
 			got.err = driver.ErrConflict // one entry may be shown in place of all
@@ -128,19 +125,23 @@ func (s *Store) settleSize(
 // declareAsHead declares the size anew for p, which has nothing ahead of it. Entries behind it may have joined by the old size, and
 // have been granted. Those that have found another size than theirs are about to leave, and are given until grace; others hold.
 func (s *Store) declareAsHead(
-	ctx context.Context, p *place, r Request, was driver.Register, grace time.Time,
+	ctx context.Context, p *place, r Request, was driver.Register, g *grace,
 ) (driver.Register, verdict) {
+	asked := time.Now()
 	now, others, got := s.declare(ctx, p.in, r, r.Size, was, p.entry.ID)
-	switch {
-	case got.fate == done, len(others) == 0:
+	g.saw(asked)
+	if got.fate == done || len(others) == 0 {
 		return now, got
-	case !time.Now().Before(grace):
+	}
+	last := others[len(others)-1]
+	left := time.Until(g.until(s, last.ID))
+	if left <= 0 {
 		declared, _, err := parseSize(r.Queue, was)
 		return was, verdict{fate: not, err: cmp.Or(err, sizeError(declared, r.Size))}
 	}
-	until, cancel := p.in.within(ctx, time.Until(grace))
+	until, cancel := p.in.within(ctx, left)
 	defer cancel()
-	on := []driver.Target{registered(r.Queue, was), {Entry: others[len(others)-1]}}
+	on := []driver.Target{registered(r.Queue, was), {Entry: last}}
 	if _, _, err := s.watch(until, p.in, &p.entry, on); err != nil {
 		<-until.Done() // it is refused: look once more when the time is up
 	}

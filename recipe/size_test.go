@@ -219,6 +219,28 @@ func TestSizeDeclaredAnewByMany(t *testing.T) {
 	})
 }
 
+// On a machine that is busy each of their requests takes long. None of them is a user of the old size, so none is refused.
+func TestSizeDeclaredAnewByManyThatAreSlow(t *testing.T) {
+	inBubble(t, func(w *world) {
+		stores := []*recipe.Store{w.open(), w.open(), w.open(), w.open()}
+		w.declare(stores[0], 7)
+		w.SetFault(func(storetest.Op) storetest.Fault {
+			return storetest.Delay(150*time.Millisecond + rand.N(100*time.Millisecond))
+		})
+		var all []*try
+		for i := range 8 {
+			all = append(all, w.launch(func(ctx context.Context, t *try) {
+				if t.hold, t.err = recipe.Acquire(ctx, stores[i%len(stores)], permits(1, 3)); t.err == nil {
+					t.err = t.hold.Release()
+				}
+			}))
+		}
+		for _, t := range all {
+			w.finally(t)
+		}
+	})
+}
+
 // A Resize declares another size only while no entry is in the queue. One that joined after it had looked holds by the old one.
 func TestResizeDeclaresAnewNextToANewcomer(t *testing.T) {
 	inBubble(t, func(w *world) {
