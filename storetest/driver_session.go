@@ -12,7 +12,7 @@ import (
 var sessionCases = []conformance{
 	{"Granted", "a lease must end before the service can give the lock away", func(s *scene) {
 		before := time.Now()
-		c := s.openIdle(s.Open(s.T))
+		c := s.openBrief(s.Open(s.T))
 		ttl, from := c.Granted()
 		require.Positive(s, ttl)
 		require.False(s, from.After(time.Now()), "from a request that was made")
@@ -33,7 +33,7 @@ var sessionCases = []conformance{
 		if s.Cut == nil {
 			s.Skip("the backend has no Cut")
 		}
-		c := s.openIdle(s.Open(s.T))
+		c := s.openBrief(s.Open(s.T))
 		e := c.join(driver.Exclusive)
 		require.NoError(s, c.Renew(s.ctx(), []driver.Entry{e}))
 		ttl, _ := c.Granted()
@@ -55,7 +55,7 @@ var sessionCases = []conformance{
 		if s.Cut == nil {
 			s.Skip("the backend has no Cut")
 		}
-		c := s.openIdle(s.Open(s.T))
+		c := s.openBrief(s.Open(s.T))
 		prove := []driver.Entry{c.join(driver.Exclusive)}
 		require.NoError(s, c.Renew(s.ctx(), prove))
 		_, from := c.Granted()
@@ -75,7 +75,7 @@ var sessionCases = []conformance{
 		require.False(s, now.Before(from), "it never moves back")
 	}},
 	{"GrantedOutlivesLoss", "an answer that did not come proves nothing", func(s *scene) {
-		a := s.openIdle(Inject(s.Open(s.T), InjectorFunc(func(_ context.Context, op Op) Fault {
+		a := s.openBrief(Inject(s.Open(s.T), InjectorFunc(func(_ context.Context, op Op) Fault {
 			if op.Kind == Renew {
 				return LoseRequest
 			}
@@ -104,7 +104,7 @@ var sessionCases = []conformance{
 	}},
 	{"RunsOut", "the locks of a process that died are free after the TTL, and not before", func(s *scene) {
 		b := s.open()
-		a := s.openIdle(s.Open(s.T))
+		a := s.openBrief(s.Open(s.T))
 		e := a.join(driver.Exclusive)
 		ttl, from := a.Granted()
 		w := b.watch(driver.Entry{}, gone(e))
@@ -133,7 +133,7 @@ var sessionCases = []conformance{
 		}
 	}},
 	{"ExpiredCreate", "the driver may not know yet that its session is over", func(s *scene) {
-		a := s.openIdle(s.Open(s.T))
+		a := s.openBrief(s.Open(s.T))
 		b := s.open()
 		a.join(driver.Exclusive)
 		s.Expire(s.T, a)
@@ -202,16 +202,16 @@ var sessionCases = []conformance{
 				},
 				"List": func(c *client, ctx context.Context) (driver.View, error) { return c.List(ctx, s.queue, 0) },
 			} {
-				a := s.openIdle(s.Open(s.T))
+				a := s.openBrief(s.Open(s.T))
 				dead := a.join(driver.Exclusive)
 				ttl, _ := a.Granted()
 				require.NoError(s, sleep(s.ctx(), ttl*3/4))
 				// From now on there are no renewals, and nothing is opened while this session lives.
-				b := s.openIdle(s.Open(s.T))
+				b := s.openBrief(s.Open(s.T))
 				for ctx := s.ctx(); ; {
 					v, err := look(b, ctx)
 					if err != nil && b.service.Outcome(err) == driver.Expired {
-						b = s.openIdle(s.Open(s.T))
+						b = s.openBrief(s.Open(s.T))
 						continue
 					}
 					require.NoError(s, err, name)

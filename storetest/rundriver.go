@@ -83,7 +83,17 @@ type client struct {
 // open returns a client whose session is renewed.
 func (s *scene) open() *client {
 	s.Helper()
-	c := s.openIdle(s.Open(s.T))
+	return s.renewed(s.openBrief(s.Open(s.T)))
+}
+
+// openLasting is open for a case that is not about the end of the session: a machine that is busy does not end it either.
+func (s *scene) openLasting() *client {
+	s.Helper()
+	return s.renewed(s.openIdle(s.Open(s.T)))
+}
+
+// renewed has the session of a client renewed.
+func (s *scene) renewed(c *client) *client {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.renewal = cancel
 	c.kept.Go(func() { // until release
@@ -97,10 +107,21 @@ func (s *scene) open() *client {
 	return c
 }
 
-// openIdle returns a client of a driver, whose session is not renewed.
+// openIdle returns a client of a driver, whose session is not renewed, and lasts as long as a case.
 func (s *scene) openIdle(service driver.Service) *client {
 	s.Helper()
-	opened, err := service.Open(s.ctx(), s.TTL)
+	return s.openFor(service, max(s.TTL, wallAnswer))
+}
+
+// openBrief is openIdle for a case that waits for the end of the session.
+func (s *scene) openBrief(service driver.Service) *client {
+	s.Helper()
+	return s.openFor(service, s.TTL)
+}
+
+func (s *scene) openFor(service driver.Service, ttl time.Duration) *client {
+	s.Helper()
+	opened, err := service.Open(s.ctx(), ttl)
 	require.NoError(s, err)
 	c := &client{Session: opened, s: s, service: service}
 	s.Cleanup(func() {
