@@ -405,7 +405,8 @@ END
 $$;
 
 -- Deletes an entry on the connection that keeps its key, and tells whom farsync_entries_gone would, but for the entry next behind if that has a
--- key: this key wakes it, and every connection that listens costs the server at each notification. What is woken waits for the commit.
+-- key: this key wakes it, and every connection that listens costs the server at each notification. The transaction has the key once more than the
+-- connection, so the key is free after the commit: what it woke earlier would have to wait again, for the commit.
 CREATE OR REPLACE FUNCTION farsync_leave(of_id text) RETURNS SETOF text
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -435,6 +436,7 @@ BEGIN
     END IF;
     RETURN NEXT of_id;
   END IF;
+  called := pg_try_advisory_xact_lock(farsync_key(of_id));
   called := pg_advisory_unlock(farsync_key(of_id));
 END
 $$;

@@ -1,0 +1,56 @@
+package postgrestest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+)
+
+// TestAWokenWaiterWaitsNoMore: a key is free once the entry's deletion is committed. A waiter that it woke before would wait again, for
+// the transaction.
+func TestAWokenWaiterWaitsNoMore(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "INSERT INTO farsync_sessions VALUES ('both', farsync_now() + 3600000000, 3600000000)")
+	holder, waiter := d.connection(t), d.connection(t)
+	carryOut(t, holder, "SELECT farsync_join('/woken', 'a.', 1, 'both', 'exclusive', 1, NULL, 0)")
+	carryOut(t, waiter, "SELECT farsync_join('/woken', 'b.', 1, 'both', 'exclusive', 1, NULL, 0)")
+	carryOut(t, holder, "BEGIN")
+	carryOut(t, holder, "SELECT farsync_leave('a.')")
+	var wait errgroup.Group
+	wait.Go(func() error {
+		for {
+			rows, err := waiter.Query(within(t, soon), "SELECT id FROM farsync_await('/woken', 'b.', 2, 'a.')")
+			if err != nil {
+				return err
+			}
+			if ids, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || len(ids) == 1 {
+				return err
+			}
+		}
+	})
+	var on string
+	require.Eventually(t, func() bool { // each wait ends after a while, and the next begins
+		return d.admin.QueryRow(within(t, soon), "SELECT coalesce(max(wait_event), '') FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'",
+			waiter.PgConn().PID()).Scan(&on) == nil && on != ""
+	}, soon, time.Millisecond)
+	carryOut(t, holder, "COMMIT")
+	require.NoError(t, wait.Wait())
+	require.Equal(t, "advisory", on)
+}
+
+// connection returns a connection of its own, as a key needs.
+func (d database) connection(t testing.TB) *pgx.Conn {
+	conn, err := pgx.ConnectConfig(within(t, soon), d.config(t).ConnConfig)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.PgConn().Conn().Close() })
+	return conn
+}
+
+func carryOut(t testing.TB, conn *pgx.Conn, statement string) {
+	_, err := conn.Exec(within(t, soon), statement)
+	require.NoError(t, err, statement)
+}
