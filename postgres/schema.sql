@@ -347,13 +347,16 @@ CREATE OR REPLACE FUNCTION farsync_ahead(of_queue text, of_id text, most bigint)
   ) shown ORDER BY shown.id <> '', shown.revision DESC
 $$;
 
+-- What each acquisition calls is planned once a connection, and never to read a whole table: after a vacuum, of few rows in many pages, the
+-- planner takes an index for expensive, and until the next one the table fills with what was deleted.
+
 -- A session that is over gets no entry. It is locked once the turn is had: to wait for a turn can take as long as a transaction of others, and
 -- meanwhile a process that has died could not be buried.
 CREATE OR REPLACE FUNCTION farsync_create(
   of_queue text, of_id text, most bigint, of_session text, of_kind text, of_units bigint, of_value bytea, of_since bigint
 ) RETURNS TABLE (
   id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
-) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   turn bigint := farsync_turn(of_queue);
 BEGIN
@@ -371,7 +374,7 @@ CREATE OR REPLACE FUNCTION farsync_join(
   of_queue text, of_id text, most bigint, of_session text, of_kind text, of_units bigint, of_value bytea, of_since bigint
 ) RETURNS TABLE (
   id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
-) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
   called boolean;
@@ -408,7 +411,7 @@ $$;
 -- key: this key wakes it, and every connection that listens costs the server at each notification. The transaction has the key once more than the
 -- connection, so the key is free after the commit: what it woke earlier would have to wait again, for the commit.
 CREATE OR REPLACE FUNCTION farsync_leave(of_id text) RETURNS SETOF text
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   called boolean;
   setting text;
@@ -445,7 +448,7 @@ $$;
 -- waits keeps vacuum from cleaning up what is deleted meanwhile, so it does not wait for long.
 CREATE OR REPLACE FUNCTION farsync_await(of_queue text, of_id text, most bigint, behind text) RETURNS TABLE (
   id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
-) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   called boolean;
   setting text;

@@ -42,6 +42,45 @@ func TestAWokenWaiterWaitsNoMore(t *testing.T) {
 	require.Equal(t, "advisory", on)
 }
 
+// TestAcquisitionsReadNoWholeTable, also after a vacuum has found few entries in indexes of many pages, for which the planner takes any
+// use of them to be expensive.
+func TestAcquisitionsReadNoWholeTable(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "INSERT INTO farsync_sessions VALUES ('job', farsync_now() + 3600000000, 3600000000)")
+	d.exec(t, `DO $$
+		DECLARE of_id text;
+		BEGIN
+			FOR i IN 1..8 LOOP
+				PERFORM farsync_create('/stands', 'stands' || i, 1, 'job', 'exclusive', 1, NULL, 0);
+			END LOOP;
+			FOR i IN 1..4000 LOOP
+				of_id := upper(substr(md5(random()::text), 1, 26)) || '.';
+				PERFORM farsync_join('/plans', of_id, 1, 'job', 'exclusive', 1, 'a holder on a machine', 0);
+				COMMIT;
+				PERFORM farsync_leave(of_id);
+				COMMIT;
+			END LOOP;
+		END $$`)
+	d.exec(t, "VACUUM farsync_entries")
+	tx := d.begin(t)
+	for _, statement := range []string{
+		"SELECT farsync_create('/plans', 'a', 1, 'job', 'exclusive', 1, NULL, 0)",
+		"SELECT farsync_join('/plans', 'b.', 1, 'job', 'exclusive', 1, NULL, 0)",
+		"SELECT farsync_join('/plans', 'c.', 1, 'job', 'exclusive', 1, NULL, 0)",
+		"SELECT farsync_await('/plans', 'c.', 1, 'b.')",
+		"SELECT farsync_leave('b.')",
+		"SELECT farsync_leave('c.')",
+	} {
+		_, err := tx.Exec(within(t, soon), statement)
+		require.NoError(t, err, statement)
+		var whole int
+		require.NoError(t, tx.QueryRow(within(t, soon),
+			"SELECT coalesce(sum(seq_scan), 0) FROM pg_stat_xact_user_tables WHERE relname = 'farsync_entries'").Scan(&whole))
+		require.Zero(t, whole, statement)
+	}
+}
+
 // connection returns a connection of its own, as a key needs.
 func (d database) connection(t testing.TB) *pgx.Conn {
 	conn, err := pgx.ConnectConfig(within(t, soon), d.config(t).ConnConfig)
