@@ -81,6 +81,29 @@ func TestAcquisitionsReadNoWholeTable(t *testing.T) {
 	}
 }
 
+// TestARenewalEndsNothingWhereAllLive: what would end other sessions does not run, however many there are.
+func TestARenewalEndsNothingWhereAllLive(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "INSERT INTO farsync_sessions SELECT 'lives' || n, farsync_now() + 3600000000, 3600000000 FROM generate_series(1, 100) n")
+	ended := func() (calls int) {
+		tx := d.begin(t)
+		for _, statement := range []string{"SET LOCAL track_functions = 'all'", "SELECT farsync_renew('lives1', 1000)"} {
+			_, err := tx.Exec(within(t, soon), statement)
+			require.NoError(t, err)
+		}
+		require.NoError(t, tx.QueryRow(within(t, soon), `SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions
+			WHERE funcname IN ('farsync_sessions_over', 'farsync_sweep')`).Scan(&calls))
+		require.NoError(t, tx.Commit(within(t, soon)))
+		return calls
+	}
+	require.Zero(t, ended())
+	d.exec(t, "UPDATE farsync_sessions SET deadline = 0 WHERE id = 'lives2'")
+	require.NotZero(t, ended())
+	require.Equal(t, 99, d.count(t, "SELECT count(*) FROM farsync_sessions"))
+	require.Zero(t, d.count(t, "SELECT count(*) FROM farsync_ended"))
+}
+
 // connection returns a connection of its own, as a key needs.
 func (d database) connection(t testing.TB) *pgx.Conn {
 	conn, err := pgx.ConnectConfig(within(t, soon), d.config(t).ConnConfig)
