@@ -43,8 +43,11 @@ func (s *session) Touch(ctx context.Context, v driver.View) (driver.View, error)
 	}
 	queue, at, list := v.Self.Queue, v.Self.Revision, v.Entries
 	if len(list) == 0 && v.Self.ID != "" {
-		if told, err := s.touchTold(ctx, v.Self); told || err != nil {
+		switch told, err := s.touchTold(ctx, v.Self); {
+		case err != nil:
 			return driver.View{}, s.over(err)
+		case told:
+			return driver.View{}, nil
 		}
 	}
 	if len(list) == 0 {
@@ -87,7 +90,7 @@ func (s *session) touchTold(ctx context.Context, left driver.Entry) (told bool, 
 		return false, nil
 	}
 	_, behind := parseTurn(left.Queue, turn)
-	behind = slices.DeleteFunc(behind, func(e driver.Entry) bool { return e.ID == left.ID })
+	behind = slices.DeleteFunc(behind, func(e driver.Entry) bool { return e.ID == left.ID && e.Revision == left.Revision })
 	older := createdAt(head.ID, turn.CreateRevision)
 	older.Result = pb.Compare_LESS
 	seen := &pb.Compare{

@@ -281,7 +281,7 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 	case blind:
 		v = driver.View{Self: driver.Entry{Queue: e.Queue}, Turn: true}
 		if place.head == 0 { // else it was the head itself, and no other has a turn
-			v.Self.ID = e.ID
+			v.Self.ID, v.Self.Revision = e.ID, e.Revision
 		}
 	}
 	if v.Turn {

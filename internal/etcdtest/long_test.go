@@ -241,3 +241,31 @@ func TestNoneNeedsToLookInALongQueue(t *testing.T) {
 	require.Empty(t, section.Overlaps())
 	spent(t, admin, path)
 }
+
+// TestKeyThatIsUsedAgainStaysInTheList: a waiter has left, and its key stands in the queue once more when it tells the head. The turn of the
+// head names that, and is put again as it is: without the later entry, the one behind that would be given a turn beside it.
+func TestKeyThatIsUsedAgainStaysInTheList(t *testing.T) {
+	r := newRow(t)
+	all := r.crowd()
+	left := r.joins()
+	head := all[2]
+	for _, p := range all {
+		if p != head {
+			p.leave()
+		}
+	}
+	v := left.out()
+	again := r.join(left.session)
+	require.Equal(t, left.v.Self.ID, again.v.Self.ID)
+	watches := again.waits()
+	last := r.third()
+	r.joins().leave() // gives the head its turn, with both in the list
+	left.touch(v)
+	head.granted(head.waits())
+	head.leave()
+	again.granted(watches)
+	r.turns(again)
+	next := last.waits()
+	again.leave()
+	last.granted(next)
+}

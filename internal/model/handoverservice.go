@@ -239,7 +239,7 @@ func (h *Handover) seekTurn(s *HandoverState, t task) task {
 	}
 	n := 0
 	for _, k := range found.next {
-		if k.id != 0 && k.id != t.of.id {
+		if k.id != 0 && k != t.of { // its key may be that of a later entry
 			told.next[n] = k
 			n++
 		}
