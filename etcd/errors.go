@@ -22,6 +22,7 @@ var (
 	errRepeated  = errors.New("it was sent before, and not answered")
 	errUnsent    = errors.New("the request was not sent")
 	errThere     = errors.New("the entry is there already")
+	errOtherwise = errors.New("the entry is there already, or the queue is not as expected")
 	errStray     = errors.New("it would block the queue for ever; delete it if nothing needs it")
 	errSilent    = errors.New("the watch stream is silent")
 	errWatchOver = errors.New("the watch ended")

@@ -75,7 +75,7 @@ func isLong(v driver.View) bool {
 }
 
 // joinLong makes an entry that knows turns, if there is none with its key, and if two others are there, and none that knows no turns: else the
-// error is errThere.
+// error is errOtherwise.
 func (s *session) joinLong(ctx context.Context, e driver.Entry, two [2]driver.Entry) (v driver.View, err error) {
 	keys := prefix(e.Queue)
 	txn := &pb.TxnRequest{

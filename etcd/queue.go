@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -50,8 +51,12 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	once := attempt == 0 && !s.wrapped && s.counts.Load()
 	switch {
 	case errors.Is(err, errThere):
-		if v.Self, err = s.Find(ctx, e); err == nil {
+		v.Self, err = s.Find(ctx, e)
+		switch is := s.Outcome(err); {
+		case err == nil:
 			s.spare.made(v.Self, false)
+		case !errors.Is(err, driver.ErrGone) && (is == driver.NotDone || is == driver.Refused):
+			err = fmt.Errorf("the entry is there, and was not read: %v", err) //nolint:errorlint // nor is its outcome that of the read
 		}
 	case v.Self.Revision != 0:
 		s.spare.made(v.Self, once)

@@ -126,12 +126,13 @@ func lookAt(queue string, most int64) *pb.RequestOp {
 }
 
 // join makes an entry that knows turns, if there is none with its key: else the error is errThere. It looks at the first keys of the queue,
-// and at whether one sorts behind all entries that know turns. So a plain entry shows, whatever its name and however many others there
-// are. That there is none is a comparison, for mostly it is so; else the queue is read before e waits. Of a queue that was long it asks for
-// two that were there, and looks at it if they are not.
+// and at whether one sorts behind all entries that know turns. So a plain entry shows, however many others there are, and whatever its name;
+// but for one that another program has named so that it sorts among them, behind which e then looks by itself. That nothing sorts behind
+// is a comparison, for mostly it is so; else the queue is read before e waits. Of a queue that was long it asks for two that were there, and
+// looks at it if they are not.
 func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err error) {
 	if two, ok := s.long.of(e); ok {
-		if v, err = s.joinLong(ctx, e, two); !errors.Is(err, errThere) {
+		if v, err = s.joinLong(ctx, e, two); !errors.Is(err, errOtherwise) {
 			return v, err
 		}
 	}
@@ -141,7 +142,7 @@ func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err 
 		Success: []*pb.RequestOp{lookAt(e.Queue, 2), putOp(e.ID, makeValue(e.Kind, e.Value, e.Since), s.lease)},
 	}
 	resp, err := s.append(ctx, txn)
-	bare := !errors.Is(err, errThere)
+	bare := !errors.Is(err, errOtherwise)
 	if !bare {
 		txn.Compare = txn.Compare[:1] // a key sorts beyond, or e is there
 		resp, err = s.append(ctx, txn)
@@ -156,19 +157,24 @@ func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err 
 	return v, nil
 }
 
-// append makes one attempt at a transaction that makes an entry. If a comparison is false, the error is errThere.
+// append makes one attempt at a transaction that makes an entry. Its first comparison is that the entry is not there: if that is all, and
+// false, the error is errThere; else it is errOtherwise if one is false. If the server has no space, the error is errThere if the entry is there.
 func (s *session) append(ctx context.Context, txn *pb.TxnRequest) (*pb.TxnResponse, error) {
-	return settle(errThere, func(look bool) (*pb.TxnResponse, error) {
+	resp, err := settle(errThere, func(look bool) (*pb.TxnResponse, error) {
 		if err := s.ended(); err != nil {
 			return nil, err
 		}
 		asked := txn
 		if look {
-			asked = &pb.TxnRequest{Compare: txn.Compare}
+			asked = &pb.TxnRequest{Compare: txn.Compare[:1]}
 		}
 		resp, err := s.transact(ctx, asked)
 		return resp, s.expired(err)
 	})
+	if resp != nil && !resp.Succeeded && len(txn.Compare) > 1 {
+		err = errOtherwise
+	}
+	return resp, err
 }
 
 // joined is the View of an entry that has joined, from a look at the queue; bare says that nothing sorts beyond. It awaits its turn if more

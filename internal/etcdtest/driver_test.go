@@ -190,6 +190,22 @@ func TestWriteThatExceedsTheQuotaIsDone(t *testing.T) {
 	f.next(txn, answer(full), loseReply)
 	_, err = in.Create(ctx, in.entry("/full", driver.Write), 0)
 	require.Equal(t, driver.Unknown, in.Outcome(err), "and the look is lost")
+
+	for range 2 { // the second is behind another
+		e = in.entry("/full/mutex", driver.Exclusive)
+		f.next(txn, answer(full), nil, loseRequest)
+		v, err = in.Create(ctx, e, 0)
+		require.NoError(t, err, "it is there whatever becomes of a request after that")
+		require.Equal(t, in.find(t, e).Revision, v.Self.Revision)
+	}
+	for _, kind := range []driver.Kind{driver.Exclusive, driver.Write} {
+		e = in.entry("/full/unread", kind)
+		f.next(txn, answer(full))
+		f.next(getRange, loseRequest)
+		_, err = in.Create(ctx, e, 0)
+		require.Equal(t, driver.Unknown, in.Outcome(err), "it is there, and was not read")
+		in.find(t, e)
+	}
 }
 
 // TestSessionThatIsOverSaysSo: also where the server would go on answering. What it says of one request is true of all.
