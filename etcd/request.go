@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -176,6 +177,21 @@ func (s *session) send(ctx context.Context, ask func(ctx context.Context, r *req
 		s.owe(address(to))
 	case err != nil && to == nil && s.counts.Load() && s.Outcome(err) == driver.Unknown:
 		err = fmt.Errorf("%w: %w", errUnsent, err)
+	}
+	return err
+}
+
+// twice makes an attempt in half of the time that ctx has, and one in the rest of it if that was neither answered nor refused: a member that
+// has not answered is not asked again where there is another.
+func (s *session) twice(ctx context.Context, ask func(ctx context.Context, r *request) error) error {
+	first, cancel := ctx, context.CancelFunc(func() {})
+	if deadline, ok := ctx.Deadline(); ok {
+		first, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+	}
+	defer cancel()
+	err := s.send(first, ask)
+	if err != nil && s.Outcome(err) != driver.Refused {
+		err = s.send(ctx, ask)
 	}
 	return err
 }

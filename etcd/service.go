@@ -113,27 +113,13 @@ func (s *session) knowsTurns(ctx context.Context) bool {
 	if s.wrapped || s.foreign || s.client.Username != "" {
 		return false
 	}
-	for range 2 {
-		switch enabled, err := s.authenticates(ctx, half(ctx)); {
-		case err == nil:
-			return !enabled
-		case s.Outcome(err) == driver.Refused:
-			return false
-		}
-	}
-	return false
-}
-
-// authenticates reports whether the server has authentication switched on.
-func (s *session) authenticates(ctx context.Context, limit time.Duration) (enabled bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err = s.send(ctx, func(ctx context.Context, r *request) error {
+	var enabled bool
+	err := s.twice(ctx, func(ctx context.Context, r *request) error {
 		resp, err := pb.NewAuthClient(r).AuthStatus(ctx, &pb.AuthStatusRequest{})
 		enabled = resp.GetEnabled()
 		return clientv3.ContextError(ctx, err)
 	})
-	return enabled, err
+	return err == nil && !enabled
 }
 
 // Close does nothing: the client is the user's.

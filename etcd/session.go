@@ -108,43 +108,24 @@ func (s *session) Reset() {
 }
 
 // Close ends everything here, and then revokes the lease, which deletes its keys. Those who wait in their queues for a turn are then
-// given one, so it is asked once more if there is no answer: what is not known to be gone has no next. A lease that is not found was revoked
-// before, or has run out.
+// given one, so it is asked twice where the first is not answered: what is not known to be gone has no next. A lease that is not found was
+// revoked before, or has run out.
 func (s *session) Close(ctx context.Context) error {
 	s.Drop()
 	if err := s.client.Ctx().Err(); err != nil {
 		return fmt.Errorf("the etcd client was closed: %w", err) // it would ask itself until ctx ends
 	}
-	err := s.revoke(ctx, half(ctx))
-	if err != nil && s.Outcome(err) != driver.Refused {
-		err = s.revoke(ctx, half(ctx))
-	}
+	err := s.twice(ctx, func(ctx context.Context, r *request) error {
+		_, err := pb.NewLeaseClient(r).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(s.lease)})
+		if err = rpctypes.Error(err); errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return nil
+		}
+		return err
+	})
 	if err == nil {
 		s.handOver(ctx)
 	}
 	return err
-}
-
-// revoke ends the lease, or finds that it is over.
-func (s *session) revoke(ctx context.Context, limit time.Duration) error {
-	attempt, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := s.send(attempt, func(ctx context.Context, r *request) error {
-		_, err := pb.NewLeaseClient(r).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(s.lease)})
-		return rpctypes.Error(err)
-	})
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return nil
-	}
-	return err
-}
-
-// half returns half of the time that is left.
-func half(ctx context.Context) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		return time.Until(deadline) / 2
-	}
-	return time.Minute
 }
 
 // Drop ends all streams and calls of the session, and waits for the goroutines of its watch streams. It has no others: a renewal

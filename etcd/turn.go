@@ -77,7 +77,8 @@ func turnKey(e driver.Entry) string {
 	return prefix(e.Queue+turnSuffix) + strings.TrimPrefix(name, "m-")
 }
 
-// entryOfTurn returns the entry of a mutex that a turn is for, without its revision. It is plain if that is the turn of a permit's key.
+// entryOfTurn returns the entry of a mutex that a turn is for, without its revision. It is plain if another program made the key of the turn. For
+// the turn of a permit it is an entry that never was.
 func entryOfTurn(queue string, turn *mvccpb.KeyValue) driver.Entry {
 	name := strings.TrimPrefix(string(turn.Key), prefix(queue+turnSuffix))
 	return driver.Entry{Queue: queue, ID: prefix(queue) + "m-" + name, Kind: driver.Exclusive}
@@ -208,7 +209,7 @@ func entriesOf(queue string, kvs []*mvccpb.KeyValue) (list []driver.Entry) {
 
 // leave removes an entry that knows turns, in the way that its place allows:
 //
-//   - It has joined alone: it is deleted if it has no turn. If one attempt was to make it, and this is the first to delete it, it need not be named. All that stand behind watch their predecessor, or stand behind one that does;
+//   - It has joined alone: it is deleted if it has no turn. All that stand behind watch their predecessor, or stand behind one that does;
 //     what has left since has given this one its turn.
 //   - What stands behind is known: it is deleted with its turn, and the next is given its own. A plain one is watched by none but
 //     those behind it, and watches this one itself.
@@ -217,7 +218,8 @@ func entriesOf(queue string, kvs []*mvccpb.KeyValue) (list []driver.Entry) {
 //     head is to be given its turn, too, mostly.
 //
 // A delete that finds nothing looks all the same: an earlier attempt may have been carried out, and its answer lost. Each names the
-// revision of the entry, for a late one must not remove another.
+// revision of the entry, for a late one must not remove another; but the first, where one attempt was to make the entry and it joined alone:
+// until that is answered the key is no other entry's.
 func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, found bool, err error) {
 	place, again, err := s.leaving(ctx, e)
 	if place.revision == 0 {
@@ -235,10 +237,10 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 	}
 	// The first attempt asks for what is expected: that is a smaller request, which does nothing where it is not so any more.
 	txn := &pb.TxnRequest{Compare: []*pb.Compare{own(e)}}
-	looks, blind, passes := false, false, false
+	looks, passes := false, false
 	switch {
 	case place.alone:
-		if place.once { // no late join can have made its key again, so what is there is e
+		if place.once {
 			txn.Compare = nil
 		}
 		txn.Compare, txn.Success = append(txn.Compare, untouched(e)), []*pb.RequestOp{deleteOp(e.ID, false)}
@@ -250,18 +252,18 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 	case place.deleting: // an earlier attempt may have been carried out
 		txn, looks = out(), true
 	case place.far:
-		txn.Success, blind = gone(), true
+		txn.Success = gone()
 	default:
 		txn.Success, looks = gone(lookAt(e.Queue, mostNext+1)), true
 	}
 	resp, err := s.transact(ctx, txn)
 	unsure := errors.Is(err, rpctypes.ErrNoSpace) // it may have been carried out
-	if passes && err != nil && (errors.Is(err, rpctypes.ErrLeaseNotFound) || s.Outcome(err) == driver.Refused) {
-		// A turn that may not be put must not keep the entry.
+	// A turn that may not be put must not keep the entry.
+	refused := passes && err != nil && (errors.Is(err, rpctypes.ErrLeaseNotFound) || s.Outcome(err) == driver.Refused)
+	if refused {
 		place.head, again = 0, false
-		resp, err = s.transact(ctx, out())
-		looks = true
-	} else if err == nil && (!resp.Succeeded || place.alone && resp.Responses[0].GetResponseDeleteRange().GetDeleted() == 0) {
+	}
+	if refused || err == nil && (!resp.Succeeded || place.alone && resp.Responses[0].GetResponseDeleteRange().GetDeleted() == 0) {
 		resp, err = s.transact(ctx, out())
 		looks = true
 	}
@@ -284,7 +286,7 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 		if v = remains(e.Queue, page, place.head, last); v.Turn {
 			v.Self.Revision = resp.Header.Revision
 		}
-	case blind:
+	case place.far && len(place.next) == 0:
 		v = driver.View{Self: driver.Entry{Queue: e.Queue}, Turn: true}
 		if place.head == 0 { // else it was the head itself, and no other has a turn
 			v.Self.ID, v.Self.Revision = e.ID, e.Revision
