@@ -141,7 +141,10 @@ func TestRequestsAreSentOnce(t *testing.T) {
 
 // TestRequestsThatAreNotSentAreNotDone: nothing need be looked for after them.
 func TestRequestsThatAreNotSentAreNotDone(t *testing.T) {
-	in, f, client := faultySession(t)
+	f := new(faults)
+	f.next("/etcdserverpb.Auth/AuthStatus", refuse(rpctypes.ErrGRPCPermissionDenied)) // else that request is counted
+	client := newClient(t, sharedServer(t).Endpoint(), f.dial()...)
+	in := openSession(t, client)
 	outcome := func(of fate) driver.Outcome {
 		f.next(txn, of)
 		_, err := in.Create(t.Context(), in.entry("/unsent", driver.Exclusive), 0)
