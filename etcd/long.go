@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync/driver"
@@ -78,16 +77,10 @@ func isLong(v driver.View) bool {
 // error is errOtherwise.
 func (s *session) joinLong(ctx context.Context, e driver.Entry, two [2]driver.Entry) (v driver.View, err error) {
 	keys := prefix(e.Queue)
-	txn := &pb.TxnRequest{
-		Compare: []*pb.Compare{
-			createdAt(e.ID, 0), none(keys, keys+turnBegin), none(keys+turnEnd, clientv3.GetPrefixRangeEnd(keys)), there(two[0]), there(two[1]),
-		},
-		Success: []*pb.RequestOp{putOp(e.ID, makeValue(e.Kind, e.Value, e.Since), s.lease)},
-	}
-	resp, err := s.append(ctx, txn)
+	_, err = s.append(ctx, &e, nil,
+		none(keys, keys+turnBegin), none(keys+turnEnd, clientv3.GetPrefixRangeEnd(keys)), there(two[0]), there(two[1]))
 	if err != nil {
 		return v, err
 	}
-	e.Revision, e.Version = resp.Header.Revision, resp.Header.Revision
 	return driver.View{Self: e, Entries: two[:], Turn: true}, nil
 }

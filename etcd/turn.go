@@ -138,29 +138,27 @@ func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err 
 		}
 	}
 	keys := prefix(e.Queue)
-	txn := &pb.TxnRequest{
-		Compare: []*pb.Compare{createdAt(e.ID, 0), none(keys+turnEnd, clientv3.GetPrefixRangeEnd(keys))},
-		Success: []*pb.RequestOp{lookAt(e.Queue, 2), putOp(e.ID, makeValue(e.Kind, e.Value, e.Since), s.lease)},
-	}
-	resp, err := s.append(ctx, txn)
+	resp, err := s.append(ctx, &e, []*pb.RequestOp{lookAt(e.Queue, 2)}, none(keys+turnEnd, clientv3.GetPrefixRangeEnd(keys)))
 	bare := !errors.Is(err, errOtherwise)
-	if !bare {
-		txn.Compare = txn.Compare[:1] // a key sorts beyond, or e is there
-		resp, err = s.append(ctx, txn)
+	if !bare { // a key sorts beyond, or e is there
+		resp, err = s.append(ctx, &e, []*pb.RequestOp{lookAt(e.Queue, 2)})
 	}
 	if err != nil {
 		return v, err
 	}
-	// A transaction that puts has a revision of its own, which is that of all it has put.
-	e.Revision, e.Version = resp.Header.Revision, resp.Header.Revision
 	v = joined(e, resp.Responses[0].GetResponseRange(), bare)
 	s.long.note(v)
 	return v, nil
 }
 
-// append makes one attempt at a transaction that makes an entry. Its first comparison is that the entry is not there: if that is all, and
-// false, the error is errThere; else it is errOtherwise if one is false. If the server has no space, the error is errThere if the entry is there.
-func (s *session) append(ctx context.Context, txn *pb.TxnRequest) (*pb.TxnResponse, error) {
+// append makes one attempt at a transaction that makes e, if it is not there and all of that holds, and looks first. It sets the revision of e. The
+// error is errThere if that e is not there is all that was compared, and false; else it is errOtherwise if a comparison is false. If the server has
+// no space, the error is errThere if e is there.
+func (s *session) append(ctx context.Context, e *driver.Entry, looks []*pb.RequestOp, holds ...*pb.Compare) (*pb.TxnResponse, error) {
+	txn := &pb.TxnRequest{
+		Compare: append([]*pb.Compare{createdAt(e.ID, 0)}, holds...),
+		Success: append(looks, putOp(e.ID, makeValue(e.Kind, e.Value, e.Since), s.lease)),
+	}
 	resp, err := settle(errThere, func(look bool) (*pb.TxnResponse, error) {
 		if err := s.ended(); err != nil {
 			return nil, err
@@ -172,7 +170,10 @@ func (s *session) append(ctx context.Context, txn *pb.TxnRequest) (*pb.TxnRespon
 		resp, err := s.transact(ctx, asked)
 		return resp, s.expired(err)
 	})
-	if resp != nil && !resp.Succeeded && len(txn.Compare) > 1 {
+	switch {
+	case err == nil: // a transaction that puts has a revision of its own, which is that of all it has put
+		e.Revision, e.Version = resp.Header.Revision, resp.Header.Revision
+	case resp != nil && !resp.Succeeded && len(holds) > 0:
 		err = errOtherwise
 	}
 	return resp, err
