@@ -124,7 +124,7 @@ func (s *Store) stand(ctx context.Context, r *Request, p *place, began time.Time
 // If ctx ends while the entry waits, standAt returns its place with the error. The caller removes the entry, or has it wait on
 // by another call, whose p it then is. Nothing is known then of what is ahead, so that call begins with a look.
 func (s *Store) standAt(ctx context.Context, r *Request, p *place, began time.Time) (*place, error) {
-	var grace grace
+	var g grace
 	before := 0
 	if p != nil {
 		before = p.before
@@ -133,12 +133,12 @@ func (s *Store) standAt(ctx context.Context, r *Request, p *place, began time.Ti
 		var on []driver.Target
 		var v verdict
 		var err error
-		asked := time.Now()
 		if p == nil {
+			asked := time.Now()
 			if p, on, err = s.joinInTime(ctx, r); err == nil {
 				p.began, p.before = began, before
 			}
-			grace.saw(asked)
+			g.saw(asked)
 		} else {
 			on, v = s.look(ctx, p, r, driver.Register{})
 		}
@@ -155,7 +155,7 @@ func (s *Store) standAt(ctx context.Context, r *Request, p *place, began time.Ti
 			p = nil
 			before++
 		}
-		if !rejoins(err) && !s.outwait(ctx, err, &grace) {
+		if !rejoins(err) && !s.outwait(ctx, err, &g) {
 			return nil, err
 		}
 		if pauseIn(ctx, s.life, rand.N(delay)) != nil {
@@ -183,7 +183,7 @@ func rejoins(err error) bool { return errors.Is(err, driver.ErrGone) || errors.I
 
 // tryAcquire is acquire without the wait.
 func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
-	var grace grace
+	var g grace
 	for {
 		free, err := s.peek(ctx, r)
 		if err != nil {
@@ -194,9 +194,9 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 		}
 		asked := time.Now()
 		p, on, err := s.join(ctx, &r)
-		grace.saw(asked)
+		g.saw(asked)
 		switch {
-		case rejoins(err), errors.Is(err, ErrSize) && s.outwait(ctx, err, &grace):
+		case rejoins(err), errors.Is(err, ErrSize) && s.outwait(ctx, err, &g):
 			_ = pause.For(ctx, rand.N(rejoinFirst)) // two that declare different sizes must not meet again and again
 			continue
 		case err != nil:

@@ -80,7 +80,7 @@ func registerIn(on []driver.Target) (r driver.Register) {
 func (s *Store) settleSize(
 	ctx context.Context, p *place, r Request, was driver.Register, v driver.View,
 ) (int64, driver.View, verdict) {
-	var grace grace
+	var g grace
 	anew := was.Value != "" && was.Value == v.Register.Value && was.Version != v.Register.Version
 	for {
 		declared, current, err := parseSize(r.Queue, v.Register)
@@ -98,7 +98,7 @@ func (s *Store) settleSize(
 		case declared == 0:
 			v.Register, got = s.writeSize(ctx, p.in, r.Queue, r.Size, r.Size, v.Register, driver.Entry{})
 		case len(v.Entries) == 0:
-			v.Register, got = s.declareAsHead(ctx, p, r, v.Register, &grace)
+			v.Register, got = s.declareAsHead(ctx, p, r, v.Register, &g)
 		case v.All:
 			// Those in between may be about to leave as well. As long as the oldest stays, it is the one to declare the size anew.
 			on := []driver.Target{registered(r.Queue, v.Register), {Entry: v.Entries[0]}}
@@ -123,7 +123,7 @@ func (s *Store) settleSize(
 }
 
 // declareAsHead declares the size anew for p, which has nothing ahead of it. Entries behind it may have joined by the old size, and
-// have been granted. Those that have found another size than theirs are about to leave, and are given until grace; others hold.
+// have been granted. Those that have found another size than theirs are about to leave, and are given the grace; others hold.
 func (s *Store) declareAsHead(
 	ctx context.Context, p *place, r Request, was driver.Register, g *grace,
 ) (driver.Register, verdict) {

@@ -308,7 +308,7 @@ func TestReleaseDuringAnOutageOfTheWaiterIsNotMissed(t *testing.T) {
 	}
 }
 
-// TestCallOfAnEndedContextAsksForNothing: an answer that came at once would be one that nobody waits for.
+// A call whose context has ended sends no request. An answer that came at once would make it succeed.
 func TestCallOfAnEndedContextAsksForNothing(t *testing.T) {
 	server, _ := begin(t)
 	p := newTap(t, server)
