@@ -95,16 +95,9 @@ func (s *session) awaitMove(ctx context.Context, e *driver.Entry, targets []driv
 	seen, stood := int64(0), false // the revision at which no target had moved
 	for look := w.rest == 0; ; {
 		if look {
-			standing := on.told(w).missing == 0
-			woken, proof, at, err := s.now(ctx, on, w)
-			if err != nil || woken {
-				if is := on.told(w); is.proof != nil {
-					at = is.head
-				}
-				return s.spare.proved(proof, at), err
-			}
-			if standing {
-				at = math.MaxInt64 // whatever the answers have said
+			proof, at, over, err := s.settle(ctx, on, w)
+			if over {
+				return proof, err
 			}
 			look, rested, seen = false, nil, at
 		}
@@ -132,6 +125,25 @@ func (s *session) awaitMove(ctx context.Context, e *driver.Entry, targets []driv
 		case <-w.news:
 		}
 	}
+}
+
+// settle looks for the targets. It returns the revision at which none had moved, unless the wait is over. What it needs of the stack
+// is not needed while e waits.
+//
+//go:noinline
+func (s *session) settle(ctx context.Context, on *stream, w *waiter) (proof *driver.View, at int64, over bool, err error) {
+	standing := on.told(w).missing == 0
+	woken, proof, at, err := s.now(ctx, on, w)
+	if err != nil || woken {
+		if is := on.told(w); is.proof != nil {
+			at = is.head
+		}
+		return s.spare.proved(proof, at), 0, true, err
+	}
+	if standing {
+		at = math.MaxInt64 // whatever the answers have said
+	}
+	return nil, at, false, nil
 }
 
 // newWaiter returns the waiter for targets, on whose behalf e waits.
