@@ -93,7 +93,7 @@ func (s *Store) create(ctx context.Context, p *place) (v driver.View, got verdic
 //go:noinline
 func (s *Store) newPlace(ctx context.Context, in *session, r *Request) *place {
 	e := driver.Entry{
-		Queue: r.Queue, ID: in.NewID(r.Queue, r.Kind, r.Units), Kind: r.Kind, Units: r.Units,
+		Queue: r.Queue, ID: in.NewID(r.Queue, r.Kind, r.Units), Kind: r.Kind, Units: r.Units, Size: r.Size,
 		Value: r.Value, Since: time.Now(),
 	}
 	var under []string
