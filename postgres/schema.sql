@@ -99,10 +99,117 @@ CREATE OR REPLACE FUNCTION farsync_key(id text) RETURNS bigint LANGUAGE sql IMMU
   SELECT hashtextextended(id, 7236548104) -- of our own making
 $$;
 
--- A name has moved. Those that have asked are told, and the session of the entry next behind. It need not ask: a waiter for a
--- mutex, whose only blocker is the entry next ahead, writes nothing in order to wait. There are no queue and no revision
--- where nothing is behind. Each statement here sees what was committed before it began. What is locked is being deleted, with a session
--- that is over.
+-- Which permits of a queue are granted is decided here: the oldest, while all their units fit. Where there is no size, or none that is a size,
+-- what is alone ahead is granted and nothing else.
+CREATE OR REPLACE FUNCTION farsync_size(of_queue text) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT least(split_part(value, ' ', 2)::numeric, 9223372036854775807)::bigint FROM farsync_registers
+  WHERE queue = of_queue AND value ~ '^[1-9][0-9]{0,18} [1-9][0-9]{0,18}$'
+$$;
+
+-- Whether units that stand at a revision of a queue fit beside all that is ahead. It reads no further than to where the units end, and shows
+-- what it has read. If they do not fit, leaving has those of which some may just be being deleted, where the units would fit without them.
+CREATE OR REPLACE FUNCTION farsync_fits(
+  of_queue text, at_revision bigint, of_units bigint, OUT fits boolean, OUT ahead text[], OUT leaving text[]
+) LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  room bigint; -- null where all that is ahead leaves too little
+  spare bigint; -- the same, but for what may be leaving
+  other record;
+BEGIN
+  fits := true;
+  ahead := '{}';
+  leaving := '{}';
+  FOR other IN SELECT e.id, e.kind, e.units, e.xmax <> 0 AS leaves FROM farsync_entries e
+    WHERE e.queue = of_queue AND e.revision < at_revision ORDER BY e.revision
+  LOOP
+    IF fits THEN
+      fits := false; -- something is ahead
+      room := farsync_size(of_queue);
+      spare := room;
+    END IF;
+    ahead := ahead || other.id;
+    room := CASE WHEN other.kind = 'permit' AND other.units <= room THEN room - other.units END;
+    IF other.leaves THEN
+      leaving := leaving || other.id;
+    ELSE
+      spare := CASE WHEN other.kind = 'permit' AND other.units <= spare THEN spare - other.units END;
+    END IF;
+    IF (of_units <= spare) IS NOT TRUE AND (of_units <= room) IS NOT TRUE THEN
+      leaving := '{}';
+      RETURN;
+    END IF;
+  END LOOP;
+  fits := fits OR (of_units <= room) IS TRUE;
+END
+$$;
+
+-- Tells the sessions of the permits that fit since units of an entry at a revision of their queue have gone; or of all behind it that fit,
+-- if it does not say how many they were.
+--
+-- Of two that delete at the same time neither sees that the other's entry has gone. But one of them has locked it before the other looks
+-- here, and counts it as gone: a row that something has locked, as xmax shows, is locked here too, unless that would have to wait. So has what a
+-- waiter that has come since, and that this does not see, finds when it looks: see farsync_turned. What is counted as gone is told as well: it
+-- stays if what deletes it fails, and none else would tell it that it fits.
+CREATE OR REPLACE FUNCTION farsync_let_in(of_queue text, at_revision bigint, of_units bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  room bigint := farsync_size(of_queue); -- null where there is no more
+  before bigint := room; -- what room there was while the units were taken
+  passed boolean := false;
+  head boolean := true;
+  stays boolean;
+  fits boolean;
+  other record;
+BEGIN
+  FOR other IN SELECT e.id, e.session, e.revision, e.xmax <> 0 AS leaves,
+      CASE e.kind WHEN 'permit' THEN e.units ELSE 9223372036854775807 END AS units
+    FROM farsync_entries e WHERE e.queue = of_queue ORDER BY e.revision
+  LOOP
+    IF other.revision > at_revision AND NOT passed THEN
+      passed := true;
+      before := CASE WHEN of_units <= before THEN before - of_units END;
+    END IF;
+    stays := true;
+    IF other.leaves THEN
+      PERFORM 1 FROM farsync_entries e WHERE e.id = other.id FOR KEY SHARE SKIP LOCKED;
+      stays := FOUND;
+    END IF;
+    fits := head OR (other.units <= room) IS TRUE;
+    EXIT WHEN stays AND NOT fits;
+    IF passed AND fits AND (other.units <= before) IS NOT TRUE THEN
+      PERFORM farsync_tell(other.session, other.id);
+    END IF;
+    before := CASE WHEN other.units <= before THEN before - other.units END;
+    CONTINUE WHEN NOT stays;
+    room := CASE WHEN other.units <= room THEN room - other.units END;
+    head := false;
+  END LOOP;
+END
+$$;
+
+-- Something has moved that the entry next behind a revision may wait for. It need not ask to be told: a waiter for a mutex, whose only blocker is the
+-- entry next ahead, writes nothing in order to wait, nor does a permit. Where an entry of another kind is next behind, and is just being deleted by
+-- what may have looked before, permits behind it are looked for. Of a queue without a register it is known that it has none to let in.
+CREATE OR REPLACE FUNCTION farsync_behind(moved text, of_queue text, at_revision bigint, of_units bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  next record;
+BEGIN
+  SELECT session, kind, xmax <> 0 AS leaves INTO next FROM farsync_entries
+    WHERE queue = of_queue AND revision > at_revision ORDER BY revision LIMIT 1;
+  IF next.kind = 'permit' THEN
+    PERFORM farsync_let_in(of_queue, at_revision, of_units);
+    RETURN;
+  ELSIF next.session IS NOT NULL THEN
+    PERFORM farsync_tell(next.session, moved);
+  END IF;
+  IF next.leaves THEN
+    PERFORM farsync_let_in(of_queue, at_revision, NULL) FROM farsync_registers WHERE queue = of_queue;
+  END IF;
+END
+$$;
+
+-- A name has moved. Those that have asked are told, and whoever is behind. There are no queue and no revision where nothing is. Each statement here
+-- sees what was committed before it began. What is locked is being deleted, with a session that is over.
 CREATE OR REPLACE FUNCTION farsync_moved(moved text, of_queue text, at_revision bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   other text;
@@ -117,10 +224,7 @@ BEGIN
     END LOOP;
   END IF;
   IF of_queue IS NOT NULL THEN
-    SELECT session INTO other FROM farsync_entries WHERE queue = of_queue AND revision > at_revision ORDER BY revision LIMIT 1;
-    IF other IS NOT NULL THEN
-      PERFORM farsync_tell(other, moved);
-    END IF;
+    PERFORM farsync_behind(moved, of_queue, at_revision, NULL);
   END IF;
 END
 $$;
@@ -180,7 +284,8 @@ DECLARE
 BEGIN
   IF (SELECT count(*) FROM gone) = 1 THEN
     SELECT * INTO is_gone FROM gone;
-    PERFORM farsync_moved(is_gone.id, is_gone.queue, is_gone.revision);
+    PERFORM farsync_moved(is_gone.id, NULL, NULL);
+    PERFORM farsync_behind(is_gone.id, is_gone.queue, is_gone.revision, CASE is_gone.kind WHEN 'permit' THEN is_gone.units END);
     IF EXISTS (SELECT 1 FROM farsync_entries WHERE queue = is_gone.queue AND revision < is_gone.revision) THEN
       PERFORM farsync_tell(is_gone.session, is_gone.id);
     END IF;
@@ -190,11 +295,15 @@ BEGIN
     SELECT DISTINCT name FROM farsync_watches WHERE name IN (SELECT id FROM gone)
   ) asked;
   PERFORM farsync_tell(behind.session, behind.ahead) FROM (
-    SELECT session, stands, lag(id) OVER line AS ahead, lag(stands) OVER line AS ahead_stands FROM (
-      SELECT id, queue, revision, session, false AS stands FROM gone
-      UNION ALL SELECT id, queue, revision, session, true FROM farsync_entries WHERE queue IN (SELECT queue FROM gone)
+    SELECT session, kind, stands, lag(id) OVER line AS ahead, lag(stands) OVER line AS ahead_stands FROM (
+      SELECT id, queue, revision, session, kind, false AS stands FROM gone
+      UNION ALL SELECT id, queue, revision, session, kind, true FROM farsync_entries WHERE queue IN (SELECT queue FROM gone)
     ) entries WINDOW line AS (PARTITION BY queue ORDER BY revision)
-  ) behind WHERE behind.stands AND NOT behind.ahead_stands;
+  ) behind WHERE behind.stands AND NOT behind.ahead_stands AND behind.kind <> 'permit';
+  PERFORM farsync_let_in(g.queue, g.revision, g.units) FROM (
+    SELECT queue, min(revision) AS revision, CASE WHEN bool_and(kind = 'permit') THEN least(sum(units), 9223372036854775807)::bigint END AS units
+    FROM gone GROUP BY queue) g
+    WHERE EXISTS (SELECT 1 FROM farsync_entries e WHERE e.queue = g.queue AND e.kind = 'permit');
   PERFORM farsync_tell(s.id, g.id) FROM gone g JOIN farsync_sessions s ON s.id = g.session;
   RETURN NULL;
 END
@@ -206,6 +315,8 @@ CREATE OR REPLACE TRIGGER farsync_entries_gone AFTER DELETE ON farsync_entries
 CREATE OR REPLACE FUNCTION farsync_registers_moved() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM farsync_moved('=' || new.queue, NULL, NULL);
+  PERFORM farsync_tell(session, '=' || new.queue) FROM (
+    SELECT DISTINCT session FROM farsync_entries WHERE queue = new.queue AND kind = 'permit' AND session IS NOT NULL) waiting;
   RETURN NULL;
 END
 $$;
@@ -375,6 +486,75 @@ BEGIN
 END
 $$;
 
+-- As farsync_ahead, for a permit; for one that would join now if the ID is empty. In place of all that is ahead it shows one permit that is none, of no
+-- units if of_id is granted, and otherwise of more than fit. It has those two for one state. Where the oldest entry is no permit, or the size
+-- is given and another is declared, it shows what is there.
+CREATE OR REPLACE FUNCTION farsync_room(of_queue text, of_id text, most bigint, of_units bigint, of_size bigint) RETURNS TABLE (
+  id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
+) LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+  own bigint := 9223372036854775807;
+  oldest text;
+  granted boolean;
+BEGIN
+  IF of_id <> '' THEN
+    SELECT e.revision INTO own FROM farsync_entries e WHERE e.id = of_id;
+  END IF;
+  SELECT e.kind INTO oldest FROM farsync_entries e WHERE e.queue = of_queue AND e.revision < own ORDER BY e.revision LIMIT 1;
+  IF oldest IS DISTINCT FROM 'permit' OR of_size <> 0 AND NOT EXISTS (
+    SELECT 1 FROM farsync_registers r WHERE r.queue = of_queue AND split_part(r.value, ' ', 1) = of_size::text)
+  THEN
+    RETURN QUERY SELECT * FROM farsync_ahead(of_queue, of_id, most);
+    RETURN;
+  END IF;
+  SELECT f.fits INTO granted FROM farsync_fits(of_queue, own, of_units) f;
+  RETURN QUERY SELECT * FROM farsync_ahead(of_queue, of_id, CASE of_id WHEN '' THEN 0 ELSE 1 END)
+    UNION ALL SELECT 'turn:' || of_id, of_queue, 'permit', CASE WHEN granted THEN 0 ELSE 9223372036854775807 END, 0, 0, 0, NULL, '';
+END
+$$;
+
+-- As farsync_create, for a permit: shows what farsync_room does.
+CREATE OR REPLACE FUNCTION farsync_enter(
+  of_queue text, of_id text, most bigint, of_units bigint, of_size bigint, of_session text, of_value bytea, of_since bigint
+) RETURNS TABLE (
+  id text, queue text, kind text, units bigint, revision bigint, version bigint, since bigint, value bytea, session text
+) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  PERFORM 1 FROM farsync_create(of_queue, of_id, 1, of_session, 'permit', of_units, of_value, of_since);
+  RETURN QUERY SELECT * FROM farsync_room(of_queue, of_id, most, of_units, of_size);
+END
+$$;
+
+-- Whether a permit that listens is granted, is gone, or the register of its queue has another version; and an entry ahead that is a stray, of no
+-- session. If nothing has moved, whoever deletes what is ahead, and looks for whom that lets in, sees the permit: it locks its entry first, and
+-- locks none earlier than it is read here. What it has locked before is waited for, in the order in which farsync_end locks.
+CREATE OR REPLACE FUNCTION farsync_turned(of_queue text, of_id text, of_version bigint, OUT moved boolean, OUT stray text)
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  own record;
+  may record;
+BEGIN
+  stray := '';
+  SELECT e.revision, e.units INTO own FROM farsync_entries e WHERE e.id = of_id;
+  moved := own.revision IS NULL OR of_version <> coalesce((SELECT r.version FROM farsync_registers r WHERE r.queue = of_queue), 0);
+  IF moved THEN
+    RETURN;
+  END IF;
+  SELECT * INTO may FROM farsync_fits(of_queue, own.revision, own.units);
+  IF NOT may.fits AND may.leaving <> '{}' THEN
+    PERFORM 1 FROM farsync_entries e WHERE e.id = ANY (may.leaving) ORDER BY e.id FOR KEY SHARE;
+    SELECT * INTO may FROM farsync_fits(of_queue, own.revision, own.units);
+  END IF;
+  moved := may.fits;
+  IF NOT moved THEN
+    stray := coalesce((SELECT e.id FROM farsync_entries e WHERE e.id = ANY (may.ahead)
+      AND NOT EXISTS (SELECT 1 FROM farsync_sessions s WHERE s.id = e.session)
+      AND NOT EXISTS (SELECT 1 FROM farsync_ended o WHERE o.session = e.session) LIMIT 1), '');
+  END IF;
+END
+$$;
+
 -- As farsync_create, on a connection that keeps the key of the entry, which is no permit. No other has the key, unless an earlier attempt has.
 -- An assignment calls a function with less than PERFORM does, which makes a statement of it.
 CREATE OR REPLACE FUNCTION farsync_join(
@@ -431,15 +611,20 @@ BEGIN
   IF gone.revision IS NOT NULL THEN
     SELECT EXISTS (SELECT 1 FROM farsync_watches WHERE name = of_id) AS asked,
       EXISTS (SELECT 1 FROM farsync_entries e WHERE e.queue = gone.queue AND e.revision < gone.revision) AS ahead,
-      behind.id, behind.session INTO left_behind
+      behind.id, behind.session, behind.kind, behind.leaves INTO left_behind
     FROM (VALUES (1)) here LEFT JOIN LATERAL (
-      SELECT e.id, e.session FROM farsync_entries e WHERE e.queue = gone.queue AND e.revision > gone.revision ORDER BY e.revision LIMIT 1
+      SELECT e.id, e.session, e.kind, e.xmax <> 0 AS leaves FROM farsync_entries e WHERE e.queue = gone.queue AND e.revision > gone.revision ORDER BY e.revision LIMIT 1
     ) behind ON true;
     IF left_behind.asked THEN
       PERFORM farsync_moved(of_id, NULL, NULL);
     END IF;
-    IF left_behind.session IS NOT NULL AND NOT farsync_has_key(left_behind.id) THEN
+    IF left_behind.kind = 'permit' THEN
+      PERFORM farsync_let_in(gone.queue, gone.revision, NULL);
+    ELSIF left_behind.session IS NOT NULL AND NOT farsync_has_key(left_behind.id) THEN
       PERFORM farsync_tell(left_behind.session, of_id);
+    END IF;
+    IF left_behind.leaves AND left_behind.kind <> 'permit' THEN
+      PERFORM farsync_let_in(gone.queue, gone.revision, NULL) FROM farsync_registers r WHERE r.queue = gone.queue; -- as in farsync_behind
     END IF;
     IF left_behind.ahead THEN
       PERFORM farsync_tell(gone.session, of_id);
@@ -495,7 +680,7 @@ BEGIN
     END,
     coalesce(e.revision = (SELECT max(n.revision) FROM farsync_entries n WHERE n.queue = of_queue AND n.revision < of_revision)
       AND EXISTS (SELECT 1 FROM farsync_entries n WHERE n.queue = of_queue AND n.revision = of_revision
-        AND NOT (farsync_has_key(n.id) AND farsync_has_key(e.id))), false),
+        AND n.kind <> 'permit' AND NOT (farsync_has_key(n.id) AND farsync_has_key(e.id))), false),
     e.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM farsync_sessions s WHERE s.id = e.session)
       AND NOT EXISTS (SELECT 1 FROM farsync_ended o WHERE o.session = e.session)
   FROM jsonb_array_elements(targets) t LEFT JOIN farsync_entries e ON e.id = t ->> 'id';
@@ -534,10 +719,10 @@ BEGIN
 END
 $$;
 
--- The deadline of a session that begins. A Store calls farsync_begin_4 when it opens, by the name, which has the version of all that is
+-- The deadline of a session that begins. A Store calls farsync_begin_5 when it opens, by the name, which has the version of all that is
 -- here: where it is not found the tables are not there, or of another version. Stores of earlier versions call the others, and
 -- find what they need. A transaction that keeps its first snapshot does not see who has come to wait since, and would tell none.
-CREATE OR REPLACE FUNCTION farsync_begin_4(ttl bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION farsync_begin_5(ttl bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'farsync needs the isolation level read committed, and has %', current_setting('transaction_isolation')
@@ -546,12 +731,15 @@ BEGIN
   RETURN farsync_now() + ttl;
 END
 $$;
+CREATE OR REPLACE FUNCTION farsync_begin_4(ttl bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT farsync_begin_5(ttl)
+$$;
 CREATE OR REPLACE FUNCTION farsync_begin_3(ttl bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT farsync_begin_4(ttl)
+  SELECT farsync_begin_5(ttl)
 $$;
 CREATE OR REPLACE FUNCTION farsync_begin_2(ttl bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT farsync_begin_4(ttl)
+  SELECT farsync_begin_5(ttl)
 $$;
 CREATE OR REPLACE FUNCTION farsync_begin_1(ttl bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT farsync_begin_4(ttl)
+  SELECT farsync_begin_5(ttl)
 $$;

@@ -184,7 +184,7 @@ func send(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, 
 
 // waiting are the statements that wait for transactions of others: those that InTx or a guard is in.
 var waiting = map[string]bool{
-	"create": true, "delete": true, "replace": true, "tell": true, "write": true, "watch": true, "end": true,
+	"create": true, "enter": true, "turned": true, "delete": true, "replace": true, "tell": true, "write": true, "watch": true, "end": true,
 }
 
 // bound returns how long a statement waits for a lock at the server. The Store sends it again.

@@ -36,7 +36,7 @@ type hearing struct {
 func newSession(s *service, ttl time.Duration) *session {
 	in := &session{service: s, ttl: ttl, keys: keys{release: s.release, most: s.keys, of: map[string]key{}}}
 	in.Session = sqlstore.NewSession(in, ttl)
-	in.Nearest, in.Asks = true, true
+	in.Nearest, in.Asks, in.Units = true, true, true
 	return in
 }
 

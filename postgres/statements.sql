@@ -3,7 +3,7 @@
 -- name: history
 extract(epoch FROM pg_postmaster_start_time()) || ' ' || coalesce(pg_relation_filenode('farsync_entries'), 0)
 -- name: open
-INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_4($2), $2) RETURNING id,
+INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_5($2), $2) RETURNING id,
 -- use: history
 -- name: renew
 SELECT id,
@@ -29,6 +29,12 @@ SELECT * FROM farsync_join($1, $2, $3, $4, $5, $6, $7, $8)
 SELECT * FROM farsync_leave($1)
 -- name: await
 SELECT * FROM farsync_await($1, $2, $3, $4)
+-- name: enter
+SELECT * FROM farsync_enter($1, $2, $3, $4, $5, $6, $7, $8)
+-- name: room
+SELECT * FROM farsync_room($1, $2, $3, $4, $5)
+-- name: turned
+SELECT * FROM farsync_turned($1, $2, $3)
 -- name: ahead
 SELECT * FROM farsync_ahead($1, $2, $3)
 -- name: list
@@ -65,17 +71,22 @@ SELECT * FROM farsync_sight($1, $2, $3)
 SELECT * FROM farsync_watch($1, $2, $3, $4)
 -- name: poll
 -- As farsync_sight, without its lock: a change that is under way is seen by a later look. What is not expected for long, a word to a
--- holder or the first entry of a queue, counts as if some had to go before.
+-- holder or the first entry of a queue, counts as if some had to go before. Before a permit all go that it does not fit beside,
+-- but for one: those that hold beside one another are not in its way.
 SELECT t ->> 'name',
   CASE t ->> 'what'
     WHEN 'registered' THEN (t ->> 'version')::bigint <> coalesce((SELECT version FROM farsync_registers WHERE queue = t ->> 'queue'), 0)
     WHEN 'joined' THEN EXISTS (SELECT 1 FROM farsync_entries WHERE queue = t ->> 'queue')
     WHEN 'told' THEN e.id IS NULL OR e.words <> ''
+    WHEN 'granted' THEN e.id IS NULL OR (SELECT fits FROM farsync_fits(e.queue, e.revision, e.units))
     WHEN 'changed' THEN e.id IS NULL OR e.version <> (t ->> 'version')::bigint AND (t ->> 'version')::bigint <> 0
       OR e.kind <> 'write' AND t ->> 'kind' = 'write'
     ELSE e.id IS NULL
   END,
   CASE WHEN t ->> 'what' IN ('told', 'joined') THEN 4
+    WHEN t ->> 'what' = 'granted' THEN (
+      SELECT greatest(least(coalesce(sum(n.units), 0) + e.units - coalesce(farsync_size(e.queue), 1) - 1, 1000000), 0)::bigint
+      FROM farsync_entries n WHERE n.queue = e.queue AND n.revision < e.revision)
     ELSE (SELECT count(*) FROM farsync_entries n WHERE n.queue = e.queue AND n.revision < e.revision) END
 FROM jsonb_array_elements($1) t LEFT JOIN farsync_entries e ON e.id = t ->> 'id'
 -- name: guard

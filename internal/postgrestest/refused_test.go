@@ -35,7 +35,7 @@ func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	for _, change := range []string{
-		"ALTER FUNCTION farsync_begin_4(bigint) RENAME TO farsync_begin_0",
+		"ALTER FUNCTION farsync_begin_5(bigint) RENAME TO farsync_begin_0",
 		"ALTER TABLE farsync_sessions RENAME TO farsync_sessions_of_before",
 	} {
 		d.exec(t, change)
@@ -56,14 +56,17 @@ func TestMissingRightIsNamed(t *testing.T) {
 	}
 	d.exec(t, "CREATE ROLE least LOGIN")
 	d.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+strings.Join(tables, ", ")+" TO least")
-	// watched: the first permit is given back only when the second knows how it ends.
+	// watched: what waits is readers, not permits.
 	use := func(t *testing.T, watched bool) error {
 		store, err := postgres.Open(within(t, soon), d.with(t, func(c *pgxpool.Config) { c.ConnConfig.User = "least" }), nil)
 		if err != nil {
 			return err
 		}
 		t.Cleanup(func() { _ = store.Close() })
-		// Those that wait write farsync_watches, and so do permits farsync_registers.
+		if watched {
+			return waitAsReaders(t, store)
+		}
+		// Permits write farsync_registers.
 		sem := farsync.NewSemaphore(store, "/permits", 1)
 		lease, err := sem.Acquire(within(t, soon), 1)
 		if err != nil {
@@ -77,11 +80,6 @@ func TestMissingRightIsNamed(t *testing.T) {
 			}
 			got <- err
 		}()
-		if watched {
-			err := <-got
-			require.NoError(t, lease.Release())
-			return err
-		}
 		locktest.AwaitQueue(t, store, "/permits", 2)
 		if err := lease.Release(); err != nil {
 			return err
@@ -378,4 +376,24 @@ func TestSessionWhoseNameIsTooLong(t *testing.T) {
 	locktest.AwaitQueue(t, store, "/long", 2)
 	d.expire(t, e.ID)
 	require.NoError(t, (<-behind).Release())
+}
+
+// waitAsReaders has two readers wait for a writer. The one that is not next behind it writes farsync_watches.
+func waitAsReaders(t *testing.T, store *farsync.Store) error {
+	held, err := farsync.NewRWMutex(store, "/readers").Lock(within(t, soon))
+	require.NoError(t, err)
+	got := make(chan error, 2)
+	for range 2 {
+		go func() { // joined below
+			lease, err := farsync.NewRWMutex(store, "/readers").RLock(within(t, soon))
+			if err == nil {
+				err = lease.Release()
+			}
+			got <- err
+		}()
+	}
+	err = <-got
+	require.NoError(t, held.Release())
+	require.NoError(t, <-got)
+	return err
 }

@@ -148,49 +148,6 @@ func TestStatementsOfALock(t *testing.T) {
 	require.Equal(t, idled, idle.n.Load())
 }
 
-// TestStatementsOfAPermit: one that has to wait takes four statements: join, ask to be told, look, leave. It waits for several entries, and is
-// told of none without having asked. Of three notifications one is for it. The others are for entries that do not wait: the one next behind what
-// leaves first, and what leaves with others ahead.
-func TestStatementsOfAPermit(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	const size = 8
-	var holders []*farsync.Lease
-	holding := d.open(t, time.Hour)
-	for range size {
-		lease, err := farsync.NewSemaphore(holding, "/permits", size).Acquire(within(t, soon), 1)
-		require.NoError(t, err)
-		holders = append(holders, lease)
-	}
-	by := new(requests)
-	store := d.counted(t, by)
-	defer func() { _ = store.Close() }()
-	notified := d.notified(t)
-	require.Zero(t, notified())
-	before := by.n.Load()
-	got := make(chan error, 1)
-	go func() { // joined below
-		lease, err := farsync.NewSemaphore(store, "/permits", size).Acquire(within(t, soon), 1)
-		if err == nil {
-			err = lease.Release()
-		}
-		got <- err
-	}()
-	d.awaitWatches(t, size+1) // of the size, too
-	require.NoError(t, holders[0].Release())
-	require.NoError(t, <-got)
-	require.EqualValues(t, 4, by.n.Load()-before)
-	require.Equal(t, 3, notified())
-	for _, lease := range holders[1:] {
-		require.NoError(t, lease.Release())
-	}
-}
-
-// awaitWatches returns once sessions have asked to be told of so many names.
-func (d database) awaitWatches(t testing.TB, n int) {
-	require.Eventually(t, func() bool { return d.count(t, "SELECT count(*) FROM farsync_watches") == n }, soon, time.Millisecond)
-}
-
 func lock(t testing.TB, store *farsync.Store, path string) *farsync.Lease {
 	lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
 	require.NoError(t, err)

@@ -64,22 +64,29 @@ func one[T any](list []T, err, otherwise error) (v T, _ error) {
 // scan1 scans rows of one column.
 func scan1[T any](rows Rows) (v T, err error) { return v, rows.Scan(&v) }
 
+// partOf begins, in Statements, the name of what is no statement by itself.
+const partOf = "part "
+
 // Statements returns the statements of a file by their names. A line "-- name: create" begins the statement create, which
-// ends with the next such line. In it, a line "-- use: ahead" stands for the text of the statement ahead, of further up. Where
-// a line ends with a semicolon, another statement of the same transaction begins.
+// ends with the next such line. In it, a line "-- use: ahead" stands for the text of the statement ahead, of further up; or of the part
+// ahead, which is no statement by itself, and begins with a line "-- part: ahead". Where a line ends with a semicolon, another statement of
+// the same transaction begins.
 func Statements(file string) map[string][]string {
 	texts, all := map[string]string{}, map[string][]string{}
-	for _, part := range strings.Split(file, "-- name: ")[1:] {
-		name, lines, _ := strings.Cut(part, "\n")
-		var text strings.Builder
+	for _, text := range strings.Split(strings.ReplaceAll(file, "-- part: ", "-- name: "+partOf), "-- name: ")[1:] {
+		name, lines, _ := strings.Cut(text, "\n")
+		name, isPart := strings.CutPrefix(name, partOf)
+		var whole strings.Builder
 		for line := range strings.Lines(lines) {
 			if used, found := strings.CutPrefix(line, "-- use: "); found {
 				line = texts[strings.TrimSpace(used)]
 			}
-			text.WriteString(line)
+			whole.WriteString(line)
 		}
-		texts[name] = strings.TrimSpace(text.String()) + "\n"
-		all[name] = strings.Split(texts[name], ";\n")
+		texts[name] = strings.TrimSpace(whole.String()) + "\n"
+		if !isPart {
+			all[name] = strings.Split(texts[name], ";\n")
+		}
 	}
 	return all
 }

@@ -15,6 +15,11 @@
 //	create    queue, id, limit, session, kind, units, value, since    as ahead; inserts nothing if the session is over, or the ID is there
 //	ahead     queue, id, limit    the register as an entry without ID, if there is one; the entry and all ahead of it, or
 //	                              the queue if id is empty, newest first, without values
+//	enter     queue, id, limit, units, size, session, value, since    as create, of a permit, and room; only where Units is set
+//	room      queue, id, limit, units, size    as ahead, but for one permit in place of all that is ahead, if the oldest entry is one, and that
+//	                              size is declared, or none is given: its ID is "turn:" and the ID, and it has 0 units if the units
+//	                              fit, else more than any semaphore
+//	turned    queue, id, version  whether the entry may be granted, or the register has another version; the ID of a stray, or an empty one
 //	list      queue, limit        entries, oldest first
 //	find      id                  the entry
 //	replace   id, version, kind, value    the entry as it is then, if it had that version; a NULL value stays as it was

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -18,6 +19,14 @@ func scanEntry(rows Rows) (e driver.Entry, err error) {
 		e.Since = time.UnixMicro(since)
 	}
 	return e, err
+}
+
+// turn begins the ID of the permit that is shown in place of all that are ahead of another, whose ID follows.
+const turn = "turn:"
+
+// isTurn reports whether that is what a list shows.
+func isTurn(list []driver.Entry) bool {
+	return len(list) == 1 && list[0].Kind == driver.Permit && strings.HasPrefix(list[0].ID, turn)
 }
 
 // ahead returns e as it is, and up to limit entries ahead of it, the nearest, by the statement create or ahead. The statement
@@ -50,7 +59,7 @@ func view(e driver.Entry, list []driver.Entry, limit int) (driver.View, error) {
 	if v.Self.Kind != driver.Permit {
 		v.Register = driver.Register{}
 	}
-	v.All = len(list) <= limit
+	v.All = len(list) <= limit && !isTurn(list)
 	v.Entries = list[:min(limit, len(list))]
 	slices.Reverse(v.Entries)
 	for i := range v.Entries {

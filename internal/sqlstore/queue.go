@@ -28,11 +28,15 @@ func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 	if s.Nearest && single(e) {
 		limit = 1
 	}
-	v, err := s.ahead(ctx, s.db.Write, e, limit, "create", s.ID, e.Kind.String(), e.Units, e.Value, since)
+	statement, args := "create", []any{s.ID, e.Kind.String(), e.Units, e.Value, since}
+	if s.decides(e) {
+		statement, args = "enter", []any{e.Units, e.Size, s.ID, e.Value, since}
+	}
+	v, err := s.ahead(ctx, s.db.Write, e, limit, statement, args...)
 	if errors.Is(err, driver.ErrGone) {
 		err = ErrExpired // what else would have kept it from being there
 	}
-	if !v.All && limit > 1 {
+	if !v.All && limit > 1 && !isTurn(v.Entries) {
 		v.Entries = nil // the nearest may not be all that keeps a permit or a reader waiting
 	}
 	return v, err
@@ -50,6 +54,9 @@ func (s *Session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v dr
 	}
 	if err != nil {
 		return v, err
+	}
+	if waiting && s.decides(e) {
+		return s.ahead(ctx, s.db.Read, e, limit, "room", e.Units, e.Size)
 	}
 	return s.ahead(ctx, s.db.Read, e, limit, "ahead")
 }
@@ -148,6 +155,9 @@ func Array[T any](list []T) string {
 	text, _ := json.Marshal(list) // of strings and numbers: cannot fail
 	return string(text)
 }
+
+// decides reports whether the database decides when e is granted.
+func (s *Session) decides(e driver.Entry) bool { return s.Units && e.Kind == driver.Permit }
 
 // single reports whether e waits for the nearest entry ahead alone.
 func single(e driver.Entry) bool { return e.Kind != driver.Read && e.Kind != driver.Permit }

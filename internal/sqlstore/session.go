@@ -27,6 +27,8 @@ type Session struct {
 	Nearest bool
 	// Asks has a Watch of several targets ask at once, and not look first: no look shows that the session is notified of all without asking.
 	Asks bool
+	// Units has the database decide which permits are granted, by the statements enter, room and turned.
+	Units bool
 
 	db  DB
 	ttl time.Duration

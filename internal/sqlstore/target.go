@@ -1,6 +1,10 @@
 package sqlstore
 
-import "github.com/farsync/farsync/driver"
+import (
+	"strings"
+
+	"github.com/farsync/farsync/driver"
+)
 
 // A Target is a driver.Target as the statements sight and watch take it.
 type Target struct {
@@ -13,18 +17,25 @@ type Target struct {
 	Ahead   int    `json:"-"` // as in driver.Entry
 }
 
-// targetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the entry's ID.
+// targetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the entry's ID:
+// that of a permit stands for its turn, too.
 func targetOf(t driver.Target) Target {
 	made := Target{t.Entry.ID, "gone", t.Entry.ID, t.Entry.Queue, t.Entry.Kind.String(), t.Entry.Version, t.Entry.Ahead}
+	if id, is := strings.CutPrefix(t.Entry.ID, turn); is && t.What == driver.Gone {
+		made.What, made.ID, made.Name = "granted", id, id
+	}
 	switch t.What {
 	case driver.Changed:
 		made.What = "changed"
 	case driver.Told:
 		made.What = "told"
 	case driver.Registered:
-		made.What, made.Name = "registered", "="+t.Entry.Queue
+		made.What, made.Name = "registered", sizeOf(t.Entry.Queue)
 	case driver.Joined:
 		made.What, made.Name = "joined", "+"+t.Entry.Queue
 	}
 	return made
 }
+
+// sizeOf is what a register is told of by.
+func sizeOf(queue string) string { return "=" + queue }

@@ -23,6 +23,9 @@ func (s *Session) Watch(
 		list[i] = targetOf(t)
 		names = append(names, list[i].Name)
 	}
+	if len(list) > 0 && list[0].What == "granted" {
+		return nil, s.awaitTurn(ctx, e, list, stands)
+	}
 	targets := Array(list)
 	if e.ID != "" {
 		names = append(names, e.ID) // once it is gone, it is next behind nothing, and the session has to ask
@@ -61,6 +64,46 @@ func (s *Session) Watch(
 		if v, err := s.proof(ctx, e); err != nil || v != nil && moves(on, *v) {
 			return v, err
 		}
+	}
+}
+
+// awaitTurn waits until the permit e may be granted, by the statement turned, or the size of its semaphore may have changed. Who lets it in
+// tells its session, which need not have asked. The caller looks, so this does not look again when it is woken.
+func (s *Session) awaitTurn(ctx context.Context, e driver.Entry, list []Target, stands func()) error {
+	names := []string{e.ID, sizeOf(e.Queue)}
+	woken := s.Waiters.add(names, list...)
+	defer s.Waiters.remove(woken)
+	if err := s.db.Hear(ctx); err != nil {
+		return err
+	}
+	var version int64
+	for _, t := range list {
+		if t.What == "registered" {
+			version = t.Version
+		}
+	}
+	type turned struct {
+		moved bool
+		stray string
+	}
+	answer, err := Collect(ctx, s.bounded(s.db.Read), func(rows Rows) (is turned, err error) {
+		return is, rows.Scan(&is.moved, &is.stray)
+	}, "turned", e.Queue, e.ID, version)
+	is, err := one(answer, err, nil)
+	switch {
+	case err != nil || is.moved:
+		return err
+	case is.stray != "":
+		return fmt.Errorf("entry %s: %w", is.stray, ErrStray)
+	}
+	stands()
+	select {
+	case <-woken:
+		return nil
+	case <-ctx.Done():
+		return NotDone(ctx)
+	case <-s.Life.Done():
+		return ErrEnded
 	}
 }
 

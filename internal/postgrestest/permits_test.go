@@ -1,0 +1,200 @@
+package postgrestest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
+)
+
+// TestStatementsOfAPermit: one that has to wait takes four statements, to join, to look once it listens, to look when it is told, and to leave, and one
+// notification, with 8 or with 64 waiters. It writes nothing in order to wait.
+func TestStatementsOfAPermit(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, embedtest.Setting("max_connections = 300"))
+	busy := new(requests)
+	const size, most = 8, 64
+	stores := make([]*farsync.Store, most)
+	for i := range stores {
+		stores[i] = d.counted(t, busy)
+		defer func() { _ = stores[i].Close() }()
+	}
+	notified := d.notified(t)
+	acquire := func(s *farsync.Store) (*farsync.Lease, error) {
+		return farsync.NewSemaphore(s, "/traffic", size).Acquire(within(t, time.Minute), 1)
+	}
+	var held []*farsync.Lease
+	for range size {
+		lease, err := acquire(stores[0])
+		require.NoError(t, err)
+		held = append(held, lease)
+	}
+	require.Zero(t, notified())
+	for _, waiters := range []int{8, most} {
+		before := busy.n.Load()
+		granted := make(chan *farsync.Lease, waiters)
+		var all errgroup.Group
+		for _, store := range stores[:waiters] {
+			all.Go(func() error {
+				lease, err := acquire(store)
+				granted <- lease
+				return err
+			})
+		}
+		require.Eventually(t, func() bool { return busy.n.Load() == before+2*int64(waiters) }, 3*soon, time.Millisecond, "join, look")
+		require.Zero(t, notified(), "to wait tells none")
+		require.Zero(t, d.count(t, "SELECT count(*) FROM farsync_watches"))
+		for range waiters {
+			require.NoError(t, held[0].Release())
+			held = append(held[1:], <-granted)
+		}
+		require.NoError(t, all.Wait())
+		require.Equal(t, waiters, notified(), "the one that is let in")
+		require.EqualValues(t, 4*waiters, busy.n.Load()-before)
+	}
+	for _, lease := range held {
+		require.NoError(t, lease.Release())
+	}
+}
+
+// permits is a semaphore of two units, and sessions of it.
+type permits struct {
+	database
+	t       *testing.T
+	queue   string
+	service driver.Service
+}
+
+func newPermits(t *testing.T, d database, queue string) *permits {
+	p := &permits{d, t, queue, d.service(t)}
+	t.Cleanup(func() { _ = p.service.Close() })
+	_, err := p.session().SetRegister(within(t, soon), queue, "2 2", 0, driver.Entry{})
+	require.NoError(t, err)
+	return p
+}
+
+func (p *permits) session() driver.Session {
+	s, err := p.service.Open(within(p.t, soon), time.Hour)
+	require.NoError(p.t, err)
+	p.t.Cleanup(s.Drop)
+	return s
+}
+
+func (p *permits) join(s driver.Session, units int64) driver.View {
+	v, err := s.Create(within(p.t, soon), driver.Entry{
+		Queue: p.queue, ID: s.NewID(p.queue, driver.Permit, units), Kind: driver.Permit, Units: units,
+	}, 0)
+	require.NoError(p.t, err)
+	return v
+}
+
+// watch waits for the turn of what has joined, in a goroutine. The end of the Watch comes from done.
+func (p *permits) watch(s driver.Session, v driver.View) (stood <-chan struct{}, done <-chan error) {
+	require.Len(p.t, v.Entries, 1)
+	require.False(p.t, v.All)
+	require.Greater(p.t, v.Entries[0].Units, int64(2), "it is not granted")
+	stands, ended := make(chan struct{}), make(chan error, 1)
+	on := []driver.Target{{Entry: v.Entries[0]}, {What: driver.Registered, Entry: driver.Entry{Queue: p.queue, Version: v.Register.Version}}}
+	go func() { // joined by who receives from done
+		_, err := s.Watch(within(p.t, soon), v.Self, on, func() { close(stands) })
+		ended <- err
+	}()
+	return stands, ended
+}
+
+// granted requires that a look shows it.
+func (p *permits) granted(s driver.Session, e driver.Entry) {
+	v, err := s.Ahead(within(p.t, soon), e, true)
+	require.NoError(p.t, err)
+	require.True(p.t, len(v.Entries) == 0 || v.Entries[0].Units == 0)
+}
+
+// deleting deletes an entry in a transaction that is still to be committed.
+func (p *permits) deleting(e driver.Entry) pgx.Tx {
+	tx, err := p.admin.Begin(within(p.t, soon))
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(p.t.Context())) })
+	_, err = tx.Exec(within(p.t, soon), "DELETE FROM farsync_entries WHERE id = $1", e.ID)
+	require.NoError(p.t, err)
+	return tx
+}
+
+// TestPermitIsToldOfTwoThatGoTogether: neither of those that leave sees that the other has left, and only both let it in.
+func TestPermitIsToldOfTwoThatGoTogether(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	for n := range 10 {
+		p := newPermits(t, d, fmt.Sprint("/together/", n))
+		holder, waiter := p.session(), p.session()
+		a, b := p.join(holder, 1), p.join(holder, 1)
+		w := p.join(waiter, 2)
+		stood, done := p.watch(waiter, w)
+		<-stood
+		first, second := p.deleting(a.Self), p.deleting(b.Self)
+		if n%2 == 0 {
+			first, second = second, first
+		}
+		require.NoError(t, first.Commit(within(t, soon)))
+		require.NoError(t, second.Commit(within(t, soon)))
+		require.NoError(t, <-done)
+		p.granted(waiter, w.Self)
+	}
+}
+
+// TestPermitThatComesWhileAnotherGoes: who leaves has looked for whom that lets in before it could see the permit.
+func TestPermitThatComesWhileAnotherGoes(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	for n := range 10 {
+		p := newPermits(t, d, fmt.Sprint("/comes/", n))
+		holder, waiter := p.session(), p.session()
+		a, b := p.join(holder, 1), p.join(holder, 1)
+		first := p.deleting(a.Self)
+		w := p.join(waiter, 1+int64(n%2)) // one that needs the room of both, too
+		stood, done := p.watch(waiter, w)
+		require.Eventually(t, func() bool {
+			return p.count(t, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%farsync_turned%'") == 1 ||
+				p.settled(stood)
+		}, soon, time.Millisecond)
+		require.NoError(t, first.Commit(within(t, soon)))
+		if w.Self.Units == 2 {
+			<-stood
+			_, _, err := holder.Delete(within(t, soon), b.Self)
+			require.NoError(t, err)
+		}
+		require.NoError(t, <-done)
+		p.granted(waiter, w.Self)
+	}
+}
+
+func (p *permits) settled(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestPermitIsToldOfASizeThatGrows: it has not asked.
+func TestPermitIsToldOfASizeThatGrows(t *testing.T) {
+	t.Parallel()
+	p := newPermits(t, newDatabase(t), "/grows")
+	holder, waiter := p.session(), p.session()
+	p.join(holder, 2)
+	w := p.join(waiter, 1)
+	stood, done := p.watch(waiter, w)
+	<-stood
+	_, err := holder.SetRegister(within(t, soon), p.queue, "2 3", w.Register.Version, driver.Entry{})
+	require.NoError(t, err)
+	require.NoError(t, <-done)
+	p.granted(waiter, w.Self)
+}
