@@ -88,6 +88,29 @@ CREATE TRIGGER IF NOT EXISTS farsync_registers_written AFTER UPDATE ON farsync_r
   INSERT OR IGNORE INTO farsync_moves VALUES ('=' || new.queue, NULL, NULL);
 END;
 
+-- The permits that are granted are the oldest, while all their units fit. What has gone tells those that fit now and did not before, who have
+-- asked nothing; a size that is set tells all. No more of the queue is read than fits.
+CREATE TRIGGER IF NOT EXISTS farsync_units_freed AFTER DELETE ON farsync_entries
+WHEN EXISTS (SELECT 1 FROM farsync_registers WHERE queue = old.queue) BEGIN
+  INSERT OR IGNORE INTO farsync_told SELECT e.session, e.id FROM (
+    WITH RECURSIVE granted (revision, room) AS (
+      SELECT 0, CAST(substr(value, instr(value, ' ') + 1) AS INTEGER) FROM farsync_registers WHERE queue = old.queue
+      UNION ALL
+      SELECT e.revision, g.room - e.units FROM granted g JOIN farsync_entries e ON e.revision = (
+        SELECT min(revision) FROM farsync_entries WHERE queue = old.queue AND revision > g.revision)
+      WHERE e.kind = 'permit' AND e.units <= g.room)
+    SELECT revision, room FROM granted WHERE revision > old.revision AND (room < old.units OR old.kind <> 'permit')
+  ) let_in JOIN farsync_entries e ON e.revision = let_in.revision WHERE e.session IS NOT NULL;
+END;
+CREATE TRIGGER IF NOT EXISTS farsync_size_made AFTER INSERT ON farsync_registers BEGIN
+  INSERT OR IGNORE INTO farsync_told SELECT DISTINCT session, '=' || new.queue FROM farsync_entries
+    WHERE queue = new.queue AND kind = 'permit' AND session IS NOT NULL;
+END;
+CREATE TRIGGER IF NOT EXISTS farsync_size_set AFTER UPDATE ON farsync_registers BEGIN
+  INSERT OR IGNORE INTO farsync_told SELECT DISTINCT session, '=' || new.queue FROM farsync_entries
+    WHERE queue = new.queue AND kind = 'permit' AND session IS NOT NULL;
+END;
+
 -- The end of a session is that of its entries.
 CREATE TRIGGER IF NOT EXISTS farsync_sessions_over AFTER DELETE ON farsync_sessions BEGIN
   DELETE FROM farsync_entries WHERE session = old.id;

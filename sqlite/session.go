@@ -24,6 +24,7 @@ type session struct {
 func newSession(s *service, ttl time.Duration) *session {
 	in := &session{service: s}
 	in.Session = sqlstore.NewSession(in, ttl)
+	in.Units = true
 	in.peer = s.sockets.Join(in.ID)
 	in.Dead = s.sockets.Dead
 	in.run.Go(func() { in.peer.Hear(in.Waiters.Wake) })

@@ -48,6 +48,60 @@ SELECT * FROM (
     ELSE (SELECT revision FROM farsync_entries WHERE id = ?4) END
   ORDER BY revision DESC LIMIT ?5 + 0)
 
+-- part: granted
+-- The permits of the queue ?3 that are granted, the oldest while all units fit, with the units that are left. The first row stands for the size.
+WITH RECURSIVE granted (revision, room) AS (
+  SELECT 0, CAST(substr(value, instr(value, ' ') + 1) AS INTEGER) FROM farsync_registers WHERE queue = ?3
+  UNION ALL
+  SELECT e.revision, g.room - e.units FROM granted g JOIN farsync_entries e ON e.revision = (
+    SELECT min(revision) FROM farsync_entries WHERE queue = ?3 AND revision > g.revision)
+  WHERE e.kind = 'permit' AND e.units <= g.room)
+
+-- name: room
+-- As ahead, for a permit of ?6 units. If the oldest entry is one, and not ?4 itself, and no other size than ?7 is declared, unless that is 0,
+-- another is shown in place of all that are ahead.
+-- use: granted
+, oldest (as_one, last) AS (
+  SELECT kind = 'permit' AND (?7 = 0 OR EXISTS (
+    SELECT 1 FROM farsync_registers WHERE queue = ?3 AND substr(value, 1, instr(value, ' ') - 1) = CAST(?7 AS TEXT))),
+    (SELECT max(revision) FROM farsync_entries WHERE queue = ?3)
+  FROM farsync_entries WHERE queue = ?3 ORDER BY revision LIMIT 1)
+SELECT '', queue, '', 0, 0, version, 0, value, '' FROM farsync_registers WHERE queue = ?3
+UNION ALL
+SELECT id, queue, kind, units, revision, version, since, NULL, coalesce(session, '') FROM farsync_entries WHERE id = ?4
+UNION ALL
+SELECT 'turn:' || ?4, ?3, 'permit', CASE
+  WHEN ?4 <> '' THEN iif((SELECT revision FROM farsync_entries WHERE id = ?4) IN (SELECT revision FROM granted), 0, 9223372036854775807)
+  WHEN (SELECT room FROM granted ORDER BY revision DESC LIMIT 1) >= ?6 AND (SELECT max(revision) FROM granted) = last THEN 0
+  ELSE 9223372036854775807 END, 0, 0, 0, NULL, ''
+FROM oldest WHERE as_one AND EXISTS (
+  SELECT 1 FROM farsync_entries WHERE queue = ?3 AND revision < CASE ?4
+    WHEN '' THEN 9223372036854775807
+    ELSE (SELECT revision FROM farsync_entries WHERE id = ?4) END)
+UNION ALL
+SELECT * FROM (
+  SELECT id, queue, kind, units, revision, version, since, NULL, coalesce(session, '') FROM farsync_entries
+  WHERE queue = ?3 AND revision < CASE ?4
+    WHEN '' THEN 9223372036854775807
+    ELSE (SELECT revision FROM farsync_entries WHERE id = ?4) END
+  AND NOT (SELECT as_one FROM oldest)
+  ORDER BY revision DESC LIMIT ?5 + 0)
+
+-- name: turned
+-- Whether the permit ?4 in the queue ?3 is granted or gone, or the register has another version than ?5; and one of those granted that is a stray, of no
+-- session.
+-- use: granted
+SELECT e.id IS NULL OR ?5 <> coalesce((SELECT version FROM farsync_registers WHERE queue = ?3), 0) OR e.revision IN (SELECT revision FROM granted),
+  coalesce((SELECT h.id FROM granted g JOIN farsync_entries h ON h.revision = g.revision
+    WHERE NOT EXISTS (SELECT 1 FROM farsync_sessions WHERE id = h.session) LIMIT 1), '')
+FROM (VALUES (1)) LEFT JOIN farsync_entries e ON e.id = ?4
+
+-- name: enter
+INSERT OR ROLLBACK INTO farsync_entries (id, queue, session, kind, units, value, since)
+SELECT ?4, ?3, ?8, 'permit', ?6, ?9, ?10 WHERE EXISTS (SELECT 1 FROM farsync_sessions WHERE id = ?8)
+ON CONFLICT (id) DO NOTHING;
+-- use: room
+
 -- name: create
 INSERT OR ROLLBACK INTO farsync_entries (id, queue, session, kind, units, value, since)
 SELECT ?4, ?3, ?6, ?7, ?8, ?9, ?10 WHERE EXISTS (SELECT 1 FROM farsync_sessions WHERE id = ?6)
