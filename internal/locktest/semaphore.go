@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
@@ -50,6 +51,29 @@ var semaphoreRows = []row{
 		_, most := section.Visits()
 		s.Logf("%d units of %d were held at once", most, size)
 		s.until(s.client(), 0)
+	}},
+	{"SemaphoreForgetsNoWaiter", "units that come free at the same time, in any order, let in all that they leave room for", func(s *scene) {
+		const clients, times, size = 10, 20, 5
+		var all errgroup.Group
+		for n := range clients {
+			sem := s.semaphore(s.client(), size)
+			all.Go(func() error {
+				for i := range times {
+					lease, err := sem.Acquire(s.ctx(), 1+rand.Int64N(3)) // sooner than what was forgotten looks by itself
+					if err == nil && n == 0 && i%3 == 0 {
+						err = sem.Resize(s.ctx(), 3+rand.Int64N(4))
+					}
+					if err == nil {
+						err = giveBack(lease)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		require.NoError(s, all.Wait())
 	}},
 	{"SemaphoreLeavesThePathAboveAlone", "a program that counts the jobs of a kind may lock all jobs, too", func(s *scene) {
 		store := s.client()
