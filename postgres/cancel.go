@@ -7,10 +7,13 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // cancelStatements has the server give up the statement of a call that ctx ends. It then was not carried out for certain, unless it is
@@ -26,6 +29,7 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool)) {
 	dial, validate := c.DialFunc, c.ValidateConnect
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if network == nowhere {
+			_ = pause.For(ctx, afterWrite)
 			return nil, errProxy
 		}
 		conn, err := dial(ctx, network, address)
@@ -83,7 +87,12 @@ func (w *wire) RemoteAddr() net.Addr {
 	return unsaid{}
 }
 
-const nowhere = "nowhere"
+const (
+	nowhere = "nowhere"
+	// afterWrite is longer than the 15 ms for which pgx has a timer run that begins with a write. It panics if the goodbye of a connection, which
+	// is written once there was a request to cancel, finds the timer running that the failed write of a batch has left behind for some µs.
+	afterWrite = 50 * time.Millisecond
+)
 
 var errProxy = errors.New("a proxy is sent no request to cancel")
 
