@@ -127,9 +127,9 @@ type Session interface {
 	// If waiting is true, the caller needs only what keeps e waiting, and the View may leave out the other entries. Needed is
 	// the nearest entry ahead; for a Read, the nearest that is no Read; for a Permit, all of them. A service that decides by
 	// itself which permits are granted, by the rule that the oldest are while all units fit, may show one Permit in place of
-	// all, as long as the oldest entry is a Permit; where another size is declared than e.Size it had better show all. It has an ID of the driver's making. Its Units are 0 if e is granted, and
-	// otherwise more than any semaphore has. That entry is Gone for Watch once e is granted. ErrGone means that e is not in
-	// the queue.
+	// all, as long as the oldest entry is a Permit. It has an ID of the driver's making. Its Units are 0 if e is granted, and
+	// otherwise more than any semaphore has. That entry is Gone for Watch once e is granted. Where the declared size is not
+	// e.Size, a driver that knows shows all, which saves the caller another look. ErrGone means that e is not in the queue.
 	Ahead(ctx context.Context, e Entry, waiting bool) (View, error)
 
 	// List returns the entries of a queue, oldest first, with their values; if limit is positive, at least the oldest

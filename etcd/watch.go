@@ -95,7 +95,7 @@ func (s *session) awaitMove(ctx context.Context, e *driver.Entry, targets []driv
 	seen, stood := int64(0), false // the revision at which no target had moved
 	for look := w.rest == 0; ; {
 		if look {
-			proof, at, over, err := s.settle(ctx, on, w)
+			proof, at, over, err := s.examine(ctx, on, w)
 			if over {
 				return proof, err
 			}
@@ -127,11 +127,11 @@ func (s *session) awaitMove(ctx context.Context, e *driver.Entry, targets []driv
 	}
 }
 
-// settle looks for the targets. It returns the revision at which none had moved, unless the wait is over. What it needs of the stack
+// examine looks for the targets. It returns the revision at which none had moved, unless the wait is over. What it needs of the stack
 // is not needed while e waits.
 //
 //go:noinline
-func (s *session) settle(ctx context.Context, on *stream, w *waiter) (proof *driver.View, at int64, over bool, err error) {
+func (s *session) examine(ctx context.Context, on *stream, w *waiter) (proof *driver.View, at int64, over bool, err error) {
 	standing := on.told(w).missing == 0
 	woken, proof, at, err := s.now(ctx, on, w)
 	if err != nil || woken {

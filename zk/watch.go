@@ -114,14 +114,14 @@ func (s *session) outlast(ctx context.Context, set []*read, list *listing) error
 	case len(set) == 1:
 		return s.until(ctx, set[0].fired)
 	default:
-		return s.any(ctx, set)
+		return s.firstOf(ctx, set)
 	}
 }
 
-// any is outlast for several. What it needs of the stack is not needed while one is waited for.
+// firstOf is outlast for several. What it needs of the stack is not needed while one is waited for.
 //
 //go:noinline
-func (s *session) any(ctx context.Context, set []*read) error {
+func (s *session) firstOf(ctx context.Context, set []*read) error {
 	cases := []reflect.SelectCase{
 		{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())}, {Dir: reflect.SelectRecv, Chan: reflect.ValueOf(s.Over())},
 	}
