@@ -29,7 +29,7 @@ func isTurn(list []driver.Entry) bool {
 	return len(list) == 1 && list[0].Kind == driver.Permit && strings.HasPrefix(list[0].ID, turn)
 }
 
-// ahead returns e as it is, and up to limit entries ahead of it, the nearest, by the statement create or ahead. The statement
+// ahead returns e as it is, and up to limit entries ahead of it, the nearest, by the statement create, enter, ahead or room. The statement
 // finds the revision of e by its ID, for the caller may not know it: the answer to its Create may have been lost.
 func (s *Session) ahead(
 	ctx context.Context, run Run, e driver.Entry, limit int, statement string, args ...any,

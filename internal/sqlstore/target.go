@@ -30,12 +30,9 @@ func targetOf(t driver.Target) Target {
 	case driver.Told:
 		made.What = "told"
 	case driver.Registered:
-		made.What, made.Name = "registered", sizeOf(t.Entry.Queue)
+		made.What, made.Name = "registered", "="+t.Entry.Queue
 	case driver.Joined:
 		made.What, made.Name = "joined", "+"+t.Entry.Queue
 	}
 	return made
 }
-
-// sizeOf is what a register is told of by.
-func sizeOf(queue string) string { return "=" + queue }

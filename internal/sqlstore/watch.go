@@ -23,15 +23,15 @@ func (s *Session) Watch(
 		list[i] = targetOf(t)
 		names = append(names, list[i].Name)
 	}
-	if len(list) > 0 && list[0].What == "granted" {
-		return nil, s.awaitTurn(ctx, e, list, stands)
-	}
 	targets := Array(list)
 	if e.ID != "" {
 		names = append(names, e.ID) // once it is gone, it is next behind nothing, and the session has to ask
 	}
 	woken := s.Waiters.add(names, list...)
 	defer s.Waiters.remove(woken)
+	if len(list) > 0 && list[0].What == "granted" {
+		return nil, s.awaitTurn(ctx, e, list, woken, stands)
+	}
 	for {
 		if err := s.db.Hear(ctx); err != nil {
 			return nil, err
@@ -53,12 +53,8 @@ func (s *Session) Watch(
 		stands()
 		// It is woken by what it waits for, by a name that another Watch waits for as well, or for no reason. If it asked, the row
 		// is used up by then: unless something has moved, it looks and asks again.
-		select {
-		case <-woken:
-		case <-ctx.Done():
-			return nil, NotDone(ctx)
-		case <-s.Life.Done():
-			return nil, ErrEnded
+		if err := s.sleep(ctx, woken); err != nil {
+			return nil, err
 		}
 		// Most of what can have moved is ahead of e, and then one read shows it and is the proof.
 		if v, err := s.proof(ctx, e); err != nil || v != nil && moves(on, *v) {
@@ -69,10 +65,7 @@ func (s *Session) Watch(
 
 // awaitTurn waits until the permit e may be granted, by the statement turned, or the size of its semaphore may have changed. Who lets it in
 // tells its session, which need not have asked. The caller looks, so this does not look again when it is woken.
-func (s *Session) awaitTurn(ctx context.Context, e driver.Entry, list []Target, stands func()) error {
-	names := []string{e.ID, sizeOf(e.Queue)}
-	woken := s.Waiters.add(names, list...)
-	defer s.Waiters.remove(woken)
+func (s *Session) awaitTurn(ctx context.Context, e driver.Entry, list []Target, woken <-chan struct{}, stands func()) error {
 	if err := s.db.Hear(ctx); err != nil {
 		return err
 	}
@@ -97,6 +90,11 @@ func (s *Session) awaitTurn(ctx context.Context, e driver.Entry, list []Target, 
 		return fmt.Errorf("entry %s: %w", is.stray, ErrStray)
 	}
 	stands()
+	return s.sleep(ctx, woken)
+}
+
+// sleep waits until a Watch is woken.
+func (s *Session) sleep(ctx context.Context, woken <-chan struct{}) error {
 	select {
 	case <-woken:
 		return nil
