@@ -61,30 +61,26 @@ WITH RECURSIVE granted (revision, room) AS (
 -- As ahead, for a permit of ?6 units. If the oldest entry is one, and not ?4 itself, and no other size than ?7 is declared, unless that is 0,
 -- another is shown in place of all that are ahead.
 -- use: granted
-, oldest (as_one, last) AS (
+, oldest (as_one, first, last, own) AS (
   SELECT kind = 'permit' AND (?7 = 0 OR EXISTS (
     SELECT 1 FROM farsync_registers WHERE queue = ?3 AND substr(value, 1, instr(value, ' ') - 1) = CAST(?7 AS TEXT))),
-    (SELECT max(revision) FROM farsync_entries WHERE queue = ?3)
+    revision, (SELECT max(revision) FROM farsync_entries WHERE queue = ?3), CASE ?4
+    WHEN '' THEN 9223372036854775807
+    ELSE (SELECT revision FROM farsync_entries WHERE id = ?4) END
   FROM farsync_entries WHERE queue = ?3 ORDER BY revision LIMIT 1)
 SELECT '', queue, '', 0, 0, version, 0, value, '' FROM farsync_registers WHERE queue = ?3
 UNION ALL
 SELECT id, queue, kind, units, revision, version, since, NULL, coalesce(session, '') FROM farsync_entries WHERE id = ?4
 UNION ALL
 SELECT 'turn:' || ?4, ?3, 'permit', CASE
-  WHEN ?4 <> '' THEN iif((SELECT revision FROM farsync_entries WHERE id = ?4) IN (SELECT revision FROM granted), 0, 9223372036854775807)
-  WHEN (SELECT room FROM granted ORDER BY revision DESC LIMIT 1) >= ?6 AND (SELECT max(revision) FROM granted) = last THEN 0
+  WHEN own IN (SELECT revision FROM granted) THEN 0
+  WHEN ?4 = '' AND (SELECT room FROM granted ORDER BY revision DESC LIMIT 1) >= ?6 AND (SELECT max(revision) FROM granted) = last THEN 0
   ELSE 9223372036854775807 END, 0, 0, 0, NULL, ''
-FROM oldest WHERE as_one AND EXISTS (
-  SELECT 1 FROM farsync_entries WHERE queue = ?3 AND revision < CASE ?4
-    WHEN '' THEN 9223372036854775807
-    ELSE (SELECT revision FROM farsync_entries WHERE id = ?4) END)
+FROM oldest WHERE as_one AND first < own
 UNION ALL
 SELECT * FROM (
-  SELECT id, queue, kind, units, revision, version, since, NULL, coalesce(session, '') FROM farsync_entries
-  WHERE queue = ?3 AND revision < CASE ?4
-    WHEN '' THEN 9223372036854775807
-    ELSE (SELECT revision FROM farsync_entries WHERE id = ?4) END
-  AND NOT (SELECT as_one FROM oldest)
+  SELECT id, queue, kind, units, revision, version, since, NULL, coalesce(session, '') FROM oldest, farsync_entries
+  WHERE NOT as_one AND queue = ?3 AND revision < own
   ORDER BY revision DESC LIMIT ?5 + 0)
 
 -- name: turned
