@@ -75,7 +75,7 @@ func TestPermitsThatAreLetIn(t *testing.T) {
 	}
 }
 
-// TestPermitThatWaitsWritesNothing, however many are ahead, and is told of its turn, and of a size.
+// TestPermitThatWaitsWritesNothing: a waiter writes no rows. It wakes when units come free, and when the size changes.
 func TestPermitThatWaitsWritesNothing(t *testing.T) {
 	t.Parallel()
 	file := newFile(t)

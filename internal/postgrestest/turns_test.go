@@ -126,7 +126,7 @@ func TestPermitIsToldBehindOneWhoseDeletionIsUndone(t *testing.T) {
 	p.granted(s, w)
 }
 
-// TestPermitWaitsForNoGuard: one keeps a permit from being released, and who waits from nothing.
+// TestPermitWaitsForNoGuard: a guard delays the release of a permit, but not the look of the permit that waits behind it.
 func TestPermitWaitsForNoGuard(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, newDatabase(t), "/guarded")
@@ -212,7 +212,7 @@ func TestNextPermitIsLookedForSoon(t *testing.T) {
 	}
 }
 
-// TestPermitOfAnEarlierVersion asks for what it waits for, by rows, also where one entry alone is ahead. It is told of that when it goes.
+// TestPermitOfAnEarlierVersion: a client of an earlier version writes a row for the entry that it waits for, and is notified when that goes.
 func TestPermitOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, newDatabase(t), "/earlier")
