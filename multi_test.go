@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -145,7 +146,11 @@ func TestEntriesOfAMultiLeaseAreAllOrNone(t *testing.T) {
 	store := storetest.NewMem().Open(nil)
 	defer store.Close()
 	multi := farsync.NewMultiMutex(farsync.NewMutex(store, "/a"), farsync.NewMutex(store, "/b"))
-	for range 2000 {
+	times := 200
+	if suite.More(t, suite.Model) {
+		times = 2000
+	}
+	for range times {
 		lease, err := multi.Lock(t.Context())
 		require.NoError(t, err)
 		var ends sync.WaitGroup

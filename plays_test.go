@@ -15,12 +15,13 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
 var (
-	playsFlag = flag.Int("plays", 100, "how many random plays TestPlays runs")
+	playsFlag = flag.Int("plays", 0, "how many random plays TestPlays runs; 0 for 100, and the same 24 with -short")
 	playFlag  = flag.Uint64("play", 0, "the seed of the first play; 0 for a random one")
 	heldFlag  = flag.Int("held", 0, "further plays, until as many locks were held")
 	lateFlag  = flag.Bool("late", false, "whatever goes wrong with a request of a play, it is carried out late or refused")
@@ -716,17 +717,26 @@ func perform(t *testing.T, seed uint64) (wrong string, served, failed int) {
 
 // TestPlays has clients use everything at once while requests and clients fail in every way, and sees to what must always
 // hold: -plays says how often.
-func TestPlays(t *testing.T) { repeat(t, perform) }
+func TestPlays(t *testing.T) { repeat(t, suite.More(t, suite.Model), perform) }
 
 // repeat makes as many plays as -plays says, and more until as many locks were held as -held says.
-func repeat(t *testing.T, one func(t *testing.T, seed uint64) (wrong string, served, failed int)) {
+func repeat(t *testing.T, many bool, one func(t *testing.T, seed uint64) (wrong string, served, failed int)) {
 	t.Helper()
-	first := *playFlag
+	first, plays := *playFlag, *playsFlag
 	if first == 0 {
-		first = rand.Uint64N(1 << 40)
+		first = 1
+		if many {
+			first = rand.Uint64N(1 << 40)
+		}
+	}
+	if plays == 0 {
+		plays = 24
+		if many {
+			plays = 100
+		}
 	}
 	played, served, failed := 0, 0, 0
-	for ; played < *playsFlag || served < *heldFlag; played++ {
+	for ; played < plays || served < *heldFlag; played++ {
 		seed := first + uint64(played)
 		wrong, ok, not := one(t, seed)
 		served, failed = served+ok, failed+not

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -234,4 +235,4 @@ func convene(t *testing.T, seed uint64) (wrong string, served, failed int) {
 
 // TestQuorumPlays has clients use a QuorumMutex while services, clients and requests fail in every way, and sees to what
 // must always hold: two never hold, tokens rise, and none waits for ever. -plays says how often.
-func TestQuorumPlays(t *testing.T) { repeat(t, convene) }
+func TestQuorumPlays(t *testing.T) { repeat(t, suite.More(t, suite.Quorum), convene) }

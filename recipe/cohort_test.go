@@ -15,6 +15,7 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/nested"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
@@ -695,7 +696,11 @@ func jain(each []float64) float64 {
 // Goroutines of some gates lock, give up, guard, nest and try, while sessions end and requests are lost. All that do not give
 // up are served, nothing is left, and no two hold.
 func TestCohortPlays(t *testing.T) {
-	for seed := range uint64(100) {
+	plays := uint64(24)
+	if suite.More(t, suite.Model) {
+		plays = 100
+	}
+	for seed := range plays {
 		inBubble(t, func(w *world) {
 			defer func() {
 				if w.Failed() {

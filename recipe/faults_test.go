@@ -2,7 +2,6 @@
 package recipe_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -11,11 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
-
-var everyPair = flag.Bool("everypair", false, "place two faults in every way, not in a twentieth of them")
 
 // A mishap is what befalls the client that sends a request, at that moment.
 type mishap struct {
@@ -135,12 +133,14 @@ func TestEveryPlacementOfOneFault(t *testing.T) {
 }
 
 func TestPlacementsOfTwoFaults(t *testing.T) {
+	// make test has the same eightieth each time; make long has all.
+	all, chosen := suite.More(t, suite.Model), rand.New(rand.NewPCG(1, 1))
 	n := requestsOf(t)
 	for at := range n {
 		for _, m := range mishaps {
 			for then := at + 1; then < n+2; then++ {
 				for _, m2 := range mishaps {
-					if *everyPair || rand.N(20) == 0 {
+					if all || chosen.IntN(80) == 0 {
 						contend(t, placement{at, m}, placement{then, m2})
 					}
 				}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/model"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // A cohortModel explores the cohort itself, not a model of it: all orders in which some goroutines arrive, win, are handed turns,
@@ -555,8 +556,8 @@ func TestModelOfACohort(t *testing.T) {
 		},
 	} {
 		t.Run(play.name, func(t *testing.T) {
-			if play.long && !*modelInFull {
-				return
+			if play.long {
+				suite.Long(t, suite.Model, "many states")
 			}
 			holds(t, play.name, play.model.explore(t))
 		})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/model"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // plain is a client that knows no turns: etcdctl lock, concurrency.Mutex, or an earlier version.
@@ -51,7 +52,7 @@ func TestModelOfAHandover(t *testing.T) {
 			play: model.Handover{Clients: three, Faults: faults{Cancel: 1, Lose: 2}},
 		},
 		{
-			name: "2 clients, 1 plain; 1 gives up, 1 message lost",
+			name: "2 clients, 1 plain; 1 gives up, 1 message lost", long: true,
 			play: model.Handover{Clients: clients{mutex, mutex, plain}, Faults: faults{Cancel: 1, Lose: 1}},
 		},
 		{
@@ -145,7 +146,7 @@ func TestModelOfAHandover(t *testing.T) {
 			},
 		},
 		{
-			name: "3 clients, no lists; 1 gives up, 1 message lost",
+			name: "3 clients, no lists; 1 gives up, 1 message lost", long: true,
 			play: model.Handover{Clients: three, Faults: faults{Cancel: 1, Lose: 1}, Mistakes: model.NoLists},
 		},
 		{
@@ -153,7 +154,7 @@ func TestModelOfAHandover(t *testing.T) {
 			play: model.Handover{Clients: three, Long: true, Faults: faults{Cancel: 2}},
 		},
 		{
-			name: "3 clients, a queue of two is long; 1 gives up, 1 message lost",
+			name: "3 clients, a queue of two is long; 1 gives up, 1 message lost", long: true,
 			play: model.Handover{Clients: three, Long: true, Faults: faults{Cancel: 1, Lose: 1}},
 		},
 		{
@@ -184,8 +185,8 @@ func TestModelOfAHandover(t *testing.T) {
 		},
 	} {
 		t.Run(play.name, func(t *testing.T) {
-			if play.long && !*modelInFull {
-				return
+			if play.long {
+				suite.Long(t, suite.Model, "many states")
 			}
 			play.play.Rules = modelRules
 			holds(t, play.name, model.Explore(&play.play, 0))
@@ -199,6 +200,7 @@ func TestModelOfAHandoverFindsMistakes(t *testing.T) {
 	for _, mistake := range []struct {
 		name string
 		play model.Handover
+		long bool
 	}{
 		{
 			name: "a touch names the first behind the own entry, not the head",
@@ -213,7 +215,7 @@ func TestModelOfAHandoverFindsMistakes(t *testing.T) {
 			play: model.Handover{Clients: three, Faults: faults{Cancel: 1}, Mistakes: model.NextNotCompared},
 		},
 		{
-			name: "a turn is for whatever its store waits with",
+			name: "a turn is for whatever its store waits with", long: true,
 			play: model.Handover{Clients: clients{mutex, again, mutex}, Faults: faults{Cancel: 1}, Mistakes: model.TurnByStore},
 		},
 		{
@@ -281,11 +283,11 @@ func TestModelOfAHandoverFindsMistakes(t *testing.T) {
 			play: model.Handover{Clients: three, Faults: faults{Cancel: 1}, Mistakes: model.WatcherNotLooks},
 		},
 		{
-			name: "a delete after a join without an answer names no revision",
+			name: "a delete after a join without an answer names no revision", long: true,
 			play: model.Handover{Clients: three, Faults: faults{Cancel: 1, Lose: 1}, Mistakes: model.DeleteUnnamed},
 		},
 		{
-			name: "a touch puts what was seen before the turn that is there",
+			name: "a touch puts what was seen before the turn that is there", long: true,
 			play: model.Handover{Clients: three, Faults: faults{Cancel: 1, Lose: 1}, Mistakes: model.OlderPut},
 		},
 		{
@@ -297,11 +299,11 @@ func TestModelOfAHandoverFindsMistakes(t *testing.T) {
 			play: model.Handover{Clients: three, Faults: faults{Cancel: 1}, Mistakes: model.TouchedNotAsked},
 		},
 		{
-			name: "a delete that finds nothing believes so, too",
+			name: "a delete that finds nothing believes so, too", long: true,
 			play: model.Handover{Clients: three, Faults: faults{Cancel: 1, Lose: 1}, Mistakes: model.GoneBelieved},
 		},
 		{
-			name: "a head that was found by its turn is told what that turn has seen",
+			name: "a head that was found by its turn is told what that turn has seen", long: true,
 			play: model.Handover{Clients: clients{again, mutex, mutex}, Long: true, Faults: faults{Cancel: 2}, Mistakes: model.TurnNotDated},
 		},
 		{
@@ -314,6 +316,9 @@ func TestModelOfAHandoverFindsMistakes(t *testing.T) {
 		},
 	} {
 		t.Run(mistake.name, func(t *testing.T) {
+			if mistake.long {
+				suite.Long(t, suite.Model, "many states")
+			}
 			mistake.play.Rules = modelRules
 			found(t, mistake.name, model.Explore(&mistake.play, 0))
 		})

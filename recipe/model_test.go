@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,9 +11,8 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/model"
+	"github.com/farsync/farsync/internal/suite"
 )
-
-var modelInFull = flag.Bool("model", false, "explore the larger plays of the model, too")
 
 // modelRules are the rules of this package, for the model.
 var modelRules = model.Rules{
@@ -136,8 +134,8 @@ func TestModelOfAQueue(t *testing.T) {
 		},
 	} {
 		t.Run(play.name, func(t *testing.T) {
-			if play.long && !*modelInFull {
-				return
+			if play.long {
+				suite.Long(t, suite.Model, "many states")
 			}
 			play.play.Rules = modelRules
 			holds(t, play.name, model.Explore(&play.play, 0))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/model"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 var (
@@ -45,7 +46,7 @@ func TestModelOfUnits(t *testing.T) {
 			play: model.Units{Clients: clients{permitAgain, permitAgain, permitAgain}, Sizes: two, Faults: faults{Cancel: 1}},
 		},
 		{
-			name: "permits of 1, 1 and 2, of 2, 3, 2 and 4 units; 1 gives up",
+			name: "permits of 1, 1 and 2, of 2, 3, 2 and 4 units; 1 gives up", long: true,
 			play: model.Units{Clients: clients{permit, permit, permit2}, Sizes: []int64{2, 3, 2, 4}, Faults: faults{Cancel: 1}},
 		},
 		{
@@ -78,8 +79,8 @@ func TestModelOfUnits(t *testing.T) {
 		},
 	} {
 		t.Run(play.name, func(t *testing.T) {
-			if play.long && !*modelInFull {
-				return
+			if play.long {
+				suite.Long(t, suite.Model, "many states")
 			}
 			play.play.Rules = modelRules
 			holds(t, play.name, model.Explore(&play.play, 0))

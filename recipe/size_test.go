@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
@@ -292,7 +293,11 @@ func TestSizeBehindAStray(t *testing.T) {
 // Clients that declare different sizes over a queue that is idle now and then: of those that hold at a time, all have declared the same size,
 // and their units are no more than that, whichever messages are slow, lost or late.
 func TestSizesAreNeverMixed(t *testing.T) {
-	for seed := range uint64(300) {
+	plays := uint64(75)
+	if suite.More(t, suite.Model) {
+		plays = 300
+	}
+	for seed := range plays {
 		inBubble(t, func(w *world) {
 			faults, clients := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 			var mu sync.Mutex

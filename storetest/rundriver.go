@@ -17,7 +17,7 @@ import (
 const (
 	// wallAnswer is a hang: for whatever has to happen at all, short of a session running out, on a machine that is busy
 	// with other things. In a bubble of testing/synctest it costs nothing.
-	wallAnswer = 30 * time.Second
+	wallAnswer = time.Minute
 	// briefly is how long the ctx of a call lasts that a silent service does not answer.
 	briefly = 100 * time.Millisecond
 )

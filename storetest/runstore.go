@@ -17,12 +17,19 @@ import (
 )
 
 // RunStore holds recipe.Store to its promises, in bubbles over Mem. It has clients play a number of short plays, and places
-// one fault in every way, and of two faults one in sample of the placements; none if sample is 0.
+// one fault in every way, and of two faults one in sample of the placements; none if sample is 0. With -short these are the same each
+// time, else others by a seed that is logged.
 //
 // Whatever goes wrong, two exclusive holders are never at work at once, tokens increase, everything that waits is served,
 // nothing is left when all have released, and then the lock is free.
 func RunStore(t *testing.T, sample int) {
 	t.Helper()
+	seed := uint64(1)
+	if !testing.Short() {
+		seed = rand.Uint64()
+	}
+	t.Log("seed", seed)
+	chosen := rand.New(rand.NewPCG(seed, 0))
 	for _, p := range plays {
 		t.Run(p.name, func(t *testing.T) {
 			requests := p.perform(t)
@@ -39,7 +46,7 @@ func RunStore(t *testing.T, sample int) {
 				for then := at + 1; then < requests+2; then++ {
 					for _, m := range mishaps {
 						for _, m2 := range mishaps {
-							if rand.N(sample) == 0 {
+							if chosen.IntN(sample) == 0 {
 								p.perform(t, placement{at, m}, placement{then, m2})
 							}
 						}

@@ -1,12 +1,16 @@
 package storetest_test
 
 import (
-	"flag"
 	"testing"
 
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/storetest"
 )
 
-var sample = flag.Int("sample", 2000, "place two faults in one of so many ways; 0: in none")
-
-func TestStore(t *testing.T) { storetest.RunStore(t, *sample) }
+func TestStore(t *testing.T) {
+	sample := 20_000
+	if suite.More(t, suite.Model) {
+		sample = 2000
+	}
+	storetest.RunStore(t, sample)
+}

@@ -18,7 +18,7 @@ import (
 // What follows is for the tests that a backend has of its own. None waits for longer than Soon.
 
 // Soon is for what has to happen at all. No test is to get near it.
-const Soon = 30 * time.Second
+const Soon = time.Minute
 
 // Within returns a context for what a service should have done long before.
 func Within(t testing.TB, d time.Duration) context.Context {
