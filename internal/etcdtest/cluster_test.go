@@ -17,6 +17,7 @@ import (
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/pause"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // newStoreOf returns a Store on a client of all members, which notices a connection whose other end is silent.
@@ -75,6 +76,7 @@ var memberFaults = []memberFault{
 // TestLeaderChangeKeepsTheQueue: the leader goes while a lock is held and others wait. Either the lease is
 // kept, or its holder is told; whoever waits gets the lock in turn, with a higher token.
 func TestLeaderChangeKeepsTheQueue(t *testing.T) {
+	suite.Long(t, suite.Etcd, "kills, stops and cuts off the leader")
 	t.Parallel()
 	noLeaks(t)
 	options := ttl(5 * time.Second)
@@ -127,6 +129,7 @@ func TestLeaderChangeKeepsTheQueue(t *testing.T) {
 // TestWaiterLeavesAMemberThatIsCutOff: the member that serves the waiter's watch hears no more of what
 // happens, and its connection to the waiter is well.
 func TestWaiterLeavesAMemberThatIsCutOff(t *testing.T) {
+	suite.Long(t, suite.Etcd, "cuts off a member")
 	t.Parallel()
 	noLeaks(t)
 	cluster := embedtest.EtcdCluster(t, 3)
@@ -163,6 +166,7 @@ func TestWaiterLeavesAMemberThatIsCutOff(t *testing.T) {
 // TestFaultsOfMembersKeepHoldersApart has four processes contend while one member after the other fails. Each holder
 // looks whether somebody else believes to hold as well, and writes with its token to a resource that checks it.
 func TestFaultsOfMembersKeepHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Etcd, "members fail while contenders with a TTL of 3 s race")
 	t.Parallel()
 	noLeaks(t)
 	cluster := embedtest.EtcdCluster(t, 3)

@@ -16,6 +16,7 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // These tests call the driver itself, for what no primitive shows. They give each call as long as it takes.
@@ -257,6 +258,7 @@ func TestSessionThatIsOverSaysSo(t *testing.T) {
 
 // TestFailedRenewalLeavesItsMember: the next one is sent to another, whatever else the client has sent meanwhile.
 func TestFailedRenewalLeavesItsMember(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops a member")
 	cluster := embedtest.EtcdCluster(t, 3)
 	follower := cluster.Member((leaderOf(t, cluster) + 1) % 3)
 	var sent counter
@@ -298,6 +300,7 @@ func TestFailedRenewalLeavesItsMember(t *testing.T) {
 
 // TestUnansweredRequestLeavesItsMember: those after it are sent to others, whatever else the client has sent meanwhile.
 func TestUnansweredRequestLeavesItsMember(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops a member")
 	cluster := embedtest.EtcdCluster(t, 3)
 	follower := cluster.Member((leaderOf(t, cluster) + 1) % 3)
 	client := clientOf(t, clientv3.Config{Endpoints: cluster.Endpoints()})
@@ -360,6 +363,7 @@ func TestRenewalOutlivesItsConnection(t *testing.T) {
 
 // TestEndOfASessionLeavesASilentMember: what is known of the members while the session lives is also of use to its end.
 func TestEndOfASessionLeavesASilentMember(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops a member")
 	cluster := embedtest.EtcdCluster(t, 3)
 	follower := cluster.Member((leaderOf(t, cluster) + 1) % 3)
 	client := clientOf(t, clientv3.Config{Endpoints: cluster.Endpoints()})

@@ -16,6 +16,7 @@ import (
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/electiontest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -34,6 +35,7 @@ type electionControl struct {
 func (c electionControl) Expire(t testing.TB) { c.admin.expire(t, c.store) }
 
 func TestElectionsOnACluster(t *testing.T) {
+	suite.Long(t, suite.Etcd, "elections with a TTL of 2 s while clients are cut off")
 	t.Parallel()
 	noLeaks(t)
 	cluster := embedtest.EtcdCluster(t, 3)

@@ -14,12 +14,14 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 )
 
 // TestCallsReturnWhenTheServerIsFrozen: the server takes connections and requests, and answers nothing. Every call
 // is back when its ctx ends, or its own bound is met; and when the server goes on, nothing is left of any.
 func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops the server")
 	server, _ := beginAlone(t)
 	locktest.RunFrozen(t, locktest.Frozen{
 		Open: func(t *testing.T, ttl time.Duration) *farsync.Store {

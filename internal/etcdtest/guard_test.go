@@ -2,6 +2,7 @@ package etcdtest_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -9,6 +10,7 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestGuardRefusesAStaleHolder shows a holder that was stopped at the worst moment: it has made its guard, and then
@@ -16,19 +18,26 @@ import (
 func TestGuardRefusesAStaleHolder(t *testing.T) {
 	server, client := begin(t)
 	admin := administrator{client}
-	for name, cut := range map[string]func(*embedtest.Proxy){
-		"cut off":                (*embedtest.Proxy).Cut,
-		"heard, but not to hear": (*embedtest.Proxy).CutReplies,
-		"unheard, but to hear":   (*embedtest.Proxy).CutRequests,
+	for _, row := range []struct {
+		name string
+		cut  func(*embedtest.Proxy)
+		long string
+	}{
+		{"cut off", (*embedtest.Proxy).Cut, ""},
+		{"heard, but not to hear", (*embedtest.Proxy).CutReplies, "waits for a TTL of 10 s to end"},
+		{"unheard, but to hear", (*embedtest.Proxy).CutRequests, "waits for a TTL of 10 s to end"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
+			if row.long != "" {
+				suite.Long(t, suite.Etcd, row.long)
+			}
 			t.Parallel()
 			path := newPath(t)
 			proxy := embedtest.NewProxy(t, server.Endpoint())
-			stale := lock(t, newStore(t, "http://"+proxy.Addr(), short), path)
+			stale := lock(t, newStore(t, "http://"+proxy.Addr(), ttl(10*time.Second)), path)
 			write := admin.guard(t, stale)
-			cut(proxy)
-			next := lock(t, newStore(t, server.Endpoint(), nil), path)
+			row.cut(proxy)
+			next := lock(t, newStore(t, server.Endpoint(), ttl(time.Minute)), path)
 			require.True(t, admin.guard(t, next)())
 			require.False(t, write())
 			require.False(t, admin.guard(t, stale)())

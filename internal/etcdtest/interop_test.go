@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -16,6 +17,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // A peer is another program's lock on a path, or its candidate in an election, under a lease of its own.
@@ -139,7 +141,7 @@ func ours(store *farsync.Store, name, path, value string) func(context.Context) 
 // TestPeersStandInOneQueue: they wait for us and we for them, in the order of arrival, and each reads who leads.
 func TestPeersStandInOneQueue(t *testing.T) {
 	server, client := begin(t)
-	store := newStore(t, server.Endpoint(), nil)
+	store := newStore(t, server.Endpoint(), ttl(time.Minute))
 	for name, open := range peers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -272,6 +274,7 @@ func observe(t *testing.T, ctx context.Context, client *clientv3.Client, store *
 //
 // No watch of ours begins at a revision, as those of concurrency.Mutex do, which the server serves every 100 ms.
 func TestPeersAddUpTogether(t *testing.T) {
+	suite.Long(t, suite.Etcd, "contenders race, and what they send is counted")
 	server, _ := begin(t)
 	ctx, path := within(t, 2*soon), newPath(t)
 	var number, token atomic.Int64

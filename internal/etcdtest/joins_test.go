@@ -13,10 +13,12 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // A server that has been sent 5,000 joins at once answers each of them late, and a renewal behind them too late.
 func TestCrowdOfJoinsIsSentInParts(t *testing.T) {
+	suite.Long(t, suite.Etcd, "a crowd of 400")
 	server, _ := beginAlone(t)
 	const crowd, most = 400, 128
 	var under, highest atomic.Int64

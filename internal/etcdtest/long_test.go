@@ -14,6 +14,7 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // crowded are the entries that a queue has where these tests begin, and a few more than make it a long one.
@@ -223,6 +224,7 @@ func TestTurnOfAnEarlierEntryIsNotBelieved(t *testing.T) {
 
 // TestNoneNeedsToLookInALongQueue is TestNoneNeedsToLook among so many that the queue is long.
 func TestNoneNeedsToLookInALongQueue(t *testing.T) {
+	suite.Long(t, suite.Etcd, "192 contenders race")
 	server, admin := begin(t)
 	path := newPath(t)
 	section := locktest.NewSection(t, 1)

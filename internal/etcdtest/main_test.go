@@ -115,7 +115,7 @@ func noting(states *locktest.States, d time.Duration) *etcd.Options {
 	return &etcd.Options{Options: farsync.Options{TTL: d, OnState: states.Hook}}
 }
 
-// short is a TTL at which a Store notices a revoked lease soon: within a third of it.
+// short is a TTL that is over soon, for tests of make long alone: the others have 10 s or more.
 var short = ttl(2 * time.Second)
 
 // newStore returns a Store on a client of its own, closed by t.

@@ -57,7 +57,7 @@ func TestAuthenticationIsSwitchedOnMeanwhile(t *testing.T) {
 	r.must(r.root.AuthDisable(t.Context()))
 	var stores [4]*farsync.Store
 	for i := range stores {
-		stores[i] = storeOn(t, r.as("writer"), nil)
+		stores[i] = storeOn(t, r.as("writer"), ttl(time.Minute))
 	}
 	const path = "/locks/meanwhile"
 	first := lock(t, stores[0], path)
@@ -205,7 +205,7 @@ func (r realm) missingRights() (list []locktest.Input) {
 func (r realm) rightsTakenAway() []locktest.Input {
 	return []locktest.Input{
 		denied("Release by leaver", "/locks/leaver", "leaver", func(t *testing.T, ctx context.Context) error {
-			store := storeOn(t, r.as("leaver"), short)
+			store := storeOn(t, r.as("leaver"), nil)
 			lease := lock(t, store, "/locks/leaver")
 			r.grant("leaver", "/locks/leaver", clientv3.PermRead)
 			err := lease.Release()
@@ -224,7 +224,7 @@ func (r realm) rightsTakenAway() []locktest.Input {
 					r.grant("waiter", "/locks/waiter", clientv3.PermWrite)
 				}
 				return open(ctx, desc, cc, method, options...)
-			})), short)
+			})), nil)
 			_, err := farsync.NewMutex(store, "/locks/waiter").Lock(ctx)
 			require.NoError(t, holder.Release())
 			awaitKeys(t, r.root, "/locks/waiter", 0)

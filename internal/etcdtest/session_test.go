@@ -12,10 +12,12 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestHolderAndWaiterOutliveARestart is scenario 5 of a port of Curator, with an outage that is shorter than the TTL.
 func TestHolderAndWaiterOutliveARestart(t *testing.T) {
+	suite.Long(t, suite.Etcd, "a TTL of 6 s beside a restart")
 	server, _ := beginAlone(t)
 	var told locktest.States
 	holders := newStore(t, server.Endpoint(), noting(&told, 6*time.Second))
@@ -46,6 +48,7 @@ func TestHolderAndWaiterOutliveARestart(t *testing.T) {
 // TestStoreConnectsOftenWhileItsSessionIsAtStake: gRPC by itself waits for a second after the first attempt to
 // connect that fails, and longer each time. A server that is back in time would be found too late.
 func TestStoreConnectsOftenWhileItsSessionIsAtStake(t *testing.T) {
+	suite.Long(t, suite.Etcd, "kills the server")
 	server, _ := beginAlone(t)
 	var attempts atomic.Int64
 	store := newStore(t, server.Endpoint(), nil, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
@@ -63,6 +66,7 @@ func TestStoreConnectsOftenWhileItsSessionIsAtStake(t *testing.T) {
 // TestStoreOutlivesAnOutageLongerThanItsTTL: holder and waiter lose their sessions, and get new ones when the server
 // is back. The waiter is served in a queue that begins anew.
 func TestStoreOutlivesAnOutageLongerThanItsTTL(t *testing.T) {
+	suite.Long(t, suite.Etcd, "kills the server")
 	server, admin := beginAlone(t)
 	var told, toldWaiters locktest.States
 	holders := newStore(t, server.Endpoint(), noting(&told, 2*time.Second))

@@ -19,11 +19,13 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestOneSilentFollowerOfThreeIsNoOutage: it takes connections and answers nothing. The clients know all three members and
 // have no keepalive of gRPC's, so that none of them ever notices by itself.
 func TestOneSilentFollowerOfThreeIsNoOutage(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops a member")
 	t.Parallel()
 	noLeaks(t)
 	cluster := embedtest.EtcdCluster(t, 3)
@@ -116,6 +118,7 @@ func TestOneSilentFollowerOfThreeIsNoOutage(t *testing.T) {
 // TestWaiterLeavesASilentMember: the member that serves its watch is stopped, and gRPC does not notice. No renewal can
 // be sent to it either, so the session knows that others answer.
 func TestWaiterLeavesASilentMember(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops a member")
 	t.Parallel()
 	noLeaks(t)
 	cluster := embedtest.EtcdCluster(t, 3)
@@ -144,6 +147,7 @@ func TestWaiterLeavesASilentMember(t *testing.T) {
 
 // TestIdleWatchStreamIsKept: it is silent, and answers when it is asked.
 func TestIdleWatchStreamIsKept(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts streams while a TTL of 4 s is renewed")
 	server, _ := begin(t)
 	holder := lock(t, newStore(t, server.Endpoint(), nil), "/idle")
 	var sent counter
@@ -177,6 +181,7 @@ func TestIdleWatchStreamIsKept(t *testing.T) {
 // TestProxyThatKnowsNoProgressKeepsItsWatches: etcd's own proxy does not answer such a request. After two streams that were
 // given up in vain, no more is asked.
 func TestProxyThatKnowsNoProgressKeepsItsWatches(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts streams while a TTL of 2 s is renewed")
 	server, _ := begin(t)
 	holder := lock(t, newStore(t, server.Endpoint(), nil), "/proxy")
 	var sent counter
@@ -210,6 +215,7 @@ func (s progressless) SendMsg(m any) error {
 
 // TestMetadataOfTheCallerStaysHere: it is not for etcd, and the client would open a watch stream for each.
 func TestMetadataOfTheCallerStaysHere(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts streams, and one is given up where an answer takes a second")
 	server, _ := begin(t)
 	holder := lock(t, newStore(t, server.Endpoint(), nil), "/metadata")
 	var seen atomic.Int64
@@ -260,9 +266,9 @@ func TestNamespacedClientServes(t *testing.T) {
 		client.KV = namespace.NewKV(client.KV, "/tenant")
 		client.Watcher = namespace.NewWatcher(client.Watcher, "/tenant")
 		client.Lease = namespace.NewLease(client.Lease, "/tenant")
-		return storeOn(t, client, nil)
+		return storeOn(t, client, ttl(time.Minute))
 	}
-	outside := newStore(t, server.Endpoint(), nil)
+	outside := newStore(t, server.Endpoint(), ttl(time.Minute))
 	holder := lock(t, inside(), "/lock")
 	waiter := lockBehind(t, inside(), "/lock")
 	awaitQueue(t, outside, "/tenant/lock", 2)

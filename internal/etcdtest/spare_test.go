@@ -12,12 +12,14 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
 // A read of a queue passes over every key that was ever there, until the server compacts them away.
 func TestLocksUseTheirKeysAgain(t *testing.T) {
+	suite.Long(t, suite.Etcd, "contenders lock 900 times, and their keys are counted")
 	server, client := begin(t)
 	path := newPath(t)
 	before, err := client.Get(t.Context(), path)

@@ -16,6 +16,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // A tap sees what goes over the watch streams of a client, and may change it or hold it up.
@@ -133,13 +134,16 @@ func TestWatchThatIsNotCancelledYetIsToldOnce(t *testing.T) {
 // TestWatchesDoNotWaitForOneAnother: after the first answer no other is taken in until all requests are sent.
 func TestWatchesDoNotWaitForOneAnother(t *testing.T) {
 	server, _ := begin(t)
-	const watches = 1000
+	watches := 200
+	if suite.More(t, suite.Etcd) {
+		watches = 1000
+	}
 	testWatchesAtOnce(t, server, watches, &tap{}, func(p *tap) {
 		var sent atomic.Int64
 		all := make(chan struct{})
 		first := true
 		p.send = func(_ context.Context, r *pb.WatchRequest) {
-			if r.GetCreateRequest() != nil && sent.Add(1) == watches {
+			if r.GetCreateRequest() != nil && sent.Add(1) == int64(watches) {
 				close(all)
 			}
 		}
@@ -399,7 +403,9 @@ func TestWatchesOutliveTheirCredentials(t *testing.T) {
 	server, admin := beginAlone(t)
 	r := newRealm(t, server, admin)
 	var sent counter
-	open := func(dial ...grpc.DialOption) *farsync.Store { return storeOn(t, r.as("writer", dial...), nil) }
+	open := func(dial ...grpc.DialOption) *farsync.Store {
+		return storeOn(t, r.as("writer", dial...), ttl(time.Minute))
+	}
 	holders, waiters := open(), open(sent.dial()...)
 	first := lock(t, holders, "/locks/first")
 	waiting := lockBehind(t, waiters, "/locks/first")

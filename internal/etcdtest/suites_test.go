@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"flag"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -61,20 +63,34 @@ func (a administrator) guard(t testing.TB, owner locktest.Owner) func() bool {
 	}
 }
 
+// suitesTTL is that of the cases of the suites: a renewal that a busy machine holds up for seconds is still in time.
+const suitesTTL = 10 * time.Second
+
+// beside runs a case beside others: some wait for a TTL to pass, and do nothing meanwhile.
+func beside(t *testing.T, run func(t *testing.T)) {
+	t.Parallel()
+	run(t)
+}
+
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
 func TestDriverKeepsTheContract(t *testing.T) {
 	server, client := begin(t)
 	admin := administrator{client}
-	proxies := map[driver.Service]*embedtest.Proxy{}
+	var proxies sync.Map // of the driver.Service: *embedtest.Proxy
+	proxyOf := func(s driver.Service) *embedtest.Proxy {
+		proxy, _ := proxies.Load(s)
+		return proxy.(*embedtest.Proxy)
+	}
 	storetest.RunDriver(t, storetest.Backend{
 		Open: func(t *testing.T) driver.Service {
 			proxy := embedtest.NewProxy(t, server.Endpoint())
 			s, err := etcd.NewService(newClient(t, "http://"+proxy.Addr()))
 			require.NoError(t, err)
-			proxies[s] = proxy
+			proxies.Store(s, proxy)
 			return s
 		},
-		TTL: 2 * time.Second,
+		TTL:  suitesTTL,
+		Case: beside,
 		Expire: func(t *testing.T, s driver.Session) {
 			e := driver.Entry{Queue: newPath(t), Kind: driver.Exclusive, Units: 1}
 			e.ID = s.NewID(e.Queue, e.Kind, 1)
@@ -87,9 +103,9 @@ func TestDriverKeepsTheContract(t *testing.T) {
 		Stray:   func(t *testing.T, queue string) driver.Entry { return admin.stray(t, queue) },
 		Cut: func(_ *testing.T, service driver.Service, silent bool) {
 			if silent {
-				proxies[service].Cut()
+				proxyOf(service).Cut()
 			} else {
-				proxies[service].Heal()
+				proxyOf(service).Heal()
 			}
 		},
 	})
@@ -100,8 +116,9 @@ func TestPrimitives(t *testing.T) {
 	server, client := begin(t)
 	admin := administrator{client}
 	locktest.Run(t, locktest.Backend{
+		Case: beside,
 		Open: func(t *testing.T) *farsync.Store {
-			options := *short
+			options := *ttl(suitesTTL)
 			options.Trace = storetest.CheckTrace(t)
 			return newStore(t, server.Endpoint(), &options)
 		},
@@ -117,6 +134,7 @@ var cuts = flag.Int("cuts", 50, "holders that are cut off from the server")
 
 // TestLeaseEndsBeforeTheNextHolderIsGranted: with etcd's own concurrency.Mutex the next holder is first in two of three cuts.
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
+	suite.Long(t, suite.Etcd, "cuts off holders with a TTL of 3 s")
 	server, _ := beginAlone(t)
 	const d = 3 * time.Second
 	locktest.RunLosses(t, locktest.Losses{
@@ -133,6 +151,7 @@ func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
 }
 
 func TestOpensThatAreGivenUp(t *testing.T) {
+	suite.Long(t, suite.Etcd, "200 Opens are given up at random moments, and what they leave is counted")
 	_, client := beginAlone(t)
 	locktest.RunOpens(t, func(ctx context.Context) (*farsync.Store, error) {
 		return etcd.Open(ctx, client, short)

@@ -15,11 +15,13 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 type calls = map[string]int
 
 func TestFreeLockIsOneTxnAndReleaseIsAnother(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts requests, and one is made again where an answer takes a second")
 	server := sharedServer(t)
 	var sent counter
 	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil, sent.dial()...), newPath(t))
@@ -33,6 +35,7 @@ func TestFreeLockIsOneTxnAndReleaseIsAnother(t *testing.T) {
 }
 
 func TestContendedLockReadsOnceAndWatchesOnce(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts requests while waiters may look by themselves")
 	server := sharedServer(t)
 	// queue is how many wait already. Behind one alone the read that closes the gap of the watch makes the event a proof. Behind more a turn
 	// is awaited: the first that does so in its queue sets up the watch of its Store and reads once, whatever the length of the queue.
@@ -69,6 +72,7 @@ func TestContendedLockReadsOnceAndWatchesOnce(t *testing.T) {
 }
 
 func TestBusyTryLockIsOneReadAndNoWrite(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts requests, and one is made again where an answer takes a second")
 	server := sharedServer(t)
 	path := newPath(t)
 	lock(t, newStore(t, server.Endpoint(), nil), path)
@@ -81,6 +85,7 @@ func TestBusyTryLockIsOneReadAndNoWrite(t *testing.T) {
 }
 
 func TestFreeTryLockIsOneReadAndOneTxn(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts requests, and one is made again where an answer takes a second")
 	server := sharedServer(t)
 	var sent counter
 	mu := farsync.NewMutex(newStore(t, server.Endpoint(), nil, sent.dial()...), newPath(t))
@@ -92,6 +97,7 @@ func TestFreeTryLockIsOneReadAndOneTxn(t *testing.T) {
 }
 
 func TestOneReleaseWakesOneOf200(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts requests while waiters may look by themselves")
 	server := sharedServer(t)
 	path := newPath(t)
 	const waiters = 200
@@ -139,6 +145,7 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 // and no other is sent anything. A release out of order is sent to those for which it could make room: as many as the place of the holder
 // counts.
 func TestReleaseOfAUnitIsSentToThoseItMayLetIn(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts events while watches may be set up again")
 	server := sharedServer(t)
 	path := newPath(t)
 	const size, waiters = 8, 56
@@ -191,6 +198,7 @@ func TestReleaseOfAUnitIsSentToThoseItMayLetIn(t *testing.T) {
 }
 
 func TestThousandMutexesShareOneSession(t *testing.T) {
+	suite.Long(t, suite.Etcd, "a crowd of 1,000")
 	server := embedtest.Etcd(t)
 	var sent counter
 	store := newStore(t, server.Endpoint(), ttl(time.Minute), sent.dial()...)
@@ -241,6 +249,7 @@ const turnsAreAwaited = 15 * time.Second
 // a transaction to join, and one to leave, with which the next is told. Each 17th at most looks for the next one, and tells it. Of two,
 // one watches the other, by a watch that stays.
 func TestCallsOfAnAcquisition(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts requests while waiters may look by themselves")
 	server, admin := begin(t)
 	type grant struct {
 		to    *farsync.Mutex

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // These are the shortest ways to what goes wrong in docs/MODEL.md where a condition of "A release that names the next" is left out. Nothing
@@ -412,8 +413,18 @@ func TestEndOfASessionAfterALostJoinTellsTheNext(t *testing.T) {
 
 // TestEndOfASessionWithoutAnAnswerTellsTheNext: its lease was revoked, and the answer lost.
 func TestEndOfASessionWithoutAnAnswerTellsTheNext(t *testing.T) {
-	for _, name := range []string{"the connection breaks", "the member is silent"} {
-		t.Run(name, func(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		bound time.Duration // of Close
+		long  string
+	}{
+		{"the connection breaks", soon, ""},
+		{"the member is silent", 2 * time.Second, "an answer has to come within a second"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if row.long != "" {
+				suite.Long(t, suite.Etcd, row.long)
+			}
 			r := newRow(t)
 			f := new(faults)
 			a := r.alone()
@@ -422,13 +433,13 @@ func TestEndOfASessionWithoutAnAnswerTellsTheNext(t *testing.T) {
 			waits := b.waits()
 			f.next("/etcdserverpb.Lease/LeaseRevoke", func(ctx context.Context, send func(context.Context) (any, error)) error {
 				err := loseReply(ctx, send)
-				if name == "the member is silent" {
+				if row.name == "the member is silent" {
 					<-ctx.Done()
 					err = ctx.Err()
 				}
 				return err
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), row.bound)
 			defer cancel()
 			require.NoError(t, second.Close(ctx))
 			a.leave()

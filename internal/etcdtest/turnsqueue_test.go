@@ -18,6 +18,7 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
@@ -43,6 +44,7 @@ func spent(t *testing.T, admin *clientv3.Client, path string) {
 
 // TestNoneNeedsToLook: contenders that lock, try, give up and close their Stores, and none of those that wait looks by itself.
 func TestNoneNeedsToLook(t *testing.T) {
+	suite.Long(t, suite.Etcd, "up to 32 contenders race")
 	for _, contenders := range []int{2, 3, 8, 32} {
 		t.Run(fmt.Sprint(contenders), func(t *testing.T) {
 			server, admin := begin(t)
@@ -225,15 +227,19 @@ func TestTryThatJoinsTells(t *testing.T) {
 	holder, waiter := newStore(t, server.Endpoint(), unaided), newStore(t, server.Endpoint(), unaided)
 	var held *farsync.Lease
 	var waits chan *farsync.Lease
+	// Each once: a request that is not answered in a second is made again.
+	var create, leave sync.Once
 	service, err := etcd.NewService(newClient(t, server.Endpoint()))
 	require.NoError(t, err)
 	store, err := recipe.Open(t.Context(), storetest.Inject(service, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault {
 		switch op.Kind {
 		case storetest.Create:
-			held = lock(t, holder, path)
+			create.Do(func() { held = lock(t, holder, path) })
 		case storetest.Delete:
-			waits = lockBehind(t, waiter, path)
-			awaitKeys(t, admin, path, 3)
+			leave.Do(func() {
+				waits = lockBehind(t, waiter, path)
+				awaitKeys(t, admin, path, 3)
+			})
 		}
 		return storetest.None
 	})), unaided.Options)
@@ -248,6 +254,7 @@ func TestTryThatJoinsTells(t *testing.T) {
 
 // TestLostAnswersTellTheNext: the answers to releases and touches are lost below the policy, or come late, and none has to look by itself.
 func TestLostAnswersTellTheNext(t *testing.T) {
+	suite.Long(t, suite.Etcd, "contenders race while answers are lost")
 	for _, kind := range []storetest.OpKind{storetest.Create, storetest.Delete, storetest.Touch} {
 		for name, fault := range map[string]storetest.Fault{
 			"request lost": storetest.LoseRequest, "reply lost": storetest.LoseReply, "late": storetest.Late(3),
@@ -312,6 +319,7 @@ func (s targetsSession) Watch(ctx context.Context, e driver.Entry, on []driver.T
 // TestWaiterOfADeadOneLooks: those ahead of it that die tell it nothing. Once it has looked it watches its predecessor to the end, also when
 // that was another before.
 func TestWaiterOfADeadOneLooks(t *testing.T) {
+	suite.Long(t, suite.Etcd, "waits until a waiter looks by itself, with a TTL of 4 s")
 	for _, name := range []string{"the holder goes first", "the dead one goes first"} {
 		t.Run(name, func(t *testing.T) {
 			server, admin := begin(t)
@@ -384,6 +392,7 @@ func (s lateSession) Watch(ctx context.Context, e driver.Entry, on []driver.Targ
 
 // TestTurnAfterTheEndOfTheSession: it comes when the session has passed its deadline here, and not at the server. It grants nothing.
 func TestTurnAfterTheEndOfTheSession(t *testing.T) {
+	suite.Long(t, suite.Etcd, "a turn has to come within a TTL of 2 s")
 	server, _ := begin(t)
 	path := newPath(t)
 	first := lock(t, newStore(t, server.Endpoint(), unaided), path)
@@ -435,19 +444,28 @@ func TestUsersAreGivenNoTurns(t *testing.T) {
 // TestMemberThatDoesNotSayWhetherItAuthenticates: another is asked.
 func TestMemberThatDoesNotSayWhetherItAuthenticates(t *testing.T) {
 	server, _ := begin(t)
-	for name, fate := range map[string]fate{
-		"it is silent": func(ctx context.Context, _ func(context.Context) (any, error)) error {
-			<-ctx.Done()
-			return ctx.Err()
-		},
-		"the connection breaks": loseRequest,
+	silent := func(ctx context.Context, _ func(context.Context) (any, error)) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	for _, row := range []struct {
+		name  string
+		fate  fate
+		bound time.Duration // of Open
+		long  string
+	}{
+		{"it is silent", silent, 2 * time.Second, "an answer has to come within a second"},
+		{"the connection breaks", loseRequest, soon, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
+			if row.long != "" {
+				suite.Long(t, suite.Etcd, row.long)
+			}
 			f := new(faults)
-			f.next("/etcdserverpb.Auth/AuthStatus", fate)
+			f.next("/etcdserverpb.Auth/AuthStatus", row.fate)
 			service, err := etcd.NewService(newClient(t, server.Endpoint(), f.dial()...))
 			require.NoError(t, err)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), row.bound)
 			defer cancel()
 			in, err := service.Open(ctx, soon)
 			require.NoError(t, err)

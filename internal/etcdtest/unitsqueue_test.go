@@ -17,6 +17,7 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
@@ -53,6 +54,7 @@ func contendForUnits(t *testing.T, store *farsync.Store, path string, section *l
 // TestNoneNeedsToLookForUnits: contenders that acquire some units, try, give up and close their Stores, and none of those that wait looks by
 // itself.
 func TestNoneNeedsToLookForUnits(t *testing.T) {
+	suite.Long(t, suite.Etcd, "up to 32 contenders race")
 	for _, row := range []struct{ contenders, plain int }{{2, 0}, {5, 0}, {12, 0}, {32, 0}, {9, 3}} {
 		t.Run(fmt.Sprintf("%d, %d of them plain", row.contenders, row.plain), func(t *testing.T) {
 			server, admin := begin(t)
@@ -87,6 +89,7 @@ func TestNoneNeedsToLookForUnits(t *testing.T) {
 
 // TestNoneNeedsToLookWhileTheSizeChanges: those that wait for their turns hear of each size that is set.
 func TestNoneNeedsToLookWhileTheSizeChanges(t *testing.T) {
+	suite.Long(t, suite.Etcd, "12 contenders race while the size changes")
 	server, admin := begin(t)
 	path := newPath(t)
 	const most = 3 * sizeOfUnits
@@ -119,6 +122,7 @@ func TestNoneNeedsToLookWhileTheSizeChanges(t *testing.T) {
 // TestLostAnswersTellThoseThatAreLetIn: the answers to joins, releases and touches are lost below the policy, or come late, and none has to
 // look by itself.
 func TestLostAnswersTellThoseThatAreLetIn(t *testing.T) {
+	suite.Long(t, suite.Etcd, "contenders race while answers are lost")
 	for _, kind := range []storetest.OpKind{storetest.Create, storetest.Delete, storetest.Touch, storetest.Watch, storetest.Ahead} {
 		for name, fault := range map[string]storetest.Fault{
 			"request lost": storetest.LoseRequest, "reply lost": storetest.LoseReply, "late": storetest.Late(3),
@@ -186,7 +190,7 @@ func TestReleaserThatIsKilled(t *testing.T) {
 	service, err := etcd.NewService(newClient(t, server.Endpoint()))
 	require.NoError(t, err)
 	w := targets{service, make(chan driver.Target, 10)}
-	store, err := recipe.Open(t.Context(), w, farsync.Options{TTL: 4 * time.Second})
+	store, err := recipe.Open(t.Context(), w, farsync.Options{TTL: 10 * time.Second})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()
 	waits := acquireBehind(t, store, path, 1)
@@ -202,6 +206,7 @@ func TestReleaserThatIsKilled(t *testing.T) {
 
 // TestHolderOfUnitsThatDies tells none. One that has looked by itself watches from then on.
 func TestHolderOfUnitsThatDies(t *testing.T) {
+	suite.Long(t, suite.Etcd, "waits until a waiter looks by itself, with a TTL of 4 s")
 	server, admin := begin(t)
 	path := newPath(t)
 	one := newStore(t, server.Endpoint(), unaided)

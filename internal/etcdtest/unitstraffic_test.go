@@ -14,6 +14,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // A unitsTraffic is what contenders for units have sent and were sent.
@@ -26,6 +27,7 @@ type unitsTraffic struct {
 // line again when another has acquired. With permits that watch, as those of earlier versions, that is an event for each waiter that could be
 // let in; with those that know turns, for the one that is. That one joins, looks, and leaves, and is told: four requests.
 func TestTrafficOfAnAcquisitionOfAUnit(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts requests while waiters may look by themselves")
 	watching := trafficOfUnits(t, "permits that watch", true, 48)
 	told := trafficOfUnits(t, "permits that are told", false, 256)
 	if !told.overdue {

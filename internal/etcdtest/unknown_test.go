@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // errProxy is what a proxy in between answers when its own connection breaks. The client then sends again by itself.
@@ -27,6 +28,7 @@ var acquirers = []acquirer{{"Lock", (*farsync.Mutex).Lock}, {"TryLock", (*farsyn
 // TestLateJoinIsRemoved: a join that was given up is carried out when its key was removed. Until then it is
 // looked for, by reads alone: when a service comes back from an outage, many look for what they may have left behind.
 func TestLateJoinIsRemoved(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts requests, and one is made again where an answer takes a second")
 	server, admin := begin(t)
 	l := new(faults)
 	store := newStore(t, server.Endpoint(), nil, l.dial()...)

@@ -3,17 +3,20 @@ package etcdtest_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestWaiterOutlivesACompaction: the connection of a watch that was idle for long breaks, and the server has forgotten what the
 // watch may have missed. The waiter looks.
 func TestWaiterOutlivesACompaction(t *testing.T) {
+	suite.Long(t, suite.Etcd, "cuts off a waiter")
 	server, admin := beginAlone(t)
 	forget := func() {
 		for range 10 {
@@ -59,8 +62,8 @@ func TestWaiterOutlivesACompaction(t *testing.T) {
 func TestWaiterOutlivesItsConnection(t *testing.T) {
 	server, _ := begin(t)
 	proxy := embedtest.NewProxy(t, server.Endpoint())
-	holders := newStore(t, server.Endpoint(), nil)
-	waiters := newStore(t, "http://"+proxy.Addr(), nil)
+	holders := newStore(t, server.Endpoint(), ttl(time.Minute))
+	waiters := newStore(t, "http://"+proxy.Addr(), ttl(time.Minute))
 	for range 10 {
 		holder := lock(t, holders, "/reset")
 		waiter := lockBehind(t, waiters, "/reset")
@@ -73,6 +76,7 @@ func TestWaiterOutlivesItsConnection(t *testing.T) {
 
 // TestWaiterForAPermitIsQuiet: it waits for one entry and for the size, and asks for neither again and again.
 func TestWaiterForAPermitIsQuiet(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts requests, and one is made again where an answer takes a second")
 	server, admin := begin(t)
 	holder, err := farsync.NewSemaphore(newStore(t, server.Endpoint(), nil), "/quiet", 1).Acquire(t.Context(), 1)
 	require.NoError(t, err)
