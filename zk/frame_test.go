@@ -70,7 +70,7 @@ func TestMalformedAnswersAreSeen(t *testing.T) {
 // TestAnswerThatIsTooLongIsAnErrorOfThatCall: the connection goes on, and with it the leases of all others.
 func TestAnswerThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 	server, conn := net.Pipe()
-	w := newWire(time.Second, 0, nil)
+	w := newWire(time.Minute, 0, nil)
 	l := newLink(w, conn)
 	l.calls[7], l.calls[8] = newCall(newFrame(opGetChildren)), newCall(syncing("/"))
 	const size = maxFrame + 1
@@ -97,7 +97,7 @@ func TestAnswerThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 // TestServersAreToldTheLastZxid: watches that are set again fire for what has changed since the last answer of the connection on
 // which they were all set. One that was lost before that does not count.
 func TestServersAreToldTheLastZxid(t *testing.T) {
-	w := newWire(time.Second, 0, nil)
+	w := newWire(time.Minute, 0, nil)
 	s := &session{service: &service{}, wire: w, reads: map[spot]*read{}, slots: make(chan struct{}, 9)}
 	connected := append(numbers(37, 0, 10_000, 0, 7, 16, 0, 0, 0, 0), 0)
 	for i, connection := range []struct {

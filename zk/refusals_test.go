@@ -81,7 +81,7 @@ func play(conn net.Conn, script func(op int32) reply) error {
 
 // soon returns a context that ends when a test hangs.
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -22,6 +23,7 @@ var crowd = flag.Int("crowd", 1000, "goroutines that wait for one lock of one St
 // TestCrowdIsServedAndCostsNoSession: each that joins reads the queue, which is long, and the renewal of the session
 // waits for its turn among the answers.
 func TestCrowdIsServedAndCostsNoSession(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "a crowd of a thousand")
 	server, conn := begin(t)
 	t.Run("values of their own", func(t *testing.T) {
 		store, done := crowded(t, server)

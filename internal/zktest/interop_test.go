@@ -15,6 +15,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -26,16 +27,23 @@ func TestPeers(t *testing.T) {
 		server: server, conn: conn, store: newStore(t, server, nil),
 		curator: newJava(t, "testdata/Curator.java", server), latches: newJava(t, "testdata/Latch.java", server), kazoo: newKazoo(t, server),
 	}
-	for name, run := range map[string]func(peers, *testing.T){
-		"Curator":  func(p peers, t *testing.T) { p.exclude(t, "/interop/Curator", peerContender{p.curator, "one"}) },
-		"kazoo":    func(p peers, t *testing.T) { p.exclude(t, "/interop/kazoo", peerContender{p.kazoo, "one"}) },
-		"zk.Lock":  func(p peers, t *testing.T) { p.exclude(t, "/interop/zkLock", newZKLock(t, server)) },
-		"in order": peers.standInOrder, "nothing is lost": peers.loseNothing, "namespace": peers.chroot,
-		"readers and writers": peers.readAndWrite, "asked": peers.ask, "latches": peers.elect, "kinds": peers.refuse,
+	for name, row := range map[string]struct {
+		run  func(peers, *testing.T)
+		long string
+	}{
+		"Curator":  {func(p peers, t *testing.T) { p.exclude(t, "/interop/Curator", peerContender{p.curator, "one"}) }, ""},
+		"kazoo":    {func(p peers, t *testing.T) { p.exclude(t, "/interop/kazoo", peerContender{p.kazoo, "one"}) }, ""},
+		"zk.Lock":  {func(p peers, t *testing.T) { p.exclude(t, "/interop/zkLock", newZKLock(t, server)) }, ""},
+		"in order": {peers.standInOrder, ""}, "nothing is lost": {peers.loseNothing, "nine that contend without order, 300 times"},
+		"namespace": {peers.chroot, ""}, "readers and writers": {peers.readAndWrite, ""}, "asked": {peers.ask, ""},
+		"latches": {peers.elect, ""}, "kinds": {peers.refuse, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if row.long != "" {
+				suite.Long(t, suite.ZooKeeper, row.long)
+			}
 			t.Parallel()
-			run(p, t)
+			row.run(p, t)
 		})
 	}
 }
@@ -424,7 +432,7 @@ func (p peers) refuse(t *testing.T) {
 // TestNodesOfAllKindsStandInOneOrder: whatever a primitive looks for, it sees what others of farsync's and Curator's made.
 func TestNodesOfAllKindsStandInOneOrder(t *testing.T) {
 	server, conn := begin(t)
-	in := openSession(t, server, 10*time.Second)
+	in := openSession(t, server, longest)
 	persistent(t, conn, "/kind/order")
 	var made []driver.Kind
 	for _, name := range []string{"lock-", "_c_x-lock-", "latch-", "_c_x-__READ__", "__WRIT__", "_c_x-permit-2-", "_c_x-lock-"} {
@@ -450,7 +458,7 @@ func TestNodesOfAllKindsStandInOneOrder(t *testing.T) {
 // TestNamesOfCuratorsSemaphoresAloneProveNothing: a queue may have any name.
 func TestNamesOfCuratorsSemaphoresAloneProveNothing(t *testing.T) {
 	server, _ := begin(t)
-	store := newTapped(t, server, nil)
+	store := newTapped(t, server, withTTL(longest))
 	for i, below := range [][]string{{"leases"}, {"locks"}, {"leases", "locks"}} {
 		for kind, hold := range primitives {
 			path := fmt.Sprintf("/kind/alone%d%v", i, kind)

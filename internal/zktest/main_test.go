@@ -72,6 +72,10 @@ func begin(t *testing.T) (server string, admin *client.Conn) {
 	return server, newConn(t, server)
 }
 
+// longest is the TTL that the servers grant at most. A session of it is renewed every ten seconds: a test that counts
+// requests, and whose steps follow one another at once, sees no renewal.
+const longest = 40 * time.Second
+
 // withTTL returns options that ask for a TTL.
 func withTTL(ttl time.Duration) *zk.Options { return &zk.Options{Options: farsync.Options{TTL: ttl}} }
 
@@ -115,7 +119,7 @@ func newStanding(t testing.TB, server string) (tapped, *locktest.Standing) {
 	service, err := zk.NewService([]string{p.addr()}, nil)
 	require.NoError(t, err)
 	standing := &locktest.Standing{Service: service}
-	store, err := recipe.Open(within(t, soon), standing, farsync.Options{})
+	store, err := recipe.Open(within(t, soon), standing, farsync.Options{TTL: longest})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return tapped{store, p}, standing

@@ -17,6 +17,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -28,6 +29,7 @@ const tick = 500 * time.Millisecond
 
 // TestOutages does to servers what may happen to them. Three of them suffer one thing after the other.
 func TestOutages(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "stops, kills and isolates servers of an ensemble")
 	begin(t)
 	t.Run("one ensemble", func(t *testing.T) {
 		t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -17,6 +18,7 @@ import (
 // before if a heartbeat of the follower lies between. Syncs that look for a lost create come at any time. Here one comes
 // right after a renewal.
 func TestRenewalsProveOneAnotherAQuarterOfTheTTLApart(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "a session with a TTL of 2 s is to live for three of them")
 	server, _ := begin(t)
 	in := openSession(t, server, 2*time.Second)
 	e := create(t, in, "/session/apart", driver.Exclusive)
@@ -38,6 +40,7 @@ func TestRenewalsProveOneAnotherAQuarterOfTheTTLApart(t *testing.T) {
 
 // TestSyncsProveNothingWhileProposalsAreAskedFor: a leader that is cut off answers Syncs, and no proposals.
 func TestSyncsProveNothingWhileProposalsAreAskedFor(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "a session with a TTL of 2 s, renewals of which must be in time")
 	server, _ := begin(t)
 	p := newTap(t, server)
 	in := openSession(t, p.addr(), 2*time.Second)
@@ -63,6 +66,7 @@ func TestSyncsProveNothingWhileProposalsAreAskedFor(t *testing.T) {
 // TestQuorumProvesAHoldBeforeItBegins has a waiter, whose session is kept by Syncs: the leader that answers them may
 // be cut off, and the news that the lock is free come from before that.
 func TestQuorumProvesAHoldBeforeItBegins(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "waits for renewals of a TTL of 2 s")
 	server, _ := begin(t)
 	holder := lock(t, newStore(t, server, nil), "/session/begins")
 	store := newTapped(t, server, withTTL(2*time.Second))
@@ -81,6 +85,7 @@ func TestQuorumProvesAHoldBeforeItBegins(t *testing.T) {
 // TestConnectionOnWhichAnswersArriveIsKept: where a renewal waits behind long answers, another connection would have
 // to be told everything again.
 func TestConnectionOnWhichAnswersArriveIsKept(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "answers must come within half a second")
 	server, _ := begin(t)
 	p := newTap(t, server)
 	in := openSession(t, p.addr(), 10*time.Second)
@@ -104,6 +109,7 @@ func TestConnectionOnWhichAnswersArriveIsKept(t *testing.T) {
 // TestCloseWaitsForAnOpenThatFails: the Store is between two sessions, and no goroutine of its is left behind. Other tests
 // would have goroutines at the same time.
 func TestCloseWaitsForAnOpenThatFails(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "cuts a client with a TTL of 1 s off from the server")
 	p := newTap(t, sharedServer(t).Endpoint())
 	p.outage()
 	before := goleak.IgnoreCurrent()

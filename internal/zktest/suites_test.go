@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,13 +21,20 @@ import (
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/electiontest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 	"github.com/farsync/farsync/zk"
 )
 
-// suiteTTL is four ticks of the test's servers.
-const suiteTTL = 2 * time.Second
+// suiteTTL is one that a client keeps on any machine.
+const suiteTTL = 10 * time.Second
+
+// beside has the cases of a suite run beside one another, for most of them wait for most of their time.
+func beside(t *testing.T, run func(t *testing.T)) {
+	t.Parallel()
+	run(t)
+}
 
 // An administrator does on a server what the suites ask for.
 type administrator struct {
@@ -95,9 +103,10 @@ func (a administrator) expireSession(t *testing.T, s driver.Session) {
 func TestDriver(t *testing.T) {
 	server, conn := begin(t)
 	admin := administrator{conn, server, new(passwords)}
-	proxies := map[driver.Service]*embedtest.Proxy{}
+	var proxies sync.Map // of driver.Service
 	storetest.RunDriver(t, storetest.Backend{
-		TTL: suiteTTL,
+		TTL:  suiteTTL,
+		Case: beside,
 		Open: func(t *testing.T) driver.Service {
 			p := newTap(t, server)
 			p.keep(admin.seen)
@@ -105,7 +114,7 @@ func TestDriver(t *testing.T) {
 			service, err := zk.NewService([]string{proxy.Addr()}, nil)
 			require.NoError(t, err)
 			mute := muteService{service}
-			proxies[mute] = proxy
+			proxies.Store(mute, proxy)
 			return mute
 		},
 		Expire:  admin.expireSession,
@@ -113,10 +122,11 @@ func TestDriver(t *testing.T) {
 		Foreign: admin.foreign,
 		Stray:   admin.stray,
 		Cut: func(_ *testing.T, s driver.Service, silent bool) {
+			proxy, _ := proxies.Load(s)
 			if silent {
-				proxies[s].Cut()
+				proxy.(*embedtest.Proxy).Cut()
 			} else {
-				proxies[s].Heal()
+				proxy.(*embedtest.Proxy).Heal()
 			}
 		},
 		Ordered: true,
@@ -144,6 +154,7 @@ func TestPrimitives(t *testing.T) {
 	server, conn := begin(t)
 	admin := administrator{conn, server, new(passwords)}
 	locktest.Run(t, locktest.Backend{
+		Case: beside,
 		Open: func(t *testing.T) *farsync.Store {
 			p := newTap(t, server)
 			p.keep(admin.seen)
@@ -179,6 +190,7 @@ var cuts = flag.Int("cuts", 50, "holders that are cut off from the server")
 
 // TestLeaseEndsBeforeTheNextHolderIsGranted cuts the line between clients and their server.
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "cuts holders with a TTL of 3 s off from the server")
 	server, _ := begin(t)
 	const ttl = 3 * time.Second
 	locktest.RunLosses(t, locktest.Losses{
@@ -195,6 +207,7 @@ func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
 }
 
 func TestOpensThatAreGivenUp(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "callers give up at random moments, 200 times, with a TTL of 1 s")
 	server, _ := begin(t)
 	p, seen := newTap(t, server), new(passwords)
 	p.keep(seen)
@@ -211,6 +224,7 @@ func TestOpensThatAreGivenUp(t *testing.T) {
 // its ctx ends, or its own bound is met; and when the server goes on, nothing is left of any. Then the server is started anew:
 // holder and waiter go on as if nothing had been.
 func TestCallsThatNobodyAnswersReturn(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "stops the server and starts it anew")
 	begin(t)
 	server := embedtest.ZooKeeper(t)
 	locktest.RunFrozen(t, locktest.Frozen{
@@ -259,6 +273,7 @@ func (c electionControl) Expire(t testing.TB) {
 }
 
 func TestElectionsOnAnEnsemble(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "cuts off and kills candidates with a TTL of 2 s, on an ensemble")
 	begin(t)
 	ensemble := embedtest.ZooKeeperEnsemble(t, 3)
 	admin := newConn(t, ensemble.Member(0).Endpoint())

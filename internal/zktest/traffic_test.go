@@ -15,6 +15,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // requests are by operation. Those that keep the session are left out.
@@ -25,7 +26,7 @@ type requests = map[int32]int
 func TestTrafficOfALock(t *testing.T) {
 	server, conn := begin(t)
 	persistent(t, conn, "/traffic/free")
-	store := newTapped(t, server, nil)
+	store := newTapped(t, server, withTTL(longest))
 	mu := farsync.NewMutex(store.Store, "/traffic/free")
 	for _, row := range []struct {
 		lock func(context.Context) (*farsync.Lease, error)
@@ -54,7 +55,7 @@ func TestTrafficOfALock(t *testing.T) {
 func TestFreeLockTakesOneRoundTrip(t *testing.T) {
 	server, conn := begin(t)
 	persistent(t, conn, "/traffic/overlapped")
-	store := newTapped(t, server, nil)
+	store := newTapped(t, server, withTTL(longest))
 	asked := make(chan struct{})
 	ask := sync.OnceFunc(func() { close(asked) })
 	ctx := within(t, soon)
@@ -94,13 +95,13 @@ func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
 		t.Run(fmt.Sprint(queue, " ahead"), func(t *testing.T) {
 			path := fmt.Sprint("/traffic/contended", queue)
 			persistent(t, conn, path)
-			others := newStore(t, server, nil)
+			others := newStore(t, server, withTTL(longest))
 			var leases []chan *farsync.Lease
 			for i := range queue {
 				leases = append(leases, lockBehind(t, others, path))
 				awaitNodes(t, conn, path, i+1)
 			}
-			store := newTapped(t, server, withTTL(40*time.Second)) // so that it is not renewed while it waits
+			store := newTapped(t, server, withTTL(longest)) // so that it is not renewed while it waits
 			var watching atomic.Bool
 			store.tap.onRequest(func(op int32, frame []byte) verdict {
 				if op == opGetData {
@@ -135,7 +136,7 @@ func TestClientsThatComeRoundReadTheirQueueOnce(t *testing.T) {
 	var stores [clients]tapped
 	var waits [clients]chan *farsync.Lease
 	for i := range stores {
-		stores[i] = newTapped(t, server, withTTL(40*time.Second)) // so that it is not renewed while it waits
+		stores[i] = newTapped(t, server, withTTL(longest)) // so that it is not renewed while it waits
 		waits[i] = lockBehind(t, stores[i].Store, path)
 		awaitNodes(t, conn, path, i+1)
 	}
@@ -160,7 +161,7 @@ func TestClientsThatComeRoundReadTheirQueueOnce(t *testing.T) {
 
 	hold(waits[0])
 	stores[0].tap.since()
-	between := lockBehind(t, newStore(t, server, nil), path)
+	between := lockBehind(t, newStore(t, server, withTTL(longest)), path)
 	awaitNodes(t, conn, path, clients)
 	again(0, clients)
 	hold(waits[1])
@@ -179,6 +180,7 @@ func TestClientsThatComeRoundReadTheirQueueOnce(t *testing.T) {
 // TestWritesOfASession is what proof by a quorum costs (docs/adr/0011): a session that holds is renewed by a proposal every quarter of its
 // TTL, however many locks it holds, and one of a thousand waiters by Syncs.
 func TestWritesOfASession(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts the renewals of a TTL of 3 s")
 	server, _ := begin(t)
 	const waiters, locks, renewals, ttl = 300, 20, 3, 3 * time.Second
 	idle, holder, store := newTapped(t, server, withTTL(ttl)), newTapped(t, server, withTTL(ttl)), newTapped(t, server, withTTL(ttl))
@@ -213,6 +215,7 @@ func TestWritesOfASession(t *testing.T) {
 
 // TestOneReleaseWakesOneOf200: the other 199 are sent nothing.
 func TestOneReleaseWakesOneOf200(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts requests while waiters may look again")
 	server, conn := begin(t)
 	const waiters = 200
 	persistent(t, conn, "/traffic/herd")
@@ -259,6 +262,7 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 
 // TestReleaseOfAUnitIsSentToTheOneItLetsIn: units that are released in the order in which they were acquired wake one waiter each, and no other is sent anything.
 func TestReleaseOfAUnitIsSentToTheOneItLetsIn(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts events for longer than waiters wait between two looks")
 	server, conn := begin(t)
 	const size, waiters = 8, 56
 	persistent(t, conn, "/traffic/units")
@@ -294,8 +298,11 @@ func TestMutexesShareOneSession(t *testing.T) {
 	server, _ := begin(t)
 	p, seen := newTap(t, server), new(passwords)
 	p.keep(seen)
-	store := newStore(t, p.addr(), nil)
-	const mutexes = 500
+	store := newStore(t, p.addr(), withTTL(longest))
+	mutexes := 100
+	if suite.More(t, suite.ZooKeeper) {
+		mutexes = 500
+	}
 	leases := make([]*farsync.Lease, mutexes)
 	var all sync.WaitGroup
 	for i := range mutexes {
@@ -319,6 +326,7 @@ func TestMutexesShareOneSession(t *testing.T) {
 
 // TestReadsOfACrowdAreShared: each that joins reads the whole queue, and waits for the answers to all others.
 func TestReadsOfACrowdAreShared(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts the reads of 400 that come at once")
 	server, conn := begin(t)
 	persistent(t, conn, "/traffic/crowd")
 	p := newTap(t, server)

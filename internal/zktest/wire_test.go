@@ -19,6 +19,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -64,7 +65,7 @@ func TestWhatIsLostOnTheWayIsDoneOnce(t *testing.T) {
 			t.Parallel()
 			path := fmt.Sprint("/wire/once", i)
 			persistent(t, conn, path)
-			store := newTapped(t, server, nil)
+			store := newTapped(t, server, withTTL(longest))
 			session := store.tap.sessionID()
 			store.tap.onRequest(row.request)
 			store.tap.onReply(row.reply)
@@ -86,7 +87,7 @@ func TestSearchForALostCreateIsOfOnesOwn(t *testing.T) {
 	server, conn := begin(t)
 	const path = "/wire/search"
 	persistent(t, conn, path)
-	store := newTapped(t, server, nil)
+	store := newTapped(t, server, withTTL(longest))
 	var theirs atomic.Value
 	var mu sync.Mutex
 	var search []int32
@@ -126,6 +127,7 @@ func TestSearchForALostCreateIsOfOnesOwn(t *testing.T) {
 // TestCreateLostAsTheCallerGivesUpIsRemoved is the worst case: the request of a create or its reply is lost, and ctx
 // ends while the news of the broken connection is on its way. The session lives on.
 func TestCreateLostAsTheCallerGivesUpIsRemoved(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "callers give up at random moments while connections break")
 	server, conn := begin(t)
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -168,7 +170,7 @@ func TestRequestQueuedWhileDisconnectedNeverRunsInAnotherSession(t *testing.T) {
 	for _, stays := range []bool{true, false} {
 		path := fmt.Sprint("/wire/queued", stays)
 		persistent(t, conn, path)
-		store := newTapped(t, server, withTTL(2*time.Second))
+		store := newTapped(t, server, withTTL(longest))
 		first := store.tap.sessionID()
 		var creates atomic.Int64
 		store.tap.onRequest(func(op int32, frame []byte) verdict {
@@ -233,7 +235,7 @@ func TestBadFramesAreSurvived(t *testing.T) {
 			t.Parallel()
 			path := "/wire/" + strings.ReplaceAll(name, " ", "-")
 			holder := lock(t, holders, path)
-			store := newTapped(t, server, withTTL(4*time.Second))
+			store := newTapped(t, server, withTTL(10*time.Second))
 			session, other := store.tap.sessionID(), lock(t, store.Store, path+"-other")
 			var spoilt atomic.Bool
 			store.tap.onReply(func(op int32, frame []byte) verdict {
@@ -274,7 +276,7 @@ func TestQueueThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 		_, err := conn.Create(path, nil, client.FlagEphemeral, client.WorldACL(client.PermAll))
 		require.NoError(t, err)
 	}
-	store := newTapped(t, server, withTTL(40*time.Second))
+	store := newTapped(t, server, withTTL(longest))
 	session, lease := store.tap.sessionID(), lock(t, store.Store, "/wire/other")
 	ctx := within(t, soon)
 	_, err := farsync.NewMutex(store.Store, "/wire/long").TryLock(ctx)
@@ -333,13 +335,13 @@ func TestCallOfAnEndedContextAsksForNothing(t *testing.T) {
 // TestListAfterAnEventIsLost: the waiter, which that list was to wake, asks again.
 func TestListAfterAnEventIsLost(t *testing.T) {
 	server, _ := begin(t)
-	other := openSession(t, server, 40*time.Second)
+	other := openSession(t, server, longest)
 	for name, lose := range map[string]func(p *tap, f func(op int32, frame []byte) verdict){
 		"request": (*tap).onRequest, "answer": (*tap).onReply,
 	} {
 		path := "/wire/list-" + name
 		first, second := create(t, other, path, driver.Exclusive), create(t, other, path, driver.Exclusive)
-		store := newTapped(t, server, withTTL(40*time.Second))
+		store := newTapped(t, server, withTTL(longest))
 		mine := lockBehind(t, store.Store, path)
 		store.tap.await(t, opGetData, 1)
 		lost := make(chan struct{})
@@ -358,9 +360,9 @@ func TestListAfterAnEventIsLost(t *testing.T) {
 // after an answer that is younger than a change.
 func TestChangeBetweenTwoLostConnectionsIsTold(t *testing.T) {
 	server, _ := begin(t)
-	other := openSession(t, server, 10*time.Second)
+	other := openSession(t, server, longest)
 	p := newTap(t, server)
-	in := openSession(t, p.addr(), 40*time.Second)
+	in := openSession(t, p.addr(), longest)
 	e := create(t, other, "/wire/untold", driver.Candidate)
 	told, stands := make(chan error, 1), make(chan struct{})
 	ctx := within(t, soon)
@@ -388,6 +390,7 @@ func TestChangeBetweenTwoLostConnectionsIsTold(t *testing.T) {
 // TestReconnectIsNoRace: connections break all the time, under watches and requests, with credentials to be repeated and
 // without. Every request is answered for what it was, and every watch stands.
 func TestReconnectIsNoRace(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "breaks connections all the time under requests")
 	server, _ := begin(t)
 	const waiters, requesters, breaks = 20, 20, 12
 	for name, options := range map[string]*zk.Options{"plain": {}, "user": as("user", "password")} {
@@ -436,6 +439,7 @@ func TestReconnectIsNoRace(t *testing.T) {
 
 // TestFrozenServerInTheHandshakeCostsNoSession: one that accepts and says nothing is left in time for another.
 func TestFrozenServerInTheHandshakeCostsNoSession(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "a server that says nothing must be left within a TTL of 6 s")
 	server, _ := begin(t)
 	p := newTap(t, server)
 	store := storeOn(t, []string{locktest.Speaking(t, ""), p.addr()}, withTTL(6*time.Second))
