@@ -8,9 +8,11 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestCrowds(t *testing.T) {
+	suite.Long(t, suite.SQLite, "crowds of ten thousand")
 	t.Parallel()
 	locktest.RunCrowds(t, func(t testing.TB) locktest.Crowded {
 		file := newFile(t)

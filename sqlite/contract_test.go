@@ -27,7 +27,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 			require.NoError(t, err)
 			return s
 		},
-		TTL:  3 * time.Second,
+		TTL:  10 * time.Second,
 		Case: in.play,
 		Expire: func(t *testing.T, s driver.Session) {
 			v, err := s.Create(t.Context(), driver.Entry{
@@ -46,7 +46,7 @@ func TestPrimitives(t *testing.T) {
 	var in scenes
 	locktest.Run(t, locktest.Backend{
 		Open: func(t *testing.T) *farsync.Store {
-			options := *ttl(5 * time.Second)
+			options := *ttl(10 * time.Second)
 			options.Trace = storetest.CheckTrace(t)
 			return newStore(t, in.of(t).file, &options)
 		},

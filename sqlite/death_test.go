@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // forever is a TTL that no test lives to see the end of.
@@ -18,6 +19,7 @@ const forever = ttlVariable + "=1h"
 
 // TestKilledProcessIsSucceededBeforeItsTTL: its socket refuses.
 func TestKilledProcessIsSucceededBeforeItsTTL(t *testing.T) {
+	suite.Long(t, suite.SQLite, "kills processes")
 	t.Parallel()
 	file := newFile(t)
 	mu := farsync.NewMutex(newStore(t, file, nil), path)
@@ -46,6 +48,7 @@ func TestKilledProcessIsSucceededBeforeItsTTL(t *testing.T) {
 
 // TestKilledProcessIsSeenByATry: a program that only tries has no time to wait.
 func TestKilledProcessIsSeenByATry(t *testing.T) {
+	suite.Long(t, suite.SQLite, "kills a process")
 	t.Parallel()
 	file := newFile(t)
 	holder := start(t, "hold", file, forever)
@@ -61,6 +64,7 @@ func TestKilledProcessIsSeenByATry(t *testing.T) {
 
 // TestLingeringProcessIsWaitedFor: its children may still work.
 func TestLingeringProcessIsWaitedFor(t *testing.T) {
+	suite.Long(t, suite.SQLite, "kills a process that has a TTL of 2 s")
 	t.Parallel()
 	file := newFile(t)
 	mu := farsync.NewMutex(newStore(t, file, nil), path)
@@ -76,6 +80,7 @@ func TestLingeringProcessIsWaitedFor(t *testing.T) {
 
 // TestStoppedProcessIsWaitedFor: it is not dead, and finds out that it has lost when it goes on.
 func TestStoppedProcessIsWaitedFor(t *testing.T) {
+	suite.Long(t, suite.SQLite, "stops a process")
 	t.Parallel()
 	file := newFile(t)
 	mu := farsync.NewMutex(newStore(t, file, nil), path)
@@ -94,6 +99,7 @@ func TestStoppedProcessIsWaitedFor(t *testing.T) {
 
 // TestCloseLeavesNoSocket, and neither does whoever ends the session of a process that was killed.
 func TestCloseLeavesNoSocket(t *testing.T) {
+	suite.Long(t, suite.SQLite, "kills a process")
 	t.Parallel()
 	file := newFile(t)
 	store, err := Open(t.Context(), file, nil)

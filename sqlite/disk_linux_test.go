@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,7 @@ func TestMisuseOfADisk(t *testing.T) {
 	fill(t, full)
 	readOnly := filepath.Join(mounted(t, "", syscall.MS_RDONLY), "locks.db")
 	later := mounted(t, "size=1m", 0)
-	store := newStore(t, filepath.Join(later, "locks.db"), nil)
+	store := newStore(t, filepath.Join(later, "locks.db"), ttl(time.Hour)) // no renewal finds the disk full
 	held, err := farsync.NewMutex(store, "/held").Lock(within(t, soon))
 	require.NoError(t, err)
 	filler := fill(t, later)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestFullDiskLosesNothing: what is held stays so, what is asked for is refused in words, and what was released while the
@@ -54,6 +55,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 // TestSecondMountIsTheSameFile: processes that know the file by different paths, as containers do, exclude one another, wake
 // one another, and see one another's end.
 func TestSecondMountIsTheSameFile(t *testing.T) {
+	suite.Long(t, suite.SQLite, "kills a process")
 	first := t.TempDir()
 	second := t.TempDir()
 	if err := syscall.Mount(first, second, "", syscall.MS_BIND, ""); err != nil {

@@ -106,7 +106,8 @@ func TestGuardEndsWithItsTurn(t *testing.T) {
 func TestGuardRefusesALostLease(t *testing.T) {
 	file := newFile(t)
 	user := newAccount(t, file)
-	lease, err := farsync.NewMutex(newStore(t, file, nil), "/guard").Lock(t.Context())
+	store := newStore(t, file, ttl(time.Hour)) // no renewal comes between
+	lease, err := farsync.NewMutex(store, "/guard").Lock(t.Context())
 	require.NoError(t, err)
 	user.exec(t, "UPDATE farsync_sessions SET deadline = ?", machine.Clock())
 	require.NoError(t, lease.Err(), "it has not heard yet")

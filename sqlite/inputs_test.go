@@ -21,6 +21,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestMisuse gives files that are none, that are another's, and that cannot be written.
@@ -203,6 +204,7 @@ func TestMisuseByAnotherUser(t *testing.T) {
 
 // TestOpensThatAreGivenUp leaves no session in the file, no socket beside it, and no goroutine.
 func TestOpensThatAreGivenUp(t *testing.T) {
+	suite.Long(t, suite.SQLite, "callers give up at random moments, 200 times, with a TTL of 2 s")
 	file := newFile(t)
 	require.NoError(t, newStore(t, file, nil).Close())
 	admin := newOperator(t, file)

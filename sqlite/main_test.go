@@ -104,11 +104,11 @@ func (s *session) endOwner(ctx context.Context, id string) error {
 	})
 }
 
-// newSessionIn returns a session in the file, closed by t.
+// newSessionIn returns a session in the file, closed by t. It is not renewed, and outlives every test.
 func newSessionIn(t *testing.T, file string, options *Options) *session {
 	s, err := NewService(file, options)
 	require.NoError(t, err)
-	in, err := s.Open(within(t, soon), 10*time.Second)
+	in, err := s.Open(within(t, soon), time.Hour)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = in.Close(context.WithoutCancel(t.Context()))

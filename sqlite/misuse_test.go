@@ -17,6 +17,7 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/deaf"
 	"github.com/farsync/farsync/internal/machine"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestForeignWriterIsWaitedFor: another program may keep the file locked for a while.
@@ -110,11 +111,11 @@ func TestFrozenFileSystemKeepsNoCaller(t *testing.T) {
 func TestClosedServiceIsClosed(t *testing.T) {
 	s, err := NewService(newFile(t), nil)
 	require.NoError(t, err)
-	in, err := s.Open(t.Context(), time.Second)
+	in, err := s.Open(t.Context(), 10*time.Second)
 	require.NoError(t, err)
 	require.NoError(t, in.Close(t.Context()))
 	require.NoError(t, s.Close())
-	_, err = s.Open(t.Context(), time.Second)
+	_, err = s.Open(t.Context(), 10*time.Second)
 	require.Equal(t, driver.Closed, s.Outcome(err))
 }
 
@@ -122,7 +123,7 @@ func TestClosedServiceIsClosed(t *testing.T) {
 func TestAnotherBootIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	file := newFile(t)
-	mu := farsync.NewMutex(newStore(t, file, ttl(time.Second)), path)
+	mu := farsync.NewMutex(newStore(t, file, ttl(10*time.Second)), path)
 	admin := newOperator(t, file)
 	admin.exec(t, "INSERT INTO farsync_sessions VALUES ('of before', 'another boot', ?, 2000000, 0)", machine.Clock()+int64(time.Hour/time.Microsecond))
 	admin.exec(t, "INSERT INTO farsync_entries (id, queue, session, kind) VALUES ('x', ?, 'of before', 'exclusive')", path)
@@ -135,6 +136,7 @@ func TestAnotherBootIsWaitedFor(t *testing.T) {
 
 // TestWithoutSockets: a session that has none looks often, and is not taken for dead.
 func TestWithoutSockets(t *testing.T) {
+	suite.Long(t, suite.SQLite, "kills a process that has a TTL of 2 s")
 	t.Parallel()
 	file := newFile(t)
 	require.NoError(t, os.WriteFile(file+"-farsync", nil, 0o600)) // where the directory should be

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -102,7 +101,7 @@ func TestPermitThatWaitsWritesNothing(t *testing.T) {
 		on := []driver.Target{{Entry: v.Entries[0]}, {What: driver.Registered, Entry: driver.Entry{Queue: "/turns", Version: v.Register.Version}}}
 		stands, done := make(chan struct{}), make(chan error, 1)
 		go func() { // joined by what is received from done
-			_, err := waiter.Watch(within(t, 20*time.Second), v.Self, on, func() { close(stands) })
+			_, err := waiter.Watch(within(t, soon), v.Self, on, func() { close(stands) })
 			done <- err
 		}()
 		<-stands

@@ -17,6 +17,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/pause"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 var fire = flag.Duration("fire", 5*time.Second, "how long TestProcessesUnderFire kills and stops processes")
@@ -68,6 +69,7 @@ func work(ctx context.Context, mu *farsync.Mutex, file string) error {
 
 // TestProcessesUnderFire has processes lock and release, and kills some of them and stops others wherever they are.
 func TestProcessesUnderFire(t *testing.T) {
+	suite.Long(t, suite.SQLite, "kills and stops processes")
 	file := newFile(t)
 	begin := func() *process { return start(t, "work", file, ttlVariable+"=1s", visitVariable+"=1ms") }
 	workers := make([]*process, 8)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/internal/peers"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // The test binary is also another process: with a directory in its environment it is a member there, until its standard input
@@ -111,6 +112,7 @@ func TestDirectoryThatIsNone(t *testing.T) {
 
 // TestDeadIsSeenAtOnce: not the living, the stopped, those that have left, and those that never were.
 func TestDeadIsSeenAtOnce(t *testing.T) {
+	suite.Long(t, suite.SQLite, "stops and kills a process")
 	dir := t.TempDir()
 	d := open(t, dir)
 	require.False(t, d.Dead("never"))
