@@ -12,6 +12,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/redis"
 )
 
@@ -27,6 +28,7 @@ func logged(t *testing.T, endpoint string) (*farsync.Store, *lockedBuffer) {
 
 // TestClockThatIsSetForwardByLess than two thirds of the TTL ends no session of a client that is connected, and is logged.
 func TestClockThatIsSetForwardByLess(t *testing.T) {
+	suite.Long(t, suite.Redis, "sets the server's clock")
 	t.Parallel()
 	server := embedtest.RedisWithClock(t)
 	store, log := logged(t, server.Endpoint())
@@ -48,6 +50,7 @@ func TestClockThatIsSetForwardByLess(t *testing.T) {
 // TestClockThatIsSetForwardEndsSessionsEarly: by a TTL, while a holder is cut off. Another is granted the lock before the
 // holder's lease has ended: two hold, and what checks tokens, or a guard, refuses the old one.
 func TestClockThatIsSetForwardEndsSessionsEarly(t *testing.T) {
+	suite.Long(t, suite.Redis, "sets the server's clock")
 	t.Parallel()
 	server := embedtest.RedisWithClock(t)
 	proxy := embedtest.NewProxy(t, server.Endpoint())
@@ -69,6 +72,7 @@ func TestClockThatIsSetForwardEndsSessionsEarly(t *testing.T) {
 // TestClockThatIsSetBack by a TTL ends no lease and gives no lock to two, and tokens rise. The lock of a client that has died stays
 // for a TTL longer.
 func TestClockThatIsSetBack(t *testing.T) {
+	suite.Long(t, suite.Redis, "sets the server's clock")
 	t.Parallel()
 	server := embedtest.RedisWithClock(t)
 	store, log := logged(t, server.Endpoint())
@@ -94,6 +98,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 // TestClockThatIsSetBackInASilence: it was ahead by an hour when the server was introduced, as of a machine that has just started. Nothing is
 // granted for a TTL or two, and not for an hour.
 func TestClockThatIsSetBackInASilence(t *testing.T) {
+	suite.Long(t, suite.Redis, "sets the server's clock")
 	t.Parallel()
 	server := embedtest.RedisWithClock(t)
 	require.NoError(t, server.StepClock(time.Hour))
@@ -110,6 +115,7 @@ func TestClockThatIsSetBackInASilence(t *testing.T) {
 // TestSlotThatMovesGrantsNothing: while the slot of the namespace moves to another server of a cluster, half of its keys are on
 // either. Nothing is granted then, and nothing but what was held before is held for one TTL more.
 func TestSlotThatMovesGrantsNothing(t *testing.T) {
+	suite.Long(t, suite.Redis, "moves a slot of a cluster beside a TTL of 4 s")
 	t.Parallel()
 	cluster := embedtest.RedisClusterOf(t, 3)
 	w := &world{ttl: clockTTL, to: at("")}

@@ -10,12 +10,14 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/redis"
 )
 
 // TestAnswersDoNotAskWhoTheMasterIs: in a cluster a request that fails has the client ask which server has the slot by now. An answer that
 // says no, as that an entry is gone, has come from that server.
 func TestAnswersDoNotAskWhoTheMasterIs(t *testing.T) {
+	suite.Long(t, suite.Redis, "counts what a cluster is asked, while its client asks by itself")
 	t.Parallel()
 	cluster := embedtest.RedisClusterOf(t, 3)
 	s, err := redis.NewService(&client.UniversalOptions{Addrs: cluster.Endpoints(), IsClusterMode: true}, fresh(0))

@@ -18,6 +18,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/redis"
 )
 
@@ -193,6 +194,7 @@ func always(befall func(*testing.T, *world)) func(*testing.T, *world) func() {
 }
 
 func TestKilledServerWithItsDataKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server")
 	outlived(t, *disasters, newWorld, always(func(t *testing.T, w *world) {
 		w.server.Kill()
 		require.NoError(t, w.server.Restart(within(t, soon)))
@@ -201,6 +203,7 @@ func TestKilledServerWithItsDataKeepsHoldersApart(t *testing.T) {
 
 // TestKilledServerWithoutItsDataKeepsHoldersApart, as one without persistence does.
 func TestKilledServerWithoutItsDataKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server")
 	outlived(t, *disasters, newWorld, always(func(t *testing.T, w *world) {
 		w.server.Kill()
 		require.NoError(t, w.server.Forget())
@@ -210,6 +213,7 @@ func TestKilledServerWithoutItsDataKeepsHoldersApart(t *testing.T) {
 
 // TestAddressThatMovesKeepsHoldersApart: it leads to another server, one that is empty and has been up for long.
 func TestAddressThatMovesKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server")
 	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
 		other := embedtest.Redis(t)
 		return func() {
@@ -221,6 +225,7 @@ func TestAddressThatMovesKeepsHoldersApart(t *testing.T) {
 
 // TestFlushedServerKeepsHoldersApart: the record of the namespace is gone with everything else.
 func TestFlushedServerKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Redis, "cuts a holder off, and empties the server, beside a TTL of 2 s")
 	outlived(t, *disasters, newWorld, always(func(t *testing.T, w *world) {
 		require.NoError(t, newClient(t, w.server.Endpoint()).FlushAll(within(t, soon)).Err())
 	}))
@@ -228,6 +233,7 @@ func TestFlushedServerKeepsHoldersApart(t *testing.T) {
 
 // TestFlushedServerIsNotFreshForAStoreThatKnowsIt: a Store with the option Fresh that has been there before knows better.
 func TestFlushedServerIsNotFreshForAStoreThatKnowsIt(t *testing.T) {
+	suite.Long(t, suite.Redis, "cuts a holder off, and empties the server, beside a TTL of 2 s")
 	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
 		veteran := w.open(t, true, nil)
 		return func() {
@@ -253,6 +259,7 @@ func TestFlushedScriptsEndNothing(t *testing.T) {
 
 // TestStaleReplicaKeepsHoldersApart: it hears nothing of the lock, and is made the master by hand.
 func TestStaleReplicaKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server, and promotes a replica")
 	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
 		replica := replicaOf(t, w.server.Endpoint())
 		stale(t, replica)
@@ -267,6 +274,7 @@ func TestStaleReplicaKeepsHoldersApart(t *testing.T) {
 // TestLostSecondKeepsHoldersApart: the server comes back with the data of a moment before the lock was taken, as with
 // appendfsync everysec after a power cut.
 func TestLostSecondKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server")
 	outlived(t, *disasters, newWorld, func(t *testing.T, w *world) func() {
 		w.server.Pause()
 		saved, err := w.server.Save()
@@ -286,6 +294,7 @@ const longTTL = 5 * time.Second
 // TestSentinelsFailoverToAStaleReplicaKeepsHoldersApart: the replica hears nothing of the lock, and the Sentinels make it the
 // master.
 func TestSentinelsFailoverToAStaleReplicaKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server, and waits for a failover")
 	outlived(t, *failovers, withSentinels, func(t *testing.T, w *world) func() {
 		return func() { w.server.Kill() }
 	})
@@ -302,6 +311,7 @@ func withSentinels(t *testing.T) *world {
 
 // TestClustersFailoverToAStaleReplicaKeepsHoldersApart: the same, and the other masters of a Redis Cluster make it the master.
 func TestClustersFailoverToAStaleReplicaKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server, and waits for a failover")
 	outlived(t, *failovers, withCluster, func(t *testing.T, w *world) func() {
 		return func() { w.server.Kill() }
 	})
@@ -363,6 +373,7 @@ func demote(t *testing.T, server, of *embedtest.RedisServer) {
 // TestMasterThatComesBackIsNewToTheNamespace: it has not been restarted, so it still knows the scripts that it was given
 // when it was master before. What it has now is the data of another.
 func TestMasterThatComesBackIsNewToTheNamespace(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server, and promotes a replica")
 	t.Parallel()
 	a := embedtest.Redis(t)
 	one := newStore(t, a.Endpoint(), fresh(fenceTTL)) // knows a and its scripts throughout
@@ -392,6 +403,7 @@ func TestMasterThatComesBackIsNewToTheNamespace(t *testing.T) {
 // TestMasterThatMissedAnotherIsNewToTheNamespace: it hung, was not restarted, and has received nothing of what its replica granted as the
 // master. In its data it is the one that was introduced last. A Store that was at the other knows better.
 func TestMasterThatMissedAnotherIsNewToTheNamespace(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server, and promotes a replica")
 	t.Parallel()
 	w := newWorld(t)
 	a := w.server
@@ -430,6 +442,7 @@ func TestMasterThatMissedAnotherIsNewToTheNamespace(t *testing.T) {
 // the master again, before any Store had made a request at the other. It was not restarted, and in its data it is the one that was introduced
 // last.
 func TestMasterThatWasAReplicaInBetweenIsNewToTheNamespace(t *testing.T) {
+	suite.Long(t, suite.Redis, "cuts a holder off, and promotes a replica")
 	t.Parallel()
 	a := embedtest.Redis(t)
 	one := newStore(t, a.Endpoint(), fresh(longTTL))
@@ -453,6 +466,7 @@ func TestMasterThatWasAReplicaInBetweenIsNewToTheNamespace(t *testing.T) {
 
 // TestStoppedServerLosesNothing: what is held is held to its deadline, and what waits is served.
 func TestStoppedServerLosesNothing(t *testing.T) {
+	suite.Long(t, suite.Redis, "stops the server")
 	t.Parallel()
 	server := embedtest.Redis(t)
 	section := locktest.NewSection(t, 1)

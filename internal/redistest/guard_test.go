@@ -20,7 +20,7 @@ func TestGuardRunsOnlyWhileHeld(t *testing.T) {
 	server := embedtest.Redis(t)
 	data, admin := newClient(t, server.Endpoint()), newAdministrator(t, server.Endpoint())
 	require.NoError(t, data.Set(within(t, soon), "balance", 100, 0).Err())
-	store := newStore(t, server.Endpoint(), fresh(2*time.Second))
+	store := newStore(t, server.Endpoint(), fresh(time.Minute))
 	run := func(lease interface{ Entries() []driver.Entry }) (any, error) {
 		return withdraw.Run(within(t, soon), data, lease, []string{"balance"}, 10)
 	}
@@ -38,7 +38,7 @@ func TestGuardRunsOnlyWhileHeld(t *testing.T) {
 	lease = lock(t, store, "/guard")
 	entries := stopped(lease.Entries())
 	admin.remove(t, entries[0])
-	next := lock(t, newStore(t, server.Endpoint(), fresh(2*time.Second)), "/guard")
+	next := lock(t, newStore(t, server.Endpoint(), fresh(time.Minute)), "/guard")
 	_, err = run(entries)
 	require.ErrorIs(t, err, farsync.ErrLost)
 	require.ErrorContains(t, err, "/guard")
@@ -71,7 +71,7 @@ func TestGuardEndsWithItsTurn(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
 	data := newClient(t, server.Endpoint())
-	mu := farsync.NewMutex(newStore(t, server.Endpoint(), fresh(2*time.Second)), "/guard")
+	mu := farsync.NewMutex(newStore(t, server.Endpoint(), fresh(time.Minute)), "/guard")
 	for range 10 {
 		first, err := mu.Lock(within(t, soon))
 		require.NoError(t, err)

@@ -7,11 +7,13 @@ import (
 
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestMasterThatLivesOnKeepsItsHolder: without the option Replicas a master that was replaced, and does not know it, goes on
 // renewing its holder, and another holds at the new one. What keeps the two apart is a token.
 func TestMasterThatLivesOnKeepsItsHolder(t *testing.T) {
+	suite.Long(t, suite.Redis, "promotes a replica, and waits for a TTL of 2 s")
 	t.Parallel()
 	master := embedtest.Redis(t)
 	replica := replicaOf(t, master.Endpoint())

@@ -8,6 +8,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 var cuts = flag.Int("cuts", 12, "holders that are cut off from the server")
@@ -16,6 +17,7 @@ var cuts = flag.Int("cuts", 12, "holders that are cut off from the server")
 // before another gets the lock. Half of the holders are cut off from the server's replies only: it goes on hearing from
 // them, for a while.
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
+	suite.Long(t, suite.Redis, "cuts holders with a TTL of 3 s off from the server")
 	t.Parallel()
 	const ttl = 3 * time.Second
 	server := embedtest.Redis(t)

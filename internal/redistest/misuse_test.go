@@ -14,6 +14,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/redis"
 )
 
@@ -59,14 +60,17 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 			t.Log(err)
 		})
 	}
-	server.Kill()
-	_, err := redis.Open(within(t, time.Second), at(server.Endpoint()), nil)
-	require.ErrorIs(t, err, farsync.ErrUnavailable)
-	require.ErrorContains(t, err, "refused")
+	if suite.More(t, suite.Redis) {
+		server.Kill()
+		_, err := redis.Open(within(t, time.Second), at(server.Endpoint()), nil)
+		require.ErrorIs(t, err, farsync.ErrUnavailable)
+		require.ErrorContains(t, err, "refused")
+	}
 }
 
 // TestFullMemoryLosesNothing: what is held is renewed, what waits is served, and what is new is refused.
 func TestFullMemoryLosesNothing(t *testing.T) {
+	suite.Long(t, suite.Redis, "waits for renewals of a TTL of 2 s, which must be in time")
 	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
@@ -102,6 +106,7 @@ func TestFullMemoryLosesNothing(t *testing.T) {
 
 // TestNamespacesKnowNothingOfEachOther: nor does the introduction of one hide from the other that the server was restarted.
 func TestNamespacesKnowNothingOfEachOther(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server")
 	t.Parallel()
 	server := embedtest.Redis(t)
 	in := func(namespace string, fresh bool) *farsync.Store {
@@ -129,6 +134,7 @@ func TestNamespacesKnowNothingOfEachOther(t *testing.T) {
 
 // TestReplicasKeepHoldersApart: a master that was replaced and lives on keeps no holder that wants replicas to confirm.
 func TestReplicasKeepHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Redis, "promotes a replica, and waits for a TTL of 2 s")
 	t.Parallel()
 	master := embedtest.Redis(t)
 	replica := replicaOf(t, master.Endpoint())
@@ -152,13 +158,20 @@ func TestNewNamespaceIsSilent(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
 	var log lockedBuffer
+	ttl, ends := time.Hour, suite.More(t, suite.Redis) // ends: the end of the silence is waited for
+	if ends {
+		ttl = fenceTTL
+	}
 	store := newStore(t, server.Endpoint(), &redis.Options{
-		Options: farsync.Options{TTL: fenceTTL, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+		Options: farsync.Options{TTL: ttl, Logger: slog.New(slog.NewTextHandler(&log, nil))},
 	})
 	require.Contains(t, log.String(), "nothing is granted for a while")
 	begun := time.Now()
 	_, err := farsync.NewMutex(store, "/new").TryLock(within(t, soon))
 	require.ErrorIs(t, err, farsync.ErrLocked)
+	if !ends {
+		return
+	}
 	_, err = farsync.NewMutex(store, "/new").Lock(within(t, 100*time.Millisecond))
 	require.ErrorContains(t, err, "the silence after a restart of Redis")
 	for _, lock := range []func() (*farsync.Lease, error){

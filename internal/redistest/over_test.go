@@ -11,11 +11,13 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestManyThatHaveRunOutAreNoStrays: a session that has run out is removed in parts. What is left of it goes soon, so it refuses
 // no waiter, and a single renewal of another session sees to it that all of it goes.
 func TestManyThatHaveRunOutAreNoStrays(t *testing.T) {
+	suite.Long(t, suite.Redis, "waits for sessions with 3,000 entries, which must not all go before")
 	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())

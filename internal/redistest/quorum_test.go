@@ -13,6 +13,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/redis"
 )
 
@@ -135,6 +136,7 @@ func (q *quorum) empty(servers ...int) {
 // TestQuorumOfFiveKeepsHoldersApart: clients lock again and again while two of five servers are dead, are restarted without
 // their data, and are cut off from some of the clients. The lock goes on being held, by one at a time.
 func TestQuorumOfFiveKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Quorum, "kills servers, and cuts clients off")
 	t.Parallel()
 	q := newQuorum(t)
 	voters := []*voter{q.voter(), q.voter(), q.voter()}
@@ -191,6 +193,7 @@ func TestQuorumOfFiveKeepsHoldersApart(t *testing.T) {
 // TestQuorumIsNotGivenAwayByServersThatForget: a holder is cut off from all, and three of five servers lose their data. What
 // it was told counts for as long as it may rely on that.
 func TestQuorumIsNotGivenAwayByServersThatForget(t *testing.T) {
+	suite.Long(t, suite.Quorum, "kills servers, and cuts clients off")
 	t.Parallel()
 	q := newQuorum(t)
 	a, b := q.voter(), q.voter()
@@ -216,6 +219,7 @@ func TestQuorumIsNotGivenAwayByServersThatForget(t *testing.T) {
 // TestQuorumDoesNotWaitForTheSilence: a server that grants nothing after a restart is passed over, and the lease of another
 // client outlives that restart.
 func TestQuorumDoesNotWaitForTheSilence(t *testing.T) {
+	suite.Long(t, suite.Quorum, "kills a server")
 	t.Parallel()
 	server := []*embedtest.RedisServer{embedtest.Redis(t), embedtest.Redis(t), embedtest.Redis(t)}
 	var members []*farsync.Mutex

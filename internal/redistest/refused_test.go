@@ -22,6 +22,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/redis"
 )
 
@@ -89,22 +90,27 @@ func TestTLS(t *testing.T) {
 	trust := &tls.Config{RootCAs: a.pool, MinVersion: tls.VersionTLS12}
 	proven := trust.Clone()
 	proven.Certificates = []tls.Certificate{a.pair(t, "client")}
+	const untilItsEnd = "Open tries until its time is over"
 	for _, row := range []struct {
 		name    string
 		address string
 		config  *tls.Config
 		words   string // of the error; none: it works
+		long    string
 	}{
-		{"a server that is trusted", server.TLSEndpoint(), trust, ""},
-		{"a client that is trusted", mutual.TLSEndpoint(), proven, ""},
-		{"a server that is not trusted", server.TLSEndpoint(), &tls.Config{MinVersion: tls.VersionTLS12}, "x509: "},
-		{"a client without certificate", mutual.TLSEndpoint(), trust, "certificate required"},
-		{"a client without TLS", server.TLSEndpoint(), nil, "it may want TLS"},
-		{"a server without TLS", server.Endpoint(), trust, "connect to "},
+		{"a server that is trusted", server.TLSEndpoint(), trust, "", ""},
+		{"a client that is trusted", mutual.TLSEndpoint(), proven, "", ""},
+		{"a server that is not trusted", server.TLSEndpoint(), &tls.Config{MinVersion: tls.VersionTLS12}, "x509: ", ""},
+		{"a client without certificate", mutual.TLSEndpoint(), trust, "certificate required", ""},
+		{"a client without TLS", server.TLSEndpoint(), nil, "it may want TLS", untilItsEnd},
+		{"a server without TLS", server.Endpoint(), trust, "connect to ", untilItsEnd},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			if row.long != "" {
+				suite.Long(t, suite.Redis, row.long)
+			}
 			to := &client.UniversalOptions{Addrs: []string{row.address}, TLSConfig: row.config}
-			store, err := redis.Open(within(t, soon), to, fresh(2*time.Second))
+			store, err := redis.Open(within(t, soon), to, fresh(time.Minute))
 			if row.words != "" {
 				require.ErrorContains(t, err, row.words)
 				t.Log(err)
@@ -174,6 +180,7 @@ func (e shouted) Error() string { return strings.ToUpper(e.error.Error()) }
 
 // TestProtectedModeIsNamed: a server without a password refuses whoever does not come from 127.0.0.1.
 func TestProtectedModeIsNamed(t *testing.T) {
+	suite.Long(t, suite.Redis, "Open tries until its time is over")
 	t.Parallel()
 	server := embedtest.Redis(t, "--protected-mode", "yes")
 	to := at(server.Endpoint())

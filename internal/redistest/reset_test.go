@@ -16,6 +16,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/redis"
 )
 
@@ -36,6 +37,7 @@ func calls(t testing.TB, admin *client.Client, command string) (n int) {
 // a watch is waited for, while every request is answered. That is no reason for other connections: a new subscription has all
 // that wait look again, and so more of them are late.
 func TestManyHeldLocksAreWatchedOnOneLink(t *testing.T) {
+	suite.Long(t, suite.Redis, "a slow line, which every request has to outlast")
 	t.Parallel()
 	const ttl, locks = 15 * time.Second, 150
 	server := embedtest.Redis(t)
@@ -77,6 +79,7 @@ func TestManyHeldLocksAreWatchedOnOneLink(t *testing.T) {
 
 // TestResetLeavesALinkThatAnswers, and no other.
 func TestResetLeavesALinkThatAnswers(t *testing.T) {
+	suite.Long(t, suite.Redis, "stops the server")
 	t.Parallel()
 	server := embedtest.Redis(t)
 	var dials atomic.Int64

@@ -14,6 +14,7 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/redis"
 )
 
@@ -93,6 +94,7 @@ func TestReleaseWithoutTheRightToPublish(t *testing.T) {
 
 // TestSubscriptionThatIsRefused: a Store that may not subscribe any more says so, once, and what waits looks by itself until it may again.
 func TestSubscriptionThatIsRefused(t *testing.T) {
+	suite.Long(t, suite.Redis, "a waiter has to look by itself within 30 s")
 	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
@@ -130,7 +132,7 @@ func TestSubscriptionThatIsRefused(t *testing.T) {
 	case err := <-next:
 		require.NoError(t, err)
 		t.Log("handed over after", time.Since(begun))
-	case <-time.After(soon):
+	case <-time.After(30 * time.Second): // the least after which one with a subscription does
 		require.Fail(t, "a waiter looks by itself only as late as one with a subscription")
 	}
 	require.Equal(t, farsync.Connected, store.State())

@@ -12,12 +12,14 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/redis"
 )
 
 // TestSilenceKnowsNoSize: nothing holds while nothing is granted, so a semaphore that is declared with another size then is not
 // refused, and neither is its Resize.
 func TestSilenceKnowsNoSize(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server")
 	t.Parallel()
 	const ttl, clients = 3 * time.Second, 4
 	server := embedtest.Redis(t)
@@ -59,6 +61,7 @@ func TestSilenceKnowsNoSize(t *testing.T) {
 // TestSilenceEndsForTheNextPermit: nothing is granted for a while after a restart, also when a permit goes that waited ahead
 // of another. The one that is then the first is granted when the silence is over.
 func TestSilenceEndsForTheNextPermit(t *testing.T) {
+	suite.Long(t, suite.Redis, "waits for a TTL of 3 s, in which renewals must be in time")
 	t.Parallel()
 	const ttl = 3 * time.Second
 	server := embedtest.Redis(t)
@@ -100,6 +103,7 @@ func TestSilenceEndsForTheNextPermit(t *testing.T) {
 
 // TestSilenceHasNoLeader: no observer names the next leader while the last holds its lease, and that is until the silence is over.
 func TestSilenceHasNoLeader(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server")
 	t.Parallel()
 	const ttl = 3 * time.Second
 	server := embedtest.Redis(t)

@@ -11,12 +11,14 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/redis"
 )
 
 // TestSlowLineKeepsItsSession: once a renewal was late, the next go over new connections. On this line one takes four times the
 // latency, longer than an attempt waits: what counts are answers that come after the wait for them was given up.
 func TestSlowLineKeepsItsSession(t *testing.T) {
+	suite.Long(t, suite.Redis, "a slow line, on which renewals are late")
 	t.Parallel()
 	const ttl = 10 * time.Second
 	server := embedtest.Redis(t)

@@ -2,6 +2,8 @@ package redistest_test
 
 import (
 	"crypto/rand"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,24 +13,39 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
-// TestDriverKeepsTheContract runs the cases that every driver must pass. It and TestPrimitives run alone: their sessions are kept
-// by a renewal every half second, and must not run out because the machine is busy with other tests.
+// suitesTTL is the TTL of what the suites open. It is long, for a session must not run out because the machine is busy
+// with other tests.
+const suitesTTL = 10 * time.Second
+
+// TestDriverKeepsTheContract runs the cases that every driver must pass, beside each other: most of them wait for most
+// of their time.
 func TestDriverKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newAdministrator(t, server.Endpoint())
-	proxies := map[driver.Service]*embedtest.Proxy{}
-	storetest.RunDriver(t, storetest.Backend{
+	var proxies sync.Map // by service
+	backend := storetest.Backend{
 		Open: func(t *testing.T) driver.Service {
 			proxy := embedtest.NewProxy(t, server.Endpoint())
 			s := newService(t, proxy.Addr(), nil)
-			proxies[s] = proxy
+			proxies.Store(s, proxy)
 			return s
 		},
-		TTL: 2 * time.Second,
+		TTL: suitesTTL,
+		Case: func(t *testing.T, run func(t *testing.T)) {
+			// Any renewal beside that one would end the sessions of which it looks whether they are in the way.
+			if strings.HasSuffix(t.Name(), "/RanOutBlocksNoTry") {
+				suite.Long(t, suite.Redis, "waits for two TTLs of 10 s, alone")
+			} else {
+				t.Parallel()
+			}
+			run(t)
+		},
 		Expire: func(t *testing.T, s driver.Session) {
 			e := driver.Entry{Queue: "/expire/" + rand.Text(), Kind: driver.Exclusive, Units: 1}
 			e.ID = s.NewID(e.Queue, e.Kind, 1)
@@ -39,25 +56,38 @@ func TestDriverKeepsTheContract(t *testing.T) {
 		Delete:  admin.remove,
 		Foreign: admin.foreign,
 		Stray:   admin.stray,
-		Cut: func(_ *testing.T, service driver.Service, silent bool) {
+	}
+	if suite.More(t, suite.Redis) {
+		backend.Cut = func(t *testing.T, service driver.Service, silent bool) {
+			proxy, found := proxies.Load(service)
+			require.True(t, found)
 			if silent {
-				proxies[service].Cut()
+				proxy.(*embedtest.Proxy).Cut()
 			} else {
-				proxies[service].Heal()
+				proxy.(*embedtest.Proxy).Heal()
 			}
-		},
-	})
+		}
+	}
+	storetest.RunDriver(t, backend)
 }
 
-// TestPrimitives runs what the primitives do on every service.
+// TestPrimitives runs what the primitives do on every service, each row beside others.
 func TestPrimitives(t *testing.T) {
+	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newAdministrator(t, server.Endpoint())
 	locktest.Run(t, locktest.Backend{
 		Open: func(t *testing.T) *farsync.Store {
-			options := *fresh(2 * time.Second)
+			options := *fresh(suitesTTL)
 			options.Trace = storetest.CheckTrace(t)
 			return newStore(t, server.Endpoint(), &options)
+		},
+		Case: func(t *testing.T, run func(t *testing.T)) {
+			if strings.HasSuffix(t.Name(), "/MutexWaiterJoinsAgain") {
+				suite.Long(t, suite.Redis, "a waiter that nothing wakes looks by itself after 30 s or more")
+			}
+			t.Parallel()
+			run(t)
 		},
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()
@@ -76,6 +106,7 @@ func TestPrimitives(t *testing.T) {
 // TestCallsReturnWhenTheServerIsFrozen: the server takes connections and requests, and answers nothing. Every call is back
 // when its ctx ends, or its own bound is met; and when the server goes on, nothing is left of any.
 func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
+	suite.Long(t, suite.Redis, "stops the server")
 	t.Parallel()
 	server := embedtest.Redis(t)
 	locktest.RunFrozen(t, locktest.Frozen{
