@@ -12,6 +12,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -22,6 +23,7 @@ var (
 
 // TestIdleStoresCost one statement for each renewal, which is four a TTL, and no connection each where a proxy lends them.
 func TestIdleStoresCost(t *testing.T) {
+	suite.Long(t, suite.Postgres, "counts the statements of 100 Stores that renew")
 	t.Parallel()
 	d := newDatabase(t)
 	d.url = embedtest.PgBouncer(t, d.server, "default_pool_size = 8").URL()
@@ -43,6 +45,7 @@ func TestIdleStoresCost(t *testing.T) {
 // TestTablesStaySmall however often locks are taken, where the tables are vacuumed now and then. A loop at the server takes them, with
 // the statements and the transactions of a Lock and a Release.
 func TestTablesStaySmall(t *testing.T) {
+	suite.Long(t, suite.Postgres, "takes locks thousands of times")
 	t.Parallel()
 	d := newDatabase(t)
 	d.exec(t, "INSERT INTO farsync_sessions VALUES ('job', farsync_begin_1(3600000000), 3600000000)")

@@ -11,6 +11,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -24,13 +25,17 @@ func TestListenThatLeadsNowhere(t *testing.T) {
 	for name, row := range map[string]struct {
 		listen func(t *testing.T) *postgres.Options
 		cause  string
+		long   string
 	}{
 		"a replica": {func(t *testing.T) *postgres.Options {
 			return &postgres.Options{Listen: configOf(t, embedtest.PostgresReplica(t, d.server).URL()).ConnConfig}
-		}, "the server is a replica"},
-		"no server": {func(*testing.T) *postgres.Options { return &postgres.Options{Listen: nowhere} }, "connection refused"},
+		}, "the server is a replica", "starts a replica"},
+		"no server": {func(*testing.T) *postgres.Options { return &postgres.Options{Listen: nowhere} }, "connection refused", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if row.long != "" {
+				suite.Long(t, suite.Postgres, row.long)
+			}
 			t.Parallel()
 			var log lockedBuffer
 			options := row.listen(t)

@@ -19,6 +19,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -48,6 +49,7 @@ func urlOf(hosts string) string {
 // TestLeaseEndsBeforeTheNextHolderIsGranted: a holder that is cut off from the server has lost its lease, and has been told,
 // before another gets the lock. Every second one is cut off from the server's replies only: it goes on hearing from it for a while.
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
+	suite.Long(t, suite.Postgres, "cuts holders with a TTL of 3 s off from the server")
 	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 400"))
 	locktest.RunLosses(t, locktest.Losses{
@@ -125,6 +127,7 @@ func (d database) outlive(t *testing.T, section *locktest.Section, befall func()
 
 // TestKilledServerKeepsHoldersApart: with fsync, and synchronous_commit as it is unless changed, what was answered is still there.
 func TestKilledServerKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Postgres, "kills the server")
 	t.Parallel()
 	outlived(t, func(t *testing.T) (database, func()) {
 		d := newDatabase(t, embedtest.Fsync())
@@ -166,6 +169,7 @@ func set(t testing.TB, server *embedtest.PostgresServer, setting string) {
 // TestSynchronousReplicaKeepsHoldersApart: it has all that was answered, and is promoted when the server has died. Stores whose
 // config names both go on with it.
 func TestSynchronousReplicaKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.Postgres, "kills the server, and promotes a replica")
 	t.Parallel()
 	outlived(t, func(t *testing.T) (database, func()) {
 		d, replica := replicated(t)
@@ -195,6 +199,7 @@ func cutOff(t *testing.T, server, replica *embedtest.PostgresServer) {
 // TestStaleReplicaThatIsPromotedMayHaveTwoHold: it has not heard of the lock, and is promoted while the holder relies on it. Tokens
 // rise by the clock, and the guard of the lease that was lost commits nothing.
 func TestStaleReplicaThatIsPromotedMayHaveTwoHold(t *testing.T) {
+	suite.Long(t, suite.Postgres, "kills the server, and promotes a replica")
 	t.Parallel()
 	d, replica := replicated(t)
 	other := d.open(t, faultTTL)
@@ -223,6 +228,7 @@ func TestStaleReplicaThatIsPromotedMayHaveTwoHold(t *testing.T) {
 
 // TestClockThatIsSetForwardByLess than what is left of the TTL ends no session of a client that is connected.
 func TestClockThatIsSetForwardByLess(t *testing.T) {
+	suite.Long(t, suite.Postgres, "sets the server's clock")
 	t.Parallel()
 	d := newDatabase(t, embedtest.Clock())
 	store := d.open(t, time.Minute)
@@ -240,6 +246,7 @@ func TestClockThatIsSetForwardByLess(t *testing.T) {
 // TestClockThatIsSetForwardEndsSessionsEarly: by more than a TTL, while a holder is cut off. Another is granted the lock before the holder's
 // lease has ended: two hold. A token that is checked, or a guard, refuses the old one.
 func TestClockThatIsSetForwardEndsSessionsEarly(t *testing.T) {
+	suite.Long(t, suite.Postgres, "sets the server's clock")
 	t.Parallel()
 	d := newDatabase(t, embedtest.Clock())
 	to, proxy := d.through(t)
@@ -260,6 +267,7 @@ func TestClockThatIsSetForwardEndsSessionsEarly(t *testing.T) {
 // TestClockThatIsSetBack by a TTL ends no lease and gives no lock to two, and tokens rise. The lock of a client that has died stays
 // for a TTL longer.
 func TestClockThatIsSetBack(t *testing.T) {
+	suite.Long(t, suite.Postgres, "sets the server's clock")
 	t.Parallel()
 	d := newDatabase(t, embedtest.Clock())
 	to, proxy := d.through(t)
@@ -348,6 +356,7 @@ func (of *flows) lose() {
 // TestWaiterWhoseConnectionsWereForgotten: it has stood, and is told by another connection that it may hold. Its look must not be waited for until
 // it would look again by itself, half a minute later.
 func TestWaiterWhoseConnectionsWereForgotten(t *testing.T) {
+	suite.Long(t, suite.Postgres, "loses connections beside a TTL of 3 s")
 	t.Parallel()
 	d := newDatabase(t)
 	holder, err := farsync.NewSemaphore(d.open(t, time.Minute), "/permits", 1).Acquire(within(t, soon), 1)
@@ -373,6 +382,7 @@ func TestWaiterWhoseConnectionsWereForgotten(t *testing.T) {
 // TestServerThatHasMoved: where it was nobody answers, nor to what cancels statements there. Those that wait for that leave room in the pool to
 // renew the session where the server is now.
 func TestServerThatHasMoved(t *testing.T) {
+	suite.Long(t, suite.Postgres, "loses connections beside a TTL of 3 s")
 	t.Parallel()
 	d := newDatabase(t)
 	config := d.config(t)
@@ -408,6 +418,7 @@ func TestServerThatHasMoved(t *testing.T) {
 // TestConnectionsThatWereForgotten: all connections of a Store that holds are forgotten on the way, more of them than a TTL has renewals. New
 // ones are not, so the lease lives on.
 func TestConnectionsThatWereForgotten(t *testing.T) {
+	suite.Long(t, suite.Postgres, "loses connections beside a TTL of 3 s")
 	t.Parallel()
 	const connections = 12
 	d := newDatabase(t)

@@ -7,11 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestReleaseThatAReplicaMissedIsMadeUpFor: the replica that is promoted has not received the release of a lock. Its entry stands there, in a session
 // that lives and renews. The Store removes it, and leaves what it holds. The holder of what the replica lacks is told.
 func TestReleaseThatAReplicaMissedIsMadeUpFor(t *testing.T) {
+	suite.Long(t, suite.Postgres, "kills the server, and promotes a replica")
 	t.Parallel()
 	d, replica := replicated(t)
 	store, other := d.open(t, 10*time.Second), d.open(t, 10*time.Second)

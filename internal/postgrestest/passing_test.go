@@ -10,6 +10,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -68,6 +69,7 @@ func TestPreparedStatementsThatAreGone(t *testing.T) {
 // TestDeadThatCannotBeBuriedEndNoOtherSession: what keeps a dead session's entries from being removed, as a full queue of notifications does,
 // is no trouble of those that renew. The dead are buried once it has passed.
 func TestDeadThatCannotBeBuriedEndNoOtherSession(t *testing.T) {
+	suite.Long(t, suite.Postgres, "waits for renewals of a TTL of 3 s")
 	t.Parallel()
 	d := newDatabase(t)
 	lease := lock(t, d.open(t, faultTTL), "/alive")

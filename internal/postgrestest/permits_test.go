@@ -13,11 +13,13 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestStatementsOfAPermit: one that has to wait takes four statements, to join, to look once it listens, to look when it is told, and to leave, and one
 // notification, with 8 or with 64 waiters. It writes nothing in order to wait.
 func TestStatementsOfAPermit(t *testing.T) {
+	suite.Long(t, suite.Postgres, "counts the statements of a crowd, while what is held for 3 s begins to listen")
 	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 300"))
 	busy := new(requests)

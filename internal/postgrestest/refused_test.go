@@ -20,6 +20,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -122,6 +123,7 @@ func TestAnotherIsolationLevelIsRefused(t *testing.T) {
 
 // TestReplicaIsRefused until it is promoted, and so is a server that takes no more clients until one has gone.
 func TestReplicaIsRefused(t *testing.T) {
+	suite.Long(t, suite.Postgres, "promotes a replica")
 	t.Parallel()
 	d := newDatabase(t)
 	replica := embedtest.PostgresReplica(t, d.server)
@@ -155,7 +157,7 @@ func TestTooManyConnections(t *testing.T) {
 		}
 		crowd = append(crowd, conn)
 	}
-	_, err := postgres.Open(within(t, time.Second), d.config(t), nil)
+	_, err := postgres.Open(within(t, 10*time.Second), d.config(t), nil)
 	require.ErrorIs(t, err, farsync.ErrUnavailable)
 	require.ErrorContains(t, err, "too many clients")
 	require.NoError(t, lease.Err(), "what is connected goes on")
@@ -178,6 +180,7 @@ func TestTooManyConnections(t *testing.T) {
 
 // TestFullDisk: what is held stays, what asks waits until there is room, and is told why if it gives up.
 func TestFullDisk(t *testing.T) {
+	suite.Long(t, suite.Postgres, "fills the server's disk beside a TTL of 2 s")
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount a small disk")
@@ -321,7 +324,7 @@ func TestTLS(t *testing.T) {
 			ctx := within(t, soon)
 			if strings.Contains(row.words, "authority") {
 				// The server says so as it closes the connection with what it has not read. That resets it, and what it has said may be lost.
-				ctx = within(t, 3*time.Second)
+				ctx = within(t, 10*time.Second)
 			}
 			store, err := postgres.Open(ctx, c, nil)
 			if row.words != "" {
@@ -368,7 +371,7 @@ func likeFolder(t *testing.T, path string) {
 func TestSessionWhoseNameIsTooLong(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	store := d.open(t, faultTTL)
+	store := d.open(t, 10*time.Second)
 	lease := locktest.Lock(t, store, "/long")
 	e := d.foreign(t, "/long", strings.Repeat("x", 56))
 	require.NoError(t, lease.Release())

@@ -12,12 +12,14 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
 // TestReplicaIsPassedOver where a name leads to it, too: what it shows is older than the call. It has stopped replaying here. Each call has
 // a connection of its own, and first all of them are to the server.
 func TestReplicaIsPassedOver(t *testing.T) {
+	suite.Long(t, suite.Postgres, "starts a replica")
 	t.Parallel()
 	d := newDatabase(t)
 	replica := embedtest.PostgresReplica(t, d.server)

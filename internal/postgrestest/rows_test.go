@@ -10,11 +10,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
 // TestThoseThatWaitForRowsKeepNoSessionFromBeingRenewed: there are more of them than connections.
 func TestThoseThatWaitForRowsKeepNoSessionFromBeingRenewed(t *testing.T) {
+	suite.Long(t, suite.Postgres, "waits for renewals of a TTL of 4 s, which must be in time")
 	t.Parallel()
 	d := newDatabase(t)
 	const ttl = 4 * time.Second

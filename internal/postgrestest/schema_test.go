@@ -10,12 +10,14 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
 // TestMigrateHidesNoTables that are in use, such as those of a role before it had a schema of its own: locks would be held in both. Where they
 // are not in the search path there are two sets of them, which have nothing to do with each other.
 func TestMigrateHidesNoTables(t *testing.T) {
+	suite.Long(t, suite.Postgres, "looks at a lease before it has been held for 3 s, when it looks for its entry")
 	t.Parallel()
 	d := newDatabase(t)
 	d.exec(t, `CREATE SCHEMA "my app"`)

@@ -12,13 +12,14 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
 func TestMigrateAgain(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	lease, err := farsync.NewMutex(d.open(t, 10*time.Second), "/migrate").Lock(within(t, soon))
+	lease, err := farsync.NewMutex(d.open(t, time.Minute), "/migrate").Lock(within(t, soon))
 	require.NoError(t, err)
 	var all errgroup.Group
 	for range 4 {
@@ -61,7 +62,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	s, err := postgres.NewService(d.config(t), nil)
 	require.NoError(t, err, "no options are the zero ones")
 	require.NoError(t, s.Close())
-	_, err = postgres.Open(within(t, 2*time.Second), as(func(c *pgxpool.Config) {
+	_, err = postgres.Open(within(t, 10*time.Second), as(func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}), nil)
 	require.ErrorIs(t, err, farsync.ErrUnavailable, "it may be promoted")
@@ -78,6 +79,7 @@ func TestMisuseOfEveryStore(t *testing.T) {
 
 // TestOpensThatAreGivenUp leaves no session.
 func TestOpensThatAreGivenUp(t *testing.T) {
+	suite.Long(t, suite.Postgres, "callers give up at random moments, 200 times")
 	t.Parallel()
 	d := newDatabase(t)
 	locktest.RunOpens(t, func(ctx context.Context) (*farsync.Store, error) {
@@ -92,6 +94,7 @@ func TestOpensThatAreGivenUp(t *testing.T) {
 
 // TestServerThatDies: what is held is held still when the server is back within the TTL, and what waited is served.
 func TestServerThatDies(t *testing.T) {
+	suite.Long(t, suite.Postgres, "kills the server")
 	t.Parallel()
 	d := newDatabase(t, embedtest.Fsync())
 	lease, err := farsync.NewMutex(d.open(t, time.Minute), "/dies").Lock(within(t, soon))
@@ -123,6 +126,7 @@ func TestServerThatDies(t *testing.T) {
 // TestIdleStoresListenToNothing, nor does a lock that no other wants notify: a connection that listens costs the server
 // processor time at every notification. Nothing but a lock that is held for 3 seconds listens for its own end.
 func TestIdleStoresListenToNothing(t *testing.T) {
+	suite.Long(t, suite.Postgres, "counts what listens before 3 s have passed")
 	t.Parallel()
 	d := newDatabase(t)
 	ears := func() (n int) {
@@ -167,6 +171,7 @@ func TestIdleStoresListenToNothing(t *testing.T) {
 
 // TestMigrateBesideStores: tables are brought up to date while Stores use them, which wait meanwhile and lose nothing.
 func TestMigrateBesideStores(t *testing.T) {
+	suite.Long(t, suite.Postgres, "Stores race with migrations")
 	t.Parallel()
 	d := newDatabase(t)
 	kept, err := farsync.NewMutex(d.open(t, 10*time.Second), "/kept").Lock(within(t, soon))

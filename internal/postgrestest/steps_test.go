@@ -16,6 +16,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -159,6 +160,7 @@ func TestTriggersServeWhatFollowsAJoinAndALeave(t *testing.T) {
 
 // TestMigrateBesideStoresThatClose: a deadlock would leave what they hold for a TTL.
 func TestMigrateBesideStoresThatClose(t *testing.T) {
+	suite.Long(t, suite.Postgres, "Stores race with migrations")
 	t.Parallel()
 	d := newDatabase(t)
 	ctx, cancel := context.WithCancel(within(t, soon))
@@ -200,6 +202,7 @@ func (d database) kept(t testing.TB, entries ...driver.Entry) pgx.Tx {
 
 // TestMigrateBesideAGuard: what it waits for takes as long as the guard's transaction, and sessions are renewed meanwhile.
 func TestMigrateBesideAGuard(t *testing.T) {
+	suite.Long(t, suite.Postgres, "waits for renewals of a TTL of 1 s, which must be in time")
 	t.Parallel()
 	d := newDatabase(t)
 	renewed := make(chan bool, 1)
@@ -267,10 +270,14 @@ func TestNewcomersThatWaitDoNotWaitForEachOther(t *testing.T) {
 	guard := d.kept(t, entries...)
 	d.exec(t, "DELETE FROM farsync_sessions")
 	require.Equal(t, 15, d.count(t, "SELECT count(*) FROM farsync_ended"))
+	times := 20
+	if suite.More(t, suite.Postgres) {
+		times = 200
+	}
 	var all errgroup.Group
 	for range 3 {
 		all.Go(func() error {
-			for range 200 {
+			for range times {
 				if _, err := d.admin.Exec(within(t, soon), "SELECT farsync_bury(1000, true)"); err != nil {
 					return err
 				}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -125,6 +126,7 @@ func (h *holder) signal(s syscall.Signal) { require.NoError(h.t, h.command.Proce
 // others before Guard. Of the first the next is granted nothing before they have committed; what the others try to write
 // after the next has held is refused.
 func TestStoppedHoldersWriteNothingStale(t *testing.T) {
+	suite.Long(t, suite.Postgres, "stops processes")
 	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 300"))
 	d.exec(t, "CREATE TABLE accounts (id int PRIMARY KEY, writes text NOT NULL DEFAULT '')")

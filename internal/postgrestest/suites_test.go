@@ -42,7 +42,7 @@ func (d database) keepsTheContract(t *testing.T) {
 			proxies.Store(s, proxy)
 			return s
 		},
-		TTL:  3 * time.Second,
+		TTL:  10 * time.Second,
 		Case: beside,
 		Expire: func(t *testing.T, s driver.Session) {
 			v, err := s.Create(t.Context(), driver.Entry{
@@ -69,7 +69,7 @@ func (d database) keepsTheContract(t *testing.T) {
 func (d database) primitives(t *testing.T) {
 	locktest.Run(t, locktest.Backend{
 		Open: func(t *testing.T) *farsync.Store {
-			return d.traced(t, 9*time.Second, storetest.CheckTrace(t)) // a Release waits for an answer for a third of it, also on a busy machine
+			return d.traced(t, 10*time.Second, storetest.CheckTrace(t)) // a Release waits for an answer for a third of it, also on a busy machine
 		},
 		Case: beside,
 		Expire: func(t *testing.T, store *farsync.Store) {

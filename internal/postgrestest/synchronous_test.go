@@ -10,6 +10,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -28,6 +29,7 @@ func replicatedAtOnce(t *testing.T) (d database, replica *embedtest.PostgresServ
 // here is cancelled in the end, by the client or by an operator, and then the server answers with success. Leases end, no session is renewed,
 // and there is no new one.
 func TestServerThatIsCutOffFromItsReplicaGrantsNothing(t *testing.T) {
+	suite.Long(t, suite.Postgres, "cuts a replica off from the server")
 	t.Parallel()
 	for _, row := range []struct {
 		name     string
