@@ -7,9 +7,11 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestCrowds(t *testing.T) {
+	suite.Long(t, suite.MySQL, "crowds of ten thousand, beside sessions of a TTL of 1 s")
 	t.Parallel()
 	locktest.RunCrowds(t, func(t testing.TB) locktest.Crowded {
 		d := newDatabase(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
 )
 
@@ -21,6 +22,7 @@ var (
 
 // TestIdleStoresCost one call for each renewal, which are four a TTL, and a connection each.
 func TestIdleStoresCost(t *testing.T) {
+	suite.Long(t, suite.MySQL, "counts the calls of 100 Stores that renew")
 	t.Parallel()
 	d := databaseOf(t, embedtest.MariaDB(t, embedtest.Setting("max_connections = 3000")))
 	const of = 8 * time.Second
@@ -41,6 +43,7 @@ func TestIdleStoresCost(t *testing.T) {
 // TestTablesStaySmall however often locks are taken: InnoDB removes what was deleted by itself. A loop at the server takes them, with
 // the procedures of a Lock and a Release.
 func TestTablesStaySmall(t *testing.T) {
+	suite.Long(t, suite.MySQL, "takes locks thousands of times")
 	t.Parallel()
 	d := newDatabase(t)
 	d.exec(t, "CALL farsync_open('job', 3600000000)")

@@ -73,7 +73,7 @@ func TestDeadWhoseEntryIsBeingRemovedIsNotWaitedFor(t *testing.T) {
 	tx := d.begin(t)
 	_, err := tx.ExecContext(within(t, soon), "DELETE FROM farsync_entries WHERE id = 'entry-2'")
 	require.NoError(t, err)
-	d.exec(t, "CALL farsync_bury_3('[]')") // on a connection that waits for a row for longer than a hang
+	d.exec(t, "CALL farsync_bury_3('[]')") // on a connection that waits for a row for 50 s, and fails then
 	require.Equal(t, "dead-2", ask[string](t, d, "SELECT GROUP_CONCAT(id) FROM farsync_sessions"))
 	require.NoError(t, tx.Commit())
 	d.exec(t, "CALL farsync_bury_3('[]')")

@@ -15,10 +15,12 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestFullDisk: what is held stays, what asks waits until there is room, and is told why if it gives up.
 func TestFullDisk(t *testing.T) {
+	suite.Long(t, suite.MySQL, "fills the server's disk beside a TTL of 2 s")
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount a small disk")

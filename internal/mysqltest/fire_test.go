@@ -14,6 +14,7 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
 )
 
@@ -22,23 +23,16 @@ var (
 	kills = flag.Int("kills", 3, "how often the server is killed and restarted")
 )
 
-// rough is a server that tests do harm to, one after the other. It confirms a change when that is on the disk, as by default.
-var (
-	rough = locktest.Shared[*embedtest.MariaDBServer]{
-		Start: func(ctx context.Context, dir string) (*embedtest.MariaDBServer, error) {
-			return startServer(ctx, dir, embedtest.Fsync(), embedtest.Clock())
-		},
-	}
-	roughly sync.Mutex
-)
+// roughly has the tests that do harm to a server come one after the other: there are not eight such servers at once.
+var roughly sync.Mutex
 
-// roughDatabase returns a database of t's own, on a server that is t's until it ends.
+// roughDatabase returns a database on a server of t's own, to which t may do harm: what a test that fails leaves
+// changed is no other's trouble. The server confirms a change when that is on the disk, as by default.
 func roughDatabase(t *testing.T) database {
 	t.Parallel()
-	server := serverOf(t, &rough)
 	roughly.Lock()
 	t.Cleanup(roughly.Unlock)
-	return databaseOf(t, server)
+	return databaseOf(t, embedtest.MariaDB(t, embedtest.Fsync(), embedtest.Clock()))
 }
 
 // setGlobal changes a setting of the server until t ends. Connections from then on have it.
@@ -57,6 +51,7 @@ func (d database) setGlobal(t *testing.T, name string, value any) {
 // TestLeaseEndsBeforeTheNextHolderIsGranted: a holder that is cut off from the server has lost its lease, and has been told, before
 // another gets the lock. Half of the holders are cut off from the server's answers only.
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
+	suite.Long(t, suite.MySQL, "cuts holders with a TTL of 3 s off from the server")
 	t.Parallel()
 	const d = 3 * time.Second
 	on := newDatabase(t)
@@ -77,6 +72,7 @@ func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
 // TestKilledServerKeepsHoldersApart: clients lock and release while the server is killed and restarted, over and over. What was
 // confirmed is there again, and tokens rise.
 func TestKilledServerKeepsHoldersApart(t *testing.T) {
+	suite.Long(t, suite.MySQL, "kills the server")
 	d := roughDatabase(t)
 	section := locktest.NewSection(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -120,6 +116,7 @@ func TestKilledServerKeepsHoldersApart(t *testing.T) {
 
 // TestStoppedServerStopsNoCaller.
 func TestStoppedServerStopsNoCaller(t *testing.T) {
+	suite.Long(t, suite.MySQL, "stops the server")
 	d := roughDatabase(t)
 	locktest.RunFrozen(t, locktest.Frozen{
 		Open:   func(t *testing.T, of time.Duration) *farsync.Store { return d.open(t, ttl(of)) },
@@ -134,6 +131,7 @@ func TestStoppedServerStopsNoCaller(t *testing.T) {
 // TestClockThatIsSet: by less than two thirds of the TTL, forward or back, it gives no lock to two, and tokens rise. By more, while
 // the holder is cut off, it does. A guard keeps them apart also then.
 func TestClockThatIsSet(t *testing.T) {
+	suite.Long(t, suite.MySQL, "sets the server's clock")
 	d := roughDatabase(t)
 	const of = 8 * time.Second
 	t.Cleanup(func() { require.NoError(t, d.server.StepClock(0)) })
@@ -192,6 +190,7 @@ func TestQueueThatWasRemovedUnderAClockThatIsBehind(t *testing.T) {
 
 // TestSettingsOfTheServerMakeNoDifference, nor do those of the DSN.
 func TestSettingsOfTheServerMakeNoDifference(t *testing.T) {
+	suite.Long(t, suite.MySQL, "changes the settings of a server of its own")
 	d := roughDatabase(t)
 	for name, value := range map[string]any{
 		"tx_isolation": "SERIALIZABLE", "autocommit": 0, "time_zone": "+05:45", "wait_timeout": 5, "collation_server": "utf8mb4_german2_ci",
@@ -241,6 +240,7 @@ func TestWhatIsTakenBackLetsNoneIn(t *testing.T) {
 
 // TestTooManyConnections are waited for, and what is held is renewed.
 func TestTooManyConnections(t *testing.T) {
+	suite.Long(t, suite.MySQL, "fills a server of its own, and gives an Open 1 s to hear of it")
 	d := roughDatabase(t)
 	store := d.open(t, ttl(10*time.Second))
 	lease := lock(t, store, "/many")
@@ -269,6 +269,7 @@ func TestTooManyConnections(t *testing.T) {
 
 // TestReadOnlyServerIsWaitedFor: a replica may be promoted.
 func TestReadOnlyServerIsWaitedFor(t *testing.T) {
+	suite.Long(t, suite.MySQL, "makes a server of its own read-only, and gives an Open 1 s to hear of it")
 	d := roughDatabase(t)
 	user := "u" + d.name[:8]
 	d.exec(t, "CREATE USER "+user)
@@ -287,6 +288,7 @@ func TestReadOnlyServerIsWaitedFor(t *testing.T) {
 
 // TestReadOnlyServerStopsAdministratorsToo: read_only does not stop them by itself, and another server may have become the primary.
 func TestReadOnlyServerStopsAdministratorsToo(t *testing.T) {
+	suite.Long(t, suite.MySQL, "changes the settings of a server of its own")
 	d := roughDatabase(t)
 	service, in := d.session(t, d.dsn(), time.Hour)
 	d.setGlobal(t, "read_only", 1)
@@ -303,6 +305,7 @@ func TestReadOnlyServerStopsAdministratorsToo(t *testing.T) {
 
 // TestLockedRowsAreNotDone: a step that meets a deadlock, or waits for a row for too long, was rolled back, and says so.
 func TestLockedRowsAreNotDone(t *testing.T) {
+	suite.Long(t, suite.MySQL, "a deadlock has to come before a wait for a row ends after 2 s")
 	t.Parallel()
 	d := newDatabase(t)
 	service, err := mysql.NewService(d.dsn())
@@ -356,6 +359,7 @@ func TestLockedRowsAreNotDone(t *testing.T) {
 // renewals. One that waits is served with about as many requests among 64 as among 8: TestLooksDoNotGrowWithTheQueue of sqlstore
 // counts them where the machine has no part in it.
 func TestRequestsOfALock(t *testing.T) {
+	suite.Long(t, suite.MySQL, "counts the requests of a crowd that polls")
 	d := roughDatabase(t)
 	status := func(of string) (now int) {
 		require.NoError(t, d.admin.QueryRowContext(within(t, soon), "SHOW GLOBAL STATUS LIKE '"+of+"'").Scan(&of, &now))

@@ -5,11 +5,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestReleaseThatIsUndoneIsDoneAgain: the entry of a lock that was released stands again when the server has been restarted, as with a backup that was
 // restored, in a session that lives and renews. The Store removes it, and leaves what it holds.
 func TestReleaseThatIsUndoneIsDoneAgain(t *testing.T) {
+	suite.Long(t, suite.MySQL, "kills the server")
 	d := roughDatabase(t)
 	store, other := d.open(t, ttl(10*time.Second)), d.open(t, ttl(10*time.Second))
 	undone, kept := lock(t, store, "/undone"), lock(t, store, "/kept")

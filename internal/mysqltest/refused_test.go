@@ -21,6 +21,7 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
 )
 
@@ -79,7 +80,7 @@ func TestTLS(t *testing.T) {
 			}
 			ctx := within(t, soon)
 			if row.silent {
-				ctx = within(t, 3*time.Second)
+				ctx = within(t, 10*time.Second)
 			}
 			store, err := mysql.Open(ctx, dsn, nil)
 			if row.says != "" {
@@ -117,6 +118,7 @@ func secured(t *testing.T, authority locktest.Authority) *embedtest.MariaDBServe
 
 // TestConnectionsThatBreak, over and over, in the middle of requests: what was asked for is done once in the end, and no two hold.
 func TestConnectionsThatBreak(t *testing.T) {
+	suite.Long(t, suite.MySQL, "breaks connections over and over while clients race")
 	t.Parallel()
 	d := newDatabase(t)
 	proxy := embedtest.NewProxy(t, d.server.Endpoint())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
 )
 
@@ -75,6 +76,7 @@ func TestSessionThatIsOverCreatesNothing(t *testing.T) {
 // TestRenewalThatWaitedSetsNoDeadlineBack: renewals that LOCK TABLES has kept go on in any order. A Store counts from the later one that was
 // answered, so the earlier must not leave the deadline at less than that.
 func TestRenewalThatWaitedSetsNoDeadlineBack(t *testing.T) {
+	suite.Long(t, suite.MySQL, "a renewal waits for tables for 5 s at most")
 	t.Parallel()
 	d := newDatabase(t)
 	_, in := d.session(t, d.dsn(), time.Hour)

@@ -11,13 +11,14 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
 )
 
 func TestMigrateAgain(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	lease := lock(t, d.open(t, ttl(10*time.Second)), "/migrate")
+	lease := lock(t, d.open(t, ttl(time.Minute)), "/migrate")
 	var all errgroup.Group
 	for range 4 {
 		all.Go(func() error { return mysql.Migrate(within(t, soon), d.dsn()) })
@@ -81,6 +82,7 @@ func TestMisuseOfEveryStore(t *testing.T) {
 
 // TestOpensThatAreGivenUp leaves no session.
 func TestOpensThatAreGivenUp(t *testing.T) {
+	suite.Long(t, suite.MySQL, "callers give up at random moments, 200 times")
 	t.Parallel()
 	d := newDatabase(t)
 	locktest.RunOpens(t, func(ctx context.Context) (*farsync.Store, error) {
@@ -94,6 +96,7 @@ func TestOpensThatAreGivenUp(t *testing.T) {
 
 // TestServerThatDies: what is held is held still when the server is back within the TTL, and what waited is served.
 func TestServerThatDies(t *testing.T) {
+	suite.Long(t, suite.MySQL, "kills the server")
 	t.Parallel()
 	d := databaseOf(t, embedtest.MariaDB(t, embedtest.Fsync()))
 	lease := lock(t, d.open(t, ttl(time.Minute)), "/dies")

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
 )
 
@@ -113,6 +114,7 @@ func (w *wire) Write(b []byte) (int, error) {
 // TestServerThatHasMovedIsFoundAgain: those that wait for a connection while the server is silent have the pool make some, without a
 // caller. They are not waited for for ever.
 func TestServerThatHasMovedIsFoundAgain(t *testing.T) {
+	suite.Long(t, suite.MySQL, "callers race, and give up within 150 ms")
 	t.Parallel()
 	n := newNetwork(t, newDatabase(t))
 	in := n.open(t, time.Hour)

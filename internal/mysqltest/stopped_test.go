@@ -19,6 +19,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
 )
 
@@ -63,6 +64,7 @@ func hold(ctx context.Context, dsn, path string) error {
 // TestHoldersStoppedBetweenGuardAndCommit, for longer than their TTL: the next holds only after their transactions have ended, so what
 // they write is never late.
 func TestHoldersStoppedBetweenGuardAndCommit(t *testing.T) {
+	suite.Long(t, suite.MySQL, "stops processes, beside a TTL of 2 s")
 	t.Parallel()
 	d := newDatabase(t)
 	d.exec(t, "CREATE TABLE written (n int AUTO_INCREMENT PRIMARY KEY, path varchar(99), token bigint)")

@@ -35,7 +35,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 			proxies.Store(s, proxy)
 			return s
 		},
-		TTL:  3 * time.Second,
+		TTL:  10 * time.Second,
 		Case: beside,
 		Expire: func(t *testing.T, s driver.Session) {
 			v, err := s.Create(t.Context(), driver.Entry{
@@ -65,7 +65,7 @@ func TestPrimitives(t *testing.T) {
 	d.exec(t, "INSERT INTO resource VALUES (0)")
 	locktest.Run(t, locktest.Backend{
 		Open: func(t *testing.T) *farsync.Store {
-			options := ttl(9 * time.Second) // a Release waits for an answer for a third of it, also on a busy machine
+			options := ttl(10 * time.Second) // a Release waits for an answer for a third of it, also on a busy machine
 			options.Trace = storetest.CheckTrace(t)
 			return d.open(t, options)
 		},
