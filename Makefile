@@ -22,33 +22,21 @@ each = set -e; for module in $(1); do echo "==> $(2): $$module"; (cd $$module &&
 
 # The tests share two cores with their servers as it is.
 .NOTPARALLEL:
-.PHONY: help test race long model torture bites check format vet lint tidy-check layers systems newest bench benchmarks fuzz tidy servers
+.PHONY: help test race long model torture bites check format vet lint tidy-check systems bench benchmarks fuzz tidy servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: servers ## all tests once, with the race detector, against real servers; a package over its budget fails
+test: servers ## what is true on any machine, with the race detector and real servers; says at its end what it leaves to make long
 	@echo "==> test: ."
 	@scripts/test.sh $(TESTFLAGS) $(PACKAGES)
-	@$(call each,$(filter-out .,$(CODE)),test,go test $(TESTFLAGS) $(PACKAGES))
+	@$(call each,$(filter-out .,$(CODE)),test,go test -short $(TESTFLAGS) $(PACKAGES))
 
 race: servers ## tests of the library with the race detector, for one thing many times
 	@go test -race '-gcflags=modernc.org/...=-race=false -d=checkptr=0' $(TESTFLAGS) $(PACKAGES)
 
-long: servers ## in full what make test plays a part of: leaders cut off, crowds of 10,000, Redis and the databases killed, joins behind 5,000, a page of as many, a million locks held in random plays
-	@echo "==> long"
-	@go test -count=1 -v -timeout 1h -run '^(TestOutages|TestCrowdIsServed)' ./internal/zktest -partings=200 -crowd=10000
-	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestStoppedServerLosesNothing|^TestLeaseEndsBeforeTheNextHolderIsGranted)$$' \
-		./internal/redistest -disasters=20 -failovers=20 -cuts=1000
-	@go test -count=1 -v -timeout 1h -run '(KeepsHoldersApart|^TestLeaseEndsBeforeTheNextHolderIsGranted|^TestStoppedHoldersWriteNothingStale|^TestIdleStoresCost|^TestTablesStaySmall)$$' \
-		./internal/postgrestest -disasters=20 -cuts=1000 -stops=20 -idle=1000 -acquisitions=1000000
-	@go test -count=1 -v -timeout 1h -run '^(TestLeaseEndsBeforeTheNextHolderIsGranted|TestKilledServerKeepsHoldersApart|TestHoldersStoppedBetweenGuardAndCommit|TestIdleStoresCost|TestTablesStaySmall)$$' \
-		./internal/mysqltest -cuts=1000 -kills=20 -holders=20 -idle=1000 -acquisitions=1000000
-	@go test -count=1 -v -timeout 1h -run '^TestLeaseEndsBeforeTheNextHolderIsGranted$$' ./internal/etcdtest ./internal/zktest -cuts=1000
-	@go test -count=1 -v -timeout 1h -run '^TestPlays$$' . -play=1 -held=1000000
-	@go test -count=1 -v -timeout 1h -run '^TestThousandsOnServices$$' ./internal/livetest -crowded
-	@go test -count=1 -v -timeout 1h -run '^TestOneOfManyRuns$$' ./cmd/farsync -processes=50 -rounds=200
-	@cd bench && go test -count=1 -v -timeout 1h -run '^TestJoinsBehindLongQueues$$' . -longest=5000
+long: servers ## the rest, by area, AREA=etcd: kills, cuts, clocks, crowds, counted traffic, models in full; make long lists the areas
+	@scripts/long.sh $(AREA)
 
 # What is not set is left to the program: all stores, all primitives, all faults, for a minute each, by a seed that it prints.
 TORTURE = $(if $(STORE),-store $(STORE)) $(if $(PRIMITIVE),-primitive $(PRIMITIVE)) $(if $(FAULTS),-faults $(FAULTS)) \
@@ -65,7 +53,7 @@ bites: servers ## the same with locks that are known to be wrong, and what is fo
 
 model: ## the model of the protocol explored in full: states, time, and a shortest trace to what is violated
 	@echo "==> model"
-	@go test -count=1 -v -timeout 1h -run '^TestModel' ./recipe -model
+	@go test -count=1 -v -timeout 1h -run '^TestModel' ./recipe
 
 # What is not set: all ways on all stores, 100 times on etcd and 30 times on each other.
 deaths: servers ## the ways in which a COMMAND of farsync run can die, many times, eight at a time: STORE=redis WAY=cut RUNS=30
@@ -76,7 +64,7 @@ deaths: servers ## the ways in which a COMMAND of farsync run can die, many time
 			-deaths=$$runs -deaths-ttl=2s -deaths-on=$$store $(if $(WAY),-deaths-of='$(WAY)')) | grep -Ev '^(=== | +--- PASS)'; \
 	done
 
-check: format tidy-check vet systems lint newest ## all that CI demands besides test
+check: format tidy-check vet systems lint ## all that CI demands besides test
 
 bench: servers ## farsync beside its peers, into docs/PERFORMANCE.md: ROUNDS=5, ONLY=pattern, WINDOW=1s
 	@cd bench && go build -o ../bin/bench .
@@ -85,13 +73,8 @@ bench: servers ## farsync beside its peers, into docs/PERFORMANCE.md: ROUNDS=5, 
 benchmarks: servers ## the benchmarks of all packages: BENCH=pattern, TESTFLAGS=-count=10
 	@$(call each,$(CODE),benchmarks,go test -run '^$$' -bench '$(BENCH)' -benchmem $(TESTFLAGS) $(PACKAGES))
 
-systems: ## builds and vets for Linux, macOS and Windows, on amd64 and arm64, and for 386
+systems: ## vets for one of each kind of other systems what users import; all seven: make long AREA=systems
 	@scripts/systems.sh
-
-# go.mod requires the lowest versions that pass, and all tests run with them.
-newest: servers ## the suites of the drivers with the newest versions of what farsync requires
-	@echo "==> newest"
-	@go test -modfile=tools/newest.mod -run '^TestDriver' ./internal/etcdtest ./internal/zktest ./sqlite ./internal/redistest ./internal/postgrestest ./internal/mysqltest
 
 fuzz: ## every fuzz target for a moment: FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)
@@ -117,7 +100,3 @@ vet:
 tidy-check:
 	@$(call each,$(MODULES),go mod tidy -diff,go mod tidy -diff)
 	@go mod tidy -diff -modfile=tools/newest.mod
-
-layers:
-	@echo "==> layers"
-	@go test -count=1 ./internal/layers
