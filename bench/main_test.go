@@ -15,6 +15,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestMain(m *testing.M) { embedtest.Main(m) }
@@ -38,6 +39,12 @@ func newEtcdStore(b *testing.B, endpoint string) *farsync.Store {
 // TestScenes has every peer of every body run for a moment, on every store, with few contenders. Servers that sync their files
 // and clusters are left out: the bodies on them are the same.
 func TestScenes(t *testing.T) {
+	suite.Long(t, suite.Etcd, "contenders of all peers, for a moment each")
+	suite.Long(t, suite.ZooKeeper, "contenders of all peers, for a moment each")
+	suite.Long(t, suite.Redis, "contenders of all peers, for a moment each")
+	suite.Long(t, suite.Postgres, "contenders of all peers, for a moment each")
+	suite.Long(t, suite.MySQL, "contenders of all peers, for a moment each")
+	suite.Long(t, suite.SQLite, "contenders of all peers, for a moment each")
 	for _, store := range stores {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()

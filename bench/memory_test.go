@@ -10,11 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // A Lock that waits takes the goroutine that called it, with its stack, and what the Store and its session know of it, however
 // many are ahead.
 func TestMemoryOfALockThatWaits(t *testing.T) {
+	suite.Long(t, suite.Etcd, "1,000 waiters, and how much memory each takes")
+	suite.Long(t, suite.ZooKeeper, "1,000 waiters, and how much memory each takes")
 	for on, most := range map[string]int64{onEtcd: 16 << 10, onZooKeeper: 16 << 10} {
 		t.Run(on, func(t *testing.T) { testMemoryOfALockThatWaits(t, on, most) })
 	}

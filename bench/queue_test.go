@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/internal/suite"
 )
 
 var longest = flag.Int("longest", 300, "how many entries stand in the longest queue that TestJoinsBehindLongQueues joins")
@@ -14,6 +16,11 @@ var longest = flag.Int("longest", 300, "how many entries stand in the longest qu
 // thousands, but for one more on the databases, where the first answer then does not show what is ahead. Their bytes are
 // bounded wherever the service can be asked for a part of a queue. ZooKeeper's answer is the names of all that stand there.
 func TestJoinsBehindLongQueues(t *testing.T) {
+	suite.Long(t, suite.Etcd, "counts requests while timers may fire")
+	suite.Long(t, suite.ZooKeeper, "counts requests while timers may fire")
+	suite.Long(t, suite.Redis, "counts requests while timers may fire")
+	suite.Long(t, suite.Postgres, "counts requests while timers may fire")
+	suite.Long(t, suite.MySQL, "counts requests while timers may fire")
 	for _, c := range []struct {
 		store    string
 		requests float64 // behind the longest queue, at most

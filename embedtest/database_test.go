@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // A database is what both servers have.
@@ -35,9 +36,16 @@ func TestDatabasesKeepTheirData(t *testing.T) {
 		name   string
 		start  func(testing.TB, ...embedtest.Option) database
 		client func(endpoint string, arguments ...string) *exec.Cmd
+		kill   bool
 	}{
-		{"PostgreSQL", func(t testing.TB, o ...embedtest.Option) database { return embedtest.Postgres(t, o...) }, psql},
-		{"MariaDB", func(t testing.TB, o ...embedtest.Option) database { return embedtest.MariaDB(t, o...) }, mariadb},
+		{
+			"PostgreSQL", func(t testing.TB, o ...embedtest.Option) database { return embedtest.Postgres(t, o...) }, psql,
+			suite.More(t, suite.Postgres),
+		},
+		{
+			"MariaDB", func(t testing.TB, o ...embedtest.Option) database { return embedtest.MariaDB(t, o...) }, mariadb,
+			suite.More(t, suite.MySQL),
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -50,6 +58,10 @@ func TestDatabasesKeepTheirData(t *testing.T) {
 				return strings.TrimSpace(string(out))
 			}
 			require.Empty(t, query("CREATE TABLE kept (n int); INSERT INTO kept VALUES (7);"))
+			require.Equal(t, "7", query("SELECT n FROM kept;"))
+			if !row.kill {
+				return
+			}
 			server.Kill()
 			_, err := net.Dial("tcp", server.Endpoint())
 			require.Error(t, err, "a server that is dead refuses connections")
@@ -66,6 +78,7 @@ func TestDatabasesKeepTheirData(t *testing.T) {
 
 // PostgreSQL serves each client in a process of its own.
 func TestPausedPostgresStopsItsSessions(t *testing.T) {
+	suite.Long(t, suite.Postgres, "stops and kills the server")
 	if runtime.GOOS != "linux" {
 		t.Skip("the processes of others cannot be stopped here")
 	}
@@ -133,6 +146,9 @@ func TestPostgresReplica(t *testing.T) {
 	require.Contains(t, ask(replica, "INSERT INTO kept VALUES (8)"), "read-only")
 	require.Empty(t, ask(server, "INSERT INTO kept VALUES (8)"))
 	require.Eventually(t, func() bool { return ask(replica, "SELECT count(*) FROM kept") == "2" }, soon, 10*time.Millisecond)
+	if !suite.More(t, suite.Postgres) { // what follows kills the server
+		return
+	}
 	server.Kill()
 	require.Equal(t, "t", ask(replica, "SELECT pg_promote()"))
 	require.Empty(t, ask(replica, "INSERT INTO kept VALUES (9)"))
@@ -143,6 +159,7 @@ func TestPostgresReplica(t *testing.T) {
 
 // TestPostgresClock: those who ask the server for the time hear its own, in all of its processes.
 func TestPostgresClock(t *testing.T) {
+	suite.Long(t, suite.Postgres, "sets the clock")
 	t.Parallel()
 	server := embedtest.Postgres(t, embedtest.Clock())
 	clockSteps(t, server.StepClock, func() *exec.Cmd {
@@ -152,6 +169,7 @@ func TestPostgresClock(t *testing.T) {
 
 // TestMariaDBClock: as that of PostgreSQL.
 func TestMariaDBClock(t *testing.T) {
+	suite.Long(t, suite.MySQL, "sets the clock")
 	t.Parallel()
 	server := embedtest.MariaDB(t, embedtest.Clock())
 	clockSteps(t, server.StepClock, func() *exec.Cmd {
@@ -191,6 +209,9 @@ func TestPgBouncerLendsConnections(t *testing.T) {
 	serving := func() string { return ask(psql(proxy.Endpoint(), "-c", "SELECT pg_backend_pid()")) }
 	first := serving()
 	require.Equal(t, first, serving())
+	if !suite.More(t, suite.Postgres) { // what follows kills the server and the proxy
+		return
+	}
 	server.Kill()
 	require.NoError(t, server.Restart(within(t, soon)))
 	require.NoError(t, proxy.Restart(within(t, soon)))

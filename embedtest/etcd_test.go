@@ -12,11 +12,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // soon bounds what must happen; brief is how long a test looks on while nothing may happen.
 const (
-	soon  = 30 * time.Second
+	soon  = time.Minute
 	brief = 200 * time.Millisecond
 )
 
@@ -27,6 +28,7 @@ func TestEtcdServes(t *testing.T) {
 }
 
 func TestPausedEtcdDoesNotAnswerUntilResume(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops the server")
 	server := embedtest.Etcd(t)
 	client := dial(t, server.Endpoint())
 	put(t, client, "key", "value")
@@ -40,6 +42,7 @@ func TestPausedEtcdDoesNotAnswerUntilResume(t *testing.T) {
 }
 
 func TestKilledEtcdKeepsItsDataAndAddressOverRestart(t *testing.T) {
+	suite.Long(t, suite.Etcd, "kills the server")
 	server := embedtest.Etcd(t)
 	endpoint := server.Endpoint()
 	client := dial(t, endpoint)
@@ -56,6 +59,7 @@ func TestKilledEtcdKeepsItsDataAndAddressOverRestart(t *testing.T) {
 }
 
 func TestPausedEtcdCanBeKilled(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops and kills the server")
 	server := embedtest.Etcd(t)
 	server.Pause()
 	server.Kill()
@@ -68,6 +72,7 @@ func TestEtcdWithFsyncServes(t *testing.T) {
 }
 
 func TestEtcdClusterForBenchmarksServesButCannotBeIsolated(t *testing.T) {
+	suite.Long(t, suite.Etcd, "a cluster has to keep its leader")
 	ensemble := embedtest.EtcdCluster(t, 3, embedtest.Bench())
 	put(t, dial(t, ensemble.Member(1).Endpoint()), "key", "value")
 	require.Panics(t, func() { ensemble.Isolate(0) })
@@ -75,6 +80,7 @@ func TestEtcdClusterForBenchmarksServesButCannotBeIsolated(t *testing.T) {
 }
 
 func TestIsolatedLeaderIsReplacedAndRejoins(t *testing.T) {
+	suite.Long(t, suite.Etcd, "isolates the leader")
 	ensemble := embedtest.EtcdCluster(t, 3)
 	require.Len(t, ensemble.Endpoints(), 3)
 	old, err := ensemble.Leader(within(t, soon))
@@ -100,6 +106,7 @@ func TestIsolatedLeaderIsReplacedAndRejoins(t *testing.T) {
 
 // TestLeaderThatIsHeardOrHearsIsReplaced: a leader that is cut off in one direction serves none that needs a majority.
 func TestLeaderThatIsHeardOrHearsIsReplaced(t *testing.T) {
+	suite.Long(t, suite.Etcd, "cuts the leader off in one direction")
 	for _, direction := range []struct {
 		name string
 		cut  func(*embedtest.EtcdEnsemble, int)
@@ -124,6 +131,7 @@ func TestLeaderThatIsHeardOrHearsIsReplaced(t *testing.T) {
 }
 
 func TestIsolatedFollowerDoesNotDisturbTheOthers(t *testing.T) {
+	suite.Long(t, suite.Etcd, "isolates a follower")
 	ensemble := embedtest.EtcdCluster(t, 3)
 	leader, err := ensemble.Leader(within(t, soon))
 	require.NoError(t, err)
@@ -141,6 +149,7 @@ func TestIsolatedFollowerDoesNotDisturbTheOthers(t *testing.T) {
 }
 
 func TestClusterSurvivesTheDeathOfItsLeader(t *testing.T) {
+	suite.Long(t, suite.Etcd, "kills the leader")
 	ensemble := embedtest.EtcdCluster(t, 3)
 	old, err := ensemble.Leader(within(t, soon))
 	require.NoError(t, err)
@@ -157,6 +166,7 @@ func TestClusterSurvivesTheDeathOfItsLeader(t *testing.T) {
 }
 
 func TestWholeClusterRestarts(t *testing.T) {
+	suite.Long(t, suite.Etcd, "restarts a cluster")
 	ensemble := embedtest.EtcdCluster(t, 3)
 	put(t, dial(t, ensemble.Member(0).Endpoint()), "key", "value")
 	require.NoError(t, ensemble.Restart(within(t, soon)))
@@ -164,6 +174,7 @@ func TestWholeClusterRestarts(t *testing.T) {
 }
 
 func TestStartEtcdGoesOnWithTheDataOfItsDirectory(t *testing.T) {
+	suite.Long(t, suite.Etcd, "ends the server, and starts it again")
 	defer goleak.VerifyNone(t)
 	dir := t.TempDir()
 	for _, value := range []string{"", "first"} {
@@ -187,12 +198,13 @@ func TestRestartAfterCloseFails(t *testing.T) {
 }
 
 func TestStartEtcdReturnsWhenItsContextIsDone(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer noGoroutineStays(t)
 	_, err := embedtest.StartEtcd(within(t, time.Millisecond), t.TempDir(), 1)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 func TestCleanupLeavesNoGoroutine(t *testing.T) {
+	suite.Long(t, suite.Etcd, "isolates, stops and kills members of a cluster")
 	defer goleak.VerifyNone(t)
 	t.Run("servers", func(t *testing.T) {
 		ensemble := embedtest.EtcdCluster(t, 3)
@@ -203,6 +215,16 @@ func TestCleanupLeavesNoGoroutine(t *testing.T) {
 		ensemble.Member(1).Pause()
 		ensemble.Member(2).Kill()
 	})
+}
+
+// noGoroutineStays is goleak.VerifyNone for those that have only to be run once more to end: it waits for them as for all that must
+// happen.
+func noGoroutineStays(t *testing.T) {
+	begun, err := time.Now(), goleak.Find()
+	for err != nil && time.Since(begun) < soon {
+		err = goleak.Find() // which waits between its looks
+	}
+	require.NoError(t, err)
 }
 
 func within(t testing.TB, d time.Duration) context.Context {

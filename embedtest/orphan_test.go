@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // orphansVariable has TestOrphans play the parent that dies; its value is how.
@@ -52,6 +53,7 @@ func TestOrphans(t *testing.T) {
 }
 
 func TestChildrenDieWithTheirParent(t *testing.T) {
+	suite.Long(t, suite.Etcd, "kills processes that have stopped servers")
 	for _, end := range []string{"kill", "panic", "exit"} {
 		t.Run(end, func(t *testing.T) {
 			parent := exec.Command(os.Args[0], "-test.run=^TestOrphans$", "-test.v")
@@ -95,6 +97,7 @@ func TestChildrenDieWithTheirParent(t *testing.T) {
 }
 
 func TestCleanupLeavesNoProcess(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops a member of a cluster")
 	before := childrenOf(t, os.Getpid())
 	t.Run("servers", func(t *testing.T) {
 		ensemble := embedtest.EtcdCluster(t, 3)

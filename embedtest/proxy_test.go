@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestProxyPassesBothDirections(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer noGoroutineStays(t)
 	t.Run("", func(t *testing.T) {
 		server := newEcho(t)
 		client := connect(t, embedtest.NewProxy(t, server.addr))
@@ -119,6 +119,7 @@ func TestResetDropsWhatWasHeldBack(t *testing.T) {
 // Once the server has heard of one byte after Cut has returned, Cut has broken its promise. The sender fills every
 // buffer on the way, so the cut falls into a write that waits for the receiver.
 func TestNothingPassesAfterCutHasReturned(t *testing.T) {
+	suite.Long(t, suite.Etcd, "fills all buffers in a fifth of a second")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
@@ -157,6 +158,7 @@ func TestNothingPassesAfterCutHasReturned(t *testing.T) {
 }
 
 func TestProxyCutsEtcdOff(t *testing.T) {
+	suite.Long(t, suite.Etcd, "cuts the server off, and resets its connections")
 	server := embedtest.Etcd(t)
 	proxy := embedtest.NewProxy(t, server.Endpoint())
 	client := dial(t, proxy.Addr())

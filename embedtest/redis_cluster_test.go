@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // becomes waits until a command's answer has some words in it.
@@ -22,6 +23,7 @@ func becomes(t *testing.T, endpoint, command, want string) {
 }
 
 func TestSentinelsReplaceAMasterThatIsDead(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the master")
 	master := embedtest.Redis(t)
 	host, port, _ := strings.Cut(master.Endpoint(), ":")
 	replica := embedtest.Redis(t, "--replicaof", host+" "+port)
@@ -33,6 +35,7 @@ func TestSentinelsReplaceAMasterThatIsDead(t *testing.T) {
 }
 
 func TestRedisClusterReplacesAMasterThatIsDead(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills a master of a cluster")
 	cluster := embedtest.RedisClusterOf(t, 3)
 	require.Len(t, cluster.Endpoints(), 6)
 	owner, err := cluster.Owner(within(t, soon), "{key}")

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // ask sends one inline command, and returns the first line of the answer; for a string, the string.
@@ -46,6 +47,7 @@ func answers(t *testing.T, endpoint, command, want string) {
 }
 
 func TestKilledRedisKeepsItsDataAndAddressOverRestart(t *testing.T) {
+	suite.Long(t, suite.Redis, "stops and kills the server")
 	before := goleak.IgnoreCurrent()
 	t.Run("server", func(t *testing.T) {
 		server := embedtest.Redis(t)
@@ -63,6 +65,7 @@ func TestKilledRedisKeepsItsDataAndAddressOverRestart(t *testing.T) {
 }
 
 func TestPausedRedisDoesNotAnswerUntilResume(t *testing.T) {
+	suite.Long(t, suite.Redis, "stops the server")
 	server := embedtest.Redis(t)
 	server.Pause()
 	_, err := ask(t, server.Endpoint(), "PING", brief)
@@ -72,6 +75,7 @@ func TestPausedRedisDoesNotAnswerUntilResume(t *testing.T) {
 }
 
 func TestRedisForgetsAndGoesBack(t *testing.T) {
+	suite.Long(t, suite.Redis, "stops and kills the server")
 	server := embedtest.Redis(t)
 	require.Error(t, server.Forget(), "it runs")
 	answers(t, server.Endpoint(), "SET key old", "+OK")
@@ -91,6 +95,7 @@ func TestRedisForgetsAndGoesBack(t *testing.T) {
 }
 
 func TestRedisHasAClockOfItsOwn(t *testing.T) {
+	suite.Long(t, suite.Redis, "sets the clock")
 	server := embedtest.RedisWithClock(t)
 	for _, by := range []time.Duration{0, time.Hour, -time.Hour} {
 		require.NoError(t, server.StepClock(by))

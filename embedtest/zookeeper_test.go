@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestZooKeeperServes(t *testing.T) {
@@ -50,6 +51,7 @@ func TestZooKeeperMakesContainers(t *testing.T) {
 }
 
 func TestPausedZooKeeperDoesNotAnswerUntilResume(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "stops the server")
 	server := embedtest.ZooKeeper(t)
 	server.Pause()
 	_, err := server.FourLetter(within(t, brief), "ruok")
@@ -61,6 +63,7 @@ func TestPausedZooKeeperDoesNotAnswerUntilResume(t *testing.T) {
 }
 
 func TestKilledZooKeeperKeepsItsDataAndAddressOverRestart(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "stops and kills the server")
 	server := embedtest.ZooKeeper(t)
 	endpoint := server.Endpoint()
 	require.NoError(t, openSession(t, endpoint).create("/node", "value"))
@@ -78,6 +81,7 @@ func TestKilledZooKeeperKeepsItsDataAndAddressOverRestart(t *testing.T) {
 }
 
 func TestZooKeeperEnsembleForBenchmarksServesButCannotBeIsolated(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "an ensemble has to keep its leader")
 	ensemble := embedtest.ZooKeeperEnsemble(t, 3, embedtest.Bench(), embedtest.Fsync(), embedtest.Ticks(250*time.Millisecond, 8))
 	require.NoError(t, openSession(t, ensemble.Member(1).Endpoint()).create("/node", "value"))
 	require.Panics(t, func() { ensemble.Isolate(0) })
@@ -88,6 +92,7 @@ func TestZooKeeperEnsembleForBenchmarksServesButCannotBeIsolated(t *testing.T) {
 }
 
 func TestIsolatedZooKeeperLeaderIsReplacedAndRejoins(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "isolates the leader")
 	ensemble := embedtest.ZooKeeperEnsemble(t, 3)
 	require.Len(t, ensemble.Endpoints(), 3)
 	old, err := ensemble.Leader(within(t, soon))
@@ -114,6 +119,7 @@ func TestIsolatedZooKeeperLeaderIsReplacedAndRejoins(t *testing.T) {
 
 // The hazard for which Isolate exists: for a while the follower serves its clients as if nothing were the matter.
 func TestIsolatedZooKeeperFollowerServesStaleReads(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "isolates a follower")
 	ensemble := embedtest.ZooKeeperEnsemble(t, 3)
 	leader, err := ensemble.Leader(within(t, soon))
 	require.NoError(t, err)
@@ -137,6 +143,7 @@ func TestIsolatedZooKeeperFollowerServesStaleReads(t *testing.T) {
 }
 
 func TestZooKeeperEnsembleSurvivesTheDeathOfItsLeader(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "kills the leader")
 	ensemble := embedtest.ZooKeeperEnsemble(t, 3)
 	old, err := ensemble.Leader(within(t, soon))
 	require.NoError(t, err)
@@ -157,6 +164,7 @@ func TestZooKeeperEnsembleSurvivesTheDeathOfItsLeader(t *testing.T) {
 }
 
 func TestZooKeeperCleanupLeavesNoGoroutine(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "isolates, stops and kills servers of an ensemble")
 	defer goleak.VerifyNone(t)
 	t.Run("servers", func(t *testing.T) {
 		ensemble := embedtest.ZooKeeperEnsemble(t, 3)

@@ -20,10 +20,11 @@ import (
 	"github.com/farsync/farsync/adapt"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // soon is for what has to happen at all. No test is to get near it.
-const soon = 30 * time.Second
+const soon = time.Minute
 
 func TestMain(m *testing.M) { embedtest.Main(m) }
 
@@ -32,7 +33,7 @@ func newStore(t *testing.T, server *embedtest.EtcdServer) *farsync.Store {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	store, err := etcd.Open(t.Context(), client, &etcd.Options{Options: farsync.Options{TTL: 2 * time.Second}})
+	store, err := etcd.Open(t.Context(), client, &etcd.Options{Options: farsync.Options{TTL: 30 * time.Second}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
@@ -88,6 +89,7 @@ func (c *tally) await(t *testing.T, n int) {
 // TestGocronRunsAShortJobOnce: three replicas whose clocks are a tenth of a second apart start it, every second, and one
 // of them runs it.
 func TestGocronRunsAShortJobOnce(t *testing.T) {
+	suite.Long(t, suite.Etcd, "schedulers that start a job every second")
 	server := embedtest.Etcd(t)
 	at := time.Now().Add(2 * time.Second)
 	c := &tally{begin: at.Add(-500 * time.Millisecond), runs: map[int]int{}, news: make(chan struct{}, 1)}
@@ -106,6 +108,7 @@ func TestGocronRunsAShortJobOnce(t *testing.T) {
 
 // TestGocronRunsJobsOnTheLeader: only there, and elsewhere once it is gone.
 func TestGocronRunsJobsOnTheLeader(t *testing.T) {
+	suite.Long(t, suite.Etcd, "schedulers that start a job every second")
 	server := embedtest.Etcd(t)
 	at := time.Now().Add(2 * time.Second)
 	ran := make(chan int64, 100)

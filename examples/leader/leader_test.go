@@ -14,11 +14,13 @@ import (
 
 	"github.com/farsync/farsync/examples/internal/program"
 	"github.com/farsync/farsync/examples/internal/programtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestMain(m *testing.M) { programtest.Main(m, main) }
 
 func TestNeverTwoLead(t *testing.T) {
+	suite.Long(t, suite.Command, "kills candidates, with a TTL of 2 s")
 	for _, store := range []string{program.Etcd, program.ZooKeeper, program.SQLite} {
 		t.Run(store, func(t *testing.T) {
 			if store == program.ZooKeeper {
@@ -42,6 +44,7 @@ func TestNeverTwoLead(t *testing.T) {
 }
 
 func TestNoProcessIsLeft(t *testing.T) {
+	suite.Long(t, suite.Command, "kills the program")
 	programtest.NothingIsLeft(t, "(SIGKILL)", "-kills", "3", "-reign", "100ms", "-ttl", "5s")
 }
 

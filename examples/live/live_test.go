@@ -9,11 +9,13 @@ import (
 
 	"github.com/farsync/farsync/examples/internal/program"
 	"github.com/farsync/farsync/examples/internal/programtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestMain(m *testing.M) { programtest.Main(m, main) }
 
 func TestShow(t *testing.T) {
+	suite.Long(t, suite.Command, "12 s of a show, with a TTL of 2 s")
 	t.Parallel()
 	status, out, errs := programtest.Run(t, "-for", "12s", "-patience", "4s")
 	require.Zero(t, status, "%s%s", out, errs)
@@ -25,6 +27,7 @@ func TestShow(t *testing.T) {
 }
 
 func TestNoProcessIsLeft(t *testing.T) {
+	suite.Long(t, suite.Command, "kills the program")
 	programtest.NothingIsLeft(t, "processes begin")
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/farsync/farsync/examples/internal/program"
 	"github.com/farsync/farsync/examples/internal/programtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestMain(m *testing.M) { programtest.Main(m, main) }
@@ -24,10 +25,13 @@ func TestNeverTooMany(t *testing.T) {
 				programtest.NeedZooKeeper(t)
 			}
 			t.Parallel()
-			status, out, errs := programtest.Run(t, "-store", store, "-processes", "4", "-jobs", "60", "-limit", "3")
+			status, out, errs := programtest.Run(t, "-store", store, "-processes", "4", "-jobs", "60", "-limit", "3", "-ttl", "30s")
 			require.Zero(t, status, "%s%s", out, errs)
 			require.Empty(t, errs)
-			require.Equal(t, 3, programtest.Count(t, out, "most at once"), "no more, and as many as may be")
+			require.LessOrEqual(t, programtest.Count(t, out, "most at once"), 3, "no more")
+			if suite.More(t, suite.Command) { // a slow machine may never come to as many
+				require.Equal(t, 3, programtest.Count(t, out, "most at once"), "as many as may be")
+			}
 			require.Equal(t, 60, programtest.Count(t, out, "jobs done"))
 			require.Zero(t, programtest.Count(t, out, "jobs done more than once"))
 			require.Zero(t, programtest.Count(t, out, "entries left in the queue"))
@@ -37,6 +41,7 @@ func TestNeverTooMany(t *testing.T) {
 }
 
 func TestWithoutTheLimitThereAreTooMany(t *testing.T) {
+	suite.Long(t, suite.Command, "counts how many processes are at work at once")
 	t.Parallel()
 	status, out, _ := programtest.Run(t, "-no-limit", "-processes", "4", "-jobs", "60", "-limit", "3")
 	require.Equal(t, program.Failed, status, out)
@@ -46,6 +51,7 @@ func TestWithoutTheLimitThereAreTooMany(t *testing.T) {
 }
 
 func TestNoProcessIsLeft(t *testing.T) {
+	suite.Long(t, suite.Command, "kills the program")
 	programtest.NothingIsLeft(t, "processes begin", "-job", "1s")
 }
 

@@ -14,11 +14,13 @@ import (
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/examples/internal/program"
 	"github.com/farsync/farsync/examples/internal/programtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestMain(m *testing.M) { programtest.Main(m, main) }
 
 func TestNothingIsLost(t *testing.T) {
+	suite.Long(t, suite.Command, "kills and stops workers, with a TTL of 2 s")
 	for _, test := range []struct{ name, args string }{
 		{"mutex", ""},
 		{"rw", "-primitive rw"},
@@ -61,6 +63,7 @@ func nothingIsLost(t *testing.T, args ...string) {
 // between the read and the write of another, they would have to run one after the other by chance, each for a tenth of
 // a second or more without being interrupted.
 func TestWithoutTheLockAddsAreLost(t *testing.T) {
+	suite.Long(t, suite.Command, "counts what processes do to one another by chance")
 	t.Parallel()
 	status, out, _ := programtest.Run(t, "-no-lock")
 	require.Equal(t, program.Failed, status, out)
@@ -70,6 +73,7 @@ func TestWithoutTheLockAddsAreLost(t *testing.T) {
 }
 
 func TestWithoutTheFenceTheLateWriteIsAccepted(t *testing.T) {
+	suite.Long(t, suite.Command, "kills and stops workers, with a TTL of 2 s")
 	t.Parallel()
 	status, out, _ := programtest.Run(t, "-no-fence", "-adds", "20")
 	require.Equal(t, program.Failed, status, out)
@@ -79,6 +83,7 @@ func TestWithoutTheFenceTheLateWriteIsAccepted(t *testing.T) {
 }
 
 func TestNothingIsLeftInTheUsersEtcd(t *testing.T) {
+	suite.Long(t, suite.Command, "kills and stops workers, with a TTL of 2 s")
 	t.Parallel()
 	server := embedtest.Etcd(t)
 	status, out, errs := programtest.Run(t, "-adds", "10", "-endpoints", strings.TrimPrefix(server.Endpoint(), "http://"))
@@ -95,6 +100,7 @@ func TestNothingIsLeftInTheUsersEtcd(t *testing.T) {
 
 // However the show is broken off, also while a worker is stopped, no process is left.
 func TestNoProcessIsLeft(t *testing.T) {
+	suite.Long(t, suite.Command, "kills the program")
 	programtest.NothingIsLeft(t, "(SIGSTOP)", "-adds", "20", "-ttl", "5s")
 }
 

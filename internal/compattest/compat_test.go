@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // A backend is a service to play on.
@@ -41,10 +42,19 @@ var backends = []backend{
 const longTTL = time.Minute
 
 func TestEarlierFarsyncSharesQueues(t *testing.T) {
+	if !suite.More(t, suite.Etcd) {
+		soon = 2 * time.Minute
+	}
 	executables := map[string]string{"old": oldPlayer(t), "new": newPlayer(t)}
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
 			service := b.start(t)
+			long := func(t *testing.T, why string) {
+				if b.name == "zk" {
+					suite.Long(t, suite.ZooKeeper, why)
+				}
+				suite.Long(t, suite.Etcd, why)
+			}
 			open := func(t testing.TB, version, name string, ttl time.Duration) *process {
 				return start(t, executables[version], Settings{
 					Backend: b.name, Server: service.address, Holder: version + " " + name, TTL: ttl,
@@ -62,6 +72,9 @@ func TestEarlierFarsyncSharesQueues(t *testing.T) {
 			} {
 				for _, r := range rows {
 					t.Run(strings.Join([]string{r.name, order.name}, ", "), func(t *testing.T) {
+						if r.long != "" {
+							long(t, r.long)
+						}
 						if r.parallel {
 							t.Parallel()
 						}
@@ -75,7 +88,10 @@ func TestEarlierFarsyncSharesQueues(t *testing.T) {
 				}
 			}
 			for _, m := range mixes {
-				t.Run(m.name, func(t *testing.T) { m.run(t, "/compattest/mix/"+m.name, slices.Concat(old, recent)) })
+				t.Run(m.name, func(t *testing.T) {
+					long(t, "contenders of both versions, counted afterwards")
+					m.run(t, "/compattest/mix/"+m.name, slices.Concat(old, recent))
+				})
 			}
 		})
 	}

@@ -15,7 +15,8 @@ const shortTTL = 2 * time.Second
 type row struct {
 	name     string
 	run      func(*scene)
-	parallel bool // it waits for a TTL
+	parallel bool   // it waits for a TTL
+	long     string // why it is for make long, if it is
 }
 
 var rows = []row{
@@ -286,7 +287,7 @@ var rows = []row{
 		}
 		require.Equal(s, first, second)
 	}},
-	{name: "killed", parallel: true, run: func(s *scene) {
+	{name: "killed", parallel: true, long: "kills a player, with a TTL of 2 s", run: func(s *scene) {
 		lock := func(path string) Move { return Move{Do: "lock", Path: s.path + path} }
 		campaign := func(value string) Move { return Move{Do: "campaign", Path: s.path + "/leads", Value: value} }
 		mortal := s.mortal()

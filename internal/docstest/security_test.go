@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	zookeeper "github.com/go-zookeeper/zk"
 	goredis "github.com/redis/go-redis/v9"
@@ -99,7 +98,7 @@ func TestLeastRightsOnRedis(t *testing.T) {
 	require.Equal(t, "OK", run(t, shell, ""))
 	to := &goredis.UniversalOptions{Addrs: []string{server.Endpoint()}, Username: "billing", Password: password}
 	everything(t, func() *farsync.Store {
-		store, err := redis.Open(within(t, soon), to, &redis.Options{Options: farsync.Options{TTL: 2 * time.Second}, Fresh: true})
+		store, err := redis.Open(within(t, soon), to, &redis.Options{Fresh: true})
 		require.NoError(t, err)
 		return store
 	})

@@ -264,6 +264,11 @@ var rules = []rule{
 		why:   "a page for any Store, which a program serves itself, costs it nothing but the page",
 	},
 	{
+		of:    "internal/suite",
+		never: []string{"github.com", "golang.org", "go.etcd.io", "google.golang.org", "modernc.org"},
+		why:   "the tests of every module of this repository mark themselves with it, and it costs none of them a module",
+	},
+	{
 		of:  "internal/livetest",
 		why: "it shows the page of many kinds of stores to a browser, and no package imports it",
 	},

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/internal/suite"
 )
 
 const megabyte = 1e6
@@ -21,6 +23,7 @@ const megabyte = 1e6
 // TestGuestsAreLight makes a program that imports package farsync and one backend, in a module cache with nothing in it. go mod
 // tidy counts the tests of both, so a test that starts a server would have every program download that server.
 func TestGuestsAreLight(t *testing.T) {
+	suite.Long(t, suite.Layers, "fills an empty module cache for each backend")
 	lookAtSources(t)
 	for _, row := range []struct {
 		backend, client string
@@ -85,6 +88,7 @@ func TestGuestsAreLight(t *testing.T) {
 
 // The test above would not notice that it sees no server.
 func TestAServerThatIsDownloadedIsSeen(t *testing.T) {
+	suite.Long(t, suite.Layers, "fills an empty module cache")
 	lookAtSources(t)
 	g := newGuest(t, "embedtest")
 	g.run("mod", "tidy")

@@ -23,7 +23,7 @@ import (
 )
 
 // soon is when a test is taken to hang.
-const soon = 30 * time.Second
+const soon = 2 * time.Minute
 
 // browsers are the names that Chromium goes by.
 var browsers = []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"}

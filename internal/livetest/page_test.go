@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/live"
 )
 
@@ -111,7 +112,11 @@ func TestEverySize(t *testing.T) {
 	c.deadlock()
 	p := b.open(t, s.page(), wide)
 	p.until("the deadlock", `document.querySelector(".alarm.deadlock")`)
-	for _, size := range []settings{wide, {width: 768, height: 800}, narrow} {
+	sizes := []settings{narrow}
+	if suite.More(t, suite.Live) {
+		sizes = []settings{wide, {width: 768, height: 800}, narrow}
+	}
+	for _, size := range sizes {
 		var back []string
 		for _, dark := range []bool{false, true} {
 			size.dark = dark
@@ -157,6 +162,7 @@ func TestTextOfOthersIsText(t *testing.T) {
 
 // TestConnectionComesBack: the server ends, and another is there at its address.
 func TestConnectionComesBack(t *testing.T) {
+	suite.Long(t, suite.Live, "ends the server, and starts another at its address")
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)
@@ -189,6 +195,7 @@ func TestConnectionComesBack(t *testing.T) {
 }
 
 func TestThousandsOfLocks(t *testing.T) {
+	suite.Long(t, suite.Live, "a page of 2,000 locks")
 	const locks = 2000
 	b := needBrowser(t)
 	c := newCast(t)
@@ -289,6 +296,7 @@ func TestNoSurveyWithoutAViewer(t *testing.T) {
 
 // TestNothingIsFreeThatWasNotRead: of a Store that does not answer, or has more than is read, the page does not say what is free.
 func TestNothingIsFreeThatWasNotRead(t *testing.T) {
+	suite.Long(t, suite.Live, "cuts the Store off, and waits until it is asked again")
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, &live.Options{Limit: 3})

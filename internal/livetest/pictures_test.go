@@ -22,6 +22,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -29,6 +30,7 @@ var pictures = flag.String("pictures", "", "the folder to write the pictures of 
 
 // TestPictures takes those pictures: go test ./internal/livetest -run Pictures -pictures $PWD/docs/live.
 func TestPictures(t *testing.T) {
+	suite.Long(t, suite.Live, "takes pictures of a page that stands still")
 	b := needBrowser(t)
 	c := newCast(t)
 	store, err := recipe.Open(t.Context(), aged{c.service.Service("ops pid 1")}, farsync.Options{})

@@ -18,6 +18,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/sqlite"
 	"github.com/farsync/farsync/zk"
 )
@@ -115,6 +116,7 @@ func TestLockOfAnotherProcessAppearsAndGoes(t *testing.T) {
 // TestServicesRestart: while a service is away its locks are shown as they were, those of the others go on, and when it is back, so
 // is what it has.
 func TestServicesRestart(t *testing.T) {
+	suite.Long(t, suite.Live, "kills etcd and ZooKeeper, and starts them again")
 	t.Parallel()
 	b := needBrowser(t)
 	kinds := []string{onEtcd, onZooKeeper}
@@ -166,6 +168,7 @@ var crowded = flag.Bool("crowded", false, "show 2,000 locks and 5,000 entries of
 
 // TestThousandsOnServices: locks with entries in their queues, by the thousand, and a page that can still be used.
 func TestThousandsOnServices(t *testing.T) {
+	suite.Long(t, suite.Live, "a crowd of hundreds on each service")
 	locks, entries := 200, 500
 	if *crowded {
 		locks, entries = 2000, 5000

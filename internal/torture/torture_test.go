@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/internal/torture/history"
 )
 
@@ -71,6 +72,7 @@ func (c *campaign) test(t *testing.T) *verdict {
 
 // TestLocksUnderTorture is make torture for a moment.
 func TestLocksUnderTorture(t *testing.T) {
+	suite.Long(t, suite.Etcd, "all that can go wrong on every store")
 	for _, store := range stores {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
@@ -90,6 +92,7 @@ const twoLongStops = 9
 // TestDeafHoldersAreCaught: processes are stopped for longer than their sessions last, and believe that they hold when they
 // continue.
 func TestDeafHoldersAreCaught(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops processes for longer than their TTL")
 	t.Parallel()
 	c := newCampaign(t, onRedis)
 	c.Recipe, c.Primitives, c.Tiers, c.For, c.Seed = deaf, []string{mutex}, []string{tierClient}, 12*time.Second, twoLongStops
@@ -238,6 +241,10 @@ func TestWorkerThatHangsIsReported(t *testing.T) {
 		Wires: [][]string{nil}, Resource: filepath.Join(dir, "r"),
 	})
 	require.NoError(t, err)
+	require.Eventually(t, func() bool { // it is a worker by then
+		_, err := os.Stat(filepath.Join(dir, "w.jsonl"))
+		return err == nil
+	}, time.Minute, time.Millisecond)
 	require.False(t, w.finish(time.Second))
 	require.Len(t, w.complaints(), 1)
 	require.Contains(t, w.complaints()[0], "goroutine")

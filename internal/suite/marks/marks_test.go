@@ -32,16 +32,17 @@ var update = flag.Bool("update", false, "write testdata/where.tsv anew, for the 
 func TestNoTestIsLost(t *testing.T) {
 	old, err := os.ReadFile(where)
 	require.NoError(t, err)
-	there, suites := tests(t), map[string]string{}
+	there, suites := tests(t), map[string][]string{}
 	marked, err := marks.Read(root)
 	require.NoError(t, err)
 	for _, m := range marked {
 		folder, err := filepath.Rel(root, m.Folder)
 		require.NoError(t, err)
-		suites[folder+"\t"+m.Test] = "long " + m.Area
+		name, in := folder+"\t"+m.Test, "long "+m.Area
 		if m.Part {
-			suites[folder+"\t"+m.Test] = "test, more in long " + m.Area
+			in = "test, more in " + in
 		}
+		suites[name] = append(suites[name], in)
 	}
 	var now bytes.Buffer
 	lines := bufio.NewScanner(bytes.NewReader(old))
@@ -57,7 +58,7 @@ func TestNoTestIsLost(t *testing.T) {
 		if !there[name] {
 			t.Errorf("%s is in %s, and in no source: if another has taken its place, say \"replaced by …\" there", name, where)
 		}
-		in := suites[name]
+		in := strings.Join(suites[name], "; ")
 		if in == "" {
 			in = "test"
 		}
