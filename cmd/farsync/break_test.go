@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -31,50 +32,52 @@ func TestBreakAsksTheHolderOfItsTokenAlone(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			service := storetest.NewMem()
-			ttl := farsync.Options{TTL: time.Second}
-			holders := service.Open(&storetest.MemOptions{Options: ttl})
-			lease := func() *farsync.Lease {
-				l, err := farsync.NewSemaphore(holders, path, row.size).Acquire(t.Context(), 1)
-				require.NoError(t, err)
-				return l
-			}
-			first := lease()
-			entry := first.Entries()[0].ID
-			var later *farsync.Lease
-			change := sync.OnceFunc(func() {
-				if row.released {
-					require.NoError(t, first.Release())
+			synctest.Test(t, func(t *testing.T) { // the holder is asked before the time of --ask has passed
+				service := storetest.NewMem()
+				ttl := farsync.Options{TTL: time.Second}
+				holders := service.Open(&storetest.MemOptions{Options: ttl})
+				lease := func() *farsync.Lease {
+					l, err := farsync.NewSemaphore(holders, path, row.size).Acquire(t.Context(), 1)
+					require.NoError(t, err)
+					return l
 				}
-				later = lease()
-			})
-			lists, told := 0, map[string]bool{}
-			breaker, err := recipe.Open(t.Context(), storetest.Inject(service.Service("breaker"),
-				storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault {
-					switch op.Kind {
-					case storetest.Tell:
-						told[op.Entry] = true
-					case storetest.List:
-						if lists++; lists == 2 || !row.released {
-							change()
-						}
+				first := lease()
+				entry := first.Entries()[0].ID
+				var later *farsync.Lease
+				change := sync.OnceFunc(func() {
+					if row.released {
+						require.NoError(t, first.Release())
 					}
-					return storetest.None
-				})), ttl)
-			require.NoError(t, err)
-			var out bytes.Buffer
-			b := &breaking{
-				app: &app{json: true, stdout: &out}, path: path, token: int64(first.Token()), yes: true,
-				ask: patience{Duration: 100 * time.Millisecond}, wait: patience{Duration: time.Minute},
-			}
-			err = b.do(t.Context(), breaker, &location.Location{}, nil)
-			require.Equal(t, map[string]bool{entry: true}, told)
-			require.NoError(t, err)
-			require.Contains(t, out.String(), row.outcome)
-			require.NoError(t, later.Err())
-			require.NoError(t, later.Release())
-			require.NoError(t, breaker.Close())
-			require.NoError(t, holders.Close())
+					later = lease()
+				})
+				lists, told := 0, map[string]bool{}
+				breaker, err := recipe.Open(t.Context(), storetest.Inject(service.Service("breaker"),
+					storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault {
+						switch op.Kind {
+						case storetest.Tell:
+							told[op.Entry] = true
+						case storetest.List:
+							if lists++; lists == 2 || !row.released {
+								change()
+							}
+						}
+						return storetest.None
+					})), ttl)
+				require.NoError(t, err)
+				var out bytes.Buffer
+				b := &breaking{
+					app: &app{json: true, stdout: &out}, path: path, token: int64(first.Token()), yes: true,
+					ask: patience{Duration: 100 * time.Millisecond}, wait: patience{Duration: time.Minute},
+				}
+				err = b.do(t.Context(), breaker, &location.Location{}, nil)
+				require.Equal(t, map[string]bool{entry: true}, told)
+				require.NoError(t, err)
+				require.Contains(t, out.String(), row.outcome)
+				require.NoError(t, later.Err())
+				require.NoError(t, later.Release())
+				require.NoError(t, breaker.Close())
+				require.NoError(t, holders.Close())
+			})
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // make deaths sets these. By default each death is died once on etcd, and few on each other store.
@@ -92,6 +93,7 @@ type tally struct {
 // TestCommandIsDeadBeforeTheNextHolds: in whatever way the lock is lost, COMMAND and all that it has started have given their
 // last sign of life before another client holds the lock.
 func TestCommandIsDeadBeforeTheNextHolds(t *testing.T) {
+	suite.Long(t, suite.Command, "kills, stops and cuts off what holds a lock with a TTL of 4 s")
 	t.Parallel()
 	var mu sync.Mutex
 	tallies := map[string]*tally{}
@@ -149,7 +151,7 @@ func TestCommandIsDeadBeforeTheNextHolds(t *testing.T) {
 // A machine that is busy may have the lock lost by the clock before it comes to that, which is early, and no less a death.
 func dies(t *testing.T, s *service, way death, manner string) (slack time.Duration, early bool) {
 	p, dir, all := begin(t, s, manner)
-	next, closed := open(t, s.direct)
+	next, closed := openFor(t, s.direct, *deathsTTL)
 	defer closed()
 	taken := make(chan time.Duration, 1)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -250,11 +252,14 @@ func outlive(t *testing.T, dir string, p *process, all []life, manner string) {
 	send(t, all[4].pid, syscall.SIGTERM)
 }
 
-// open opens a Store, for what is not the command.
-func open(t *testing.T, store string) (*farsync.Store, func()) {
+// open opens a Store, for what is not the command, with a TTL that a busy machine keeps.
+func open(t *testing.T, store string) (*farsync.Store, func()) { return openFor(t, store, time.Minute) }
+
+// openFor is open with a TTL.
+func openFor(t *testing.T, store string, ttl time.Duration) (*farsync.Store, func()) {
 	l, err := location.Parse(store)
 	require.NoError(t, err)
-	s, closed, err := l.Open(t.Context(), farsync.Options{TTL: *deathsTTL, Holder: "observer"})
+	s, closed, err := l.Open(t.Context(), farsync.Options{TTL: ttl, Holder: "observer"})
 	require.NoError(t, err)
 	return s, func() {
 		_ = s.Close()

@@ -12,10 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestElectEndsWhenItIsToldToInALoss: a signal that ends COMMAND, while the lock is not renewed, ends elect, too.
 func TestElectEndsWhenItIsToldToInALoss(t *testing.T) {
+	suite.Long(t, suite.Command, "locks the file for longer than the TTL, and signals are to come before that ends")
 	t.Parallel()
 	s := onSQLite(t)()
 	began := t.TempDir() + "/began"
@@ -37,6 +39,7 @@ func TestElectEndsWhenItIsToldToInALoss(t *testing.T) {
 
 // TestElectStandsAgainAfterAReload: SIGHUP has many daemons read their settings again, and says nothing of a loss that comes later.
 func TestElectStandsAgainAfterAReload(t *testing.T) {
+	suite.Long(t, suite.Command, "a TTL of 4 s, and the file locked for longer")
 	t.Parallel()
 	s := onSQLite(t)()
 	began := t.TempDir() + "/began"
@@ -67,7 +70,7 @@ func TestALossAfterCommandIsNotItsOwn(t *testing.T) {
 	store, status := file(t), filepath.Join(t.TempDir(), "status")
 	observer, closed := open(t, store)
 	defer closed()
-	p := start(t, store, "run", "--at-least", "10m", "--leftovers", "leave", "--ttl", "4s", "--status", status, "/x", "--",
+	p := start(t, store, "run", "--at-least", "10m", "--leftovers", "leave", "--status", status, "/x", "--",
 		"sh", "-c", "outliver & exit 3")
 	until(t, "COMMAND has ended", func() bool { return strings.Contains(p.out.String(), "over\n") })
 	list, err := farsync.NewMutex(observer, "/x").Participants(t.Context())

@@ -9,10 +9,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestSignalsThatNobodyHearsDoNotHoldTheGuardUp: a supervisor that is stopped hears of no signal, and the guard kills in time.
 func TestSignalsThatNobodyHearsDoNotHoldTheGuardUp(t *testing.T) {
+	suite.Long(t, suite.Command, "stops the supervisor, with a TTL of 4 s")
 	t.Parallel()
 	p := start(t, file(t), "run", "--ttl", "4s", "/x", "--", "sh", "-c", "echo $$ $PPID; exec sleep 600")
 	var pid, supervisor int

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // foreign returns the path of another program that takes part in the queues, and fails or skips the test where there is none.
@@ -57,7 +58,7 @@ func queueOf(t *testing.T, store, path string, count int) {
 func TestQueueIsSharedWithEtcdctl(t *testing.T) {
 	t.Parallel()
 	address := strings.TrimPrefix(embedtest.Etcd(t).Endpoint(), "http://")
-	store := "etcd://" + address
+	store := "etcd://" + address + "?ttl=60s"
 	gate := t.TempDir() + "/gate"
 	require.NoError(t, exec.Command("mkfifo", gate).Run())
 	open := func() { require.NoError(t, os.WriteFile(gate, []byte("go\n"), 0)) } // waits for a reader
@@ -102,6 +103,7 @@ func TestQueueIsSharedWithCurator(t *testing.T) {
 		for lines.Scan() && strings.HasPrefix(lines.Text(), "state ") {
 			continue
 		}
+		require.NoError(t, lines.Err())
 		require.Equal(t, "one "+want, lines.Text())
 	}
 	tell := func(what string) {
@@ -132,6 +134,7 @@ func TestQueueIsSharedWithCurator(t *testing.T) {
 // TestColdRunTakesFewRoundTrips: at most three times those of etcdctl lock x true. A connection is one, and so is each message that the
 // client sends.
 func TestColdRunTakesFewRoundTrips(t *testing.T) {
+	suite.Long(t, suite.Command, "counts traffic while timers may fire")
 	t.Parallel()
 	address := strings.TrimPrefix(embedtest.Etcd(t).Endpoint(), "http://")
 	count := func(run func(address string) *process) int64 {

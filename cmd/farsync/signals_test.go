@@ -22,6 +22,7 @@ import (
 
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestSignalsArePassedOn: each of them reaches COMMAND, which decides what to make of it.
@@ -173,6 +174,7 @@ var (
 // TestOneOfManyRuns: of many processes that try at the same time never two run COMMAND at once, and those that do not exit
 // with 75.
 func TestOneOfManyRuns(t *testing.T) {
+	suite.Long(t, suite.Command, "processes race, and are counted afterwards")
 	t.Parallel()
 	for name, store := range map[string]string{
 		"sqlite": file(t), "etcd": "etcd://" + strings.TrimPrefix(embedtest.Etcd(t).Endpoint(), "http://"),

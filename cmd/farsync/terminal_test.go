@@ -12,6 +12,8 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // A console is an interactive bash on a terminal. What it shows is read in order: each expectation looks behind the one
@@ -212,7 +214,9 @@ func TestCtrlZStopsCommandAndKeepsTheLock(t *testing.T) {
 	c.expect("one\r\none\r\n")
 	c.keys(ctrlZ)
 	c.expect("Stopped")
-	c.renewed(2)
+	if suite.More(t, suite.Command) { // waits for half of the TTL
+		c.renewed(2)
+	}
 	c.line("farsync run -n /x -- true")
 	c.expect("locked")
 	c.code("75")
@@ -329,6 +333,7 @@ func TestAPipelineInTheBackgroundStopsWhenItsPagerReads(t *testing.T) {
 
 // TestTheTerminalIsTakenBackFromADeadSupervisor: a script reads it after the supervisor was killed, and COMMAND with it.
 func TestTheTerminalIsTakenBackFromADeadSupervisor(t *testing.T) {
+	suite.Long(t, suite.Command, "kills the supervisor")
 	c := newConsole(t)
 	c.line("sh -c 'farsync run /x -- sh -c \"read word; kill -KILL \\$PPID; exec sleep 600\"; echo code=$?; read line; echo got $line'")
 	c.keys("word\n") // one that has read has the terminal

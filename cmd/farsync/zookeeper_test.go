@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestWhatZooKeeperRenewsIsNotToldToEnd: the times of COMMAND are reckoned from the TTL that is granted, which is 20 ticks at most, and a
 // lease that counts from the last renewal but one leaves less for the grace.
 func TestWhatZooKeeperRenewsIsNotToldToEnd(t *testing.T) {
+	suite.Long(t, suite.Command, "waits for renewals with a TTL of 40 s")
 	t.Parallel()
 	server := embedtest.ZooKeeper(t, embedtest.Ticks(2*time.Second, 5))
 	for name, flags := range map[string][]string{
