@@ -24,12 +24,13 @@ measure() { for _ in 1 2 3; do processor "$work/yardstick"; done >>"$work/yards"
 
 failed=0
 measure
-# Two packages at a time, each with two tests at a time, on two cores: most tests wait for a server half of the time, so one of a kind
-# would leave the cores idle, and more would only make them wait for one another. More cores take more packages.
+# Two packages at a time on two cores, for most tests wait for a server, or for time to pass: one would leave the cores idle, and with
+# three the servers wait for one another. More cores take more packages. How many tests of a package run at a time is said by its
+# TestMain (locktest.AtOnce), or is the number of cores.
 packages=$(($(getconf _NPROCESSORS_ONLN) / 2))
 [ "$packages" -ge 2 ] || packages=2
 # SQLite in Go is a translation from C, whose memory is no variables of Go: the detector finds nothing there, and takes seven times as long.
-go test -short -race '-gcflags=modernc.org/...=-race=false -d=checkptr=0' -timeout 20m -p "$packages" -parallel 2 \
+go test -short -race '-gcflags=modernc.org/...=-race=false -d=checkptr=0' -timeout 20m -p "$packages" \
 	-exec "$PWD/scripts/timed.sh" "$@" 2>&1 | tee "$work/output" || failed=1
 measure
 
