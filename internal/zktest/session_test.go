@@ -38,6 +38,24 @@ func TestRenewalsProveOneAnotherAQuarterOfTheTTLApart(t *testing.T) {
 	}
 }
 
+// TestRenewalOfAHolderIsAProposal, which a quorum has to answer: a leader that is cut off answers Syncs alone. One that has nothing to prove is a
+// Sync, for a proposal costs every server a write.
+func TestRenewalOfAHolderIsAProposal(t *testing.T) {
+	server, _ := begin(t)
+	p := newTap(t, server)
+	in := openSession(t, p.addr(), longest)
+	e := create(t, in, "/session/proposal", driver.Exclusive)
+	for _, row := range []struct {
+		prove         []driver.Entry
+		multis, syncs int
+	}{{[]driver.Entry{e}, 1, 0}, {nil, 0, 1}, {[]driver.Entry{e}, 1, 0}} {
+		p.since()
+		require.NoError(t, in.Renew(within(t, soon), row.prove))
+		require.Equal(t, row.multis, p.requests(opMulti), row)
+		require.Equal(t, row.syncs, p.requests(opSync), row)
+	}
+}
+
 // TestSyncsProveNothingWhileProposalsAreAskedFor: a leader that is cut off answers Syncs, and no proposals.
 func TestSyncsProveNothingWhileProposalsAreAskedFor(t *testing.T) {
 	suite.Long(t, suite.ZooKeeper, "a session with a TTL of 2 s, renewals of which must be in time")
