@@ -4,7 +4,7 @@
 
 function done() { if (name != "") print "  " name (why == "" ? "" : ": " why); name = "" }
 
-/^(\.\/)?[^ ]*\.go:[0-9]+:[0-9]+: / && !/_test\.go:[0-9]+: +Error/ { done(); print "  does not build: " $0; next }
+/^(vet: )?[^ ]+\.go:[0-9]+:[0-9]+: / { done(); print "  " $0; next } # of the compiler, vet or the linter
 /^FAIL\t.*\[(build|setup) failed\]/ { done(); print "  " $0; next }
 /^panic: / { done(); print "  " $0; next }
 /^ *--- FAIL: / {

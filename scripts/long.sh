@@ -40,8 +40,8 @@ race=(-race '-gcflags=modernc.org/...=-race=false -d=checkptr=0')
 
 # The tests that say so themselves, a package at a time.
 while IFS=$'\t' read -r folder run; do
-	step "$folder" go test -C "$folder" -count=1 -v -p 1 -timeout 1h "${race[@]}" -run "$run" .
-done < <(go run ./internal/suite/list -area "$area" -run .)
+	step "$folder" go test -C "$folder" -count=1 -v -timeout 1h "${race[@]}" -run "$run" .
+done < <(go run ./internal/suite/list -area "$area" -run)
 
 # full PACKAGE PATTERN FLAGS...: the same with larger numbers, without the race detector.
 full() {

@@ -40,8 +40,8 @@ sort -k3 -n -r "$FARSYNC_TIMES" | awk -v root="$PWD" '
 	{ rest++ }
 	END { if (rest) printf "and %d packages with less than a second\n", rest }'
 
-if [ "${*: -1}" = ./... ] && [ $# = 1 ]; then
-	read -r note <<<"$(sed 's/#.*//' scripts/suite-note.txt | grep -o '[0-9]*' | head -1)"
+if [ "$*" = ./... ]; then
+	note=$(grep -v '^#' scripts/suite-note.txt)
 	yard=$(sort -n "$work/yards" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }')
 	awk -v yard="$yard" -v note="$note" '
 		{ all += $3 }
@@ -51,7 +51,7 @@ if [ "${*: -1}" = ./... ] && [ $# = 1 ]; then
 		}' "$FARSYNC_TIMES" || { echo "test: the suite has grown to more than three times its note, scripts/suite-note.txt"; failed=1; }
 fi
 
-go run ./internal/suite/list . | awk -F'\t' '
+go run ./internal/suite/list | awk -F'\t' '
 	$4 == "whole" { whole++ } $4 == "part" { part++ } { area[$1]++ }
 	END {
 		printf "left to make long: %d tests, and a part of %d;", whole, part
