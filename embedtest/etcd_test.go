@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 )
 
@@ -198,7 +199,7 @@ func TestRestartAfterCloseFails(t *testing.T) {
 }
 
 func TestStartEtcdReturnsWhenItsContextIsDone(t *testing.T) {
-	defer noGoroutineStays(t)
+	defer func() { require.NoError(t, locktest.Leaks()) }()
 	_, err := embedtest.StartEtcd(within(t, time.Millisecond), t.TempDir(), 1)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
@@ -215,16 +216,6 @@ func TestCleanupLeavesNoGoroutine(t *testing.T) {
 		ensemble.Member(1).Pause()
 		ensemble.Member(2).Kill()
 	})
-}
-
-// noGoroutineStays is goleak.VerifyNone for those that have only to be run once more to end: it waits for them as for all that must
-// happen.
-func noGoroutineStays(t *testing.T) {
-	begun, err := time.Now(), goleak.Find()
-	for err != nil && time.Since(begun) < soon {
-		err = goleak.Find() // which waits between its looks
-	}
-	require.NoError(t, err)
 }
 
 func within(t testing.TB, d time.Duration) context.Context {

@@ -15,11 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestProxyPassesBothDirections(t *testing.T) {
-	defer noGoroutineStays(t)
+	defer func() { require.NoError(t, locktest.Leaks()) }()
 	t.Run("", func(t *testing.T) {
 		server := newEcho(t)
 		client := connect(t, embedtest.NewProxy(t, server.addr))

@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
@@ -466,13 +466,7 @@ func TestFiveThousandEntries(t *testing.T) {
 
 // TestAnswers is on a real server: headers, mounting, timeouts.
 func TestAnswers(t *testing.T) {
-	defer func() {
-		begun, err := time.Now(), goleak.Find()
-		for err != nil && time.Since(begun) < time.Minute {
-			err = goleak.Find() // which waits between its looks
-		}
-		require.NoError(t, err)
-	}()
+	defer func() { require.NoError(t, locktest.Leaks()) }()
 	service := storetest.NewMem()
 	store := service.Open(nil)
 	defer store.Close()

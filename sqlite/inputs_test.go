@@ -210,13 +210,7 @@ func TestOpensThatAreGivenUp(t *testing.T) {
 	admin := newOperator(t, file)
 	require.NoError(t, admin.db.Ping())
 	before := goleak.IgnoreCurrent()
-	defer func() {
-		begun, err := time.Now(), goleak.Find(before)
-		for err != nil && time.Since(begun) < soon {
-			err = goleak.Find(before)
-		}
-		require.NoError(t, err)
-	}()
+	defer func() { require.NoError(t, locktest.Leaks(before)) }()
 	locktest.RunOpens(t, func(ctx context.Context) (*farsync.Store, error) {
 		return Open(ctx, file, ttl(2*time.Second))
 	}, func() (left int) {

@@ -93,7 +93,7 @@ type tally struct {
 // TestCommandIsDeadBeforeTheNextHolds: in whatever way the lock is lost, COMMAND and all that it has started have given their
 // last sign of life before another client holds the lock.
 func TestCommandIsDeadBeforeTheNextHolds(t *testing.T) {
-	suite.Long(t, suite.Command, "kills, stops and cuts off what holds a lock with a TTL of 4 s")
+	suite.Long(t, suite.Command, "kills, stops and cuts off the holder of a lock with a TTL of 4 s")
 	t.Parallel()
 	var mu sync.Mutex
 	tallies := map[string]*tally{}

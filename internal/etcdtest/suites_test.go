@@ -63,14 +63,8 @@ func (a administrator) guard(t testing.TB, owner locktest.Owner) func() bool {
 	}
 }
 
-// suitesTTL is that of the cases of the suites: a renewal that a busy machine holds up for seconds is still in time.
+// suitesTTL is the TTL of the sessions in both suites: a renewal that a busy machine holds up for seconds is still in time.
 const suitesTTL = 10 * time.Second
-
-// beside runs a case beside others: some wait for a TTL to pass, and do nothing meanwhile.
-func beside(t *testing.T, run func(t *testing.T)) {
-	t.Parallel()
-	run(t)
-}
 
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
 func TestDriverKeepsTheContract(t *testing.T) {
@@ -90,7 +84,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 			return s
 		},
 		TTL:  suitesTTL,
-		Case: beside,
+		Case: locktest.Beside,
 		Expire: func(t *testing.T, s driver.Session) {
 			e := driver.Entry{Queue: newPath(t), Kind: driver.Exclusive, Units: 1}
 			e.ID = s.NewID(e.Queue, e.Kind, 1)
@@ -116,7 +110,7 @@ func TestPrimitives(t *testing.T) {
 	server, client := begin(t)
 	admin := administrator{client}
 	locktest.Run(t, locktest.Backend{
-		Case: beside,
+		Case: locktest.Beside,
 		Open: func(t *testing.T) *farsync.Store {
 			options := *ttl(suitesTTL)
 			options.Trace = storetest.CheckTrace(t)

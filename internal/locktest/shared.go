@@ -15,6 +15,12 @@ import (
 // there are. It has to be called before the flags are parsed, so in TestMain.
 func AtOnce(n int) { _ = flag.Set("test.parallel", strconv.Itoa(n)) }
 
+// Beside is the Case of a Backend whose cases run beside one another: most of them wait for most of their time.
+func Beside(t *testing.T, run func(t *testing.T)) {
+	t.Parallel()
+	run(t)
+}
+
 // A Shared is the servers of all tests of a package that do them no harm. Each test has paths of its own.
 type Shared[S io.Closer] struct {
 	// Start starts them, with their data and logs in dir.

@@ -17,12 +17,6 @@ import (
 	"github.com/farsync/farsync/storetest"
 )
 
-// beside runs a case beside others: most of them wait for most of their time.
-func beside(t *testing.T, run func(t *testing.T)) {
-	t.Parallel()
-	run(t)
-}
-
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
 func TestDriverKeepsTheContract(t *testing.T) {
 	d := newDatabase(t)
@@ -36,7 +30,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 			return s
 		},
 		TTL:  10 * time.Second,
-		Case: beside,
+		Case: locktest.Beside,
 		Expire: func(t *testing.T, s driver.Session) {
 			v, err := s.Create(t.Context(), driver.Entry{
 				Queue: "/expire/" + rand.Text(), ID: s.NewID("/expire", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
@@ -69,7 +63,7 @@ func TestPrimitives(t *testing.T) {
 			options.Trace = storetest.CheckTrace(t)
 			return d.open(t, options)
 		},
-		Case: beside,
+		Case: locktest.Beside,
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()
 			lease := lock(t, store, path)

@@ -19,7 +19,7 @@ import (
 // TestStatementsOfAPermit: one that has to wait takes four statements, to join, to look once it listens, to look when it is told, and to leave, and one
 // notification, with 8 or with 64 waiters. It writes nothing in order to wait.
 func TestStatementsOfAPermit(t *testing.T) {
-	suite.Long(t, suite.Postgres, "counts the statements of a crowd, while what is held for 3 s begins to listen")
+	suite.Long(t, suite.Postgres, "counts the statements of a crowd, while leases that are held for 3 s begin to listen")
 	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 300"))
 	busy := new(requests)

@@ -16,12 +16,6 @@ import (
 	"github.com/farsync/farsync/storetest"
 )
 
-// beside runs a case beside others: most of them wait for most of their time.
-func beside(t *testing.T, run func(t *testing.T)) {
-	t.Parallel()
-	run(t)
-}
-
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
 func TestDriverKeepsTheContract(t *testing.T) {
 	t.Parallel()
@@ -43,7 +37,7 @@ func (d database) keepsTheContract(t *testing.T) {
 			return s
 		},
 		TTL:  10 * time.Second,
-		Case: beside,
+		Case: locktest.Beside,
 		Expire: func(t *testing.T, s driver.Session) {
 			v, err := s.Create(t.Context(), driver.Entry{
 				Queue: "/expire/" + rand.Text(), ID: s.NewID("/expire", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
@@ -71,7 +65,7 @@ func (d database) primitives(t *testing.T) {
 		Open: func(t *testing.T) *farsync.Store {
 			return d.traced(t, 10*time.Second, storetest.CheckTrace(t)) // a Release waits for an answer for a third of it, also on a busy machine
 		},
-		Case: beside,
+		Case: locktest.Beside,
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()
 			lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))

@@ -83,7 +83,7 @@ func (d database) notified(t testing.TB) func() int {
 // has it wait, and none is notified, with 8 or with 64 waiters, beside Stores that do nothing. A wait that lasts asks again each
 // second. Behind an entry without a key it takes two more and one notification.
 func TestStatementsOfALock(t *testing.T) {
-	suite.Long(t, suite.Postgres, "counts the statements of 265 Stores, while what is held for 3 s begins to listen")
+	suite.Long(t, suite.Postgres, "counts the statements of 265 Stores, while leases that are held for 3 s begin to listen")
 	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 600"))
 	idle, busy := new(requests), new(requests)

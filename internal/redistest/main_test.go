@@ -11,7 +11,6 @@ import (
 
 	client "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
@@ -35,12 +34,7 @@ func TestMain(m *testing.M) {
 	client.SetLogger(quiet{})
 	locktest.AtOnce(8)
 	code := m.Run()
-	begun := time.Now()
-	err := goleak.Find()
-	for err != nil && time.Since(begun) < soon {
-		err = goleak.Find() // which waits between its looks
-	}
-	if err != nil {
+	if err := locktest.Leaks(); err != nil {
 		fmt.Fprintln(os.Stderr, "left over:", err)
 		code = max(code, 1)
 	}

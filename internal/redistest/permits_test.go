@@ -134,8 +134,8 @@ func TestPermitsAreServedInTurn(t *testing.T) {
 	require.Equal(t, []any{"0", "0"}, account, "nothing is held")
 }
 
-// TestManyPermitsAreFreedInPages: the end of a session with more permits than a script grants, for which as many others
-// wait.
+// TestManyPermitsAreFreedInPages: the end of a session with more permits than a script grants. As many
+// others wait for them.
 func TestManyPermitsAreFreedInPages(t *testing.T) {
 	size := int64(200)
 	if suite.More(t, suite.Redis) {

@@ -38,7 +38,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 		},
 		TTL: suitesTTL,
 		Case: func(t *testing.T, run func(t *testing.T)) {
-			// Any renewal beside that one would end the sessions of which it looks whether they are in the way.
+			// Any renewal beside this case would end the sessions that it leaves in the way.
 			if strings.HasSuffix(t.Name(), "/RanOutBlocksNoTry") {
 				suite.Long(t, suite.Redis, "waits for two TTLs of 10 s, alone")
 			} else {

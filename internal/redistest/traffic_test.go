@@ -14,7 +14,7 @@ import (
 
 // TestRequestsOfALock: a free lock takes one request and its release another; one that has to wait takes a third, to look.
 func TestRequestsOfALock(t *testing.T) {
-	suite.Long(t, suite.Redis, "counts requests, while what is held for 3 s is watched")
+	suite.Long(t, suite.Redis, "counts requests, while leases that are held for 3 s are watched")
 	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
@@ -47,7 +47,7 @@ func TestRequestsOfALock(t *testing.T) {
 // TestRequestsOfAPermit: as many as of a mutex, and one message, to the one that is granted, however many wait and in whatever order
 // units come free.
 func TestRequestsOfAPermit(t *testing.T) {
-	suite.Long(t, suite.Redis, "counts requests, while what is held for 3 s is watched")
+	suite.Long(t, suite.Redis, "counts requests, while leases that are held for 3 s are watched")
 	t.Parallel()
 	server := embedtest.Redis(t)
 	for _, waiters := range []int{8, 64} {

@@ -38,8 +38,8 @@ func TestRenewalsProveOneAnotherAQuarterOfTheTTLApart(t *testing.T) {
 	}
 }
 
-// TestRenewalOfAHolderIsAProposal, which a quorum has to answer: a leader that is cut off answers Syncs alone. One that has nothing to prove is a
-// Sync, for a proposal costs every server a write.
+// TestRenewalOfAHolderIsAProposal, which a quorum has to answer: a leader that is cut off answers Syncs alone. A renewal that has nothing to prove
+// is a Sync, for a proposal costs every server a write.
 func TestRenewalOfAHolderIsAProposal(t *testing.T) {
 	server, _ := begin(t)
 	p := newTap(t, server)
@@ -58,7 +58,7 @@ func TestRenewalOfAHolderIsAProposal(t *testing.T) {
 
 // TestSyncsProveNothingWhileProposalsAreAskedFor: a leader that is cut off answers Syncs, and no proposals.
 func TestSyncsProveNothingWhileProposalsAreAskedFor(t *testing.T) {
-	suite.Long(t, suite.ZooKeeper, "a session with a TTL of 2 s, renewals of which must be in time")
+	suite.Long(t, suite.ZooKeeper, "the renewals of a session with a TTL of 2 s must be in time")
 	server, _ := begin(t)
 	p := newTap(t, server)
 	in := openSession(t, p.addr(), 2*time.Second)

@@ -27,14 +27,8 @@ import (
 	"github.com/farsync/farsync/zk"
 )
 
-// suiteTTL is one that a client keeps on any machine.
+// suiteTTL is the TTL of both suites. A client keeps it on any machine.
 const suiteTTL = 10 * time.Second
-
-// beside has the cases of a suite run beside one another, for most of them wait for most of their time.
-func beside(t *testing.T, run func(t *testing.T)) {
-	t.Parallel()
-	run(t)
-}
 
 // An administrator does on a server what the suites ask for.
 type administrator struct {
@@ -106,7 +100,7 @@ func TestDriver(t *testing.T) {
 	var proxies sync.Map // of driver.Service
 	storetest.RunDriver(t, storetest.Backend{
 		TTL:  suiteTTL,
-		Case: beside,
+		Case: locktest.Beside,
 		Open: func(t *testing.T) driver.Service {
 			p := newTap(t, server)
 			p.keep(admin.seen)
@@ -154,7 +148,7 @@ func TestPrimitives(t *testing.T) {
 	server, conn := begin(t)
 	admin := administrator{conn, server, new(passwords)}
 	locktest.Run(t, locktest.Backend{
-		Case: beside,
+		Case: locktest.Beside,
 		Open: func(t *testing.T) *farsync.Store {
 			p := newTap(t, server)
 			p.keep(admin.seen)

@@ -1,4 +1,4 @@
-// Package marks reads from test files which tests are for make long: those that call suite.Long or suite.More themselves.
+// Package marks reads from test files which tests are for make long: a test says so by calling suite.Long or suite.More itself.
 package marks
 
 import (
