@@ -3,6 +3,7 @@ package recipe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -43,6 +44,34 @@ func TestOpenSaysWhatAnAttemptHasSaid(t *testing.T) {
 			} else {
 				require.ErrorContains(t, err, "no answer", "an attempt that had its time")
 			}
+		})
+	}
+}
+
+// A late is a driver whose first attempt to open a session is not answered, and whose second hears a cause when its time has run out.
+type late struct {
+	driver.Service
+	silent   error // of the first
+	attempts int
+}
+
+func (l *late) Open(ctx context.Context, _ time.Duration) (driver.Session, error) {
+	l.attempts++
+	<-ctx.Done()
+	if l.attempts == 1 {
+		return nil, l.silent
+	}
+	return nil, fmt.Errorf("%w: the certificate has expired", l.silent)
+}
+
+// TestOpenSaysWhatTheAttemptThatWasCutShortHasHeard where those before it have heard nothing: on a busy machine a handshake may take longer
+// than a first attempt.
+func TestOpenSaysWhatTheAttemptThatWasCutShortHasHeard(t *testing.T) {
+	for _, silent := range []error{context.DeadlineExceeded, errors.New("no answer from any of [a b]")} {
+		synctest.Test(t, func(t *testing.T) {
+			_, err := recipe.Open(t.Context(), &late{Service: storetest.NewMem().Service("late"), silent: silent}, recipe.Options{})
+			require.ErrorIs(t, err, recipe.ErrUnavailable)
+			require.ErrorContains(t, err, "the certificate has expired")
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,10 +96,10 @@ func (s *Store) first(ctx context.Context) (*session, error) {
 		within, cancel = context.WithTimeout(ctx, openMost)
 		defer cancel()
 	}
-	var why error // of an attempt that was cut short only if there was no other
+	var why error // of an attempt that was cut short only if no other said as much
 	for limit, delay := openFirst, retryFirst; ; limit, delay = min(2*limit, openLast), min(2*delay, reopenMost) {
 		in, err := s.open(within, limit)
-		if why == nil || within.Err() == nil {
+		if why == nil || within.Err() == nil || saysMore(err, why) {
 			why = err
 		}
 		switch {
@@ -133,6 +134,12 @@ func (s *Store) open(ctx context.Context, limit time.Duration) (*session, error)
 		in.made = map[string]bool{}
 	}
 	return in, nil
+}
+
+// saysMore reports whether an attempt's error has all that an earlier one says, and more. That its time has run out says nothing.
+func saysMore(err, earlier error) bool {
+	said := earlier.Error()
+	return err != nil && (said == context.DeadlineExceeded.Error() || strings.HasPrefix(err.Error(), said))
 }
 
 // use makes in the session of all calls to come, or leaves them without one. The state comes first: whoever holds something in the
