@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"flag"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
+	"github.com/farsync/farsync/recipe"
 )
 
 var (
@@ -240,7 +242,7 @@ func TestWhatIsTakenBackLetsNoneIn(t *testing.T) {
 
 // TestTooManyConnections are waited for, and what is held is renewed.
 func TestTooManyConnections(t *testing.T) {
-	suite.Long(t, suite.MySQL, "fills a server of its own, and gives an Open 1 s to hear of it")
+	suite.Long(t, suite.MySQL, "fills a server of its own")
 	d := roughDatabase(t)
 	store := d.open(t, ttl(10*time.Second))
 	lease := lock(t, store, "/many")
@@ -255,9 +257,7 @@ func TestTooManyConnections(t *testing.T) {
 		}
 		conns = append(conns, c)
 	}
-	_, err := mysql.Open(within(t, time.Second), d.dsn(), nil)
-	require.ErrorIs(t, err, farsync.ErrUnavailable)
-	require.ErrorContains(t, err, "Too many connections")
+	openHears(t, d.dsn(), "Too many connections")
 	require.NoError(t, lease.Err())
 	for _, c := range conns {
 		require.NoError(t, c.Close())
@@ -267,9 +267,37 @@ func TestTooManyConnections(t *testing.T) {
 	require.NoError(t, lock(t, d.open(t, nil), "/many").Release())
 }
 
+// A listened is a driver that calls heard when an attempt to open a session fails with words of the server.
+type listened struct {
+	driver.Service
+	words string
+	heard func()
+}
+
+func (l listened) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	in, err := l.Service.Open(ctx, ttl)
+	if err != nil && strings.Contains(err.Error(), l.words) {
+		l.heard()
+	}
+	return in, err
+}
+
+// openHears opens a Store until the server has said words, and checks that the error, of a caller who gives up then, has them.
+func openHears(t *testing.T, dsn, words string) {
+	t.Helper()
+	service, err := mysql.NewService(dsn)
+	require.NoError(t, err)
+	ctx, giveUp := context.WithCancel(within(t, soon))
+	defer giveUp()
+	_, err = recipe.Open(ctx, listened{service, words, giveUp}, farsync.Options{})
+	require.ErrorIs(t, err, farsync.ErrUnavailable)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, words)
+}
+
 // TestReadOnlyServerIsWaitedFor: a replica may be promoted.
 func TestReadOnlyServerIsWaitedFor(t *testing.T) {
-	suite.Long(t, suite.MySQL, "makes a server of its own read-only, and gives an Open 1 s to hear of it")
+	suite.Long(t, suite.MySQL, "makes a server of its own read-only")
 	d := roughDatabase(t)
 	user := "u" + d.name[:8]
 	d.exec(t, "CREATE USER "+user)
@@ -277,9 +305,7 @@ func TestReadOnlyServerIsWaitedFor(t *testing.T) {
 	dsn := user + "@tcp(" + d.server.Endpoint() + ")/" + d.name
 	store := openAt(t, dsn, ttl(20*time.Second))
 	d.exec(t, "SET GLOBAL read_only = 1")
-	_, err := mysql.Open(within(t, time.Second), dsn, nil)
-	require.ErrorIs(t, err, farsync.ErrUnavailable)
-	require.ErrorContains(t, err, "read-only")
+	openHears(t, dsn, "read-only")
 	got := locktest.LockBehind(t, store, "/read-only")
 	require.Empty(t, got)
 	d.exec(t, "SET GLOBAL read_only = 0")
