@@ -436,3 +436,18 @@ func TestConnectionsThatWereForgotten(t *testing.T) {
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Release())
 }
+
+// TestCloseOverBrokenConnections: a Store whose connections were reset a moment ago ends its session all the same, by a new one. (A
+// reader keeps no connection of its own, as the holder of a mutex does.)
+func TestCloseOverBrokenConnections(t *testing.T) {
+	suite.Long(t, suite.Postgres, "resets the connections of a Store")
+	t.Parallel()
+	d := newDatabase(t)
+	to, proxy := d.through(t)
+	store := to.open(t, time.Minute)
+	_, err := farsync.NewRWMutex(store, "/broken").RLock(within(t, soon))
+	require.NoError(t, err)
+	proxy.Reset()
+	require.NoError(t, store.Close())
+	require.Zero(t, d.count(t, "SELECT count(*) FROM farsync_entries"))
+}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
-	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -73,7 +72,6 @@ func TestProxyIsNamedInTheLog(t *testing.T) {
 // cancel is sent, for PgBouncer ends if the client of one does; and what was given up does not wait at the server for as long as what it
 // waits for takes.
 func TestCancelledStatementsLeaveTheProxyAlone(t *testing.T) {
-	suite.Long(t, suite.Postgres, "calls are given up just when their answers come")
 	t.Parallel()
 	d := behindPgBouncer(t)
 	var cancels atomic.Int32

@@ -16,6 +16,8 @@ type DB interface {
 	// Hear returns when the session hears of every change that is committed from then on. A Watch calls it before each look. When
 	// that ends, all Watches are woken.
 	Hear(ctx context.Context) error
+	// Reset drops the connections that no call uses.
+	Reset()
 }
 
 // Rows are the result of a statement, of database/sql or another library.

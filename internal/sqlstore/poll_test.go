@@ -27,6 +27,7 @@ type line struct {
 
 func (*line) Write(context.Context, func(Rows) error, string, ...any) error { return nil }
 func (*line) Hear(context.Context) error                                    { return nil }
+func (*line) Reset()                                                        {}
 
 func (l *line) Read(ctx context.Context, f func(Rows) error, _ string, args ...any) error {
 	if err := pause.For(ctx, l.takes); err != nil {

@@ -107,8 +107,13 @@ func (s *Session) keep(ctx context.Context, statement string, args ...any) (more
 	return len(list) > 1, nil
 }
 
-// End removes the session's row, and its entries with it.
+// End removes the session's row, and its entries with it. A statement that was not refused is sent once more, by a new connection: the first
+// may have been broken before, which nobody knows of a connection that was in use a moment ago. A row that is not there has been removed.
 func (s *Session) End(ctx context.Context) error {
 	_, err := Collect(ctx, s.db.Write, scan1[string], "end", s.ID)
+	if is := Outcome(err); err != nil && ctx.Err() == nil && (is == driver.NotDone || is == driver.Unknown) {
+		s.db.Reset()
+		_, err = Collect(ctx, s.db.Write, scan1[string], "end", s.ID)
+	}
 	return err
 }
