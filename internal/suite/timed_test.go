@@ -19,10 +19,10 @@ func TestVerdict(t *testing.T) {
 func TestLateTimerIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watchTimers()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // in a bubble
 		require.True(t, w.saw(time.Second))
 		require.True(t, w.saw(time.Millisecond))
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // in a bubble
 		require.Equal(t, time.Second, w.stop())
 		require.False(t, w.saw(0), "no timer goes on")
 	})

@@ -39,7 +39,7 @@ func TestReport(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			events, err := os.Open("testdata/" + file + ".json")
 			require.NoError(t, err)
-			defer events.Close() //nolint:errcheck // was read only
+			defer events.Close()
 			var printed bytes.Buffer
 			r := newReport(&printed)
 			require.NoError(t, r.read(events))
