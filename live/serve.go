@@ -301,7 +301,7 @@ func (v *View) change(w http.ResponseWriter, r *http.Request, act action) {
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(acting + writing)) // where it cannot be changed there is none
-	err := act(ctx, v.options.Logger.With("store", from.name, "path", path, "by", r.RemoteAddr), from.store, path)
+	err := act(ctx, v.options.Logger.With(append([]any{"store", from.name, "path", path}, sender(r)...)...), from.store, path)
 	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
@@ -312,6 +312,21 @@ func (v *View) change(w http.ResponseWriter, r *http.Request, act action) {
 	default:
 		refuse(w, http.StatusBadGateway, err.Error())
 	}
+}
+
+// sender returns who has sent a request, for a log: the address, the name of HTTP's own authentication, and what a
+// proxy says of its client under the names of its headers, for anybody can send those.
+func sender(r *http.Request) []any {
+	list := []any{"by", r.RemoteAddr}
+	if user, _, ok := r.BasicAuth(); ok {
+		list = append(list, "user", cut(user))
+	}
+	for _, name := range []string{"X-Forwarded-User", "X-Forwarded-For"} {
+		if said := r.Header.Get(name); said != "" {
+			list = append(list, name, cut(said))
+		}
+	}
+	return list
 }
 
 // shows reports whether a path is one of those that were added.
@@ -342,11 +357,13 @@ var errToken = errors.New("the token is no number")
 // breaks breaks the lease with the token.
 func (v *View) breaks(w http.ResponseWriter, r *http.Request) {
 	v.change(w, r, func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error {
-		token, err := strconv.ParseInt(r.PostFormValue("token"), 10, 64)
+		text, why := r.PostFormValue("token"), r.PostFormValue("why")
+		log = log.With("token", cut(text), "why", cut(why))
+		token, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			err = errToken
 		} else {
-			err = farsync.Break(ctx, store, path, farsync.Token(token), &farsync.BreakOptions{Why: r.PostFormValue("why")})
+			err = farsync.Break(ctx, store, path, farsync.Token(token), &farsync.BreakOptions{Why: why})
 		}
 		if err != nil {
 			log.Warn("breaking a lease from the page failed", "cause", err)

@@ -20,6 +20,9 @@ import (
 func (p *play) post(what string, form url.Values) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(p.Context(), http.MethodPost, "http://example.com/debug/farsync/"+what, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("ada", "secret")
+	r.Header.Set("X-Forwarded-User", "bob")
+	r.Header.Set("X-Forwarded-For", "203.0.113.7")
 	w := httptest.NewRecorder()
 	p.view.ServeHTTP(w, r)
 	return w
@@ -73,19 +76,26 @@ func TestLogTellsWhatWasDoneFromWhatFailed(t *testing.T) {
 			return got
 		}
 		want := func(message string) map[string]any {
-			return map[string]any{"level": "WARN", "msg": message, "store": "mem", "path": "/a", "by": "192.0.2.1:1234"}
+			return map[string]any{
+				"level": "WARN", "msg": message, "store": "mem", "path": "/a", "by": "192.0.2.1:1234",
+				"user": "ada", "X-Forwarded-User": "bob", "X-Forwarded-For": "203.0.113.7",
+			}
+		}
+		of := func(token farsync.Token, line map[string]any) map[string]any {
+			line["token"], line["why"] = fmt.Sprint(int64(token)), "a test"
+			return line
 		}
 		lease := p.lock("a", "/a")
 		require.Equal(p, http.StatusConflict, p.post("break", formOf(lease.Token()+256)).Code)
 		failed := line()
 		require.Contains(p, failed["cause"], farsync.ErrReleased.Error())
 		delete(failed, "cause")
-		require.Equal(p, want("breaking a lease from the page failed"), failed)
+		require.Equal(p, of(lease.Token()+256, want("breaking a lease from the page failed")), failed)
 
 		require.Equal(p, http.StatusNoContent, p.post("ask", formOf(0)).Code)
 		require.Equal(p, want("lock asked for from the page"), line())
 		require.Equal(p, http.StatusNoContent, p.post("break", formOf(lease.Token())).Code)
-		require.Equal(p, want("lease broken from the page"), line())
+		require.Equal(p, of(lease.Token(), want("lease broken from the page")), line())
 
 		p.service.PartitionClient("one", true)
 		require.Equal(p, http.StatusGatewayTimeout, p.post("ask", formOf(0)).Code)

@@ -33,8 +33,10 @@ type Options struct {
 	// With it the note of a holder or waiter links to the trace that it names, if it is a traceparent, as package otelfarsync
 	// publishes them. A result that is no http or https URL makes no link. It is called with each survey, and must return soon.
 	TraceURL func(trace string) string
-	// Logger receives a line for each lock that was asked for and each lease that was broken, and one with the cause for each attempt that
-	// failed, with the address of the client. Nothing is logged if it is nil.
+	// Logger receives a line for each lock that was asked for and each lease that was broken, with its token and the
+	// reason that was given, and one with the cause for each attempt that failed. Each has the address of the client,
+	// the name that it gives by HTTP's Basic authentication, which nothing here checks, and what X-Forwarded-User and
+	// X-Forwarded-For say. Nothing is logged if it is nil.
 	Logger *slog.Logger
 }
 
