@@ -34,7 +34,7 @@ func newInstruments(m metric.Meter) instruments {
 		holds:       histogram("farsync.hold.duration", "How long locks were held.", holdBounds),
 		waiting:     gauge("farsync.requests.waiting", "{request}", "Calls that wait for a lock."),
 		leases:      gauge("farsync.leases.held", "{lease}", "Locks that are held."),
-		sessions:    gauge("farsync.session.count", "{session}", "Sessions with the service."),
+		sessions:    gauge("farsync.sessions", "{session}", "Sessions with the service."),
 		losses:      counter("farsync.session.losses", "{session}", "Sessions that were lost, and with them all that was held."),
 		renewals:    histogram("farsync.session.renewal.duration", "How long renewals of sessions took.", waitBounds),
 		left:        histogram("farsync.session.renewal.left", "How long sessions still had when a renewal came.", waitBounds),

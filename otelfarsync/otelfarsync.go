@@ -87,6 +87,9 @@ type callKey struct{ *tracing }
 
 func (t *tracing) acquire(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
 	c := &call{parent: trace.SpanContextFromContext(ctx), labels: t.labels(w)}
+	for _, gauge := range []metric.Int64UpDownCounter{t.leases, t.waiting} {
+		gauge.Add(ctx, 0, metric.WithAttributes(c.labels...)) // from 0 on: what is absent is not == 0
+	}
 	ctx, c.span = t.begin(ctx, w)
 	ctx = context.WithValue(ctx, callKey{t}, c)
 	return ctx, func(g farsync.Got) { t.got(context.WithoutCancel(ctx), c, w, g) }

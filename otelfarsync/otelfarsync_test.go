@@ -142,11 +142,13 @@ func TestMetrics(t *testing.T) {
 			"farsync.hold.duration s end=lost,kind=exclusive,store=mem = 1, 1",
 			"farsync.hold.duration s end=released,kind=exclusive,store=mem = 1, 4",
 			"farsync.leases.held {lease} kind=exclusive,store=mem = 0",
+			"farsync.leases.held {lease} kind=read,store=mem = 0",
 			"farsync.releases.unconfirmed {lease} kind=exclusive,store=mem = 0",
 			"farsync.requests.waiting {request} kind=exclusive,store=mem = 0",
-			"farsync.session.count {session} state=connected,store=mem = 0",
+			"farsync.requests.waiting {request} kind=read,store=mem = 0",
 			"farsync.session.losses {session} error.type=ended,store=mem = 1",
 			"farsync.session.losses {session} error.type=no_answer,store=mem = 0",
+			"farsync.sessions {session} state=connected,store=mem = 0",
 		}, got)
 	})
 }
@@ -160,7 +162,7 @@ func TestMetricsOfALossWithoutAnAnswer(t *testing.T) {
 		require.Contains(s, got, "farsync.session.renewal.left s store=mem = 1, 7")
 		s.Partition(s.store, true)
 		time.Sleep(5 * time.Second)
-		require.Contains(s, s.points(), "farsync.session.count {session} state=suspended,store=mem = 1")
+		require.Contains(s, s.points(), "farsync.sessions {session} state=suspended,store=mem = 1")
 		<-lease.Done()
 		synctest.Wait()
 		require.Contains(s, s.points(), "farsync.session.losses {session} error.type=no_answer,store=mem = 1")

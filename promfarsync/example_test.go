@@ -54,6 +54,7 @@ func ExampleTrace() {
 	// farsync_hold_duration_seconds
 	// farsync_leases_held
 	// farsync_releases_unconfirmed_total
-	// farsync_session_count
+	// farsync_requests_waiting
 	// farsync_session_losses_total
+	// farsync_sessions
 }

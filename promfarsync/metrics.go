@@ -41,7 +41,7 @@ func newMetrics() metrics {
 			slices.Concat(ofLock, []string{"farsync_end"})...),
 		waiting:  gauge("farsync_requests_waiting", "Calls that wait for a lock.", ofLock...),
 		leases:   gauge("farsync_leases_held", "Locks that are held.", ofLock...),
-		sessions: gauge("farsync_session_count", "Sessions with the service.", "farsync_store", "farsync_state"),
+		sessions: gauge("farsync_sessions", "Sessions with the service.", "farsync_store", "farsync_state"),
 		losses: counter("farsync_session_losses_total", "Sessions that were lost, and with them all that was held.",
 			"farsync_store", "error_type"),
 		renewals:    histogram("farsync_session_renewal_duration_seconds", "How long renewals of sessions took.", waitBounds, ofStore...),

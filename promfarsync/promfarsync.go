@@ -58,6 +58,9 @@ type callKey struct{ *counting }
 
 func (c *counting) acquire(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
 	begun := &call{labels: c.labels(w)}
+	for _, g := range []*prometheus.GaugeVec{c.leases, c.waiting} {
+		g.WithLabelValues(begun.labels...) // from 0 on: what is absent is not == 0
+	}
 	ctx = context.WithValue(ctx, callKey{c}, begun)
 	return ctx, func(g farsync.Got) { c.got(ctx, begun, g) }
 }

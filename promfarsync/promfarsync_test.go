@@ -102,8 +102,7 @@ func TestExposition(t *testing.T) {
 	require.Equal(t, string(want), string(text))
 	problems, err := testutil.GatherAndLint(registry)
 	require.NoError(t, err)
-	require.Len(t, problems, 1)
-	require.Equal(t, "farsync_session_count", problems[0].Metric, "the name is OpenTelemetry's")
+	require.Empty(t, problems)
 }
 
 // TestDocumentNamesMetricsThatAreThere: an alert on a metric that is misspelt never fires.
@@ -205,4 +204,33 @@ func TestASecondTraceIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	_, err = promfarsync.Trace(registry, nil)
 	require.Error(t, err)
+}
+
+// TestNothingHeldIsZero: an alert on == 0 matches as soon as a lock was asked for, also where none was ever had.
+func TestNothingHeldIsZero(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	trace, err := promfarsync.Trace(r, nil)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		mem := storetest.NewMem()
+		holder := mem.Open(nil)
+		store := mem.Open(&storetest.MemOptions{Options: farsync.Options{Name: "mem", Trace: trace}})
+		lease, err := farsync.NewMutex(holder, "/a").Lock(t.Context())
+		require.NoError(t, err)
+		_, err = farsync.NewMutex(store, "/a").TryLock(t.Context())
+		require.ErrorIs(t, err, farsync.ErrLocked)
+		require.NoError(t, lease.Release())
+		require.NoError(t, store.Close())
+		require.NoError(t, holder.Close())
+	})
+	var text bytes.Buffer
+	families, err := r.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		_, err := expfmt.MetricFamilyToText(&text, family)
+		require.NoError(t, err)
+	}
+	for _, name := range []string{"farsync_leases_held", "farsync_requests_waiting"} {
+		require.Contains(t, text.String(), name+`{farsync_kind="exclusive",farsync_path="",farsync_store="mem"} 0`)
+	}
 }
