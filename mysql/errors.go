@@ -73,7 +73,8 @@ func (s *service) judge(err error, sent bool) error {
 	case ok:
 		is, known := outcomes[failed.Number]
 		if missing[failed.Number] {
-			err = fmt.Errorf("the tables and procedures of farsync are not there, or of another version; see Migrate: %w", err)
+			err = fmt.Errorf("the tables and procedures of farsync are not there, or of another version; make them with "+
+				"farsync schema mysql | mysql DATABASE, with ?migrate=1 in the URL of the command, or in a program by Migrate: %w", err)
 		}
 		if !known {
 			is = driver.Refused

@@ -49,7 +49,8 @@ func judge(err error, sent bool) error {
 	case !ok:
 		return &sqlstore.Error{Err: err, Outcome: driver.NotDone}
 	case missing[failed.Code]:
-		err = fmt.Errorf("the tables of farsync are not there, or of another version; see Migrate: %w", err)
+		err = fmt.Errorf("the tables of farsync are not there, or of another version; make them with "+
+			"farsync schema postgres | psql DATABASE, with ?migrate=1 in the URL of the command, or in a program by Migrate: %w", err)
 	}
 	for _, n := range []int{5, 2} {
 		if is, ok := outcomes[failed.Code[:min(n, len(failed.Code))]]; ok {

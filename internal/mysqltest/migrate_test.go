@@ -95,7 +95,7 @@ func TestMigrateBesideEarlierProcedures(t *testing.T) {
 	d.exec(t, fmt.Sprintf(earlier, "farsync_ahead(q VARCHAR(99), i VARCHAR(99), m BIGINT)"))
 	d.exec(t, fmt.Sprintf(earlier, "farsync_create(q VARCHAR(99), i VARCHAR(99), m BIGINT, s VARCHAR(99), k VARCHAR(99), u BIGINT, v LONGBLOB, t BIGINT)"))
 	_, err := mysql.Open(within(t, soon), d.dsn(), nil)
-	require.ErrorContains(t, err, "see Migrate")
+	require.ErrorContains(t, err, "in a program by Migrate")
 	require.NoError(t, mysql.Migrate(within(t, soon), d.dsn()))
 	require.Contains(t, showsProcedure(t, d, "farsync_ahead_2"), "CAST(value AS CHAR(255))")
 	require.Contains(t, showsProcedure(t, d, "farsync_ahead"), "an earlier procedure", "Stores of that version still call it")

@@ -32,7 +32,7 @@ func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 	for _, change := range []string{"DROP PROCEDURE farsync_primary", "DROP PROCEDURE farsync_open_5", "DROP TABLE farsync_entries, farsync_sessions"} {
 		d.exec(t, change)
 		_, err := mysql.Open(within(t, soon), d.dsn(), nil)
-		require.ErrorContains(t, err, "see Migrate", change)
+		require.ErrorContains(t, err, "in a program by Migrate", change)
 		require.NotErrorIs(t, err, farsync.ErrUnavailable)
 		require.NoError(t, mysql.Migrate(within(t, soon), d.dsn()))
 		require.NoError(t, lock(t, d.open(t, nil), "/mended").Release())

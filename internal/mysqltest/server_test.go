@@ -53,7 +53,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	for _, row := range []struct{ name, dsn, words string }{
 		{"no DSN", "", "No database selected"},
 		{"not a DSN", "mysql://root@localhost/test", "default addr"},
-		{"no tables", bare.dsn(), "see Migrate"},
+		{"no tables", bare.dsn(), "in a program by Migrate"},
 		{"no such database", d.server.DSN("none"), "Unknown database"},
 		{"no such user", as("none"), "Access denied"},
 		{"a wrong password", as("root:wrong"), "Access denied"},

@@ -41,7 +41,7 @@ func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 	} {
 		d.exec(t, change)
 		_, err := postgres.Open(within(t, soon), d.config(t), nil)
-		require.ErrorContains(t, err, "see Migrate")
+		require.ErrorContains(t, err, "in a program by Migrate")
 		require.NotErrorIs(t, err, farsync.ErrUnavailable)
 		require.NoError(t, postgres.Migrate(within(t, soon), d.config(t).ConnConfig))
 		require.NoError(t, lock(t, d.open(t, time.Minute), "/mended").Release())

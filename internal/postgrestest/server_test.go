@@ -47,7 +47,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		words string
 	}{
 		{"no config", nil, "pgxpool.ParseConfig"},
-		{"no tables", as(func(c *pgxpool.Config) { c.ConnConfig.Database = "bare" }), "see Migrate"},
+		{"no tables", as(func(c *pgxpool.Config) { c.ConnConfig.Database = "bare" }), "in a program by Migrate"},
 		{"no such database", as(func(c *pgxpool.Config) { c.ConnConfig.Database = "none" }), "does not exist"},
 		{"no such user", as(func(c *pgxpool.Config) { c.ConnConfig.User = "none" }), "does not exist"},
 		{"no rights", as(func(c *pgxpool.Config) { c.ConnConfig.User = "guest" }), "permission denied"},
