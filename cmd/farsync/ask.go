@@ -26,7 +26,7 @@ func (a *app) askVerb() *cobra.Command {
 		Long: `ask asks the holders of PATH to give it back. It forces nothing: farsync run says so to those who watch it, and with
 --on-ask term ends its COMMAND, once that has run for 3 seconds, or a third of the TTL if that is less. With --wait, ask waits until those that hold have given it back, and exits with 75 if they
 have not.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes(1, 1),
 		ValidArgsFunction: a.paths,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if err := recipe.CheckPath(arguments[0]); err != nil {
@@ -34,17 +34,20 @@ have not.`,
 			}
 			ctx := cmd.Context()
 			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
-				left, err := askFor(ctx, store, l.Join(arguments[0]), anyToken, wait.Duration)
+				asked, left, err := askFor(ctx, store, l.Join(arguments[0]), "ask", anyToken, wait.Duration)
 				if err != nil {
 					return &exit{codeOf(err), err}
 				}
 				if a.json {
-					if err := a.print(askJSON{1, arguments[0], left == nil}); err != nil {
+					if err := a.print(askJSON{1, arguments[0], asked > 0 && left == nil, asked}); err != nil {
 						return err
 					}
 				}
+				if asked == 0 && !a.quiet && !a.json {
+					a.say("nobody holds " + arguments[0] + ": no holder was asked")
+				}
 				if left != nil && wait.Duration > 0 {
-					return &exit{codeTaken, errors.New("still held by " + name(*left))}
+					return &exit{codeTaken, errors.New("still held by " + name(left.Holder))}
 				}
 				return nil
 			})
@@ -58,7 +61,8 @@ have not.`,
 type askJSON struct {
 	Schema int    `json:"schema"`
 	Path   string `json:"path"`
-	Given  bool   `json:"given"` // those that held have given it back
+	Given  bool   `json:"given"` // those that held have given it back; false if there were none
+	Asked  int    `json:"asked"` // how many held
 }
 
 // anyToken has askFor ask all that hold.
@@ -66,22 +70,24 @@ const anyToken = farsync.Token(-1)
 
 // askFor asks the holders of a path to give it back, or the one alone whose lease has the token. It asks the entries that it has
 // listed: a client that holds by the time is not asked in place of one that has gone. It waits for so long until all that it has
-// asked have given it back, and returns one that has not. ErrReleased: no holder has the token.
-func askFor(ctx context.Context, store *farsync.Store, path string, token farsync.Token, wait time.Duration) (left *farsync.Participant, err error) {
-	failed := func(err error) error { return &farsync.Error{Op: "ask", Path: path, Err: err} }
+// asked have given it back, and returns how many those are, and one that has not. ErrReleased: no holder has the token.
+func askFor(
+	ctx context.Context, store *farsync.Store, path, verb string, token farsync.Token, wait time.Duration,
+) (count int, left *farsync.Participant, err error) {
+	failed := func(err error) error { return &farsync.Error{Op: verb, Path: path, Err: err} }
 	queue := recipe.Queue{Store: store, Path: path}
 	list, held, err := queue.List(ctx, 0)
 	if err != nil {
-		return nil, failed(err)
+		return 0, nil, failed(err)
 	}
 	// By the revision, as Break compares them: whichever turn of the entry it is.
 	asked := slices.DeleteFunc(list[:held], func(e driver.Entry) bool { return token != anyToken && e.Revision != token.Revision() })
 	if token != anyToken && len(asked) == 0 {
-		return nil, failed(fmt.Errorf("%w: no holder has token %d", farsync.ErrReleased, token))
+		return 0, nil, failed(fmt.Errorf("%w: no holder has token %d", farsync.ErrReleased, token))
 	}
 	for _, e := range asked {
 		if err := queue.Ask(ctx, e); err != nil && !errors.Is(err, driver.ErrGone) {
-			return nil, failed(err)
+			return 0, nil, failed(err)
 		}
 	}
 	lock := farsync.NewMutex(store, path)
@@ -90,18 +96,18 @@ func askFor(ctx context.Context, store *farsync.Store, path string, token farsyn
 	for end := time.After(wait); ; {
 		list, err := lock.Participants(ctx)
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		at := slices.IndexFunc(list, func(p farsync.Participant) bool {
 			return slices.ContainsFunc(asked, func(e driver.Entry) bool { return e.Revision == p.Token.Revision() })
 		})
 		if at < 0 {
-			return nil, nil
+			return len(asked), nil, nil
 		}
 		select {
 		case <-look.C:
 		case <-end:
-			return &list[at], nil
+			return len(asked), &list[at], nil
 		}
 	}
 }

@@ -37,8 +37,8 @@ func (a *app) breakVerb() *cobra.Command {
 		Use:   "break [--token T --yes] PATH",
 		Short: "End a lease that its holder does not give back",
 		Long: `break ends the lease on PATH that has the token: its holder is told so, and the next in the queue holds. The token names one
-lease, so break never ends one that was acquired after you looked. It is asked for on the terminal; elsewhere give
---token and --yes.
+lease, so break never ends one that was acquired after you looked. On a terminal break shows who holds PATH, and asks which lease
+to end: where there is one holder, yes or its name is enough. Elsewhere give --token and --yes.
 
 break asks that holder first, and no other, and waits for 10 s (--ask). A COMMAND of farsync run is killed at once when its lock is broken, and
 may live on beside the next holder for the moment that takes. A process that has died needs no break: its lock is free a
@@ -48,7 +48,7 @@ A holder that cannot hear, etcdctl for example, is not told. With --delete its e
 on: stop it first. Whoever may lock PATH may break it.
 
 It exits with 75 if the holder has not ended the lease within --wait, and with 1 if no holder has that token.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes(1, 1),
 		ValidArgsFunction: a.paths,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			b.path = arguments[0]
@@ -56,10 +56,16 @@ It exits with 75 if the holder has not ended the lease within --wait, and with 1
 				return &exit{codeData, err}
 			}
 			if cmd.Flags().Changed("token") != b.yes {
-				return usage("--token and --yes go together")
+				return usage("--token and --yes go together: write both, or neither to be asked on the terminal")
 			}
 			if b.wait.Duration == 0 {
-				return usage("--wait is 0: the holder would not be told")
+				return usage("--wait is 0, and the holder would not be told: write how long to wait until the lease has ended")
+			}
+			if b.remove && b.ask.set && b.ask.Duration > 0 {
+				return usage("--delete asks nobody, and --ask does: write one of them")
+			}
+			if !b.yes && !isTerminal(os.Stdin) {
+				return usage("without a terminal give --token and --yes: farsync who shows the tokens")
 			}
 			return a.with(cmd.Context(), func(store *farsync.Store, l *location.Location) error {
 				return b.do(cmd.Context(), store, l, os.Stdin)
@@ -67,12 +73,12 @@ It exits with 75 if the holder has not ended the lease within --wait, and with 1
 		},
 	}
 	f := cmd.Flags()
-	f.Int64Var(&b.token, "token", 0, "the token `T` of the lease, as farsync who shows it")
+	f.Var(anyFrom(1, &b.token, "T"), "token", "the token of the lease, as farsync who shows it")
 	f.BoolVar(&b.yes, "yes", false, "do not ask")
 	f.BoolVar(&b.remove, "delete", false, "remove the entry of a holder that cannot hear")
-	f.StringVar(&b.reason, "reason", "", "`TEXT` that the holder is told")
-	f.Var(&b.ask, "ask", "how long to wait for the holder after asking it; 0 does not ask")
-	f.VarP(&b.wait, "wait", "w", "how long to wait until the lease has ended")
+	f.Var(text{&b.reason, "TEXT"}, "reason", "what the holder is told")
+	f.Var(&b.ask, "ask", "how long to wait for the holder after asking it; 0 does not ask (default 10s)")
+	f.VarP(&b.wait, "wait", "w", "how long to wait until the lease has ended (default 30s)")
 	return cmd
 }
 
@@ -83,7 +89,8 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 		}
 	}
 	if b.ask.Duration > 0 && !b.remove {
-		left, err := askFor(ctx, store, l.Join(b.path), farsync.Token(b.token), b.ask.Duration)
+		b.goesOn("asking the holder of token %d to give %s back, and waiting for %v at most", b.token, b.path, b.ask.Duration)
+		_, left, err := askFor(ctx, store, l.Join(b.path), "break", farsync.Token(b.token), b.ask.Duration)
 		switch {
 		case errors.Is(err, farsync.ErrReleased): // Break says so
 		case err != nil:
@@ -92,6 +99,7 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 			return b.done("released")
 		}
 	}
+	b.goesOn("ending the lease with token %d on %s, and waiting for %v at most", b.token, b.path, b.wait.Duration)
 	within, cancel := context.WithTimeout(ctx, b.wait.Duration)
 	defer cancel()
 	why := operator()
@@ -105,15 +113,25 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	case errors.Is(err, farsync.ErrReleased):
 		return &exit{codeNothing, err}
 	case within.Err() != nil && !errors.Is(err, farsync.ErrUnavailable):
-		return &exit{codeTaken, errors.New("the holder may have been told, and has not ended the lease yet")}
+		return &exit{codeTaken, fmt.Errorf(
+			"the holder of %s has not ended the lease with token %d within %v, and may be suspended or cut off: stop its process, "+
+				"and then remove its entry with farsync break --token %[2]d --yes --delete %[1]s", b.path, b.token, b.wait.Duration)}
 	default:
 		return &exit{codeOf(err), err}
+	}
+}
+
+// goesOn says what break is doing, unless -q is given.
+func (b *breaking) goesOn(format string, arguments ...any) {
+	if !b.quiet {
+		b.remark(fmt.Sprintf(format, arguments...))
 	}
 }
 
 // done says how the lease has ended.
 func (b *breaking) done(outcome string) error {
 	if !b.json {
+		b.goesOn("the lease with token %d on %s was %s, and the next in the queue holds", b.token, b.path, outcome)
 		return nil
 	}
 	return b.print(breakJSON{1, b.path, b.token, outcome})
@@ -123,39 +141,64 @@ func (b *breaking) done(outcome string) error {
 type breakJSON struct {
 	Schema  int    `json:"schema"`
 	Path    string `json:"path"`
-	Token   int64  `json:"token"`
+	Token   int64  `json:"token,string"`
 	Outcome string `json:"outcome"` // released, when it was asked; broken
 }
 
-// confirm shows what holds, and has the token typed.
+// confirm shows who holds, and has the lease to end typed.
 func (b *breaking) confirm(ctx context.Context, store *farsync.Store, l *location.Location, input io.Reader) error {
-	if f, ok := input.(*os.File); !ok || !isTerminal(f) {
-		return usage("without a terminal give --token and --yes")
-	}
 	locks, err := b.who(ctx, store, l, b.path)
 	if err != nil {
 		return err
 	}
-	if len(locks.Locks) == 0 {
-		return &exit{codeNothing, errors.New("nothing holds " + b.path)}
+	var holders []userJSON
+	for _, lock := range locks.Locks {
+		for _, u := range lock.Participants {
+			if u.Held {
+				holders = append(holders, u)
+			}
+		}
 	}
-	if err := b.table(b.stdout, locks.Locks, time.Now()); err != nil {
+	if len(holders) == 0 {
+		return &exit{codeNothing, errors.New("nobody holds " + b.path)}
+	}
+	shown := b.stdout
+	if b.json {
+		shown = b.stderr
+	}
+	columns, _ := screen(shown)
+	if err := b.table(shown, locks.Locks, time.Now(), columns); err != nil {
 		return err
 	}
-	fmt.Fprint(b.stdout, "Type the token of the lease to end: ")
+	ask := "Type the token of the lease to end: "
+	if len(holders) == 1 {
+		ask = "End this lease? Type yes, the name of its holder, or its token: "
+	}
+	if _, err := fmt.Fprint(shown, ask); err != nil {
+		return unwritten(err)
+	}
 	line, err := bufio.NewReader(input).ReadString('\n')
-	if err == nil {
-		b.token, err = strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-	}
 	if err != nil {
-		return usage("that is no token: nothing was done")
+		return usage("nothing was typed, and nothing was done")
 	}
-	return nil
+	b.token, err = chosen(holders, strings.TrimSpace(line))
+	return err
 }
 
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
+// chosen returns the token that a line names: by itself, or by yes or a name where there is one holder.
+func chosen(holders []userJSON, line string) (int64, error) {
+	one := holders[0]
+	if len(holders) == 1 && (strings.EqualFold(line, "yes") || line != "" && (line == one.Holder || line == one.name())) {
+		return int64(one.Token), nil
+	}
+	token := int64(0)
+	if err := anyFrom(1, &token, "T").Set(line); err == nil {
+		return token, nil
+	}
+	if len(holders) == 1 {
+		return 0, usage("%s is neither yes, nor the name of the holder, nor a token: nothing was done", strconv.Quote(line))
+	}
+	return 0, usage("%s is no token, and there are %d holders: nothing was done", strconv.Quote(line), len(holders))
 }
 
 // operator returns the user and the host that break a lock. The reason begins with them.

@@ -12,20 +12,18 @@ func (a *app) completionVerb() *cobra.Command {
 		"powershell": func(root *cobra.Command) error { return root.GenPowerShellCompletionWithDesc(a.stdout) },
 	}
 	return &cobra.Command{
-		Use:       "completion bash|zsh|fish|powershell",
-		Short:     "Write what a shell needs to complete farsync's arguments",
-		Long:      "completion writes a script for a shell: source <(farsync completion bash). It completes the paths that are in use, too.",
-		Args:      cobra.ExactArgs(1),
-		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
+		Use:         "completion bash|zsh|fish|powershell",
+		Short:       "Write what a shell needs to complete farsync's arguments",
+		Long:        "completion writes a script for a shell: source <(farsync completion bash). It completes the paths that are in use, too.",
+		Annotations: map[string]string{storeless: "yes"},
+		Args:        takes(1, 1),
+		ValidArgs:   []string{"bash", "zsh", "fish", "powershell"},
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			write, known := shells[arguments[0]]
 			if !known {
-				return usage("no completion for %s", arguments[0])
+				return usage("%s is a shell for which there is no completion: write bash, zsh, fish or powershell", tame(arguments[0]))
 			}
-			if err := write(cmd.Root()); err != nil {
-				return &exit{codeCannotRun, err}
-			}
-			return nil
+			return unwritten(write(cmd.Root()))
 		},
 	}
 }

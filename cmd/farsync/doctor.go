@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -27,7 +26,7 @@ It finds servers that do not answer, have no leader or no space, versions with k
 are not there, rights that are missing, a TTL that the service changes, clocks that are apart, proxies that keep notices back,
 paths that are used in two ways, entries that end with no session, holders and waiters that have been there for very
 long, and deadlocks.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			below := "/"
 			if len(arguments) == 1 {
@@ -37,14 +36,15 @@ long, and deadlocks.`,
 				return err
 			}
 			if !strings.HasSuffix(below, "/") {
-				return &exit{codeData, errors.New("the prefix has no slash at its end")}
+				return &exit{codeData, fmt.Errorf("%s is no prefix, which ends with a slash: write %[1]s/", tame(below))}
 			}
 			l, err := a.locate()
 			if err != nil {
 				return err
 			}
 			d := &doctor{app: a, location: l, below: below}
-			d.examine(cmd.Context())
+			answered := a.awaiting(l)
+			d.examine(cmd.Context(), answered)
 			return d.report()
 		},
 	}
@@ -105,7 +105,7 @@ func (d *doctor) report() error {
 		}
 		if !d.json && (!f.OK || !d.quiet) {
 			if _, err := fmt.Fprintf(d.stdout, "%s  %s: %s\n", mark, f.Check, tame(f.Text)); err != nil {
-				return &exit{codeCannotRun, err}
+				return unwritten(err)
 			}
 		}
 	}
@@ -116,15 +116,21 @@ func (d *doctor) report() error {
 }
 
 // examine makes all findings.
-func (d *doctor) examine(ctx context.Context) {
+func (d *doctor) examine(ctx context.Context, answered func()) {
 	d.servers(ctx)
 	ttl := d.location.TTL
 	if ttl == 0 {
 		ttl = 10 * time.Second
 	}
-	store, closed, err := d.location.Open(ctx, farsync.Options{
-		TTL: ttl, Logger: slog.New(ear{d}), Trace: &farsync.Trace{Session: d.session},
-	})
+	var store *farsync.Store
+	closed := func() error { return nil }
+	err := d.location.Exists(ctx)
+	if err == nil {
+		store, closed, err = d.location.Open(ctx, farsync.Options{
+			TTL: ttl, Logger: slog.New(ear{d}), Trace: &farsync.Trace{Session: d.session},
+		})
+	}
+	answered()
 	if err != nil {
 		d.wrong("session", "%s", words(err))
 		return

@@ -66,10 +66,10 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 		if u.Session == "" {
 			say("%s belongs to no session, and blocks the queue for ever: delete it", u.ID)
 		}
-		if u.Since == nil {
+		if u.Joined == nil {
 			continue
 		}
-		switch age := now.Sub(*u.Since); {
+		switch age := now.Sub(*u.Joined); {
 		case age < -clocksApart:
 			say("%s joins in %v from now: its clock, or this host's, is wrong", u.name(), rounded(-age))
 		case u.kind == driver.Candidate: // a leader leads, and a standby stands by, for as long as they run

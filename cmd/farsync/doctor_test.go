@@ -250,11 +250,11 @@ func TestLeadersAndStandbysMayBeOld(t *testing.T) {
 	ahead := now.Add(time.Hour)
 	for kind, want := range map[driver.Kind]int{driver.Exclusive: 2, driver.Candidate: 0} {
 		list := ailments(lockJSON{"/x", []userJSON{
-			{Holder: "one", Held: true, Since: &since, Session: "1", kind: kind}, {Holder: "two", Since: &since, Session: "2", kind: kind},
+			{Holder: "one", Held: true, Joined: &since, Session: "1", kind: kind}, {Holder: "two", Joined: &since, Session: "2", kind: kind},
 		}}, now)
 		require.Len(t, list, want, "%v", list)
 	}
-	list := ailments(lockJSON{"/x", []userJSON{{Holder: "one", Held: true, Since: &ahead, Session: "1", kind: driver.Candidate}}}, now)
+	list := ailments(lockJSON{"/x", []userJSON{{Holder: "one", Held: true, Joined: &ahead, Session: "1", kind: driver.Candidate}}}, now)
 	require.Len(t, list, 1)
 }
 

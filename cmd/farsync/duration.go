@@ -13,18 +13,20 @@ type patience struct {
 	set bool
 }
 
+var errTime = errors.New("write a time such as 10, 0.5 or 10m")
+
 func (p *patience) Set(text string) error {
 	p.set = true
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 		if !(seconds >= 0 && seconds < math.MaxInt64/1e9) {
-			return errors.New("not a time")
+			return errTime
 		}
 		p.Duration = time.Duration(seconds * 1e9)
 		return nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return errors.New("not a time such as 10, 0.5 or 10m")
+		return errTime
 	}
 	p.Duration = d
 	return nil

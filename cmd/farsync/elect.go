@@ -21,13 +21,11 @@ func (a *app) electVerb() *cobra.Command {
 		Short:             "Run COMMAND while leading, and again after a loss",
 		Long: `elect stands for election on PATH, and runs COMMAND while it leads. When it no longer leads, COMMAND is ended before
 another candidate can, as run does it, and elect stands for election again. It ends when COMMAND ends by itself, and
-after a loss if COMMAND was sent SIGINT or SIGTERM.
-
-` + exitHelp,
+after a loss if COMMAND was sent SIGINT or SIGTERM.`,
 		Example: "  farsync elect /leader/relay -- relayd",
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if at := cmd.ArgsLenAtDash(); at != 1 && (at >= 0 || len(arguments) != 1) {
-				return usage("elect takes one PATH")
+				return usage("elect takes one PATH: write farsync elect PATH -- COMMAND")
 			}
 			if err := w.checkSession(); err != nil {
 				return err
@@ -39,9 +37,9 @@ after a loss if COMMAND was sent SIGINT or SIGTERM.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&value, "value", "", "what farsync leader shows (default the host, the process ID and the label)")
+	f.Var(text{&value, "TEXT"}, "value", "what farsync leader shows (default the host, the process ID and the label)")
 	f.Var(&w.ttl, "ttl", "how long the service keeps the lead when it hears no more (default 10s)")
-	f.StringVar(&w.label, "label", "", "`TEXT` that others see behind the host and the process ID")
+	f.Var(text{&w.label, "TEXT"}, "label", "what others see behind the host and the process ID")
 	w.jobFlags(cmd)
 	return cmd
 }
@@ -53,7 +51,7 @@ func (w *work) terms(link *guard.Link) guard.End {
 			if again, err := w.turn(ctx, link, store, r); !again || err != nil {
 				return err
 			}
-			w.say("standing for election again")
+			w.remark("standing for election again")
 			*r = result{Schema: r.Schema, Outcome: "failed", Path: r.Path}
 		}
 	}))

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,15 +31,15 @@ func TestJSONIsAsDocumented(t *testing.T) {
 	code, text, since := 3, "relay-1", time.Date(2026, 11, 22, 4, 5, 6, 0, time.UTC)
 	for name, v := range map[string]any{
 		"who": whoJSON{1, []lockJSON{{"/deploy/shop", []userJSON{
-			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, Since: &since, ID: "m-1", Session: "7a"},
+			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, Joined: &since, HeldAfter: &since, ID: "m-1", Session: "7a"},
 			{Holder: "", Kind: "foreign", Units: 1, Token: 447120896, ID: "2"},
 		}}}},
 		"who-empty": whoJSON{1, []lockJSON{}},
 		"watch": eventJSON{1, since, "holds", "/deploy/shop", userJSON{
 			Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, ID: "m-1",
 		}},
-		"held":   heldJSON{1, []json.Number{"256"}, 8.5},
-		"ask":    askJSON{1, "/deploy/shop", true},
+		"held":   heldJSON{1, []string{"256"}, 8.5},
+		"ask":    askJSON{1, "/deploy/shop", true, 1},
 		"break":  breakJSON{1, "/deploy/shop", 447120640, "broken"},
 		"resize": sizeJSON{1, "/reindex", 3, 5},
 		"doctor": doctorJSON{1, "etcd://etcd-1:2379", false, []findingJSON{
@@ -50,9 +49,9 @@ func TestJSONIsAsDocumented(t *testing.T) {
 		"error":       errorJSON{1, "try lock /x: locked", 75},
 		"leader":      leaderJSON{1, &text, 256},
 		"leader-none": leaderJSON{Schema: 1},
-		"hold":        holding{1, []string{"/a", "/b"}, []farsync.Token{256, 512}, "exclusive", "ci-7 pid 412"},
-		"status":      result{Schema: 1, Outcome: "ended", Exit: 3, Code: &code, Path: []string{"/a"}, Token: []farsync.Token{256}, Waited: 0.5, Held: 2},
-		"status-lost": result{Schema: 1, Outcome: "lost", Exit: 79, Signal: "killed", Path: []string{"/a"}, Token: []farsync.Token{256}, Waited: 0.5, Held: 2, Error: "lost"},
+		"hold":        holding{1, []string{"/a", "/b"}, []string{"256", "512"}, "exclusive", "ci-7 pid 412"},
+		"status":      result{Schema: 1, Outcome: "ended", Exit: 3, Code: &code, Path: []string{"/a"}, Token: []string{"256"}, Waited: 0.5, Held: 2},
+		"status-lost": result{Schema: 1, Outcome: "lost", Exit: 79, Signal: "killed", Path: []string{"/a"}, Token: []string{"256"}, Waited: 0.5, Held: 2, Error: "lost"},
 	} {
 		var out bytes.Buffer
 		require.NoError(t, (&app{stdout: &out}).print(v))
@@ -68,17 +67,17 @@ func TestTableShowsHoldersAndPlaces(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, (&app{}).table(&out, []lockJSON{
 		{"/deploy/shop", []userJSON{
-			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 256, Since: at(130 * time.Second)},
-			{Holder: "ci-2\x1b[31m", Kind: "exclusive", Units: 1, Token: 512, Since: at(3 * time.Second)},
+			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 256, Joined: at(time.Hour), HeldSince: at(130 * time.Second)},
+			{Holder: "ci-2\x1b[31m", Kind: "exclusive", Units: 1, Token: 512, Joined: at(3 * time.Second)},
 			{Kind: "foreign", Units: 1, Token: 768},
 		}},
-		{"/reindex", []userJSON{{Holder: "idx-1", Held: true, Kind: "permit", Units: 2, Token: 1024, Since: at(40 * time.Minute)}}},
-	}, now))
+		{"/reindex", []userJSON{{Holder: "idx-1", Held: true, Kind: "permit", Units: 2, Token: 1024, Joined: at(40 * time.Minute), HeldAfter: at(40 * time.Minute)}}},
+	}, now, 0))
 	require.Equal(t, `LOCK          WHO                                 KIND       FOR    TOKEN
 /deploy/shop  ci-7 pid 412 holds                  exclusive  2m10s  256
               "ci-2\x1b[31m" waits, 1st           exclusive  3s     512
               a holder without a name waits, 2nd  foreign    ?      768
-/reindex      idx-1 holds                         2 units    40m    1024
+/reindex      idx-1 holds                         2 units    ≤ 40m  1024
 `, out.String())
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -25,37 +24,43 @@ farsync run keeps in memory that both share, and asks nothing of the service.
 
 A program that closes the descriptors it has inherited, as Python's subprocess does, has none of it: then held exits with
 64.`,
-		Args: cobra.NoArgs,
+		Annotations: map[string]string{storeless: "yes"},
+		Args:        takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			fd, err := strconv.Atoi(os.Getenv(guard.Variable))
+			text, set := os.LookupEnv(guard.Variable)
+			if !set {
+				return usage("%s is not set: call held in what farsync run has started", guard.Variable)
+			}
+			fd, err := strconv.Atoi(text)
 			if err != nil {
-				return usage("%s is not set: held is for what farsync run has started", guard.Variable)
+				return usage("%s is %s, and no number: leave it as farsync run has set it", guard.Variable, tame(text))
 			}
 			word, err := guard.OpenWord(fd)
 			if err != nil {
-				return usage("%w", err)
+				return usage("%s is %d: %w", guard.Variable, fd, err)
 			}
 			left, held := word.Left()
 			if !held || left <= 0 {
 				return &exit{codeLost, errors.New("the lock is lost")}
 			}
 			tokens := strings.Fields(os.Getenv("FARSYNC_TOKEN"))
+			for _, t := range tokens {
+				if _, err := strconv.ParseInt(t, 10, 64); err != nil {
+					return usage("FARSYNC_TOKEN has %s in it, and no number: leave it as farsync run has set it", tame(t))
+				}
+			}
 			if !a.json {
-				fmt.Fprintln(a.stdout, strings.Join(tokens, " "), left.Milliseconds())
-				return nil
+				_, err := fmt.Fprintln(a.stdout, strings.Join(tokens, " "), left.Milliseconds())
+				return unwritten(err)
 			}
-			numbers := make([]json.Number, len(tokens))
-			for i, t := range tokens {
-				numbers[i] = json.Number(t)
-			}
-			return a.print(heldJSON{1, numbers, left.Seconds()})
+			return a.print(heldJSON{1, tokens, left.Seconds()})
 		},
 	}
 }
 
 // heldJSON is what held --json writes.
 type heldJSON struct {
-	Schema int           `json:"schema"`
-	Token  []json.Number `json:"token"`
-	Left   float64       `json:"left"` // seconds
+	Schema int      `json:"schema"`
+	Token  []string `json:"token"`
+	Left   float64  `json:"left"` // seconds
 }

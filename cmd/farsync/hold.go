@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -22,45 +24,45 @@ import (
 
 func (a *app) holdVerb() *cobra.Command {
 	w := &work{app: a, request: request{units: 1}}
-	pid := 0
+	pid := int64(0)
 	cmd := &cobra.Command{
 		Use:               "hold [flags] PATH…",
 		ValidArgsFunction: a.paths,
 		Short:             "Hold a lock until standard input ends, or a process",
 		Long: `hold locks PATH, or all of several paths, writes a line of JSON to standard output when they are held, and gives them back
-when its standard input ends or a signal comes. If that is before they are held, it gives up and writes nothing. It ends nothing when a lock is lost: it exits with 79. What relies on
-the lock has to watch hold, or better be run by farsync run.
-
-` + exitHelp,
-		Example: `  farsync hold /x --while $$ &        until the script has ended, however it does`,
+when its standard input ends or a signal comes. If that is before they are held, it gives up, and says so on
+standard error. It ends nothing when a lock is lost: it exits with 79. A program that relies on
+the lock has to watch hold, or better be run by farsync run.`,
+		Example: `  farsync hold /x --while $$ &    until the script has ended, however it does`,
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
 			if err := w.check(cmd); err != nil {
+				return err
+			}
+			if err := w.checkPaths(arguments); err != nil {
 				return err
 			}
 			if w.location, err = w.locate(); err != nil {
 				return err
 			}
-			if err := w.paths(arguments); err != nil {
-				return err
-			}
+			w.join()
 			w.murmur()
-			return w.hold(os.Stdin, pid)
+			return w.hold(os.Stdin, int(pid))
 		},
 	}
 	w.lockFlags(cmd)
 	if canFollow {
-		cmd.Flags().IntVar(&pid, "while", 0, "until the process `PID` has ended, and not until standard input ends")
+		cmd.Flags().Var(&whole{&pid, "PID", 1, math.MaxInt32}, "while", "until that process has ended, and not until standard input ends")
 	}
 	return cmd
 }
 
 // A holding is what hold writes when it holds.
 type holding struct {
-	Schema int             `json:"schema"`
-	Path   []string        `json:"path"`
-	Token  []farsync.Token `json:"token"`
-	Kind   string          `json:"kind"`
-	Holder string          `json:"holder"`
+	Schema int      `json:"schema"`
+	Path   []string `json:"path"`
+	Token  []string `json:"token"` // numbers of 64 bits
+	Kind   string   `json:"kind"`
+	Holder string   `json:"holder"`
 }
 
 // hold holds what is asked for, until input ends or the process with that PID, if it is not 0.
@@ -72,7 +74,7 @@ func (w *work) hold(input io.Reader, pid int) error {
 		// Before the lock is asked for, so that the process is the one that was meant.
 		ended, err := follow(pid)
 		if err != nil {
-			return usage("--while %d: %w", pid, err)
+			return usage("--while %d: there is no such process to wait for (%w)", pid, err)
 		}
 		over = ended
 	} else {
@@ -93,9 +95,10 @@ func (w *work) hold(input io.Reader, pid int) error {
 	h, err := w.await(ctx, over, store, holder)
 	switch {
 	case errors.Is(err, errOver):
+		w.gaveUp(pid)
 		return nil
 	case err != nil && codeOf(err) == codeTaken:
-		return w.failed(ctx, w.conflict, err)
+		return w.failed(ctx, int(w.conflict), err)
 	case err != nil:
 		return w.failed(ctx, codeOf(err), err)
 	}
@@ -115,10 +118,22 @@ func (w *work) hold(input io.Reader, pid int) error {
 	case errors.Is(lost, farsync.ErrLost):
 		return &exit{codeLost, lost}
 	case err != nil:
-		return &exit{codeCannotRun, err}
+		return unwritten(err)
 	default:
 		return w.ignore(lost)
 	}
+}
+
+// gaveUp says why nothing is held, and nothing was written.
+func (w *work) gaveUp(pid int) {
+	if w.quiet {
+		return
+	}
+	ended := "standard input has ended"
+	if pid != 0 {
+		ended = fmt.Sprintf("process %d has ended", pid)
+	}
+	w.remark(ended + " before " + strings.Join(w.shown, " ") + " was held: hold has given up, and holds nothing")
 }
 
 // signalled returns a context that ends with an interruptedError when a signal comes that ends hold, and what joins its goroutine.
@@ -171,7 +186,7 @@ func (w *work) await(ctx context.Context, over <-chan struct{}, store *farsync.S
 	}
 	s := &sight{app: w.app, store: store, holder: holder, width: terminal.Width(2), hidden: func() bool { return false }}
 	show := func() {}
-	if !w.quiet && !w.request.try {
+	if !w.quiet && !w.json && !w.request.try {
 		show = s.watch()
 	}
 	h, err := w.request.acquire(within, store, s.on)

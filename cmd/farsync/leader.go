@@ -20,7 +20,7 @@ func (a *app) leaderVerb() *cobra.Command {
 		Use:               "leader PATH",
 		Short:             "Show the value of the leader",
 		Long:              "leader writes the value of the leader of PATH, and exits with 1 if there is none.",
-		Args:              cobra.ExactArgs(1),
+		Args:              takes(1, 1),
 		ValidArgsFunction: a.paths,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if err := recipe.CheckPath(arguments[0]); err != nil {
@@ -44,10 +44,7 @@ func (a *app) leaderVerb() *cobra.Command {
 					}
 					_, err = fmt.Fprintln(a.stdout, text)
 				}
-				if err != nil {
-					return &exit{codeCannotRun, err}
-				}
-				return nil
+				return unwritten(err)
 			}
 			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
 				election := farsync.NewElection(store, l.Join(arguments[0]))
@@ -82,5 +79,5 @@ func (a *app) leaderVerb() *cobra.Command {
 type leaderJSON struct {
 	Schema int           `json:"schema"`
 	Value  *string       `json:"value,omitempty"`
-	Token  farsync.Token `json:"token,omitempty"`
+	Token  farsync.Token `json:"token,omitempty,string"`
 }

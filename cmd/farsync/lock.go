@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -164,9 +163,9 @@ func (h *held) Release() error {
 }
 
 // tokens are the fencing tokens, in the order of the paths.
-func (h *held) tokens() (list []farsync.Token) {
+func (h *held) tokens() (list []string) {
 	for _, lease := range h.leases {
-		list = append(list, lease.Token())
+		list = append(list, strconv.FormatInt(int64(lease.Token()), 10))
 	}
 	return list
 }
@@ -179,13 +178,4 @@ func (h *held) entries() (list []string) {
 		}
 	}
 	return list
-}
-
-// spaced joins tokens for a variable.
-func spaced(tokens []farsync.Token) string {
-	list := make([]string, len(tokens))
-	for i, t := range tokens {
-		list[i] = strconv.FormatInt(int64(t), 10)
-	}
-	return strings.Join(list, " ")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,24 +17,20 @@ func (a *app) manVerb() *cobra.Command {
 		Short: "Write or install the manual page",
 		Long: `man writes the manual page to standard output. With a DIRECTORY it installs it there, as man1/farsync.1, where man finds it if
 the DIRECTORY is one of MANPATH: /usr/local/share/man, for example.`,
-		Args: cobra.MaximumNArgs(1),
+		Annotations: map[string]string{storeless: "yes"},
+		Args:        takes(0, 1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			page := manual(cmd.Root())
 			if len(arguments) == 0 {
-				if _, err := fmt.Fprint(a.stdout, page); err != nil {
-					return &exit{codeCannotRun, err}
-				}
-				return nil
+				_, err := fmt.Fprint(a.stdout, page)
+				return unwritten(err)
 			}
 			dir := filepath.Join(arguments[0], "man1")
 			err := os.MkdirAll(dir, 0o755)
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, "farsync.1"), []byte(page), 0o644) //nolint:gosec // for all to read
 			}
-			if err != nil {
-				return &exit{codeCannotRun, err}
-			}
-			return nil
+			return unwritten(err)
 		},
 	}
 }
@@ -53,7 +50,7 @@ func manual(root *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH FARSYNC 1 \"\" farsync\n.SH NAME\nfarsync \\- %s\n", escaped(strings.ToLower(root.Short[:1])+root.Short[1:]))
 	b.WriteString(".SH SYNOPSIS\n.B farsync\n[\\fIflags\\fR] \\fIVERB\\fR ...\n")
-	section(&b, "DESCRIPTION", strings.TrimSpace(strings.TrimSuffix(root.Long, exitHelp)))
+	section(&b, "DESCRIPTION", root.Long)
 	b.WriteString(".SH OPTIONS\nOf all verbs:\n")
 	options(&b, root.PersistentFlags())
 	b.WriteString(".SH VERBS\n")
@@ -62,14 +59,16 @@ func manual(root *cobra.Command) string {
 			continue
 		}
 		fmt.Fprintf(&b, ".SS %s\n", escaped(strings.ReplaceAll(verb.Use, "[flags] ", "[FLAG...] ")))
-		paragraphs(&b, strings.TrimSpace(strings.TrimSuffix(verb.Long, exitHelp)))
+		paragraphs(&b, cmp.Or(verb.Long, verb.Short+"."))
 		options(&b, verb.LocalNonPersistentFlags())
 		if verb.Example != "" {
 			verbatim(&b, verb.Example)
 		}
 	}
 	b.WriteString(".SH EXIT STATUS\n")
-	verbatim(&b, strings.TrimPrefix(exitHelp, "Exit codes:\n"))
+	for _, m := range meanings {
+		fmt.Fprintf(&b, ".TP\n\\fB%s\\fR\n%s\n", escaped(m.codes), escaped(m.words))
+	}
 	section(&b, "LIMITS", limits)
 	b.WriteString(".SH SEE ALSO\n.BR flock (1)\n")
 	return b.String()
@@ -82,7 +81,7 @@ func section(b *strings.Builder, title, text string) {
 
 // paragraphs writes text whose paragraphs are parted by empty lines. One with lines that are indented stays as it is.
 func paragraphs(b *strings.Builder, text string) {
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		if strings.HasPrefix(paragraph, "  ") {
 			verbatim(b, paragraph)
 			continue
@@ -116,7 +115,7 @@ func options(b *strings.Builder, flags *pflag.FlagSet) {
 
 // escaped returns text as roff shows it.
 func escaped(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...", "–", `\-`).Replace(text)
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...", "–", `\-`, "≤", `\(<=`).Replace(text)
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {

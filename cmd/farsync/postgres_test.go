@@ -40,6 +40,9 @@ func TestCommandOnPostgres(t *testing.T) {
 		p := start(t, row.store, "run", "/x", "--", "true")
 		require.Equal(t, row.code, p.code(t), "%s: %s", row.store, p.err.String())
 		require.NotContains(t, p.err.String(), "secret")
+		if row.store == right || row.store == right+"?migrate=1" {
+			require.Contains(t, p.err.String(), "grant the user SELECT, INSERT, UPDATE and DELETE")
+		}
 	}
 	p := start(t, admin, "run", "/held", "--", "farsync", "who", "/held")
 	require.Zero(t, p.code(t), p.err.String())

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strconv"
-
 	"github.com/spf13/cobra"
 
 	"github.com/farsync/farsync"
@@ -16,16 +14,20 @@ func (a *app) resizeVerb() *cobra.Command {
 		Use:   "resize --limit DECLARED PATH SIZE",
 		Short: "Change how many units of a semaphore may be held",
 		Long: `resize sets how many units of PATH may be held at once, until it is set again. It takes nothing from holders. DECLARED is
-what the users of PATH say with --limit; they go on saying that.`,
-		Args:              cobra.ExactArgs(2),
+what the users of PATH say with --limit.
+
+They go on saying that, also in a later deployment: a user who says another size than those who are there is refused with 65. So 3 units
+become 5, before a rolling deployment or after it, by a resize --limit 3 PATH 5, and --limit 3 stays. A new --limit is for a moment at which
+no user is left.`,
+		Args:              takes(2, 2),
 		ValidArgsFunction: a.paths,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			size, err := strconv.ParseInt(arguments[1], 10, 64)
-			if err != nil || size < 1 {
-				return usage("SIZE is a number from 1 on")
+			size := int64(0)
+			if err := anyFrom(1, &size, "SIZE").Set(arguments[1]); err != nil {
+				return usage("SIZE %s: %w", tame(arguments[1]), err)
 			}
 			if declared < 1 {
-				return usage("--limit is a number from 1 on")
+				return usage("--limit is missing: write the size that the users of PATH say, and go on saying when SIZE is another: %s", written(cmd))
 			}
 			if err := recipe.CheckPath(arguments[0]); err != nil {
 				return &exit{codeData, err}
@@ -41,7 +43,7 @@ what the users of PATH say with --limit; they go on saying that.`,
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&declared, "limit", 0, "the `SIZE` that the users of PATH declare")
+	cmd.Flags().Var(anyFrom(1, &declared, "DECLARED"), "limit", "the size that the users of PATH say")
 	return cmd
 }
 
@@ -49,6 +51,6 @@ what the users of PATH say with --limit; they go on saying that.`,
 type sizeJSON struct {
 	Schema   int    `json:"schema"`
 	Path     string `json:"path"`
-	Declared int64  `json:"declared"`
-	Size     int64  `json:"size"`
+	Declared int64  `json:"declared,string"`
+	Size     int64  `json:"size,string"`
 }

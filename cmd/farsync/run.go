@@ -43,7 +43,7 @@ type work struct {
 	shared    bool
 	exclusive bool
 	wait      patience
-	conflict  int
+	conflict  int64
 	atLeast   patience
 	grace     patience
 	ttl       patience
@@ -54,18 +54,21 @@ type work struct {
 	label     string
 	status    string
 
-	granted atomic.Int64 // the TTL, by the latest session
+	granted   atomic.Int64  // the TTL, by the latest session
+	shortened time.Duration // the grace that was said to be less than asked for
+	skipped   bool          // a run was left out that may have been due
 }
 
 // jobFlags adds the flags that say how COMMAND is run and ended.
 func (w *work) jobFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Var(&w.grace, "grace", "tell COMMAND to end so long before the lock is lost (default a third of the TTL; at most half, on ZooKeeper 0.3)")
-	f.StringVar(&w.signal, "signal", "TERM", "the `SIGNAL` by which COMMAND is told to end")
-	f.StringVar(&w.leftovers, "leftovers", "wait", "what becomes of processes that COMMAND leaves running: wait, kill or leave")
-	f.StringVar(&w.onAsk, "on-ask", "say", "what to do when another client asks for the lock: say or term")
-	f.StringVarP(&w.shell, "command", "c", "", "COMMAND is a `LINE` for $SHELL -c")
-	f.StringVar(&w.status, "status", "", "append one line of JSON to `FILE` at the end")
+	w.signal, w.leftovers, w.onAsk = "TERM", string(job.Wait), "say"
+	f.Var(text{&w.signal, "SIGNAL"}, "signal", "by which COMMAND is told to end")
+	f.Var(text{&w.leftovers, "WHAT"}, "leftovers", "what becomes of processes that COMMAND leaves running: wait, kill or leave")
+	f.Var(text{&w.onAsk, "WHAT"}, "on-ask", "what to do when another client asks for the lock: say or term")
+	f.VarP(text{&w.shell, "LINE"}, "command", "c", "COMMAND is this line, for $SHELL -c")
+	f.Var(text{&w.status, "FILE"}, "status", "append one line of JSON to it at the end")
 }
 
 // lockFlags adds the flags that say what to lock, and how to wait for it.
@@ -75,28 +78,25 @@ func (w *work) lockFlags(cmd *cobra.Command) {
 	f.VarP(&w.wait, "wait", "w", "wait for so long at most; a number is seconds")
 	f.BoolVarP(&w.shared, "shared", "s", false, "a read lock, beside others who read")
 	f.BoolVarP(&w.exclusive, "exclusive", "x", false, "the write lock of a path that is also used with -s")
-	f.Int64Var(&w.request.size, "limit", 0, "so many units may be held at once; all users of PATH say the same `SIZE`")
-	f.Int64Var(&w.request.units, "units", 1, "how many `N` of them to take")
-	f.IntVarP(&w.conflict, "conflict-exit-code", "E", codeTaken, "exit with this `CODE` if the lock is taken")
+	f.Var(anyFrom(1, &w.request.size, "SIZE"), "limit", "so many units may be held at once; all users of PATH say the same size")
+	f.Var(anyFrom(1, &w.request.units, "N"), "units", "how many of them to take")
+	w.conflict = codeTaken
+	f.VarP(&whole{&w.conflict, "CODE", 0, 255}, "conflict-exit-code", "E", "exit with it if the lock is taken")
 	f.Var(&w.ttl, "ttl", "how long the service keeps the lock when it hears no more (default 10s)")
-	f.StringVar(&w.label, "label", "", "`TEXT` that others see behind the host and the process ID")
+	f.Var(text{&w.label, "TEXT"}, "label", "what others see behind the host and the process ID")
 }
 
 // check checks what lockFlags has added, and decides the kind.
 func (w *work) check(cmd *cobra.Command) error {
 	switch {
 	case w.shared && w.exclusive:
-		return usage("--shared and --exclusive")
+		return usage("--shared is a read lock, and --exclusive the write lock: write one of them")
 	case (w.shared || w.exclusive) && w.request.size > 0:
-		return usage("--limit is a semaphore, which has neither readers nor writers")
-	case cmd.Flags().Changed("limit") && w.request.size < 1:
-		return usage("--limit is less than 1")
+		return usage("--limit is a semaphore, which has neither readers nor writers: leave out --limit, or --shared and --exclusive")
 	case cmd.Flags().Changed("units") && w.request.size == 0:
-		return usage("--units needs --limit")
-	case w.request.units < 1:
-		return usage("--units is less than 1")
-	case w.conflict < 0 || w.conflict > 255:
-		return usage("an exit code is 0 to 255")
+		return usage("--units are those of a semaphore: write its size, too, with --limit SIZE")
+	case w.nonblock && w.wait.set && w.wait.Duration > 0:
+		return usage("--nonblock does not wait, and --wait does: write one of them")
 	case w.shared:
 		w.request.kind = driver.Read
 	case w.exclusive:
@@ -114,11 +114,11 @@ func (w *work) check(cmd *cobra.Command) error {
 func (w *work) checkSession() error {
 	switch {
 	case w.ttl.set && (w.ttl.Duration < location.LeastTTL || w.ttl.Duration > location.MostTTL):
-		return usage("--ttl is 1s to 24h")
+		return usage("--ttl %v: write a time from 1s to 24h", w.ttl.Duration)
 	case len(w.label) > mostLabel:
-		return usage("--label has %d bytes, %d are allowed", len(w.label), mostLabel)
+		return usage("--label has %d bytes: write %d at most", len(w.label), mostLabel)
 	case !utf8.ValidString(w.label), strings.ContainsFunc(w.label, func(c rune) bool { return !unicode.IsPrint(c) }):
-		return usage("--label has a character that cannot be shown in a line")
+		return usage("--label has a character that cannot be shown in a line: write letters, digits, signs and spaces")
 	default:
 		return nil
 	}
@@ -141,9 +141,7 @@ A lock that is not renewed is lost at a time that is known before: COMMAND is to
 holds also if farsync itself is killed or stopped. docs/COMMAND.md says for which programs it cannot hold.
 
 COMMAND finds FARSYNC_TOKEN in its environment, a number that only rises from one holder to the next: give it with what
-COMMAND writes, and have the receiver refuse lower ones. farsync held tells whether the lock is held.
-
-` + exitHelp,
+COMMAND writes, and have the receiver refuse lower ones. farsync held tells whether the lock is held.`,
 		Example: `  farsync run -n -E 0 /cron/backup -- backup.sh     on one of many hosts
   farsync run -w 10m /deploy/shop -- ./deploy.sh    one after the other
   farsync run --limit 3 /reindex -- reindex         three at a time`,
@@ -178,7 +176,7 @@ func (w *work) do(cmd *cobra.Command, arguments []string, work func(*guard.Link)
 	}
 	switch {
 	case w.shell != "" && len(command) > 0:
-		return usage("-c LINE and a COMMAND behind --")
+		return usage("-c LINE is the COMMAND: leave out -c, or the COMMAND behind --")
 	case w.shell != "":
 		shell := os.Getenv("SHELL")
 		if shell == "" {
@@ -191,25 +189,30 @@ func (w *work) do(cmd *cobra.Command, arguments []string, work func(*guard.Link)
 	if err := w.checkJob(); err != nil {
 		return err
 	}
+	if err := w.checkPaths(arguments); err != nil {
+		return err
+	}
 	w.murmur()
 	link, err := guard.Attach()
 	if err != nil {
 		return &exit{codeUsage, err}
 	}
-	return w.split(link, arguments, command, work)
+	w.echo = link != nil
+	return w.split(link, command, work)
 }
 
 // split is do for arguments that are right.
-func (w *work) split(link *guard.Link, paths, command []string, work func(*guard.Link) guard.End) (err error) {
-	if w.location, err = w.locate(); err != nil {
-		return err
-	}
-	if err := w.paths(paths); err != nil {
-		return err
-	}
+func (w *work) split(link *guard.Link, command []string, work func(*guard.Link) guard.End) (err error) {
 	if w.command, err = find(command[0]); err != nil {
 		return err
 	}
+	if w.location, err = w.locate(); err != nil {
+		return err
+	}
+	if err := w.location.CheckFiles(); err != nil {
+		return &exit{codeConfig, err}
+	}
+	w.join()
 	w.args = command
 	if link == nil {
 		end, err := guard.Run(w.say)
@@ -224,22 +227,28 @@ func (w *work) split(link *guard.Link, paths, command []string, work func(*guard
 	return &exit{code: end.Code}
 }
 
-// paths notes what is to be locked.
-func (w *work) paths(given []string) error {
+// checkPaths checks and notes what is to be locked.
+func (w *work) checkPaths(given []string) error {
 	if len(given) == 0 {
-		return usage("no PATH")
+		return usage("no PATH: write what to lock, /cron/backup for example")
 	}
-	w.shown = given
 	for i, path := range given {
 		if slices.Contains(given[:i], path) {
-			return usage("%s comes twice", path)
+			return usage("%s comes twice: write it once", tame(path))
 		}
 		if err := recipe.CheckPath(path); err != nil {
 			return &exit{codeData, err}
 		}
+	}
+	w.shown = given
+	return nil
+}
+
+// join has the paths begin with the prefix of the store.
+func (w *work) join() {
+	for _, path := range w.shown {
 		w.request.paths = append(w.request.paths, w.location.Join(path))
 	}
-	return nil
 }
 
 // find returns the path of a program.
@@ -249,7 +258,7 @@ func find(command string) (string, error) {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, exec.ErrDot), errors.Is(err, fs.ErrNotExist):
-		return "", &exit{codeNotFound, fmt.Errorf("%s: no such program", command)}
+		return "", &exit{codeNotFound, fmt.Errorf("%s: no such program: write one of PATH, or its path with a slash in it", tame(command))}
 	default:
 		return "", &exit{codeCannotRun, err}
 	}
@@ -257,14 +266,37 @@ func find(command string) (string, error) {
 
 // checkJob checks what jobFlags has added.
 func (w *work) checkJob() error {
-	if unix.SignalNum("SIG"+strings.TrimPrefix(strings.ToUpper(w.signal), "SIG")) == 0 {
-		return usage("--signal %s is none", w.signal)
+	if unix.SignalNum(signalName(w.signal)) == 0 {
+		return usage("--signal %s: there is no such signal: write its name, TERM or SIGINT for example", tame(w.signal))
 	}
 	if !slices.Contains([]job.Leftovers{job.Wait, job.Kill, job.Leave}, job.Leftovers(w.leftovers)) {
-		return usage("--leftovers is wait, kill or leave")
+		return usage("--leftovers %s: write wait, kill or leave", tame(w.leftovers))
 	}
 	if w.onAsk != "say" && w.onAsk != "term" {
-		return usage("--on-ask is say or term")
+		return usage("--on-ask %s: write say or term", tame(w.onAsk))
+	}
+	return w.checkStatus()
+}
+
+// signalName returns the name of a signal as the system has it.
+func signalName(given string) string {
+	return "SIG" + strings.TrimPrefix(strings.ToUpper(given), "SIG")
+}
+
+// checkStatus refuses a FILE that cannot be made because of its name. A disk that is full, or may not be written, is
+// seen at the end, for that is no reason to leave the work of COMMAND undone.
+func (w *work) checkStatus() error {
+	if w.status == "" {
+		return nil
+	}
+	is, err := os.Stat(w.status)
+	if err == nil && is.IsDir() {
+		return usage("--status %s is a directory: write the name of a file", tame(w.status))
+	}
+	if dir := filepath.Dir(w.status); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		if is, err := os.Stat(dir); err != nil || !is.IsDir() {
+			return usage("--status %s: there is no directory %s: make it first", tame(w.status), tame(dir))
+		}
 	}
 	return nil
 }
@@ -291,7 +323,9 @@ func (w *work) open(ctx context.Context, holder string) (store *farsync.Store, c
 			once()
 		}
 	}}
+	answered := w.awaiting(w.location)
 	store, closed, err = w.location.Open(ctx, farsync.Options{TTL: w.asked(), Holder: holder, Logger: w.logger(), Trace: trace})
+	answered()
 	if err == nil {
 		<-first // which the Store is about to tell
 	}
@@ -302,14 +336,15 @@ func (w *work) open(ctx context.Context, holder string) (store *farsync.Store, c
 func (w *work) job(h *held, holder string) *job.Job {
 	ttl := time.Duration(w.granted.Load())
 	environment := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "FARSYNC_") && !strings.HasPrefix(v, location.Variable+"=")
+		// A program that finds a variable twice takes the first, and a shell the last.
+		return strings.HasPrefix(v, "FARSYNC_") && (w.store != "" || !strings.HasPrefix(v, location.Variable+"="))
 	})
 	if w.store != "" {
 		environment = append(environment, location.Variable+"="+w.location.Portable())
 	}
 	environment = append(environment,
 		"FARSYNC_PATH="+strings.Join(w.shown, " "),
-		"FARSYNC_TOKEN="+spaced(h.tokens()),
+		"FARSYNC_TOKEN="+strings.Join(h.tokens(), " "),
 		"FARSYNC_KIND="+w.request.kind.String(),
 		"FARSYNC_HOLDER="+holder,
 		"FARSYNC_TTL="+ttl.String(),
@@ -317,8 +352,8 @@ func (w *work) job(h *held, holder string) *job.Job {
 	)
 	j := &job.Job{
 		Path: w.command, Arguments: w.args, Environment: environment, TTL: ttl, Oldest: ttl / 4, Grace: ttl / 3,
-		Signal:      unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(w.signal), "SIG")),
-		TermIfAsked: w.onAsk == "term", Leftovers: job.Leftovers(w.leftovers), Say: w.say,
+		Signal:      unix.SignalNum(signalName(w.signal)),
+		TermIfAsked: w.onAsk == "term", Leftovers: job.Leftovers(w.leftovers), Say: w.say, Remark: w.remark,
 	}
 	if w.location.Scheme == "zk" {
 		j.Oldest = ttl / 2 // its leases count from the last renewal but one
@@ -326,7 +361,13 @@ func (w *work) job(h *held, holder string) *job.Job {
 	if w.grace.set {
 		j.Grace = w.grace.Duration
 	}
-	j.Grace = min(j.Grace, j.MostGrace())
+	if most := j.MostGrace(); j.Grace > most {
+		if w.grace.set && w.shortened != most {
+			w.shortened = most
+			w.say(fmt.Sprintf("--grace %v is longer than a TTL of %v allows: COMMAND is told to end %v before the lock is lost", w.grace.Duration, ttl, most))
+		}
+		j.Grace = most
+	}
 	return j
 }
 

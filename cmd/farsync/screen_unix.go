@@ -9,6 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// isTerminal reports whether a file is a terminal. /dev/null is a device, and none.
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}
+
 // screen returns the size of the terminal that w writes to, or zeros if it is none.
 func screen(w io.Writer) (columns, rows int) {
 	file, ok := w.(*os.File)

@@ -2,7 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -27,21 +28,26 @@ func (a *app) serveVerb() *cobra.Command {
 		Short: "Show what holds and what waits in a browser",
 		Long: `serve shows in a browser what holds and what waits below PREFIX/, or on all paths, as it changes. It ends with a signal.
 
+With --allow-break it writes a line to standard error whenever a lock is asked for or a lease is broken: by whom, and why.
+
 It asks for no password. Unless --listen says otherwise, it answers this machine alone; and it answers only requests for the
 host of --listen, for localhost, and for IP addresses, so that no page of another site can read it by a name that it has made.
 To show it to others, put it behind a server that knows them, or mount package live in a program of your own.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			prefix := "/"
 			if len(arguments) == 1 {
 				prefix = arguments[0]
 			}
 			if below, found := strings.CutSuffix(prefix, "/"); !found {
-				return &exit{codeData, errors.New("PREFIX ends with a slash")}
+				return &exit{codeData, fmt.Errorf("%s is no prefix, which ends with a slash: write %[1]s/", tame(prefix))}
 			} else if below != "" {
 				if err := recipe.CheckPath(below); err != nil {
 					return &exit{codeData, err}
 				}
+			}
+			if err := checkAddress(listen); err != nil {
+				return err
 			}
 			to, err := traceURL(trace)
 			if err != nil {
@@ -51,15 +57,35 @@ To show it to others, put it behind a server that knows them, or mount package l
 			defer stop()
 			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
 				return a.serve(ctx, store, l, prefix, listen, &live.Options{
-					Logger: a.logger(), Allow: func(*http.Request) bool { return change }, TraceURL: to,
+					Logger: a.changes(), Allow: func(*http.Request) bool { return change }, TraceURL: to,
 				})
 			})
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", listen, "the `ADDRESS` to answer at; port 0 is any that is free")
-	cmd.Flags().BoolVar(&change, "allow-break", false, "let all that can reach the page ask for locks and break leases")
-	cmd.Flags().StringVar(&trace, "trace-url", "", "link notes that are traceparents to this `URL`, with the trace's ID in place of {trace}")
+	cmd.Flags().Var(text{&listen, "ADDRESS"}, "listen", "where to answer; port 0 is any that is free")
+	cmd.Flags().BoolVar(&change, "allow-break", false, "let all who can reach the page ask for locks and break leases")
+	cmd.Flags().Var(text{&trace, "URL"}, "trace-url", "link notes that are traceparents to it, with the trace's ID in place of {trace}")
 	return cmd
+}
+
+// changes is where serve logs who has changed what, always. It is no business of -v, for nothing else tells.
+func (a *app) changes() *slog.Logger {
+	if log := a.logger(); log != nil {
+		return log
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// checkAddress refuses what no machine could listen at.
+func checkAddress(listen string) error {
+	_, port, err := net.SplitHostPort(listen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port) //nolint:noctx // it reads a file
+	}
+	if err != nil {
+		return usage("--listen %s: write HOST:PORT, as 127.0.0.1:7070 or localhost:0", tame(listen))
+	}
+	return nil
 }
 
 // traceURL returns what puts the ID of a trace into a URL of http or https; nil if there is none.
@@ -72,7 +98,7 @@ func traceURL(template string) (func(trace string) string, error) {
 	to, err := url.Parse(fill("0"))
 	switch {
 	case err != nil, to.Scheme != "http" && to.Scheme != "https", to.Host == "", !strings.Contains(template, place):
-		return nil, usage("--trace-url is an http or https URL with %[1]s in it: https://jaeger.example.com/trace/%[1]s", place)
+		return nil, usage("--trace-url is none: write an http or https URL with %[1]s in it, as https://jaeger.example.com/trace/%[1]s", place)
 	}
 	return fill, nil
 }
@@ -85,7 +111,7 @@ func (a *app) serve(ctx context.Context, store *farsync.Store, l *location.Locat
 	view.Add(l.Scheme, store, l.Join(prefix))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return &exit{codeUnavailable, err}
+		return &exit{codeUnavailable, fmt.Errorf("--listen %s: %w: write another address", tame(listen), err)}
 	}
 	server := &http.Server{Handler: onlyFor(listen, view), ReadHeaderTimeout: 10 * time.Second}
 	server.RegisterOnShutdown(func() { _ = view.Close() })

@@ -6,7 +6,10 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -64,6 +67,7 @@ func TestServeShowsThePage(t *testing.T) {
 	}
 	code, _ = ask(http.MethodPost, "break", "")
 	require.Equal(t, http.StatusForbidden, code)
+	require.NotContains(t, p.err.String(), "level=WARN", "nothing was changed")
 
 	stream, err := http.Get(at + "events") //nolint:noctx // it is ended by the server
 	require.NoError(t, err)
@@ -72,4 +76,44 @@ func TestServeShowsThePage(t *testing.T) {
 	_, err = io.Copy(io.Discard, stream.Body)
 	require.NoError(t, err, "the stream was ended, not cut off")
 	require.NoError(t, stream.Body.Close())
+}
+
+// TestServeLogsWhatIsChanged, also without -v: by whom, of which lease, and why.
+func TestServeLogsWhatIsChanged(t *testing.T) {
+	t.Parallel()
+	address := t.TempDir() + "/locks.db"
+	store, err := sqlite.Open(t.Context(), address, nil)
+	require.NoError(t, err)
+	defer store.Close()
+	lease, err := farsync.NewMutex(store, "/a").Lock(t.Context())
+	require.NoError(t, err)
+	p := start(t, "sqlite:"+address, "serve", "-q", "--allow-break", "--listen", "127.0.0.1:0")
+	page := regexp.MustCompile(`http://[0-9.:]+/`)
+	until(t, "it listens", func() bool { return page.FindString(p.err.String()) != "" })
+	post := func(what string, form url.Values) int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page.FindString(p.err.String())+what, strings.NewReader(form.Encode()))
+		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.SetBasicAuth("ada", "secret")
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return response.StatusCode
+	}
+	token := strconv.FormatInt(int64(lease.Token()), 10)
+	require.Equal(t, http.StatusNoContent, post("ask", url.Values{"store": {"sqlite"}, "path": {"/a"}}))
+	require.Equal(t, http.StatusConflict, post("break", url.Values{"store": {"sqlite"}, "path": {"/a"}, "token": {"256"}, "why": {"a guess"}}))
+	require.Equal(t, http.StatusNoContent, post("break", url.Values{"store": {"sqlite"}, "path": {"/a"}, "token": {token}, "why": {"it hangs"}}))
+	<-lease.Done()
+	const by = ` store=sqlite path=/a by=127\.0\.0\.1:\d+ user=ada`
+	for _, line := range []string{
+		`level=WARN msg="lock asked for from the page"` + by + `\n`,
+		`level=WARN msg="breaking a lease from the page failed"` + by + ` token=256 why="a guess" cause=.*\n`,
+		`level=WARN msg="lease broken from the page"` + by + ` token=` + token + ` why="it hangs"\n`,
+	} {
+		written := regexp.MustCompile(line)
+		until(t, line, func() bool { return written.MatchString(p.err.String()) }) // by another process, through a pipe
+	}
+	require.NotContains(t, p.err.String(), "secret")
+	require.NotContains(t, p.err.String(), "level=DEBUG")
 }

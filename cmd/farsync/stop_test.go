@@ -40,7 +40,7 @@ func TestLeftoversInOtherGroupsAreTold(t *testing.T) {
 	t.Parallel()
 	store := file(t)
 	p := start(t, store, "run", "--on-ask", "term", "/x", "--", "sh", "-c", "setsid catcher 1 & exit 5")
-	until(t, "it is waited for", func() bool { return strings.Contains(p.err.String(), "COMMAND has ended, and left 1 processes") })
+	until(t, "it is waited for", func() bool { return strings.Contains(p.err.String(), "COMMAND has ended, and left 1 process:") })
 	until(t, "it listens", func() bool { return strings.Contains(p.out.String(), "go\n") })
 	require.Zero(t, start(t, store, "ask", "/x").code(t))
 	require.Equal(t, 5, p.code(t))

@@ -20,16 +20,16 @@ import (
 
 // A result is what --status says about a run.
 type result struct {
-	Schema  int             `json:"schema"`
-	Outcome string          `json:"outcome"`        // ended, lost, taken, interrupted, failed
-	Exit    int             `json:"exit"`           // of farsync
-	Code    *int            `json:"code,omitempty"` // of COMMAND
-	Signal  string          `json:"signal,omitempty"`
-	Path    []string        `json:"path"`
-	Token   []farsync.Token `json:"token,omitempty"`
-	Waited  float64         `json:"waited"` // seconds
-	Held    float64         `json:"held"`   // seconds
-	Error   string          `json:"error,omitempty"`
+	Schema  int      `json:"schema"`
+	Outcome string   `json:"outcome"`        // ended, lost, taken, interrupted, failed
+	Exit    int      `json:"exit"`           // of farsync
+	Code    *int     `json:"code,omitempty"` // of COMMAND
+	Signal  string   `json:"signal,omitempty"`
+	Path    []string `json:"path"`
+	Token   []string `json:"token,omitempty"` // numbers of 64 bits
+	Waited  float64  `json:"waited"`          // seconds
+	Held    float64  `json:"held"`            // seconds
+	Error   string   `json:"error,omitempty"`
 
 	signal syscall.Signal // that COMMAND has died of, or that has ended the wait
 	typed  bool           // on the terminal, when COMMAND had it
@@ -62,12 +62,12 @@ func (w *work) report(r *result, err error) guard.End {
 		r.Exit = e.code
 	default:
 		if r.Exit = codeOf(err); r.Exit == codeTaken {
-			r.Outcome, r.Exit = "taken", w.conflict
+			r.Outcome, r.Exit = "taken", int(w.conflict)
 		}
 	}
 	if err != nil {
 		r.Error = words(err)
-		if !w.json && (!errors.Is(err, farsync.ErrLocked) || !w.quiet) {
+		if !w.json && (r.Outcome != "taken" || !w.quiet || w.skipped) {
 			w.say(r.Error)
 		}
 	}
@@ -79,7 +79,7 @@ func (w *work) report(r *result, err error) guard.End {
 		err = appendTo(w.status, append(line, '\n'))
 	}
 	if err != nil {
-		w.say("status: " + err.Error())
+		w.say("--status " + tame(w.status) + ": the line cannot be written: " + err.Error())
 	}
 	return guard.End{Code: r.Exit, Signal: r.signal, All: r.typed}
 }
@@ -131,7 +131,7 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 		s.holder = string(w.request.value)
 	}
 	s.hidden = func() bool { return s.width > 0 && screen.Foreground() != link.Group }
-	if !w.quiet && !w.request.try {
+	if !w.quiet && !w.json && !w.request.try {
 		show = s.watch()
 	}
 	if w.wait.set && !w.request.try {
@@ -150,6 +150,8 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 			_ = h.Release()
 		}
 		return false, interrupted
+	case err != nil && w.atLeast.set && codeOf(err) == codeTaken:
+		return false, w.skip(ctx, store, err)
 	case err != nil:
 		return false, err
 	}
@@ -168,7 +170,7 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 		_ = w.ignore(released) // it was held to the end
 	case sat: // and to that of COMMAND, which has done its work
 		r.Error = words(released)
-		w.say("COMMAND has ended, and the lock was lost after it, before the time of --at-least had passed: " + r.Error)
+		w.remark("COMMAND has ended, and the lock was lost after it, before the time of --at-least had passed: " + r.Error)
 	default: // nobody knows since when
 		outcome.Lost = released
 		lost = w.conclude(outcome, err, r, "COMMAND has ended, and the lock was lost before it was given back: ")
@@ -177,6 +179,26 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 		return false, &exit{cannotRun(err), fmt.Errorf("%s: %w", w.base(), err)}
 	}
 	return lost && !outcome.Interrupted, nil
+}
+
+// skip returns the error of a run that was left out, with who holds the lock. It is to be said even with -q where the
+// lock was taken longer ago than half of the time of --at-least. Clocks are hardly that far apart: it was taken for the
+// run before, for the time, or COMMAND, is longer than the time between two runs.
+func (w *work) skip(ctx context.Context, store *farsync.Store, err error) error {
+	within, cancel := context.WithTimeout(ctx, lookEvery)
+	defer cancel()
+	failed, ok := errors.AsType[*farsync.Error](err)
+	if !ok {
+		return err
+	}
+	list, looked := farsync.NewMutex(store, failed.Path).Participants(within)
+	if looked != nil || len(list) == 0 || !list[0].Held || list[0].Since.IsZero() {
+		return err
+	}
+	age := time.Since(list[0].Since)
+	w.skipped = age > w.atLeast.Duration/2
+	return fmt.Errorf("%w; %s is skipped: %s is held by %s, there for %s, which runs its COMMAND or waits for its --at-least",
+		err, w.base(), shown(w.location, failed.Path), name(list[0].Holder), ago(age))
 }
 
 // conclude notes how COMMAND has ended, and says what has become of it if the lock was lost.
@@ -200,7 +222,7 @@ func (w *work) conclude(o job.Outcome, err error, r *result, became string) (los
 	r.Outcome, r.Exit, r.signal = "lost", codeLost, 0
 	if o.Lost != nil {
 		r.Error = words(o.Lost)
-		w.say(became + r.Error)
+		w.remark(became + r.Error) // the line of JSON has it, too
 	}
 	return true
 }

@@ -367,6 +367,25 @@ func TestWaitingOnTheTerminal(t *testing.T) {
 	c.expect(prompt)
 }
 
+// TestWatchIsLeft by q, and by Ctrl-C. The terminal is as it was afterwards.
+func TestWatchIsLeft(t *testing.T) {
+	c := newConsole(t)
+	c.line("farsync run --label first /x -- sleep 600 &")
+	for key, code := range map[string]string{"q": "0", ctrlC: "0"} {
+		c.line("until farsync who /x >/dev/null; do sleep 0.02; done; farsync watch /x")
+		c.expect(" first holds")
+		c.expect("q or Ctrl-C ends")
+		c.keys(key)
+		c.expect("\x1b[?1049l")
+		c.code(code)
+		c.line("stty -a | grep -o -w -e -icanon -e -echo; echo whole")
+		c.expect("whole\r\n")
+		require.NotContains(t, c.out.String()[strings.LastIndex(c.out.String(), "stty -a"):], "\n-")
+	}
+	c.line("kill %1; wait %1")
+	c.expect(prompt)
+}
+
 // A terminal that is closed takes COMMAND along, as a shell does.
 func TestTheEndOfTheTerminalEndsCommand(t *testing.T) {
 	c := newConsole(t)
@@ -410,4 +429,56 @@ func TestTheTerminalShowsNoValueThatItWouldActOn(t *testing.T) {
 	c.expect(`a\x1b[31mb` + "\r\n")
 	c.expect(` a 033   [   3   1   m   b  \n`)
 	c.code("0")
+}
+
+// TestBreakTakesYesOrANameForTheOneHolder. Where there are two, only a token tells which.
+func TestBreakTakesYesOrANameForTheOneHolder(t *testing.T) {
+	c := newConsole(t)
+	const ask = "End this lease? Type yes, the name of its holder, or its token: "
+	hold := func(more string) {
+		c.line("farsync run -q --label nightly " + more + " /x -- sleep 600 2>/dev/null &")
+		c.line("until farsync who -q /x >/dev/null; do sleep 0.02; done")
+	}
+	hold("")
+	for answer, says := range map[string]string{
+		"y": `"y" is neither yes, nor the name of the holder, nor a token: nothing was done`, "": `"" is neither yes`, "nobody": `"nobody" is neither yes`,
+	} {
+		c.line("farsync break --ask 0 /x")
+		c.expect(" nightly holds ")
+		c.expect(ask)
+		c.keys(answer + "\n")
+		c.expect(says)
+		c.code("64")
+	}
+	c.line("farsync break --ask 0 /x")
+	c.expect(ask)
+	c.keys("yes\n")
+	c.code("0")
+	c.line("wait; farsync who -q /x; echo free=$?")
+	c.expect("free=1\r\n")
+
+	hold("")
+	c.line("farsync who --json /x | sed 's/.*\"holder\":\"\\([^\"]*\\)\".*/name=\\1=/'")
+	c.expect("name=")
+	until(t, "the name is shown", func() bool { return c.find(" nightly=\r\n") >= 0 })
+	name := c.out.String()[c.read : c.read+c.find("=\r\n")]
+	c.line("farsync break --ask 0 /x")
+	c.expect(ask)
+	c.keys(name + "\n")
+	c.code("0")
+	c.line("wait; farsync who -q /x; echo free=$?")
+	c.expect("free=1\r\n")
+
+	for range 2 {
+		hold("--limit 2")
+	}
+	c.line("until [ $(farsync who /x | grep -c holds) = 2 ]; do sleep 0.02; done")
+	c.line("farsync break --ask 0 /x")
+	c.expect("Type the token of the lease to end: ")
+	c.keys("yes\n")
+	c.expect(`"yes" is no token, and there are 2 holders: nothing was done`)
+	c.code("64")
+	c.line("kill %1 %2; wait; farsync break /x")
+	c.expect("nobody holds /x")
+	c.code("1")
 }

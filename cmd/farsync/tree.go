@@ -76,8 +76,8 @@ func (f *forest) write(w io.Writer) error {
 
 func (f *forest) words(u userJSON) string {
 	text := u.name()
-	if u.Since != nil {
-		text += ", there for " + ago(f.now.Sub(*u.Since))
+	if lasts := u.lasts(f.now); lasts != "?" {
+		text += ", for " + lasts
 	}
 	return text
 }

@@ -10,9 +10,10 @@ import (
 
 func (a *app) versionVerb() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Show the version",
-		Args:  cobra.NoArgs,
+		Use:         "version",
+		Short:       "Show the version",
+		Annotations: map[string]string{storeless: "yes"},
+		Args:        takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			version := "unknown"
 			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
@@ -21,8 +22,8 @@ func (a *app) versionVerb() *cobra.Command {
 			if a.json {
 				return a.print(versionJSON{1, version, runtime.Version(), runtime.GOOS, runtime.GOARCH})
 			}
-			fmt.Fprintln(a.stdout, "farsync", version, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
-			return nil
+			_, err := fmt.Fprintln(a.stdout, "farsync", version, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
+			return unwritten(err)
 		},
 	}
 }

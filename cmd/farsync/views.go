@@ -17,7 +17,7 @@ import (
 func (a *app) views() []*cobra.Command {
 	return []*cobra.Command{
 		a.whoVerb(), a.watchVerb(), a.serveVerb(), a.leaderVerb(), a.askVerb(), a.breakVerb(), a.resizeVerb(), a.doctorVerb(),
-		a.completionVerb(), a.manVerb(), a.versionVerb(),
+		a.schemaVerb(), a.completionVerb(), a.manVerb(), a.versionVerb(),
 	}
 }
 
@@ -27,10 +27,7 @@ func (a *app) print(v any) error {
 	if err == nil {
 		_, err = fmt.Fprintf(a.stdout, "%s\n", line)
 	}
-	if err != nil {
-		return &exit{codeCannotRun, err}
-	}
-	return nil
+	return unwritten(err)
 }
 
 // shown returns a path of the service as the user would write it.
@@ -44,6 +41,7 @@ func (a *app) paths(_ *cobra.Command, arguments []string, word string) (list []s
 	if len(arguments) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	a.quiet = true
 	ctx, cancel := context.WithTimeout(context.Background(), completing)
 	defer cancel()
 	_ = a.with(ctx, func(store *farsync.Store, l *location.Location) error {

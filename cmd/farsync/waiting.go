@@ -80,6 +80,9 @@ func (s *sight) look(ctx context.Context) {
 	s.mu.Lock()
 	path := s.path
 	s.mu.Unlock()
+	if path == "" {
+		return // nothing is waited for yet: the service has taken as long to be opened
+	}
 	within, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
 	list, err := farsync.NewMutex(s.store, path).Participants(within)
@@ -105,24 +108,24 @@ func behind(path string, list []farsync.Participant, holder string, now time.Tim
 		return "", 0
 	}
 	first := list[0]
-	line = "waiting for " + path + " behind " + name(first)
+	line = "waiting for " + path + " behind " + name(first.Holder)
 	if !first.Since.IsZero() {
 		line += ", there for " + ago(now.Sub(first.Since))
 	}
 	return line + fmt.Sprintf("; %s of %d", ordinal(at+1), len(list)), at + 1
 }
 
-// name is that of a participant, in a form that is safe to print.
-func name(p farsync.Participant) string {
-	if p.Holder == "" {
+// name is what a holder calls itself, in a form that is safe to print.
+func name(holder string) string {
+	if holder == "" {
 		return "a holder without a name"
 	}
-	for _, c := range p.Holder {
+	for _, c := range holder {
 		if c < ' ' || c == 0x7f || c == 0xfffd || c >= 0x80 && c < 0xa0 {
-			return fmt.Sprintf("%q", p.Holder)
+			return fmt.Sprintf("%q", holder)
 		}
 	}
-	return p.Holder
+	return holder
 }
 
 // tame returns a text in a form that is safe to print: what a terminal would act on is escaped.

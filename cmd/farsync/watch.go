@@ -20,18 +20,20 @@ import (
 func (a *app) watchVerb() *cobra.Command {
 	every := patience{Duration: time.Second}
 	var s sieve
+	by := bySort("path")
 	cmd := &cobra.Command{
 		Use:   "watch [PATH | PREFIX/]",
 		Short: "Show what holds and what waits, as it changes",
-		Long: `watch shows the table of farsync who and draws it anew, until a signal comes. Where standard output is no terminal, it writes
+		Long: `watch shows the table of farsync who and draws it anew, until q is typed or a signal comes. A table that is too wide for the
+terminal shortens names in their middle, and leaves out first the kinds and then the tokens. Where standard output is no terminal, it writes
 a line for each change instead: of a user of a lock that holds, that waits, or that has gone.
 
 It looks once a second (--every). What comes and goes in between is not seen, and what it shows was so a moment ago.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              takes(0, 1),
 		ValidArgsFunction: a.paths,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if every.Duration < 200*time.Millisecond {
-				return usage("--every is 0.2 or more")
+				return usage("--every %v: write 0.2 or more", every.Duration)
 			}
 			which := "/"
 			if len(arguments) == 1 {
@@ -43,13 +45,14 @@ It looks once a second (--every). What comes and goes in between is not seen, an
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
-				v := &view{app: a, store: store, location: l, which: which, sieve: s}
+				v := &view{app: a, store: store, location: l, which: which, sieve: s, by: by}
 				return v.run(ctx, every.Duration)
 			})
 		},
 	}
 	cmd.Flags().Var(&every, "every", "how often to look; a number is seconds (default 1s)")
 	s.flags(cmd)
+	by.flag(cmd)
 	return cmd
 }
 
@@ -60,10 +63,14 @@ type view struct {
 	location *location.Location
 	which    string
 	sieve    sieve
+	by       bySort
+	keys     bool // of the terminal are read
 
 	seen map[string]eventJSON // what has been written of those that are there, by path and ID
 	last []lockJSON           // what was seen last
-	at   time.Time            // when
+	// When those that are there were last seen to wait, by path and revision.
+	waited map[string]time.Time
+	at     time.Time // when
 }
 
 // run looks until ctx is done. A service that does not answer is waited for.
@@ -71,6 +78,16 @@ func (v *view) run(ctx context.Context, every time.Duration) error {
 	if _, rows := screen(v.stdout); rows > 0 && !v.json {
 		fmt.Fprint(v.stdout, "\x1b[?1049h\x1b[?25l") // another screen, no cursor
 		defer fmt.Fprint(v.stdout, "\x1b[?25h\x1b[?1049l")
+		quit, end := context.WithCancel(ctx)
+		defer end()
+		ctx = quit
+		var restore func()
+		restore, v.keys = readKeys(func(key byte) {
+			if key == 'q' {
+				end()
+			}
+		})
+		defer restore()
 	}
 	again := time.NewTicker(every)
 	defer again.Stop()
@@ -82,10 +99,13 @@ func (v *view) run(ctx context.Context, every time.Duration) error {
 			return nil
 		}
 		if err == nil {
-			v.last, v.at = v.sieve.sift(locks.Locks, time.Now()), time.Now()
+			now := time.Now()
+			v.bound(locks.Locks, now)
+			v.last, v.at = v.sieve.sift(locks.Locks, now), now
+			v.by.sort(v.last)
 		}
 		if err := v.show(err); err != nil {
-			return &exit{codeCannotRun, err}
+			return unwritten(err)
 		}
 		select {
 		case <-again.C:
@@ -93,6 +113,29 @@ func (v *view) run(ctx context.Context, every time.Duration) error {
 			return nil
 		}
 	}
+}
+
+// bound notes when users of locks wait, and of those that hold since then, that they did not hold before. The time is
+// that of the look before.
+func (v *view) bound(locks []lockJSON, now time.Time) {
+	waited := map[string]time.Time{}
+	for _, lock := range locks {
+		for i := range lock.Participants {
+			u := &lock.Participants[i]
+			key := fmt.Sprint(lock.Path, " ", u.Token.Revision())
+			seen, before := v.waited[key]
+			switch {
+			case !u.Held:
+				waited[key] = now
+			case before:
+				waited[key] = seen
+				if u.HeldAfter != nil {
+					u.HeldAfter = known(seen)
+				}
+			}
+		}
+	}
+	v.waited = waited
 }
 
 // show shows what was seen last, or that it could not be seen.
@@ -122,7 +165,7 @@ func (v *view) show(missing error) error {
 // draw draws the terminal anew.
 func (v *view) draw(columns, rows int, missing error) error {
 	var b bytes.Buffer
-	if err := v.table(&b, v.last, time.Now()); err != nil {
+	if err := v.table(&b, v.last, time.Now(), columns); err != nil {
 		return err
 	}
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
@@ -130,10 +173,23 @@ func (v *view) draw(columns, rows int, missing error) error {
 	if missing != nil {
 		title += "  !! " + words(missing)
 	}
-	lines = append([]string{title, ""}, lines...)
-	if over := len(lines) - rows; over > 0 {
-		lines = append(lines[:rows-1], fmt.Sprintf("and %d more", over+1))
+	lines = slices.Concat(wrap(title, columns), []string{""}, lines)
+	last := "Ctrl-C ends"
+	if v.keys {
+		last = "q or Ctrl-C ends"
 	}
+	// The last line of the terminal says how to end, and the one before it, of how many lines there is no room.
+	if over := len(lines) - (rows - 1); over > 0 {
+		lines = lines[:max(rows-1, 0)]
+		if v.by != "for" {
+			last += "; --sort for has those first who have been there for longest"
+		}
+		last = fmt.Sprintf("and %d more; ", over) + last
+	}
+	for len(lines) < rows-1 {
+		lines = append(lines, "")
+	}
+	lines = append(lines, last)
 	var text strings.Builder
 	text.WriteString("\x1b[H")
 	for i, line := range lines {

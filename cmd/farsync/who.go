@@ -1,15 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +22,7 @@ import (
 func (a *app) whoVerb() *cobra.Command {
 	tree := false
 	var s sieve
+	by := bySort("path")
 	cmd := &cobra.Command{
 		Use:   "who [PATH | PREFIX/]",
 		Short: "Show what holds and what waits",
@@ -33,13 +33,22 @@ With --tree it shows below each holder what that waits for before it gives the l
 on several paths does, and so does a Go program that passes on the context of its lease. Holders that wait for one
 another are marked.
 
+FOR is how long a holder has held or a waiter has waited. A holder with ≤ has been in the queue for so long, and may have
+held for less: the service does not note since when it holds.
+
 What it shows was so a moment ago. Never decide by it that a lock is free.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              takes(0, 1),
 		ValidArgsFunction: a.paths,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			which := "/"
 			if len(arguments) == 1 {
 				which = arguments[0]
+			}
+			if err := checkWhich(which); err != nil {
+				return err
+			}
+			if tree && a.json {
+				return usage("--tree is for people: leave it out, for --json says under which lease a user waits")
 			}
 			return a.with(cmd.Context(), func(store *farsync.Store, l *location.Location) error {
 				locks, err := a.who(cmd.Context(), store, l, which)
@@ -48,15 +57,20 @@ What it shows was so a moment ago. Never decide by it that a lock is free.`,
 				}
 				now := time.Now()
 				locks.Locks = s.sift(locks.Locks, now)
+				by.sort(locks.Locks)
 				switch {
 				case a.json:
 					err = a.print(locks)
 				case tree:
-					err = grow(locks.Locks, now).write(a.stdout)
+					err = unwritten(grow(locks.Locks, now).write(a.stdout))
 				case len(locks.Locks) > 0:
-					err = a.table(a.stdout, locks.Locks, now)
+					columns, _ := screen(a.stdout)
+					err = a.table(a.stdout, locks.Locks, now, columns)
 				}
 				if err == nil && len(locks.Locks) == 0 {
+					if !a.quiet && !a.json {
+						a.say(s.nothing(which))
+					}
 					return &exit{code: codeNothing}
 				}
 				return err
@@ -65,10 +79,14 @@ What it shows was so a moment ago. Never decide by it that a lock is free.`,
 	}
 	cmd.Flags().BoolVar(&tree, "tree", false, "show what holders wait for")
 	s.flags(cmd)
+	by.flag(cmd)
 	return cmd
 }
 
 // The JSON of who. docs/COMMAND.md explains the fields; a field that is not known is left out.
+//
+// In the JSON of all verbs a number that may have 64 bits is a string: jq 1.6 and JavaScript read numbers as floats of
+// 64 bits, which keep 53, so that a token would come out as another one.
 type (
 	whoJSON struct {
 		Schema int        `json:"schema"`
@@ -79,30 +97,61 @@ type (
 		Participants []userJSON `json:"participants"`
 	}
 	userJSON struct {
-		Holder  string        `json:"holder"`
-		Held    bool          `json:"held"`
-		Kind    string        `json:"kind"`
-		Units   int64         `json:"units"`
-		Token   farsync.Token `json:"token"`
-		Since   *time.Time    `json:"since,omitempty"`
-		ID      string        `json:"id"`
-		Session string        `json:"session,omitempty"`
-		Under   []string      `json:"under,omitempty"`
-		Note    string        `json:"note,omitempty"`
+		Holder string        `json:"holder"`
+		Held   bool          `json:"held"`
+		Kind   string        `json:"kind"`
+		Units  int64         `json:"units,string"`
+		Token  farsync.Token `json:"token,string"`
+		Joined *time.Time    `json:"joined,omitempty"` // the queue
+		// One of these, of a holder: when it came to hold; or a time before which it did not.
+		HeldSince *time.Time `json:"held_since,omitempty"`
+		HeldAfter *time.Time `json:"held_after,omitempty"`
+
+		ID      string   `json:"id"`
+		Session string   `json:"session,omitempty"`
+		Under   []string `json:"under,omitempty"`
+		Note    string   `json:"note,omitempty"`
 
 		kind driver.Kind
 	}
 )
 
 // name is that of a user, in a form that is safe to print.
-func (u userJSON) name() string { return name(farsync.Participant{Holder: u.Holder}) }
+func (u userJSON) name() string { return name(u.Holder) }
+
+// row is the line of a table that says of a user what it does on a path.
+func (u userJSON) row(path, what string, now time.Time) row {
+	return row{path, what, u.amount(), u.lasts(now), strconv.FormatInt(int64(u.Token), 10)}
+}
 
 // amount is the kind, or how many units.
 func (u userJSON) amount() string {
 	if u.Kind == driver.Permit.String() {
-		return strconv.FormatInt(u.Units, 10) + " units"
+		return units(u.Units)
 	}
 	return u.Kind
+}
+
+// units are so many units, in words.
+func units(n int64) string {
+	if n == 1 {
+		return "1 unit"
+	}
+	return strconv.FormatInt(n, 10) + " units"
+}
+
+// lasts is for how long a holder has held, and a waiter has waited. Of most holders it is known only that it is no
+// longer: since when they hold is not in the service.
+func (u userJSON) lasts(now time.Time) string {
+	switch {
+	case u.HeldSince != nil:
+		return ago(now.Sub(*u.HeldSince))
+	case u.HeldAfter != nil:
+		return "≤ " + ago(now.Sub(*u.HeldAfter))
+	case !u.Held && u.Joined != nil:
+		return ago(now.Sub(*u.Joined))
+	}
+	return "?"
 }
 
 // A sieve chooses locks by their users.
@@ -113,9 +162,9 @@ type sieve struct {
 }
 
 func (s *sieve) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.holder, "holder", "", "only locks with a holder or a waiter whose name has this `TEXT` in it")
+	cmd.Flags().Var(text{&s.holder, "TEXT"}, "holder", "only locks with a holder or a waiter whose name has this in it")
 	cmd.Flags().BoolVar(&s.waiting, "waiting", false, "only locks that are waited for")
-	cmd.Flags().Var(&s.longer, "longer", "only locks with a holder or a waiter that has been there for longer")
+	cmd.Flags().Var(&s.longer, "longer", "only locks with a holder or a waiter that has been in the queue for longer")
 }
 
 // sift returns the locks that one of whose users passes each of the filters.
@@ -124,8 +173,71 @@ func (s *sieve) sift(locks []lockJSON, now time.Time) []lockJSON {
 		has := func(f func(userJSON) bool) bool { return slices.ContainsFunc(lock.Participants, f) }
 		return !has(func(u userJSON) bool { return strings.Contains(u.Holder, s.holder) }) ||
 			s.waiting && !has(func(u userJSON) bool { return !u.Held }) ||
-			s.longer.set && !has(func(u userJSON) bool { return u.Since != nil && now.Sub(*u.Since) > s.longer.Duration })
+			s.longer.set && !has(func(u userJSON) bool { return u.Joined != nil && now.Sub(*u.Joined) > s.longer.Duration })
 	})
+}
+
+// nothing says that there are no such locks.
+func (s *sieve) nothing(which string) string {
+	text := "nobody holds or waits for " + which
+	switch {
+	case which == "/":
+		text = "nobody holds or waits for a lock"
+	case strings.HasSuffix(which, "/"):
+		text = "nobody holds or waits for a lock below " + which
+	}
+	if s.holder != "" || s.waiting || s.longer.set {
+		text += " of which --holder, --waiting and --longer are true"
+	}
+	return text
+}
+
+// A bySort is the order in which locks are shown.
+type bySort string
+
+func (b *bySort) flag(cmd *cobra.Command) {
+	cmd.Flags().Var(b, "sort", "show locks by `ORDER`: path, for (those with who has been there for longest first) or waiting (the most waited for first)")
+}
+
+// Set checks the order.
+func (b *bySort) Set(text string) error {
+	if !slices.Contains([]string{"path", "for", "waiting"}, text) {
+		return errors.New("not path, for or waiting")
+	}
+	*b = bySort(text)
+	return nil
+}
+
+func (b *bySort) String() string { return string(*b) }
+
+// Type is shown in the help.
+func (b *bySort) Type() string { return "ORDER" }
+
+// sort sorts locks that come in the order of their paths.
+func (b *bySort) sort(locks []lockJSON) {
+	switch *b {
+	case "for":
+		oldest := func(lock lockJSON) time.Time {
+			first := time.Now()
+			for _, u := range lock.Participants {
+				if u.Joined != nil && u.Joined.Before(first) {
+					first = *u.Joined
+				}
+			}
+			return first
+		}
+		slices.SortStableFunc(locks, func(a, b lockJSON) int { return oldest(a).Compare(oldest(b)) })
+	case "waiting":
+		waiting := func(lock lockJSON) (n int) {
+			for _, u := range lock.Participants {
+				if !u.Held {
+					n++
+				}
+			}
+			return n
+		}
+		slices.SortStableFunc(locks, func(a, b lockJSON) int { return cmp.Compare(waiting(b), waiting(a)) })
+	}
 }
 
 // who returns the users of a path, or of all that begin with a prefix.
@@ -137,19 +249,32 @@ func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Locatio
 		}
 		one := lockJSON{Path: shown(l, lock.Path)}
 		for _, p := range lock.Participants {
-			user := userJSON{
-				Holder: p.Holder, Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, ID: p.ID, Session: p.Session,
-				Under: p.Under, Note: p.Note, kind: p.Kind,
-			}
-			if !p.Since.IsZero() {
-				since := p.Since.UTC()
-				user.Since = &since
-			}
-			one.Participants = append(one.Participants, user)
+			one.Participants = append(one.Participants, userOf(p))
 		}
 		found.Locks = append(found.Locks, one)
 	}
 	return found, nil
+}
+
+func userOf(p farsync.Participant) userJSON {
+	user := userJSON{
+		Holder: p.Holder, Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, ID: p.ID, Session: p.Session,
+		Under: p.Under, Note: p.Note, kind: p.Kind,
+	}
+	user.Joined = known(p.Since)
+	if user.HeldSince = known(p.HeldSince); p.Held && user.HeldSince == nil {
+		user.HeldAfter = user.Joined
+	}
+	return user
+}
+
+// known returns a time, or nil if it is not known.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
 }
 
 // checkWhich checks a path, or a prefix that ends with a slash.
@@ -165,10 +290,6 @@ func checkWhich(which string) error {
 
 func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Location, which string) iter.Seq2[farsync.Lock, error] {
 	return func(yield func(farsync.Lock, error) bool) {
-		if err := checkWhich(which); err != nil {
-			yield(farsync.Lock{}, err)
-			return
-		}
 		if strings.HasSuffix(which, "/") {
 			for lock, err := range farsync.Survey(ctx, store, l.Join(which)) {
 				if errors.Is(err, errors.ErrUnsupported) {
@@ -192,10 +313,10 @@ func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Locat
 	}
 }
 
-// table writes a line for each holder, and one for each that waits.
-func (a *app) table(w io.Writer, locks []lockJSON, now time.Time) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "LOCK\tWHO\tKIND\tFOR\tTOKEN")
+// table writes a line for each holder, and one for each that waits, in so many columns, or in as many as it takes if
+// width is 0.
+func (a *app) table(w io.Writer, locks []lockJSON, now time.Time, width int) error {
+	rows := []row{tableHead}
 	for _, lock := range locks {
 		place := 0
 		for i, u := range lock.Participants {
@@ -207,15 +328,8 @@ func (a *app) table(w io.Writer, locks []lockJSON, now time.Time) error {
 				place++
 				what = "waits, " + ordinal(place)
 			}
-			since := "?"
-			if u.Since != nil {
-				since = ago(now.Sub(*u.Since))
-			}
-			fmt.Fprintf(t, "%s\t%s %s\t%s\t%s\t%d\n", path, u.name(), what, u.amount(), since, u.Token)
+			rows = append(rows, u.row(path, u.name()+" "+what, now))
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return &exit{codeCannotRun, err}
-	}
-	return nil
+	return unwritten(writeTable(w, rows, width))
 }

@@ -46,7 +46,8 @@ type Job struct {
 	Signal      syscall.Signal // by which
 	TermIfAsked bool           // also when another client asks for the lock
 	Leftovers   Leftovers
-	Say         func(string)
+	Say         func(string) // what goes wrong
+	Remark      func(string) // what goes on
 }
 
 // An Outcome is how a Job has ended. All that it had started is dead then, unless it was to be left.
@@ -164,7 +165,7 @@ func (r *run) attend() {
 			if r.TermIfAsked {
 				r.tell()
 			}
-			r.Say("another client asks for the lock")
+			r.Remark("another client asks for the lock")
 		case s := <-r.link.Signals:
 			r.pass(s, ended == nil)
 		case s := <-r.family.Stopped:
@@ -270,9 +271,17 @@ func (r *run) leftover() bool {
 		for _, p := range left[:min(len(left), 5)] {
 			names = append(names, fmt.Sprintf("%d %s", p.PID, p.Name))
 		}
-		r.Say(fmt.Sprintf("COMMAND has ended, and left %d processes: waiting for %s", len(left), strings.Join(names, ", ")))
+		r.Remark(fmt.Sprintf("COMMAND has ended, and left %s: waiting for %s", counted(len(left), "process", "processes"), strings.Join(names, ", ")))
 	}
 	return true
+}
+
+// counted is so many of a thing, in words.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // foreground gives COMMAND the terminal if it reads from it, and the guard has it. So COMMAND is in the foreground from the beginning, where

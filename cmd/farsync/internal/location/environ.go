@@ -56,7 +56,7 @@ func fromEtcdctl(getenv func(string) string) (*Location, error) {
 	if text := getenv("ETCDCTL_DIAL_TIMEOUT"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return nil, errors.New("ETCDCTL_DIAL_TIMEOUT is not a time such as 5s")
+			return nil, errors.New("ETCDCTL_DIAL_TIMEOUT is not a time: write one such as 5s")
 		}
 		l.DialTimeout = d
 	}

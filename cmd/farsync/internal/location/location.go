@@ -45,7 +45,7 @@ type Location struct {
 	Master      string        // redis: the name by which the hosts, which are Sentinels, know it
 	Replicas    int           // of redis
 	Fresh       bool          // of redis
-	Migrate     bool          // of postgres
+	Migrate     bool          // of postgres and mysql
 	Sync        bool          // of sqlite
 }
 
@@ -69,10 +69,20 @@ var (
 		"zk":       {"2181", slices.Concat(common, secret, []string{"namespace", "plaintext"})},
 		"redis":    {"6379", slices.Concat(common, secret, []string{"namespace", "db", "master", "replicas", "fresh"})},
 		"postgres": {"5432", slices.Concat(common, secret, []string{"prefix", "migrate"})},
-		"mysql":    {"3306", slices.Concat(common, secret, []string{"prefix"})},
+		"mysql":    {"3306", slices.Concat(common, secret, []string{"prefix", "migrate"})},
 		"sqlite":   {"", slices.Concat(common, []string{"sync", "prefix"})},
 	}
 )
+
+// meant are the beginnings of the URLs of other programs for the same services, with what Parse takes in their place.
+var meant = map[string]string{
+	"postgresql": "postgres://", "pg": "postgres://", "pgsql": "postgres://", "mariadb": "mysql://", "zookeeper": "zk://",
+	"rediss": "redis:// with ?tls=1", "valkey": "redis://", "sqlite3": "sqlite:FILE", "file": "sqlite:FILE", "http": "etcd://",
+	"https": "etcd:// with ?tls=1", "etcds": "etcd:// with ?tls=1", "etcd3": "etcd://",
+}
+
+// switches are the options that are 1 or 0. Without a value one of them is 1.
+var switches = []string{"tls", "plaintext", "fresh", "migrate", "sync"}
 
 // Forms are the URLs that Parse takes, for a message.
 const Forms = "etcd://HOST:2379, zk://HOST:2181, redis://HOST:6379, postgres://USER@HOST:5432/DATABASE, mysql://HOST:3306/DATABASE " +
@@ -81,8 +91,12 @@ const Forms = "etcd://HOST:2379, zk://HOST:2181, redis://HOST:6379, postgres://U
 // Parse parses a URL. An error tells which part is wrong and never repeats the text, for the part may be a password.
 func Parse(text string) (*Location, error) {
 	name, rest, found := strings.Cut(text, ":")
+	name = strings.ToLower(name)
 	s, known := schemes[name]
-	if !found || !known {
+	switch instead := meant[name]; {
+	case found && !known && instead != "":
+		return nil, fmt.Errorf("%s: write %s instead; a store is %s", name, instead, Forms)
+	case !found || !known:
 		return nil, errors.New("a store is " + Forms)
 	}
 	l := &Location{Scheme: name}
@@ -110,8 +124,13 @@ func (l *Location) parseFile(rest string) error {
 	if err != nil {
 		return errors.New("the file name has a % that begins no escape: write %25")
 	}
-	if file == "" {
+	switch {
+	case file == "":
 		return errors.New("no file: write sqlite:FILE")
+	case strings.HasPrefix(file, "//"):
+		return errors.New("a file has no host: write sqlite:FILE, without // before the name")
+	case strings.HasPrefix(file, "file:"), strings.Contains(file, ":memory:"):
+		return errors.New("a URI, or :memory:, is not a file that processes share: write sqlite:FILE with its path")
 	}
 	l.File = file
 	return nil
@@ -183,7 +202,13 @@ func hostRune(c rune) bool {
 }
 
 func (l *Location) parseQuery(query string, allowed []string) error {
-	values, err := url.ParseQuery(query)
+	options := strings.Split(query, "&")
+	for i, option := range options {
+		if slices.Contains(switches, option) {
+			options[i] = option + "=1"
+		}
+	}
+	values, err := url.ParseQuery(strings.Join(options, "&"))
 	if err != nil {
 		return errors.New("the options after ? are not name=value&name=value")
 	}
@@ -196,7 +221,7 @@ func (l *Location) parseQuery(query string, allowed []string) error {
 			return fmt.Errorf("%s is not known there; there are %s", name, strings.Join(allowed, ", "))
 		}
 		if len(given) != 1 {
-			return fmt.Errorf("option %s comes %d times", name, len(given))
+			return fmt.Errorf("option %s comes %d times: write it once", name, len(given))
 		}
 		if err := l.set(name, given[0]); err != nil {
 			return fmt.Errorf("option %s %w", name, err)
@@ -249,7 +274,7 @@ func (l *Location) set(name, value string) (err error) {
 		l.Prefix = strings.TrimSuffix(value, "/")
 	}
 	if err == nil && value == "" {
-		err = errors.New("is empty")
+		err = errors.New("is empty: give it a value, or leave it out")
 	}
 	return err
 }
@@ -269,14 +294,14 @@ func boolean(value string) (bool, error) {
 	case "0", "false":
 		return false, nil
 	default:
-		return false, errors.New("is neither 1 nor 0")
+		return false, errors.New("is neither 1 nor 0: write one of them")
 	}
 }
 
 func number(value string) (int, error) {
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil {
-		return 0, errors.New("is not a number")
+		return 0, errors.New("is not a number from 0 on")
 	}
 	return int(n), nil
 }
@@ -284,12 +309,12 @@ func number(value string) (int, error) {
 // check refuses what fits the grammar and cannot be meant.
 func (l *Location) check() error {
 	if l.Prefix != "" && recipe.CheckPath(l.Prefix) != nil {
-		return errors.New("the prefix is not a path: see farsync run --help")
+		return errors.New("the prefix is not a path: write /team/shop, in letters, digits, dots, dashes and underscores")
 	}
 	_, digits := strconv.Atoi(strings.TrimPrefix(l.Prefix, "/"))
 	switch {
 	case l.TTL != 0 && (l.TTL < LeastTTL || l.TTL > MostTTL):
-		return errors.New("option ttl is 1s to 24h")
+		return errors.New("option ttl is too short or too long: write a time from 1s to 24h")
 	case l.Scheme == "redis" && l.Prefix != "" && digits == nil:
 		return errors.New("the prefix is a number; for a database write ?db=")
 	case l.Scheme == "redis" && len(l.Hosts) > 1 && l.Master == "":
@@ -297,17 +322,17 @@ func (l *Location) check() error {
 	case l.relational() && (l.Schema == "" || recipe.CheckPath("/"+l.Schema) != nil || strings.Contains(l.Schema, "/")):
 		return errors.New("write the name of the database behind the host: HOST/DATABASE; for a prefix write ?prefix=")
 	case l.relational() && len(l.Hosts) > 1:
-		return errors.New("several hosts: there is one primary")
+		return errors.New("several hosts: there is one primary, so write its host alone")
 	case l.Password != "" && l.PasswordFile != "":
-		return errors.New("a password and a password-file")
+		return errors.New("a password and a password-file: leave one of them out")
 	case (l.Password != "" || l.PasswordFile != "") && l.User == "" && l.Scheme != "redis":
-		return errors.New("a password without a user")
+		return errors.New("a password without a user: write USER:PASSWORD@, or USER@ with ?password-file=")
 	case l.Scheme == "postgres" && l.User == "":
 		return errors.New("no user: write USER@ or USER:PASSWORD@")
 	case l.User != "" && l.Password == "" && l.PasswordFile == "" && !l.relational(): // these know other proofs
 		return errors.New("a user without a password: write USER:PASSWORD@ or ?password-file=")
 	case (l.Cert == "") != (l.Key == ""):
-		return errors.New("of cert and key there is only one")
+		return errors.New("of cert and key there is only one: give both")
 	case l.Scheme == "zk" && l.User != "" && !l.TLS && !l.Plaintext:
 		return errors.New("the password would be sent in the clear: set tls=1, or plaintext=1 if that is meant")
 	}

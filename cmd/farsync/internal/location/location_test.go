@@ -1,10 +1,9 @@
 package location
 
 import (
-	"errors"
+	"database/sql"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -208,11 +207,94 @@ func TestOpenTellsWhichFileIsWrong(t *testing.T) {
 		require.ErrorIs(t, err, ErrConfig, url)
 		require.NoError(t, closed())
 	}
-	l, err := Parse("sqlite:" + missing + "/x.db")
+	for file, says := range map[string]string{
+		missing + "/x.db":     "there is no directory " + missing,
+		filepath.Dir(text):    "is a directory",
+		text:                  "is not a database of SQLite",
+		os.DevNull:            "is a device",
+		filepath.Dir(missing): "is a directory",
+	} {
+		l, err := Parse("sqlite:" + file)
+		require.NoError(t, err)
+		_, _, err = l.Open(t.Context(), farsync.Options{})
+		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorContains(t, err, says)
+	}
+}
+
+// TestExistsMakesNothing: not even the log of a file that has one.
+func TestExistsMakesNothing(t *testing.T) {
+	dir := t.TempDir()
+	files := func() (list []string) {
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		for _, e := range entries {
+			list = append(list, e.Name())
+		}
+		return list
+	}
+	l, err := Parse("sqlite:" + dir + "/locks.db?ttl=60s")
 	require.NoError(t, err)
-	_, _, err = l.Open(t.Context(), farsync.Options{})
-	require.Error(t, err)
-	require.False(t, errors.Is(err, ErrConfig) || strings.Contains(err.Error(), "farsync: farsync"), "%v", err)
+	exists := func(says string) {
+		t.Helper()
+		before := files()
+		err := l.Exists(t.Context())
+		require.Equal(t, before, files())
+		if says == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorContains(t, err, says)
+	}
+	exists("no such file")
+	require.NoError(t, os.WriteFile(l.File, nil, 0o600))
+	exists("has no tables of farsync")
+	other, err := sql.Open("sqlite", l.File+"?_pragma=journal_mode(wal)")
+	require.NoError(t, err)
+	_, err = other.ExecContext(t.Context(), "CREATE TABLE books (title TEXT)")
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	exists("has no tables of farsync")
+	store, closed, err := l.Open(t.Context(), farsync.Options{})
+	require.NoError(t, err)
+	exists("") // while its tables may be in the log alone
+	require.NoError(t, store.Close())
+	require.NoError(t, closed())
+	exists("")
+}
+
+func TestSwitchesNeedNoValue(t *testing.T) {
+	for text, want := range map[string]string{
+		"postgres://u@h/app?migrate":           "postgres://u@h:5432/app?migrate=1",
+		"postgres://u@h/app?migrate&prefix=/p": "postgres://u@h:5432/app?migrate=1&prefix=%2Fp",
+		"mysql://h/app?tls&migrate":            "mysql://h:3306/app?migrate=1&tls=1",
+		"redis://h?fresh":                      "redis://h:6379?fresh=1",
+		"sqlite:x.db?sync":                     "sqlite:x.db?sync=1",
+	} {
+		l, err := Parse(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, l.Portable())
+	}
+	for _, text := range []string{"postgres://u@h/app?migrate=", "etcd://h?ttl", "etcd://h?cacert", "postgres://u@h/app?migrate&migrate"} {
+		_, err := Parse(text)
+		require.Error(t, err, text)
+	}
+}
+
+// TestOtherProgramsURLs: a person who writes the URL of another program is told which one to write.
+func TestOtherProgramsURLs(t *testing.T) {
+	for text, want := range map[string]string{
+		"postgresql://u:secret@h/app": "write postgres:// instead", "rediss://:secret@h": "write redis:// with ?tls=1 instead",
+		"http://h:2379": "write etcd:// instead", "sqlite://locks.db": "a file has no host", "sqlite:file:x": "a URI", "sqlite::memory:": "a URI",
+	} {
+		_, err := Parse(text)
+		require.ErrorContains(t, err, want, text)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	l, err := Parse("SQLite:x.db")
+	require.NoError(t, err)
+	require.Equal(t, "sqlite:x.db", l.String())
 }
 
 func TestOpenedStoreLocks(t *testing.T) {

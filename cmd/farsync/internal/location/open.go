@@ -28,8 +28,20 @@ import (
 	"github.com/farsync/farsync/zk"
 )
 
-// ErrConfig means that a file that the Location names cannot be used.
-var ErrConfig = errors.New("credentials")
+// ErrConfig means that a file that the Location names cannot be used. The text of an error that wraps it says which.
+var ErrConfig = errors.New("a file that the URL of the store names cannot be used")
+
+// A configError is ErrConfig in words of its own.
+type configError struct{ error }
+
+func (e configError) Is(target error) bool { return target == ErrConfig }
+
+func (e configError) Unwrap() error { return e.error }
+
+// unusable returns the ErrConfig for an option of the URL.
+func (l *Location) unusable(option string, err error) error {
+	return configError{fmt.Errorf("%s: option %s: %w", l.Scheme, option, err)}
+}
 
 // reaching is how long Open tries to reach a service where the Location does not say. A machine with more to do than it has
 // processors takes long to do what a client does first.
@@ -37,6 +49,9 @@ const reaching = 30 * time.Second
 
 // quiet has go-redis log nothing. It keeps that in a variable of the whole process, which it does not guard.
 var quiet = sync.OnceFunc(logging.Disable)
+
+// Patience is how long Open tries to reach the service.
+func (l *Location) Patience() time.Duration { return cmp.Or(l.DialTimeout, reaching) }
 
 // Open opens the Store. Close the Store first, then call closed, which is never nil. ctx governs Open alone, which tries for as long
 // as DialTimeout at most. The TTL of the Location counts if options have none. The errors are those of the Open of the store's
@@ -49,9 +64,12 @@ func (l *Location) Open(ctx context.Context, options farsync.Options) (store *fa
 	if options.TTL == 0 {
 		options.TTL = l.TTL
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(l.DialTimeout, reaching))
+	ctx, cancel := context.WithTimeout(ctx, l.Patience())
 	defer cancel()
 	if l.Scheme == "sqlite" {
+		if err := l.checkFile(); err != nil {
+			return nil, closed, err
+		}
 		store, err = sqlite.Open(ctx, l.File, &sqlite.Options{Options: options, Sync: l.Sync, Linger: true})
 		return store, closed, err
 	}
@@ -73,6 +91,11 @@ func (l *Location) Open(ctx context.Context, options farsync.Options) (store *fa
 		if tlsErr != nil {
 			return nil, closed, tlsErr
 		}
+		if l.Migrate {
+			if err := mysql.Migrate(ctx, dsn); err != nil {
+				return nil, closed, err
+			}
+		}
 		store, err = mysql.Open(ctx, dsn, &mysql.Options{Options: options})
 	case "postgres":
 		store, err = l.openPostgres(ctx, options, password, config)
@@ -91,7 +114,7 @@ func (l *Location) dsn(password string, config *cryptotls.Config) (string, error
 	if config != nil {
 		to.TLSConfig = "farsync"
 		if err := mysqlclient.RegisterTLSConfig(to.TLSConfig, config); err != nil {
-			return "", fmt.Errorf("%w: %w", ErrConfig, err)
+			return "", l.unusable("tls", err)
 		}
 	}
 	return to.FormatDSN(), nil
@@ -160,7 +183,7 @@ func (l *Location) openPostgres(
 func (l *Location) pool(password string, config *cryptotls.Config) (*pgxpool.Config, error) {
 	to, err := pgxpool.ParseConfig("postgres://" + l.Hosts[0] + "/?sslmode=disable&connect_timeout=5")
 	if err != nil {
-		return nil, fmt.Errorf("%w: postgres: %w", ErrConfig, err)
+		return nil, configError{fmt.Errorf("postgres: %w", err)}
 	}
 	c := to.ConnConfig
 	c.User, c.Password, c.Database, c.TLSConfig = l.User, password, l.Schema, config
@@ -170,13 +193,23 @@ func (l *Location) pool(password string, config *cryptotls.Config) (*pgxpool.Con
 	return to, nil
 }
 
+// CheckFiles returns an ErrConfig if a file that the Location names cannot be used, before any service is asked. A file
+// of SQLite that is not there can be made.
+func (l *Location) CheckFiles() error {
+	if l.Scheme == "sqlite" {
+		return l.checkFile()
+	}
+	_, _, err := l.secrets()
+	return err
+}
+
 // secrets reads the files that the Location names.
 func (l *Location) secrets() (password string, config *cryptotls.Config, err error) {
 	password = l.Password
 	if l.PasswordFile != "" {
 		text, err := os.ReadFile(l.PasswordFile)
 		if err != nil {
-			return "", nil, fmt.Errorf("%w: %w", ErrConfig, err)
+			return "", nil, l.unusable("password-file", err)
 		}
 		password = strings.TrimRight(string(text), "\r\n")
 	}
@@ -187,17 +220,17 @@ func (l *Location) secrets() (password string, config *cryptotls.Config, err err
 	if l.CACert != "" {
 		text, err := os.ReadFile(l.CACert)
 		if err != nil {
-			return "", nil, fmt.Errorf("%w: %w", ErrConfig, err)
+			return "", nil, l.unusable("cacert", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return "", nil, fmt.Errorf("%w: %s has no certificate in PEM", ErrConfig, l.CACert)
+			return "", nil, l.unusable("cacert", fmt.Errorf("%s has no certificate in PEM", l.CACert))
 		}
 	}
 	if l.Cert != "" {
 		pair, err := cryptotls.LoadX509KeyPair(l.Cert, l.Key)
 		if err != nil {
-			return "", nil, fmt.Errorf("%w: %w", ErrConfig, err)
+			return "", nil, l.unusable("cert and key", err)
 		}
 		config.Certificates = []cryptotls.Certificate{pair}
 	}
