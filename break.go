@@ -28,8 +28,9 @@ type BreakOptions struct {
 // when it is that old. There is no need to break the lease of a process that is dead: it ends by itself, a TTL after
 // the last renewal.
 //
-// ErrReleased: no holder has that token (any more). ctx's error: the holder was asked to end it, may do so later, and has not
-// yet. Whoever may lock path may break it.
+// ErrReleased: no holder has that token (any more). ErrUnavailable alone: the service grants nothing after a restart, and
+// has forgotten who held before. ctx's error: the holder was asked to end it, may do so later, and has not yet. Whoever
+// may lock path may break it.
 func Break(ctx context.Context, store *Store, path string, token Token, o *BreakOptions) error {
 	if o == nil {
 		o = &BreakOptions{}
@@ -47,6 +48,9 @@ func breakLease(ctx context.Context, store *Store, path string, token Token, o B
 		if e.Revision == token.Revision() { // whichever turn it is
 			return queue.Break(ctx, e, o.Why, o.Remove)
 		}
+	}
+	if quiet := recipe.SilenceOf(store); quiet != nil {
+		return quiet // who held before is not known any more
 	}
 	return fmt.Errorf("%w: no holder has token %d", ErrReleased, token)
 }

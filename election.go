@@ -103,9 +103,10 @@ type Leader struct {
 	Token Token
 }
 
-// Leader returns the leader, or ErrNoLeader if the election has no candidates, or none of them leads yet: Redis elects nobody for
-// a TTL after a restart. By the time it returns another may lead, so use it to find the leader, and never to decide that this process
-// leads.
+// Leader returns the leader, or ErrNoLeader if the election has no candidates, or none of them leads yet. While the
+// service grants nothing, as Redis does for a TTL after a restart, it does not know who leads, and the error wraps
+// ErrUnavailable. By the time Leader returns another may lead, so use it to find the leader, and never to decide that
+// this process leads.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	leader, _, err := e.leader(ctx)
 	return leader, wrap("leader", e.path, err)
@@ -114,15 +115,18 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // leader returns the leader, and what to wait for until that may have changed, which is nothing if only time can tell.
 func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
 	list, held, err := recipe.Queue{Store: e.store, Path: e.path}.List(ctx, 1)
+	quiet := recipe.SilenceOf(e.store)
 	switch {
 	case err != nil:
 		return Leader{}, driver.Target{}, err
-	case len(list) == 0:
+	case len(list) == 0 && quiet == nil:
 		return Leader{}, driver.Target{Entry: driver.Entry{Queue: e.path}, What: driver.Joined}, ErrNoLeader
-	case list[0].Kind != driver.Candidate && list[0].Kind != driver.Foreign:
+	case len(list) > 0 && list[0].Kind != driver.Candidate && list[0].Kind != driver.Foreign:
 		holder, _, _ := recipe.WordsOf(list[0])
 		return Leader{}, driver.Target{}, fmt.Errorf("%w: the oldest entry is %v, of %q", ErrKind, list[0].Kind, holder)
-	case held == 0: // The service has forgotten who led, who may not know that yet.
+	case held == 0 && quiet != nil: // The service has forgotten who led, who may not know that yet.
+		return Leader{}, driver.Target{}, quiet
+	case held == 0:
 		return Leader{}, driver.Target{}, ErrNoLeader
 	default:
 		leader := Leader{Value: list[0].Value, Token: makeToken(list[0].Revision, 0)}
@@ -140,20 +144,20 @@ const (
 )
 
 // Observe yields the leader, first and whenever it changes or proclaims another value. A vacancy is yielded
-// as ErrNoLeader, trouble with the service as its error; neither ends it. Of changes that come quickly one after
-// another some may be left out, never the last.
+// as ErrNoLeader, trouble with the service as its error, once if that grants nothing for a while; neither ends it. Of
+// changes that come quickly one after another some may be left out, never the last.
 //
 // It ends when the loop is left; when ctx is done, after a last yield of its error; and likewise when the Store is closed
 // or the path is not valid.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		var last driver.Entry // that was told
-		told := false
+		told, silent := false, false
 		var brake pause.Brake
 		for delay := observeFirst; ; {
 			leader, now, err := e.leader(ctx)
-			known := err == nil || errors.Is(err, ErrNoLeader)
-			changed := !told || now.Entry.ID != last.ID || now.Entry.Version != last.Version
+			known := err == nil || errors.Is(err, ErrNoLeader) || isSilence(err)
+			changed := !told || now.Entry.ID != last.ID || now.Entry.Version != last.Version || silent != isSilence(err)
 			if !known || changed {
 				if !yield(leader, wrap("observe", e.path, err)) {
 					return
@@ -169,7 +173,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 				continue
 			}
 			brake.Woken(ctx, changed)
-			last, told, delay = now.Entry, true, observeFirst
+			last, silent, told, delay = now.Entry, isSilence(err), true, observeFirst
 			e.await(ctx, now)
 		}
 	}

@@ -12,8 +12,9 @@ import (
 // The errors a caller can tell apart with errors.Is. Every error of a call is an *Error that wraps one of them, or
 // ctx.Err() if the caller gave up, or what the service said.
 var (
-	// ErrLocked means that a Try found the lock taken, or that the context of a call that waits stands for a lease on the
-	// same lock: it would wait for itself. Nothing was left behind.
+	// ErrLocked means that a Try found the lock taken: held or waited for, by a client of a service that answers and
+	// grants. Or it means that the context of a call that waits stands for a lease on the same lock: it would wait for
+	// itself. Nothing was left behind.
 	ErrLocked = recipe.ErrLocked
 	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock now.
 	ErrLost = recipe.ErrLost
@@ -24,9 +25,11 @@ var (
 	ErrReleased = recipe.ErrReleased
 	// ErrClosed means that the Store was closed, which ends all its leases and all waiting.
 	ErrClosed = recipe.ErrClosed
-	// ErrUnavailable means that the service does not answer. Beside ctx.Err(), it tells that the caller gave up on the
-	// service, not on the present holder: when ctx ended, the Store was not Connected, or the last request of the call had
-	// had no answer for a third of the TTL or a second, whichever is less.
+	// ErrUnavailable means that the service does not answer; or that it grants nothing to anybody for a while, as Redis
+	// does after a restart: then the text says for how long. Beside ctx.Err(), it tells that the caller gave up on the
+	// service, not on the present holder: when ctx ended, the Store was not Connected, or the last request of the call
+	// had had no answer for a third of the TTL or a second, whichever is less. A Try that finds a service which grants
+	// nothing fails with it at once.
 	ErrUnavailable = recipe.ErrUnavailable
 	// ErrUpgrade means that the write lock was asked for with a context that stands for a read lease on the same lock. It
 	// would wait for itself.
@@ -71,6 +74,12 @@ func wrap(op, path string, err error) error {
 		return nil
 	}
 	return &Error{op, path, err}
+}
+
+// isSilence reports whether the service grants nothing for a while.
+func isSilence(err error) bool {
+	_, ok := errors.AsType[*recipe.Silence](err)
+	return ok
 }
 
 // gaveUp is the error of a ctx that has ended, with its cause.

@@ -345,16 +345,29 @@ func (s *shortage) Error() string {
 	return text.String()
 }
 
-// Unwrap returns what happened to the members.
-func (s *shortage) Unwrap() []error { return s.errs }
+// Unwrap returns what happened to the members. ErrLocked is left out if those that are taken would leave a majority:
+// then it is the services of the others that are in the way.
+func (s *shortage) Unwrap() []error {
+	taken := func(err error) bool { return errors.Is(err, ErrLocked) }
+	if s.count(taken) > (s.of-1)/2 {
+		return s.errs
+	}
+	return slices.DeleteFunc(slices.Clone(s.errs), taken)
+}
 
-// definite reports whether so many members have refused that no majority can be held.
-func (s *shortage) definite(most int) bool {
-	refused := 0
+func (s *shortage) count(of func(error) bool) (n int) {
 	for _, err := range s.errs {
-		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrLost) {
-			refused++
+		if of(err) {
+			n++
 		}
 	}
-	return refused > most
+	return n
 }
+
+// definite reports whether so many members have refused that no majority can be held.
+func (s *shortage) definite(most int) bool { return s.count(refused) > most }
+
+// definiteNow is definite for a call that does not wait: neither does it for a service that grants nothing for a while.
+func (s *shortage) definiteNow(most int) bool { return s.count(refused)+s.count(isSilence) > most }
+
+func refused(err error) bool { return !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrLost) }

@@ -187,8 +187,9 @@ func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 // Ask asks the holder of the mutex to give it back: the channel of its Lease.Asked is closed. It is only a request; a holder
-// that does not call Asked never learns of it. Ask returns nil also if there is no holder. Curator calls it attemptRevoke; on ZooKeeper
-// a Curator holder that is revocable is reached.
+// that does not call Asked never learns of it. Ask returns nil also if there is no holder. While the service
+// grants nothing after a restart, it has forgotten who held, and the error wraps ErrUnavailable. Curator calls it
+// attemptRevoke; on ZooKeeper a Curator holder that is revocable is reached.
 func (m *Mutex) Ask(ctx context.Context) error {
 	return wrap("ask", m.path, ask(ctx, m.store, m.path))
 }

@@ -29,6 +29,9 @@ type Participant struct {
 	Since time.Time
 	// HeldSince is when it came to hold. Zero if it waits, and if it belongs to another Store: the service does not note it.
 	HeldSince time.Time
+	// NotBefore is until when the service grants nothing to anybody, after a restart of Redis for instance: nobody is
+	// ahead of what waits first. It is zero while the service grants.
+	NotBefore time.Time
 	// Token is the token of its lease. The turns that are handed off within its process cannot be seen from here: the token
 	// is that of the first.
 	Token Token
@@ -83,6 +86,9 @@ func (p Participant) String() string {
 	if len(p.Under) > 0 {
 		b.WriteString(", under " + strings.Join(p.Under, " and "))
 	}
+	if !p.NotBefore.IsZero() {
+		b.WriteString(", nothing is granted before " + p.NotBefore.Format(time.RFC3339))
+	}
 	if p.Note != "" {
 		b.WriteString(", note " + strconv.Quote(p.Note))
 	}
@@ -96,11 +102,15 @@ func participants(ctx context.Context, store *Store, path string) ([]Participant
 	if err != nil {
 		return nil, err
 	}
-	return participantsOf(entries, held), nil
+	return participantsOf(store, entries, held), nil
 }
 
 // participantsOf returns the entries of a queue for people. As many hold as are told, those at its head.
-func participantsOf(entries []driver.Entry, held int) []Participant {
+func participantsOf(store *Store, entries []driver.Entry, held int) []Participant {
+	var until time.Time
+	if quiet := recipe.SilenceOf(store); quiet != nil {
+		until = quiet.Until
+	}
 	list := make([]Participant, len(entries))
 	for i, e := range entries {
 		holder, under, note := recipe.WordsOf(e)
@@ -111,6 +121,7 @@ func participantsOf(entries []driver.Entry, held int) []Participant {
 			Units:     e.Units,
 			Since:     e.Since,
 			HeldSince: e.HeldSince,
+			NotBefore: until,
 			Token:     makeToken(e.Revision, 0),
 			ID:        e.ID,
 			Session:   e.Session,
@@ -121,12 +132,16 @@ func participantsOf(entries []driver.Entry, held int) []Participant {
 	return list
 }
 
-// ask asks all holders to give the lock back. A free lock is no error.
+// ask asks all holders to give the lock back. A free lock is no error. That nothing is granted is one: who held before
+// is not known any more.
 func ask(ctx context.Context, store *Store, path string) error {
 	queue := recipe.Queue{Store: store, Path: path}
 	entries, held, err := queue.List(ctx, 0)
 	if err != nil {
 		return err
+	}
+	if quiet := recipe.SilenceOf(store); quiet != nil && held == 0 {
+		return quiet
 	}
 	for _, e := range entries[:held] {
 		if err := queue.Ask(ctx, e); err != nil && !errors.Is(err, driver.ErrGone) {

@@ -328,6 +328,7 @@ func demand[T any](a *actor, what string, f func(context.Context) (T, error), al
 		allowed = append(allowed, farsync.ErrKind)
 	}
 	is := func(target error) bool { return errors.Is(err, target) }
+	_, silent := errors.AsType[*recipe.Silence](err) // the service grants nothing, which a call that does not wait is told at once
 	switch {
 	case is(context.DeadlineExceeded) && (ctx.Err() == nil || canceled):
 		a.complain("%s: a deadline that the caller has not set: %v", what, err)
@@ -336,7 +337,7 @@ func demand[T any](a *actor, what string, f func(context.Context) (T, error), al
 	case ctx.Err() != nil && is(ctx.Err()):
 	case !slices.ContainsFunc(allowed, is):
 		a.complain("%s: %v", what, err)
-	case is(farsync.ErrUnavailable):
+	case is(farsync.ErrUnavailable) && !silent:
 		a.complain("%s: unavailable though the caller has not given up: %v", what, err)
 	}
 	return v, false

@@ -108,8 +108,9 @@ func (q *QuorumMutex) Lock(ctx context.Context) (*MultiLease, error) {
 }
 
 // TryLock is Lock without waiting for others. It asks all members at once. If so many are taken that no majority is left, the
-// error wraps ErrLocked. Several calls at the same time may take a few members each, and all fail. TryLock waits until enough
-// services have answered, or ctx is done.
+// error wraps ErrLocked; if no majority is left because others of them grant nothing after a restart, ErrUnavailable
+// alone. Several calls at the same time may take a few members each, and all fail. TryLock waits until enough services
+// have answered, or ctx is done.
 func (q *QuorumMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 	if err := q.admit(ctx); err != nil {
 		return nil, wrap("try lock", q.path, err)
@@ -123,7 +124,7 @@ func (q *QuorumMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 		l.abandon()
 		short, ok := errors.AsType[*shortage](context.Cause(l.life))
 		switch {
-		case ok && short.definite(q.bears()):
+		case ok && short.definiteNow(q.bears()):
 			return nil, wrap("try lock", q.path, short)
 		case ctx.Err() != nil && silent:
 			return nil, wrap("try lock", q.path, unavailable(ctx, ""))

@@ -65,7 +65,7 @@ func (a *sitting) play(end time.Time) {
 	for time.Now().Before(end) {
 		lock, allowed := a.quorum.Lock, []error{}
 		if a.chance(0.3) {
-			lock, allowed = a.quorum.TryLock, []error{farsync.ErrLocked}
+			lock, allowed = a.quorum.TryLock, []error{farsync.ErrLocked, farsync.ErrUnavailable} // as members grant nothing
 		}
 		lease, ok := demand(a.actor, "lock", lock, allowed...)
 		if ok {

@@ -318,6 +318,51 @@ func TestQuorumMutexTry(t *testing.T) {
 	})
 }
 
+// A member that grants nothing after a restart is not taken: a TryLock has the others, or says at once that the
+// services are in the way. Only if those that are taken leave no majority is the lock said to be taken.
+func TestQuorumTryLockBesideASilence(t *testing.T) {
+	for _, row := range []struct {
+		silent, taken int
+		unavailable   bool
+		locked        bool
+	}{
+		{silent: 1},
+		{silent: 2, unavailable: true},
+		{silent: 3, unavailable: true},
+		{silent: 1, taken: 1, unavailable: true},
+		{taken: 1},
+		{taken: 2, locked: true},
+	} {
+		t.Run(fmt.Sprintf("%d silent, %d taken", row.silent, row.taken), func(t *testing.T) {
+			inCouncil(t, 3, func(c *council) {
+				for _, m := range c.members[:row.silent] {
+					m.Restart(time.Hour)
+				}
+				a, b := c.client("a"), c.client("b")
+				for i := range row.taken {
+					defer func(l *farsync.Lease) { require.NoError(c, l.Release()) }(
+						lock(c.T, farsync.NewMutex(b.stores[2-i], quorumPath)))
+				}
+				c.resetCount()
+				began := time.Now()
+				lease, err := a.TryLock(c.Context())
+				require.Zero(c, time.Since(began))
+				require.LessOrEqual(c, c.requests(), 2*len(c.members), "it asks once")
+				if !row.unavailable && !row.locked {
+					require.NoError(c, err)
+					require.NoError(c, lease.Release())
+					return
+				}
+				require.Equal(c, row.unavailable, errors.Is(err, farsync.ErrUnavailable), err)
+				require.Equal(c, row.locked, errors.Is(err, farsync.ErrLocked), err)
+				if row.unavailable {
+					require.ErrorContains(c, err, "nothing is granted for 1h0m0s more")
+				}
+			})
+		})
+	}
+}
+
 // Two that try at the same time may each get a few, but not both a majority.
 func TestQuorumMutexTriesExclude(t *testing.T) {
 	for range 20 {

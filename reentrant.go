@@ -2,6 +2,7 @@ package farsync
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/farsync/farsync/driver"
@@ -89,7 +90,7 @@ func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, e
 		}
 		m.mu.Unlock()
 		if r.Try {
-			return nil, ErrLocked
+			return nil, m.taken(ctx)
 		}
 		select {
 		case <-o.known:
@@ -99,9 +100,24 @@ func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, e
 	}
 }
 
+// taken is the error of a Try beside another goroutine of its owner, which is about to hold. That one waits for others
+// only if the service answers, and grants: so the service is asked.
+func (m *ReentrantMutex) taken(ctx context.Context) error {
+	if _, _, err := (recipe.Queue{Store: m.store, Path: m.path}).List(ctx, 1); err != nil {
+		return err
+	}
+	if quiet := recipe.SilenceOf(m.store); quiet != nil {
+		return quiet
+	}
+	return ErrLocked
+}
+
 // gaveUp is the error of a ctx that has ended before the owner held.
 func (m *ReentrantMutex) gaveUp(ctx context.Context) error {
-	if m.store.State() != Connected {
+	if quiet := recipe.SilenceOf(m.store); quiet != nil {
+		return fmt.Errorf("%w: %w", gaveUp(ctx), quiet)
+	}
+	if state := m.store.State(); state != Connected && state != Recovering {
 		return unavailable(ctx, "")
 	}
 	return gaveUp(ctx)

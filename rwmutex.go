@@ -56,8 +56,11 @@ func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 		return acquire(ctx, "read lock", rw.store, &rw.reader)
 	}
 	lease, err := acquire(ctx, "read lock", rw.store, trying(rw.reader)) // nobody is ahead of it but for readers, and who waits for them
-	if errors.Is(err, ErrLocked) {
+	switch {
+	case errors.Is(err, ErrLocked):
 		err = wrap("read lock", rw.path, errBehind)
+	case isSilence(err): // the lease of its ctx is lost, and nobody waits for that
+		return acquire(ctx, "read lock", rw.store, &rw.reader)
 	}
 	return lease, err
 }

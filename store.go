@@ -27,4 +27,8 @@ const (
 	Suspended = recipe.Suspended
 	// Lost means that the session is over, and with it every lease under it. Connected follows once there is a new one.
 	Lost = recipe.Lost
+	// Recovering means that the session is open, and that the service grants nothing for a while: a Redis server that
+	// was restarted or replaced does so for one TTL, so that all who held before can stop. A Try fails with
+	// ErrUnavailable meanwhile. Connected follows.
+	Recovering = recipe.Recovering
 )

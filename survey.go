@@ -36,7 +36,7 @@ func Survey(ctx context.Context, store *Store, prefix string) iter.Seq2[Lock, er
 		err := recipe.CheckPrefix(prefix)
 		if err == nil {
 			err = recipe.Survey(ctx, store, below, func(path string, list []driver.Entry, held int, size int64) bool {
-				return yield(Lock{Path: path, Size: size, Participants: participantsOf(list, held)}, nil)
+				return yield(Lock{Path: path, Size: size, Participants: participantsOf(store, list, held)}, nil)
 			})
 		}
 		if err != nil {

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Optional is the part of a Session that a driver can do without. A driver that embeds Unsupported has all of it, and
@@ -38,10 +39,16 @@ type Optional interface {
 	// all. It may change for no reason, but seldom. It is empty from a driver whose service never goes back, or ends the sessions of before when it does.
 	// Where it is not, Owned takes nil for all queues. It does no I/O.
 	History() string
+
+	// Silence returns until when the service grants nothing, to any entry, as the last answer has shown it, and why
+	// that is, in words for people. A service that was restarted does so, for one, so that all who held before can
+	// stop. The time is zero if the service grants, and nothing holds before it otherwise. Silence does no I/O. A
+	// driver whose service never does that returns the zero time.
+	Silence() (until time.Time, why string)
 }
 
-// Unsupported is an Optional that can do nothing: Over returns nil, History is empty, Reset and Touch do nothing, and all other methods
-// return an error that wraps errors.ErrUnsupported.
+// Unsupported is an Optional that can do nothing: Over returns nil, History and Silence are empty, Reset and Touch do nothing, and all
+// other methods return an error that wraps errors.ErrUnsupported.
 var Unsupported Optional = unsupported{}
 
 type unsupported struct{}
@@ -51,6 +58,8 @@ func (unsupported) Over() <-chan struct{} { return nil }
 func (unsupported) Reset() {}
 
 func (unsupported) History() string { return "" }
+
+func (unsupported) Silence() (until time.Time, why string) { return until, "" }
 
 func (unsupported) Tell(context.Context, Entry, string) error { return errors.ErrUnsupported }
 

@@ -90,6 +90,9 @@ func (s *session) Over() <-chan struct{} { return s.life.Done() }
 // History is empty: what a majority has confirmed is not undone.
 func (*session) History() string { return "" }
 
+// Silence is over: the service grants from when it serves.
+func (*session) Silence() (until time.Time, why string) { return until, "" }
+
 // Reset gives up a watch stream on which nothing has been heard since a watch was begun, unless that was a moment ago: then it is
 // another request that is late. One on which other watches were set up meanwhile is slow, and is kept.
 //

@@ -28,8 +28,8 @@ type Request struct {
 	Size int64
 	// Value is what others read, of 64 KiB at most. Nil means the Holder of the Store.
 	Value []byte
-	// Try asks for what is free: ErrLocked if anything would block. A queue that is seen to be busy costs one read and no write;
-	// two or three if another family is in it.
+	// Try asks for what is free: ErrLocked if anything would block, a Silence if the service grants nothing for a
+	// while. A queue that is seen to be busy costs one read and no write; two or three if another family is in it.
 	Try bool
 	// Replaceable is true if the caller has other Stores for this one. Such a request does not wait for the service, only
 	// for those ahead of it: Acquire fails with ErrUnavailable when the service has not answered for a tenth of the TTL,
@@ -47,7 +47,8 @@ func (r Request) rule() rule { return ruleOf(r.Kind, r.Size) }
 
 // Acquire waits until nothing ahead of a new entry blocks it, and returns a hold on it; or waits for a turn, if the request goes
 // through a Gate. On error nothing is held, and cleanup has begun. The error is that of a ctx that has ended, wraps ErrClosed,
-// ErrName, ErrSize, ErrTooLarge or driver.ErrKind, or is what the service said when it refused.
+// ErrName, ErrSize, ErrTooLarge or driver.ErrKind, or is what the service said when it refused. Of a Try it may be a
+// Silence.
 //
 // A caller whose ctx stands for a lease that is held waits with an entry of its own: what it waits for, and under what, can
 // then be seen from outside.
@@ -185,12 +186,12 @@ func rejoins(err error) bool { return errors.Is(err, driver.ErrGone) || errors.I
 func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 	var g grace
 	for {
-		free, err := s.peek(ctx, r)
+		in, free, err := s.peek(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		if !free {
-			return nil, ErrLocked
+			return nil, in.taken()
 		}
 		asked := time.Now()
 		p, on, err := s.join(ctx, &r)
@@ -207,7 +208,7 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 			if err := s.remove(ctx, p); err != nil && !errors.Is(err, driver.ErrGone) && ctx.Err() == nil {
 				return nil, err
 			}
-			return nil, ErrLocked
+			return nil, p.in.taken()
 		case p.in.err() == nil:
 			return p, nil
 		}
@@ -217,10 +218,11 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 }
 
 // peek reports whether an entry of the request would be granted if it joined now. A queue of permits that was declared
-// with another size is left to join.
-func (s *Store) peek(ctx context.Context, r Request) (free bool, err error) {
+// with another size is left to join. In is the session that was asked in.
+func (s *Store) peek(ctx context.Context, r Request) (in *session, free bool, err error) {
 	e := driver.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
-	err = s.inSession(ctx, func(in *session) verdict {
+	err = s.inSession(ctx, func(current *session) verdict {
+		in = current
 		v, got := s.ahead(ctx, in, e, true)
 		if got.fate == done {
 			got = s.checkKind(ctx, in, e, v)
@@ -246,5 +248,5 @@ func (s *Store) peek(ctx context.Context, r Request) (free bool, err error) {
 		free = len(rule.blockers(e, v.Entries)) == 0
 		return got
 	})
-	return free, err
+	return in, free, err
 }

@@ -175,7 +175,11 @@ func (s *Store) failure(ctx context.Context, v verdict) error {
 	case s.life.Err() != nil:
 		return context.Cause(s.life)
 	case ctx.Err() != nil:
-		return gaveUp(ctx, v.err, v.silent || s.State() != Connected)
+		state, quiet := s.State(), s.silence()
+		if quiet != nil && state.answers() && !v.silent {
+			return gaveUp(ctx, quiet, true) // whatever is ahead in the queue, that is what the call has waited for
+		}
+		return gaveUp(ctx, v.err, v.silent || !state.answers())
 	default:
 		return v.err
 	}

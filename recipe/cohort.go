@@ -73,14 +73,16 @@ func (c *cohort) enter(ctx context.Context, note string) (turn, *waiter) {
 	return turn{}, w
 }
 
-// tryEnter is enter without a wait. It reports false if a grant of this process, or its line, is in the way.
-func (c *cohort) tryEnter() (turn, bool) {
+// tryEnter is enter without a wait. It reports false if a grant of this process, or its line, is in the way. While the
+// service does not answer, or grants nothing, the line waits for that and not for others, so a caller passes it by and
+// asks.
+func (c *cohort) tryEnter(pass bool) (turn, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.shared && c.admits(time.Now()):
 		return c.open.next(), true
-	case !c.shared && c.busy():
+	case !c.shared && c.busy() && (!pass || c.grants.held()):
 		return turn{}, false
 	default:
 		return turn{grant: c.add(trying)}, true
@@ -390,6 +392,14 @@ func (c *cohort) finished(gr *grant) bool {
 	return true
 }
 
+// known reports whether a grant of this process holds, or its entry was shown what it waits for. Until then nobody knows
+// whether the lock is taken: the service may refuse, or not answer.
+func (c *cohort) known() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.grants, func(gr *grant) bool { return gr.held() || gr.waits.Load() != nil })
+}
+
 // turn returns the number of the last turn on gr that has begun.
 func (c *cohort) turn(gr *grant) int {
 	c.mu.Lock()
@@ -419,17 +429,19 @@ func (c *cohort) holder() words {
 		}
 	}
 	for _, gr := range c.grants {
-		if w := gr.waits.Load(); w != nil {
+		if w := gr.waits.Load(); w != nil && w.place.in.silence() == nil {
 			return wordsOf(w.place.in.awaited(w))
 		}
 	}
 	return words{}
 }
 
-// trouble returns what one of the line has waited for.
+// trouble returns what one of the line has waited for. That is no other goroutine if none holds, and the service says
+// nothing.
 func (c *cohort) trouble() verdict {
 	v := verdict{err: errTurn}
 	w := c.waits()
+	away := !c.store.State().answers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, gr := range c.grants {
@@ -441,8 +453,11 @@ func (c *cohort) trouble() verdict {
 			w = nil
 		}
 	}
-	if w != nil {
+	switch {
+	case w != nil:
 		v.err = fmt.Errorf("waiting behind %s", w.place.in.name(w))
+	case !c.grants.held() && (v.silent || away):
+		v.err = errNoAnswer
 	}
 	return v
 }

@@ -617,6 +617,38 @@ func TestTryAcquireBesideALine(t *testing.T) {
 	})
 }
 
+// A line that waits for a service which does not answer is in the way of no Try: that asks for itself, and says what the service
+// does.
+func TestTryAcquireBesideALineWithoutAnAnswer(t *testing.T) {
+	for _, away := range []bool{false, true} { // whether the Store knows that the service does not answer
+		inBubble(t, func(w *world) {
+			s := w.open()
+			g := newGate(s)
+			w.Partition(s, true)
+			line := w.startGates(g, 2)
+			if away {
+				time.Sleep(ttl / 2)
+				require.Equal(w, recipe.Suspended, s.State())
+			}
+			ctx, cancel := context.WithTimeout(w.Context(), ttl/4)
+			defer cancel()
+			_, err := g.TryAcquire(ctx)
+			require.ErrorIs(w, err, context.DeadlineExceeded)
+			require.ErrorIs(w, err, recipe.ErrUnavailable)
+			require.NotErrorIs(w, err, recipe.ErrLocked)
+			for _, try := range line[1:] {
+				try.cancel()
+				w.settle()
+				require.ErrorIs(w, try.err, recipe.ErrUnavailable)
+				require.NotContains(w, try.err.Error(), "another goroutine", "none holds")
+			}
+			w.Partition(s, false)
+			w.release(w.finally(line[0]))
+			w.idle(g)
+		})
+	}
+}
+
 // One that tries and is slow to learn that it cannot does not keep others.
 func TestNoneWaitsForOneThatTries(t *testing.T) {
 	inBubble(t, func(w *world) {

@@ -26,7 +26,8 @@ var (
 	ErrTooLarge = errors.New("more units than the semaphore has")
 	// ErrUnknown means that the service did not answer: the change may have been made, or may be made later.
 	ErrUnknown = errors.New("outcome unknown")
-	// ErrUnavailable means that the service does not answer.
+	// ErrUnavailable means that the service does not answer, or, as a Silence, that it grants nothing to anybody for a
+	// while.
 	ErrUnavailable = errors.New("the service does not answer")
 )
 
@@ -41,17 +42,20 @@ var (
 	// These end requests that are Replaceable.
 	errOverdue      = fmt.Errorf("%w: no answer within a tenth of the TTL", ErrUnavailable)
 	errDisconnected = fmt.Errorf("%w: a renewal is overdue, or the session is over", ErrUnavailable)
-	errSilent       = fmt.Errorf("%w: it grants nothing for a while", ErrUnavailable)
 )
 
 // gaveUp is the error of a call whose ctx has ended. Its chain has ctx.Err() and the cause, if ctx was given one, and
-// ErrUnavailable if the service did not answer. What kept the call from succeeding earlier is in the text alone.
+// ErrUnavailable if the service did not answer, or a Silence if it grants nothing. What kept the call from succeeding
+// earlier is in the text alone.
 func gaveUp(ctx context.Context, trouble error, unavailable bool) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(cause, err) {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
+	quiet, silent := errors.AsType[*Silence](trouble)
 	switch {
+	case unavailable && silent:
+		return fmt.Errorf("%w: %w", err, quiet)
 	case unavailable && trouble != nil && !errors.Is(trouble, ErrUnavailable):
 		return fmt.Errorf("%w: %w (%s)", err, ErrUnavailable, trouble.Error())
 	case unavailable:

@@ -90,7 +90,10 @@ func (g *Gate) carry(ctx context.Context, gr *grant, began time.Time) {
 }
 
 func (g *Gate) tryAcquire(ctx context.Context, r *Request) (*Hold, error) {
-	t, ok := g.cohort.tryEnter()
+	t, ok := g.cohort.tryEnter(false)
+	if !ok && (g.store.State() != Connected || g.cohort.trouble().silent || !g.cohort.known()) {
+		t, ok = g.cohort.tryEnter(true)
+	}
 	if !ok {
 		return nil, ErrLocked
 	}

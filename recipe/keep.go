@@ -22,7 +22,8 @@ const (
 func (s *Store) keep(in *session) {
 	for {
 		s.log.Info("session open", "ttl", in.ttl, "holder", s.options.Holder)
-		s.traceSession(Health{State: Connected, Opened: true, TTL: in.ttl, Left: time.Until(in.until())})
+		s.noteSilence(in)
+		s.traceSession(Health{State: in.state(), Opened: true, TTL: in.ttl, Left: time.Until(in.until())})
 		s.renew(in)
 		s.use(nil)
 		closed := s.life.Err() != nil
@@ -57,14 +58,15 @@ func (s *Store) renew(in *session) {
 	history := in.History()
 	r.begin()
 	defer r.end()
-	for wait := every; s.idle(in, wait); {
+	for wait := in.untilRenewal(); s.idle(in, wait); {
 		err := s.renewOnce(r, limit)
 		if err == nil {
-			if s.announce(Connected) {
+			if was := s.State(); s.announce(in.state()) && was == Suspended {
 				s.log.Info("session connected again")
 			}
+			s.noteSilence(in)
 			history = s.compare(in, history)
-			wait, limit = every, every
+			wait, limit = in.untilRenewal(), every
 			continue
 		}
 		s.outcome(in, err)

@@ -288,7 +288,7 @@ func (w *cohortWorld) enter(a *actor) {
 }
 
 func (w *cohortWorld) try(a *actor) {
-	t, ok := w.c.tryEnter()
+	t, ok := w.c.tryEnter(false)
 	switch {
 	case !ok:
 		a.at = "gone"

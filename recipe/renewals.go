@@ -73,7 +73,7 @@ func (s *Store) renewOnce(r *renewals, limit time.Duration) error {
 			if answer.err == nil {
 				s.noteLate(r.in, deadline)
 				s.traceSession(Health{
-					State: Connected, TTL: r.in.ttl, RoundTrip: answer.took, Left: time.Until(deadline),
+					State: r.in.state(), TTL: r.in.ttl, RoundTrip: answer.took, Left: time.Until(deadline),
 				})
 				r.begin()
 			}

@@ -104,7 +104,7 @@ func TestReplaceableRequestLeavesAServiceThatGrantsNothing(t *testing.T) {
 		began := time.Now()
 		w.Restart(ttl)
 		time.Sleep(ttl / 2) // for a renewal
-		require.Equal(w, recipe.Connected, s.State())
+		require.Equal(w, recipe.Recovering, s.State())
 		patient := w.start(s)
 		require.False(w, patient.returned())
 		behind := w.startFor(s, replaceable)

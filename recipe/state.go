@@ -19,6 +19,10 @@ const (
 	Suspended
 	// Lost means that the session is over, and with it every lease under it. Connected follows once there is a new one.
 	Lost
+	// Recovering means that the session is open and its last renewal was acknowledged, but that the service grants
+	// nothing for a while: a Redis server does so for one TTL after a restart, so that all who held before can stop.
+	// What waits is granted afterwards. Connected follows.
+	Recovering
 )
 
 // String returns the state's name in lower case.
@@ -30,10 +34,15 @@ func (s State) String() string {
 		return "suspended"
 	case Lost:
 		return "lost"
+	case Recovering:
+		return "recovering"
 	default:
 		return "unknown"
 	}
 }
+
+// answers reports whether the last renewal was acknowledged.
+func (s State) answers() bool { return s == Connected || s == Recovering }
 
 // An announcer calls a Store's state hook from a goroutine of its own, in order, so that a slow hook delays no renewal.
 // Repeats are left out.
@@ -45,7 +54,7 @@ type announcer struct {
 
 	mu   sync.Mutex
 	last State
-	well context.Context // done while last is not Connected
+	well context.Context // done while the service does not answer
 	ail  context.CancelCauseFunc
 }
 
@@ -77,7 +86,7 @@ func (a *announcer) announce(state State) bool {
 		return false
 	}
 	a.last = state
-	if state != Connected {
+	if !state.answers() {
 		a.ail(errDisconnected)
 	} else if a.well.Err() != nil {
 		a.well, a.ail = context.WithCancelCause(context.Background())
@@ -105,7 +114,8 @@ func (a *announcer) state() State {
 	return a.last
 }
 
-// connected returns a context that is done while the last state is not Connected, or at the next that is not.
+// connected returns a context that is done while the last state is neither Connected nor Recovering, or at the next
+// that is neither.
 func (a *announcer) connected() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -35,6 +35,7 @@ type Store struct {
 	states  *announcer
 	sights  chan struct{} // has a value for each request of sight that is under way
 	health  State         // what the Trace was told last; the keeper's own
+	hushed  time.Time     // the end of the silence that was logged, zero after that; the keeper's own
 
 	life context.Context // the Store's own: done when it is closed, with the cause
 	shut context.CancelCauseFunc
@@ -143,10 +144,10 @@ func saysMore(err, earlier error) bool {
 }
 
 // use makes in the session of all calls to come, or leaves them without one. The state comes first: whoever holds something in the
-// session finds the Store Connected.
+// session finds the Store Connected, or Recovering.
 func (s *Store) use(in *session) {
 	if in != nil {
-		s.announce(Connected)
+		s.announce(in.state())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -99,7 +99,7 @@ type Health struct {
 	Store string
 	// Was is what State was in the last Health of the Store. It is 0 in the first.
 	Was, State State
-	// Opened is true if the session is new. Otherwise a Connected one was renewed.
+	// Opened is true if the session is new. Otherwise one that is Connected or Recovering was renewed.
 	Opened bool
 	// TTL is what the service grants.
 	TTL time.Duration
@@ -250,8 +250,11 @@ func (s *Store) traceWait(ctx context.Context, r *Request, w *waiting) {
 	in.mu.Lock()
 	behind := w.behind
 	in.mu.Unlock()
-	b := Behind{Ahead: max(w.place.ahead, behind.Ahead+1)}
+	b := Behind{Ahead: max(w.place.ahead, w.ahead(behind))}
 	b.look = func(ctx context.Context) (string, string) {
+		if in.silence() != nil {
+			return "", "" // nobody holds
+		}
 		holder := behind
 		if b.Ahead > 1 || len(holder.Value) == 0 {
 			holder = s.head(ctx, in, w.place.entry.Queue)

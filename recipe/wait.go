@@ -133,7 +133,7 @@ func (s *Store) decide(
 	ctx context.Context, p *place, r *Request, was driver.Register, v *driver.View,
 ) ([]driver.Target, verdict) {
 	if v.Silent && r.Replaceable {
-		return nil, verdict{fate: not, err: errSilent}
+		return nil, verdict{fate: not, err: p.in.spurned()}
 	}
 	if !p.native && mixed(r.Kind, v.Entries) {
 		if got := s.checkKind(ctx, p.in, p.entry, *v); got.fate != done {

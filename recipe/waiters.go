@@ -41,6 +41,14 @@ func (s *Store) enlist(p *place, on []driver.Target) *waiting {
 	return w
 }
 
+// ahead is how many are ahead of w, as far as is known. Behind is what it waits for.
+func (w *waiting) ahead(behind driver.Entry) int {
+	if w.place.in.silence() != nil {
+		return w.place.ahead // there may be none, and what it waits for may be no entry
+	}
+	return behind.Ahead + 1
+}
+
 // moved notes what w waits for now.
 func (in *session) moved(w *waiting, on []driver.Target) {
 	in.mu.Lock()
@@ -57,7 +65,12 @@ func (in *session) delist(w *waiting) {
 // name returns what is known of what w waits for, for people. What it needs of the stack is not needed by one that waits.
 //
 //go:noinline
-func (in *session) name(w *waiting) string { return describe(in.awaited(w)) }
+func (in *session) name(w *waiting) string {
+	if quiet := in.silence(); quiet != nil {
+		return quiet.Error()
+	}
+	return describe(in.awaited(w))
+}
 
 // awaited returns what is known of what w waits for.
 func (in *session) awaited(w *waiting) driver.Entry {
@@ -106,7 +119,7 @@ func (s *Store) noteWaiting(in *session, w *waiting, heads map[string]driver.Ent
 	in.mu.Lock()
 	behind := w.behind
 	in.mu.Unlock()
-	if len(behind.Value) == 0 {
+	if len(behind.Value) == 0 && in.silence() == nil {
 		head, known := heads[e.Queue]
 		if !known {
 			head = s.head(in.life, in, e.Queue)
@@ -117,5 +130,5 @@ func (s *Store) noteWaiting(in *session, w *waiting, heads map[string]driver.Ent
 		in.mu.Unlock()
 	}
 	s.log.Info("still waiting", "path", e.Queue, "kind", e.Kind.String(), "behind", in.name(w),
-		"ahead", behind.Ahead+1, "waited", time.Since(w.place.began))
+		"ahead", w.ahead(behind), "waited", time.Since(w.place.began))
 }

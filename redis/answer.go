@@ -14,16 +14,20 @@ type answer struct {
 	n        int64
 	more     bool
 	register driver.Register // value and version
+	silence  time.Duration   // for how long nothing is granted
 	entries  []driver.Entry
 	all      bool
 }
 
-// width is how many fields an entry has.
-const width = 9
+const (
+	// header is how many fields stand in front of the entries, and width is how many each of these has.
+	header = 6
+	width  = 9
+)
 
 // parse returns an answer, or the error that its first word stands for.
 func parse(list []string) (a answer, err error) {
-	list = slices.Concat(list, make([]string, 5))[:max(len(list), 5)]
+	list = slices.Concat(list, make([]string, header))[:max(len(list), header)]
 	err, known := words[list[0]]
 	switch {
 	case !known:
@@ -34,7 +38,8 @@ func parse(list []string) (a answer, err error) {
 		return a, err
 	}
 	a = answer{n: number(list[1]), more: list[2] == "1", register: driver.Register{Value: list[3], Version: number(list[4])}}
-	list = list[5:]
+	a.silence = time.Duration(number(list[5])) * time.Microsecond
+	list = list[header:]
 	a.all = len(list)%width == 1
 	for len(list) >= width {
 		a.entries = append(a.entries, entry(list[:width]))

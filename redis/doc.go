@@ -31,8 +31,9 @@
 // become the master, has lost its data, or is another one at the same address does not know the scripts that it is sent;
 // one that was a replica in between sees that it has taken the data of another. The Store that finds this out ends all sessions, and nothing
 // is granted for the longest TTL that was seen in the namespace. So the first lock of a new namespace takes one TTL, unless the option Fresh is set. Meanwhile a holder that has not
-// heard of it holds on until its deadline, and others see its queue without it: an election, for example, has no leader there, whoever has
-// joined since.
+// heard of it holds on until its deadline, and others see its queue without it. No call says then that a lock is taken,
+// or free: a Try and Election.Leader fail with farsync.ErrUnavailable and say for how long, a Lock waits, and the Store
+// is farsync.Recovering.
 //
 //	one server, clocks set in small steps       two holders never overlap
 //	killed and restarted, with its data         the same, after a silence of one TTL

@@ -63,7 +63,11 @@ func (s *session) evalOn(ctx context.Context, link *link, conn *client.Conn, op 
 		return answer{}, err
 	}
 	link.heard.Store(time.Now().UnixNano())
-	return parse(list)
+	a, err := parse(list)
+	if err == nil {
+		s.noteSilence(a.silence)
+	}
+	return a, err
 }
 
 // introduce makes the namespace known to the server, if it is not: all sessions end, and nothing is granted for as long as
@@ -87,7 +91,7 @@ func (s *session) introduce(ctx context.Context, conn *client.Conn) error {
 		s.meet(introduction{a.register.Version, run})
 	}
 	if a.n > 0 {
-		s.log.Warn("redis server is new to the namespace: its sessions have ended, and nothing is granted for a while",
+		s.log.Info("redis server is new to the namespace: its sessions have ended, and it grants nothing for a while",
 			"for", time.Duration(a.n)*time.Microsecond, "namespace", s.options.Namespace, "run_id", run)
 	}
 	if err == nil {

@@ -5,8 +5,8 @@
 -- ARGV[1] is what is asked for, one of the operations below, and behind it stand its arguments. Functions are made anew in every
 -- call, so each operation stands right behind the last that it uses, and what is asked for most comes first.
 --
--- An answer is a list of strings: a word, n, more, value, version, and then the fields of entries, nine for each. The word
--- is what became of the request: ok; unknown, the namespace must be introduced; session, the session is over; gone;
+-- An answer is a list of strings: a word, n, more, value, version, silence, and then the fields of entries, nine for each. Silence is for how
+-- many µs more nothing is granted. The word is what became of the request: ok; unknown, the namespace must be introduced; session, the session is over; gone;
 -- conflict; kind; stray; large, the semaphore has more units than can be counted; command, the user may not use the one that is
 -- named. If more is 1, work is left: the client sends "work" until it is 0.
 local P, call, op = KEYS[1], redis.call, ARGV[1]
@@ -36,7 +36,7 @@ local left, longest = (record[2] or 0) - now, (record[3] or 0) + 0
 local quiet = math.max(0, math.min(left, longest))
 -- page bounds what one script removes and grants, so that none keeps the server for long.
 local page = 128
-local answer = {'ok', '0', '0', '', '0'}
+local answer = {'ok', '0', '0', '', '0', string.format('%.0f', quiet)}
 -- Numbers are doubles, of which each is but one integer up to here. A sum of two such may be rounded; their difference is not.
 local countable = 2 ^ 53 - 1
 
@@ -235,7 +235,7 @@ local function view(session, id, path, kind, units, waiting)
   local q, max = P .. 'q:' .. path, '+inf'
   if id ~= '' then
     if not row(id) then return {'gone'} end
-    max, kind, units = '(' .. answer[9], answer[7], answer[8]
+    max, kind, units = '(' .. answer[10], answer[8], answer[9]
   end
   local own = #answer
   local size = kind == 'permit' and call('HMGET', P .. 'size:' .. path, 'value', 'version', 'current', 'held', 'granted') or {}
@@ -253,7 +253,7 @@ local function view(session, id, path, kind, units, waiting)
     if not row(other) then
       forget(path, other)
       if kind == 'permit' then promote(path) end
-      while #answer > 5 do table.remove(answer) end
+      while #answer > 6 do table.remove(answer) end
       return view(session, id, path, kind, units, waiting)
     end
   end
@@ -278,7 +278,7 @@ local function view(session, id, path, kind, units, waiting)
   end
   if quiet > 0 and #answer == own then
     -- Of the family of the queue, or it would be another's.
-    show(kind == 'read' and 'write' or kind, most, 'silence', 'the silence after a restart of Redis')
+    show(kind == 'read' and 'write' or kind, most, 'silence', '')
   end
   if all then answer[#answer + 1] = '' end
   answer[4], answer[5] = size[1] or '', size[2] or '0'

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	client "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -56,11 +57,12 @@ func TestParseRefusesWhatIsNoneOfTheScripts(t *testing.T) {
 		require.ErrorIs(t, err, row.want, row.list)
 	}
 	a, err := parse([]string{
-		"ok", "1", "1", "3 2", "7", "/q", "permit", "2", "5", "1", "1000000", "x", "s", "permit-A", "",
+		"ok", "1", "1", "3 2", "7", "9700000", "/q", "permit", "2", "5", "1", "1000000", "x", "s", "permit-A", "",
 	})
 	require.NoError(t, err)
 	require.True(t, a.all && a.more && a.n == 1)
 	require.Equal(t, driver.Register{Value: "3 2", Version: 7}, a.register)
+	require.Equal(t, 9700*time.Millisecond, a.silence)
 	require.Len(t, a.entries, 1)
 	e := a.entries[0]
 	require.EqualValues(t, 1, e.Since.Unix())

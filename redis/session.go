@@ -29,6 +29,7 @@ type session struct {
 	mailbox *mailbox
 
 	mu    sync.Mutex
+	quiet time.Time      // until then nothing is granted, as the last answer has shown; zero if the server grants
 	over  bool           // Invariant: run is not added to once it is true
 	link  *link          // the one in use; replaced by Reset
 	known *client.Script // what the server was given last
@@ -134,6 +135,22 @@ func (s *session) Granted() (time.Duration, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ttl, s.from
+}
+
+// Silence returns what the last answer has shown. It counts from when that came, so it ends here no sooner than there.
+func (s *session) Silence() (until time.Time, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.quiet, "the redis server was restarted or replaced, or was not used by farsync before"
+}
+
+// noteSilence notes for how long nothing is granted.
+func (s *session) noteSilence(left time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quiet = (time.Time{}); left > 0 {
+		s.quiet = time.Now().Add(left)
+	}
 }
 
 // Renew moves the deadline of the session, and ends sessions that have passed theirs.

@@ -121,11 +121,13 @@ func (c *traceCheck) ended(e recipe.End) {
 func (c *traceCheck) session(h recipe.Health) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lived := h.Was == recipe.Connected || h.Was == recipe.Suspended
+	answered := h.Was == recipe.Connected || h.Was == recipe.Recovering
+	lived := answered || h.Was == recipe.Suspended
 	follows := map[recipe.State]bool{
-		recipe.Connected: lived != h.Opened && h.Cause == nil,
-		recipe.Suspended: h.Was == recipe.Connected && h.Cause != nil,
-		recipe.Lost:      lived && h.Cause != nil,
+		recipe.Connected:  lived != h.Opened && h.Cause == nil,
+		recipe.Recovering: lived != h.Opened && h.Cause == nil,
+		recipe.Suspended:  answered && h.Cause != nil,
+		recipe.Lost:       lived && h.Cause != nil,
 	}
 	if h.Was != c.state || !follows[h.State] || h.TTL <= 0 || h.RoundTrip < 0 {
 		c.Errorf("trace: the session was %v, and now: %+v", c.state, h)

@@ -69,6 +69,9 @@ func (s *injectedSession) Over() <-chan struct{} { return s.session.Over() }
 // History implements driver.Session.
 func (s *injectedSession) History() string { return s.session.History() }
 
+// Silence implements driver.Session.
+func (s *injectedSession) Silence() (until time.Time, why string) { return s.session.Silence() }
+
 // Reset implements driver.Session.
 func (s *injectedSession) Reset() { s.session.Reset() }
 

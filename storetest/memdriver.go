@@ -99,6 +99,12 @@ func (s *memSession) History() string {
 	return fmt.Sprint("history ", s.history)
 }
 
+// Silence implements driver.Session. It is that of the service as it is, of which a client that is cut off would not
+// have heard.
+func (s *memSession) Silence() (until time.Time, why string) {
+	return s.mem.silence(), "the service was restarted"
+}
+
 // Close implements driver.Session.
 func (s *memSession) Close(ctx context.Context) error {
 	s.over.Store(true)

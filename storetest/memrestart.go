@@ -9,8 +9,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// silence is the ID of an entry that is nowhere: it is ahead of all others, and gone when the service grants again.
-const silence = "silence"
+// silenceID is the ID of an entry that is nowhere: it is ahead of all others, and gone when the service grants again.
+const silenceID = "silence"
 
 // Restart ends all sessions with their entries, as a service does that comes back without what it knew, and has it grant
 // nothing for d, so that those who held can learn of it.
@@ -32,9 +32,23 @@ func (m *Mem) Restart(d time.Duration) {
 
 func (m *Mem) silent() bool { return time.Now().Before(m.quiet) }
 
-// hush is the view as it is shown while nothing is granted.
+// silence returns until when nothing is granted; zero if that is over.
+func (m *Mem) silence() (until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.silent() {
+		until = m.quiet
+	}
+	return until
+}
+
+// hush is the view as it is shown while nothing is granted. An entry waits for one that waits ahead of it, and by whose
+// end it comes in. All other entries wait for the end of the silence.
 func (m *Mem) hush(v driver.View) driver.View {
-	if !m.silent() || len(v.Entries) > 0 {
+	blocks := func(e driver.Entry) bool {
+		return v.Self.Kind != driver.Permit && (v.Self.Kind != driver.Read || e.Kind != driver.Read)
+	}
+	if !m.silent() || slices.ContainsFunc(v.Entries, blocks) {
 		return v
 	}
 	kind := v.Self.Kind // of the same family, or the queue would be another's
@@ -42,7 +56,7 @@ func (m *Mem) hush(v driver.View) driver.View {
 		kind = driver.Write
 	}
 	v.All, v.Silent = false, true
-	v.Entries = []driver.Entry{{Queue: v.Self.Queue, ID: silence, Kind: kind, Units: math.MaxInt64}}
+	v.Entries = []driver.Entry{{Queue: v.Self.Queue, ID: silenceID, Kind: kind, Units: math.MaxInt64}}
 	return v
 }
 

@@ -51,7 +51,7 @@ func (m *Mem) topic(t driver.Target) (*topic, error) {
 		}
 		return m.vacant[t.Entry.Queue], nil
 	}
-	if t.Entry.ID == silence {
+	if t.Entry.ID == silenceID {
 		if !m.silent() {
 			return nil, nil
 		}

@@ -125,6 +125,9 @@ func (s *session) Over() <-chan struct{} { return s.wire.life.Done() }
 // History is empty: what a majority has confirmed is not undone.
 func (*session) History() string { return "" }
 
+// Silence is over: the service grants from when it serves.
+func (*session) Silence() (until time.Time, why string) { return until, "" }
+
 // Renew sends a Sync, or a transaction that changes nothing if there is something to prove. The answer moves what
 // Granted returns by way of the wire.
 func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {

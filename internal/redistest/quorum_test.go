@@ -243,7 +243,7 @@ func TestQuorumDoesNotWaitForTheSilence(t *testing.T) {
 	ctx, cancel := context.WithCancel(within(t, soon))
 	defer cancel()
 	_, err = farsync.NewMutex(first, "/other").TryLock(ctx) // which tells the Store
-	require.ErrorIs(t, err, farsync.ErrLocked, "nothing is granted")
+	require.ErrorIs(t, err, farsync.ErrUnavailable, "nothing is granted")
 	lease, err = mu.Lock(within(t, soon))
 	require.NoError(t, err)
 	require.Zero(t, lease.Tokens()[0])

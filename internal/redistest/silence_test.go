@@ -131,7 +131,25 @@ func TestSilenceHasNoLeader(t *testing.T) {
 			require.False(t, time.Now().Before(lease.Deadline()), "the first leads until then")
 			return
 		}
-		require.ErrorIs(t, err, farsync.ErrNoLeader)
+		require.ErrorIs(t, err, farsync.ErrUnavailable)
 	}
 	t.Fatal("nobody was seen to lead")
+}
+
+// TestSilence: nothing is granted for a while after a restart, and no call says that another holds.
+func TestSilence(t *testing.T) {
+	suite.Long(t, suite.Redis, "kills the server")
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	locktest.RunSilence(t, locktest.Silenced{
+		Open: func(t testing.TB, options farsync.Options) *farsync.Store {
+			return newStore(t, server.Endpoint(), &redis.Options{Options: options, Fresh: true})
+		},
+		Restart: func(t testing.TB) {
+			server.Kill()
+			require.NoError(t, server.Restart(within(t, soon)))
+		},
+		End: func(t testing.TB) { require.NoError(t, admin.HSet(within(t, soon), prefix+"server", "quiet", 0).Err()) },
+	})
 }
