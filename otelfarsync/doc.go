@@ -10,7 +10,7 @@
 //	farsync.hold.duration            histogram, s   how long locks were held, by end: released, lost, closed
 //	farsync.requests.waiting         {request}      calls that wait now
 //	farsync.leases.held              {lease}        locks that are held now
-//	farsync.sessions                 {session}      sessions, by state: connected, suspended
+//	farsync.sessions                 {session}      sessions, by state: connected, suspended, recovering
 //	farsync.session.losses           {session}      sessions that were lost
 //	farsync.session.renewal.duration histogram, s   how long renewals took
 //	farsync.session.renewal.left     histogram, s   how long the leases still had when a renewal came

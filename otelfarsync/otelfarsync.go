@@ -159,7 +159,7 @@ func (t *tracing) session(h farsync.Health) {
 		t.count(ctx, store, h.State, 1)
 	}
 	switch {
-	case h.State == farsync.Connected && !h.Opened:
+	case (h.State == farsync.Connected || h.State == farsync.Recovering) && !h.Opened:
 		t.renewals.Record(ctx, h.RoundTrip.Seconds(), metric.WithAttributes(store))
 		t.left.Record(ctx, h.Left.Seconds(), metric.WithAttributes(store))
 	case h.State == farsync.Lost && !errors.Is(h.Cause, farsync.ErrClosed):
@@ -173,7 +173,7 @@ func (t *tracing) session(h farsync.Health) {
 
 // count adds to the number of sessions in a state. One that is lost is none.
 func (t *tracing) count(ctx context.Context, store attribute.KeyValue, state farsync.State, n int64) {
-	if state == farsync.Connected || state == farsync.Suspended {
+	if state != 0 && state != farsync.Lost {
 		t.sessions.Add(ctx, n, metric.WithAttributes(store, stateKey.String(state.String())))
 	}
 }

@@ -13,7 +13,7 @@
 //	farsync_hold_duration_seconds              histogram  how long locks were held, by end: released, lost, closed
 //	farsync_requests_waiting                   gauge      calls that wait now
 //	farsync_leases_held                        gauge      locks that are held now
-//	farsync_sessions                           gauge      sessions, by state: connected, suspended
+//	farsync_sessions                           gauge      sessions, by state: connected, suspended, recovering
 //	farsync_session_losses_total               counter    sessions that were lost
 //	farsync_session_renewal_duration_seconds   histogram  how long renewals took
 //	farsync_session_renewal_left_seconds       histogram  how long the leases still had when a renewal came

@@ -127,7 +127,7 @@ func (c *counting) session(h farsync.Health) {
 		c.count(h.Store, h.State, 1)
 	}
 	switch {
-	case h.State == farsync.Connected && !h.Opened:
+	case (h.State == farsync.Connected || h.State == farsync.Recovering) && !h.Opened:
 		c.renewals.WithLabelValues(h.Store).Observe(h.RoundTrip.Seconds())
 		c.left.WithLabelValues(h.Store).Observe(h.Left.Seconds())
 	case h.State == farsync.Lost && !errors.Is(h.Cause, farsync.ErrClosed):
@@ -141,7 +141,7 @@ func (c *counting) session(h farsync.Health) {
 
 // count adds to the number of sessions in a state. One that is lost is none.
 func (c *counting) count(store string, state farsync.State, n float64) {
-	if state == farsync.Connected || state == farsync.Suspended {
+	if state != 0 && state != farsync.Lost {
 		c.sessions.WithLabelValues(store, state.String()).Add(n)
 	}
 }
