@@ -80,6 +80,9 @@ func askFor(
 	if err != nil {
 		return 0, nil, failed(err)
 	}
+	if quiet := recipe.SilenceOf(store); held == 0 && quiet != nil {
+		return 0, nil, failed(quiet) // who held before is not known any more, and may work on until its deadline
+	}
 	// By the revision, as Break compares them: whichever turn of the entry it is.
 	asked := slices.DeleteFunc(list[:held], func(e driver.Entry) bool { return token != anyToken && e.Revision != token.Revision() })
 	if token != anyToken && len(asked) == 0 {
@@ -101,6 +104,9 @@ func askFor(
 		at := slices.IndexFunc(list, func(p farsync.Participant) bool {
 			return slices.ContainsFunc(asked, func(e driver.Entry) bool { return e.Revision == p.Token.Revision() })
 		})
+		if quiet := recipe.SilenceOf(store); at < 0 && len(asked) > 0 && quiet != nil {
+			return 0, nil, failed(quiet) // it was not given back: the service has forgotten it
+		}
 		if at < 0 {
 			return len(asked), nil, nil
 		}

@@ -151,6 +151,9 @@ func (b *breaking) confirm(ctx context.Context, store *farsync.Store, l *locatio
 	if err != nil {
 		return err
 	}
+	if locks.Silence != nil {
+		return &exit{codeUnavailable, errors.New(locks.Silence.words)} // who held before is not known any more
+	}
 	var holders []userJSON
 	for _, lock := range locks.Locks {
 		for _, u := range lock.Participants {

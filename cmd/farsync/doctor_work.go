@@ -10,6 +10,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/recipe"
 )
 
 // pairs is how often doctor locks and gives back.
@@ -24,6 +25,10 @@ func (d *doctor) work(ctx context.Context, store *farsync.Store, ttl time.Durati
 	began := time.Now()
 	lease, err := mine.TryLock(ctx)
 	took := time.Since(began)
+	if quiet, silent := errors.AsType[*recipe.Silence](err); silent {
+		d.wrong("rights", "not tried: %v. Run doctor again then", quiet)
+		return
+	}
 	if err != nil {
 		d.wrong("rights", "%s", words(err))
 		return

@@ -40,7 +40,7 @@ var (
 	ofUsage       = meaning{"64", "wrong arguments: the line on standard error says what to write instead"}
 	ofData        = meaning{"65", "a name that is no path, or a path that is used as another kind of lock"}
 	ofPath        = meaning{"65", "a name that is no path"}
-	ofUnavailable = meaning{"69", "the service does not answer"}
+	ofUnavailable = meaning{"69", "the service does not answer, or grants nothing for a while as Redis does after a restart"}
 	ofOutput      = meaning{"74", "standard output cannot be written"}
 	ofTaken       = meaning{"75", "the lock is taken, or the time of --wait has passed (-E changes it)"}
 	ofNoPerm      = meaning{"77", "the service refuses"}
@@ -56,7 +56,7 @@ var meanings = []meaning{
 	{"1", "leader: there is none; who: neither a holder nor a waiter; break: no holder has that token; doctor: something is wrong"},
 	ofUsage,
 	ofData,
-	{"69", "the service does not answer; or the lock was lost before COMMAND was started; serve: its address cannot be listened at"},
+	{"69", "the service does not answer, or grants nothing for a while as Redis does after a restart; the time of --wait has passed before anybody was found ahead; or the lock was lost before COMMAND was started; serve: its address cannot be listened at"},
 	{"74", "standard output, or a file that man writes, cannot be written"},
 	{"75", "the lock is taken, or the time of --wait has passed (-E changes it); ask and break: it is still held"},
 	ofNoPerm,
@@ -69,12 +69,12 @@ var meanings = []meaning{
 var ownMeanings = map[string][]meaning{
 	"run": {
 		ofCommand, ofSignal, ofUsage, ofData,
-		{"69", "the service does not answer; or the lock was lost before COMMAND was started"},
+		{"69", "the service does not answer, or grants nothing for a while as Redis does after a restart; the time of --wait has passed before anybody was found ahead; or the lock was lost before COMMAND was started"},
 		ofTaken, ofNoPerm, ofConfig, ofLost, ofNoCommand,
 	},
 	"elect": {
 		ofCommand, ofSignal, ofUsage, ofData,
-		{"69", "the service does not answer; or the lead was lost before COMMAND was started"},
+		{"69", "the service does not answer, or grants nothing for a while as Redis does after a restart; or the lead was lost before COMMAND was started"},
 		ofNoPerm, ofConfig,
 		{"79", "the lead was lost, and COMMAND had been sent SIGINT or SIGTERM"},
 		ofNoCommand,
@@ -93,7 +93,7 @@ var ownMeanings = map[string][]meaning{
 	},
 	"who":    looks(ofPath, meaning{"1", "there is neither a holder nor a waiter"}),
 	"watch":  looks(ofPath, meaning{"0", "a signal has ended it"}),
-	"serve":  {{"0", "a signal has ended it"}, ofUsage, ofPath, {"69", "the service does not answer; or --listen cannot be listened at"}, ofNoPerm, ofConfig},
+	"serve":  {{"0", "a signal has ended it"}, ofUsage, ofPath, {"69", "the service does not answer, or grants nothing for a while as Redis does after a restart; or --listen cannot be listened at"}, ofNoPerm, ofConfig},
 	"leader": looks(ofData, meaning{"1", "there is no leader"}),
 	"ask":    looks(ofPath, meaning{"75", "the lock is still held when the time of --wait has passed"}),
 	"break":  looks(ofPath, meaning{"1", "no holder has that token"}, meaning{"75", "the holder has not ended the lease within --wait"}),

@@ -23,7 +23,7 @@ import (
 func TestJSONIsAsDocumented(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/COMMAND.md")
 	require.NoError(t, err)
-	for _, name := range []string{"who", "watch", "leader", "hold", "held", "status", "ask", "break", "resize", "doctor", "version", "error"} {
+	for _, name := range []string{"who", "who-silence", "watch", "leader", "hold", "held", "status", "ask", "break", "resize", "doctor", "version", "error"} {
 		line, err := os.ReadFile(filepath.Join("testdata", "json", name+".json"))
 		require.NoError(t, err)
 		require.Contains(t, string(manual), "\n"+string(line), "docs/COMMAND.md")
@@ -33,8 +33,9 @@ func TestJSONIsAsDocumented(t *testing.T) {
 		"who": whoJSON{1, []lockJSON{{"/deploy/shop", []userJSON{
 			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, Joined: &since, HeldAfter: &since, ID: "m-1", Session: "7a"},
 			{Holder: "", Kind: "foreign", Units: 1, Token: 447120896, ID: "2"},
-		}}}},
-		"who-empty": whoJSON{1, []lockJSON{}},
+		}}}, nil},
+		"who-empty":   whoJSON{1, []lockJSON{}, nil},
+		"who-silence": whoJSON{1, []lockJSON{}, &silenceJSON{Until: since, Why: "the redis server was restarted or replaced, or was not used by farsync before"}},
 		"watch": eventJSON{1, since, "holds", "/deploy/shop", userJSON{
 			Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, ID: "m-1",
 		}},

@@ -97,10 +97,10 @@ func (w *work) hold(input io.Reader, pid int) error {
 	case errors.Is(err, errOver):
 		w.gaveUp(pid)
 		return nil
-	case err != nil && codeOf(err) == codeTaken:
+	case err != nil && w.code(err) == codeTaken:
 		return w.failed(ctx, int(w.conflict), err)
 	case err != nil:
-		return w.failed(ctx, codeOf(err), err)
+		return w.failed(ctx, w.code(err), err)
 	}
 	line, err := json.Marshal(holding{1, w.shown, h.tokens(), w.request.kind.String(), holder})
 	if err == nil {

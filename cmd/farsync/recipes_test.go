@@ -82,7 +82,7 @@ func TestRecipesRun(t *testing.T) {
 		require.NoError(t, err)
 		line := strings.NewReplacer("/usr/local/bin/farsync", farsync, "/usr/local/bin/backup.sh", p.dir+"/backup.sh",
 			"--at-least 1m", "--at-least 10m").Replace( // so that the second comes early in that time
-			only(t, `(?m)^0 3 \* \* \* (.*)$`, block(t, manual, "cron", "backup.sh")))
+			only(t, `(?m)^0 3 \* \* \* (.*)$`, block(t, manual, "cron", "etcd://")))
 		first := p.sh(t, "exec "+line)
 		until(t, "it runs on one host", func() bool { return p.ran(t) != "" })
 		second := p.sh(t, line)

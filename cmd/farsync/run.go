@@ -57,6 +57,7 @@ type work struct {
 	granted   atomic.Int64  // the TTL, by the latest session
 	shortened time.Duration // the grace that was said to be less than asked for
 	skipped   bool          // a run was left out that may have been due
+	behind    atomic.Bool   // a call has found others that it waits for
 }
 
 // jobFlags adds the flags that say how COMMAND is run and ended.
@@ -317,12 +318,15 @@ func (w *work) asked() time.Duration {
 func (w *work) open(ctx context.Context, holder string) (store *farsync.Store, closed func() error, err error) {
 	first := make(chan struct{})
 	once := sync.OnceFunc(func() { close(first) })
-	trace := &farsync.Trace{Session: func(h farsync.Health) {
-		if h.Opened {
-			w.granted.Store(int64(h.TTL))
-			once()
-		}
-	}}
+	trace := &farsync.Trace{
+		Session: func(h farsync.Health) {
+			if h.Opened {
+				w.granted.Store(int64(h.TTL))
+				once()
+			}
+		},
+		Wait: func(context.Context, farsync.Want, farsync.Behind) { w.behind.Store(true) },
+	}
 	answered := w.awaiting(w.location)
 	store, closed, err = w.location.Open(ctx, farsync.Options{TTL: w.asked(), Holder: holder, Logger: w.logger(), Trace: trace})
 	answered()
@@ -330,6 +334,16 @@ func (w *work) open(ctx context.Context, holder string) (store *farsync.Store, c
 		<-first // which the Store is about to tell
 	}
 	return store, closed, err
+}
+
+// code is the exit code for the error of a call that was to lock. A lock is taken only if somebody was found ahead: the
+// time of --wait may have passed before the service has said anything.
+func (w *work) code(err error) int {
+	code := codeOf(err)
+	if code == codeTaken && !errors.Is(err, farsync.ErrLocked) && !w.behind.Load() {
+		code = codeUnavailable
+	}
+	return code
 }
 
 // job returns COMMAND as it is run under what is held.

@@ -61,7 +61,7 @@ func (w *work) report(r *result, err error) guard.End {
 	case errors.As(err, &e):
 		r.Exit = e.code
 	default:
-		if r.Exit = codeOf(err); r.Exit == codeTaken {
+		if r.Exit = w.code(err); r.Exit == codeTaken {
 			r.Outcome, r.Exit = "taken", int(w.conflict)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
 )
 
 const (
@@ -21,6 +22,8 @@ const (
 	lookEvery = 5 * time.Second
 	// Where lines are kept, one that has not changed is said so often.
 	repeatEvery = time.Minute
+	// inSilence is the place of a waiter while the service grants nothing to anybody.
+	inSilence = -1
 )
 
 // A sight shows behind what a call waits: in one line that is drawn anew on a terminal, in few lines elsewhere.
@@ -90,6 +93,9 @@ func (s *sight) look(ctx context.Context) {
 		return
 	}
 	line, place := behind(path, list, s.holder, time.Now())
+	if quiet := recipe.SilenceOf(s.store); quiet != nil {
+		line, place = "waiting for "+path+": "+quiet.Error(), inSilence
+	}
 	switch {
 	case place == 0, s.hidden():
 	case s.width > 0:

@@ -70,7 +70,9 @@ type view struct {
 	last []lockJSON           // what was seen last
 	// When those that are there were last seen to wait, by path and revision.
 	waited map[string]time.Time
-	at     time.Time // when
+	at     time.Time    // when
+	hush   *silenceJSON // why nothing was granted then, or nil
+	told   bool         // that nothing is granted
 }
 
 // run looks until ctx is done. A service that does not answer is waited for.
@@ -101,7 +103,7 @@ func (v *view) run(ctx context.Context, every time.Duration) error {
 		if err == nil {
 			now := time.Now()
 			v.bound(locks.Locks, now)
-			v.last, v.at = v.sieve.sift(locks.Locks, now), now
+			v.last, v.at, v.hush = v.sieve.sift(locks.Locks, now), now, locks.Silence
 			v.by.sort(v.last)
 		}
 		if err := v.show(err); err != nil {
@@ -147,6 +149,10 @@ func (v *view) show(missing error) error {
 		v.say(words(missing))
 		return nil
 	}
+	if v.hush != nil && !v.told && !v.json {
+		v.say(v.hush.words)
+	}
+	v.told = v.hush != nil
 	for _, e := range v.events() {
 		if v.json {
 			if err := v.print(e); err != nil {
@@ -170,6 +176,9 @@ func (v *view) draw(columns, rows int, missing error) error {
 	}
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	title := fmt.Sprintf("%s  %s", v.location, v.at.Format(time.TimeOnly))
+	if v.hush != nil {
+		title += "  !! " + v.hush.words
+	}
 	if missing != nil {
 		title += "  !! " + words(missing)
 	}

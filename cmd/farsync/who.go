@@ -27,7 +27,8 @@ func (a *app) whoVerb() *cobra.Command {
 		Use:   "who [PATH | PREFIX/]",
 		Short: "Show what holds and what waits",
 		Long: `who shows the holders of PATH and those that wait for it, or with a slash at the end all paths below it. Without an
-argument it shows all paths. It exits with 1 if there are none.
+argument it shows all paths. It exits with 1 if there are none, and with 69 if the service grants nothing for a while, for it has
+forgotten then who held before.
 
 With --tree it shows below each holder what that waits for before it gives the lock back, as far as it has said so: farsync run
 on several paths does, and so does a Go program that passes on the context of its lease. Holders that wait for one
@@ -58,6 +59,9 @@ What it shows was so a moment ago. Never decide by it that a lock is free.`,
 				now := time.Now()
 				locks.Locks = s.sift(locks.Locks, now)
 				by.sort(locks.Locks)
+				if locks.Silence != nil && !a.json {
+					a.say(locks.Silence.words)
+				}
 				switch {
 				case a.json:
 					err = a.print(locks)
@@ -66,6 +70,9 @@ What it shows was so a moment ago. Never decide by it that a lock is free.`,
 				case len(locks.Locks) > 0:
 					columns, _ := screen(a.stdout)
 					err = a.table(a.stdout, locks.Locks, now, columns)
+				}
+				if err == nil && len(locks.Locks) == 0 && locks.Silence != nil {
+					return &exit{code: codeUnavailable} // who held before is not known any more, and may work on until its deadline
 				}
 				if err == nil && len(locks.Locks) == 0 {
 					if !a.quiet && !a.json {
@@ -91,6 +98,14 @@ type (
 	whoJSON struct {
 		Schema int        `json:"schema"`
 		Locks  []lockJSON `json:"locks"`
+		// Silence is there while the service grants nothing to anybody.
+		Silence *silenceJSON `json:"silence,omitempty"`
+	}
+	silenceJSON struct {
+		Until time.Time `json:"until"`
+		Why   string    `json:"why"`
+
+		words string
 	}
 	lockJSON struct {
 		Path         string     `json:"path"`
@@ -252,6 +267,9 @@ func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Locatio
 			one.Participants = append(one.Participants, userOf(p))
 		}
 		found.Locks = append(found.Locks, one)
+	}
+	if quiet := recipe.SilenceOf(store); quiet != nil {
+		found.Silence = &silenceJSON{quiet.Until.UTC().Truncate(time.Millisecond), quiet.Why, quiet.Error()}
 	}
 	return found, nil
 }
