@@ -34,6 +34,9 @@ type (
 		Took  int64  `json:"took"`
 		More  bool   `json:"more,omitempty"`
 		Error string `json:"error,omitempty"`
+		// NotBefore is until when the service grants nothing to anybody, and Why says what has happened to it.
+		NotBefore int64  `json:"notBefore,omitempty"`
+		Why       string `json:"why,omitempty"`
 	}
 	lockJSON struct {
 		Store string `json:"store"`
@@ -151,6 +154,9 @@ func (s *sight) json() storeJSON {
 	j := storeJSON{Name: s.source.name, State: s.state.String(), Seen: milli(s.seen), Took: s.took.Milliseconds(), More: s.rest != nil}
 	if s.err != nil {
 		j.Error = s.err.Error()
+	}
+	if s.hush != nil {
+		j.NotBefore, j.Why = milli(s.hush.Until), s.hush.Why
 	}
 	return j
 }

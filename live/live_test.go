@@ -622,3 +622,25 @@ func TestMisuse(t *testing.T) {
 	require.Panics(t, func() { v.Add("b", nil) })
 	require.PanicsWithValue(t, `live: Add: bad name "jobs": no leading slash`, func() { v.Add("b", store, "/a", "jobs") })
 }
+
+// TestServiceThatGrantsNothingIsShown: nobody holds, though some wait, and the page says until when and why.
+func TestServiceThatGrantsNothingIsShown(t *testing.T) {
+	bubble(t, nil, func(p *play) {
+		const silence = 10 * time.Second
+		p.service.Restart(silence)
+		until := time.Now().Add(silence)
+		v := p.viewer()
+		defer v.leave()
+		p.after(5 * time.Second) // for a renewal, and the session after that
+		list := v.events()
+		store := list[len(list)-1].Stores[0]
+		require.Equal(p, "recovering", store.State)
+		require.Equal(p, until.UnixMilli(), store.NotBefore)
+		require.Equal(p, "the service was restarted", store.Why)
+		p.after(silence)
+		list = v.events()
+		store = list[len(list)-1].Stores[0]
+		require.Equal(p, "connected", store.State)
+		require.Zero(p, store.NotBefore)
+	})
+}

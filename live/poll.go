@@ -9,6 +9,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/pause"
+	"github.com/farsync/farsync/recipe"
 )
 
 const (
@@ -71,6 +72,7 @@ type sight struct {
 	seen   time.Time // when it was seen: earlier than the survey if that has failed
 	took   time.Duration
 	err    error
+	hush   *recipe.Silence // why the Store's service grants nothing at the moment, or nil
 }
 
 // A rest is what a survey has not shown: of a prefix of its source what is not before a path, and all prefixes after that.
@@ -119,7 +121,7 @@ func (s *source) look(ctx context.Context, limit int) (got sight) {
 	begun := time.Now()
 	got = sight{source: s}
 	got.locks, got.rest, got.err = s.survey(ctx, limit, func() { silence.Reset(patience) })
-	got.state, got.took = s.store.State(), time.Since(begun)
+	got.state, got.hush, got.took = s.store.State(), recipe.SilenceOf(s.store), time.Since(begun)
 	if got.err == nil {
 		got.seen = time.Now()
 	}

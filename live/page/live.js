@@ -300,6 +300,10 @@ function showAlarms() {
       list.push(banner("error " + s.name + s.seen + s.error, "failed", () => [make("h2", {}, `${s.name} does not answer`),
         make("p", {}, s.seen ? `Its locks are shown as they were at ${clock(s.seen)}. ` : "", s.error)]));
     }
+    if (s.notBefore && !s.error) {
+      list.push(banner("silence " + s.name + clock(s.notBefore), "more", () => [make("h2", {}, `${s.name} grants nothing before ${clock(s.notBefore)}`),
+        make("p", {}, `So that all who held a lock before can stop: ${s.why}. What waits is granted then.`)]));
+    }
     if (s.more) {
       list.push(banner("more " + s.name, "more", () => [make("h2", {}, `${s.name} has more locks than are shown`),
         make("p", {}, "The list ends at the limit. Add a narrower prefix to see the others.")]));
