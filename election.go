@@ -114,8 +114,12 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 
 // leader returns the leader, and what to wait for until that may have changed, which is nothing if only time can tell.
 func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
+	was := recipe.SilenceOf(e.store)
 	list, held, err := recipe.Queue{Store: e.store, Path: e.path}.List(ctx, 1)
 	quiet := recipe.SilenceOf(e.store)
+	if err == nil && held == 0 && was != nil && quiet == nil {
+		list, held, err = recipe.Queue{Store: e.store, Path: e.path}.List(ctx, 1) // it has ended meanwhile
+	}
 	switch {
 	case err != nil:
 		return Leader{}, driver.Target{}, err

@@ -86,3 +86,26 @@ func TestNobodyLeadsWhileNothingIsGranted(t *testing.T) {
 		require.NoError(t, s.Close())
 	})
 }
+
+// A look at the leader whose answer comes when the silence has ended is made again: by then somebody leads.
+func TestLeaderAsTheSilenceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const silence = 10 * time.Second
+		m := storetest.NewMem()
+		s := m.Open(nil)
+		defer s.Close()
+		m.Restart(silence)
+		e := farsync.NewElection(s, "/e")
+		elected := make(chan error, 1)
+		go func() { // sends when its candidate leads, which is when the silence is over
+			_, err := e.Campaign(t.Context(), []byte("next"))
+			elected <- err
+		}()
+		time.Sleep(silence - 3*time.Millisecond) //nolint:forbidigo // in a bubble
+		m.SetLatency(2 * time.Millisecond)       // the service looks before the end, and its answer comes after it
+		leader, err := e.Leader(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "next", string(leader.Value))
+		require.NoError(t, <-elected)
+	})
+}

@@ -186,11 +186,14 @@ func rejoins(err error) bool { return errors.Is(err, driver.ErrGone) || errors.I
 func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 	var g grace
 	for {
+		was := s.silence()
 		in, free, err := s.peek(ctx, r)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if !free {
+		case !free && was != nil && in.silence() == nil:
+			continue // what was in the way may have been a silence that has just ended
+		case !free:
 			return nil, in.taken()
 		}
 		asked := time.Now()
