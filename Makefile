@@ -80,7 +80,7 @@ fuzz: ## every fuzz target for a moment: FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)
 
 lint: ## golangci-lint, at the version that tools/go.mod pins
-	@$(call each,$(CODE),lint,$(GOLANGCI) run ./...)
+	@$(call each,$(CODE),lint,$(GOLANGCI) run --allow-serial-runners ./...)
 
 tidy: ## put the code and the go.mod files in order
 	@$(call each,$(CODE),format,$(GOLANGCI) fmt)
