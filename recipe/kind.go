@@ -26,11 +26,12 @@ const (
 	mostGraces = 5
 )
 
-// A grace is the time that is left to a call which is refused.
+// A grace is the time that is left to a call which is refused. It follows how slow the service has become: a request of
+// the call is timed before each decision that the time is over.
 type grace struct {
-	of         string // the ID of the entry for which it is
-	took       time.Duration
-	ends, last time.Time
+	of           string        // the ID of the entry for which it is
+	took         time.Duration // the longest time of the call's own requests
+	first, since time.Time     // when the call was refused first, and first for of
 }
 
 // saw notes how long requests of the call have taken, since a time.
@@ -38,17 +39,19 @@ func (g *grace) saw(since time.Time) { g.took = max(g.took, time.Since(since)) }
 
 // until returns when the grace ends, if a call is refused for an entry now.
 func (g *grace) until(s *Store, of string) time.Time {
+	now := time.Now()
+	if g.first.IsZero() {
+		g.first = now
+	}
+	if g.since.IsZero() || g.of != of {
+		g.of, g.since = of, now
+	}
 	leave := min(max(leaveGrace, leaveTimes*g.took), s.options.TTL/3)
-	if g.last.IsZero() {
-		g.last = time.Now().Add(mostGraces * leave)
+	ends, last := g.since.Add(leave), g.first.Add(mostGraces*leave)
+	if ends.After(last) {
+		return last
 	}
-	if g.ends.IsZero() || g.of != of {
-		g.of, g.ends = of, time.Now().Add(leave)
-		if g.ends.After(g.last) {
-			g.ends = g.last
-		}
-	}
-	return g.ends
+	return ends
 }
 
 // A kindError says which entry makes a queue another family's.
@@ -117,10 +120,15 @@ func (s *Store) find(ctx context.Context, in *session, e driver.Entry) (found dr
 
 // outwait waits until the entry for which a call was refused may have gone, or the size, and reports whether the call may join again.
 // The grace of a call begins with its first refusal, and is the same for all heads of other families. A watch that is refused does not end it.
+//
+// Where the time ends without a word, a request is timed before that counts: the service may be slower by now than when
+// the call was refused, and then the time is longer. After another size the call joins once more. After another family
+// it reads the head, and stands in no other's way.
 func (s *Store) outwait(ctx context.Context, refused error, g *grace) bool {
 	var on []driver.Target
 	var of string
-	if kind, ok := errors.AsType[*kindError](refused); ok {
+	kind, mixed := errors.AsType[*kindError](refused)
+	if mixed {
 		on = []driver.Target{{Entry: kind.head}}
 	} else if size, ok := errors.AsType[*otherSizeError](refused); ok {
 		on = size.on
@@ -128,16 +136,35 @@ func (s *Store) outwait(ctx context.Context, refused error, g *grace) bool {
 	} else {
 		return false
 	}
-	bound, cancel := context.WithDeadline(ctx, g.until(s, of))
+	for {
+		ends := g.until(s, of)
+		if !time.Now().Before(ends) {
+			return false
+		}
+		bound, cancel := context.WithDeadline(ctx, ends)
+		err := Queue{s, on[0].Entry.Queue}.wait(bound, on)
+		if err != nil {
+			_ = pauseIn(bound, s.life, s.options.TTL) // longer than the bound
+		}
+		over := bound.Err() != nil
+		cancel()
+		if !over || !mixed || ctx.Err() != nil || !s.stays(ctx, kind.head, g) {
+			return ctx.Err() == nil
+		}
+	}
+}
+
+// stays reports whether an entry is still there, as far as the service says within the longest grace.
+func (s *Store) stays(ctx context.Context, e driver.Entry, g *grace) bool {
+	ctx, cancel := context.WithTimeout(ctx, s.options.TTL/3)
 	defer cancel()
-	err := Queue{s, on[0].Entry.Queue}.wait(bound, on)
-	if bound.Err() != nil {
-		return false
-	}
-	if err != nil {
-		<-bound.Done()
-	}
-	return ctx.Err() == nil
+	asked := time.Now()
+	err := s.inSession(ctx, func(in *session) verdict {
+		_, got := s.find(ctx, in, e)
+		return got
+	})
+	g.saw(asked)
+	return !errors.Is(err, driver.ErrGone)
 }
 
 // outwaited reports whether err is about a head of another family that has been given the time to leave, and stayed. That answers all

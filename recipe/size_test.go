@@ -242,6 +242,110 @@ func TestSizeDeclaredAnewByManyThatAreSlow(t *testing.T) {
 	})
 }
 
+// The service becomes slow once some have been refused: none of them is a user of the old size still.
+func TestSizeDeclaredAnewWhileTheServiceBecomesSlow(t *testing.T) {
+	for _, quick := range []int{10, 20, 30, 40, 60, 80} { // requests
+		inBubble(t, func(w *world) {
+			stores := []*recipe.Store{w.open(), w.open(), w.open(), w.open()}
+			w.declare(stores[0], 7)
+			w.ResetCount()
+			w.SetFault(func(storetest.Op) storetest.Fault {
+				n := w.Count()
+				if n < quick {
+					return storetest.Delay(time.Duration(1+n%5) * time.Millisecond)
+				}
+				return storetest.Delay(time.Duration(200+n%7*20) * time.Millisecond)
+			})
+			var all []*try
+			for i := range 8 {
+				all = append(all, w.launch(func(ctx context.Context, t *try) {
+					if t.hold, t.err = recipe.Acquire(ctx, stores[i%len(stores)], permits(1, 3)); t.err == nil {
+						t.err = t.hold.Release()
+					}
+				}))
+			}
+			for _, t := range all {
+				w.finally(t)
+			}
+		})
+	}
+}
+
+// A call is refused for what it has found in its queue only after a request whose time counts: whatever is about to
+// leave needs as long.
+func TestGraceFollowsAServiceThatBecomesSlow(t *testing.T) {
+	const slow = 300 * time.Millisecond
+	for name, row := range map[string]struct {
+		head    driver.Kind
+		request recipe.Request
+		err     error
+	}{
+		"size": {driver.Permit, permits(1, 3), recipe.ErrSize},
+		"kind": {driver.Permit, exclusive, driver.ErrKind},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, leaves := range []bool{true, false} {
+				inBubble(t, func(w *world) {
+					a := w.open()
+					w.declare(a, 7)
+					head, _ := w.stand("head", row.head)
+					began := time.Now()
+					asks := w.startFor(a, row.request)
+					require.False(w, asks.returned())
+					w.SetFault(func(op storetest.Op) storetest.Fault {
+						if op.Client == "client-1" && op.Kind != storetest.Renew {
+							return storetest.Delay(slow)
+						}
+						return storetest.None
+					})
+					if leaves {
+						time.Sleep(2 * time.Second)
+						require.NoError(w, head.Close(w.Context()))
+						w.release(w.finally(asks))
+						return
+					}
+					<-asks.done
+					require.ErrorIs(w, asks.err, row.err)
+					require.GreaterOrEqual(w, asks.at.Sub(began), 8*slow)
+					require.LessOrEqual(w, asks.at.Sub(began), ttl/3+4*slow, "a third of the TTL, and the last look")
+					w.SetFault(nil)
+					require.NoError(w, head.Close(w.Context()))
+				})
+			}
+		})
+	}
+}
+
+// The longer time of a call that is refused ends with its ctx all the same.
+func TestGraceOfASlowServiceEndsWithItsContext(t *testing.T) {
+	for _, request := range []recipe.Request{permits(1, 3), exclusive} {
+		for after := 100 * time.Millisecond; after < ttl/2; after += 100 * time.Millisecond {
+			inBubble(t, func(w *world) {
+				a := w.open()
+				w.declare(a, 7)
+				head, _ := w.stand("head", driver.Permit)
+				asks := w.startFor(a, request)
+				w.SetFault(func(op storetest.Op) storetest.Fault {
+					if op.Client == "client-1" && op.Kind != storetest.Renew {
+						return storetest.Delay(400 * time.Millisecond)
+					}
+					return storetest.None
+				})
+				time.Sleep(after)
+				w.settle()
+				gaveUp := time.Now()
+				asks.cancel()
+				<-asks.done
+				require.Error(w, asks.err)
+				require.LessOrEqual(w, asks.at.Sub(gaveUp), time.Duration(0), "after %v", after)
+				time.Sleep(ttl)
+				w.SetFault(nil)
+				require.NoError(w, head.Close(w.Context()))
+			})
+		}
+	}
+}
+
 // A Resize declares another size only while no entry is in the queue. One that joined after it had looked holds by the old one.
 func TestResizeDeclaresAnewNextToANewcomer(t *testing.T) {
 	inBubble(t, func(w *world) {
