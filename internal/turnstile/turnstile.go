@@ -6,8 +6,8 @@
 // tickets.
 //
 // The ticket of a process is a locked byte in a file, which the system unlocks when the process ends. Its position is its number,
-// drawn from a counter in the file; beside that stands the number that left last. Waiting is by looking whether the next ahead is
-// still there, for a system call that waits for a lock hears of no context.
+// drawn from a counter in the file; beside that stands the number that left last. Waiting is by looking whether there is a lower
+// ticket, for a system call that waits for a lock hears of no context.
 package turnstile
 
 import (
@@ -27,9 +27,14 @@ import (
 const (
 	// counterAt is the byte that is locked while a number is drawn. Tickets are behind it.
 	counterAt = 0
-	// patience is how long a ticket waits while none leaves.
-	patience = 10 * time.Millisecond
-	// A look follows another after look for each ticket ahead.
+	// patience is how long the next ticket waits while none leaves. A ticket with others ahead waits for patience for each of them, up
+	// to mostPatient. On a busy machine the process that has the turn sometimes gets no processor for that long. If all tickets tried
+	// then, they would keep it from one for longer.
+	patience    = 10 * time.Millisecond
+	mostPatient = 20
+	// A look follows another after look for each ticket ahead, or after half of the time that the tickets ahead will take at the pace of
+	// the wait so far, whichever is longer, and after patience at the latest. So a ticket far behind looks a few times in all. Each
+	// look costs the more, the more tickets there are.
 	look = 20 * time.Microsecond
 	// near is how many tickets ahead are waited for by naps. A nap is in time, and keeps one of the few threads that run goroutines;
 	// those that work in this process may be what is waited for.
@@ -138,8 +143,9 @@ func (g *Gate) write(at, number int64) error {
 	return err
 }
 
-// Wait waits until nothing is ahead of the ticket, or until none has left for 10 ms, and the caller then tries. If what it tries
-// for is taken, it calls Wait again, which first rests for a moment. Wait reports false once ctx has ended and a try was made.
+// Wait waits until nothing is ahead of the ticket, or until none has left for a while, 10 ms if it is next, and the caller then tries. If
+// what it tries for is taken, it calls Wait again, which first rests for a moment. Wait reports false once ctx has ended and a try was
+// made.
 func (t *Ticket) Wait(ctx context.Context) bool {
 	switch t.tries++; {
 	case t.tries == 1:
@@ -149,26 +155,63 @@ func (t *Ticket) Wait(ctx context.Context) bool {
 		_ = pause.For(ctx, rand.N(restMost))
 	}
 	t.first = 0
-	next, last, since := t.number-1, int64(-1), time.Now()
+	var p pace
 	for t.number != 0 && ctx.Err() == nil {
-		if next = t.gate.ahead(next, next+1, t.number); next == 0 {
+		low := t.gate.among(t.number, locked)
+		if low == 0 {
 			break
 		}
-		switch left := t.gate.left(); {
-		case left != last:
-			last, since = left, time.Now()
-		case time.Since(since) > patience:
+		now, left := time.Now(), t.gate.left()
+		p.moved(now, left)
+		ahead := t.number - low
+		if low < left && left < t.number {
+			ahead = t.number - left // the low ticket is slow, and others have passed it
+		}
+		if p.tires(now, ahead) {
 			t.first = t.gate.first(t.number)
 			return true
 		}
-		if ahead := max(next-last, 1); ahead > near {
-			_ = pause.For(ctx, look*time.Duration(min(ahead, 100)))
+		if ahead > near {
+			_ = pause.For(ctx, p.rest(ahead))
 		} else {
 			machine.Nap(look * time.Duration(ahead))
 			runtime.Gosched()
 		}
 	}
 	return t.tries == 1 || ctx.Err() == nil
+}
+
+// A pace is how quickly tickets leave, as a waiter has seen it.
+type pace struct {
+	began, since time.Time // of the wait, and when one was last seen to leave
+	left         int64     // that one
+	turns        int64     // how many may have left
+}
+
+func (p *pace) moved(now time.Time, left int64) {
+	switch {
+	case p.began.IsZero():
+		p.began = now
+	case left == p.left:
+		return
+	default:
+		p.turns += max(left-p.left, 1)
+	}
+	p.since, p.left = now, left
+}
+
+// tires reports whether a ticket with others ahead of it has waited long enough for one to leave.
+func (p *pace) tires(now time.Time, ahead int64) bool {
+	return now.Sub(p.since) > patience*time.Duration(min(ahead, mostPatient))
+}
+
+// rest returns how long a ticket with others ahead of it need not look.
+func (p *pace) rest(ahead int64) time.Duration {
+	d := look * time.Duration(min(ahead, 100))
+	if p.turns > 0 {
+		d = max(d, p.since.Sub(p.began)/time.Duration(p.turns)*time.Duration(min(ahead, 1000))/2)
+	}
+	return min(d, patience)
 }
 
 // Leave gives up the place, once. passed tells whether the holder has had its turn. If it had lost patience before, what was first
@@ -187,16 +230,6 @@ func (t *Ticket) Leave(passed bool) {
 		unlock(g.file, t.number)
 	}
 	g.turn <- struct{}{}
-}
-
-// ahead returns a ticket that has numbers from one up to another, or if there is none, any below a number. 0: nothing is ahead.
-func (g *Gate) ahead(from, to, below int64) int64 {
-	if from > counterAt && !slices.Contains(g.stuck, from) {
-		if is := locked(g.file, from, to); is != 0 {
-			return is
-		}
-	}
-	return g.among(below, locked)
 }
 
 // first returns the lowest ticket below a number, 0 if there is none.
