@@ -38,22 +38,22 @@ var refusals = map[int]string{
 // judge says of the error of a transaction what it means for the attempt. One that has not come to its commit is rolled
 // back. So is one that found no room for the log as it committed, for a log without its last frame counts for nothing. Other
 // errors of a commit do not tell how far it came: after a power cut, a frame that could not be synced may be there.
-func (s *service) judge(err error, committing bool) error {
+func (f *file) judge(err error, committing bool) error {
 	words, refused := refusals[code(err)]
 	switch {
-	case err == nil || s.Outcome(err) != driver.Unknown:
+	case err == nil || outcome(err) != driver.Unknown:
 		return err // of our own making
 	case refused && (!committing || code(err) == lib.SQLITE_FULL):
-		return &sqlstore.Error{Err: fmt.Errorf("%s: %s: %w", s.path, words, err), Outcome: driver.Refused}
+		return &sqlstore.Error{Err: fmt.Errorf("%s: %s: %w", f.path, words, err), Outcome: driver.Refused}
 	case committing && !isBusy(err):
-		return fmt.Errorf("%s: commit: %w", s.path, err)
+		return fmt.Errorf("%s: commit: %w", f.path, err)
 	default:
-		return &sqlstore.Error{Err: fmt.Errorf("%s: %w", s.path, err), Outcome: driver.NotDone}
+		return &sqlstore.Error{Err: fmt.Errorf("%s: %w", f.path, err), Outcome: driver.NotDone}
 	}
 }
 
-// Outcome is that of sqlstore: judge has put it into the error.
-func (s *service) Outcome(err error) driver.Outcome {
+// outcome is that of sqlstore: judge has put it into the error.
+func outcome(err error) driver.Outcome {
 	if errors.Is(err, deaf.ErrClosed) || errors.Is(err, turnstile.ErrClosed) {
 		return driver.Closed
 	}

@@ -44,7 +44,7 @@ func TestForeignWriterIsWaitedFor(t *testing.T) {
 	err = in.Renew(ctx, nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	if !errors.Is(err, deaf.ErrStuck) { // on a machine that is busy with other things the end of ctx may be noticed late
-		require.Equal(t, driver.NotDone, in.service.Outcome(err))
+		require.Equal(t, driver.NotDone, outcome(err))
 		require.ErrorContains(t, err, "locked")
 	}
 	_, err = Open(within(t, 300*time.Millisecond), file, nil)
@@ -66,7 +66,7 @@ func TestForeignWriterIsWaitedFor(t *testing.T) {
 func TestFullFileIsRefused(t *testing.T) {
 	t.Parallel()
 	in := newSessionIn(t, newFile(t), nil)
-	_, err := in.service.db.Exec("PRAGMA max_page_count = 1")
+	_, err := in.file.db.Exec("PRAGMA max_page_count = 1")
 	require.NoError(t, err)
 	for i := range 100 {
 		e := driver.Entry{
@@ -78,11 +78,11 @@ func TestFullFileIsRefused(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, err, "the disk is full")
-	require.Equal(t, driver.Refused, in.service.Outcome(err))
+	require.Equal(t, driver.Refused, outcome(err))
 	list, err := in.Owned(t.Context(), []string{"/full/0"})
 	require.NoError(t, err, "it is usable again")
 	require.Empty(t, list)
-	_, err = in.service.db.Exec("PRAGMA max_page_count = 1000000")
+	_, err = in.file.db.Exec("PRAGMA max_page_count = 1000000")
 	require.NoError(t, err)
 	require.NoError(t, in.Renew(t.Context(), nil))
 }
@@ -100,10 +100,10 @@ func TestFrozenFileSystemKeepsNoCaller(t *testing.T) {
 		return nil
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, driver.Unknown, in.service.Outcome(err))
+	require.Equal(t, driver.Unknown, outcome(err))
 	_, _, err = in.Delete(within(t, 50*time.Millisecond), driver.Entry{ID: "any"})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Equal(t, driver.NotDone, in.service.Outcome(err), "it waits for its turn")
+	require.Equal(t, driver.NotDone, outcome(err), "it waits for its turn")
 	close(thaw)
 	require.NoError(t, in.Renew(t.Context(), nil))
 }
@@ -176,7 +176,7 @@ func TestSync(t *testing.T) {
 	for want, options := range map[int]*Options{1: nil, 2: {Sync: true}} {
 		in := newSessionIn(t, newFile(t), options)
 		var is int
-		require.NoError(t, in.service.db.QueryRow("PRAGMA synchronous").Scan(&is))
+		require.NoError(t, in.file.db.QueryRow("PRAGMA synchronous").Scan(&is))
 		require.Equal(t, want, is)
 	}
 }

@@ -23,6 +23,15 @@ CREATE TABLE IF NOT EXISTS farsync_entries (
 CREATE INDEX IF NOT EXISTS farsync_entries_queue ON farsync_entries (queue, revision);
 CREATE INDEX IF NOT EXISTS farsync_entries_session ON farsync_entries (session);
 
+-- Which file this is: the numbers of it and of its log, and the boot. A copy has those of its origin. Settled says that no session is left that is in
+-- a file which was in this one's place; since is when this one was first seen there.
+CREATE TABLE IF NOT EXISTS farsync_file (
+  one     INTEGER PRIMARY KEY CHECK (one = 1),
+  name    TEXT NOT NULL,
+  since   INTEGER NOT NULL,
+  settled INTEGER NOT NULL
+);
+
 -- A file that was deleted and made anew counts on from the time, so that its revisions are higher than those before.
 INSERT INTO sqlite_sequence (name, seq)
   SELECT 'farsync_entries', unixepoch() * 1000000

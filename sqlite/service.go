@@ -2,87 +2,72 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	_ "embed"
-	"errors"
-	"net/url"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/internal/deaf"
 	"github.com/farsync/farsync/internal/machine"
-	"github.com/farsync/farsync/internal/peers"
 	"github.com/farsync/farsync/internal/sqlstore"
-	"github.com/farsync/farsync/internal/sqlstore/stdsql"
-	"github.com/farsync/farsync/internal/turnstile"
 )
 
-var (
-	//go:embed schema.sql
-	schema string
-	//go:embed statements.sql
-	statements string
-)
-
-// connections is how many a service has at most, beside one that looks for changes: one writes, the others read.
-const connections = 5
-
-// A service is the driver.Service of one file.
+// A service is the driver.Service of what a path names: one file after the other, if the file is replaced.
 type service struct {
-	path    string
+	path    string // absolute, as it was given: links in it may be switched
 	options Options
-	db      stdsql.DB
-	eye     *sql.DB          // of one connection, for session.version
-	calls   deaf.Calls       // transactions, for a file system that is frozen holds a write up without end
-	gate    *turnstile.Gate  // of those that write
-	sockets *peers.Directory // nil until there is a session; set under the gate
+
+	// highest is the highest revision that a session of this service has been told. What it is given later is higher,
+	// in whichever file.
+	highest atomic.Int64
+
+	mu      sync.Mutex
+	closed  bool
+	current *file          // in which sessions are opened
+	closing sync.WaitGroup // files that are not in use any more; joined by Close
 }
 
 // NewService returns the driver for a file, which is opened with the first session. Programs call Open.
-func NewService(file string, options *Options) (driver.Service, error) {
-	if err := checkName(file); err != nil {
+func NewService(name string, options *Options) (driver.Service, error) {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	path, err := filepath.Abs(file)
+	path, err := filepath.Abs(name)
 	if err != nil {
 		return nil, err
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // processes that know the file by other names find one another
-	}
-	if err := machine.CheckLocal(filepath.Dir(path)); err != nil {
-		return nil, err
-	}
-	s := &service{path: path, gate: turnstile.New(path + "-gate")}
+	s := &service{path: path}
 	if options != nil {
 		s.options = *options
 	}
-	synchronous := "synchronous(normal)"
-	if s.options.Sync {
-		synchronous = "synchronous(full)"
-	}
-	// What a statement keeps in order to undo itself is otherwise a file, or a piece of memory that the system gives and takes each time.
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(0)", "journal_mode(wal)", "temp_store(memory)", synchronous}}
-	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
-	db, err := sql.Open("sqlite", name)
+	s.current, err = s.open()
 	if err != nil {
 		return nil, err
 	}
-	s.eye, err = sql.Open("sqlite", name)
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	s.eye.SetMaxOpenConns(1)
-	s.db = stdsql.DB{DB: db, Judge: s.judge}
-	return s, err
+	return s, nil
 }
 
-// Open makes the tables if they are not there, and the session's row.
-func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	if err := s.prepare(ctx); err != nil {
+// open returns the file that the path names now.
+func (s *service) open() (*file, error) {
+	path := resolved(s.path) // processes that know the file by other names find one another
+	if err := machine.CheckLocal(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	in := newSession(s, ttl)
+	return fileAt(s, path)
+}
+
+// Open makes the tables if they are not there, and the session's row. If the path names another file than at the last
+// session, the session is in that one.
+func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	f, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.prepare(ctx, ttl); err != nil {
+		s.leave(f, true)
+		return nil, err
+	}
+	in := newSession(f, ttl)
 	if err := in.Session.Open(ctx, s.options.Linger); err != nil {
 		in.Drop()
 		return nil, err
@@ -90,34 +75,71 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return in, nil
 }
 
-// prepare makes what the file needs, and prepares the statements, once.
-func (s *service) prepare(ctx context.Context) error {
-	return s.inTurn(ctx, func(ticket *turnstile.Ticket) error {
-		if s.sockets != nil {
-			return nil
+// enter returns the file that the path names, for a session, which leaves it. It waits until the one before is closed:
+// connections of one process to one file share what they know of its log, and those of before may know another log.
+func (s *service) enter(ctx context.Context) (*file, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.closed && s.current.isAnother() {
+		s.retire(s.current)
+		last := s.current
+		s.mu.Unlock()
+		select {
+		case <-last.closed:
+		case <-ctx.Done():
 		}
-		err := s.try(ctx, ticket, func() error {
-			return s.db.Transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-				_, err := tx.ExecContext(ctx, schema)
-				return err
-			})
-		})
-		if err == nil {
-			err = s.db.Prepare(ctx, statements)
+		s.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, sqlstore.NotDone(ctx)
 		}
+		if s.current != last {
+			continue
+		}
+		next, err := s.open()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if s.sockets, err = peers.Open(s.path + "-farsync"); err != nil {
-			return &sqlstore.Error{Err: err, Outcome: driver.Refused}
-		}
-		return nil
-	})
+		s.current = next
+	}
+	if s.closed {
+		return nil, sqlstore.ErrClosed
+	}
+	s.current.sessions++
+	return s.current, nil
+}
+
+// leave takes a session out of its file, which has failed if there was no session.
+func (s *service) leave(f *file, failed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.sessions--
+	f.failed = f.failed || failed
+	if f.isAnother() {
+		s.retire(f)
+	}
+}
+
+// retire closes a file that has no sessions, in a goroutine that Close joins. The caller holds mu.
+func (s *service) retire(f *file) {
+	if f.sessions == 0 && !f.retired && !s.closed {
+		f.retired = true
+		s.closing.Go(func() { _ = f.close() }) // what it might say is of a file that is not in use
+	}
 }
 
 // Close closes the file, once what writes has ended. The last connection folds the log into it.
 func (s *service) Close() error {
-	err := s.gate.Close()
-	s.calls.Close()
-	return errors.Join(err, s.sockets.Close(), s.eye.Close(), s.db.Close())
+	s.mu.Lock()
+	s.closed = true
+	f := s.current
+	retired := f.retired
+	s.mu.Unlock()
+	s.closing.Wait()
+	if retired {
+		return nil
+	}
+	return f.close()
 }
+
+// Outcome is that of sqlstore: judge has put it into the error.
+func (s *service) Outcome(err error) driver.Outcome { return outcome(err) }

@@ -2,29 +2,96 @@
 -- sqlstore gives them comes behind. A LIMIT that is a parameter alone has SQLite prepare the statement anew each time, in order to
 -- plan by its value: hence the + 0.
 
+-- A session whose deadline is 0 is over: nothing renews it, and no entry joins in it. Its entries are removed in
+-- steps, a thousand in a transaction, for other sessions wait meanwhile to write their renewals. The mark is written
+-- before the first entry goes. So no lease of the session is left when the next in a queue is granted, however late
+-- its process goes on. The row and the socket of the session go with its last entry: whoever finds an entry finds
+-- that its session is over, and removes more, if the process that began has died since.
+--
+-- Each step removes the newest entries that are left. What is ahead of a live entry gets less with each step, for a
+-- reader and a permit as for an exclusive entry. So no step grants what the last step would not. The oldest entries
+-- go last, so that no entry of the session comes to the head of its queue. There, a candidate would be shown as the
+-- leader of an election that it has never won, a waiter as the holder, and an entry of another kind would decide
+-- which primitives the path is for.
+
+-- part: removed
+-- Removes the entries that were set aside, in a queue whose name is - and their own path, and so no path. In that
+-- queue the triggers find no semaphore. Behind each permit that goes they would look through all permits that are
+-- granted, which takes a minute for 5,000.
+--
+-- The trigger tells the sessions that have asked for an entry. These two statements tell the sessions that need not
+-- ask. The first tells the session of the entry next behind, by the name of the nearest entry that goes: that entry
+-- was the nearest ahead, so the session waits by its name. The session looks, and waits for the next entry ahead if
+-- this step has left one, which tells it in turn. The second tells the permits that are granted now behind the oldest
+-- that goes. Among them are permits that have held before: their sessions wait for nothing by these names. The
+-- session that is over hears no more than its end.
+INSERT INTO farsync_told SELECT behind.session, gone.id FROM farsync_entries gone JOIN farsync_entries behind ON behind.revision = (
+    SELECT min(revision) FROM farsync_entries WHERE queue = substr(gone.queue, 2) AND revision > gone.revision)
+  WHERE gone.queue >= '-' AND gone.queue < '.' AND behind.session IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM farsync_entries WHERE queue = gone.queue AND revision > gone.revision AND revision < behind.revision);
+INSERT INTO farsync_told
+  WITH RECURSIVE freed (queue, first) AS (
+    SELECT substr(queue, 2), min(revision) FROM farsync_entries WHERE queue >= '-' AND queue < '.' GROUP BY queue),
+  granted (queue, revision, room) AS (
+    SELECT queue, 0, CAST(substr(value, instr(value, ' ') + 1) AS INTEGER) FROM farsync_registers WHERE queue IN (SELECT queue FROM freed)
+    UNION ALL
+    SELECT g.queue, e.revision, g.room - e.units FROM granted g JOIN farsync_entries e ON e.revision = (
+      SELECT min(revision) FROM farsync_entries WHERE queue = g.queue AND revision > g.revision)
+    WHERE e.kind = 'permit' AND e.units <= g.room)
+  SELECT e.session, e.id FROM freed f JOIN granted g ON g.queue = f.queue AND g.revision > f.first
+    JOIN farsync_entries e ON e.revision = g.revision WHERE e.session IS NOT NULL;
+DELETE FROM farsync_entries WHERE queue >= '-' AND queue < '.';
+DELETE FROM farsync_told WHERE session IN (SELECT id FROM farsync_sessions WHERE deadline = 0);
+DELETE FROM farsync_sessions WHERE deadline = 0 AND NOT EXISTS (SELECT 1 FROM farsync_entries WHERE session = farsync_sessions.id);
+
 -- name: bury
 -- Ends the sessions that have run out, and those of ?3, whose processes have died.
-DELETE FROM farsync_sessions
-WHERE boot = ?2 AND (deadline <= ?1 OR NOT linger AND id IN (SELECT value FROM json_each(?3))) RETURNING id
+UPDATE farsync_sessions SET deadline = 0
+WHERE boot = ?2 AND deadline <> 0 AND (deadline <= ?1 OR NOT linger AND id IN (SELECT value FROM json_each(?3)));
+UPDATE farsync_entries SET queue = '-' || queue WHERE revision IN (
+  SELECT revision FROM farsync_entries WHERE session IN (SELECT id FROM farsync_sessions WHERE deadline = 0)
+  ORDER BY +revision DESC LIMIT 1000);
+-- use: removed
+SELECT 'more' WHERE EXISTS (SELECT 1 FROM farsync_sessions WHERE deadline = 0)
+
+-- name: end
+-- Ends the session ?3, whose own process ends it: its leases have ended there. A second row says that it has entries, for rest.
+UPDATE farsync_sessions SET deadline = 0 WHERE id = ?3 AND EXISTS (SELECT 1 FROM farsync_entries WHERE session = ?3);
+DELETE FROM farsync_sessions WHERE id = ?3 AND deadline <> 0;
+SELECT ?3 UNION ALL SELECT id FROM farsync_sessions WHERE id = ?3
+
+-- name: rest
+-- As bury, of the session ?3 alone.
+UPDATE farsync_entries SET queue = '-' || queue WHERE revision IN (
+  SELECT revision FROM farsync_entries WHERE session = ?3 ORDER BY revision DESC LIMIT 1000);
+-- use: removed
+SELECT id FROM farsync_sessions WHERE id = ?3
 
 -- name: kept
--- Sessions of another boot, or of another kernel with the same file, are given their TTL once more, by this clock: of those,
--- this clock cannot tell when they end. A session that lives after all writes its own boot again with its next renewal. It
--- is never ended by its socket, which may be of another kernel. Those that have run out end. The session ?3 has just been renewed.
-UPDATE farsync_sessions SET boot = ?2, deadline = ?1 + ttl, linger = 1 WHERE boot <> ?2;
-DELETE FROM farsync_sessions WHERE boot = ?2 AND deadline <= ?1;
-SELECT id, '' FROM farsync_sessions WHERE id = ?3
+-- Sessions of another boot, or of another kernel with the same file, are given their TTL once more, by this clock: of
+-- those, this clock cannot tell when they end. A session that lives after all writes its own boot again with its next
+-- renewal. It is never ended by its socket, which may be of another kernel. Sessions that have run out are marked, so
+-- that this is short. A second row says that there are such, for bury. The session ?3 has just been renewed.
+UPDATE farsync_sessions SET boot = ?2, deadline = ?1 + ttl, linger = 1 WHERE boot <> ?2 AND deadline <> 0;
+UPDATE farsync_sessions SET deadline = 0 WHERE boot = ?2 AND deadline <> 0 AND deadline <= ?1;
+SELECT id, '' FROM farsync_sessions JOIN (
+  SELECT 1 UNION ALL SELECT 2 WHERE EXISTS (SELECT 1 FROM farsync_sessions WHERE deadline = 0))
+WHERE id = ?3 AND boot = ?2 AND deadline = ?1 + ttl
 
 -- name: open
 INSERT INTO farsync_sessions (id, boot, deadline, ttl, linger) VALUES (?3, ?2, ?1 + ?4, ?4, ?5);
 -- use: kept
 
 -- name: renew
-UPDATE farsync_sessions SET boot = ?2, deadline = ?1 + ttl WHERE id = ?3;
+-- A file that was put back to an earlier state has an earlier deadline than ?4, or has not got as far as the revision ?5. Then the row stays as it is.
+UPDATE farsync_sessions SET boot = ?2, deadline = ?1 + ttl WHERE id = ?3 AND deadline <> 0 AND (boot <> ?2 OR deadline >= ?4)
+  AND ?5 <= (SELECT seq FROM sqlite_sequence WHERE name = 'farsync_entries');
 -- use: kept
 
--- name: end
-DELETE FROM farsync_sessions WHERE id = ?3 RETURNING id
+-- name: back
+-- Whether the row is there, and not over, after it was not renewed, or the file has not got as far as the revision ?4.
+SELECT EXISTS (SELECT 1 FROM farsync_sessions WHERE id = ?3 AND deadline <> 0)
+  OR ?4 > (SELECT seq FROM sqlite_sequence WHERE name = 'farsync_entries')
 
 -- name: told
 DELETE FROM farsync_told RETURNING session, name
@@ -32,7 +99,7 @@ DELETE FROM farsync_told RETURNING session, name
 -- name: owners
 -- Of the sessions that have one of the entries ?4, or one in the queue ?3: those that have run out, and those whose end their
 -- sockets tell.
-SELECT id, deadline <= ?1 FROM farsync_sessions WHERE boot = ?2 AND (deadline <= ?1 OR NOT linger) AND id IN (
+SELECT id, deadline <= ?1 FROM farsync_sessions WHERE (deadline = 0 OR boot = ?2 AND (deadline <= ?1 OR NOT linger)) AND id IN (
   SELECT session FROM farsync_entries WHERE queue = ?3 OR id IN (SELECT value FROM json_each(?4)))
 LIMIT 64
 
@@ -93,14 +160,19 @@ SELECT e.id IS NULL OR ?5 <> coalesce((SELECT version FROM farsync_registers WHE
 FROM (VALUES (1)) LEFT JOIN farsync_entries e ON e.id = ?4
 
 -- name: enter
-INSERT OR ROLLBACK INTO farsync_entries (id, queue, session, kind, units, value, since)
-SELECT ?4, ?3, ?8, 'permit', ?6, ?9, ?10 WHERE EXISTS (SELECT 1 FROM farsync_sessions WHERE id = ?8)
+-- As create.
+INSERT OR ROLLBACK INTO farsync_entries (revision, id, queue, session, kind, units, value, since)
+SELECT max(?12, 1 + (SELECT seq FROM sqlite_sequence WHERE name = 'farsync_entries')), ?4, ?3, ?8, 'permit', ?6, ?9, ?10
+WHERE EXISTS (SELECT 1 FROM farsync_sessions WHERE id = ?8 AND deadline <> 0 AND (boot <> ?2 OR deadline >= ?11))
 ON CONFLICT (id) DO NOTHING;
 -- use: room
 
 -- name: create
-INSERT OR ROLLBACK INTO farsync_entries (id, queue, session, kind, units, value, since)
-SELECT ?4, ?3, ?6, ?7, ?8, ?9, ?10 WHERE EXISTS (SELECT 1 FROM farsync_sessions WHERE id = ?6)
+-- A revision is the time of day, ?12, or one more than the last if that is higher: it rises although the file may be put back to an earlier state,
+-- where the last is not the last. A row with an earlier deadline than ?11 is of such a state.
+INSERT OR ROLLBACK INTO farsync_entries (revision, id, queue, session, kind, units, value, since)
+SELECT max(?12, 1 + (SELECT seq FROM sqlite_sequence WHERE name = 'farsync_entries')), ?4, ?3, ?6, ?7, ?8, ?9, ?10
+WHERE EXISTS (SELECT 1 FROM farsync_sessions WHERE id = ?6 AND deadline <> 0 AND (boot <> ?2 OR deadline >= ?11))
 ON CONFLICT (id) DO NOTHING;
 -- use: ahead
 

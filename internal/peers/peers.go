@@ -91,6 +91,23 @@ func (d *Directory) Dead(name string) bool {
 	return err == nil
 }
 
+// Knock sends an empty message to every member, and returns how many are there. One of another user, whose socket may
+// not be reached, hears nothing and is not counted.
+func (d *Directory) Knock() (live int) {
+	list, _ := os.ReadDir(d.path)
+	for _, e := range list {
+		conn, err := net.DialUnix("unixgram", nil, d.address(e.Name()))
+		if err != nil {
+			continue
+		}
+		live++
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Millisecond)) // one that is full has enough to look at, or is stopped
+		_, _ = conn.Write([]byte("\n"))
+		_ = conn.Close()
+	}
+	return live
+}
+
 // A Member has a socket in a Directory. A nil Member hears and sends nothing.
 type Member struct {
 	directory *Directory

@@ -65,9 +65,11 @@ func (s *Session) History() string {
 	return s.history
 }
 
-// Open makes the session's row. The statement may take more than the ID and the TTL.
-func (s *Session) Open(ctx context.Context, more ...any) error {
-	_, err := s.keep(ctx, "open", append([]any{s.ID, s.ttl.Microseconds()}, more...)...)
+// Open makes the session's row. The statement may take more than the ID and the TTL. It may find sessions that have run out, as Renew
+// does.
+func (s *Session) Open(ctx context.Context, also ...any) error {
+	more, err := s.keep(ctx, "open", append([]any{s.ID, s.ttl.Microseconds()}, also...)...)
+	s.buryRest(ctx, more)
 	return err
 }
 
@@ -75,16 +77,21 @@ func (s *Session) Open(ctx context.Context, more ...any) error {
 // session has no dead ones for long. A row that has passed its deadline and is still there is as good as any: a session ends
 // when its row is deleted, which is a transaction as this is.
 //
-// Those that have died with many entries take several transactions, and the renewal counts from the first. What is left when that
-// takes long is for the next. Whether they have all gone is no matter of this session's.
+// Sessions that have died with many entries take several steps, and the renewal is answered after the first. What is
+// left when that takes long is for the next renewal. Whether they have all gone is no matter of this session's.
 func (s *Session) Renew(ctx context.Context, _ []driver.Entry) error {
 	more, err := s.keep(ctx, "renew", s.ID)
+	s.buryRest(ctx, more)
+	return err
+}
+
+// buryRest ends what sessions have left that have run out, if there is more of it, for as long as a renewal has time.
+func (s *Session) buryRest(ctx context.Context, more bool) {
 	ctx, cancel := context.WithTimeout(ctx, min(s.ttl/8, time.Second/2))
 	defer cancel()
 	for more && ctx.Err() == nil {
 		more, _ = s.bury(ctx, []string{})
 	}
-	return err
 }
 
 // keep sets the deadline, which counts from within the transaction. Granted counts from before it: the session ends here first,
@@ -107,13 +114,23 @@ func (s *Session) keep(ctx context.Context, statement string, args ...any) (more
 	return len(list) > 1, nil
 }
 
-// End removes the session's row, and its entries with it. A statement that was not refused is sent once more, by a new connection: the first
-// may have been broken before, which nobody knows of a connection that was in use a moment ago. A row that is not there has been removed.
+// End ends the session. A statement that was not refused is sent once more, by a new connection: the first may have been broken before, which
+// nobody knows of a connection that was in use a moment ago.
 func (s *Session) End(ctx context.Context) error {
-	_, err := Collect(ctx, s.db.Write, scan1[string], "end", s.ID)
+	err := s.remove(ctx)
 	if is := Outcome(err); err != nil && ctx.Err() == nil && (is == driver.NotDone || is == driver.Unknown) {
 		s.db.Reset()
-		_, err = Collect(ctx, s.db.Write, scan1[string], "end", s.ID)
+		err = s.remove(ctx)
+	}
+	return err
+}
+
+// remove removes the session's row, and its entries before it, in steps where the database has such. A row that is not there
+// has been removed before, or has run out.
+func (s *Session) remove(ctx context.Context) error {
+	rows, err := Collect(ctx, s.db.Write, scan1[string], "end", s.ID)
+	for more := len(rows) > 1; more && err == nil; more = len(rows) > 0 {
+		rows, err = Collect(ctx, s.db.Write, scan1[string], "rest", s.ID)
 	}
 	return err
 }

@@ -56,11 +56,7 @@ func newDB(t *testing.T) *stdsql.DB {
 	_, err = db.ExecContext(t.Context(), `CREATE TABLE parents (id INTEGER PRIMARY KEY);
 		CREATE TABLE children (id INTEGER PRIMARY KEY, parent REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)`)
 	require.NoError(t, err)
-	d := &stdsql.DB{DB: db, Judge: judge}
-	require.False(t, d.Prepared())
-	require.NoError(t, d.Prepare(t.Context(), statements))
-	require.True(t, d.Prepared())
-	return d
+	return &stdsql.DB{DB: db, Judge: judge, Statements: sqlstore.Statements(statements)}
 }
 
 // perform runs a statement in a transaction of its own, and returns the first column of its rows.
@@ -104,13 +100,43 @@ func TestPerform(t *testing.T) {
 	require.Equal(t, []int{1, 2}, all(t, d))
 }
 
+// TestPrepareNamesTheStatement that does not fit, and so do Check, Query and Perform. The others can be used all the same.
 func TestPrepareNamesTheStatement(t *testing.T) {
+	fit := newDB(t)
+	check := func(d *stdsql.DB) error { return d.Transact(t.Context(), d.Check) }
+	require.NoError(t, check(fit))
+	d := &stdsql.DB{DB: fit.DB, Judge: judge, Statements: sqlstore.Statements(statements + "-- name: wrong\nSELECT none FROM children\n")}
+	require.NoError(t, d.Prepare(t.Context(), "put", "all"))
+	_, performed := perform(t.Context(), d, "wrong")
+	for _, err := range []error{
+		d.Prepare(t.Context(), "put", "wrong"), check(d), performed, d.Query(t.Context(), scan(new([]int)), "wrong"),
+	} {
+		require.ErrorContains(t, err, "statement wrong: ")
+		require.ErrorAs(t, err, &judged{})
+	}
+	require.Empty(t, all(t, d))
+}
+
+// TestPreparedOnce: callers that come at the same time share statements.
+func TestPreparedOnce(t *testing.T) {
 	d := newDB(t)
-	fresh := &stdsql.DB{DB: d.DB, Judge: judge}
-	err := fresh.Prepare(t.Context(), statements+"-- name: wrong\nSELECT none FROM children\n")
-	require.ErrorContains(t, err, "statement wrong: ")
-	require.ErrorAs(t, err, &judged{})
-	require.False(t, fresh.Prepared())
+	var callers errgroup.Group
+	for range 10 {
+		callers.Go(func() error {
+			if err := d.Prepare(t.Context(), "put", "all"); err != nil {
+				return err
+			}
+			return d.Query(t.Context(), scan(new([]int)), "all")
+		})
+	}
+	require.NoError(t, callers.Wait())
+	gone := errors.New("the caller has gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	require.NoError(t, d.Prepare(ctx, "put"), "it is")
+	err := d.Prepare(ctx, "long")
+	require.ErrorIs(t, err, gone)
+	require.Equal(t, driver.NotDone, sqlstore.Outcome(err))
 }
 
 // TestFailedTransactionIsRolledBack, and Judge learns whether it had come to its COMMIT.

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package machine
+
+import "os"
+
+// Inode returns nothing here.
+func Inode(os.FileInfo) string { return "" }
+
+// Links returns 0: how many names a file has is not known here.
+func Links(os.FileInfo) uint64 { return 0 }

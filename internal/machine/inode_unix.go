@@ -1,0 +1,26 @@
+//go:build unix
+
+package machine
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// Inode returns a text that is the same for one file under all its names, and another for every other file that exists
+// at that time. It is empty where the system tells of no such thing.
+func Inode(info os.FileInfo) string {
+	if is, ok := info.Sys().(*syscall.Stat_t); ok {
+		return fmt.Sprintf("%x:%x", is.Dev, is.Ino)
+	}
+	return ""
+}
+
+// Links returns how many names a file has, 0 if that is not known.
+func Links(info os.FileInfo) uint64 {
+	if is, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(is.Nlink) //nolint:unconvert // it is of other types elsewhere
+	}
+	return 0
+}
