@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	_ "embed"
@@ -106,7 +107,7 @@ func (f *file) make(ctx context.Context) error {
 		if f.sockets != nil {
 			return nil
 		}
-		if err := refuseLinks(f.path); err != nil {
+		if err := cmp.Or(refuseLinks(f.path), refusePlanted(f.path)); err != nil {
 			return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 		}
 		is, settled, err := f.recognize(ctx)

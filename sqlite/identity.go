@@ -111,3 +111,18 @@ func refuseLinks(path string) error {
 	}
 	return nil
 }
+
+// refusePlanted refuses links in the place of the files that lie beside a file. They are written to, or cut to nothing, and
+// the files that they lead to may be of other programs. SQLite follows no symbolic link there, and looks for no hard link.
+func refusePlanted(path string) error {
+	for _, suffix := range []string{"-gate", "-wal", "-shm", "-journal"} {
+		info, err := os.Lstat(path + suffix)
+		if err != nil {
+			continue // it is still to be made
+		}
+		if err := machine.CheckPlain(path+suffix, info); err != nil {
+			return err
+		}
+	}
+	return nil
+}

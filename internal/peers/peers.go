@@ -4,10 +4,15 @@
 // Each member has a datagram socket in the directory. A message is a hint: it is lost if its receiver is stopped for long, may
 // not be reached, or has no socket, for not every system has them. A name is used once: a socket that is there and refuses is
 // that of a process that has died, since one that leaves removes its socket first.
+//
+// Other users may write to the directory, and to the directory around it, and names come from them. So a Directory is the one
+// that was there when it was opened, whatever its path leads to later, and nothing but sockets is removed from it.
 package peers
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,36 +24,61 @@ import (
 // maxMessage is how many bytes a message may have.
 const maxMessage = 16 << 10
 
-// A Directory is where the sockets are.
+// A Directory is where the sockets are. If its path names something else, no member has a socket.
 type Directory struct {
-	path string
-	open *os.File
+	root *os.Root // nil: no directory
+	open *os.File // the root
 }
 
-// Open opens a directory, and makes it if it is not there. All users may write to it whom the umask lets.
+// Open opens a directory, and makes it if it is not there. All users may write to it whom the umask lets. It refuses a symbolic
+// link: somebody else may have made it, to another directory of this user.
 func Open(path string) (*Directory, error) {
 	err := os.Mkdir(path, 0o777)
 	if err != nil && !os.IsExist(err) {
 		return nil, err
 	}
-	open, err := os.Open(path)
+	is, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case is.Mode()&fs.ModeSymlink != 0:
+		return nil, fmt.Errorf("%s is a symbolic link in the place of a directory: remove it", path)
+	case !is.IsDir():
+		return new(Directory), nil
+	}
+	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
 	}
-	return &Directory{path, open}, nil
+	open, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	d := &Directory{root, open}
+	opened, err := open.Stat()
+	if err == nil && !os.SameFile(is, opened) {
+		err = fmt.Errorf("%s was replaced while it was opened", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
 // Close closes the directory, which its members have left. A nil Directory need not be closed.
 func (d *Directory) Close() error {
-	if d == nil {
+	if d == nil || d.root == nil {
 		return nil
 	}
-	return d.open.Close()
+	return errors.Join(d.open.Close(), d.root.Close())
 }
 
 // Join makes a member with a name that none has ever had. It returns nil where sockets cannot be made: on Windows, in a directory
 // of another user, or if the path is too long for a socket's.
 func (d *Directory) Join(name string) *Member {
+	if d.root == nil {
+		return nil
+	}
 	conn, err := net.ListenUnixgram("unixgram", d.address(name))
 	if err != nil {
 		return nil
@@ -62,9 +92,18 @@ func (d *Directory) address(name string) *net.UnixAddr {
 
 // Remove removes the socket of a member that has died, or is about to leave without a word.
 func (d *Directory) Remove(name string) {
-	if named(name) {
-		_ = os.Remove(filepath.Join(d.path, name))
+	if d.has(name) {
+		_ = d.root.Remove(name)
 	}
+}
+
+// has reports whether a name is that of a socket.
+func (d *Directory) has(name string) bool {
+	if d.root == nil || !named(name) {
+		return false
+	}
+	is, err := d.root.Lstat(name)
+	return err == nil && is.Mode().Type() == fs.ModeSocket
 }
 
 // named reports whether a member may have that name. Names come from what others have written, and must not lead out of the directory.
@@ -76,7 +115,7 @@ func named(name string) bool {
 // process that is stopped has its socket still. A member without a socket, or with one that this user may not reach, is not
 // known to be dead.
 func (d *Directory) Dead(name string) bool {
-	if !named(name) {
+	if !d.has(name) {
 		return false
 	}
 	conn, err := net.DialUnix("unixgram", nil, d.address(name))
@@ -87,15 +126,20 @@ func (d *Directory) Dead(name string) bool {
 		return false
 	}
 	// A socket that was closed in order refuses, too, but has been removed.
-	_, err = os.Lstat(filepath.Join(d.path, name))
-	return err == nil
+	return d.has(name)
 }
 
 // Knock sends an empty message to every member, and returns how many are there. One of another user, whose socket may
 // not be reached, hears nothing and is not counted.
 func (d *Directory) Knock() (live int) {
-	list, _ := os.ReadDir(d.path)
+	if d.root == nil {
+		return 0
+	}
+	list, _ := fs.ReadDir(d.root.FS(), ".")
 	for _, e := range list {
+		if e.Type() != fs.ModeSocket {
+			continue
+		}
 		conn, err := net.DialUnix("unixgram", nil, d.address(e.Name()))
 		if err != nil {
 			continue

@@ -108,6 +108,11 @@ func TestDirectoryThatIsNone(t *testing.T) {
 	d := open(t, file)
 	require.Nil(t, d.Join("a"))
 	require.False(t, d.Dead("a"))
+	require.Zero(t, d.Knock())
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(t.TempDir(), link))
+	_, err = peers.Open(link)
+	require.ErrorContains(t, err, link+" is a symbolic link in the place of a directory")
 }
 
 // TestDeadIsSeenAtOnce: not the living, the stopped, those that have left, and those that never were.

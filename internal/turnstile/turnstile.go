@@ -62,7 +62,8 @@ type Gate struct {
 	stuck []int64  // tickets that were overtaken, lowest first; they are ignored until they are gone
 }
 
-// New returns a gate at a file, which is made with the first ticket, and does not need to be removed.
+// New returns a gate at a file, which is made with the first ticket, and does not need to be removed. A file
+// that machine.CheckPlain refuses is not written to.
 func New(path string) *Gate {
 	g := &Gate{path: path, turn: make(chan struct{}, 1)}
 	g.turn <- struct{}{}
@@ -99,7 +100,7 @@ func (g *Gate) Join(ctx context.Context) (*Ticket, error) {
 		return nil, context.Cause(ctx)
 	}
 	if !g.open && supported {
-		g.file, _ = os.OpenFile(g.path, os.O_CREATE|os.O_RDWR, 0o666) // without it, processes try their luck
+		g.file = openFile(g.path) // without it, processes try their luck
 	}
 	g.open = true
 	t := &Ticket{gate: g}
