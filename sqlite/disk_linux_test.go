@@ -71,3 +71,29 @@ func TestMisuseOfADisk(t *testing.T) {
 	require.NoError(t, err, "it is usable again")
 	require.NoError(t, lease.Release())
 }
+
+// TestFileThatIsMountedByItself, as into two containers: SQLite keeps the log beside each of its names, so each of them would
+// grant what the other has granted. Its directory may be mounted.
+func TestFileThatIsMountedByItself(t *testing.T) {
+	file := newFile(t)
+	store := newStore(t, file, nil)
+	lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
+	require.NoError(t, err)
+	bind := func(from, to string) {
+		if err := syscall.Mount(from, to, "", syscall.MS_BIND, ""); err != nil {
+			t.Skip("needs the right to mount: ", err)
+		}
+		t.Cleanup(func() { require.NoError(t, syscall.Unmount(to, syscall.MNT_DETACH)) })
+	}
+	alone, whole := filepath.Join(t.TempDir(), "alone.db"), t.TempDir()
+	must(t, os.WriteFile(alone, nil, 0o600))
+	bind(file, alone)
+	bind(filepath.Dir(file), whole)
+	locktest.RunInputs(t, []locktest.Input{
+		refused("a file that is mounted by itself", alone, alone+" is mounted by itself", "mount its directory"),
+	})
+	other := newStore(t, filepath.Join(whole, filepath.Base(file)), nil)
+	_, err = farsync.NewMutex(other, path).TryLock(within(t, soon))
+	require.ErrorIs(t, err, farsync.ErrLocked)
+	must(t, other.Close(), lease.Release())
+}

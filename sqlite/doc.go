@@ -53,8 +53,9 @@
 // # What it needs
 //
 // A local disk: on a network file system the write-ahead log does not work. On Linux, Open refuses file systems that it
-// does not know to be local. Containers on one machine may share the file. All processes need the right to write the file,
-// its directory, <file>-farsync and <file>-gate; those of another user hear of changes with up to a second's delay.
+// does not know to be local. Containers on one machine may share the file if its directory is mounted into them: Open
+// refuses a file that is mounted by itself, on Linux 5.8 or later. All processes need the right to write the file, its
+// directory, <file>-farsync and <file>-gate; those of another user hear of changes with up to a second's delay.
 //
 // SQLite 3.51.3 or later, in every program that writes the file, the sqlite3 shell included: an earlier one can damage a file that
 // several processes write. The version that farsync compiles in is late enough.

@@ -99,7 +99,8 @@ func resolved(path string) string {
 }
 
 // refuseLinks refuses a file that has several names: SQLite names the log after the name by which it opens the file, so
-// there would be several logs, and the file would be damaged.
+// there would be several logs, and the file would be damaged. A file that is mounted by itself, as into a container, has
+// another name where it is mounted from.
 func refuseLinks(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -108,6 +109,9 @@ func refuseLinks(path string) error {
 	if n := machine.Links(info); n > 1 {
 		return fmt.Errorf("%s has %d names (hard links), and its log lies beside one of them:"+
 			" remove the other names, or make them symbolic links", path, n)
+	}
+	if machine.IsMountPoint(path) {
+		return fmt.Errorf("%s is mounted by itself, without its log, which lies beside it where it is mounted from: mount its directory", path)
 	}
 	return nil
 }

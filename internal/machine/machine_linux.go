@@ -44,6 +44,13 @@ func CheckLocal(dir string) error {
 	return nil
 }
 
+// IsMountPoint reports whether a path is where something is mounted. It needs Linux 5.8.
+func IsMountPoint(path string) bool {
+	var is unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &is)
+	return err == nil && is.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
 // Nap sleeps for some microseconds. A timer of Go is a millisecond late in a process that does nothing else.
 func Nap(d time.Duration) {
 	left := unix.NsecToTimespec(d.Nanoseconds())

@@ -13,5 +13,8 @@ func Boot() string { return "time of day" }
 // CheckLocal knows no file systems here.
 func CheckLocal(string) error { return nil }
 
+// IsMountPoint is not known here.
+func IsMountPoint(string) bool { return false }
+
 // Nap sleeps for a millisecond or so.
 func Nap(d time.Duration) { <-time.After(d) }
