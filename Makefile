@@ -35,7 +35,7 @@ test: servers ## what is true on any machine, with the race detector and real se
 race: servers ## tests of the library with the race detector, for one thing many times
 	@go test -race '-gcflags=modernc.org/...=-race=false -d=checkptr=0' $(TESTFLAGS) $(PACKAGES)
 
-long: servers ## the rest, by area, AREA=etcd: kills, cuts, clocks, crowds, counted traffic, models in full; make long lists the areas
+long: servers ## the rest, by area, AREA=etcd: kills, cuts, clocks, crowds, counted traffic, models in full; FULL=1: in larger numbers; make long lists the areas
 	@scripts/long.sh $(AREA)
 
 # What is not set is left to the program: all stores, all primitives, all faults, for a minute each, by a seed that it prints.

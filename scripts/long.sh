@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs an area of make long: the tests that leave themselves to it (internal/suite), and what is larger still, each in full.
-# scripts/long.sh AREA
+# Runs an area of make long: the tests that leave themselves to it (internal/suite). With FULL=1 it also runs some of them with larger numbers,
+# for up to an hour each: a thousand holders cut off, a million locks.
+# [FULL=1] scripts/long.sh AREA
 #
 # It does not end at the first that fails. At its end it prints each step with its time and what came of it, and the tests that failed.
 set -uo pipefail
@@ -64,10 +65,11 @@ while IFS=$'\t' read -r folder run; do
 done < <(go run ./internal/suite/list -area "$area" -run)
 
 # full PACKAGE PATTERN FLAGS...: the same with larger numbers, without the race detector.
+larger=0
 full() {
 	local package=$1 run=$2
 	shift 2
-	tests "$package $*" . -run "$run" "$package" "$@"
+	if [ -z "${FULL:-}" ]; then larger=1; else tests "$package $*" . -run "$run" "$package" "$@"; fi
 }
 losses='^TestLeaseEndsBeforeTheNextHolderIsGranted$'
 case $area in
@@ -90,12 +92,12 @@ mysql)
 	;;
 command)
 	full ./cmd/farsync '^TestOneOfManyRuns$' -processes=50 -rounds=200
-	step "every way in which a COMMAND can die" make --no-print-directory deaths
+	if [ -z "${FULL:-}" ]; then larger=1; else step "every way in which a COMMAND can die" make --no-print-directory deaths; fi
 	;;
 live) full ./internal/livetest '^TestThousandsOnServices$' -crowded ;;
 model)
 	full . '^TestPlays$' -play=1 -held=1000000
-	tests "bench: joins behind 5,000" bench -run '^TestJoinsBehindLongQueues$' . -longest=5000
+	[ -z "${FULL:-}" ] || tests "bench: joins behind 5,000" bench -run '^TestJoinsBehindLongQueues$' . -longest=5000
 	;;
 fuzz) step "every fuzz target" scripts/fuzz.sh "${FUZZTIME:-60s}" ;;
 systems) step "all systems" scripts/systems.sh linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 ;;
@@ -107,6 +109,7 @@ esac
 
 printf '\nlong, %s:\n' "$area"
 cat "$work/table"
+[ "$larger" = 0 ] || echo "with larger numbers, for up to an hour each: FULL=1"
 if [ -s "$work/failed" ]; then
 	echo "failed, or not judged:"
 	cat "$work/failed"
