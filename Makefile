@@ -22,10 +22,10 @@ each = set -e; for module in $(1); do echo "==> $(2): $$module"; (cd $$module &&
 
 # The tests share two cores with their servers as it is.
 .NOTPARALLEL:
-.PHONY: help test race long model torture bites check format vet lint tidy-check systems bench benchmarks fuzz tidy servers
+.PHONY: help test race long model torture bites check format vet lint tidy-check systems bench benchmarks fuzz tidy servers server-versions
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: servers ## what is true on any machine, with the race detector and real servers; says at its end what it leaves to make long
 	@echo "==> test: ."
@@ -89,6 +89,9 @@ tidy: ## put the code and the go.mod files in order
 
 servers:
 	@scripts/servers.sh
+
+server-versions: ## unpacks servers that this system has no package of, MySQL 9.7, into the user's cache
+	@scripts/server-versions.sh
 
 format:
 	@echo "==> gofmt"
