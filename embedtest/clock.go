@@ -19,9 +19,10 @@ type clock struct {
 	library string
 }
 
-// newClock returns a clock with a file in dir, which is the machine's until it is set.
-func newClock(dir string) (*clock, error) {
-	libraries, err := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+// newClock returns a clock with a file in dir, which is the machine's until it is set. It is for a server that uses the
+// libraries under root.
+func newClock(dir, root string) (*clock, error) {
+	libraries, err := filepath.Glob(filepath.Join(root, "usr", "lib", "*", "faketime", "libfaketimeMT.so.1"))
 	if err != nil || len(libraries) == 0 {
 		return nil, ErrNoFaketime
 	}

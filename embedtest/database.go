@@ -22,6 +22,7 @@ type database struct {
 	like    *template // of what install makes; nil: it is different for each
 	run     func(data string, at port) *exec.Cmd
 	ready   func(net.Conn) error
+	asSelf  bool // it may run as root
 }
 
 // start lays out the files under dir if there are none yet, and starts the server.
@@ -33,9 +34,11 @@ func (d database) start(ctx context.Context, dir string) (*server, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	as, err := unprivileged(dir)
-	if err != nil {
-		return nil, err
+	var as *syscall.Credential
+	if !d.asSelf {
+		if as, err = unprivileged(dir); err != nil {
+			return nil, err
+		}
 	}
 	data := filepath.Join(dir, "data")
 	if _, err := os.Stat(data); errors.Is(err, os.ErrNotExist) {

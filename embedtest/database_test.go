@@ -4,11 +4,13 @@ package embedtest_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -21,7 +23,7 @@ import (
 	"github.com/farsync/farsync/internal/suite"
 )
 
-// A database is what both servers have.
+// A database is what all three servers have.
 type database interface {
 	Endpoint() string
 	Restart(context.Context) error
@@ -49,31 +51,43 @@ func TestDatabasesKeepTheirData(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			server := row.start(t, embedtest.Fsync())
-			query := func(text string) string {
-				client := row.client(server.Endpoint())
-				client.Stdin = strings.NewReader(text)
-				out, err := client.CombinedOutput()
-				require.NoError(t, err, string(out))
-				return strings.TrimSpace(string(out))
-			}
-			require.Empty(t, query("CREATE TABLE kept (n int); INSERT INTO kept VALUES (7);"))
-			require.Equal(t, "7", query("SELECT n FROM kept;"))
-			if !row.kill {
-				return
-			}
-			server.Kill()
-			_, err := net.Dial("tcp", server.Endpoint())
-			require.Error(t, err, "a server that is dead refuses connections")
-			require.NoError(t, server.Restart(within(t, soon)))
-			require.Equal(t, "7", query("SELECT n FROM kept;"))
-			server.Pause()
-			server.Resume()
-			require.Equal(t, "7", query("SELECT n FROM kept;"))
-			server.Pause()
-			require.NoError(t, server.Close())
+			keepsItsData(t, row.start(t, embedtest.Fsync()), row.client, row.kill)
 		})
 	}
+}
+
+// TestMySQLKeepsItsData: as the servers of the system do.
+func TestMySQLKeepsItsData(t *testing.T) {
+	suite.Long(t, suite.MySQL, "a server that the system does not have, which is killed and stopped")
+	t.Parallel()
+	keepsItsData(t, embedtest.MySQL(t, embedtest.Fsync()), mariadb, true)
+}
+
+// keepsItsData asks a server for what it has kept, also after it was killed and stopped if it may be.
+func keepsItsData(t *testing.T, server database, of func(endpoint string, arguments ...string) *exec.Cmd, kill bool) {
+	t.Helper()
+	query := func(text string) string {
+		client := of(server.Endpoint())
+		client.Stdin = strings.NewReader(text)
+		out, err := client.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return strings.TrimSpace(string(out))
+	}
+	require.Empty(t, query("CREATE TABLE kept (n int); INSERT INTO kept VALUES (7);"))
+	require.Equal(t, "7", query("SELECT n FROM kept;"))
+	if !kill {
+		return
+	}
+	server.Kill()
+	_, err := net.Dial("tcp", server.Endpoint())
+	require.Error(t, err, "a server that is dead refuses connections")
+	require.NoError(t, server.Restart(within(t, soon)))
+	require.Equal(t, "7", query("SELECT n FROM kept;"))
+	server.Pause()
+	server.Resume()
+	require.Equal(t, "7", query("SELECT n FROM kept;"))
+	server.Pause()
+	require.NoError(t, server.Close())
 }
 
 // PostgreSQL serves each client in a process of its own.
@@ -177,6 +191,47 @@ func TestMariaDBClock(t *testing.T) {
 		client.Stdin = strings.NewReader("SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) / 1e6")
 		return client
 	})
+}
+
+// TestMySQLClock: likewise.
+func TestMySQLClock(t *testing.T) {
+	suite.Long(t, suite.MySQL, "sets the clock of a server that the system does not have")
+	t.Parallel()
+	server := embedtest.MySQL(t, embedtest.Clock())
+	clockSteps(t, server.StepClock, func() *exec.Cmd {
+		client := mariadb(server.Endpoint())
+		client.Stdin = strings.NewReader("SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) / 1e6")
+		return client
+	})
+}
+
+// TestMySQLIsFound by the option before the variable, by its version in the cache or by its folder, and what is not
+// there is named.
+func TestMySQLIsFound(t *testing.T) {
+	suite.Long(t, suite.MySQL, "starts servers that the system does not have")
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	named := cmp.Or(os.Getenv("FARSYNC_MYSQL"), "9.7")
+	nowhere, folder := t.TempDir(), named
+	if !strings.Contains(named, "/") {
+		folder = filepath.Join(cache, "farsync", "servers", "mysql-"+named)
+	}
+	version := func(options ...embedtest.Option) string {
+		client := mariadb(embedtest.MySQL(t, options...).Endpoint())
+		client.Stdin = strings.NewReader("SELECT version()")
+		out, err := client.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	t.Setenv("FARSYNC_MYSQL", nowhere)
+	require.NotContains(t, version(embedtest.Version(named)), "MariaDB")
+	require.NotContains(t, version(embedtest.Version(folder)), "MariaDB")
+	_, err = embedtest.StartMySQL(within(t, soon), t.TempDir())
+	require.ErrorIs(t, err, embedtest.ErrNoMySQL)
+	require.ErrorContains(t, err, nowhere)
+	_, err = embedtest.StartMySQL(within(t, soon), t.TempDir(), embedtest.Version("5.0"))
+	require.ErrorIs(t, err, embedtest.ErrNoMySQL)
+	require.ErrorContains(t, err, "mysql-5.0")
 }
 
 // clockSteps steps a server's clock. ask makes the client that prints the server's time, in seconds.

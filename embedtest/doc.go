@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package embedtest starts real etcd, ZooKeeper, Redis, PostgreSQL and MariaDB servers for tests, as child processes that can
-// be stopped, killed, restarted at the same address, and cut off.
+// Package embedtest starts real etcd, ZooKeeper, Redis, PostgreSQL, MariaDB and MySQL servers for tests, as child
+// processes that can be stopped, killed, restarted at the same address, and cut off.
 //
 // It serves tests of code that uses farsync, or any other client of these servers, and programs that bring a server of
 // their own for a demonstration. Nothing has to be installed for etcd: the child is the running executable once
@@ -17,7 +17,8 @@
 // ZooKeeper is run by java from the jars of Debian's zookeeper package, or from those under ZOOKEEPER_HOME; see
 // [ZooKeeper] for what happens where there are none. [Postgres] and [MariaDB] are the programs of Debian's packages, or those on
 // the PATH. They are single servers, and what farsync's fencing tokens are tried on. [Redis] is the redis-server
-// on the PATH.
+// on the PATH. [MySQL] is a server that was unpacked into a folder, for Debian's releases have none: [Version] says
+// into which.
 //
 // # Addresses
 //

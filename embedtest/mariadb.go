@@ -53,7 +53,7 @@ func StartMariaDB(ctx context.Context, dir string, options ...Option) (*MariaDBS
 	}
 	with, made := settingsOf(options), &MariaDBServer{}
 	if with.clock {
-		if made.time, err = newClock(dir); err != nil {
+		if made.time, err = newClock(dir, "/"); err != nil {
 			return nil, err
 		}
 	}

@@ -14,6 +14,7 @@ type settings struct {
 	syncTicks int
 	lines     []string // of the configuration of a database server
 	clock     bool
+	version   string // of MySQL
 }
 
 func settingsOf(options []Option) settings {
@@ -38,8 +39,13 @@ func Ticks(tick time.Duration, syncLimit int) Option {
 	return func(s *settings) { s.tick, s.syncTicks = tick, syncLimit }
 }
 
-// Setting adds a line to the configuration of a PostgreSQL or MariaDB server, such as "max_connections = 400".
+// Setting adds a line to the configuration of a PostgreSQL, MariaDB or MySQL server, such as "max_connections = 400".
 func Setting(line string) Option { return func(s *settings) { s.lines = append(s.lines, line) } }
 
-// Clock gives a ZooKeeper, PostgreSQL or MariaDB server a clock of its own, which StepClock sets.
+// Clock gives a ZooKeeper, PostgreSQL, MariaDB or MySQL server a clock of its own, which StepClock sets.
 func Clock() Option { return func(s *settings) { s.clock = true } }
+
+// Version says which MySQL runs: a version that scripts/server-versions.sh has unpacked into the user's cache, such as
+// "9.7", or, with a slash in it, the folder that one was unpacked in, with usr/sbin/mysqld or bin/mysqld. Without this
+// option the environment variable FARSYNC_MYSQL says so, in the same way, and without that it is 9.7.
+func Version(version string) Option { return func(s *settings) { s.version = version } }

@@ -68,7 +68,7 @@ func startPostgres(
 	}
 	with, made := settingsOf(options), &PostgresServer{}
 	if with.clock {
-		if made.time, err = newClock(dir); err != nil {
+		if made.time, err = newClock(dir, "/"); err != nil {
 			return nil, err
 		}
 	}

@@ -85,7 +85,7 @@ func startRedis(ctx context.Context, dir string, arguments []string, apart bool)
 		arguments = append(slices.Clip(arguments), "--tls-port", strconv.Itoa(second.number))
 	}
 	if apart {
-		if s.time, err = newClock(dir); err != nil {
+		if s.time, err = newClock(dir, "/"); err != nil {
 			return nil, err
 		}
 	}

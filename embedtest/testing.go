@@ -112,6 +112,20 @@ func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
 	return s
 }
 
+// MySQL is [Postgres] for a MySQL server, as [StartMySQL] starts it.
+func MySQL(t testing.TB, options ...Option) *MySQLServer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	s, err := StartMySQL(ctx, t.TempDir(), options...)
+	if !errors.Is(err, ErrNoMySQL) {
+		refuseOrSkip(t, err, ErrNoFaketime)
+	}
+	refuseOrSkip(t, err, ErrNoMySQL)
+	t.Cleanup(func() { finish(t, []*server{s.server}, s.Close) })
+	return s
+}
+
 // reachableDir returns a folder of the test that another user can reach. The folder above it is the test's alone too.
 func reachableDir(t testing.TB) string {
 	t.Helper()

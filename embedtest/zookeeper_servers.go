@@ -86,7 +86,7 @@ func (e *ZooKeeperServers) prepare(dir string, n int, java string, jars []string
 			return err
 		}
 		if settings.clock {
-			if m.time, err = newClock(member.home); err != nil {
+			if m.time, err = newClock(member.home, "/"); err != nil {
 				return err
 			}
 		}
