@@ -1,7 +1,6 @@
 package compattest
 
 import (
-	"archive/zip"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/earlier"
 )
 
 // before is the last commit in which each backend was a Store of its own. What it writes is what users have.
@@ -40,41 +39,12 @@ func TestMain(m *testing.M) {
 	embedtest.Main(m)
 }
 
-// oldPlayer builds the player of the farsync of before, and returns its executable. Without that commit the test is
-// skipped, or fails if FARSYNC_REQUIRE_SERVERS is 1.
+// oldPlayer builds the player of the farsync of before, and returns its executable.
 func oldPlayer(t *testing.T) string {
-	const module = "../.."
-	git := exec.CommandContext(t.Context(), "git", "-C", module, "archive", "--format=zip", before)
-	var complaints bytes.Buffer
-	git.Stderr = &complaints
-	archive, err := git.Output()
-	if err != nil {
-		report := t.Skipf
-		if os.Getenv("FARSYNC_REQUIRE_SERVERS") == "1" {
-			report = t.Fatalf
-		}
-		report("the farsync of commit %s is not here, a clone with its history is needed: %v: %s", before[:7], err, &complaints)
-	}
-	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	require.NoError(t, err)
-	tree := t.TempDir()
-	require.NoError(t, os.CopyFS(tree, files))
-	for from, to := range map[string]string{
-		"player.go":        "internal/compattest/player.go",
-		"testdata/main.go": "internal/compattest/old/main.go",
-	} {
-		source, err := os.ReadFile(from)
-		require.NoError(t, err)
-		to = filepath.Join(tree, to)
-		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o700))
-		require.NoError(t, os.WriteFile(to, source, 0o600))
-	}
-	executable := filepath.Join(t.TempDir(), "old")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", executable, "./internal/compattest/old")
-	build.Dir = tree
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
-	return executable
+	return earlier.Program(t, before, "./internal/compattest/old", map[string]string{
+		"internal/compattest/player.go":   "player.go",
+		"internal/compattest/old/main.go": "testdata/main.go",
+	})
 }
 
 // newPlayer returns the executable of this farsync's player.

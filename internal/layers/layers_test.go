@@ -186,6 +186,11 @@ var rules = []rule{
 		why:   "it says how elections behave on every cluster, so it is handed one and knows none",
 	},
 	{
+		of:    "internal/earlier",
+		never: []string{thirdParty},
+		why:   "it builds a farsync of another time, and needs nothing of today's",
+	},
+	{
 		of:    "internal/compattest",
 		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "etcd", "zk"},
 		never: slices.Concat(etcdServer, commandLine, testOnly),
