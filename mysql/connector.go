@@ -18,14 +18,15 @@ import (
 // renewals do not wait for it: each makes a connection of its own.
 const connectFor = 5 * time.Second
 
-// settings are those of our connections, whatever the server's and the DSN's are. A call that waits for a row gives up after a while,
-// for its client may be gone: a broken connection ends no statement. The server closes a connection that says nothing for longer
-// than we keep one. A COMMIT begins no other transaction, which nothing would commit, and the end of a session is that of its entries. In some
-// sets of characters, as GBK, a backslash that the client puts before a quote is half of a letter.
+// settings are those of our connections, whatever the server's and the DSN's are. A call that waits for a row gives up
+// after a second, the shortest time that both servers know, for its client may be gone: a broken connection ends no
+// statement. The server closes a connection that says nothing for longer than we keep one. A COMMIT begins no other
+// transaction, which nothing would commit, and the end of a session is that of its entries. In some sets of characters,
+// as GBK, a backslash that the client puts before a quote is half of a letter.
 var settings = map[string]string{
 	"autocommit": "1", "completion_type": "0", "foreign_key_checks": "1", "sql_mode": "'STRICT_TRANS_TABLES'",
 	"character_set_client": "utf8mb4", "character_set_connection": "utf8mb4", "character_set_results": "utf8mb4",
-	"innodb_lock_wait_timeout": "2", "lock_wait_timeout": "5", "wait_timeout": "60",
+	"innodb_lock_wait_timeout": "1", "lock_wait_timeout": "5", "wait_timeout": "60",
 }
 
 // isolation is a statement of its own, for MySQL and MariaDB know the level by different variables. At READ UNCOMMITTED a look saw a DELETE that

@@ -15,13 +15,13 @@
 // An entry of a queue is a row of farsync_entries. Those that join a queue take turns at its row in farsync_queues, which has
 // the last revision: the order of revisions is that of commits. A revision is the time of the server in microseconds, or the last
 // one and one, so revisions also go on in a database that was restored. farsync_sessions has a row for each Store, and farsync_registers
-// the sizes of semaphores. A program that is not farsync's can take part: it calls farsync_create_3 with a session that lives and
-// a kind of its own, which counts as exclusive.
+// the sizes of semaphores. A program that is not farsync's can take part: it calls farsync_create_4 with a session that
+// lives and a kind of its own, which counts as exclusive.
 //
 // A step is the call of one procedure, a whole transaction in one request. So a process that is stopped, and a connection that is
 // cut, leave no row locked at the server, and a proxy that sends reads to replicas takes no step for a read. A request that its caller has
-// given up runs on at the server: if it waits for a row that is locked, for up to two seconds, and one that joins a queue may wait for three
-// rows. What it does late, the Store undoes.
+// given up runs on at the server: if it waits for a row that is locked, for up to a second, and one that joins a queue
+// may wait several times. What it does late, the Store undoes. While it waits it keeps no renewal waiting.
 //
 // # How others hear of a change
 //
@@ -36,9 +36,11 @@
 //
 // # How long a lock stays with a process that died
 //
-// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out. Where
-// more than 64 processes have died at once it goes on for half a second, or an eighth of the TTL if that is less, and what is left then is for
-// the next renewal, or for a TryLock on its path.
+// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions
+// that have run out. Where more than 64 processes have died at once, or have left more than 1,000 entries, it goes on
+// for half a second, or an eighth of the TTL if that is less, and what is left then is for the next renewal, or for a
+// TryLock on its path. While another client is ending a session that has an entry on its path, a TryLock does not
+// answer: it looks again until the other is through, or its context ends.
 //
 // # What holds, and when
 //
@@ -53,6 +55,6 @@
 //
 // It needs MySQL 8.0.29 or later, or MariaDB 10.6 or later, with a binary log of rows, or none. Isolation levels, sql_mode, time zone,
 // autocommit, completion_type, foreign_key_checks, character sets and multiple statements may be as the server and the DSN have them. For a Store the user
-// needs SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database. The tests run on MariaDB 10.11. A dump of the database must include its
-// routines: mysqldump --routines.
+// needs SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database. The tests run on MySQL 9.7 and on MariaDB 10.11. A
+// dump of the database must include its routines: mysqldump --routines.
 package mysql

@@ -2,8 +2,9 @@
 -- MariaDB 10.6 or later. What a later version of farsync has to change comes under another name, so earlier ones keep theirs.
 DELIMITER //
 
--- A session lives as long as its row, unless its deadline is 0: then what is left of it is being removed. Times are in microseconds,
--- by this server's clock, and do not depend on time zones.
+-- A session lives as long as its row, unless its deadline is 0 or less: then its entries are being removed, and at -1
+-- something keeps those that are left. Times are in microseconds, by this server's clock, and do not depend on time
+-- zones.
 CREATE TABLE IF NOT EXISTS farsync_sessions (
   id       VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
   deadline BIGINT NOT NULL,
@@ -71,10 +72,47 @@ END //
 -- are handed out under that lock, so their order is that of commits. They go on with the time: a queue whose row was lost does
 -- not count from the beginning. Where the clock has been set back as well, they go on from the last entry that is there.
 --
--- The session is locked last, by the foreign key, and for no longer than it takes to commit: its renewal waits meanwhile. To insert may take
--- longer, where another's transaction has locked the gap. So whether the session lives is looked at after it, and an entry of one that
--- is over is removed again. Others see neither, before the COMMIT, and what ends the session finds no entry: it has come before
--- the foreign key, which finds no session then or one with a deadline of 0, or it waits for the COMMIT.
+-- The session's row is locked last, for a renewal waits for that lock. Nothing is waited for while it is locked. So the tables that are read after it
+-- were read before it as well, lest LOCK TABLES keeps one of them. And the foreign key is not checked when the entry is
+-- inserted, which waits where another's transaction has locked one of the gaps: MariaDB checks the key, and locks the session, before
+-- the last of three indexes, MySQL before the first. What the key is for is looked at afterwards. An entry of a session that is over is
+-- removed again. Others see neither, before the COMMIT, and what ends the session finds no entry, since it has come before the look, or it
+-- waits for the COMMIT.
+CREATE PROCEDURE IF NOT EXISTS farsync_create_4(
+  of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT,
+  of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin, of_units BIGINT,
+  of_value LONGBLOB, of_since BIGINT
+) SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_revision, newest, lives, known, registers BIGINT;
+  DECLARE checks BIGINT DEFAULT @@SESSION.foreign_key_checks;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; SET SESSION foreign_key_checks = checks; RESIGNAL; END;
+  CALL farsync_primary();
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  INSERT INTO farsync_queues (path, last) VALUES (of_queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
+    ON DUPLICATE KEY UPDATE last = GREATEST(last + 1, VALUES(last));
+  SELECT last INTO of_revision FROM farsync_queues WHERE path = of_queue;
+  SELECT (SELECT COUNT(*) FROM farsync_entries WHERE id = of_id), (SELECT MAX(revision) FROM farsync_entries WHERE queue = of_queue),
+    (SELECT COUNT(*) FROM farsync_registers WHERE queue = of_queue) INTO known, newest, registers;
+  IF newest >= of_revision THEN
+    SET of_revision = newest + 1;
+    UPDATE farsync_queues SET last = of_revision WHERE path = of_queue;
+  END IF;
+  IF known = 0 THEN
+    SET SESSION foreign_key_checks = 0;
+    INSERT INTO farsync_entries (id, queue, session, kind, units, revision, value, since)
+      VALUES (of_id, of_queue, of_session, of_kind, of_units, of_revision, of_value, of_since);
+    SET SESSION foreign_key_checks = checks;
+    SELECT COUNT(*) INTO lives FROM farsync_sessions WHERE id = of_session AND deadline > 0 LOCK IN SHARE MODE;
+    IF lives = 0 THEN
+      DELETE FROM farsync_entries WHERE id = of_id;
+    END IF;
+  END IF;
+  CALL farsync_ahead_2(of_queue, of_id, most);
+  COMMIT;
+END //
+-- As earlier Stores call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_create_3(
   of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT,
   of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin, of_units BIGINT,
@@ -350,9 +388,58 @@ BEGIN
   LIMIT 64;
 END //
 
--- Ends a session if it has run out. One that is being renewed, or creates an entry, is not waited for, nor is an entry that is
--- locked: a guard keeps it, or the transaction of a person removes it, and a later call does. So whether there are such is looked at by a
--- statement of its own, which a SELECT within a DELETE would not be: that locks what it reads. From the first call on the session cannot be renewed.
+-- Ends a session if it has run out: removes as many of its entries as the limit allows, and the session's row once no
+-- entry is left. After the first call the session cannot be renewed. A session that is being renewed, or creates an
+-- entry, is not waited for, nor is an entry that is locked: a guard keeps it, or the transaction of a person removes
+-- it, and a later call does. A statement of its own looks whether such entries are left, for a SELECT within a DELETE
+-- would lock them.
+--
+-- The session is busy if it has run out and its row is locked: another call is ending it, and what it has left says
+-- nothing. After a deadlock with a join the session is busy as well: all of its entries are there still.
+--
+-- A read that locks and finds all that it needs in an index locks that index alone, and a DELETE waits for it. So the
+-- entry is locked in each of its indexes before. The index of sessions has the IDs of a session in their order, so the
+-- read ends at its limit, and locks no entry that stays.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_one_3(
+  of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT, OUT removed BIGINT, OUT is_busy BIGINT
+) SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE is_over, is_kept, is_done BIGINT DEFAULT 0;
+  DECLARE free CURSOR FOR SELECT e.id FROM farsync_entries e FORCE INDEX (farsync_entries_session)
+    JOIN farsync_entries again FORCE INDEX (farsync_entries_queue) ON again.queue = e.queue AND again.revision = e.revision
+    WHERE e.session = of_session ORDER BY e.id LIMIT most FOR UPDATE SKIP LOCKED;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_done = 1;
+  DECLARE EXIT HANDLER FOR 1205 BEGIN ROLLBACK; SET removed = 0; END; -- an entry was locked after all
+  DECLARE EXIT HANDLER FOR 1213 BEGIN ROLLBACK; SET removed = 0, is_busy = 1; END;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  SET removed = 0, is_busy = 0;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  SELECT COUNT(*) INTO is_over FROM farsync_sessions
+    WHERE id = of_session AND deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FOR UPDATE SKIP LOCKED;
+  IF is_over > 0 THEN
+    OPEN free;
+    each_entry: LOOP
+      FETCH free INTO of_id;
+      IF is_done THEN LEAVE each_entry; END IF;
+      DELETE FROM farsync_entries WHERE id = of_id;
+      SET removed = removed + 1;
+    END LOOP;
+    CLOSE free;
+    SELECT EXISTS (SELECT 1 FROM farsync_entries WHERE session = of_session) INTO is_kept;
+    IF is_kept = 0 THEN
+      DELETE FROM farsync_sessions WHERE id = of_session;
+    ELSE
+      UPDATE farsync_sessions SET deadline = IF(removed < most, -1, 0) WHERE id = of_session;
+    END IF;
+  ELSE
+    SELECT COUNT(*) INTO is_busy FROM farsync_sessions
+      WHERE id = of_session AND deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+  END IF;
+  COMMIT;
+END //
+-- As earlier procedures call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_bury_one_2(of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -408,8 +495,31 @@ BEGIN
   COMMIT;
 END //
 
--- Ends 64 of the sessions that have run out, those that guards keep last. There may be more if it has looked at as many, and has moved one: what
--- is locked is left for later.
+-- Ends 64 of the sessions that have run out, and removes as many entries as the limit allows. Sessions come first that
+-- no call has looked at, then sessions of which a call has left some entries at its limit, and last the sessions whose
+-- entries something keeps. There may be more at the limit, or if 64 sessions were looked at and one of them has
+-- moved: an entry of it was removed, or it cannot be renewed any more. What is locked is left for later, and does not
+-- count, so a caller that asks until there is no more comes to an end.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_some_3(most BIGINT, OUT more BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE was, removed, is_busy, stands, seen, moved, is_done BIGINT DEFAULT 0;
+  DECLARE expired CURSOR FOR SELECT id, deadline FROM farsync_sessions
+    WHERE deadline <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) ORDER BY deadline DESC LIMIT 64;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_done = 1;
+  OPEN expired;
+  each_session: LOOP
+    FETCH expired INTO of_session, was;
+    IF is_done OR most <= 0 THEN LEAVE each_session; END IF;
+    CALL farsync_bury_one_3(of_session, most, removed, is_busy);
+    SELECT COUNT(*) INTO stands FROM farsync_sessions WHERE id = of_session AND (deadline = was OR deadline <= 0 AND was <= 0);
+    SET most = most - removed, seen = seen + 1, moved = moved + (removed > 0 OR stands = 0);
+  END LOOP;
+  CLOSE expired;
+  SET more = (most <= 0 OR seen = 64 AND moved > 0);
+END //
+-- As earlier procedures call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_bury_some_2(OUT more BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -450,7 +560,33 @@ BEGIN
   SET more = (seen = 64 AND moved > 0);
 END //
 
--- Ends sessions that have run out, and shows a row if there may be more. Nothing tells here of processes that have died before.
+-- Ends sessions that have run out, and first the sessions of a JSON array that have. It removes 1,000 entries at most,
+-- so that it is short for whoever waits for it. It shows a row 'more' if there may be more to end, and a row 'busy' if
+-- another call is ending a session of the array.
+CREATE PROCEDURE IF NOT EXISTS farsync_bury_4(sessions JSON)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE of_session VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE room BIGINT DEFAULT 1000;
+  DECLARE removed, is_busy, busy, is_done BIGINT DEFAULT 0;
+  DECLARE more BIGINT DEFAULT 1;
+  DECLARE asked CURSOR FOR SELECT CONVERT(list.id USING ascii) COLLATE ascii_bin
+    FROM JSON_TABLE(sessions, '$[*]' COLUMNS (id VARCHAR(255) PATH '$')) list;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET is_done = 1;
+  OPEN asked;
+  each_session: LOOP
+    FETCH asked INTO of_session;
+    IF is_done OR room <= 0 THEN LEAVE each_session; END IF;
+    CALL farsync_bury_one_3(of_session, room, removed, is_busy);
+    SET room = room - removed, busy = busy + is_busy;
+  END LOOP;
+  CLOSE asked;
+  IF room > 0 THEN
+    CALL farsync_bury_some_3(room, more);
+  END IF;
+  SELECT 'more' FROM DUAL WHERE more > 0 UNION ALL SELECT 'busy' FROM DUAL WHERE busy > 0;
+END //
+-- As earlier Stores call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_bury_3(dead JSON)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -497,6 +633,29 @@ END //
 --
 -- The history of the database ends when the server is restarted or another is asked. The end of a UUID has random bits of the server's run, and the
 -- address of a network card. No two servers of a replication have the same number. Nothing else tells of both on every server.
+CREATE PROCEDURE IF NOT EXISTS farsync_renew_5(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE lives, more BIGINT DEFAULT 0;
+  DECLARE of_history VARCHAR(64) DEFAULT CONCAT(@@GLOBAL.server_id, '-', SUBSTRING(UUID(), 20));
+  CALL farsync_primary();
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    SELECT COUNT(*) INTO lives FROM farsync_sessions WHERE id = of_id AND deadline > 0 FOR UPDATE;
+    IF lives > 0 THEN
+      UPDATE farsync_sessions SET deadline = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ttl WHERE id = of_id;
+    END IF;
+    COMMIT;
+  END;
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN END;
+    CALL farsync_bury_some_3(1000, more);
+  END;
+  SELECT of_id, of_history FROM DUAL WHERE lives > 0 UNION ALL SELECT of_id, of_history FROM DUAL WHERE lives > 0 AND more > 0;
+END //
+-- As earlier Stores and other programs call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_renew_4(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -593,9 +752,18 @@ BEGIN
   CALL farsync_open(of_id, of_ttl);
 END //
 
+CREATE PROCEDURE IF NOT EXISTS farsync_open_5(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  CALL farsync_primary();
+  INSERT INTO farsync_sessions (id, deadline, ttl)
+    VALUES (of_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + of_ttl, of_ttl);
+  SELECT of_id, CONCAT(@@GLOBAL.server_id, '-', SUBSTRING(UUID(), 20));
+END //
+
 -- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
 -- there, or of an earlier version. So it comes last.
-CREATE PROCEDURE IF NOT EXISTS farsync_open_5(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+CREATE PROCEDURE IF NOT EXISTS farsync_open_6(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
   CALL farsync_primary();

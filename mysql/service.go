@@ -27,7 +27,7 @@ const (
 // names are those of procedures that have another than their step: a procedure never changes under its name, for CREATE … IF NOT EXISTS
 // would leave an earlier one as it is.
 var names = map[string]string{
-	"ahead": "ahead_2", "bury": "bury_3", "create": "create_3", "open": "open_5", "owned": "owned_2", "renew": "renew_4",
+	"ahead": "ahead_2", "bury": "bury_4", "create": "create_4", "open": "open_6", "owned": "owned_2", "renew": "renew_5",
 	"sight": "sight_2",
 }
 

@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -16,15 +17,16 @@ type Crowded struct {
 	Crowd func(t testing.TB, n int) // puts entries of a session into the queue, behind those that are there
 	Adopt func(t testing.TB)        // gives them to the session of the only Store
 	Dies  func(t testing.TB)        // has their session run out
+	Many  int                       // how many are put there; 0: ten thousand
 }
 
 // RunCrowds runs the scenes with a service each, which open returns.
 func RunCrowds(t *testing.T, open func(t testing.TB) Crowded) {
-	const crowd = 10_000
-	scene := func(name string, play func(t *testing.T, s Crowded)) {
+	scene := func(name string, play func(t *testing.T, s Crowded, crowd int)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			play(t, open(t))
+			s := open(t)
+			play(t, s, cmp.Or(s.Many, 10_000))
 		})
 	}
 	standing := func(t testing.TB, m *farsync.Mutex, n int) {
@@ -32,7 +34,7 @@ func RunCrowds(t *testing.T, open func(t testing.TB) Crowded) {
 			require.NoError(t, err)
 		}
 	}
-	scene("Dies", func(t *testing.T, s Crowded) {
+	scene("Dies", func(t *testing.T, s Crowded, crowd int) {
 		alive := Lock(t, s.Open(t, time.Second), "/alive")
 		m := farsync.NewMutex(s.Open(t, 2*time.Second), "/crowd")
 		s.Crowd(t, crowd/2)
@@ -51,7 +53,7 @@ func RunCrowds(t *testing.T, open func(t testing.TB) Crowded) {
 		require.NoError(t, alive.Err())
 		require.NoError(t, alive.Release())
 	})
-	scene("IsNotSeenByANewcomer", func(t *testing.T, s Crowded) {
+	scene("IsNotSeenByANewcomer", func(t *testing.T, s Crowded, crowd int) {
 		store := s.Open(t, time.Hour)
 		s.Crowd(t, crowd)
 		s.Dies(t)
@@ -59,7 +61,7 @@ func RunCrowds(t *testing.T, open func(t testing.TB) Crowded) {
 		require.NoError(t, err)
 		require.NoError(t, lease.Release())
 	})
-	scene("IsClosed", func(t *testing.T, s Crowded) {
+	scene("IsClosed", func(t *testing.T, s Crowded, crowd int) {
 		store := s.Open(t, time.Hour)
 		s.Crowd(t, crowd)
 		s.Adopt(t)

@@ -2,6 +2,7 @@ package mysqltest_test
 
 import (
 	"context"
+	"database/sql"
 	"testing"
 	"time"
 
@@ -10,11 +11,26 @@ import (
 	"github.com/farsync/farsync"
 )
 
+// buries is the procedure by which Stores end sessions that have run out.
+const buries = "farsync_bury_4('[]')"
+
 // die adds processes that have died, the first of which ran out first. Each has an entry of its own.
 func (d database) die(t *testing.T, n int) {
-	d.exec(t, "INSERT INTO farsync_sessions SELECT CONCAT('dead-', seq), 1000 + seq, 1000000 FROM seq_1_to_1000 WHERE seq <= ?", n)
+	d.exec(t, "INSERT INTO farsync_sessions SELECT CONCAT('dead-', seq), 1000 + seq, 1000000 FROM "+numbers(n))
 	d.exec(t, `INSERT INTO farsync_entries (id, queue, session, kind, revision)
-		SELECT CONCAT('entry-', seq), CONCAT('/dead/', seq), CONCAT('dead-', seq), 'exclusive', 1 FROM seq_1_to_1000 WHERE seq <= ?`, n)
+		SELECT CONCAT('entry-', seq), CONCAT('/dead/', seq), CONCAT('dead-', seq), 'exclusive', 1 FROM `+numbers(n))
+}
+
+// keepDead begins a transaction that keeps the entries that die has left, as guards do. As REPEATABLE READ it would lock the
+// entry behind them as well, which may be another's.
+func (d database) keepDead(t *testing.T) *sql.Tx {
+	t.Helper()
+	tx, err := d.admin.BeginTx(within(t, soon), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	_, err = tx.ExecContext(within(t, soon), "SELECT 1 FROM farsync_entries WHERE id LIKE 'entry-%' LOCK IN SHARE MODE")
+	require.NoError(t, err)
+	return tx
 }
 
 // TestAllOfManyDeadAreSucceeded: a step at the server ends 64 sessions at most, and is followed by another.
@@ -32,10 +48,10 @@ func TestAllOfManyDeadAreSucceeded(t *testing.T) {
 func TestRenewalTellsOfMoreDead(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	d.exec(t, "CALL farsync_open_4('live', 3600000000)")
+	d.exec(t, "CALL farsync_open_6('live', 3600000000)")
 	d.die(t, 64+64+1)
 	for _, rows := range []int{2, 2, 1, 1} {
-		shown, err := d.admin.QueryContext(within(t, soon), "CALL farsync_renew_3('live')")
+		shown, err := d.admin.QueryContext(within(t, soon), "CALL farsync_renew_5('live')")
 		require.NoError(t, err)
 		n := 0
 		for shown.Next() {
@@ -54,10 +70,8 @@ func TestManyDeadThatGuardsKeepAreNotWaitedFor(t *testing.T) {
 	d := newDatabase(t)
 	store := d.open(t, ttl(time.Hour))
 	d.die(t, 200)
-	tx := d.begin(t)
-	_, err := tx.ExecContext(within(t, soon), "SELECT 1 FROM farsync_entries WHERE id LIKE 'entry-%' LOCK IN SHARE MODE")
-	require.NoError(t, err)
-	_, err = farsync.NewMutex(store, "/dead/1").TryLock(within(t, soon))
+	tx := d.keepDead(t)
+	_, err := farsync.NewMutex(store, "/dead/1").TryLock(within(t, soon))
 	require.ErrorIs(t, err, farsync.ErrLocked)
 	require.NoError(t, tx.Commit())
 	lease, err := farsync.NewMutex(store, "/dead/1").TryLock(within(t, soon))
@@ -73,11 +87,38 @@ func TestDeadWhoseEntryIsBeingRemovedIsNotWaitedFor(t *testing.T) {
 	tx := d.begin(t)
 	_, err := tx.ExecContext(within(t, soon), "DELETE FROM farsync_entries WHERE id = 'entry-2'")
 	require.NoError(t, err)
-	d.exec(t, "CALL farsync_bury_3('[]')") // on a connection that waits for a row for 50 s, and fails then
+	d.exec(t, "CALL "+buries) // on a connection that waits for a row for 50 s, and fails then
 	require.Equal(t, "dead-2", ask[string](t, d, "SELECT GROUP_CONCAT(id) FROM farsync_sessions"))
 	require.NoError(t, tx.Commit())
-	d.exec(t, "CALL farsync_bury_3('[]')")
+	d.exec(t, "CALL "+buries)
 	require.Zero(t, ask[int](t, d, "SELECT COUNT(*) FROM farsync_sessions"))
+}
+
+// TestDeadWhoseEntryIsReadUnderALockIsNotWaitedFor: a read that locks locks an index alone where that has all that is
+// read, and a DELETE waits for each. The others that have died are ended.
+func TestDeadWhoseEntryIsReadUnderALockIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, look := range []string{
+		"SELECT id FROM farsync_entries FORCE INDEX (PRIMARY) WHERE id = 'entry-2'",
+		"SELECT revision FROM farsync_entries FORCE INDEX (farsync_entries_queue) WHERE queue = '/dead/2'",
+		"SELECT COUNT(session) FROM farsync_entries FORCE INDEX (farsync_entries_session) WHERE session = 'dead-2'",
+	} {
+		t.Run(look, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			d.die(t, 3)
+			tx, err := d.admin.BeginTx(within(t, soon), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = tx.Rollback() })
+			_, err = tx.ExecContext(within(t, soon), look+" LOCK IN SHARE MODE")
+			require.NoError(t, err)
+			d.exec(t, "CALL "+buries) // on a connection that waits for a row for 50 s, and fails then
+			require.Equal(t, "dead-2", ask[string](t, d, "SELECT GROUP_CONCAT(id) FROM farsync_sessions"))
+			require.NoError(t, tx.Commit())
+			d.exec(t, "CALL "+buries)
+			require.Zero(t, ask[int](t, d, "SELECT COUNT(*) FROM farsync_sessions"))
+		})
+	}
 }
 
 // TestEntriesOfSessionsThatWereTruncatedAreNamed: no foreign key has taken them with it, and no session will ever end them.

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/suite"
 )
 
@@ -27,13 +26,13 @@ func TestFullDisk(t *testing.T) {
 	}
 	disk := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(disk), 0o711)) //nolint:gosec // the server runs as another user
-	out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size=200m", "none", disk).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size="+on.disk, "none", disk).CombinedOutput()
 	require.NoError(t, err, string(out))
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", disk).Run() })
-	server, err := startServer(within(t, soon), disk, embedtest.Setting("innodb_log_file_size = 8M"))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, server.Close()) })
-	d := databaseOf(t, server)
+	is, err := startServer(within(t, 2*soon), disk, on.smallFiles...)
+	refuseOrSkip(t, err)
+	t.Cleanup(func() { require.NoError(t, is.Close()) })
+	d := databaseOf(t, is)
 	const of = 2 * time.Second // less than it is full for
 	store := d.open(t, ttl(of))
 	lease := lock(t, store, "/full")

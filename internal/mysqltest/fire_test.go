@@ -34,7 +34,7 @@ func roughDatabase(t *testing.T) database {
 	t.Parallel()
 	roughly.Lock()
 	t.Cleanup(roughly.Unlock)
-	return databaseOf(t, embedtest.MariaDB(t, embedtest.Fsync(), embedtest.Clock()))
+	return databaseOf(t, newServer(t, embedtest.Fsync(), embedtest.Clock()))
 }
 
 // setGlobal changes a setting of the server until t ends. Connections from then on have it.
@@ -195,7 +195,7 @@ func TestSettingsOfTheServerMakeNoDifference(t *testing.T) {
 	suite.Long(t, suite.MySQL, "changes the settings of a server of its own")
 	d := roughDatabase(t)
 	for name, value := range map[string]any{
-		"tx_isolation": "SERIALIZABLE", "autocommit": 0, "time_zone": "+05:45", "wait_timeout": 5, "collation_server": "utf8mb4_german2_ci",
+		on.isolation: "SERIALIZABLE", "autocommit": 0, "time_zone": "+05:45", "wait_timeout": 5, "collation_server": "utf8mb4_german2_ci",
 		"sql_mode": "ANSI,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,NO_ZERO_DATE,ONLY_FULL_GROUP_BY", "completion_type": "CHAIN",
 		"foreign_key_checks": 0,
 	} {
@@ -228,7 +228,7 @@ func TestSettingsOfTheServerMakeNoDifference(t *testing.T) {
 func TestWhatIsTakenBackLetsNoneIn(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	_, in := d.session(t, d.dsn()+"?tx_isolation=%27READ-UNCOMMITTED%27", time.Hour)
+	_, in := d.session(t, d.dsn()+"?"+on.isolation+"=%27READ-UNCOMMITTED%27", time.Hour)
 	first, second := exclusive(t, in, "/dirty"), exclusive(t, in, "/dirty")
 	tx := d.begin(t)
 	_, err := tx.ExecContext(within(t, soon), "DELETE FROM farsync_entries WHERE id = ?", first.ID)
@@ -331,7 +331,7 @@ func TestReadOnlyServerStopsAdministratorsToo(t *testing.T) {
 
 // TestLockedRowsAreNotDone: a step that meets a deadlock, or waits for a row for too long, was rolled back, and says so.
 func TestLockedRowsAreNotDone(t *testing.T) {
-	suite.Long(t, suite.MySQL, "a deadlock has to come before a wait for a row ends after 2 s")
+	suite.Long(t, suite.MySQL, "a deadlock has to come before a wait for a row ends after 1 s")
 	t.Parallel()
 	d := newDatabase(t)
 	service, err := mysql.NewService(d.dsn())
@@ -387,13 +387,9 @@ func TestLockedRowsAreNotDone(t *testing.T) {
 func TestRequestsOfALock(t *testing.T) {
 	suite.Long(t, suite.MySQL, "counts the requests of a crowd that polls")
 	d := roughDatabase(t)
-	status := func(of string) (now int) {
-		require.NoError(t, d.admin.QueryRowContext(within(t, soon), "SHOW GLOBAL STATUS LIKE '"+of+"'").Scan(&of, &now))
-		return now
-	}
 	var last int
 	since := func() int {
-		now := status("Questions")
+		now := d.status(t, "Questions")
 		defer func() { last = now }()
 		return now - last - 1 // that
 	}
@@ -405,13 +401,13 @@ func TestRequestsOfALock(t *testing.T) {
 		stores[i] = d.open(t, ttl(time.Hour))
 	}
 	const times = 20
-	onDisk := status("Created_tmp_disk_tables")
+	onDisk := d.status(t, "Created_tmp_disk_tables")
 	since()
 	for range times {
 		require.NoError(t, lock(t, store, "/traffic").Release())
 	}
 	require.Equal(t, 2*times, since())
-	require.Equal(t, onDisk, status("Created_tmp_disk_tables"), "no step makes a table on the disk of the server")
+	require.Equal(t, onDisk, d.status(t, "Created_tmp_disk_tables"), "no step makes a table on the disk of the server")
 
 	each := map[int]float64{}
 	for _, waiters := range []int{2, 8, 64} {

@@ -29,7 +29,7 @@ import (
 func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	for _, change := range []string{"DROP PROCEDURE farsync_primary", "DROP PROCEDURE farsync_open_5", "DROP TABLE farsync_entries, farsync_sessions"} {
+	for _, change := range []string{"DROP PROCEDURE farsync_primary", "DROP PROCEDURE farsync_open_6", "DROP TABLE farsync_entries, farsync_sessions"} {
 		d.exec(t, change)
 		_, err := mysql.Open(within(t, soon), d.dsn(), nil)
 		require.ErrorContains(t, err, "in a program by Migrate", change)
@@ -97,7 +97,7 @@ func TestTLS(t *testing.T) {
 }
 
 // secured returns a server of its own that proves that it is localhost, and trusts clients of the same authority.
-func secured(t *testing.T, authority locktest.Authority) *embedtest.MariaDBServer {
+func secured(t *testing.T, authority locktest.Authority) server {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o711)) //nolint:gosec // the server runs as another user
 	pair := authority.Issue(t, "localhost", time.Hour)
@@ -113,7 +113,7 @@ func secured(t *testing.T, authority locktest.Authority) *embedtest.MariaDBServe
 		require.NoError(t, os.WriteFile(file, text, 0o644)) //nolint:gosec // of this test alone
 		settings = append(settings, embedtest.Setting(setting+" = "+file))
 	}
-	return embedtest.MariaDB(t, settings...)
+	return newServer(t, settings...)
 }
 
 // TestConnectionsThatBreak, over and over, in the middle of requests: what was asked for is done once in the end, and no two hold.

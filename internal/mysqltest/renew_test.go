@@ -36,28 +36,6 @@ func exclusive(t testing.TB, in driver.Session, queue string) driver.Entry {
 	return v.Self
 }
 
-// TestRenewalBesideACreateThatWaits: what a create waits for, here a gap that a person's look has locked, keeps no renewal.
-func TestRenewalBesideACreateThatWaits(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	_, in := d.session(t, d.dsn(), time.Hour)
-	id := ask[string](t, d, "SELECT id FROM farsync_sessions")
-	tx := d.begin(t)
-	_, err := tx.ExecContext(within(t, soon), "SELECT * FROM farsync_entries LOCK IN SHARE MODE") // at REPEATABLE READ
-	require.NoError(t, err)
-	created := make(chan error, 1)
-	go func() { // joined below; on a connection of the test's, for it waits longer than a renewal does
-		_, err := d.admin.ExecContext(within(t, soon), "CALL farsync_create_3('/gap', 'gap', 1, ?, 'exclusive', 1, NULL, 0)", id)
-		created <- err
-	}()
-	require.Eventually(t, func() bool { return running(t, d, "%INSERT INTO farsync_entries%") > 0 }, soon, time.Millisecond)
-	require.NoError(t, in.Renew(within(t, soon), nil))
-	require.Empty(t, created)
-	require.NoError(t, tx.Rollback())
-	require.NoError(t, locktest.Got(t, created))
-	require.Equal(t, 1, ask[int](t, d, "SELECT COUNT(*) FROM farsync_entries"))
-}
-
 // TestSessionThatIsOverCreatesNothing, whether its row is gone or only its deadline, as while a guard keeps an entry.
 func TestSessionThatIsOverCreatesNothing(t *testing.T) {
 	t.Parallel()

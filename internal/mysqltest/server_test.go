@@ -98,7 +98,7 @@ func TestOpensThatAreGivenUp(t *testing.T) {
 func TestServerThatDies(t *testing.T) {
 	suite.Long(t, suite.MySQL, "kills the server")
 	t.Parallel()
-	d := databaseOf(t, embedtest.MariaDB(t, embedtest.Fsync()))
+	d := databaseOf(t, newServer(t, embedtest.Fsync()))
 	lease := lock(t, d.open(t, ttl(time.Minute)), "/dies")
 	other := d.open(t, ttl(time.Minute))
 	got := locktest.LockBehind(t, other, "/dies")

@@ -11,7 +11,9 @@
 //	end       id
 //	owners    queue, entries      of the sessions that have one of the entries, a JSON array of IDs, or one in the queue, those that
 //	                              may be over: ID, and whether it has run out
-//	bury      sessions            ends those that have run out, and those of a JSON array
+//	bury      sessions            ends those that have run out. The sessions are a JSON array: with Dead those that it
+//	                              reports, which are ended, too; without it those that owners has shown. Any text if
+//	                              there may be more to end, and "busy" if another client is ending one of the array
 //	create    queue, id, limit, session, kind, units, value, since    as ahead; inserts nothing if the session is over, or the ID is there
 //	ahead     queue, id, limit    the register as an entry without ID, if there is one; the entry and all ahead of it, or
 //	                              the queue if id is empty, newest first, without values

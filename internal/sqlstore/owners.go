@@ -1,6 +1,11 @@
 package sqlstore
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"github.com/farsync/farsync/driver"
+)
 
 // An Owner is a session that may be over.
 type Owner struct {
@@ -15,30 +20,46 @@ func (s *Session) Owners(ctx context.Context, queue string, entries []string) ([
 	}, "owners", queue, Array(entries))
 }
 
+// errBusy is the error of a look while another client is ending a session with entries in the queue: the look would
+// show entries that are about to go. The Store looks again.
+var errBusy = &Error{errors.New("another client is ending a session that has run out"), driver.NotDone}
+
 // Bury ends those of some sessions that are over. The statement asks again, for one that had run out may have been renewed since.
 // One that has died was not: its ID is never used again.
 func (s *Session) Bury(ctx context.Context, owners []Owner) error {
-	over, dead := false, []string{}
+	over, list := false, []string{}
 	for _, o := range owners {
 		if o.id == s.ID {
 			continue // it can be renewed still
 		}
 		over = over || o.ranOut
-		if s.Dead != nil && s.Dead(o.id) {
-			over, dead = true, append(dead, o.id)
+		switch {
+		case s.Dead == nil:
+			list = append(list, o.id)
+		case s.Dead(o.id):
+			over, list = true, append(list, o.id)
 		}
 	}
+	var busy bool
 	var err error
 	for more := over; more && err == nil; {
-		more, err = s.bury(ctx, dead)
+		more, busy, err = s.bury(ctx, list)
+	}
+	if err == nil && busy {
+		err = errBusy
 	}
 	return err
 }
 
-// bury ends sessions in one transaction, and reports whether another may have more to end.
-func (s *Session) bury(ctx context.Context, dead []string) (more bool, err error) {
-	list, err := Collect(ctx, s.db.Write, scan1[string], "bury", Array(dead))
-	return len(list) > 0, err
+// bury ends sessions, in a step that is short however many entries they have. It reports whether another step may have
+// more to end, and whether another client is ending a session of the list.
+func (s *Session) bury(ctx context.Context, list []string) (more, busy bool, err error) {
+	rows, err := Collect(ctx, s.db.Write, scan1[string], "bury", Array(list))
+	for _, row := range rows {
+		busy = busy || row == "busy"
+		more = more || row != "busy"
+	}
+	return more, busy, err
 }
 
 // buryIn ends the sessions that are over of those with entries in a queue.

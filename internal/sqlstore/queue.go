@@ -43,7 +43,7 @@ func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 }
 
 // Ahead reads e and what is ahead of it at one moment. A newcomer, which will not wait, must not be shown the entries of
-// sessions that are over: nothing else may have ended them.
+// sessions that are over: nothing else may have ended them. While another client is ending one, the look is NotDone.
 func (s *Session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v driver.View, err error) {
 	limit := everything
 	if waiting && single(e) {
@@ -66,7 +66,7 @@ func (s *Session) List(ctx context.Context, queue string, limit int) (driver.Vie
 	if limit <= 0 {
 		limit = everything
 	}
-	if err := s.buryIn(ctx, queue); err != nil {
+	if err := s.buryIn(ctx, queue); err != nil && !errors.Is(err, errBusy) { // a list may be behind by a moment
 		return driver.View{}, err
 	}
 	list, err := s.entries(ctx, "list", queue, limit)

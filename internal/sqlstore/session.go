@@ -90,7 +90,7 @@ func (s *Session) buryRest(ctx context.Context, more bool) {
 	ctx, cancel := context.WithTimeout(ctx, min(s.ttl/8, time.Second/2))
 	defer cancel()
 	for more && ctx.Err() == nil {
-		more, _ = s.bury(ctx, []string{})
+		more, _, _ = s.bury(ctx, []string{})
 	}
 }
 
