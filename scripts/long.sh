@@ -27,7 +27,7 @@ failed=0
 # row NAME RESULT SECONDS COUNTS
 row() { printf '%-60s %-10s %6d s   %s\n' "$@" >>"$work/table"; }
 
-# step NAME COMMAND...
+# step NAME COMMAND...: false if the command was
 step() {
 	local name=$1 start=$SECONDS result=ok
 	shift
@@ -36,6 +36,7 @@ step() {
 	awk -f scripts/failed.awk "$work/output" >>"$work/failed"
 	[ "$result" = ok ] || failed=1
 	row "$name" "$result" "$((SECONDS - start))" ""
+	[ "$result" = ok ]
 }
 
 # tests NAME FOLDER FLAGS...: what go test runs in that module or package with these flags.
@@ -56,6 +57,12 @@ tests() {
 }
 
 race=(-race '-gcflags=modernc.org/...=-race=false -d=checkptr=0')
+
+# Tests of embedtest start a MySQL, and all of internal/mysqltest runs on it as well as on MariaDB. Who names a server needs no other.
+mysql=yes
+if [ "$area" = mysql ] && [ -z "${FARSYNC_MYSQL:-}" ]; then
+	step "MySQL 9.7, unpacked" scripts/server-versions.sh mysql-9.7 || mysql=no
+fi
 
 # The tests that say so themselves, a package at a time. The race detector multiplies what bench measures: memory and rates.
 while IFS=$'\t' read -r folder run; do
@@ -87,6 +94,11 @@ postgres)
 		-disasters=20 -cuts=1000 -stops=20 -idle=1000 -acquisitions=1000000
 	;;
 mysql)
+	if [ "$mysql" = yes ]; then
+		tests "internal/mysqltest, all of it, -on=MySQL" . "${race[@]}" ./internal/mysqltest -on=MySQL
+	else
+		row "internal/mysqltest, all of it, -on=MySQL" "not judged" 0 "there is no MySQL here"
+	fi
 	full ./internal/mysqltest '^(TestLeaseEndsBeforeTheNextHolderIsGranted|TestKilledServerKeepsHoldersApart|TestHoldersStoppedBetweenGuardAndCommit|TestIdleStoresCost|TestTablesStaySmall)$' \
 		-cuts=1000 -kills=20 -holders=20 -idle=1000 -acquisitions=1000000
 	;;
