@@ -57,17 +57,22 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool)) {
 
 var errReplica = errors.New("the server is a replica, which has read-only transactions alone")
 
-// direct reports whether a connection is one to the server itself. A proxy gives out numbers of its own.
+// direct reports whether a connection is one to the server itself. A proxy gives out numbers of its own. A connection to the server itself is
+// at the isolation level that is needed afterwards.
 func direct(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
-	answer, err := conn.Exec(ctx, "SELECT pg_backend_pid(), pg_is_in_recovery()").ReadAll()
-	if err != nil || len(answer) != 1 || len(answer[0].Rows) != 1 || len(answer[0].Rows[0]) != 2 {
+	const ask = "SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('default_transaction_isolation')"
+	answer, err := conn.Exec(ctx, ask).ReadAll()
+	if err != nil || len(answer) != 1 || len(answer[0].Rows) != 1 || len(answer[0].Rows[0]) != 3 {
 		return false, err
 	}
-	pid, replica := string(answer[0].Rows[0][0]), string(answer[0].Rows[0][1])
+	pid, replica, level := string(answer[0].Rows[0][0]), string(answer[0].Rows[0][1]), string(answer[0].Rows[0][2])
 	if replica == "t" {
 		return false, errReplica
 	}
-	return pid == strconv.FormatUint(uint64(conn.PID()), 10), nil
+	if pid != strconv.FormatUint(uint64(conn.PID()), 10) {
+		return false, nil
+	}
+	return true, setLevel(ctx, conn, level)
 }
 
 // A wire is a connection that says where it leads only once that is known to be the server itself. When pgx gives up a connection, it sends

@@ -40,6 +40,12 @@
 // cancel the statement otherwise: a proxy is sent no request to cancel, for PgBouncer before 1.20 may end of one. The statement may wait
 // at the server for 5 seconds more, for a transaction with a [Guard] or with [InTx].
 //
+// # Isolation
+//
+// The connections of a Store are at READ COMMITTED, whatever default_transaction_isolation is for the server, the database, the role or in the
+// config. A connection to the server itself is set to it once, when it is made: let no hook of the pool reset it. Through a proxy each
+// transaction is, in the same request, and the connections that the proxy lends to other clients keep their default.
+//
 // # How long a lock stays with a process that died
 //
 // For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out.

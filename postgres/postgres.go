@@ -40,7 +40,7 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 		return &farsync.Error{Op: "migrate", Path: "postgres", Err: err}
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	const lock = "BEGIN; SELECT pg_advisory_xact_lock(7236548104);\n" // of our own making
+	const lock = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(7236548104);\n" // of our own making
 	if _, err := conn.PgConn().Exec(ctx, lock+schema+";COMMIT").ReadAll(); err != nil {
 		return &farsync.Error{Op: "migrate", Path: "postgres", Err: err}
 	}

@@ -158,21 +158,25 @@ func perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) erro
 	return nil
 }
 
-// send runs a statement on a connection. Those to the server itself keep what they have parsed. Through a proxy a call that gives up
-// cancels nothing, so what may have to wait is bounded there.
+// send runs a statement on a connection. Those to the server itself keep what they have parsed, and have the isolation level that is needed.
+// Through a proxy each transaction sets its level first; and a call that gives up cancels nothing there, so what may have to wait is bounded.
 func send(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	text := statements[statement][0]
 	if isDirect(conn.Conn().PgConn()) {
 		return read(f)(conn.Query(ctx, text, append([]any{pgx.QueryExecModeCacheStatement}, args...)...))
 	}
-	if !waiting[statement] {
-		return read(f)(conn.Query(ctx, text, args...))
+	var all pgx.Batch // which is one transaction, and one request
+	all.Queue(statements["level"][0])
+	if waiting[statement] {
+		all.Queue(statements["bound"][0], bound(ctx).Milliseconds())
 	}
-	var both pgx.Batch // which is one transaction, and one request
-	both.Queue(statements["bound"][0], bound(ctx).Milliseconds())
-	both.Queue(text, args...)
-	answers := conn.SendBatch(ctx, &both)
-	_, err := answers.Exec()
+	before := all.Len()
+	all.Queue(text, args...)
+	answers := conn.SendBatch(ctx, &all)
+	var err error
+	for n := 0; n < before && err == nil; n++ {
+		_, err = answers.Exec()
+	}
 	if err == nil {
 		err = read(f)(answers.Query())
 	}

@@ -93,6 +93,9 @@ FROM jsonb_array_elements($1) t LEFT JOIN farsync_entries e ON e.id = t ->> 'id'
 -- The lock keeps the entry until the transaction ends, from those that end sessions too.
 SELECT true FROM farsync_entries e JOIN farsync_sessions s ON s.id = e.session
 WHERE e.id = $1 AND e.revision = $2 AND s.deadline > farsync_now() FOR SHARE OF e
+-- name: level
+-- For the transaction alone, also without LOCAL: the next begins with the default. With LOCAL the server warns that there is no block.
+SET transaction_isolation = 'read committed'
 -- name: bound
 SELECT set_config('lock_timeout', $1::bigint::text, true) WHERE current_setting('lock_timeout') = '0'
 -- name: turn

@@ -44,7 +44,10 @@ func newDatabase(t testing.TB, options ...embedtest.Option) database {
 func databaseOn(t testing.TB, server *embedtest.PostgresServer) database {
 	d := database{server: server, url: server.URL()}
 	require.NoError(t, postgres.Migrate(within(t, soon), d.config(t).ConnConfig))
-	admin, err := pgxpool.NewWithConfig(t.Context(), d.config(t))
+	config := d.config(t)
+	// Where a test gives the role another level, the server may refuse a statement because of those that run beside it.
+	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"
+	admin, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(admin.Close)
 	d.admin = admin

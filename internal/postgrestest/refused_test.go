@@ -109,18 +109,6 @@ func TestMissingRightIsNamed(t *testing.T) {
 	}
 }
 
-// TestAnotherIsolationLevelIsRefused: a transaction that keeps its first snapshot does not see those that have come to wait since.
-func TestAnotherIsolationLevelIsRefused(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	for _, level := range []string{"repeatable read", "serializable"} {
-		_, err := postgres.Open(within(t, soon), d.with(t, func(c *pgxpool.Config) {
-			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
-		}), nil)
-		require.ErrorContains(t, err, "needs the isolation level read committed, and has "+level)
-	}
-}
-
 // TestReplicaIsRefused until it is promoted, and so is a server that takes no more clients until one has gone.
 func TestReplicaIsRefused(t *testing.T) {
 	suite.Long(t, suite.Postgres, "promotes a replica")

@@ -32,6 +32,16 @@ func (r *requests) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 
 func (*requests) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
+// TraceBatchStart counts one: through a proxy a statement has others before it, in one request.
+func (r *requests) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	r.n.Add(1)
+	return ctx
+}
+
+func (*requests) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (*requests) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
 // counted opens a Store whose statements are counted, but for LISTEN, with few connections.
 func (d database) counted(t testing.TB, by *requests) *farsync.Store {
 	config := d.config(t)
