@@ -125,11 +125,13 @@ type Session interface {
 	// for an entry that would join now, and everything in the queue is ahead of it.
 	//
 	// If waiting is true, the caller needs only what keeps e waiting, and the View may leave out the other entries. Needed is
-	// the nearest entry ahead; for a Read, the nearest that is no Read; for a Permit, all of them. A service that decides by
-	// itself which permits are granted, by the rule that the oldest are while all units fit, may show one Permit in place of
-	// all, as long as the oldest entry is a Permit. It has an ID of the driver's making. Its Units are 0 if e is granted, and
-	// otherwise more than any semaphore has. That entry is Gone for Watch once e is granted. Where the declared size is not
-	// e.Size, a driver that knows shows all, which saves the caller another look. ErrGone means that e is not in the queue.
+	// the nearest entry ahead; for a Read, the nearest that is no Read; for a Permit, all of them. For an e that would
+	// join, which waits for none, the oldest is needed in place of the nearest, with its Value if that costs no further
+	// request. A service that decides by itself which permits are granted, by the rule that the oldest are while all
+	// units fit, may show one Permit in place of all, as long as the oldest entry is a Permit. It has an ID of the
+	// driver's making. Its Units are 0 if e is granted, and otherwise more than any semaphore has. That entry is Gone
+	// for Watch once e is granted. Where the declared size is not e.Size, a driver that knows shows all, which saves
+	// the caller another look. ErrGone means that e is not in the queue.
 	Ahead(ctx context.Context, e Entry, waiting bool) (View, error)
 
 	// List returns the entries of a queue, oldest first, with their values; if limit is positive, at least the oldest
@@ -141,8 +143,9 @@ type Session interface {
 
 	// Replace gives e another kind, another value, or both, in its place in the queue, if its version still is e.Version.
 	// A nil value leaves the value as it is. The only change of kind is from Write to Read. ErrConflict means that e has
-	// another version, ErrGone that it is gone. The entry that is returned keeps its place. If it is of another kind it may
-	// have another ID; Find and Delete then know it under its earlier one too, for the answer may be lost.
+	// another version, ErrGone that it is gone, errors.ErrUnsupported that the driver cannot change the value of a Write
+	// and leave its kind. The entry that is returned keeps its place. If it is of another kind it may have another ID; Find
+	// and Delete then know it under its earlier one too, for the answer may be lost.
 	Replace(ctx context.Context, e Entry, k Kind, value []byte) (Entry, error)
 
 	// Delete removes e, and no later entry with its ID, and reports whether it was there. An ID that NewID has returned and

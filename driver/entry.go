@@ -76,6 +76,9 @@ type Entry struct {
 	Since time.Time
 	// HeldSince is when the entry came to hold. Only the Store that holds it knows, and sets it; a driver leaves it zero.
 	HeldSince time.Time
+	// Turn is the number of the turn that is held on the entry, where it is known: to the Store that holds it, which
+	// sets it, and to others once the value says it; else 0. A driver leaves it zero.
+	Turn int
 	// Session is what the service's own tools call the session of the entry, etcdctl or zkCli for instance. Empty where the
 	// read does not tell, and if there is none. List tells, where sessions have names.
 	Session string

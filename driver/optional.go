@@ -20,8 +20,8 @@ type Optional interface {
 	// clients can be asked for an entry, words of one line may be told in theirs; words of several lines arrive as they are.
 	Tell(ctx context.Context, e Entry, words string) error
 
-	// Heard returns the words that were left with an entry of this session, or the empty string. ErrGone means that the entry
-	// is gone.
+	// Heard returns the words that were left with an entry, of this session or another, or the empty string. ErrGone
+	// means that the entry is gone.
 	Heard(ctx context.Context, e Entry) (words string, err error)
 
 	// Touch tells the head of a queue that it is its turn, whichever entry that is, or those permits that fit, and returns a View whose

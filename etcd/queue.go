@@ -129,17 +129,18 @@ func byRevision(a, b driver.Entry) int {
 // meanwhile, so the request is no transaction unless a register is read with it; one that only reads is not written to
 // the server's log.
 //
-// For an entry that is about to join the keys are read with their leases, which a read of keys alone does not show.
+// For an entry that is about to join the keys are read with their leases and their values, which a read of keys alone
+// does not show, and the oldest comes first: it is the holder's.
 func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driver.View, error) {
 	nearest := waiting && e.Kind != driver.Read && e.Kind != driver.Permit
-	options := []clientv3.OpOption{
-		clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend),
+	order, limit := clientv3.SortAscend, int64(1)
+	if e.ID != "" {
+		order, limit = clientv3.SortDescend, 2
 	}
-	limit := int64(1)
+	options := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, order)}
 	if e.ID != "" {
 		// In descending order the own key comes first, and the nearest second.
 		options = append(options, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(e.Revision))
-		limit = 2
 	}
 	if nearest {
 		options = append(options, clientv3.WithLimit(limit))

@@ -185,10 +185,10 @@ func (s *Store) alone(ctx context.Context, p *place) verdict {
 	return got
 }
 
-// last returns what is ahead of an entry that would join now, at least the last. It is none for a permit: a service may show
-// one entry in place of those.
+// last returns all that is ahead of an entry that would join now, for the last is among them. It is none for a permit:
+// a service may show one entry in place of those.
 func (s *Store) last(ctx context.Context, in *session, queue string) (driver.View, verdict) {
-	return s.ahead(ctx, in, driver.Entry{Queue: queue, Kind: driver.Exclusive, Units: 1}, true)
+	return s.ahead(ctx, in, driver.Entry{Queue: queue, Kind: driver.Exclusive, Units: 1}, false)
 }
 
 // writeSize makes one change of the register, from what it was, and returns what it is then. ErrConflict is an answer: an

@@ -224,7 +224,7 @@ local function row(id)
 end
 
 -- What is ahead of an entry, or of one that would join now if id is empty. If waiting is '1' it is what keeps the entry
--- waiting, and the session is noted for it, which n says; otherwise it is everything. Version and value are those of the
+-- waiting, the nearest, or the oldest if id is empty, and the session is noted for it, which n says; otherwise it is everything. Version and value are those of the
 -- register. The first entry of the answer is the one itself, if it has an id. Behind the last is one empty field if the
 -- answer shows all that is ahead.
 --
@@ -244,7 +244,8 @@ local function view(session, id, path, kind, units, waiting)
   if waiting ~= '1' then
     ids = call('ZRANGEBYSCORE', q, '-inf', max)
   elseif kind ~= 'permit' then
-    ids = call('ZREVRANGEBYSCORE', kind == 'read' and P .. 'x:' .. path or q, max, '-inf', 'LIMIT', 0, 1)
+    local of = kind == 'read' and P .. 'x:' .. path or q
+    ids = id == '' and call('ZRANGE', of, 0, 0) or call('ZREVRANGEBYSCORE', of, max, '-inf', 'LIMIT', 0, 1)
   elseif ahead > 0 then
     ids = call('ZRANGE', q, 0, 0)
     if call('HGET', P .. 'e:' .. ids[1], 'kind') == 'permit' then ids = {} end

@@ -40,6 +40,23 @@ var aheadCases = []conformance{
 			}
 		}
 	}},
+	{"AheadNewcomerOldest", "a caller that does not wait is told who holds, not who waits", func(s *scene) {
+		a, b := s.pair()
+		oldest := a.join(driver.Write)
+		for range 3 {
+			a.join(driver.Write)
+		}
+		value := b.list(s.queue)[0].Value
+		require.NotEmpty(s, value)
+		for _, k := range []driver.Kind{driver.Exclusive, driver.Write, driver.Candidate} {
+			v, err := b.Ahead(s.ctx(), driver.Entry{Queue: s.queue, Kind: k, Units: 1}, true)
+			require.NoError(s, err)
+			require.Equal(s, oldest.ID, v.Entries[0].ID)
+			if v.Entries[0].Value != nil { // a read that does not carry it
+				require.Equal(s, value, v.Entries[0].Value)
+			}
+		}
+	}},
 	{"AheadWaiting", "what keeps an entry waiting has to be shown, or two hold; and what does not, or nothing does", func(s *scene) {
 		a, b := s.pair()
 		a.set(s.queue, "3 3", 0)

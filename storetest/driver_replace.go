@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"errors"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
@@ -52,6 +54,30 @@ var replaceCases = []conformance{
 		to = a.replace(to, driver.Candidate, []byte{})
 		require.Empty(s, b.find(to).Value)
 		a.remove(to)
+	}},
+	{"ReplaceValueOfAHolder", "a holder whose entry says which turn is held holds on", func(s *scene) {
+		a, b := s.pair()
+		for _, k := range []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Permit} {
+			e := a.find(a.join(k))
+			behind := b.join(k)
+			to, err := a.Replace(s.ctx(), e, k, []byte("new"))
+			if k == driver.Write && errors.Is(err, errors.ErrUnsupported) {
+				// The driver documents that it cannot. What counts is that it has changed nothing.
+				require.Equal(s, e, a.find(e))
+			} else {
+				require.NoError(s, err)
+				now := e
+				now.Version, now.Value = to.Version, []byte("new")
+				require.Equal(s, now, b.find(e), "%v: only the value is another", k)
+				require.NotEqual(s, e.Version, to.Version)
+			}
+			ahead := b.all(behind)
+			require.Equal(s, []string{e.ID}, ids(ahead))
+			require.Equal(s, k, ahead[0].Kind)
+			a.remove(e)
+			require.Empty(s, b.all(behind))
+			b.remove(behind)
+		}
 	}},
 	{"ReplaceConflict", "an older change that comes late must not undo a newer one", func(s *scene) {
 		a, b := s.pair()

@@ -75,6 +75,18 @@ var tellCases = []conformance{
 			a.remove(e)
 		}
 	}},
+	{"HeardByOthers", "whoever has left words can look whether they are there, and what the holder has answered", func(s *scene) {
+		a, b := s.tellers()
+		e := a.join(driver.Exclusive)
+		b.hears(e, "")
+		b.tell(e, "break\nb\nstuck\nturn=0")
+		b.hears(e, "break\nb\nstuck\nturn=0")
+		a.tell(e, "turn\na\n\nturn=1")
+		b.hears(e, "turn\na\n\nturn=1")
+		a.remove(e)
+		_, err := b.Heard(s.ctx(), e)
+		require.ErrorIs(s, err, driver.ErrGone)
+	}},
 	{"ToldIsGone", "a holder that listens must not do so for ever", func(s *scene) {
 		a, b := s.tellers()
 		e := a.join(driver.Exclusive)

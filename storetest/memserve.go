@@ -133,7 +133,10 @@ func (m *Mem) ahead(e driver.Entry, waiting bool) (driver.View, error) {
 		e, q = n.entry, q[:place(q, n)]
 	}
 	all := !waiting || len(q) <= 1 || e.Kind == driver.Read || e.Kind == driver.Permit
-	if !all {
+	switch {
+	case !all && e.ID == "":
+		q = q[:1]
+	case !all:
 		q = q[len(q)-1:]
 	}
 	v := m.view(e, entriesOf(q))

@@ -47,6 +47,9 @@ func (q *queue) ahead(e *driver.Entry, waiting bool) (list []driver.Entry, all, 
 			return nil, false, false
 		}
 	}
+	if waiting && e.ID == "" && e.Kind != driver.Permit && e.Kind != driver.Read && place > 0 {
+		return q.entries(1), place == 1, false
+	}
 	for i := place - 1; waiting && e.Kind != driver.Permit && i >= 0; i-- {
 		if e.Kind != driver.Read || q.nodes[i].kind != driver.Read {
 			return []driver.Entry{q.entry(i)}, place == 1, true
@@ -67,11 +70,14 @@ func (c children) nearest(e *driver.Entry, path string) (list []driver.Entry, al
 		if there = there || c == 0; c >= 0 {
 			continue
 		}
-		if place++; byOrder(&near, &n) < 0 {
+		if place++; place == 1 || byOrder(&near, &n) < 0 == (e.ID != "") {
 			near = n
 		}
 	}
-	if place > 0 {
+	switch {
+	case place > 0 && e.ID == "":
+		list = []driver.Entry{near.entry(e.Queue, path, 0)}
+	case place > 0:
 		list = []driver.Entry{near.entry(e.Queue, path, place-1)}
 	}
 	return list, place < 2, there

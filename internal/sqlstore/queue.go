@@ -55,6 +55,15 @@ func (s *Session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v dr
 	if err != nil {
 		return v, err
 	}
+	if waiting && e.ID == "" && e.Kind != driver.Permit {
+		// It needs no register, and with the oldest comes the name of its holder.
+		list, err := s.entries(ctx, "list", e.Queue, limit+1)
+		v := driver.View{Self: e, Entries: list[:min(limit, len(list))], All: len(list) <= limit}
+		for i := range v.Entries {
+			v.Entries[i].Ahead = i
+		}
+		return v, err
+	}
 	if waiting && s.decides(e) {
 		return s.ahead(ctx, s.db.Read, e, limit, "room", e.Units, e.Size)
 	}
