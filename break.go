@@ -14,13 +14,17 @@ type BreakOptions struct {
 	Why string
 	// Remove removes the entry at once in place of asking its Store to end the lease. It is for holders that do not hear:
 	// other programs' (etcdctl, Curator), and processes that are stuck altogether. Their holder is not told by farsync, and may
-	// work on beside the next one; a farsync holder still learns of it where it watches its entry.
+	// work on beside the next one; a farsync holder still learns of it where it watches its entry. As nobody is asked,
+	// the entry goes with whichever lease holds on it by then: goroutines of a process may have handed it on since the
+	// token was seen.
 	Remove bool
 }
 
 // Break ends the lease on path that has the token, of a mutex, a reader, a permit or a leader in any process, and returns nil
 // once its entry is gone, so that the next in the queue holds. Participants shows tokens. As the token names one lease,
-// Break never ends one that was acquired after you looked.
+// Break never ends one that was acquired after you looked: also where goroutines of a process hand on one entry,
+// the holder's Store ends that lease or none. Goroutines that read share their entry, and are one lease to others:
+// Break ends them together, by the token of any of them.
 //
 // The holder's Store ends the lease first: its Done is closed, and its Err wraps ErrLost and ErrBroken and names the
 // client that has broken it, and the reason. Then it removes the entry. So the work that follows the lease has ended before another holds, as after any loss. A
@@ -28,9 +32,9 @@ type BreakOptions struct {
 // when it is that old. There is no need to break the lease of a process that is dead: it ends by itself, a TTL after
 // the last renewal.
 //
-// ErrReleased: no holder has that token (any more). ErrUnavailable alone: the service grants nothing after a restart, and
-// has forgotten who held before. ctx's error: the holder was asked to end it, may do so later, and has not yet. Whoever
-// may lock path may break it.
+// ErrReleased: no holder has that token (any more). If another lease holds on the same entry by now, the text has its
+// token. ErrUnavailable alone: the service grants nothing after a restart, and has forgotten who held before. ctx's
+// error: the holder was asked to end it, may do so later, and has not yet. Whoever may lock path may break it.
 func Break(ctx context.Context, store *Store, path string, token Token, o *BreakOptions) error {
 	if o == nil {
 		o = &BreakOptions{}
@@ -45,8 +49,8 @@ func breakLease(ctx context.Context, store *Store, path string, token Token, o B
 		return err
 	}
 	for _, e := range entries[:held] {
-		if e.Revision == token.Revision() { // whichever turn it is
-			return queue.Break(ctx, e, o.Why, o.Remove)
+		if e.Revision == token.Revision() {
+			return queue.Break(ctx, e, token.turn(), o.Why, o.Remove)
 		}
 	}
 	if quiet := recipe.SilenceOf(store); quiet != nil {

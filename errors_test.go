@@ -4,6 +4,7 @@ package farsync_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -20,10 +21,12 @@ func TestErrorSaysOperationAndPathOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		lease := lock(t, farsync.NewMutex(one, "/a"))
 		_, err := farsync.NewMutex(two, "/a").TryLock(t.Context())
-		require.EqualError(t, err, "farsync: try lock /a: locked")
+		list := must2(farsync.NewMutex(two, "/a").Participants(t.Context()))(t)
+		require.EqualError(t, err, fmt.Sprintf("farsync: try lock /a: locked: held by %q", list[0].Holder))
 		var of *farsync.Error
 		require.ErrorAs(t, err, &of)
-		require.Equal(t, farsync.Error{Op: "try lock", Path: "/a", Err: farsync.ErrLocked}, *of)
+		require.Equal(t, farsync.Error{Op: "try lock", Path: "/a", Err: of.Err}, *of)
+		require.ErrorIs(t, err, farsync.ErrLocked)
 		require.NoError(t, lease.Release())
 		require.EqualError(t, lease.Release(), "farsync: release /a: released")
 		require.EqualError(t, lease.Err(), "released")

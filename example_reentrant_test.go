@@ -79,5 +79,5 @@ func ExampleWithOwner() {
 	parts.Wait()
 	// Output:
 	// the same hold: true
-	// without the owner: farsync: try lock /locks/import: locked
+	// without the owner: farsync: try lock /locks/import: locked: held in this process, by "mem-1"
 }

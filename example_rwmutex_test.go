@@ -40,7 +40,7 @@ func ExampleRWMutex() {
 	fmt.Println(one.Release(), two.Release())
 	// Output:
 	// both read: true
-	// farsync: try lock /locks/catalog: locked
+	// farsync: try lock /locks/catalog: locked: held by "mem-1"
 	// upgrade: true
 	// <nil> <nil>
 }

@@ -32,7 +32,7 @@ func ExampleSemaphore() {
 
 	fmt.Println(lease.Release())
 	// Output:
-	// farsync: try acquire /limits/connections: locked
+	// farsync: try acquire /limits/connections: locked: held by "mem-1"
 	// farsync: acquire /limits/connections: more units than the semaphore has: 11 of 10
 	// another size: true
 	// <nil>

@@ -51,7 +51,7 @@ func ExampleMutex_TryLock() {
 	fmt.Println(err)
 	fmt.Println("another client is at it:", errors.Is(err, farsync.ErrLocked))
 	// Output:
-	// farsync: try lock /locks/report: locked
+	// farsync: try lock /locks/report: locked: held by "mem-1"
 	// another client is at it: true
 }
 

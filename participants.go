@@ -32,8 +32,10 @@ type Participant struct {
 	// NotBefore is until when the service grants nothing to anybody, after a restart of Redis for instance: nobody is
 	// ahead of what waits first. It is zero while the service grants.
 	NotBefore time.Time
-	// Token is the token of its lease. The turns that are handed off within its process cannot be seen from here: the token
-	// is that of the first.
+	// Token is the token of its lease. Of a turn that was handed on within another process it is the token of the first
+	// turn, until the entry of a mutex was held for 3 seconds or a third of the TTL, whichever is less: then it says
+	// the turn. Goroutines that read share an entry and its token, that of the first. Break says which token holds
+	// where it is given one of a turn that is over.
 	Token Token
 	// ID is what the service calls its entry: a key of etcd, a node of ZooKeeper, the id of a row in an SQLite file, the name
 	// of an entry in Redis.
@@ -122,7 +124,7 @@ func participantsOf(store *Store, entries []driver.Entry, held int) []Participan
 			Since:     e.Since,
 			HeldSince: e.HeldSince,
 			NotBefore: until,
-			Token:     makeToken(e.Revision, 0),
+			Token:     makeToken(e.Revision, turnOf(e)),
 			ID:        e.ID,
 			Session:   e.Session,
 			Under:     under,
@@ -130,6 +132,14 @@ func participantsOf(store *Store, entries []driver.Entry, held int) []Participan
 		}
 	}
 	return list
+}
+
+// turnOf returns the turn that the token of an entry has. Readers that share one are one to others.
+func turnOf(e driver.Entry) int {
+	if e.Kind == driver.Read {
+		return 0
+	}
+	return e.Turn
 }
 
 // ask asks all holders to give the lock back. A free lock is no error. That nothing is granted is one: who held before

@@ -291,7 +291,7 @@ func TestQuorumMutexTry(t *testing.T) {
 		held := c.lock(a) // by three
 		_, err := b.TryLock(c.Context())
 		require.ErrorIs(c, err, farsync.ErrLocked)
-		require.EqualError(c, err, "farsync: try lock /q: no majority of 5 members: member-0, member-1, member-2, locked")
+		require.EqualError(c, err, "farsync: try lock /q: no majority of 5 members: member-0, member-1, member-2, locked: held by \"a\"")
 		time.Sleep(time.Second)
 		require.Equal(c, []int(nil), c.held("b"))
 

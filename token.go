@@ -24,5 +24,8 @@ func makeToken(revision int64, turn int) Token {
 	return Token(revision<<turnBits | int64(turn))
 }
 
+// turn is the number of the turn in the token.
+func (t Token) turn() int { return int(t & (1<<turnBits - 1)) }
+
 // Revision is the store's revision in the token, for a resource that compares it with revisions of other clients.
 func (t Token) Revision() int64 { return int64(t) >> turnBits }

@@ -21,8 +21,9 @@
 // there are no turns, and a key of either is as those of all others.
 //
 // The first line of a key's value is the holder, the last the time since when. Between them stands a line "under=<key>" for
-// each lease of the same Store that the caller held meanwhile, and "note=<text>" if it has published one. The value of a
-// candidate is its own, as etcdctl elect and concurrency.Election have it.
+// each lease of the same Store that the caller held meanwhile, "note=<text>" if it has published one, and
+// "turn=<number>" once a turn that is not the first was held for long. The value of a candidate is its own, as etcdctl
+// elect and concurrency.Election have it.
 //
 // The size of a semaphore is the key <path>!size/units: "<declared> <current>". It has no lease and is never removed, for a
 // size that Resize has set lasts while the semaphore is not in use. Delete it when the semaphore is not needed any more. A

@@ -187,14 +187,14 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 	var g grace
 	for {
 		was := s.silence()
-		in, free, err := s.peek(ctx, r)
+		in, locked, err := s.peek(ctx, r)
 		switch {
 		case err != nil:
 			return nil, err
-		case !free && was != nil && in.silence() == nil:
+		case locked != nil && was != nil && in.silence() == nil:
 			continue // what was in the way may have been a silence that has just ended
-		case !free:
-			return nil, in.taken()
+		case locked != nil:
+			return nil, in.taken(locked)
 		}
 		asked := time.Now()
 		p, on, err := s.join(ctx, &r)
@@ -211,7 +211,7 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 			if err := s.remove(ctx, p); err != nil && !errors.Is(err, driver.ErrGone) && ctx.Err() == nil {
 				return nil, err
 			}
-			return nil, p.in.taken()
+			return nil, p.in.taken(&lockedError{"behind", on[0].Entry})
 		case p.in.err() == nil:
 			return p, nil
 		}
@@ -220,12 +220,13 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 	}
 }
 
-// peek reports whether an entry of the request would be granted if it joined now. A queue of permits that was declared
-// with another size is left to join. In is the session that was asked in.
-func (s *Store) peek(ctx context.Context, r Request) (in *session, free bool, err error) {
+// peek returns in locked who is in the way of an entry of the request that would join now, as a Try is told it, or nil if the
+// entry would be granted. A queue of permits that was declared with another size is left to join. In is the session that
+// was asked in.
+func (s *Store) peek(ctx context.Context, r Request) (in *session, locked, err error) {
 	e := driver.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
 	err = s.inSession(ctx, func(current *session) verdict {
-		in = current
+		in, locked = current, nil
 		v, got := s.ahead(ctx, in, e, true)
 		if got.fate == done {
 			got = s.checkKind(ctx, in, e, v)
@@ -240,7 +241,6 @@ func (s *Store) peek(ctx context.Context, r Request) (in *session, free bool, er
 				return verdict{fate: not, err: err}
 			}
 			if declared != r.Size {
-				free = true
 				return got
 			}
 			if err := fits(r.Units, current); err != nil {
@@ -248,8 +248,10 @@ func (s *Store) peek(ctx context.Context, r Request) (in *session, free bool, er
 			}
 			rule = unitsRule(current)
 		}
-		free = len(rule.blockers(e, v.Entries)) == 0
+		if blockers := rule.blockers(e, v.Entries); len(blockers) > 0 {
+			locked = lockedBy(r.Kind, blockers, v)
+		}
 		return got
 	})
-	return in, free, err
+	return in, locked, err
 }

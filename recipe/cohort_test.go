@@ -609,7 +609,7 @@ func TestTryAcquireBesideALine(t *testing.T) {
 		line := w.startGates(g, 2)
 		w.ResetCount()
 		_, err := g.TryAcquire(w.Context())
-		require.Equal(w, recipe.ErrLocked, err)
+		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Zero(w, w.Count())
 		w.release(remote)
 		w.serves(line...)
@@ -658,7 +658,7 @@ func TestNoneWaitsForOneThatTries(t *testing.T) {
 		require.False(w, tries.returned())
 		holder := w.granted(w.startGate(g))
 		<-tries.done
-		require.Equal(w, recipe.ErrLocked, tries.err)
+		require.ErrorIs(w, tries.err, recipe.ErrLocked)
 		w.release(holder)
 		w.idle(g)
 	})

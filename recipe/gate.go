@@ -95,7 +95,7 @@ func (g *Gate) tryAcquire(ctx context.Context, r *Request) (*Hold, error) {
 		t, ok = g.cohort.tryEnter(true)
 	}
 	if !ok {
-		return nil, ErrLocked
+		return nil, g.cohort.locked()
 	}
 	if t.grant.won() {
 		return newHold(t.grant, t.number), nil

@@ -116,6 +116,12 @@ func (gr *grant) close() {
 // pin ends the turns on the grant with the one of that number, and reports false if another has begun after that.
 func (gr *grant) pin(number int) bool { return gr.cohort == nil || gr.cohort.pin(gr, number) }
 
+// shared reports whether the turns on the grant are held at the same time.
+func (gr *grant) shared() bool { return gr.cohort != nil && gr.cohort.shared }
+
+// meant reports whether a message is for the turn that is held. Then no further turn begins.
+func (gr *grant) meant(m message) bool { return m.means(gr.turn(), gr.shared()) && gr.pin(m.turn) }
+
 // vanish ends the turns on the grant, whose entry is gone.
 func (gr *grant) vanish() {
 	if gr.cohort != nil {

@@ -190,8 +190,9 @@ func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) (over bo
 	return false, err
 }
 
-// Asked returns nil once the holder is asked to give back its lock, also if that was before the call; no further turn begins on
-// its entry then. Otherwise it returns why that will not happen: the end of ctx or of the hold, or that the Store cannot carry words.
+// Asked returns nil once the holder is asked to give back its lock, or its turn alone is, also if that was before the
+// call; no further turn begins on its entry then. Otherwise it returns why that will not happen: the end of ctx or of
+// the hold, or that the Store cannot carry words.
 func (h *Hold) Asked(ctx context.Context) error {
 	ctx, cancel := bind(ctx, h.Life())
 	defer cancel()
@@ -199,13 +200,16 @@ func (h *Hold) Asked(ctx context.Context) error {
 	for brake := (pause.Brake{}); ; brake.Woken(ctx, false) {
 		p := h.grant.place.Load()
 		words, v := s.heard(ctx, p)
-		if v.fate == done && words != "" {
+		if v.fate == done && parseMessage(words).asks(h.turn, h.grant.shared()) {
 			h.grant.pin(h.turn) // to hand it to a goroutine of the same process would not be to give it back
 			return nil
 		}
 		err := v.err
-		if v.fate == done {
+		switch {
+		case v.fate == done && words == "":
 			_, v.silent, err = s.watch(ctx, p.in, &p.entry, []driver.Target{{Entry: p.entry, What: driver.Told}})
+		case v.fate == done:
+			err = s.watchOwn(ctx, p, false) // words that stay would wake a watch for words at once
 		}
 		if errors.Is(err, driver.ErrGone) && h.moved(ctx, p) {
 			continue

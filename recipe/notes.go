@@ -2,7 +2,9 @@ package recipe
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 )
 
@@ -26,7 +28,7 @@ func (s *Store) begin() (began time.Time) {
 func (s *Store) noteAcquired(h *Hold, began time.Time) {
 	if !began.IsZero() {
 		p := h.grant.place.Load()
-		s.log.Debug("acquired", "path", p.entry.Queue, "kind", p.entry.Kind.String(), "token", h.token(),
+		s.log.Debug("acquired", "path", p.entry.Queue, "kind", p.entry.Kind.String(), "token", digits(h.token()),
 			"waited", time.Since(began), "ahead", p.ahead)
 	}
 }
@@ -41,7 +43,7 @@ func (s *Store) noteReleased(h *Hold, err error) {
 		return
 	}
 	e := h.grant.place.Load().entry
-	args := []any{"path", e.Queue, "kind", e.Kind.String(), "token", h.token(), "held", time.Since(h.since)}
+	args := []any{"path", e.Queue, "kind", e.Kind.String(), "token", digits(h.token()), "held", time.Since(h.since)}
 	if err != nil {
 		args = append(args, "cause", err)
 	}
@@ -53,8 +55,15 @@ func (s *Store) noteLost(gr *grant, cause error) {
 	if s.notes(slog.LevelWarn) {
 		p := gr.place.Load()
 		s.log.Warn("lock lost", "path", p.entry.Queue, "kind", p.entry.Kind.String(),
-			"token", tokenOf(p.entry.Revision, gr.turn()), "held", time.Since(gr.since), "cause", cause)
+			"token", digits(tokenOf(p.entry.Revision, gr.turn())), "held", time.Since(gr.since), "cause", cause)
 	}
+}
+
+// noteOther says that a message was left with the entry of a grant that was meant for another turn than is held.
+func (s *Store) noteOther(gr *grant, m message) {
+	e := gr.place.Load().entry
+	s.log.Info("meant for another lease", "path", e.Queue, "kind", e.Kind.String(), "token", digits(tokenOf(e.Revision, gr.turn())),
+		"holder", m.by, "cause", fmt.Sprintf("%s of token %d", m.what, tokenOf(e.Revision, m.turn)))
 }
 
 // noteSession says that a session was lost, and which locks with it.
@@ -72,6 +81,10 @@ func (s *Store) noteLate(in *session, deadline time.Time) {
 		s.log.Warn("session renewed late", "left", left)
 	}
 }
+
+// digits is a token in a log. As a number, a line of JSON would lose its last digits in jq and in all that reads
+// numbers as floats.
+func digits(token int64) string { return strconv.FormatInt(token, 10) }
 
 // tokenOf is what the root package makes of a revision and a turn.
 func tokenOf(revision int64, turn int) int64 { return revision<<8 | int64(turn) }

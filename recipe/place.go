@@ -101,7 +101,7 @@ func (s *Store) newPlace(ctx context.Context, in *session, r *Request) *place {
 		under = s.underOf(ctx)
 	}
 	if e.Value == nil {
-		e.Value = words{s.options.Holder, under, r.note}.value()
+		e.Value = words{holder: s.options.Holder, under: under, note: r.note}.value()
 	}
 	in.note(e) // before any attempt is made: what is under way is not taken for an entry that stands again
 	return &place{entry: e, in: in, made: e, under: len(under) > 0}

@@ -49,6 +49,9 @@ func (q Queue) held(ctx context.Context, list []driver.Entry, silent bool) (held
 		return 0, size, nil
 	}
 	held = holders(list, max(size, 1))
+	for i := range list[:held] {
+		list[i].Turn = wordsOf(list[i]).turn
+	}
 	q.Store.sinceHeld(list[:held])
 	return held, size, nil
 }
@@ -92,7 +95,7 @@ func Survey(
 // surveyed is how many entries one request of a survey asks for.
 const surveyed = 500
 
-// sinceHeld sets HeldSince of the entries that this Store holds, all of one queue.
+// sinceHeld sets HeldSince and Turn of the entries that this Store holds, all of one queue.
 func (s *Store) sinceHeld(entries []driver.Entry) {
 	s.mu.Lock()
 	in := s.current
@@ -100,15 +103,13 @@ func (s *Store) sinceHeld(entries []driver.Entry) {
 	if in == nil || len(entries) == 0 {
 		return
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for gr := range in.held {
+	for _, gr := range in.holding() {
 		own := gr.place.Load().entry
 		if own.Queue != entries[0].Queue {
 			continue
 		}
 		if i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.ID == own.ID && e.Revision == own.Revision }); i >= 0 {
-			entries[i].HeldSince = gr.since
+			entries[i].HeldSince, entries[i].Turn = gr.since, gr.turn()
 		}
 	}
 }
@@ -191,11 +192,19 @@ func (s *Store) vacant(ctx context.Context, in *session, queue string, was, decl
 	return v
 }
 
-// Ask asks the holder of an entry that List has returned to give it back. ErrGone means that the entry is gone.
+// Ask asks the holder of an entry that List has returned to give it back, whichever turn is held on it. ErrGone means
+// that the entry is gone.
 func (q Queue) Ask(ctx context.Context, e driver.Entry) error {
-	return q.do(ctx, func(ctx context.Context, in *session) error {
-		return in.Tell(ctx, e, q.Store.options.Holder)
-	})
+	return q.tell(ctx, e, q.Store.options.Holder)
+}
+
+// AskTurn is Ask for one turn: the holder of another is not asked. It does not reach clients of other programs. The
+// error wraps ErrReleased if it is known that another turn is held.
+func (q Queue) AskTurn(ctx context.Context, e driver.Entry, turn int) error {
+	if known, ok := turnOf(e); ok && turn != known {
+		return notHeld(e, turn, known)
+	}
+	return q.tell(ctx, e, message{askWord, q.Store.options.Holder, "", turn, true}.words())
 }
 
 // do makes one request in whatever session there is.

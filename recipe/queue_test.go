@@ -452,7 +452,7 @@ func TestTryAcquire(t *testing.T) {
 		require.Equal(w, 2, w.Count(), "a read and the join")
 		w.ResetCount()
 		_, err = recipe.Acquire(w.Context(), b, trying(exclusive))
-		require.Equal(w, recipe.ErrLocked, err)
+		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Equal(w, 1, w.Count())
 		require.Equal(w, 1, w.Count(storetest.Ahead))
 		require.NoError(w, h.Release())
@@ -471,7 +471,7 @@ func TestTryAcquireComesSecond(t *testing.T) {
 			return storetest.None
 		})
 		_, err := recipe.Acquire(w.Context(), b, trying(exclusive))
-		require.Equal(w, recipe.ErrLocked, err)
+		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Len(w, w.Entries(queue), 1, "nothing is left behind, and the removal was waited for")
 		w.release(w.granted(first))
 	})

@@ -51,13 +51,13 @@ func (in *session) silence() *Silence {
 	return &Silence{Until: until, Why: why, left: left}
 }
 
-// taken is the error of a call that was to wait for nobody, and has found others in its way. While the service grants
-// nothing, they only wait.
-func (in *session) taken() error {
+// taken is the error of a call that was to wait for nobody, and has found others in its way, of whom locked tells. While
+// the service grants nothing, they only wait.
+func (in *session) taken(locked error) error {
 	if quiet := in.silence(); quiet != nil {
 		return quiet
 	}
-	return ErrLocked
+	return locked
 }
 
 // spurned is the error of a call that has other services to go to.

@@ -1,9 +1,12 @@
 package recipe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -43,6 +46,13 @@ func (in *session) release(gr *grant) {
 	delete(in.held, gr)
 }
 
+// holding returns the grants that are held.
+func (in *session) holding() []*grant {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.Collect(maps.Keys(in.held))
+}
+
 // toProve returns an entry that backs a lease, if there is one. One is enough: a renewal is proved for the session.
 func (in *session) toProve() []driver.Entry {
 	in.mu.Lock()
@@ -78,7 +88,8 @@ func (s *Store) keepVigil(in *session) {
 
 // watchHeld waits until the entry of a grant is gone, or words break it, and then ends the grant. It ends with the grant.
 func (s *Store) watchHeld(gr *grant) {
-	hearing := true
+	s.publish(gr, gr.place.Load())
+	hearing, answered := true, false
 	for brake := (pause.Brake{}); gr.life.Err() == nil; brake.Woken(gr.life, false) {
 		p := gr.place.Load()
 		err := s.watchOwn(gr.life, p, hearing)
@@ -89,21 +100,77 @@ func (s *Store) watchHeld(gr *grant) {
 		if deaf || errors.Is(v.err, driver.ErrGone) {
 			_, v = s.find(gr.life, p.in, p.entry)
 		}
-		why := broken(words)
+		said := parseMessage(words)
 		switch {
 		case gr.place.Load() != p:
 		case errors.Is(v.err, driver.ErrGone):
 			s.loseGrant(gr, errRemoved)
-		case why != nil:
-			s.loseGrant(gr, why)
+		case said.what == breakWord && gr.meant(said):
+			s.loseGrant(gr, said.broken())
 			s.removeInBackground(p) // the holder has been told
+		case said.what == breakWord, said.named && said.what == askWord && !said.means(gr.turn(), gr.shared()):
+			s.noteOther(gr, said)
+			s.answer(gr, p)
+			hearing, answered = false, true
+		case said.what == turnWord && answered: // for as long as it takes to be read
+			s.restore(gr, p)
+			answered = false
 		case err != nil && !errors.Is(err, errors.ErrUnsupported):
 			_ = pause.For(gr.life, watchAfter) // it is refused, and may not be later
 		default:
 			// Words that only ask stay, and a watch for words would wake at once.
-			hearing = hearing && !deaf && words == ""
+			hearing = !deaf && words == ""
 		}
 	}
+}
+
+// answer leaves with the entry at p which turn is held on it.
+func (s *Store) answer(gr *grant, p *place) {
+	words := message{turnWord, s.options.Holder, "", gr.turn(), true}.words()
+	s.try(gr.life, p.in, func(ctx context.Context, _ int) error { return p.in.Tell(ctx, p.entry, words) })
+}
+
+// publish has the entry of a mutex say which turn is held on it, if that is not the first: others see the entry, and
+// not the turns. By the time that a grant is watched there are no further turns.
+func (s *Store) publish(gr *grant, p *place) {
+	w := wordsOf(p.entry)
+	if w.turn = gr.turn(); w.turn == 0 || p.entry.Kind != driver.Exclusive {
+		return
+	}
+	s.rewrite(gr, p, p.entry.Version, w)
+}
+
+// rewrite has the entry at p, which is that of a grant, say other words, if it has that version. An entry that was
+// changed by another client is left as it is, and so is one that a Change of its holder changes just then: if the
+// request fails, the entry says less, and stands as it did.
+func (s *Store) rewrite(gr *grant, p *place, version int64, w words) {
+	from, changed := p.entry, *p
+	from.Version = version
+	v := s.try(gr.life, p.in, func(ctx context.Context, _ int) error {
+		now, err := p.in.Session.Replace(ctx, from, from.Kind, w.value())
+		changed.entry.Version, changed.entry.Value = now.Version, now.Value
+		return err
+	})
+	if v.fate == done {
+		gr.place.CompareAndSwap(p, &changed) // a Change may have come behind the request, and has stored what is there now
+	}
+}
+
+// restore has an entry say its words again after the Store has left an answer with it: where an answer takes the place
+// of the value, the entry names no holder since. An entry with which other words were left meanwhile is left as it is.
+func (s *Store) restore(gr *grant, p *place) {
+	now, v := s.find(gr.life, p.in, p.entry)
+	if v.fate != done || bytes.Equal(now.Value, p.entry.Value) {
+		return
+	}
+	if words, v := s.heard(gr.life, p); v.fate != done || parseMessage(words).what != turnWord {
+		return
+	}
+	w := wordsOf(p.entry)
+	if p.entry.Kind == driver.Exclusive {
+		w.turn = gr.turn()
+	}
+	s.rewrite(gr, p, now.Version, w)
 }
 
 // watchOwn waits until the entry of p may be gone or, if hearing, words may have been left with it. Otherwise it returns every

@@ -32,7 +32,7 @@ func TestLongHoldIsToldThatItsEntryIsGone(t *testing.T) {
 		require.ErrorIs(w, err, recipe.ErrLost)
 		w.granted(second)
 		_, err = g.TryAcquire(w.Context())
-		require.Equal(w, recipe.ErrLocked, err)
+		require.ErrorIs(w, err, recipe.ErrLocked)
 		w.release(second)
 		third := w.granted(w.startGate(g))
 		require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,7 +20,7 @@ const (
 )
 
 // The words of an entry are what its value says: the holder on the first line, then, if there is more to say, a line
-// "under=<entry>" for each of under, and "note=<text>". Lines with other keys are for versions to come.
+// "under=<entry>" for each of under, "note=<text>", and "turn=<number>" once a turn that is not the first is held for long. Lines with other keys are for versions to come.
 //
 // A version that knows only holders shows all of them as the holder's name. The value of a candidate is the user's, and what
 // another program has written is its own: either is a holder's name as a whole.
@@ -27,6 +28,7 @@ type words struct {
 	holder string
 	under  []string
 	note   string
+	turn   int
 }
 
 // WordsOf returns what the value of an entry says. Under are the IDs of the entries of the same Store that the caller held when
@@ -53,6 +55,9 @@ func wordsOf(e driver.Entry) words {
 			w.under = append(w.under, text)
 		case key == "note":
 			w.note = checkedNote(text)
+		case key == "turn":
+			turn, _ := strconv.ParseUint(text, 10, 8)
+			w.turn = int(turn)
 		}
 	}
 	return w
@@ -66,6 +71,9 @@ func (w words) value() []byte {
 	}
 	if w.note != "" {
 		value = append(append(value, "\nnote="...), w.note...)
+	}
+	if w.turn > 0 {
+		value = append(append(value, "\nturn="...), strconv.Itoa(w.turn)...)
 	}
 	return value
 }

@@ -24,7 +24,8 @@
 //
 // A Semaphore's size is in the data of the queue's node, as "<declared> <current>". The first
 // line of the data of an entry is the Holder option of its Store. After it comes a line "under=<node>" for each lease of the
-// same Store that the caller held meanwhile, and "note=<text>" if it has published one. The data of a candidate is its own value.
+// same Store that the caller held meanwhile, "note=<text>" if it has published one, and "turn=<number>" once a turn that
+// is not the first was held for long. The data of a candidate is its own value.
 //
 // The order is Curator's: by the text behind the last lock- (__WRIT__, __READ__, latch-), and by the whole name of what
 // has none of it. So zk.Lock of the client library stands in one queue with Mutex; and so does kazoo's Lock with

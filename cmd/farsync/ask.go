@@ -68,6 +68,9 @@ type askJSON struct {
 // anyToken has askFor ask all that hold.
 const anyToken = farsync.Token(-1)
 
+// turnOf returns the number of the turn in a token.
+func turnOf(token farsync.Token) int { return int(token & 0xff) }
+
 // askFor asks the holders of a path to give it back, or the one alone whose lease has the token. It asks the entries that it has
 // listed: a client that holds by the time is not asked in place of one that has gone. It waits for so long until all that it has
 // asked have given it back, and returns how many those are, and one that has not. ErrReleased: no holder has the token.
@@ -83,13 +86,18 @@ func askFor(
 	if quiet := recipe.SilenceOf(store); held == 0 && quiet != nil {
 		return 0, nil, failed(quiet) // who held before is not known any more, and may work on until its deadline
 	}
-	// By the revision, as Break compares them: whichever turn of the entry it is.
 	asked := slices.DeleteFunc(list[:held], func(e driver.Entry) bool { return token != anyToken && e.Revision != token.Revision() })
 	if token != anyToken && len(asked) == 0 {
 		return 0, nil, failed(fmt.Errorf("%w: no holder has token %d", farsync.ErrReleased, token))
 	}
 	for _, e := range asked {
-		if err := queue.Ask(ctx, e); err != nil && !errors.Is(err, driver.ErrGone) {
+		var err error
+		if token == anyToken {
+			err = queue.Ask(ctx, e)
+		} else {
+			err = queue.AskTurn(ctx, e, turnOf(token))
+		}
+		if err != nil && !errors.Is(err, driver.ErrGone) {
 			return 0, nil, failed(err)
 		}
 	}
@@ -109,6 +117,9 @@ func askFor(
 		}
 		if at < 0 {
 			return len(asked), nil, nil
+		}
+		if now := list[at].Token; token != anyToken && turnOf(now) > 0 && now != token {
+			return 0, nil, failed(fmt.Errorf("%w: no holder has token %d; token %d holds, of the same entry", farsync.ErrReleased, token, now))
 		}
 		select {
 		case <-look.C:

@@ -37,15 +37,16 @@ func (a *app) breakVerb() *cobra.Command {
 		Use:   "break [--token T --yes] PATH",
 		Short: "End a lease that its holder does not give back",
 		Long: `break ends the lease on PATH that has the token: its holder is told so, and the next in the queue holds. The token names one
-lease, so break never ends one that was acquired after you looked. On a terminal break shows who holds PATH, and asks which lease
+lease, so break never ends one that was acquired after you looked: where goroutines of a Go program have handed the lock on, break
+ends the lease with that token or none, and says which token holds. On a terminal break shows who holds PATH, and asks which lease
 to end: where there is one holder, yes or its name is enough. Elsewhere give --token and --yes.
 
 break asks that holder first, and no other, and waits for 10 s (--ask). A COMMAND of farsync run is killed at once when its lock is broken, and
 may live on beside the next holder for the moment that takes. A process that has died needs no break: its lock is free a
 TTL later.
 
-A holder that cannot hear, etcdctl for example, is not told. With --delete its entry is removed all the same, and it works
-on: stop it first. Whoever may lock PATH may break it.
+A holder that cannot hear, etcdctl for example, is not told. With --delete its entry is removed all the same, and with it
+whichever lease holds on it, and that holder works on: stop it first. Whoever may lock PATH may break it.
 
 It exits with 75 if the holder has not ended the lease within --wait, and with 1 if no holder has that token.`,
 		Args:              takes(1, 1),
@@ -110,7 +111,7 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	switch {
 	case err == nil:
 		return b.done("broken")
-	case errors.Is(err, farsync.ErrReleased):
+	case errors.Is(err, farsync.ErrReleased): // the text has the token that holds by now
 		return &exit{codeNothing, err}
 	case within.Err() != nil && !errors.Is(err, farsync.ErrUnavailable):
 		return &exit{codeTaken, fmt.Errorf(

@@ -3,6 +3,10 @@ package locktest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,6 +74,41 @@ var breakRows = []row{
 		require.ErrorIs(s, farsync.Break(canceled(), two, s.path, 1, nil), context.Canceled)
 		require.ErrorIs(s, farsync.Break(s.ctx(), two, "no path", 1, nil), farsync.ErrName)
 	}},
+	{"BreakNamesOneTurn", "a lease that was handed on within a process is another lease, though its entry is the same", func(s *scene) {
+		one, two := s.client(), s.client()
+		mu := s.mutex(one)
+		first, second := s.handedOn(mu)
+		never := second.Token() + 1
+		for _, token := range []farsync.Token{first.Token(), never} {
+			err := farsync.Break(s.ctx(), two, s.path, token, nil)
+			require.ErrorIs(s, err, farsync.ErrReleased)
+			require.ErrorContains(s, err, fmt.Sprintf("token %d holds", second.Token()), "whoever has looked can break what is there")
+			require.NoError(s, second.Err())
+		}
+		require.Equal(s, []farsync.Token{second.Token()}, s.holding(one), "its own Store knows the turn")
+		require.Eventually(s, func() bool {
+			return slices.Equal([]farsync.Token{second.Token()}, s.holding(two)) // once it was held for a while
+		}, soon, 10*time.Millisecond)
+		require.ErrorIs(s, farsync.Break(s.ctx(), one, s.path, first.Token(), nil), farsync.ErrReleased)
+		require.NoError(s, second.Err())
+		s.breaks(two, second.Token())
+		s.broken(second)
+		s.release(s.lock(mu))
+	}},
+	{"BreakOfAnotherTurnLeavesTheName", "who looks afterwards has to see who holds", func(s *scene) {
+		one, two := s.client(), s.client()
+		mu := s.mutex(one)
+		lease := s.lock(mu)
+		before, err := s.mutex(two).Participants(s.ctx())
+		require.NoError(s, err)
+		require.ErrorIs(s, farsync.Break(s.ctx(), two, s.path, lease.Token()+3, nil), farsync.ErrReleased)
+		require.Eventually(s, func() bool {
+			list, err := s.mutex(two).Participants(s.ctx())
+			return err == nil && list[0].Holder == before[0].Holder
+		}, soon, 10*time.Millisecond)
+		require.NoError(s, lease.Err())
+		s.release(lease)
+	}},
 	{"BreakEndsOneReaderOfMany", "the others have done nothing", func(s *scene) {
 		one, two, three := s.client(), s.client(), s.client()
 		first, second := s.take(s.rw(one).RLock), s.take(s.rw(two).RLock)
@@ -110,6 +149,25 @@ var breakRows = []row{
 		require.NoError(s, farsync.Break(s.ctx(), two, s.path, held[0], &farsync.BreakOptions{Remove: true}))
 		s.release(behind.got())
 	}},
+}
+
+// handedOn returns two leases of one mutex, the second of which was handed the entry of the first.
+func (s *scene) handedOn(mu *farsync.Mutex) (first, second *farsync.Lease) {
+	s.Helper()
+	for {
+		first = s.lock(mu)
+		behind := s.locking(mu.Lock)
+		for range 100 {
+			runtime.Gosched() // so that it stands in the line, mostly
+		}
+		s.release(first)
+		second = behind.got()
+		if second.Token().Revision() == first.Token().Revision() {
+			require.Equal(s, first.Token()+1, second.Token())
+			return first, second
+		}
+		s.release(second) // it came too late to be handed it
+	}
 }
 
 // requireEnded returns an error if a lease is held.

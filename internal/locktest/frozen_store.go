@@ -36,11 +36,14 @@ var frozenStoreRows = []frozenRow{
 	{name: "Queue.Ask", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
 		return q.Ask(ctx, e)
 	})},
+	{name: "Queue.AskTurn", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
+		return q.AskTurn(ctx, e, 0)
+	})},
 	{name: "Queue.Break", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
-		return q.Break(ctx, e, "stuck", false)
+		return q.Break(ctx, e, 0, "stuck", false)
 	})},
 	{name: "Queue.Break, remove", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
-		return q.Break(ctx, e, "stuck", true)
+		return q.Break(ctx, e, 0, "stuck", true)
 	})},
 	{name: "Store.Close", bound: ofRelease, prepare: func(s *frozenScene) func(context.Context) error {
 		c := s.short()

@@ -33,7 +33,7 @@ func Run(t *testing.T, b Backend) {
 	if b.Case == nil {
 		b.Case = func(t *testing.T, run func(t *testing.T)) { run(t) }
 	}
-	rows := slices.Concat(mutexRows, reentrantRows, rwRows, semaphoreRows, multiRows, askRows, breakRows, surveyRows, electionRows, storeRows, sizeRows, changeRows, mixRows, kindRows, guardRows, oneselfRows, underRows)
+	rows := slices.Concat(mutexRows, reentrantRows, rwRows, semaphoreRows, multiRows, lockedRows, askRows, breakRows, surveyRows, electionRows, storeRows, sizeRows, changeRows, mixRows, kindRows, guardRows, oneselfRows, underRows)
 	if b.Guard != nil {
 		rows = append(rows, guardedRows...)
 	}

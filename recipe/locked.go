@@ -1,0 +1,59 @@
+package recipe
+
+import (
+	"strconv"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// A lockedError is ErrLocked, with what a Try has seen of who is in the way.
+type lockedError struct {
+	how string // stands in front of the name
+	by  driver.Entry
+}
+
+func (e *lockedError) Error() string { return ErrLocked.Error() + ": " + e.how + " " + nameOf(e.by) }
+
+func (e *lockedError) Unwrap() error { return ErrLocked }
+
+// nameOf names an entry for people: by its holder, or by what the service calls it, where the read that has shown it
+// does not tell. It may be an entry of a driver's making, which has no name.
+func nameOf(e driver.Entry) string {
+	if len(e.Value) == 0 {
+		return "entry " + strconv.Quote(e.ID)
+	}
+	return strconv.Quote(wordsOf(e).holder)
+}
+
+// lockedBy is the error of a Try of that kind which a look has shown to be blocked. ErrLocked alone says that the units
+// are not free where the service counts them, and shows none of those who have them.
+func lockedBy(k driver.Kind, blockers []driver.Entry, v driver.View) error {
+	by, how := v.Entries[0], "held by" // the oldest of a queue holds
+	switch {
+	case k == driver.Permit && !v.All:
+		return ErrLocked
+	case k != driver.Read:
+	case !v.All:
+		by, how = blockers[0], "behind"
+	case blockers[0].ID != by.ID: // readers hold, and a writer waits for them
+		by, how = blockers[0], "waited for by"
+	}
+	return &lockedError{how, by}
+}
+
+// locked is the error of a Try that a goroutine of this process is in the way of.
+func (c *cohort) locked() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, gr := range c.grants {
+		if gr.held() {
+			return &lockedError{"held in this process, by", gr.place.Load().entry}
+		}
+	}
+	for _, gr := range c.grants {
+		if w := gr.waits.Load(); w != nil {
+			return &lockedError{"waited for in this process, behind", w.place.in.awaited(w)}
+		}
+	}
+	return &lockedError{"waited for in this process, by", driver.Entry{Value: []byte(c.store.options.Holder)}}
+}
