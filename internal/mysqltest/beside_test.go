@@ -50,7 +50,7 @@ func TestEarlierStoresBeside(t *testing.T) {
 	}
 	start("migrate")()
 	_, err := mysql.Open(within(t, soon), d.dsn(), nil)
-	require.ErrorContains(t, err, "see Migrate")
+	require.ErrorContains(t, err, "?migrate=1")
 	one, other := start(strconv.Itoa(times)), start(strconv.Itoa(times))
 	require.NoError(t, mysql.Migrate(within(t, soon), d.dsn()))
 	stores := []*farsync.Store{d.open(t, nil), d.open(t, nil)}
