@@ -5,9 +5,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +23,7 @@ import (
 // TestScripts runs testdata/script, each with a store of its own. Besides what testscript knows there are
 //
 //	exits CODE COMMAND…     runs it, and looks at its exit code
+//	outwaits CODE COMMAND…  the same for a COMMAND that waits for WAIT seconds, or WAITms, long enough to find the lock taken
 //	queue PATH COUNT        waits until so many hold PATH or wait for it; the call that waits may not have heard of it yet
 //	appears FILE            waits until something is in FILE
 func TestScripts(t *testing.T) { scripts(t, "testdata/script", func() string { return file(t) }) }
@@ -34,9 +38,10 @@ func scripts(t *testing.T, dir string, store func() string) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":   exits,
-			"queue":   queue,
-			"appears": appears,
+			"exits":    exits,
+			"outwaits": outwaits,
+			"queue":    queue,
+			"appears":  appears,
 		},
 	})
 }
@@ -47,16 +52,43 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	got := 0
-	var failed *exec.ExitError
-	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &failed) {
-		got = failed.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
+	if got := code(ts, args[1:]); got != want {
 		ts.Fatalf("exit code %d, not %d", got, want)
 	}
+}
+
+// outwaits is exits of a COMMAND that waits for a lock for a while, WAIT seconds or WAITms, and finds it taken. Where the time passes
+// before the service has said anything, which is 69, it is tried with twice the time.
+func outwaits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: outwaits CODE COMMAND…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		command := slices.Clone(args[1:])
+		for i, arg := range command {
+			arg = strings.ReplaceAll(arg, "WAITms", fmt.Sprintf("%dms", wait.Milliseconds()))
+			command[i] = strings.ReplaceAll(arg, "WAIT", strconv.FormatFloat(wait.Seconds(), 'f', -1, 64))
+		}
+		got := code(ts, command)
+		switch {
+		case got == want:
+			return
+		case got != codeUnavailable, wait > soon:
+			ts.Fatalf("exit code %d, not %d, after %v", got, want, wait)
+		}
+	}
+}
+
+// code runs a command, and returns its exit code.
+func code(ts *testscript.TestScript, command []string) int {
+	err := ts.Exec(command[0], command[1:]...)
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		return failed.ExitCode()
+	}
+	ts.Check(err)
+	return 0
 }
 
 func queue(ts *testscript.TestScript, neg bool, args []string) {
