@@ -22,7 +22,7 @@ type BreakOptions struct {
 
 // Break ends the lease on path that has the token, of a mutex, a reader, a permit or a leader in any process, and returns nil
 // once its entry is gone, so that the next in the queue holds. Participants shows tokens. As the token names one lease,
-// Break never ends one that was acquired after you looked: also where goroutines of a process hand on one entry,
+// Break never ends a lease that was acquired after you looked: also where goroutines of a process hand on one entry,
 // the holder's Store ends that lease or none. Goroutines that read share their entry, and are one lease to others:
 // Break ends them together, by the token of any of them.
 //

@@ -181,16 +181,19 @@ func TestPostgresClock(t *testing.T) {
 	})
 }
 
+// mariadbTime asks a server of MariaDB or MySQL for its time.
+func mariadbTime(endpoint string) *exec.Cmd {
+	client := mariadb(endpoint)
+	client.Stdin = strings.NewReader("SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) / 1e6")
+	return client
+}
+
 // TestMariaDBClock: as that of PostgreSQL.
 func TestMariaDBClock(t *testing.T) {
 	suite.Long(t, suite.MySQL, "sets the clock")
 	t.Parallel()
 	server := embedtest.MariaDB(t, embedtest.Clock())
-	clockSteps(t, server.StepClock, func() *exec.Cmd {
-		client := mariadb(server.Endpoint())
-		client.Stdin = strings.NewReader("SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) / 1e6")
-		return client
-	})
+	clockSteps(t, server.StepClock, func() *exec.Cmd { return mariadbTime(server.Endpoint()) })
 }
 
 // TestMySQLClock: likewise.
@@ -198,11 +201,7 @@ func TestMySQLClock(t *testing.T) {
 	suite.Long(t, suite.MySQL, "sets the clock of a server that the system does not have")
 	t.Parallel()
 	server := embedtest.MySQL(t, embedtest.Clock())
-	clockSteps(t, server.StepClock, func() *exec.Cmd {
-		client := mariadb(server.Endpoint())
-		client.Stdin = strings.NewReader("SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) / 1e6")
-		return client
-	})
+	clockSteps(t, server.StepClock, func() *exec.Cmd { return mariadbTime(server.Endpoint()) })
 }
 
 // TestMySQLIsFound by the option before the variable, by its version in the cache or by its folder, and what is not

@@ -228,18 +228,24 @@ func TestSizeDeclaredAnewByManyThatAreSlow(t *testing.T) {
 		w.SetFault(func(storetest.Op) storetest.Fault {
 			return storetest.Delay(150*time.Millisecond + rand.N(100*time.Millisecond))
 		})
-		var all []*try
-		for i := range 8 {
-			all = append(all, w.launch(func(ctx context.Context, t *try) {
-				if t.hold, t.err = recipe.Acquire(ctx, stores[i%len(stores)], permits(1, 3)); t.err == nil {
-					t.err = t.hold.Release()
-				}
-			}))
-		}
-		for _, t := range all {
-			w.finally(t)
-		}
+		w.declareTogether(stores)
 	})
+}
+
+// declareTogether has eight callers on these Stores declare another size than before at the same time. All of them get their unit.
+func (w *world) declareTogether(stores []*recipe.Store) {
+	w.Helper()
+	var all []*try
+	for i := range 8 {
+		all = append(all, w.launch(func(ctx context.Context, t *try) {
+			if t.hold, t.err = recipe.Acquire(ctx, stores[i%len(stores)], permits(1, 3)); t.err == nil {
+				t.err = t.hold.Release()
+			}
+		}))
+	}
+	for _, t := range all {
+		w.finally(t)
+	}
 }
 
 // The service becomes slow once some have been refused: none of them is a user of the old size still.
@@ -256,17 +262,7 @@ func TestSizeDeclaredAnewWhileTheServiceBecomesSlow(t *testing.T) {
 				}
 				return storetest.Delay(time.Duration(200+n%7*20) * time.Millisecond)
 			})
-			var all []*try
-			for i := range 8 {
-				all = append(all, w.launch(func(ctx context.Context, t *try) {
-					if t.hold, t.err = recipe.Acquire(ctx, stores[i%len(stores)], permits(1, 3)); t.err == nil {
-						t.err = t.hold.Release()
-					}
-				}))
-			}
-			for _, t := range all {
-				w.finally(t)
-			}
+			w.declareTogether(stores)
 		})
 	}
 }

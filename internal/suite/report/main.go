@@ -49,7 +49,6 @@ type test struct {
 	output []string
 	parts  bool   // a part of it failed
 	within string // of a package: which test had not ended, and why
-	count  bool   // a top-level test
 }
 
 type key struct{ pack, name string }
@@ -89,7 +88,7 @@ func (r *report) take(e event) {
 	k := key{e.Package + e.ImportPath, e.Test}
 	t := r.tests[k]
 	if t == nil {
-		t = &test{count: e.Test != "" && !strings.Contains(e.Test, "/")}
+		t = new(test)
 		r.tests[k] = t
 	}
 	switch e.Action {
@@ -99,7 +98,7 @@ func (r *report) take(e event) {
 			fmt.Fprint(r.to, e.Output)
 		}
 	case "pass", "skip", "fail":
-		if t.count {
+		if e.Test != "" && !strings.Contains(e.Test, "/") { // with its parts
 			r.counted[e.Action]++
 			fmt.Fprintf(r.to, "%s %s (%.1f s)\n", e.Action, e.Test, e.Elapsed)
 		}
@@ -204,9 +203,8 @@ func (r *report) code() int {
 
 func (r *report) summary() string {
 	var s strings.Builder
-	all := r.verdicts()
 	fmt.Fprintf(&s, "%d passed, %d failed, %d skipped\n", r.counted["pass"], r.counted["fail"], r.counted["skip"])
-	for _, v := range all {
+	for _, v := range r.verdicts() {
 		name := v.name
 		if v.not {
 			name += " (not judged)"
