@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	_ "github.com/farsync/farsync/internal/suite/bubbles"
 	"github.com/farsync/farsync/storetest"
 )
 

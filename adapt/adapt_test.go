@@ -11,6 +11,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/adapt"
+	_ "github.com/farsync/farsync/internal/suite/bubbles"
 	"github.com/farsync/farsync/storetest"
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	_ "github.com/farsync/farsync/internal/suite/bubbles"
 )
 
 // waitUnder has the holder of a lease wait for another lock. The caller calls stop.

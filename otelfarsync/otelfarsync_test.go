@@ -27,6 +27,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/farsync/farsync"
+	_ "github.com/farsync/farsync/internal/suite/bubbles"
 	"github.com/farsync/farsync/otelfarsync"
 	"github.com/farsync/farsync/sqlite"
 	"github.com/farsync/farsync/storetest"

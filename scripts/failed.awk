@@ -6,7 +6,8 @@ function done() { if (name != "") print "  " name (why == "" ? "" : ": " why); n
 
 /^(vet: )?[^ ]+\.go:[0-9]+:[0-9]+: / { done(); print "  " $0; next } # of the compiler, vet or the linter
 /^FAIL\t.*\[(build|setup) failed\]/ { done(); print "  " $0; next }
-/^panic: / { done(); print "  " $0; next }
+# What the runtime says of a process that dies, and go test of one that is killed: no test has failed then.
+/^(panic|fatal error|SIG[A-Z]+|signal): / { done(); print "  " $0; next }
 /^ *--- FAIL: / {
 	done()
 	name = $3; why = ""; more = 0

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	_ "github.com/farsync/farsync/internal/suite/bubbles"
 )
 
 // TestServersThatRefuseAreAskedLessOften: a Store that cannot be opened does not keep its servers busy with handshakes, and asks all of them

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/internal/deaf"
+	_ "github.com/farsync/farsync/internal/suite/bubbles"
 )
 
 func TestDoReturnsWhatTheCallReturns(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/internal/pause"
+	_ "github.com/farsync/farsync/internal/suite/bubbles"
 )
 
 func TestBrakeSlowsDownWhatComesToNothing(t *testing.T) {

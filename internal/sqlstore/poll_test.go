@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/internal/pause"
+	_ "github.com/farsync/farsync/internal/suite/bubbles"
 )
 
 // A line is a queue of entries that go one after the other, named 0, 1, 2 and so on, as Poll sees it in a database.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	_ "github.com/farsync/farsync/internal/suite/bubbles"
 )
 
 func TestVerdict(t *testing.T) {

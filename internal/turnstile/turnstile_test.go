@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	_ "github.com/farsync/farsync/internal/suite/bubbles"
 )
 
 func newGates(t *testing.T, n int) (gates []*Gate) {
