@@ -91,8 +91,8 @@ func (s *session) create(ctx context.Context, as *driver.Entry) (driver.View, er
 
 // joined returns what an entry that was made has ahead of it.
 func (s *session) joined(ctx context.Context, e *driver.Entry, names *read, r driver.Register) (v driver.View, err error) {
-	if n := parseNode(nameOf(e.ID), e.Kind); !sequence(n.order) {
-		return v, s.undo(ctx, e.ID, errSequence)
+	if n := parseNode(nameOf(e.ID), e.Kind); !placed(n.order) {
+		return v, s.undo(ctx, e.ID, errCounter)
 	}
 	v.Self, v.Register = *e, r
 	switch {

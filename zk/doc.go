@@ -37,8 +37,12 @@
 // Curator's InterProcessSemaphoreV2 or InterProcessSemaphoreMutex has a lease is refused as well, for these count in another
 // way. They do not look for farsync: where farsync was first, nothing holds them back.
 //
-// Missing nodes above are made as containers, from the bottom up, and made again when the server has collected them. The
-// sequence of a queue that was never empty for a while ends after 2^31 entries; after that, Lock fails and says so.
+// Missing nodes above are made as containers, from the bottom up, and made again when the server has collected them.
+//
+// ZooKeeper's counter of a queue that was never empty for a while ends after 2^31 entries. All that join later would have one
+// number, and their order could not be told. So Lock fails then and says so, for every primitive, until the queue has drained:
+// the server removes the empty container, and counting begins at 0. Other clients have no such end: two of Curator's may hold
+// a lock at once there.
 //
 // To ask for a lock is to write Curator's word into the entry's node, in place of its value.
 //

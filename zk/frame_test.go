@@ -183,7 +183,7 @@ func TestOutcomes(t *testing.T) {
 		notDone(client.ErrNoAuth):             driver.Refused,
 		notDone(errExpired):                   driver.Expired,
 		stray("/a"):                           driver.Refused,
-		errSequence:                           driver.Refused,
+		errCounter:                           driver.Refused,
 	} {
 		require.Equal(t, want, outcome(err), err)
 		require.Equal(t, want, outcome(fmt.Errorf("lock: %w", err)), err)

@@ -24,7 +24,7 @@ const (
 	protected = "_c_"
 	markSize  = 12 // of 32 letters and digits: 60 random bits
 	seqDigits = 10
-	// lastSequence is the highest that the server gives before its counter wraps.
+	// lastSequence is the highest that the server gives. See placed.
 	lastSequence = "2147483647"
 )
 
@@ -116,12 +116,18 @@ func cutLast(s, mark string) (string, bool) {
 	return s[i+len(mark):], true
 }
 
-// sequence reports whether s is a sequence as the server writes them, not negative. The counter is a signed 32-bit number
-// that wraps, after which new nodes sort before old ones: such a queue has no order that could be trusted.
+// sequence reports whether s is a sequence as the server writes them, not negative.
 func sequence(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 31)
 	return err == nil && len(s) == seqDigits
 }
+
+// placed reports whether s is a sequence that no other node of the queue has, and that is above those of all nodes that were
+// made before. The server counts the nodes that were ever made below one parent, in a signed 32-bit number that stops at
+// lastSequence: every further node has that number, and nodes of one number sort by the random parts of their names. A node
+// that is made right behind another, before the server has carried that out, has a negative number, and sorts ahead of the
+// holder. So an entry that has come too late to be placed must not stand in the queue.
+func placed(s string) bool { return sequence(s) && s != lastSequence }
 
 // entry returns the node as an entry of a queue, whose node is path, with so many ahead of it.
 func (n *node) entry(queue, path string, ahead int) driver.Entry {

@@ -75,15 +75,17 @@ func TestSequenceIsWhatTheServerWritesAndNotNegative(t *testing.T) {
 	}
 }
 
-// TestNegativeSequenceIsNone: the counter is a signed 32-bit number, and what comes after its last value sorts
-// before everything that is there.
-func TestNegativeSequenceIsNone(t *testing.T) {
-	for _, seq := range []int32{math.MinInt32, math.MinInt32 + 1, -1} {
+// TestLastPlaceIsTheOneBeforeTheLastNumber: the last number that the server's counter reaches is given to any number of nodes,
+// and some have a negative one, which sorts before everything that is there.
+func TestLastPlaceIsTheOneBeforeTheLastNumber(t *testing.T) {
+	for seq, want := range map[int32]bool{
+		0: true, math.MaxInt32 - 1: true, math.MaxInt32: false, math.MinInt32: false, math.MinInt32 + 1: false, -1: false,
+	} {
 		for _, kind := range kinds {
-			require.False(t, sequence(parseNode(named(kind, 3, seq), kind).order))
+			require.Equal(t, want, placed(parseNode(named(kind, 3, seq), kind).order), "%v %d", kind, seq)
 		}
 	}
-	require.True(t, sequence(parseNode(named(driver.Exclusive, 1, math.MaxInt32), driver.Exclusive).order))
+	require.True(t, sequence(lastSequence), "a node of another client's that has it stands in the queue")
 }
 
 func TestForeignSiblingsAreHarmless(t *testing.T) {

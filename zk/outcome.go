@@ -24,8 +24,10 @@ func refusal(format string, args ...any) error {
 }
 
 var (
-	// errSequence refuses a queue whose order cannot be told any more. See sequence.
-	errSequence = refusal("the queue's sequence has run over 2^31 creates: delete its parent node while no client uses it")
+	// errCounter refuses an entry whose place in its queue cannot be told. See placed.
+	errCounter = refusal("the counter of the queue's node is exhausted: ZooKeeper has numbered 2^31 entries below it, and gives all others one" +
+		" number. Let the queue drain: the server removes its node, if it is a container, and counting begins at 0." +
+		" If it is none, delete it while no client uses it")
 	// errTooLong refuses a read.
 	errTooLong = refusal("the answer is longer than 16 MiB")
 )
