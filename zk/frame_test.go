@@ -2,6 +2,7 @@ package zk
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -95,21 +96,23 @@ func TestAnswerThatIsTooLongIsAnErrorOfThatCall(t *testing.T) {
 }
 
 // TestServersAreToldTheLastZxid: watches that are set again fire for what has changed since the last answer of the connection on
-// which they were all set. One that was lost before that does not count.
+// which they were all set. A connection that was lost before that does not count, although an answer on it may be younger than
+// a change: many watches are set in several requests.
 func TestServersAreToldTheLastZxid(t *testing.T) {
 	w := newWire(time.Minute, 0, nil)
 	s := &session{service: &service{}, wire: w, reads: map[spot]*read{}, slots: make(chan struct{}, 9)}
 	connected := append(numbers(37, 0, 10_000, 0, 7, 16, 0, 0, 0, 0), 0)
 	for i, connection := range []struct {
 		told, since uint32 // what the server is told of zxids
-		setAgain    bool   // the watches are set again, and that is answered
+		answered    int    // so many of the requests that set the watches again
 		seen        uint32 // the zxid of the answers
 	}{
 		{seen: 3},
-		{told: 3, since: 3, seen: 5}, // lost before the request arrives
-		{told: 5, since: 3, setAgain: true, seen: 7},
-		{told: 7, since: 7, setAgain: true, seen: 6},
-		{told: 7, since: 7, seen: 8},
+		{told: 3, since: 3, answered: 1, seen: 5},
+		{told: 5, since: 3, answered: 1, seen: 6},
+		{told: 6, since: 3, answered: 2, seen: 7},
+		{told: 7, since: 7, answered: 2, seen: 6},
+		{told: 7, since: 7, answered: 0, seen: 8},
 	} {
 		server, conn := net.Pipe()
 		l := newLink(w, conn)
@@ -134,17 +137,18 @@ func TestServersAreToldTheLastZxid(t *testing.T) {
 		s.slots <- struct{}{}
 		require.True(t, l.add(newCall(syncing("/"))))
 		all.Go(func() {
+			defer server.Close()
 			xid := uint32(1)
-			if i > 0 {
-				asked = ask(12 + 8 + 4 + 4 + 2 + 8)
-				if connection.setAgain {
-					_, _ = server.Write(numbers(16, xid, 0, connection.seen, 0))
+			for part := 0; i > 0 && part < 2; part++ {
+				asked = ask(12 + 8 + 3*4 + [...]int{250, 1}[part]*8)
+				if part == connection.answered {
+					return
 				}
+				_, _ = server.Write(numbers(16, xid, 0, connection.seen, 0))
 				xid++
 			}
 			ask(17)
 			_, _ = server.Write(append(numbers(16+5, xid, 0, connection.seen, 0, 1), '/'))
-			_ = server.Close()
 		})
 		l.flush(0)
 		require.Error(t, l.receive(s))
@@ -154,11 +158,62 @@ func TestServersAreToldTheLastZxid(t *testing.T) {
 		}
 		l.end(s)
 		if i == 0 {
-			r := &read{call: *newCall(newFrame(opGetData)), at: spot{opGetData, "/a", true}}
-			close(r.done)
-			s.reads[r.at] = r
+			for n := range 251 {
+				r := &read{call: *newCall(newFrame(opGetData)), at: spot{opGetData, fmt.Sprintf("/%03d", n), true}}
+				close(r.done)
+				s.reads[r.at] = r
+			}
 		}
 	}
+}
+
+// TestAnswerOutOfOrderEndsTheConnection, also where it is to a request that is not answered yet.
+func TestAnswerOutOfOrderEndsTheConnection(t *testing.T) {
+	for _, row := range []struct {
+		answers []uint32
+		sound   bool
+	}{
+		{[]uint32{1, 2, 3}, true},
+		{[]uint32{1, 3}, false},
+		{[]uint32{2}, false},
+		{[]uint32{1, 1}, false},
+		{[]uint32{4}, false},
+		{[]uint32{0}, false},
+		{[]uint32{1<<32 - 2}, false}, // what a ping would be answered with
+	} {
+		server, conn := net.Pipe()
+		w := newWire(time.Minute, 0, nil)
+		s := &session{service: &service{}, wire: w, reads: map[spot]*read{}}
+		l := newLink(w, conn)
+		var calls []*call
+		for range 3 {
+			calls = append(calls, urgent(newFrame(opDelete)))
+			require.True(t, l.add(calls[len(calls)-1]))
+		}
+		var answering sync.WaitGroup
+		answering.Go(func() {
+			defer server.Close()
+			for _, xid := range row.answers {
+				if _, err := server.Write(numbers(16, xid, 0, 1, 0)); err != nil {
+					return
+				}
+			}
+		})
+		err := l.receive(s)
+		l.end(s)
+		answering.Wait()
+		require.Equal(t, row.sound, !errors.Is(err, errFrame), "%v: %v", row.answers, err)
+		for _, c := range calls {
+			require.True(t, happened(c.done))
+			require.True(t, !row.sound || c.err == nil)
+		}
+		require.Equal(t, row.sound, calls[2].err == nil, row.answers)
+	}
+}
+
+// TestXidsGoRound: they stay above those that have a meaning of their own.
+func TestXidsGoRound(t *testing.T) {
+	require.Equal(t, []int32{1, 2, 1}, []int32{following(0), following(1), following(1<<31 - 1)})
 }
 
 // TestOutcomes: a refusal without a name here would be sent again for ever.
@@ -183,7 +238,7 @@ func TestOutcomes(t *testing.T) {
 		notDone(client.ErrNoAuth):             driver.Refused,
 		notDone(errExpired):                   driver.Expired,
 		stray("/a"):                           driver.Refused,
-		errCounter:                           driver.Refused,
+		errCounter:                            driver.Refused,
 	} {
 		require.Equal(t, want, outcome(err), err)
 		require.Equal(t, want, outcome(fmt.Errorf("lock: %w", err)), err)

@@ -33,6 +33,7 @@ type link struct {
 	answered   time.Time       // when a request was answered last, or the connection was made
 	calls      map[int32]*call // sent and not yet answered; nil once there are no more
 	last       int32           // the xid of the youngest
+	matched    int32           // the xid of the last answer, which the one after it follows
 	unanswered int             // bytes of calls
 	out        []byte          // what is to be sent
 	writing    bool            // a goroutine sends what came before
@@ -131,13 +132,16 @@ func (l *link) add(c *call) bool {
 	if l.calls == nil {
 		return false
 	}
-	l.last = l.last%math.MaxInt32 + 1
+	l.last = following(l.last)
 	l.calls[l.last] = c
 	l.out = append(l.out, c.frame.put(0, int32(len(c.frame)-4)).put(4, l.last)...)
 	l.unanswered += len(c.frame)
 	c.link, c.sent = l, time.Now()
 	return true
 }
+
+// following returns the xid that follows another. Those below 1 have a meaning of their own.
+func following(xid int32) int32 { return xid%math.MaxInt32 + 1 }
 
 // inline is how much may be unanswered where a caller writes its request itself. The system has room for as much, also
 // if the network takes nothing, so the caller does not wait for that.
@@ -176,22 +180,17 @@ func (l *link) receive(s *session) error {
 		if xid == -1 { // An event. It comes before every answer that is younger than what it tells of.
 			event := decoder{p: body[headerSize:]}
 			kind, _ := event.number(), event.number()
-			if path := string(event.data()); !event.short {
-				s.fire(l, kind, path)
-				l.flush(inline)
+			path := string(event.data())
+			if event.short {
+				return fmt.Errorf("%w: a malformed event", errFrame)
 			}
+			s.fire(l, kind, path)
+			l.flush(inline)
 			continue
 		}
-		l.mu.Lock()
-		c := l.calls[xid]
-		if c != nil {
-			delete(l.calls, xid)
-			l.unanswered -= len(c.frame)
-			l.answered = time.Now()
-		}
-		l.mu.Unlock()
-		if c == nil {
-			continue
+		c, err := l.match(xid)
+		if err != nil {
+			return err
 		}
 		if code == errNoNode && c.op == opExists { // its watch tells when the node is made
 			code = 0
@@ -208,6 +207,22 @@ func (l *link) receive(s *session) error {
 		}
 		s.finish(c, answer(cmp.Or(code, c.failed)))
 	}
+}
+
+// match takes the call that an answer is to from those that are not answered. A server answers the requests of a connection in
+// their order. Where it does not, or something on the way has lost or changed an answer, it is not known which answers belong to
+// which calls, nor which events are missing. The call whose answer is gone would wait for as long as the connection lasts.
+func (l *link) match(xid int32) (*call, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.calls[xid]
+	if l.matched = following(l.matched); c == nil || xid != l.matched {
+		return nil, fmt.Errorf("%w: an answer to request %d, where request %d is the next", errFrame, xid, l.matched)
+	}
+	delete(l.calls, xid)
+	l.unanswered -= len(c.frame)
+	l.answered = time.Now()
+	return c, nil
 }
 
 // note takes note of the answer to a call, before its caller is told.
