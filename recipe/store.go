@@ -40,6 +40,8 @@ type Store struct {
 	life context.Context // the Store's own: done when it is closed, with the cause
 	shut context.CancelCauseFunc
 
+	inside insiders
+
 	ending   atomic.Bool   // by the first Close
 	finished chan struct{} // closed when that is done, with what it returned
 	result   error
@@ -244,11 +246,12 @@ func (s *Store) finish() error {
 // does not confirm the end of the session within a third of the TTL, the error wraps ErrUnavailable, and the session ends
 // by itself, one TTL later. A second Close returns the same.
 //
-// A Close by OnState, which Close waits for, begins all that and returns nil at once.
+// A Close by OnState, or by a function of a Trace that a goroutine of the Store calls, begins all that and returns nil at once: Close waits for
+// that goroutine.
 func (s *Store) Close() error {
-	if s.states.within() {
+	if s.states.within() || s.inside.has() {
 		s.stop(ErrClosed)
-		go func() { _ = s.end() }() // ends when the hook has returned; any other Close joins it
+		go func() { _ = s.end() }() // ends when the function has returned; any other Close joins it
 		return nil
 	}
 	return s.end()

@@ -179,6 +179,52 @@ func TestSlowRenewalsKeepTheSession(t *testing.T) {
 	})
 }
 
+// TestCloseByATrace: whoever is told of a loss may have the program end. Functions that the Store calls on its own account cannot be waited for.
+func TestCloseByATrace(t *testing.T) {
+	for what, trace := range map[string]func(end func()) *recipe.Trace{
+		"a session that is lost": func(end func()) *recipe.Trace {
+			return &recipe.Trace{Session: func(h recipe.Health) {
+				if h.State == recipe.Lost {
+					end()
+				}
+			}}
+		},
+		"a session that is suspended": func(end func()) *recipe.Trace {
+			return &recipe.Trace{Session: func(h recipe.Health) {
+				if h.State == recipe.Suspended {
+					end()
+				}
+			}}
+		},
+		"a lease that is lost": func(end func()) *recipe.Trace {
+			return &recipe.Trace{Ended: func(e recipe.End) {
+				if errors.Is(e.Err, recipe.ErrLost) {
+					end()
+				}
+			}}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				var s *recipe.Store
+				closed := 0
+				s = w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl, Trace: trace(func() {
+					if closed++; closed == 1 {
+						assert.NoError(w, s.Close())
+					}
+				})}})
+				held := w.granted(w.startFor(s, exclusive))
+				w.Partition(s, true)
+				time.Sleep(3 * ttl)
+				w.settle()
+				require.Positive(w, closed)
+				_ = s.Close()
+				require.Error(w, held.hold.Err())
+			})
+		})
+	}
+}
+
 // A program that is of no use without its session may close the Store where it hears of the loss.
 func TestCloseByOnState(t *testing.T) {
 	inBubble(t, func(w *world) {

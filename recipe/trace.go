@@ -15,7 +15,7 @@ import (
 // The functions are called while others wait for them: in the goroutine of the caller that acquires, releases or asks a lease, or
 // in those of the Store, which renew the session and watch what is held. They must return soon, must be safe for concurrent use,
 // and cannot change what happens. They must not panic, nor call runtime.Goexit, as t.FailNow does: what was under way then keeps
-// its place until the Store is closed.
+// its place until the Store is closed. They may call Close of the Store.
 type Trace struct {
 	// Acquire is called when a call begins that is to acquire: Lock, TryLock, Acquire, Campaign and all that is made of
 	// them. It returns ctx or one that is derived from it, with which the call goes on, and what is called with the result
@@ -291,7 +291,7 @@ func (s *Store) traceSession(h Health) {
 	}
 	h.Store, h.Was = s.options.Name, s.health
 	s.health = h.State
-	t.session(h)
+	s.inside.call(func() { t.session(h) })
 }
 
 // A tenure is a turn, from when its Trace was told that it was acquired until it is told that it has ended.
@@ -362,8 +362,13 @@ func (s *Store) concludeAll(in *session, gr *grant) {
 		}
 	}
 	in.mu.Unlock()
-	at := time.Now()
-	for _, h := range list {
-		h.conclude(context.Cause(h.grant.life), nil, at) // h itself may have been released, and entered again before
+	if len(list) == 0 {
+		return
 	}
+	at := time.Now()
+	s.inside.call(func() {
+		for _, h := range list {
+			h.conclude(context.Cause(h.grant.life), nil, at) // h itself may have been released, and entered again before
+		}
+	})
 }
