@@ -22,7 +22,7 @@ each = set -e; for module in $(1); do echo "==> $(2): $$module"; (cd $$module &&
 
 # The tests share two cores with their servers as it is.
 .NOTPARALLEL:
-.PHONY: help test race long model torture bites check format vet lint tidy-check systems bench benchmarks fuzz tidy servers server-versions
+.PHONY: help test race long load model torture bites check format vet lint tidy-check systems bench benchmarks fuzz tidy servers server-versions
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ race: servers ## tests of the library with the race detector, for one thing many
 
 long: servers ## the rest, by area, AREA=etcd: kills, cuts, clocks, crowds, counted traffic, models in full; FULL=1: in larger numbers; make long lists the areas
 	@scripts/long.sh $(AREA)
+
+load: servers ## callers who give up, crowds, and thousands of locks, beside stock locks; a line that misses its bound fails: ONLY=etcd/impatient SHORT=1
+	@cd bench && go build -o ../bin/bench .
+	@bin/bench -load $(if $(ONLY),-only '$(ONLY)') $(if $(SHORT),-short)
 
 # What is not set is left to the program: all stores, all primitives, all faults, for a minute each, by a seed that it prints.
 TORTURE = $(if $(STORE),-store $(STORE)) $(if $(PRIMITIVE),-primitive $(PRIMITIVE)) $(if $(FAULTS),-faults $(FAULTS)) \

@@ -12,4 +12,10 @@
 //
 // The figures are kept in docs/performance/figures.json. From there the tables of docs/PERFORMANCE.md and the plots beside it are
 // written; a part that is measured again replaces its own figures alone.
+//
+//	make load                                 # callers who give up, crowds; a table for each store
+//	make load ONLY=etcd/impatient SHORT=1
+//
+// A load is what many callers do to the locks of one store, for a while or until all are served, beside a stock lock. What counts is
+// what they get, what is lost and what is left, against bounds.
 package main

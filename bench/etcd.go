@@ -20,12 +20,12 @@ import (
 )
 
 var etcdStore = store{
-	open: func(ctx context.Context, on *stage) (*farsync.Store, error) {
+	open: func(ctx context.Context, on *stage, o farsync.Options) (*farsync.Store, error) {
 		client, err := etcdClient(on)
 		if err != nil {
 			return nil, err
 		}
-		return etcd.Open(ctx, client, nil)
+		return etcd.Open(ctx, client, &etcd.Options{Options: o})
 	},
 	service: func(on *stage) (driver.Service, error) {
 		client, err := etcdClient(on)

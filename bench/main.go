@@ -20,6 +20,7 @@ import (
 
 func main() {
 	embedtest.Child()
+	beVictim()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx)
 	stop()
@@ -37,6 +38,8 @@ func run(ctx context.Context) error {
 	docs := flag.String("docs", "", "the folder of PERFORMANCE.md, into which figures are written; empty writes none")
 	list := flag.Bool("list", false, "prints the names of the scenes, and for how long all of them would take")
 	render := flag.Bool("render", false, "measures nothing, and writes the documents from the figures that are kept")
+	loaded := flag.Bool("load", false, "has callers give up and crowds come instead, and prints a table for each store; see load.go")
+	brief := flag.Bool("short", false, "with -load: for 3 seconds each, and crowds of a tenth, to try it")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
 	if err != nil {
@@ -44,6 +47,13 @@ func run(ctx context.Context) error {
 	}
 	if *rounds < 1 || flag.NArg() > 0 {
 		return errors.New("it takes flags alone, and one round at least")
+	}
+	if *loaded {
+		s := wholeScale
+		if *brief {
+			s = shortScale
+		}
+		return runLoads(ctx, pattern, s, *list)
 	}
 	p := pace{rounds: *rounds, warm: *window / 4, window: *window, javaWarm: 10 * *window, setUp: 500 * time.Millisecond}
 	var chosen []scene

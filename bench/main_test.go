@@ -18,7 +18,11 @@ import (
 	"github.com/farsync/farsync/internal/suite"
 )
 
-func TestMain(m *testing.M) { embedtest.Main(m) }
+func TestMain(m *testing.M) {
+	embedtest.Child()
+	beVictim()
+	os.Exit(m.Run())
+}
 
 func newPath() string { return fmt.Sprint("/bench/", paths.Add(1)) }
 

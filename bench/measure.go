@@ -126,7 +126,7 @@ func measure(ctx context.Context, s scene, on *site, p pace, progress func(strin
 			r.Peers[i].Laps = append(r.Peers[i].Laps, l)
 		}
 	}
-	r.Load = load()
+	r.Load = loadAverage()
 	if s.store == onSQLite {
 		return r, nil // it has no wire
 	}

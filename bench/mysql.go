@@ -13,8 +13,8 @@ import (
 )
 
 var mysqlStore = store{
-	open: func(ctx context.Context, on *stage) (*farsync.Store, error) {
-		return mysql.Open(ctx, mysqlDSN(on), nil)
+	open: func(ctx context.Context, on *stage, o farsync.Options) (*farsync.Store, error) {
+		return mysql.Open(ctx, mysqlDSN(on), &mysql.Options{Options: o})
 	},
 	service: func(on *stage) (driver.Service, error) { return mysql.NewService(mysqlDSN(on)) },
 }

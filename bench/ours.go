@@ -17,12 +17,16 @@ import (
 
 // A store is how farsync is opened on a stage. What is opened is closed with the stage.
 type store struct {
-	open    func(ctx context.Context, on *stage) (*farsync.Store, error)
+	open    func(ctx context.Context, on *stage, o farsync.Options) (*farsync.Store, error)
 	service func(on *stage) (driver.Service, error)
 }
 
 func (s store) opened(ctx context.Context, on *stage) (*farsync.Store, error) {
-	opened, err := s.open(ctx, on)
+	return s.openedWith(ctx, on, farsync.Options{})
+}
+
+func (s store) openedWith(ctx context.Context, on *stage, o farsync.Options) (*farsync.Store, error) {
+	opened, err := s.open(ctx, on, o)
 	if err == nil {
 		on.onClose(func() { _ = opened.Close() })
 	}

@@ -13,12 +13,12 @@ import (
 )
 
 var postgresStore = store{
-	open: func(ctx context.Context, on *stage) (*farsync.Store, error) {
+	open: func(ctx context.Context, on *stage, o farsync.Options) (*farsync.Store, error) {
 		config, err := pgxpool.ParseConfig(postgresURL(on))
 		if err != nil {
 			return nil, err
 		}
-		return postgres.Open(ctx, config, nil)
+		return postgres.Open(ctx, config, &postgres.Options{Options: o})
 	},
 	service: func(on *stage) (driver.Service, error) {
 		config, err := pgxpool.ParseConfig(postgresURL(on))

@@ -18,8 +18,8 @@ import (
 )
 
 var redisStore = store{
-	open: func(ctx context.Context, on *stage) (*farsync.Store, error) {
-		return redis.Open(ctx, &goredis.UniversalOptions{Addrs: on.at}, &redis.Options{Fresh: true})
+	open: func(ctx context.Context, on *stage, o farsync.Options) (*farsync.Store, error) {
+		return redis.Open(ctx, &goredis.UniversalOptions{Addrs: on.at}, &redis.Options{Options: o, Fresh: true})
 	},
 	service: func(on *stage) (driver.Service, error) {
 		return redis.NewService(&goredis.UniversalOptions{Addrs: on.at}, &redis.Options{Fresh: true})

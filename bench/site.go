@@ -31,6 +31,8 @@ const (
 type siteSpec struct {
 	store          string
 	fsync, cluster bool
+	// asInstalled leaves a database with as many connections as it has room for by default.
+	asInstalled bool
 }
 
 // A site is the servers that scenes act on, one after the other.
@@ -102,11 +104,14 @@ func openSite(ctx context.Context, spec siteSpec) (_ *site, err error) {
 			return nil, err
 		}
 		s.serve(p.Close, p.Endpoint())
-		if err := preparePostgres(ctx, p); err != nil {
+		if err := preparePostgres(ctx, p, spec.asInstalled); err != nil {
 			return nil, err
 		}
 	case onMySQL:
-		m, err := embedtest.StartMariaDB(ctx, filepath.Join(dir, "mariadb"), append(options, embedtest.Setting("max_connections = 3000"))...)
+		if !spec.asInstalled {
+			options = append(options, embedtest.Setting("max_connections = 3000"))
+		}
+		m, err := embedtest.StartMariaDB(ctx, filepath.Join(dir, "mariadb"), options...)
 		if err != nil {
 			return nil, err
 		}
@@ -129,18 +134,12 @@ func (s *site) serve(closeAll func() error, endpoints ...string) {
 	}
 }
 
-// preparePostgres makes room for the connections of many clients, and the tables.
-func preparePostgres(ctx context.Context, p *embedtest.PostgresServer) error {
-	conn, err := pgx.Connect(ctx, p.URL())
-	if err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, "ALTER SYSTEM SET max_connections = 1000")
-	if err := errors.Join(err, conn.Close(ctx)); err != nil {
-		return err
-	}
-	if err := p.Restart(ctx); err != nil {
-		return err
+// preparePostgres makes room for the connections of many clients, unless it is to be as installed, and the tables.
+func preparePostgres(ctx context.Context, p *embedtest.PostgresServer, asInstalled bool) error {
+	if !asInstalled {
+		if err := makeRoom(ctx, p); err != nil {
+			return err
+		}
 	}
 	config, err := pgx.ParseConfig(p.URL())
 	if err != nil {
@@ -149,13 +148,26 @@ func preparePostgres(ctx context.Context, p *embedtest.PostgresServer) error {
 	if err := postgres.Migrate(ctx, config); err != nil {
 		return err
 	}
-	conn, err = pgx.ConnectConfig(ctx, config)
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
 	}
 	_, err = conn.Exec(ctx, `CREATE TABLE pairs (id text PRIMARY KEY, n bigint NOT NULL);
 		CREATE TABLE locks (path text PRIMARY KEY, holder text NOT NULL, expires timestamptz NOT NULL)`)
 	return errors.Join(err, conn.Close(ctx))
+}
+
+// makeRoom makes room for the connections of many clients.
+func makeRoom(ctx context.Context, p *embedtest.PostgresServer) error {
+	conn, err := pgx.Connect(ctx, p.URL())
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "ALTER SYSTEM SET max_connections = 1000")
+	if err := errors.Join(err, conn.Close(ctx)); err != nil {
+		return err
+	}
+	return p.Restart(ctx)
 }
 
 // prepareMySQL makes the tables.

@@ -12,8 +12,10 @@ import (
 )
 
 var sqliteStore = store{
-	open: func(ctx context.Context, on *stage) (*farsync.Store, error) {
-		return sqlite.Open(ctx, on.at[0], sqliteOptions(on))
+	open: func(ctx context.Context, on *stage, o farsync.Options) (*farsync.Store, error) {
+		options := sqliteOptions(on)
+		options.Options = o
+		return sqlite.Open(ctx, on.at[0], options)
 	},
 	service: func(on *stage) (driver.Service, error) { return sqlite.NewService(on.at[0], sqliteOptions(on)) },
 }

@@ -84,8 +84,8 @@ func processTimes() map[int]process {
 	return found
 }
 
-// load is the machine's load average of the last minute; 0 where it is not known.
-func load() float64 {
+// loadAverage is the machine's load average of the last minute; 0 where it is not known.
+func loadAverage() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 0

@@ -17,7 +17,9 @@ import (
 )
 
 var zkStore = store{
-	open: func(ctx context.Context, on *stage) (*farsync.Store, error) { return farzk.Open(ctx, on.at, nil) },
+	open: func(ctx context.Context, on *stage, o farsync.Options) (*farsync.Store, error) {
+		return farzk.Open(ctx, on.at, &farzk.Options{Options: o})
+	},
 	service: func(on *stage) (driver.Service, error) {
 		return farzk.NewService(on.at, nil)
 	},

@@ -78,20 +78,28 @@ full() {
 	shift 2
 	if [ -z "${FULL:-}" ]; then larger=1; else tests "$package $*" . -run "$run" "$package" "$@"; fi
 }
+# loads STORE: every load of that store, for hours.
+loads() { if [ -z "${FULL:-}" ]; then larger=1; else step "every load of $1" make --no-print-directory load ONLY="^$1/"; fi; }
 losses='^TestLeaseEndsBeforeTheNextHolderIsGranted$'
 case $area in
-etcd) full ./internal/etcdtest "$losses" -cuts=1000 ;;
+etcd)
+	full ./internal/etcdtest "$losses" -cuts=1000
+	loads etcd
+	;;
 zk)
 	full ./internal/zktest "$losses" -cuts=1000
 	full ./internal/zktest '^(TestOutages|TestCrowdIsServed)' -partings=200 -crowd=10000
+	loads zookeeper
 	;;
 redis)
 	full ./internal/redistest '(KeepsHoldersApart|^TestStoppedServerLosesNothing|^TestLeaseEndsBeforeTheNextHolderIsGranted)$' \
 		-disasters=20 -failovers=20 -cuts=1000
+	loads redis
 	;;
 postgres)
 	full ./internal/postgrestest '(KeepsHoldersApart|^TestLeaseEndsBeforeTheNextHolderIsGranted|^TestStoppedHoldersWriteNothingStale|^TestIdleStoresCost|^TestTablesStaySmall)$' \
 		-disasters=20 -cuts=1000 -stops=20 -idle=1000 -acquisitions=1000000
+	loads postgres
 	;;
 mysql)
 	if [ "$mysql" = yes ]; then
@@ -101,7 +109,9 @@ mysql)
 	fi
 	full ./internal/mysqltest '^(TestLeaseEndsBeforeTheNextHolderIsGranted|TestKilledServerKeepsHoldersApart|TestHoldersStoppedBetweenGuardAndCommit|TestIdleStoresCost|TestTablesStaySmall)$' \
 		-cuts=1000 -kills=20 -holders=20 -idle=1000 -acquisitions=1000000
+	loads mysql
 	;;
+sqlite) loads sqlite ;;
 command)
 	full ./cmd/farsync '^TestOneOfManyRuns$' -processes=50 -rounds=200
 	if [ -z "${FULL:-}" ]; then larger=1; else step "every way in which a COMMAND can die" make --no-print-directory deaths; fi
