@@ -52,6 +52,9 @@ func TestDatabasesKeepTheirData(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			keepsItsData(t, row.start(t, embedtest.Fsync()), row.client, row.kill)
+			if row.kill { // what was written survives the server also where it is not synced
+				keepsItsData(t, row.start(t), row.client, row.kill)
+			}
 		})
 	}
 }
@@ -61,6 +64,7 @@ func TestMySQLKeepsItsData(t *testing.T) {
 	suite.Long(t, suite.MySQL, "a server that the system does not have, which is killed and stopped")
 	t.Parallel()
 	keepsItsData(t, embedtest.MySQL(t, embedtest.Fsync()), mariadb, true)
+	keepsItsData(t, embedtest.MySQL(t), mariadb, true) // what was written survives the server also where it is not synced
 }
 
 // keepsItsData asks a server for what it has kept, also after it was killed and stopped if it may be.

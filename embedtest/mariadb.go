@@ -72,7 +72,7 @@ func StartMariaDB(ctx context.Context, dir string, options ...Option) (*MariaDBS
 				"--tmpdir=" + dir,
 			}
 			if !with.fsync {
-				arguments = append(arguments, "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync")
+				arguments = append(arguments, "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync")
 			}
 			for _, line := range with.lines {
 				name, value, _ := strings.Cut(line, "=")

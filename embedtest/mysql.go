@@ -81,7 +81,7 @@ func StartMySQL(ctx context.Context, dir string, options ...Option) (*MySQLServe
 				"--secure-file-priv=", "--auto-generate-certs=OFF", "--innodb-redo-log-capacity=" + redo,
 			}
 			if !with.fsync {
-				arguments = append(arguments, "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=OFF")
+				arguments = append(arguments, "--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=OFF")
 			}
 			for _, line := range with.lines {
 				name, value, _ := strings.Cut(line, "=")
