@@ -66,7 +66,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}), nil)
 	require.ErrorIs(t, err, farsync.ErrUnavailable, "it may be promoted")
-	require.ErrorContains(t, err, "read-only")
+	require.ErrorContains(t, err, "the server is read-only, as a replica is")
 }
 
 func TestMisuseOfEveryStore(t *testing.T) {
