@@ -23,6 +23,7 @@ func TestStatementsOfAPermit(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 300"))
 	busy := new(requests)
+	busy.areExact(t)
 	const size, most = 8, 64
 	stores := make([]*farsync.Store, most)
 	for i := range stores {
