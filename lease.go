@@ -98,6 +98,15 @@ func (l *Lease) Release() error {
 	return wrap("release", l.path, err)
 }
 
+// ReleaseAfter gives the lease back when d has passed, and does not wait for that: until then the lease is held, and
+// its Store renews it. Release and Close of the Store end the lease before, as they end any. If the process ends
+// without either, the service keeps the lease until the session runs out: for what is left of the TTL, about three quarters of it at
+// least, for a session is renewed every quarter.
+//
+// ReleaseAfter reports no error: a lease that is lost before is seen by Done and Err, and a release that the service does
+// not confirm continues in the background, as after Release.
+func (l *Lease) ReleaseAfter(d time.Duration) { l.hold.After(d, func() { _ = l.Release() }) }
+
 // Asked is closed once another client has asked for the lock back, with Ask or as a Curator client with its Revoker. It is
 // only a request: the lease stays held until it is released. Listening begins with the first call, and costs one watch. The
 // channel stays open when the lease ends, and where the store cannot carry such requests.

@@ -101,7 +101,7 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, token Token
 	if err != nil {
 		return err
 	}
-	return run(ctx, lease, 0, fn)
+	return run(ctx, lease, time.Time{}, fn)
 }
 
 // TryDo is Do without waiting for others, for a job that every replica starts on the same schedule and one of them is to
@@ -113,23 +113,29 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, token Token
 // longer than the clocks of the replicas are ever apart, and shorter than the time between two runs. TryDo returns when
 // that time is over.
 //
-// ctx governs how long fn works. If its deadline passes, the mutex is held for the rest of atLeast all the same. If it is
-// cancelled, by a process that shuts down, TryDo releases the mutex as soon as fn has returned.
+// ctx governs how long fn works, and how long TryDo waits for the rest of atLeast. If its deadline passes, TryDo waits
+// all the same. If it is cancelled, by a process that shuts down, TryDo returns as soon as fn has returned, and the
+// Store keeps the mutex for the rest of the time; also if fn panics. Close of the Store gives the mutex back at once,
+// and with it what is left of atLeast. So a process that shuts down within that time ends without Close: the service
+// then keeps the mutex until the session runs out, for what is left of the TTL, about three quarters of it at least. With an
+// Options.TTL that is half as long again as atLeast it keeps the mutex for all of the time.
 func (m *Mutex) TryDo(ctx context.Context, atLeast time.Duration, fn func(ctx context.Context, token Token) error) error {
 	lease, err := m.TryLock(ctx)
 	if err != nil {
 		return err
 	}
-	return run(ctx, lease, atLeast, fn)
+	return run(ctx, lease, time.Now().Add(atLeast), fn)
 }
 
-// run runs fn under a lease that has just been got, and releases it.
+// run runs fn under a lease that has just been got, and releases it, but not before a time.
 func run(
-	ctx context.Context, lease *Lease, atLeast time.Duration, fn func(ctx context.Context, token Token) error,
+	ctx context.Context, lease *Lease, until time.Time, fn func(ctx context.Context, token Token) error,
 ) (err error) {
-	rest := time.NewTimer(atLeast)
-	defer rest.Stop()
 	defer func() {
+		if rest := time.Until(until); rest > 0 && lease.Err() == nil { // ctx was cancelled, or fn has panicked
+			lease.ReleaseAfter(rest)
+			return
+		}
 		// A failed fn keeps its error. An unconfirmed release is no failure of fn: the Store continues it in the background.
 		if released := lease.Release(); errors.Is(released, ErrLost) || errors.Is(released, ErrClosed) {
 			err = errors.Join(err, released)
@@ -138,14 +144,16 @@ func run(
 	under, cancel := lease.Context(ctx)
 	err = fn(under, lease.Token())
 	cancel()
-	if atLeast > 0 {
+	if rest := time.Until(until); rest > 0 {
 		sitOut(ctx, lease, rest)
 	}
 	return err
 }
 
 // sitOut waits for the rest of the time, while the lease is held and ctx is not cancelled.
-func sitOut(ctx context.Context, lease *Lease, rest *time.Timer) {
+func sitOut(ctx context.Context, lease *Lease, d time.Duration) {
+	rest := time.NewTimer(d)
+	defer rest.Stop()
 	for ended := ctx.Done(); ; ended = nil {
 		select {
 		case <-rest.C:

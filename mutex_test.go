@@ -330,6 +330,122 @@ func TestTryDoEndsEarly(t *testing.T) {
 	}
 }
 
+// A replica whose clock is late does not run the job again, also if the process that has run it no longer waits for the
+// rest of the time: it shuts down, or the job has panicked. The mutex is free when the time is over, and when the Store
+// is closed.
+func TestTryDoKeepsTheMutexForItsTime(t *testing.T) {
+	const atLeast = time.Hour
+	for name, run := range map[string]func(t *testing.T, mu *farsync.Mutex){
+		"cancelled in the job": func(t *testing.T, mu *farsync.Mutex) {
+			ctx, cancel := context.WithCancel(t.Context())
+			err := mu.TryDo(ctx, atLeast, func(ctx context.Context, _ farsync.Token) error { cancel(); return ctx.Err() })
+			require.ErrorIs(t, err, context.Canceled)
+		},
+		"cancelled after the job": func(t *testing.T, mu *farsync.Mutex) {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			require.NoError(t, mu.TryDo(ctx, atLeast, func(context.Context, farsync.Token) error { return nil }))
+		},
+		"panicked": func(t *testing.T, mu *farsync.Mutex) {
+			require.Panics(t, func() {
+				_ = mu.TryDo(t.Context(), atLeast, func(context.Context, farsync.Token) error { panic("a test") })
+			})
+		},
+	} {
+		for _, closed := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", closed ", closed), func(t *testing.T) {
+				bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+					begun := time.Now()
+					run(t, farsync.NewMutex(one, "/cron"))
+					require.Less(t, time.Since(begun), time.Minute, "it does not wait for the rest")
+					other := farsync.NewMutex(two, "/cron")
+					_, err := other.TryLock(t.Context())
+					require.ErrorIs(t, err, farsync.ErrLocked, "a replica whose clock is late")
+					time.Sleep(atLeast - time.Since(begun) - time.Second)
+					_, err = other.TryLock(t.Context())
+					require.ErrorIs(t, err, farsync.ErrLocked)
+					if closed {
+						require.NoError(t, one.Close())
+					} else {
+						time.Sleep(2 * time.Second)
+					}
+					lease, err := other.TryLock(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, lease.Release())
+				})
+			})
+		}
+	}
+}
+
+// A process that ends within the time, without Close, leaves the mutex to the service. With a TTL that is half as long
+// again as the time, the service keeps the mutex for all of it, whenever the session was renewed last.
+func TestTheTimeOfTryDoOutlivesItsProcess(t *testing.T) {
+	const atLeast, ttl = time.Minute, 90 * time.Second
+	for age := time.Duration(0); age < ttl/2; age += 2500 * time.Millisecond {
+		bubble(t, func(t *testing.T, service *storetest.Mem, _, two *farsync.Store) {
+			one := service.Open(&storetest.MemOptions{Options: farsync.Options{TTL: ttl}})
+			defer one.Close()
+			time.Sleep(age)
+			ctx, cancel := context.WithCancel(t.Context())
+			begun := time.Now()
+			require.NoError(t, farsync.NewMutex(one, "/cron").TryDo(ctx, atLeast, func(context.Context, farsync.Token) error { cancel(); return nil }))
+			service.Partition(one, true) // as if its process were gone
+			other := farsync.NewMutex(two, "/cron")
+			time.Sleep(atLeast - time.Since(begun) - time.Millisecond)
+			_, err := other.TryLock(t.Context())
+			require.ErrorIs(t, err, farsync.ErrLocked, "the session was %v old", age)
+			time.Sleep(ttl)
+			lease, err := other.TryLock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release())
+			service.Partition(one, false)
+		})
+	}
+}
+
+// A lease that is kept is held until then, whatever asks for it, and ends before by Release, by a loss and by Close.
+func TestReleaseAfter(t *testing.T) {
+	const d = time.Minute
+	for name, row := range map[string]struct {
+		end    func(service *storetest.Mem, store *farsync.Store, lease *farsync.Lease) error // after half of the time
+		want   error
+		within time.Duration
+	}{
+		"in time":  {func(*storetest.Mem, *farsync.Store, *farsync.Lease) error { return nil }, farsync.ErrReleased, d},
+		"released": {func(_ *storetest.Mem, _ *farsync.Store, lease *farsync.Lease) error { return lease.Release() }, farsync.ErrReleased, d / 2},
+		"closed":   {func(_ *storetest.Mem, store *farsync.Store, _ *farsync.Lease) error { return store.Close() }, farsync.ErrClosed, d / 2},
+		"lost": {func(service *storetest.Mem, store *farsync.Store, _ *farsync.Lease) error {
+			service.Expire(store)
+			return nil
+		}, farsync.ErrLost, d/2 + 10*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+				begun := time.Now()
+				lease := lock(t, farsync.NewMutex(one, "/x"))
+				lease.ReleaseAfter(d)
+				require.Zero(t, time.Since(begun), "it does not wait")
+				time.Sleep(d / 2)
+				require.NoError(t, lease.Err())
+				require.NoError(t, row.end(service, one, lease))
+				<-lease.Done()
+				require.ErrorIs(t, lease.Err(), row.want)
+				require.LessOrEqual(t, time.Since(begun), row.within)
+				other := lock(t, farsync.NewMutex(two, "/x"))
+				require.NoError(t, other.Release())
+			})
+		})
+	}
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		lease := lock(t, farsync.NewMutex(one, "/x"))
+		require.NoError(t, one.Close())
+		lease.ReleaseAfter(d)
+		require.ErrorIs(t, lease.Err(), farsync.ErrClosed)
+		lease.ReleaseAfter(-d)
+	})
+}
+
 func TestParticipantsAreListedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := storetest.NewMem()

@@ -239,6 +239,18 @@ func (h *Hold) moved(ctx context.Context, p *place) bool {
 	return h.grant.place.Load() != p
 }
 
+// After calls f when d has passed or the hold has ended, in the background. Close of the Store ends the hold, and waits
+// for f. It is for a caller that does not wait until its hold is to be released.
+func (h *Hold) After(d time.Duration, f func()) {
+	kept := h.grant.store.background(func() {
+		_ = pause.For(h.Life(), d)
+		f()
+	})
+	if !kept { // the Store is closed, and with it the hold
+		f()
+	}
+}
+
 // Abandon is Release for a caller that cannot wait: removal continues in the background from the start. It must not be
 // called while a Change is under way.
 func (h *Hold) Abandon() {

@@ -43,7 +43,7 @@ func TestMemFrozen(t *testing.T) {
 
 // instant are the exported methods that ask no service.
 var instant = []string{
-	"Lease.Token", "Lease.Deadline", "Lease.Done", "Lease.Err", "Lease.Context", "Lease.Asked", "Lease.Entries",
+	"Lease.Token", "Lease.Deadline", "Lease.Done", "Lease.Err", "Lease.Context", "Lease.Asked", "Lease.Entries", "Lease.ReleaseAfter",
 	"MultiLease.Tokens", "MultiLease.Deadline", "MultiLease.Done", "MultiLease.Err", "MultiLease.Context",
 	"MultiLease.Entries", "Store.State", "Store.Name",
 }
