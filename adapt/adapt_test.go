@@ -124,10 +124,12 @@ func TestGocronLockerKeepsALockForTheMinimum(t *testing.T) {
 		require.NoError(t, err, "its time was over when the job was")
 		require.NoError(t, held.Unlock(ctx))
 		first.Close()
-		second.Close()
-		require.Empty(t, service.Entries("/cron/github.com_2facme_2fbilling.run"))
 		_, err = first.Lock(ctx, job)
 		require.ErrorIs(t, err, farsync.ErrClosed)
+		_, err = second.Lock(ctx, job)
+		require.ErrorIs(t, err, farsync.ErrLocked, "the locker is closed, and the time is not over")
+		time.Sleep(minimum + time.Second) //nolint:forbidigo // in a bubble
+		require.Empty(t, service.Entries("/cron/github.com_2facme_2fbilling.run"))
 	})
 }
 
@@ -138,6 +140,8 @@ func TestGocronLockerUnlocksAfterClose(t *testing.T) {
 		require.NoError(t, err)
 		g.Close()
 		require.NoError(t, held.Unlock(t.Context()))
+		require.Len(t, service.Entries("/cron/job"), 1, "its time is not over")
+		require.NoError(t, one.Close())
 		require.Empty(t, service.Entries("/cron/job"))
 	})
 }
