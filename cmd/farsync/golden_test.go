@@ -53,6 +53,7 @@ func TestJSONIsAsDocumented(t *testing.T) {
 		"hold":        holding{1, []string{"/a", "/b"}, []string{"256", "512"}, "exclusive", "ci-7 pid 412"},
 		"status":      result{Schema: 1, Outcome: "ended", Exit: 3, Code: &code, Path: []string{"/a"}, Token: []string{"256"}, Waited: 0.5, Held: 2},
 		"status-lost": result{Schema: 1, Outcome: "lost", Exit: 79, Signal: "killed", Path: []string{"/a"}, Token: []string{"256"}, Waited: 0.5, Held: 2, Error: "lost"},
+		"status-kept": result{Schema: 1, Outcome: "ended", Code: new(int), Path: []string{"/a"}, Token: []string{"256"}, Waited: 0.5, Held: 2, Kept: 7.25},
 	} {
 		var out bytes.Buffer
 		require.NoError(t, (&app{stdout: &out}).print(v))

@@ -15,6 +15,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/cmd/farsync/internal/job"
+	"github.com/farsync/farsync/cmd/farsync/internal/location"
 	"github.com/farsync/farsync/cmd/farsync/internal/terminal"
 )
 
@@ -29,6 +30,7 @@ type result struct {
 	Token   []string `json:"token,omitempty"` // numbers of 64 bits
 	Waited  float64  `json:"waited"`          // seconds
 	Held    float64  `json:"held"`            // seconds
+	Kept    float64  `json:"kept,omitempty"`  // seconds, at least, for which the service keeps the lock after the end
 	Error   string   `json:"error,omitempty"`
 
 	signal syscall.Signal // that COMMAND has died of, or that has ended the wait
@@ -109,8 +111,8 @@ func (w *work) during(link *guard.Link, f func(context.Context, *farsync.Store, 
 		return r, &exit{codeOfOpen(err), err}
 	}
 	err = f(context.Background(), store, r)
-	if r.Outcome == "lost" {
-		return r, err // the session is over, and a service that does not answer would only keep the caller waiting
+	if r.Outcome == "lost" || r.Kept > 0 {
+		return r, err // the session is over, and a service that does not answer would keep the caller waiting; or it is to run out
 	}
 	_ = w.ignore(store.Close())
 	_ = w.ignore(closed())
@@ -159,11 +161,16 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	outcome, err := w.job(h, holder).Run(link, h)
 	lost := w.conclude(outcome, err, r, "COMMAND was ended: ")
 	rest := time.Until(h.since.Add(w.atLeast.Duration))
-	sat := w.atLeast.set && rest > 0 && err == nil && !lost && !outcome.Orphaned && !outcome.Interrupted
+	due := w.atLeast.set && rest > 0 && err == nil && !lost
+	sat := due && !outcome.Orphaned && !outcome.Interrupted
 	if sat {
 		sitOut(link, h, rest)
 	}
 	r.Held = time.Since(h.since).Seconds()
+	if rest := time.Until(h.since.Add(w.atLeast.Duration)); due && rest > 0 && h.Err() == nil {
+		w.bequeath(h, rest, r)
+		return false, nil
+	}
 	switch released := h.Release(); {
 	case lost || released == nil:
 	case !errors.Is(released, farsync.ErrLost):
@@ -197,7 +204,7 @@ func (w *work) skip(ctx context.Context, store *farsync.Store, err error) error 
 	}
 	age := time.Since(list[0].Since)
 	w.skipped = age > w.atLeast.Duration/2
-	return fmt.Errorf("%w; %s is skipped: %s is held by %s, there for %s, which runs its COMMAND or waits for its --at-least",
+	return fmt.Errorf("%w; %s is skipped: %s is held by %s, there for %s, which runs its COMMAND, waits for its --at-least, or has ended within that time",
 		err, w.base(), shown(w.location, failed.Path), name(list[0].Holder), ago(age))
 }
 
@@ -225,6 +232,47 @@ func (w *work) conclude(o job.Outcome, err error, r *result, became string) (los
 		w.remark(became + r.Error) // the line of JSON has it, too
 	}
 	return true
+}
+
+// bequeath leaves the lock to the service, which keeps it until the session runs out: farsync ends before the time of
+// --at-least is over, and other hosts would run COMMAND again if it gave the lock back.
+func (w *work) bequeath(h *held, rest time.Duration, r *result) {
+	kept := max(time.Until(h.Deadline()), time.Millisecond)
+	r.Kept = kept.Seconds()
+	text := fmt.Sprintf("ended before the time of --at-least had passed: the service keeps the lock for %v more", rounding(kept))
+	if short := rest - kept; short > 0 {
+		text += fmt.Sprintf(", which is %v short of --at-least: a host whose clock is late by more may run COMMAND again", rounding(short))
+		zookeeper := w.location.Scheme == "zk"
+		if ttl := outlasting(w.atLeast.Duration, zookeeper); ttl > time.Duration(w.granted.Load()) && ttl <= location.MostTTL {
+			text += fmt.Sprintf(". With --ttl %v it could not", ttl)
+			if zookeeper {
+				text += ", if the service is configured to grant that"
+			}
+		}
+		r.Error = text
+	}
+	w.remark(text) // the line of JSON has it, too
+}
+
+// outlasting is a TTL with which the service keeps the lock for the time of --at-least, whenever farsync ends. Right before a lease is
+// renewed it has three quarters of its TTL left, on ZooKeeper half of it, and a margin of a twentieth less; the rest is for renewals that
+// take a while.
+func outlasting(atLeast time.Duration, zookeeper bool) time.Duration {
+	ttl := min(atLeast, location.MostTTL)
+	if zookeeper {
+		ttl *= 5
+	} else {
+		ttl *= 3
+	}
+	return (ttl/2 + time.Second - 1).Truncate(time.Second)
+}
+
+// rounding is a time as people read it.
+func rounding(d time.Duration) time.Duration {
+	if d < 10*time.Second {
+		return d.Round(10 * time.Millisecond)
+	}
+	return d.Round(time.Second)
 }
 
 // sitOut waits for the rest of the time, while the lock is held and no signal comes.
