@@ -244,7 +244,7 @@ func (h *Hold) moved(ctx context.Context, p *place) bool {
 func (h *Hold) After(d time.Duration, f func()) {
 	kept := h.grant.store.background(func() {
 		_ = pause.For(h.Life(), d)
-		f()
+		h.grant.store.inside.call(f) // which ends the hold, so that a Trace is told
 	})
 	if !kept { // the Store is closed, and with it the hold
 		f()

@@ -223,6 +223,19 @@ func TestCloseByATrace(t *testing.T) {
 			})
 		})
 	}
+	t.Run("a lease whose time is over", func(t *testing.T) {
+		inBubble(t, func(w *world) {
+			var s *recipe.Store
+			s = w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl, Trace: &recipe.Trace{Ended: func(recipe.End) {
+				assert.NoError(w, s.Close())
+			}}}})
+			h := w.granted(w.startFor(s, exclusive)).hold
+			h.After(time.Second, func() { _ = h.Release() })
+			time.Sleep(ttl)
+			require.Equal(w, recipe.Lost, s.State())
+			require.NoError(w, s.Close())
+		})
+	})
 }
 
 // A program that is of no use without its session may close the Store where it hears of the loss.
