@@ -5,10 +5,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -297,6 +300,162 @@ func TestDoctorFindsFaultsOfDatabases(t *testing.T) {
 	proxy := embedtest.PgBouncer(t, server)
 	address := proxy.Endpoint()
 	finds(t, "postgres://postgres@"+address+"/postgres", "a proxy stands before the PostgreSQL server")
+	p := start(t, patient("postgres://postgres@"+address+"/postgres"), "doctor")
+	require.Equal(t, codeNothing, p.code(t))
+	require.Contains(t, p.out.String(), "ok  snapshots: no transaction has been open for longer than 1m0s")
+}
+
+// TestDoctorNamesATransactionThatIsOpen, whatever it does there: from its first statement on the database keeps what it
+// could see.
+func TestDoctorNamesATransactionThatIsOpen(t *testing.T) {
+	t.Parallel()
+	postgres, mariaDB := embedtest.Postgres(t, embedtest.Setting("max_prepared_transactions = 1")), embedtest.MariaDB(t)
+	onPostgres := "postgres://postgres@" + postgres.Endpoint() + "/postgres"
+	onMariaDB := "mysql://root@" + mariaDB.Endpoint() + "/test"
+	zone, err := sql.Open("mysql", mariaDB.DSN("test"))
+	require.NoError(t, err)
+	defer zone.Close()
+	_, err = zone.ExecContext(t.Context(), "SET GLOBAL time_zone = '+05:00'") // ages are no matter of it
+	require.NoError(t, err)
+	for _, row := range []struct {
+		name, store, driver, dsn string
+		begin                    []string
+		id, words, ends          string
+	}{
+		{
+			"postgres, a dump", onPostgres, "pgx", postgres.URL() + "&application_name=a+dump",
+			[]string{"BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM pg_class"},
+			"SELECT pg_backend_pid()", "process %s, user postgres, application 'a dump', idle in transaction",
+			"SELECT pg_terminate_backend(%s)",
+		},
+		{
+			"postgres, a forgotten session", onPostgres, "pgx", postgres.URL() + "&application_name=psql",
+			[]string{"CREATE TABLE IF NOT EXISTS written (n int)", "BEGIN", "INSERT INTO written VALUES (1)"},
+			"SELECT pg_backend_pid()", "process %s, user postgres, application 'psql', idle in transaction",
+			"SELECT pg_terminate_backend(%s)",
+		},
+		{
+			"postgres, a prepared transaction", onPostgres, "pgx", postgres.URL(),
+			[]string{"BEGIN", "INSERT INTO written VALUES (1)", "PREPARE TRANSACTION 'it''s left'"},
+			"SELECT ''", "prepared transaction 'it''s left' of postgres%s", "ROLLBACK PREPARED 'it''s left'%s",
+		},
+		{
+			"mariadb, a dump", onMariaDB, "mysql", mariaDB.DSN("test"),
+			[]string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"},
+			"SELECT CONNECTION_ID()", "connection %s, user root, host ", "KILL %s",
+		},
+		{
+			"mariadb, a forgotten session", onMariaDB, "mysql", mariaDB.DSN("test"),
+			[]string{
+				"CREATE TABLE written (n int) ENGINE = InnoDB", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "BEGIN",
+				"INSERT INTO written VALUES (1)",
+			},
+			"SELECT CONNECTION_ID()", "connection %s, user root, host ", "KILL %s",
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			db, err := sql.Open(row.driver, row.dsn)
+			require.NoError(t, err)
+			defer db.Close()
+			conn, err := db.Conn(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = conn.Close() }() // which the server may have closed
+			var id string
+			require.NoError(t, conn.QueryRowContext(t.Context(), row.id).Scan(&id))
+			require.Equal(t, []findingJSON{{"snapshots", true, "no transaction has been open for longer than 0s"}}, snapshots(t, row.store, 0))
+			for _, statement := range row.begin {
+				_, err := conn.ExecContext(t.Context(), statement)
+				require.NoError(t, err)
+			}
+			var found []findingJSON
+			require.Eventually(t, func() bool {
+				found = snapshots(t, row.store, 0)
+				return !found[0].OK
+			}, soon, rarely)
+			require.Len(t, found, 1)
+			require.Equal(t, "snapshots", found[0].Check)
+			require.Contains(t, found[0].Text, "a transaction has been open for ")
+			require.Contains(t, found[0].Text, fmt.Sprintf(row.words, id))
+			end := fmt.Sprintf(row.ends, id)
+			require.True(t, strings.HasSuffix(found[0].Text, "End it if nothing needs it: "+end), found[0].Text)
+			found = snapshots(t, row.store, time.Hour)
+			require.Len(t, found, 1)
+			require.True(t, found[0].OK, "it is not old enough: %s", found[0].Text)
+			_, err = db.ExecContext(t.Context(), end)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return snapshots(t, row.store, 0)[0].OK }, soon, rarely, "it has ended")
+		})
+	}
+	t.Run("mariadb, a session that sees what was committed", func(t *testing.T) {
+		db, err := sql.Open("mysql", mariaDB.DSN("test"))
+		require.NoError(t, err)
+		defer db.Close()
+		reads, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		require.NoError(t, err)
+		var n int
+		require.NoError(t, reads.QueryRowContext(t.Context(), "SELECT count(*) FROM written").Scan(&n))
+		keeps, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		require.NoError(t, err)
+		var id string
+		require.NoError(t, keeps.QueryRowContext(t.Context(), "SELECT CONNECTION_ID() FROM (SELECT count(*) FROM written) all_of_them").Scan(&id))
+		var found []findingJSON
+		require.Eventually(t, func() bool { // a list that has the second has the first, if that is ever on it
+			found = snapshots(t, onMariaDB, 0)
+			return slices.ContainsFunc(found, func(f findingJSON) bool { return strings.Contains(f.Text, "connection "+id+",") })
+		}, soon, rarely)
+		require.Len(t, found, 1)
+		require.NoError(t, keeps.Rollback())
+		require.NoError(t, reads.Rollback())
+	})
+}
+
+// snapshots returns what doctor finds of transactions that are older than so long.
+func snapshots(t *testing.T, store string, older time.Duration) []findingJSON {
+	l, err := location.Parse(store)
+	require.NoError(t, err)
+	d := &doctor{location: l}
+	d.snapshots(t.Context(), older)
+	return d.findings
+}
+
+// rarely is how often a test asks MariaDB which transactions are open: it makes its list anew only if nobody has asked for a tenth of a second.
+const rarely = 200 * time.Millisecond
+
+// TestDoctorOfAUserWhoMayNotSeeTransactions of others says so on MariaDB, and finds nothing wrong. On PostgreSQL it finds them by their IDs.
+func TestDoctorOfAUserWhoMayNotSeeTransactions(t *testing.T) {
+	t.Parallel()
+	t.Run("mariadb", func(t *testing.T) {
+		server := embedtest.MariaDB(t)
+		db, err := sql.Open("mysql", server.DSN("test"))
+		require.NoError(t, err)
+		defer db.Close()
+		for _, statement := range []string{"CREATE USER guest", "GRANT SELECT ON test.* TO guest"} {
+			_, err = db.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+		const words = "not looked at: the user needs the right PROCESS to see which transactions are open"
+		require.Equal(t, []findingJSON{{"snapshots", true, words}}, snapshots(t, "mysql://guest@"+server.Endpoint()+"/test", 0))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		server := embedtest.Postgres(t)
+		db, err := sql.Open("pgx", server.URL())
+		require.NoError(t, err)
+		defer db.Close()
+		_, err = db.ExecContext(t.Context(), "CREATE ROLE guest LOGIN")
+		require.NoError(t, err)
+		open, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		require.NoError(t, err)
+		var pid string
+		require.NoError(t, open.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
+		guest := "postgres://guest@" + server.Endpoint() + "/postgres"
+		require.True(t, snapshots(t, guest, oldSnapshot)[0].OK, "it may be new")
+		_, err = db.ExecContext(t.Context(), "DO $$ BEGIN FOR i IN 0..5000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$")
+		require.NoError(t, err)
+		found := snapshots(t, guest, oldSnapshot)
+		require.Len(t, found, 1)
+		require.Contains(t, found[0].Text, "a snapshot is thousands of transactions old: process "+pid+", user postgres")
+		require.NoError(t, open.Rollback())
+	})
 }
 
 // etcdClient returns a client that is closed at the end of the test.
