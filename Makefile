@@ -51,9 +51,9 @@ torture: servers ## locks under faults, histories checked, then every fuzz targe
 	@bin/torture $(TORTURE)
 	@$(if $(STORE)$(PRIMITIVE)$(FAULTS),,scripts/fuzz.sh $(if $(filter command line environment,$(origin FUZZTIME)),$(FUZZTIME),60s))
 
-bites: servers ## the same with locks that are known to be wrong, and what is found in them: the same variables
+bites: servers ## the same with locks that are known to be wrong, and what is found in them: the same variables; SHORT=1: what tests of make test find
 	@go build -o bin/torture ./internal/torture
-	@bin/torture -prove $(if $(FOR),,-for 20s) $(TORTURE)
+	@bin/torture -prove $(if $(SHORT),-short) $(if $(FOR),,-for 20s) $(TORTURE)
 
 model: ## the model of the protocol explored in full: states, time, and a shortest trace to what is violated
 	@echo "==> model"

@@ -35,9 +35,11 @@ func asleep(t *testing.T, f func(s *sleeper, in *session)) {
 		s.prove(time.Now())
 		life, end := context.WithCancelCause(context.Background())
 		in := newSession(life, s, s.suspended, s.suspended())
+		defer func() { // also after a failure, or the bubble would not end
+			end(ErrClosed)
+			in.fail(ErrClosed)
+		}()
 		f(s, in)
-		end(ErrClosed)
-		in.fail(ErrClosed)
 	})
 }
 
@@ -49,6 +51,20 @@ func TestASuspendEndsASession(t *testing.T) {
 		require.ErrorIs(t, in.errNow(), errDeadline)
 		s.prove(time.Now())
 		require.ErrorIs(t, in.errNow(), ErrLost, "it never comes back")
+	})
+}
+
+// TestHolderWhoAsksAfterASuspend learns of it from the clock: the goroutine that watches the session sleeps for longer.
+func TestHolderWhoAsksAfterASuspend(t *testing.T) {
+	asleep(t, func(s *sleeper, in *session) {
+		gr := &grant{}
+		gr.life, gr.end = context.WithCancelCause(in.life)
+		gr.place.Store(&place{in: in})
+		h := newHold(gr, 0)
+		require.NoError(t, h.Err())
+		s.suspend(10 * time.Second)
+		require.ErrorIs(t, h.Err(), ErrLost)
+		require.ErrorIs(t, h.Err(), errDeadline)
 	})
 }
 

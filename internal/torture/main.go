@@ -67,6 +67,7 @@ func command(ctx context.Context, arguments []string) (found bool, err error) {
 	dir := flags.String("dir", "", "keep servers' logs and histories in this directory")
 	prove := flags.Bool("prove", false, "torture locks that are known to be wrong, and show what was found in them")
 	only := flags.String("only", "", "with -prove: only those whose name contains this")
+	short := flags.Bool("short", false, "with -prove: have tests of make test find the mutants, without a campaign")
 	if err := flags.Parse(arguments); err != nil {
 		return false, err
 	}
@@ -111,7 +112,7 @@ func command(ctx context.Context, arguments []string) (found bool, err error) {
 	}
 	if *prove {
 		c.Dir = top
-		return c.prove(ctx, on, *only)
+		return c.prove(ctx, on, *only, *short)
 	}
 	asked := c.Primitives
 	if !slices.ContainsFunc(on, func(name string) bool { return len(playable(name, asked)) > 0 }) {

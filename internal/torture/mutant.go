@@ -22,8 +22,10 @@ type mutant struct {
 	primitive string
 	tiers     []string // nil: all
 	edits     []edit
-	// tests are those that find it where a campaign does not, or only after long: a package and a pattern. Otherwise empty.
+	// tests are of make test and find it: a package and a pattern. A mutant with a primitive is tortured as well, for a campaign finds it.
 	tests [2]string
+	// long are tests of make long that find it too. Mostly empty.
+	long [2]string
 }
 
 // An edit replaces words that stand in a file once.
@@ -35,20 +37,24 @@ var mutants = []mutant{
 		edits: []edit{
 			{"etcd/keepalive.go", "s.ttl, s.from = ttl, sent", "s.ttl, s.from = ttl, time.Now()"},
 		},
+		tests: [2]string{"./internal/etcdtest", "^TestDriverKeepsTheContract$/^GrantedFromTheSending$"},
 	},
 	{
 		name: "no deadline: the session is over when the server says so", store: onEtcd, primitive: mutex,
 		edits: []edit{{"recipe/session.go", "return now.Before(in.deadline)", "return true"}},
+		tests: [2]string{"./recipe", "^TestASuspendEndsASession$"},
 	},
 	{
 		name: "the holder does not look at the clock", store: onEtcd, primitive: mutex, tiers: []string{tierClient},
 		edits: []edit{{"recipe/hold.go", "_ = h.grant.in().errNow()", ""}},
+		tests: [2]string{"./recipe", "^TestHolderWhoAsksAfterASuspend$"},
 	},
 	{
 		name: "a waiter does not look whether its own entry is there", store: onEtcd, primitive: mutex, tiers: []string{tierEntry},
 		edits: []edit{
 			{"etcd/queue.go", "own.CreateRevision != e.Revision {\n\t\treturn driver.View{}, driver.ErrGone", "own.CreateRevision != e.Revision {\n\t\treturn v, nil"},
 		},
+		tests: [2]string{"./internal/etcdtest", "^TestDriverKeepsTheContract$/^AheadGone$"},
 	},
 	{
 		name: "a delete removes the first entry, whosever it is", store: onEtcd, primitive: mutex,
@@ -57,18 +63,22 @@ var mutants = []mutant{
 		e.ID, e.Revision = list[0].ID, list[0].Revision
 	}
 `}},
+		tests: [2]string{"./internal/etcdtest", "^TestDriverKeepsTheContract$/^DeleteOnlyThat$"},
 	},
 	{
 		name: "a waiter that is notified holds", store: onEtcd, primitive: mutex,
 		edits: []edit{{"recipe/wait.go", "on, v = s.look(ctx, p, r, registerIn(before))", "on, v = nil, verdict{fate: done}"}},
+		tests: [2]string{"./recipe", "^TestLineBehindARemovedEntry$"},
 	},
 	{
 		name: "a turn that is handed off has the token of the one before", store: onEtcd, primitive: mutex,
 		edits: []edit{{"recipe/hold.go", "h.grant.place.Load().entry.Revision, h.turn }", "h.grant.place.Load().entry.Revision, 0 }"}},
+		tests: [2]string{".", "^TestTokensRiseOverHandOversTurnsAndSessions$"},
 	},
 	{
 		name: "what could not be removed stays", store: onEtcd, primitive: mutex,
 		edits: []edit{{"recipe/place.go", "s.background(func() {\n\t\tlogged := false", "_ = (func() {\n\t\tlogged := false"}},
+		tests: [2]string{"./recipe", "^TestLateCreateIsRemoved$"},
 	},
 	{
 		name: "the token is the sequence of the node", store: onZooKeeper, primitive: mutex,
@@ -79,30 +89,37 @@ var mutants = []mutant{
 	}`},
 			{"zk/create.go", "\t\"strings\"\n", "\t\"strconv\"\n\t\"strings\"\n"},
 		},
+		tests: [2]string{"./internal/zktest", "^TestDriver$/^RevisionsIncrease$"},
 	},
 	{
 		name: "the deadline counts from when the answer arrived", store: onZooKeeper, primitive: mutex, tiers: []string{tierWire},
 		edits: []edit{{"zk/link.go", "l.proved, l.renewed, l.reached = l.renewed, c.sent, time.Now()", "l.proved, l.renewed, l.reached = time.Now(), time.Now(), time.Now()"}},
+		tests: [2]string{"./zk", "^TestRenewalProvesTheOneThatWasAnsweredAQuarterBefore$"},
 	},
 	{
 		name: "a permit takes one unit, whatever was asked for", store: onSQLite, primitive: semaphore,
 		edits: []edit{{"recipe/rule.go", "\t\troom -= other.Units\n", "\t\troom--\n"}},
+		tests: [2]string{"./recipe", "^TestHoldersAreAtTheHead$"},
 	},
 	{
 		name: "readers do not wait for writers", store: onSQLite, primitive: rwmutex,
 		edits: []edit{{"recipe/rule.go", "\t\t\tif other.Kind != driver.Read {\n", "\t\t\tif other.Kind != driver.Read && other.Kind != driver.Write {\n"}},
+		tests: [2]string{"./recipe", "^TestReadersBehindOneEntry$"},
 	},
 	{
 		name: "what is nearest is taken for alone ahead, whatever is ahead of it", store: onEtcd, primitive: mutex,
 		edits: []edit{{"recipe/wait.go", "alone := v.All && len(v.Entries) == 1", "alone := true"}},
+		tests: [2]string{"./internal/etcdtest", "^TestPrimitives$/^RW(Lockers|Mix)$"},
 	},
 	{
 		name: "a Redis server that has lost its data grants at once", store: onRedis, primitive: mutex, tiers: []string{tierNode},
 		edits: []edit{{"redis/fence.go", "script, met, fresh := s.script(run), s.met.Load(), 0", "script, met, fresh := s.script(run), s.met.Load(), 1"}},
+		tests: [2]string{"./internal/redistest", "^TestNewNamespaceIsSilent$"},
 	},
 	{
 		name: "less than a majority is enough", store: onQuorum, primitive: quorum,
 		edits: []edit{{"quorum.go", "len(members)/2+1", "len(members)/2"}},
+		tests: [2]string{".", "^TestQuorumMutexWithoutAMajority$"},
 	},
 	{
 		name: "the end of an entry that had the key before proves a grant", store: onEtcd,
@@ -213,7 +230,7 @@ var mutants = []mutant{
 	{
 		name: "a renewal is a Sync, which a leader answers alone", store: onZooKeeper,
 		edits: []edit{{"zk/session.go", "s.wire.proposals.Store(len(prove) > 0)\n\tif len(prove) == 0 {", "if true {"}},
-		tests: [2]string{"./internal/zktest", "^TestOutages$"},
+		tests: [2]string{"./internal/zktest", "^TestRenewalOfAHolderIsAProposal$"}, long: [2]string{"./internal/zktest", "^TestOutages$"},
 	},
 }
 
@@ -266,13 +283,13 @@ func (m mutant) build(ctx context.Context, root, dir string) (string, error) {
 	return executable, nil
 }
 
-// failing runs the tests of a mutant, and returns which of them have failed.
-func (m mutant) failing(ctx context.Context, root, dir string) (names []string, err error) {
+// failing runs tests with a mutant, a package and a pattern, of make test or all, and returns which of them have failed.
+func (m mutant) failing(ctx context.Context, root, dir string, tests [2]string, short bool) (names []string, err error) {
 	list, err := m.overlay(root, dir)
 	if err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout", "5m", "-overlay", list, "-run", m.tests[1], m.tests[0])
+	command := exec.CommandContext(ctx, "go", "test", "-count=1", fmt.Sprintf("-short=%v", short), "-timeout", "5m", "-overlay", list, "-run", tests[1], tests[0])
 	command.Dir = root
 	out, err := command.CombinedOutput()
 	for _, found := range failed.FindAllStringSubmatch(string(out), -1) {

@@ -29,8 +29,8 @@ const rounds = 4
 
 // prove tortures locks that are known to be wrong until something is found, and farsync for as long. It prints a table, and reports
 // whether one of the first escaped, or something was found in the last. Only those are tried whose store is among these, and whose
-// name contains the text.
-func (c campaign) prove(ctx context.Context, on []string, only string) (escaped bool, err error) {
+// name contains the text. With short there is no campaign: a mutant has to be found by its tests of make test.
+func (c campaign) prove(ctx context.Context, on []string, only string, short bool) (escaped bool, err error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return false, err
@@ -63,12 +63,14 @@ func (c campaign) prove(ctx context.Context, on []string, only string) (escaped 
 		if s.mutant != nil && s.mutant.tiers != nil {
 			c.Tiers = s.mutant.tiers
 		}
-		if s.mutant != nil && s.mutant.tests[0] != "" {
-			caught, err := c.examine(ctx, root, s.mutant)
+		if s.mutant != nil {
+			caught, err := c.examine(ctx, root, s.mutant, short)
 			if err != nil {
 				return escaped, err
 			}
 			escaped = escaped || !caught
+		}
+		if short || s.mutant != nil && s.primitive == "" {
 			continue
 		}
 		if s.mutant != nil {
@@ -85,15 +87,31 @@ func (c campaign) prove(ctx context.Context, on []string, only string) (escaped 
 	return escaped, nil
 }
 
-// examine has tests find a mutant, and prints a row of the table.
-func (c campaign) examine(ctx context.Context, root string, m *mutant) (caught bool, err error) {
-	began := time.Now()
-	names, err := m.failing(ctx, root, filepath.Join(c.Dir, "mutant"))
-	if err != nil {
-		return false, err
+// examine has a mutant's tests find it, and prints a row of the table for those of make test, and one for those of make long.
+func (c campaign) examine(ctx context.Context, root string, m *mutant, short bool) (caught bool, err error) {
+	for _, suite := range []struct {
+		name  string
+		tests [2]string
+		short bool
+	}{{"make test", m.tests, true}, {"make long", m.long, false}} {
+		if suite.tests[0] == "" || short && !suite.short {
+			continue
+		}
+		began := time.Now()
+		names, err := m.failing(ctx, root, filepath.Join(c.Dir, "mutant"), suite.tests, suite.short)
+		if err != nil {
+			return false, err
+		}
+		by := strings.Join(names, ", ")
+		if by == "" {
+			by = "nothing by " + suite.tests[1]
+		}
+		fmt.Printf("| %s | %s | those of a test of %s | %.0f s | | %s |\n", m.name, m.store, suite.name, time.Since(began).Seconds(), by)
+		if len(names) == 0 {
+			return false, nil
+		}
 	}
-	fmt.Printf("| %s | %s | those of the test | %.0f s | | %s |\n", m.name, m.store, time.Since(began).Seconds(), strings.Join(names, ", "))
-	return len(names) > 0, nil
+	return true, nil
 }
 
 // search tortures until something is found, and prints a row of the table.

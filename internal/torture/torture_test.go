@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/suite"
+	"github.com/farsync/farsync/internal/suite/marks"
 	"github.com/farsync/farsync/internal/torture/history"
 )
 
@@ -266,3 +269,42 @@ func TestMutantsFitTheSources(t *testing.T) {
 		}
 	}
 }
+
+// TestMutantsAreFoundByMakeTest: each of them has tests that find it, which docs/RELIABILITY.md names, and none that leave themselves to make long.
+func TestMutantsAreFoundByMakeTest(t *testing.T) {
+	root, err := moduleRoot(t.Context())
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "docs", "RELIABILITY.md"))
+	require.NoError(t, err)
+	for _, m := range mutants {
+		require.NotEmpty(t, m.tests[0], "%s: which test of make test finds it?", m.name)
+		long, err := marks.Read(filepath.Join(root, m.tests[0]))
+		require.NoError(t, err)
+		files, err := filepath.Glob(filepath.Join(root, m.tests[0], "*_test.go"))
+		require.NoError(t, err)
+		top, _, _ := strings.Cut(m.tests[1], "/")
+		pattern, err := regexp.Compile(top)
+		require.NoError(t, err)
+		var names []string
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, found := range testName.FindAllSubmatch(text, -1) {
+				if name := string(found[1]); pattern.MatchString(name) {
+					names = append(names, name)
+				}
+			}
+		}
+		require.NotEmpty(t, names, "%s: no test of %s is called %s", m.name, m.tests[0], m.tests[1])
+		for _, name := range names {
+			require.Contains(t, string(page), "`"+name, m.name)
+		}
+		for _, mark := range long {
+			if !mark.Part && filepath.FromSlash(mark.Folder) == filepath.Join(root, m.tests[0]) {
+				require.NotContains(t, names, mark.Test, "%s: its test is for make long", m.name)
+			}
+		}
+	}
+}
+
+var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
