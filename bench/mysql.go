@@ -16,7 +16,7 @@ var mysqlStore = store{
 	open: func(ctx context.Context, on *stage, o farsync.Options) (*farsync.Store, error) {
 		return mysql.Open(ctx, mysqlDSN(on), &mysql.Options{Options: o})
 	},
-	service: func(on *stage) (driver.Service, error) { return mysql.NewService(mysqlDSN(on)) },
+	service: func(on *stage) (driver.Service, error) { return mysql.NewService(mysqlDSN(on), nil) },
 }
 
 func mysqlDSN(on *stage) string { return "root@tcp(" + on.at[0] + ")/test" }

@@ -53,6 +53,8 @@ const (
 	// driver that cannot tell reports Unknown.
 	Unknown Outcome = iota
 	// NotDone means that the attempt was not carried out and never will be. Another attempt may succeed.
+	// A login that the service refuses is NotDone while a session lives, for a password that has changed is told to the
+	// service and to its clients at two moments, and Refused for Open.
 	NotDone
 	// Refused means that the service has said no. The attempt was not carried out, and the same request would be refused
 	// again while things are as they are.

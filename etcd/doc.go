@@ -52,6 +52,15 @@
 // The client may have its KV, Watcher and Lease wrapped by package namespace. Such a client may repeat a request by itself
 // behind a proxy that cancels requests, and farsync cannot prevent that: do not combine the two.
 //
+// # Passwords and certificates that change
+//
+// When a user's password is changed, etcd takes the user's tokens away at once. The client then asks for another with
+// the password that it was made with. To have it use the new one, replace its Auth after clientv3.New, by one whose
+// Authenticate passes on the password of the moment. For certificates that change, give the client's DialOptions
+// grpc.WithTransportCredentials with a ClientHandshake that makes its tls.Config anew. A user who is refused for the
+// password is tried again for as long as the session lives, and refused an Open at once. So it does not matter whether
+// etcd or the program hears of a new password first, if they do within the TTL.
+//
 // # How long a lock stays with a client that died
 //
 // For the TTL, counted from its last renewal; longer if the cluster changes its leader meanwhile, for a new leader

@@ -45,6 +45,7 @@ var (
 		rpctypes.ErrNoLeader,         // the door: the request requires a leader
 		rpctypes.ErrTooManyRequests,  // the queue of proposals is full
 		rpctypes.ErrInvalidAuthToken, // looked at before the proposal
+		rpctypes.ErrAuthFailed,       // likewise: the client has asked for a token. A password is changed at the server and at the client at two moments
 		rpctypes.ErrAuthOldRevision,  // looked at when it is carried out, before anything is
 		rpctypes.ErrCompacted,        // of the later pages of a survey: it is made anew
 	}
@@ -65,9 +66,12 @@ func (s *service) Outcome(err error) driver.Outcome {
 	if typed, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		code = typed.Code()
 	}
+	_, login := errors.AsType[loginError](err)
 	switch {
 	case s.client.Ctx().Err() != nil:
 		return driver.Closed
+	case login:
+		return driver.Refused
 	case slices.ContainsFunc(expired, is):
 		return driver.Expired
 	case slices.ContainsFunc(notDone, is), s.early(err):
@@ -78,6 +82,12 @@ func (s *service) Outcome(err error) driver.Outcome {
 		return driver.Unknown
 	}
 }
+
+// A loginError is the error of an Open where the server does not know the user by that password. No session lives yet
+// that would be lost.
+type loginError struct{ error }
+
+func (e loginError) Unwrap() error { return e.error }
 
 // early reports whether a request was refused because the client, which has a user, had no token yet: authentication was switched on a moment ago.
 func (s *service) early(err error) bool {

@@ -98,7 +98,11 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	resp, err := s.leases.LeaseGrant(outgoing(ctx), &pb.LeaseGrantRequest{TTL: int64(seconds)})
 	if err != nil {
 		s.client.ActiveConnection().ResetConnectBackoff() // as Session.Reset
-		return nil, fmt.Errorf("%w (endpoints %s)", explain(s.allowed(rpctypes.Error(err))), shown(s.client.Endpoints()))
+		err = fmt.Errorf("%w (endpoints %s)", explain(s.allowed(rpctypes.Error(err))), shown(s.client.Endpoints()))
+		if errors.Is(err, rpctypes.ErrAuthFailed) {
+			err = loginError{err}
+		}
+		return nil, err
 	}
 	in := newSession(s, clientv3.LeaseID(resp.ID), time.Duration(resp.TTL)*time.Second, sent)
 	in.turns = in.knowsTurns(ctx)

@@ -40,8 +40,8 @@ type connector struct {
 	bound time.Duration
 }
 
-// connectorOf changes of a DSN what calls and their outcomes rest on.
-func connectorOf(dsn string) (dbdriver.Connector, error) {
+// connectorOf changes of a DSN what calls and their outcomes rest on. before is the option BeforeConnect, or nil.
+func connectorOf(dsn string, before func(context.Context, *mysql.Config) error) (dbdriver.Connector, error) {
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return nil, err
@@ -58,6 +58,11 @@ func connectorOf(dsn string) (dbdriver.Connector, error) {
 		return ours
 	})
 	maps.Copy(config.Params, settings)
+	if before != nil {
+		if err := config.Apply(mysql.BeforeConnect(before)); err != nil {
+			return nil, err
+		}
+	}
 	to, err := mysql.NewConnector(config)
 	return connector{to, max(config.Timeout, connectFor)}, err
 }

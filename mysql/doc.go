@@ -34,6 +34,12 @@
 // each is left under way. max_connections of the server bounds how many Stores there can be; one that gets no connection tries again. A connection that is not made within five seconds is given up, unless the DSN has a
 // longer timeout.
 //
+// # Passwords and certificates that change
+//
+// The option BeforeConnect sets Passwd and TLS for each connection. A server that does not let the Store in, or is not
+// trusted, is asked again for as long as the session lives, and refuses an Open at once. So it does not matter whether
+// the server or the program hears of a new password first, if they do within the TTL.
+//
 // # How long a lock stays with a process that died
 //
 // For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions

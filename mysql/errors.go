@@ -80,11 +80,13 @@ func (s *service) judge(err error, sent bool) error {
 			is = driver.Refused
 			if ofProxy(failed.Number) {
 				is = driver.Unknown
+			} else if !sent {
+				return &sqlstore.LoginError{Err: err}
 			}
 		}
 		return &sqlstore.Error{Err: err, Outcome: is}
 	case unproven || errors.Is(err, mysql.ErrNoTLS):
-		return &sqlstore.Error{Err: err, Outcome: driver.Refused}
+		return &sqlstore.LoginError{Err: err}
 	case sent && !errors.Is(err, dbdriver.ErrBadConn):
 		return err
 	default:

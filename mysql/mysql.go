@@ -6,6 +6,8 @@ import (
 	_ "embed"
 	"strings"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/recipe"
 )
@@ -13,6 +15,12 @@ import (
 // Options change how a Store behaves. The zero value of each field is a good choice.
 type Options struct {
 	farsync.Options
+
+	// BeforeConnect, unless it is nil, is called before each connection is made, with a copy of what the DSN says. It
+	// may set User, Passwd and TLS there: a password that is good for minutes, say, or certificates that were renewed.
+	// A change of anything else has no effect that is promised. If it fails the connection is not made, and is tried
+	// again as if the server had not answered.
+	BeforeConnect func(ctx context.Context, config *mysql.Config) error
 }
 
 //go:embed schema.sql
@@ -33,7 +41,7 @@ func Schema() []string {
 // Migrate runs Schema. Programs that call it at once do no harm, and if it fails half-way it can be called again. It needs the rights to
 // create tables and routines, which a Store does not need afterwards. dsn is that of Open.
 func Migrate(ctx context.Context, dsn string) error {
-	to, err := connectorOf(dsn)
+	to, err := connectorOf(dsn, nil)
 	if err == nil {
 		db := sql.OpenDB(to)
 		defer func() { _ = db.Close() }()
@@ -59,7 +67,7 @@ func Open(ctx context.Context, dsn string, options *Options) (*farsync.Store, er
 		options = new(Options)
 	}
 	var store *farsync.Store
-	s, err := NewService(dsn)
+	s, err := NewService(dsn, options)
 	if err == nil {
 		store, err = recipe.Open(ctx, s, options.Options)
 	}

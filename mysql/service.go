@@ -41,9 +41,9 @@ type service struct {
 	end  context.CancelFunc
 }
 
-// NewService returns the driver for a database. It does no I/O. Programs call Open.
-func NewService(dsn string) (driver.Service, error) {
-	to, err := connectorOf(dsn)
+// NewService returns the driver for a database. It does no I/O. No options are the zero ones. Programs call Open.
+func NewService(dsn string, options *Options) (driver.Service, error) {
+	to, err := connectorOf(dsn, cmp.Or(options, new(Options)).BeforeConnect)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	in := newSession(s, ttl)
 	if err := in.Session.Open(ctx); err != nil {
 		in.Drop()
-		return nil, err
+		return nil, sqlstore.OfOpen(err)
 	}
 	return in, nil
 }

@@ -46,6 +46,13 @@
 // config. A connection to the server itself is set to it once, when it is made: let no hook of the pool reset it. Through a proxy each
 // transaction is, in the same request, and the connections that the proxy lends to other clients keep their default.
 //
+// # Passwords and certificates that change
+//
+// Set Password and TLSConfig in the BeforeConnect of the pgxpool.Config, which is called for each connection, the one
+// that listens among them. A server that does not let the Store in, or is not trusted, is asked again for as long as
+// the session lives, and refuses an Open at once. So it does not matter whether the server or the program hears of a
+// new password first, if they do within the TTL.
+//
 // # How long a lock stays with a process that died
 //
 // For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out.

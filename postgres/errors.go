@@ -43,7 +43,7 @@ func judge(err error, sent bool) error {
 	failed, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case refusesTLS(err):
-		return &sqlstore.Error{Err: err, Outcome: driver.Refused}
+		return &sqlstore.LoginError{Err: err}
 	case !ok && sent && !pgconn.SafeToRetry(err):
 		return err
 	case !ok:
@@ -58,6 +58,9 @@ func judge(err error, sent bool) error {
 		if is, ok := outcomes[failed.Code[:min(n, len(failed.Code))]]; ok {
 			return &sqlstore.Error{Err: err, Outcome: is}
 		}
+	}
+	if !sent {
+		return &sqlstore.LoginError{Err: err}
 	}
 	return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 }

@@ -90,7 +90,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	in := newSession(s, ttl)
 	if err := in.Session.Open(ctx); err != nil {
 		in.Drop()
-		return nil, err
+		return nil, sqlstore.OfOpen(err)
 	}
 	return in, nil
 }

@@ -115,7 +115,7 @@ func (s *session) listen(h *hearing) {
 	if conn != nil {
 		defer hangUp(conn)
 	}
-	if err = judge(err, true); !s.deaf(err) {
+	if err = judge(err, false); !s.deaf(err) {
 		h.err = err
 	}
 	if h.err != nil {

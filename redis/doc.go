@@ -75,6 +75,13 @@
 // A Store has connections of its own. Of the settings that Open is given, it changes those by which go-redis repeats requests,
 // reads from replicas, or ignores a ctx, and bounds its timeouts by 3 seconds. go-redis logs failed dials to standard error; its SetLogger changes that.
 //
+// # Passwords and certificates that change
+//
+// Give Open a CredentialsProviderContext in place of Username and Password, and a Dialer that makes its tls.Config anew
+// in place of TLSConfig: go-redis calls both for each connection. A server that does not let the Store in, or is not
+// trusted, is asked again for as long as the session lives, and refuses an Open at once. So it does not matter whether
+// the server or the program hears of a new password first, if they do within the TTL.
+//
 // # How long a lock stays with a client that died
 //
 // For the TTL, counted from its last renewal, and after that for up to a quarter of the TTL of the Store that notices: what has

@@ -26,13 +26,18 @@ func (f *failure) Unwrap() error { return f.error }
 
 func failed(outcome driver.Outcome, words string) error { return &failure{errors.New(words), outcome} }
 
-// undialed is the error of a connection that could not be made. A server that cannot prove who it is will not be able to later.
+// undialed is the error of a connection that could not be made.
 func undialed(address string, err error) error {
-	outcome := driver.NotDone
-	if unproven := (*tls.CertificateVerificationError)(nil); errors.As(err, &unproven) {
-		outcome = driver.Refused
-	}
-	return &failure{fmt.Errorf("connect to %s: %w", address, err), outcome}
+	return &failure{fmt.Errorf("connect to %s: %w", address, err), driver.NotDone}
+}
+
+// isLogin reports whether the server or the client did not accept what the other has proved itself with. While a
+// session lives the attempt is made again, for who rotates credentials tells the server and the client at two moments.
+func isLogin(err error) bool {
+	_, unproven := errors.AsType[*tls.CertificateVerificationError](err)
+	alert, _ := errors.AsType[*net.OpError](err)
+	return unproven || alert != nil && alert.Op == "remote error" || // of TLS: the server does not let this client in
+		slices.ContainsFunc(logins, func(word string) bool { return client.HasErrorPrefix(err, word) })
 }
 
 // explained adds to an error that says no more than that the server has closed a connection at once why servers do, and to one about
@@ -74,7 +79,8 @@ var words = map[string]error{
 // What Redis answers before it has carried out anything of a script. Of a script that breaks in the middle nothing is
 // known, so other answers are Unknown, and so is one with the words brokenOff.
 var (
-	refusals = []string{"NOPERM", "NOAUTH", "WRONGPASS", "OOM", "MISCONF", "DENIED", "invalid password", "DB index", notKnown}
+	refusals = []string{"NOPERM", "OOM", "MISCONF", "DB index", notKnown}
+	logins   = []string{"NOAUTH", "WRONGPASS", "DENIED", "invalid password"}
 	tryAgain = []string{
 		"LOADING", "READONLY", "NOREPLICAS", "BUSY", "MASTERDOWN", "max number of clients",
 		"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN",
@@ -91,16 +97,14 @@ const notKnown = "unknown command"
 func (s *service) Outcome(err error) driver.Outcome {
 	begins := func(word string) bool { return client.HasErrorPrefix(err, word) }
 	told, _ := errors.AsType[*failure](err)
-	alert, _ := errors.AsType[*net.OpError](err)
 	switch {
 	case told != nil:
 		return told.outcome
 	case err != nil && strings.Contains(err.Error(), brokenOff):
 		return driver.Unknown
-	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrConflict), slices.ContainsFunc(refusals, begins),
-		alert != nil && alert.Op == "remote error": // of TLS: the server does not let this client in
+	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrConflict), slices.ContainsFunc(refusals, begins):
 		return driver.Refused
-	case errors.Is(err, client.ErrClosed), errors.Is(err, client.ErrPoolTimeout),
+	case isLogin(err), errors.Is(err, client.ErrClosed), errors.Is(err, client.ErrPoolTimeout),
 		errors.Is(err, client.ErrPoolExhausted), slices.ContainsFunc(tryAgain, begins):
 		return driver.NotDone
 	}

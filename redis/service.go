@@ -98,7 +98,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	}
 	in.Drop()
 	err = explained(err)
-	if errors.Is(err, errReplica) && s.to.MasterName == "" && !s.to.IsClusterMode && len(s.to.Addrs) <= 1 {
+	if isLogin(err) || errors.Is(err, errReplica) && s.to.MasterName == "" && !s.to.IsClusterMode && len(s.to.Addrs) <= 1 {
 		err = &failure{err, driver.Refused}
 	}
 	return nil, err

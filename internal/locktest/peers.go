@@ -136,15 +136,20 @@ func (a Authority) Text() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
 
-// Issue returns a certificate for a name that is valid for so long, and of an hour ago if that is negative.
+// Issue returns a certificate for a name, or an address, that is valid for so long, and of an hour ago if that is
+// negative.
 func (a Authority) Issue(t testing.TB, name string, valid time.Duration) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(valid),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.certificate, &key.PublicKey, a.key)
+	}
+	if ip := net.ParseIP(name); ip != nil {
+		template.DNSNames, template.IPAddresses = nil, []net.IP{ip}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
 	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

@@ -285,7 +285,7 @@ func (l listened) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 // openHears opens a Store until the server has said words, and checks that the error, of a caller who gives up then, has them.
 func openHears(t *testing.T, dsn, words string) {
 	t.Helper()
-	service, err := mysql.NewService(dsn)
+	service, err := mysql.NewService(dsn, nil)
 	require.NoError(t, err)
 	ctx, giveUp := context.WithCancel(within(t, soon))
 	defer giveUp()
@@ -334,7 +334,7 @@ func TestLockedRowsAreNotDone(t *testing.T) {
 	suite.Long(t, suite.MySQL, "a deadlock has to come before a wait for a row ends after 1 s")
 	t.Parallel()
 	d := newDatabase(t)
-	service, err := mysql.NewService(d.dsn())
+	service, err := mysql.NewService(d.dsn(), nil)
 	require.NoError(t, err)
 	in, err := service.Open(within(t, soon), time.Minute)
 	require.NoError(t, err)

@@ -247,7 +247,7 @@ func TestGuardOutlivesItsHolder(t *testing.T) {
 	}
 	next := d.open(t, ttl(of))
 	for range times {
-		holder, err := mysql.NewService(d.dsn())
+		holder, err := mysql.NewService(d.dsn(), nil)
 		require.NoError(t, err)
 		in, err := holder.Open(within(t, soon), time.Hour)
 		require.NoError(t, err)

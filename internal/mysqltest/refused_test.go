@@ -175,7 +175,7 @@ func TestConnectionsThatBreak(t *testing.T) {
 func TestOutcomesOfErrors(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	service, err := mysql.NewService(d.dsn())
+	service, err := mysql.NewService(d.dsn(), nil)
 	require.NoError(t, err)
 	in, err := service.Open(within(t, soon), time.Hour)
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 // session returns a session of a service of its own.
 func (d database) session(t testing.TB, dsn string, of time.Duration) (driver.Service, driver.Session) {
 	t.Helper()
-	service, err := mysql.NewService(dsn)
+	service, err := mysql.NewService(dsn, nil)
 	require.NoError(t, err)
 	in, err := service.Open(within(t, soon), of)
 	require.NoError(t, err)

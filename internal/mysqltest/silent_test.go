@@ -44,7 +44,7 @@ func newNetwork(t *testing.T, d database) *network {
 
 // open returns a session by the network.
 func (n *network) open(t *testing.T, ttl time.Duration) driver.Session {
-	service, err := mysql.NewService(n.dsn)
+	service, err := mysql.NewService(n.dsn, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, service.Close()) })
 	in, err := service.Open(within(t, soon), ttl)

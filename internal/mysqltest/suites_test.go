@@ -24,7 +24,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 	storetest.RunDriver(t, storetest.Backend{
 		Open: func(t *testing.T) driver.Service {
 			proxy := embedtest.NewProxy(t, d.server.Endpoint())
-			s, err := mysql.NewService(d.through(proxy.Addr()))
+			s, err := mysql.NewService(d.through(proxy.Addr()), nil)
 			require.NoError(t, err)
 			proxies.Store(s, proxy)
 			return s

@@ -29,6 +29,26 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *Error) Unwrap() error { return e.Err }
 
+// A LoginError is the error of a server that has not let the client in: the password, a certificate or a right to connect
+// is not what the server wants. While a session lives the attempt is made again, because credentials are changed at the
+// server and at the client at two moments.
+type LoginError struct{ Err error }
+
+// Error returns the text of the error.
+func (e *LoginError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *LoginError) Unwrap() error { return e.Err }
+
+// OfOpen returns the error of Open for an error: no session lives, so a server that does not let the client in has
+// refused.
+func OfOpen(err error) error {
+	if _, ok := errors.AsType[*LoginError](err); ok {
+		return &Error{err, driver.Refused}
+	}
+	return err
+}
+
 // NotDone is the error of an attempt that ended with ctx before it began, or was rolled back. Use it only for what is
 // certain: the Store sends the request again without looking.
 func NotDone(ctx context.Context) error { return &Error{context.Cause(ctx), driver.NotDone} }
@@ -38,6 +58,9 @@ func Outcome(err error) driver.Outcome {
 	is := func(target error) bool { return errors.Is(err, target) }
 	if told, ok := errors.AsType[*Error](err); ok {
 		return told.Outcome
+	}
+	if _, ok := errors.AsType[*LoginError](err); ok {
+		return driver.NotDone
 	}
 	switch {
 	case is(ErrClosed):
