@@ -59,6 +59,13 @@
 // would prove nothing, because a server that is cut off from its leader answers them as well. The client's are not sent:
 // a session that is not renewed runs out.
 //
+// # Passwords and certificates that change
+//
+// The option BeforeConnect changes the certificates of each connection. A server that is not trusted, or does not trust
+// this client, is tried again for as long as the session lives. A password is another matter: whoever has another one
+// is another user, so a session keeps its own to its end, and the next begins with the new. Queues that the first user
+// has made must be opened to the new one in their ACLs by then, or be gone.
+//
 // # What it needs
 //
 // ZooKeeper 3.5 or later, with extendedTypesEnabled or a version where containers are on without it. A TTL of at least

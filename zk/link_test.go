@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,6 +46,61 @@ func TestFailedWriteOfCredentialsIsSurvived(t *testing.T) {
 		require.Eventually(t, func() bool { return s.Renew(t.Context(), nil) == nil }, time.Minute, time.Millisecond)
 		require.Negative(t, broken.Load(), "written on another connection")
 	}
+}
+
+// TestBeforeConnectIsAskedForEachConnection: a session keeps the password with which it was opened, for with another it would be another user's,
+// and the next session has the password of the moment. Where BeforeConnect fails the connection is made later.
+func TestBeforeConnectIsAskedForEachConnection(t *testing.T) {
+	address := newAnswering(t)
+	var asked, failing atomic.Int32
+	var mu sync.Mutex
+	var sent []string // credentials
+	var current net.Conn
+	of := &service{
+		servers: []string{address}, log: slog.New(slog.DiscardHandler), digest: &Digest{"user", "0"},
+		before: func(_ context.Context, o *Options) error {
+			n := asked.Add(1)
+			if o.Digest.Password != "0" || o.TLS != nil {
+				return errors.New("these are not copies of the options")
+			}
+			if o.Digest.User, o.Digest.Password = "other", strconv.Itoa(int(n)); failing.Add(-1) >= 0 {
+				return errors.New("no password yet")
+			}
+			return nil
+		},
+	}
+	open := func() *session {
+		s := of.connect(newWire(10*time.Second, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			mu.Lock()
+			defer mu.Unlock()
+			current = &flaky{conn, func(p []byte) bool {
+				if len(p) > 12 && binary.BigEndian.Uint32(p[8:]) == opSetAuth {
+					mu.Lock()
+					defer mu.Unlock()
+					_, user, _ := strings.Cut(string(p), "digest")
+					sent = append(sent, user[4:])
+				}
+				return false
+			}}
+			return current, err
+		}))
+		t.Cleanup(s.Drop)
+		require.NoError(t, s.Renew(t.Context(), nil))
+		return s
+	}
+	s := open()
+	failing.Store(2)
+	mu.Lock()
+	require.NoError(t, current.Close())
+	mu.Unlock()
+	require.Eventually(t, func() bool { return s.Renew(t.Context(), nil) == nil }, time.Minute, time.Millisecond)
+	require.EqualValues(t, 4, asked.Load())
+	open()
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, []string{"user:1", "user:1", "user:5"}, sent)
+	require.Equal(t, "0", of.digest.Password)
 }
 
 // flaky is a connection that fails to write what it is told to.

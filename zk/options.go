@@ -37,6 +37,15 @@ type Options struct {
 	Digest *Digest
 	// PlaintextDigest allows Digest without TLS, where the password can be read on the network.
 	PlaintextDigest bool
+	// BeforeConnect, unless it is nil, is called before each connection is made, with copies of TLS and Digest in the
+	// zero Options. It may change what TLS has, such as certificates that were renewed, and the Password of Digest; all
+	// else has no effect. If it fails the connection is not made, and is tried again as if the server had not answered.
+	// TLS and Digest of these Options must be set if it is to have them.
+	//
+	// To ZooKeeper whoever has another password is another user, to whom an ACL that names the first gives nothing. So
+	// a session keeps the Digest with which it was opened, and a password that has changed counts from the next session
+	// on.
+	BeforeConnect func(ctx context.Context, options *Options) error
 }
 
 // A Digest is a user of ZooKeeper's digest scheme. It never shows its password when it is printed.
@@ -92,7 +101,7 @@ func NewService(servers []string, options *Options) (driver.Service, error) {
 	if options != nil {
 		o = *options
 	}
-	s := &service{namespace: o.Namespace, tls: o.TLS, digest: o.Digest, log: o.Logger}
+	s := &service{namespace: o.Namespace, tls: o.TLS, digest: o.Digest, before: o.BeforeConnect, log: o.Logger}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

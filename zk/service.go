@@ -23,7 +23,8 @@ type service struct {
 	namespace string   // what is put in front of all paths
 	tls       *tls.Config
 	digest    *Digest
-	acl       []client.ACL // of a queue's node and its entries
+	before    func(context.Context, *Options) error // the option BeforeConnect
+	acl       []client.ACL                          // of a queue's node and its entries
 	log       *slog.Logger
 }
 
@@ -55,6 +56,29 @@ func (s *service) wire(ttl time.Duration) *wire {
 		return newWire(ttl, time.Second, dialTLS(s.tls)) // a handshake takes several round trips
 	}
 	return newWire(ttl, 100*time.Millisecond, (&net.Dialer{}).DialContext)
+}
+
+// prepare returns how to dial, and who the user is, for the next connection of a session on a wire.
+func (s *service) prepare(ctx context.Context, w *wire) (dial dialer, user *Digest, err error) {
+	if s.before == nil {
+		return w.dialer, s.digest, nil
+	}
+	o := Options{TLS: s.tls.Clone()}
+	if s.digest != nil {
+		digest := *s.digest
+		o.Digest = &digest
+	}
+	if err := s.before(ctx, &o); err != nil {
+		return nil, nil, fmt.Errorf("BeforeConnect: %w", err)
+	}
+	dial = w.dialer
+	if s.tls != nil && o.TLS != nil {
+		dial = dialTLS(o.TLS)
+	}
+	if s.digest == nil || o.Digest == nil {
+		return dial, s.digest, nil
+	}
+	return dial, &Digest{s.digest.User, o.Digest.Password}, nil
 }
 
 // Outcome says what err means.
@@ -91,7 +115,7 @@ var (
 )
 
 // dialTLS dials with TLS.
-func dialTLS(config *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+func dialTLS(config *tls.Config) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
 		switch {

@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -90,16 +91,22 @@ func (s *session) run() {
 // with TLS, checks the certificate against them.
 func (s *session) serve(server string) error {
 	ctx, cancel := context.WithTimeout(s.wire.life, s.wire.patience())
-	conn, err := s.wire.dialer(ctx, "tcp", server)
+	var conn net.Conn
+	dial, user, err := s.prepare(ctx, s.wire)
+	if err == nil {
+		conn, err = dial(ctx, "tcp", server)
+	}
 	if cancel(); err != nil {
 		return err
 	}
 	l := newLink(s.wire, conn)
 	defer l.end(s)
 	defer context.AfterFunc(s.wire.life, func() { l.Close() })()
-	if err := l.shake(s.digest); err != nil {
+	user = cmp.Or(s.wire.user, user)
+	if err := l.shake(user); err != nil {
 		return err
 	}
+	s.wire.user = user
 	s.mu.Lock()
 	s.restore(l)
 	s.on = l

@@ -21,9 +21,12 @@ var (
 // openFor bounds how long one server may take to answer where no session is at stake.
 const openFor = 5 * time.Second
 
+// A dialer makes a connection.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
 // A wire is what the links of one session, which follow one another, have in common.
 type wire struct {
-	dialer func(ctx context.Context, network, address string) (net.Conn, error)
+	dialer dialer
 
 	asked, least time.Duration // the timeout that is asked for, and the least patience with a server
 
@@ -35,9 +38,10 @@ type wire struct {
 	ended atomic.Bool   // the server has confirmed the end
 
 	// Only the goroutine of the session uses these.
-	password []byte // of the session
-	watched  bool   // its watches are all set on the current link
-	told     int64  // a zxid up to which they have fired for what has changed
+	password []byte  // of the session
+	user     *Digest // whose the session is; nil until it was opened, and if there is none
+	watched  bool    // its watches are all set on the current link
+	told     int64   // a zxid up to which they have fired for what has changed
 
 	id        atomic.Int64          // of the session. Invariant: 0 until there is one, and never changed after.
 	seen      atomic.Int64          // the zxid of the last reply
@@ -51,7 +55,7 @@ type wire struct {
 }
 
 // newWire returns the wire of a session that is to have the timeout asked.
-func newWire(asked, least time.Duration, dialer func(context.Context, string, string) (net.Conn, error)) *wire {
+func newWire(asked, least time.Duration, dialer dialer) *wire {
 	w := &wire{dialer: dialer, asked: asked, least: least, open: make(chan struct{}), password: make([]byte, 16)}
 	w.life, w.end = context.WithCancelCause(context.Background())
 	return w
