@@ -1,9 +1,7 @@
 package location
 
 import (
-	"cmp"
 	"context"
-	cryptotls "crypto/tls"
 	"fmt"
 	"net"
 	"sync"
@@ -25,7 +23,7 @@ type Member struct {
 // Members asks every server by itself whether it serves, as a Store does not: it goes on with those that do. Each has a third of
 // DialTimeout to answer. A file has no servers. The error is ErrConfig.
 func (l *Location) Members(ctx context.Context) ([]Member, error) {
-	password, config, err := l.secrets()
+	from, err := l.credentials(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -33,21 +31,22 @@ func (l *Location) Members(ctx context.Context) ([]Member, error) {
 	var asking sync.WaitGroup
 	for i, host := range l.Hosts {
 		asking.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, cmp.Or(l.DialTimeout, reaching)/3)
+			ctx, cancel := context.WithTimeout(ctx, l.Patience()/3)
 			defer cancel()
-			list[i] = l.member(ctx, host, password, config)
+			list[i] = l.member(ctx, host, from)
 		})
 	}
 	asking.Wait()
 	return list, nil
 }
 
-func (l *Location) member(ctx context.Context, host, password string, config *cryptotls.Config) Member {
+func (l *Location) member(ctx context.Context, host string, from *credentials) Member {
 	m := Member{Host: host}
+	password, config := from.now()
 	var err error
 	switch {
 	case l.Scheme == "etcd":
-		err = m.askEtcd(ctx, l, password, config)
+		err = m.askEtcd(ctx, l, from)
 	case l.Scheme == "zk" && config == nil: // the port for TLS knows no such questions
 		err = m.askZooKeeper(ctx)
 	case l.Scheme == "redis":
@@ -88,13 +87,14 @@ func (m *Member) compare(ask func() (time.Time, error)) error {
 // ephemeral on ZooKeeper. Each blocks its queue for ever, and is no participant. On other stores it is one. What is known to have a session
 // is left out, and no value of other programs is read.
 func (l *Location) Strays(ctx context.Context, prefix string, known map[string]bool) ([]string, error) {
-	password, config, err := l.secrets()
+	from, err := l.credentials(nil)
 	switch {
 	case err != nil:
 		return nil, err
 	case l.Scheme == "etcd":
-		return l.strayKeys(ctx, prefix, known, password, config)
+		return l.strayKeys(ctx, prefix, known, from)
 	case l.Scheme == "zk":
+		password, config := from.now()
 		return l.strayNodes(ctx, prefix, known, password, config)
 	default:
 		return nil, nil

@@ -16,10 +16,10 @@ import (
 // quotaNearlyUsed is the part of its quota from which a database of etcd is nearly full, in percent.
 const quotaNearlyUsed = 80
 
-func (m *Member) askEtcd(ctx context.Context, l *Location, password string, config *cryptotls.Config) error {
+func (m *Member) askEtcd(ctx context.Context, l *Location, from *credentials) error {
 	alone := *l
 	alone.Hosts = []string{m.Host}
-	client, closed, err := alone.etcdClient(ctx, password, config)
+	client, closed, err := alone.etcdClient(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -44,6 +44,7 @@ func (m *Member) askEtcd(ctx context.Context, l *Location, password string, conf
 			m.Wrong = append(m.Wrong, fmt.Errorf("has the alarm %v: nothing can be locked. Compact, defragment, then etcdctl alarm disarm", alarm.Alarm))
 		}
 	}
+	_, config := from.now()
 	m.askDate(ctx, config)
 	return nil
 }
@@ -79,8 +80,8 @@ func (m *Member) askDate(ctx context.Context, config *cryptotls.Config) {
 var entryKey = regexp.MustCompile(`/((m|w|r|c|s[1-9][0-9]*)-[2-7A-Z]{26}|m-t[1-9a-f][0-9a-f]*[.][0-9a-f]{10})$`)
 
 // strayKeys are keys without a lease.
-func (l *Location) strayKeys(ctx context.Context, prefix string, known map[string]bool, password string, config *cryptotls.Config) ([]string, error) {
-	client, closed, err := l.etcdClient(ctx, password, config)
+func (l *Location) strayKeys(ctx context.Context, prefix string, known map[string]bool, from *credentials) ([]string, error) {
+	client, closed, err := l.etcdClient(ctx, from)
 	if err != nil {
 		return nil, err
 	}

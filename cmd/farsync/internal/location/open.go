@@ -4,20 +4,21 @@ import (
 	"cmp"
 	"context"
 	cryptotls "crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
+	"net"
 	"sync"
 	"time"
 
 	mysqlclient "github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	grpccredentials "google.golang.org/grpc/credentials"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
@@ -73,38 +74,75 @@ func (l *Location) Open(ctx context.Context, options farsync.Options) (store *fa
 		store, err = sqlite.Open(ctx, l.File, &sqlite.Options{Options: options, Sync: l.Sync, Linger: true})
 		return store, closed, err
 	}
-	password, config, err := l.secrets()
+	from, err := l.credentials(options.Logger)
 	if err != nil {
 		return nil, closed, err
 	}
 	switch l.Scheme {
 	case "etcd":
-		return l.openEtcd(ctx, options, password, config)
+		return l.openEtcd(ctx, options, from)
 	case "zk":
-		o := &zk.Options{Options: options, Namespace: l.Namespace, TLS: config, PlaintextDigest: l.Plaintext}
-		if l.User != "" {
-			o.Digest = &zk.Digest{User: l.User, Password: password}
-		}
-		store, err = zk.Open(ctx, l.Hosts, o)
+		store, err = l.openZooKeeper(ctx, options, from)
 	case "mysql":
-		dsn, tlsErr := l.dsn(password, config)
-		if tlsErr != nil {
-			return nil, closed, tlsErr
-		}
-		if l.Migrate {
-			if err := mysql.Migrate(ctx, dsn); err != nil {
-				return nil, closed, err
-			}
-		}
-		store, err = mysql.Open(ctx, dsn, &mysql.Options{Options: options})
+		store, err = l.openMySQL(ctx, options, from)
 	case "postgres":
-		store, err = l.openPostgres(ctx, options, password, config)
+		store, err = l.openPostgres(ctx, options, from)
 	default:
-		quiet() // the Store says what matters
-		to := &goredis.UniversalOptions{Addrs: l.Hosts, DB: l.Database, MasterName: l.Master, Username: l.User, Password: password, TLSConfig: config}
-		store, err = redis.Open(ctx, to, &redis.Options{Options: options, Namespace: l.Namespace, Replicas: l.Replicas, Fresh: l.Fresh})
+		store, err = l.openRedis(ctx, options, from)
 	}
 	return store, closed, err
+}
+
+func (l *Location) openZooKeeper(ctx context.Context, options farsync.Options, from *credentials) (*farsync.Store, error) {
+	password, config := from.now()
+	o := &zk.Options{Options: options, Namespace: l.Namespace, TLS: config, PlaintextDigest: l.Plaintext}
+	if l.User != "" {
+		o.Digest = &zk.Digest{User: l.User, Password: password}
+	}
+	o.BeforeConnect = func(_ context.Context, o *zk.Options) error {
+		password, config := from.now()
+		if o.TLS = config; o.Digest != nil {
+			o.Digest.Password = password
+		}
+		return nil
+	}
+	return zk.Open(ctx, l.Hosts, o)
+}
+
+func (l *Location) openRedis(ctx context.Context, options farsync.Options, from *credentials) (*farsync.Store, error) {
+	quiet() // the Store says what matters
+	to := &goredis.UniversalOptions{
+		Addrs: l.Hosts, DB: l.Database, MasterName: l.Master,
+		CredentialsProviderContext: func(context.Context) (user, password string, err error) {
+			password, _ = from.now()
+			return l.User, password, nil
+		},
+	}
+	if l.TLS {
+		to.Dialer = from.dial
+	}
+	return redis.Open(ctx, to, &redis.Options{Options: options, Namespace: l.Namespace, Replicas: l.Replicas, Fresh: l.Fresh})
+}
+
+func (l *Location) openMySQL(ctx context.Context, options farsync.Options, from *credentials) (*farsync.Store, error) {
+	password, config := from.now()
+	dsn, err := l.dsn(password, config)
+	if err != nil {
+		return nil, err
+	}
+	if l.Migrate {
+		if err := mysql.Migrate(ctx, dsn); err != nil {
+			return nil, err
+		}
+	}
+	return mysql.Open(ctx, dsn, &mysql.Options{Options: options, BeforeConnect: func(_ context.Context, c *mysqlclient.Config) error {
+		password, config := from.now()
+		if c.Passwd = password; config != nil {
+			config.ServerName, _, _ = net.SplitHostPort(l.Hosts[0])
+			c.TLS = config
+		}
+		return nil
+	}})
 }
 
 // dsn returns what the client of MySQL connects with. It knows the settings of TLS by a name.
@@ -120,10 +158,8 @@ func (l *Location) dsn(password string, config *cryptotls.Config) (string, error
 	return to.FormatDSN(), nil
 }
 
-func (l *Location) openEtcd(
-	ctx context.Context, options farsync.Options, password string, config *cryptotls.Config,
-) (*farsync.Store, func() error, error) {
-	client, closed, err := l.etcdClient(ctx, password, config)
+func (l *Location) openEtcd(ctx context.Context, options farsync.Options, from *credentials) (*farsync.Store, func() error, error) {
+	client, closed, err := l.etcdClient(ctx, from)
 	if err != nil {
 		return nil, closed, fmt.Errorf("open etcd: %w", err)
 	}
@@ -135,7 +171,9 @@ func (l *Location) openEtcd(
 }
 
 // etcdClient returns a client, and what closes it, which is never nil.
-func (l *Location) etcdClient(ctx context.Context, password string, config *cryptotls.Config) (*clientv3.Client, func() error, error) {
+func (l *Location) etcdClient(ctx context.Context, from *credentials) (*clientv3.Client, func() error, error) {
+	password, config := from.now()
+	var dials []grpc.DialOption
 	endpoints := make([]string, len(l.Hosts))
 	for i, host := range l.Hosts {
 		endpoints[i] = "http://" + host
@@ -143,11 +181,14 @@ func (l *Location) etcdClient(ctx context.Context, password string, config *cryp
 			endpoints[i] = "https://" + host
 		}
 	}
+	if config != nil {
+		dials = append(dials, grpc.WithTransportCredentials(handshaker{grpccredentials.NewTLS(config.Clone()), from}))
+	}
 	// With a user, New asks the service for a token until ctx ends. After that ctx does not matter to the client.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	release := context.AfterFunc(ctx, end)
 	client, err := clientv3.New(clientv3.Config{
-		Context: life, Endpoints: endpoints, TLS: config, Username: l.User, Password: password, Logger: zap.NewNop(),
+		Context: life, Endpoints: endpoints, TLS: config, Username: l.User, Password: password, Logger: zap.NewNop(), DialOptions: dials,
 	})
 	release()
 	if ctx.Err() != nil && err != nil {
@@ -157,6 +198,7 @@ func (l *Location) etcdClient(ctx context.Context, password string, config *cryp
 		end()
 		return nil, func() error { return nil }, err
 	}
+	client.Auth = authenticator{client.Auth, from}
 	return client, func() error {
 		defer end()
 		return client.Close()
@@ -164,12 +206,18 @@ func (l *Location) etcdClient(ctx context.Context, password string, config *cryp
 }
 
 // openPostgres makes the tables first where that is asked for.
-func (l *Location) openPostgres(
-	ctx context.Context, options farsync.Options, password string, config *cryptotls.Config,
-) (*farsync.Store, error) {
-	to, err := l.pool(password, config)
+func (l *Location) openPostgres(ctx context.Context, options farsync.Options, from *credentials) (*farsync.Store, error) {
+	to, err := l.pool(from.now())
 	if err != nil {
 		return nil, err
+	}
+	to.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		password, config := from.now()
+		if c.Password = password; config != nil {
+			config.ServerName = c.Host
+		}
+		c.TLSConfig = config
+		return nil
 	}
 	if l.Migrate {
 		if err := postgres.Migrate(ctx, to.ConnConfig); err != nil {
@@ -201,38 +249,4 @@ func (l *Location) CheckFiles() error {
 	}
 	_, _, err := l.secrets()
 	return err
-}
-
-// secrets reads the files that the Location names.
-func (l *Location) secrets() (password string, config *cryptotls.Config, err error) {
-	password = l.Password
-	if l.PasswordFile != "" {
-		text, err := os.ReadFile(l.PasswordFile)
-		if err != nil {
-			return "", nil, l.unusable("password-file", err)
-		}
-		password = strings.TrimRight(string(text), "\r\n")
-	}
-	if !l.TLS {
-		return password, nil, nil
-	}
-	config = &cryptotls.Config{MinVersion: cryptotls.VersionTLS12}
-	if l.CACert != "" {
-		text, err := os.ReadFile(l.CACert)
-		if err != nil {
-			return "", nil, l.unusable("cacert", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return "", nil, l.unusable("cacert", fmt.Errorf("%s has no certificate in PEM", l.CACert))
-		}
-	}
-	if l.Cert != "" {
-		pair, err := cryptotls.LoadX509KeyPair(l.Cert, l.Key)
-		if err != nil {
-			return "", nil, l.unusable("cert and key", err)
-		}
-		config.Certificates = []cryptotls.Certificate{pair}
-	}
-	return password, config, nil
 }
