@@ -18,6 +18,7 @@ type memory struct {
 // A past is that of one lock.
 type past struct {
 	seen  time.Time // last
+	since time.Time // when the survey that has seen it last began
 	now   []hold
 	holds []hold // that have ended, the last ones last
 }
@@ -26,8 +27,10 @@ type past struct {
 type hold struct {
 	Holder string `json:"holder"`
 	Token  string `json:"token"`
-	// From is when it was first seen, or began, where that is known; To is when it was first not seen any more.
+	// From is when it was first seen, or began, where that is known; To is when it was first not seen any more. It was held
+	// until Last, at least.
 	From int64 `json:"from"`
+	Last int64 `json:"last,omitempty"`
 	To   int64 `json:"to,omitempty"`
 }
 
@@ -44,7 +47,8 @@ func (m *memory) note(now time.Time, pace time.Duration, surveys map[string]*sig
 	defer m.mu.Unlock()
 	looking := now.Add(-2*pace - patience) // the survey before was not earlier than that
 	for _, lock := range locks {
-		if !surveys[lock.Store].covers(lock.Path) {
+		survey := surveys[lock.Store]
+		if !survey.covers(lock.Path) {
 			continue // it is shown as it was
 		}
 		at := gone{lock.Store, lock.Path}
@@ -54,6 +58,7 @@ func (m *memory) note(now time.Time, pace time.Duration, surveys map[string]*sig
 			m.locks[at] = p
 		}
 		p.note(now, looking, lock.Participants[:min(lock.Held, mostInRow)])
+		p.since = survey.seen.Add(-survey.took)
 	}
 	var old []gone
 	for at, p := range m.locks {
@@ -102,7 +107,7 @@ func (p *past) note(now, looking time.Time, holders []participantJSON) {
 	for _, h := range p.now {
 		holds := slices.ContainsFunc(holders, func(one participantJSON) bool { return tokenText(one) == h.Token })
 		if !holds && !p.seen.Before(looking) {
-			h.To = now.UnixMilli()
+			h.Last, h.To = milli(p.since), now.UnixMilli()
 			p.holds = append(p.holds, h)
 		}
 	}

@@ -92,6 +92,49 @@ func TestHistoryHasRoomForTheLimit(t *testing.T) {
 	require.Empty(t, v.memory.of(gone{"etcd", "/jobs/46/7"}), "the oldest are forgotten first")
 }
 
+// TestHistoryBoundsAHoldFromBelow: a lock was held from the end of the first look at it to the beginning of the last, at least.
+func TestHistoryBoundsAHoldFromBelow(t *testing.T) {
+	v := New(nil)
+	at := gone{"etcd", "/a"}
+	begun := time.Now()
+	look := func(after time.Duration, tokens ...farsync.Token) {
+		of := &sight{source: &source{name: "etcd", prefixes: []string{"/"}}, seen: begun.Add(after), took: 2 * time.Second}
+		var locks []lockJSON
+		for _, token := range tokens {
+			locks = append(locks, lockJSON{Store: "etcd", Path: "/a", Held: 1, Participants: []participantJSON{{Holder: "worker", Held: true, Token: token}}})
+		}
+		v.memory.note(begun.Add(after), 20*time.Second, map[string]*sight{"etcd": of}, locks)
+	}
+	ms := func(after time.Duration) int64 { return begun.Add(after).UnixMilli() }
+	look(10*time.Second, 1)
+	look(30*time.Second, 1)
+	look(50*time.Second, 2)
+	look(70 * time.Second)
+	require.Equal(t, []hold{
+		{Holder: "worker", Token: "1", From: ms(10 * time.Second), Last: ms(28 * time.Second), To: ms(50 * time.Second)},
+		{Holder: "worker", Token: "2", From: ms(50 * time.Second), Last: ms(48 * time.Second), To: ms(70 * time.Second)},
+	}, v.memory.of(at), "the other was seen in one look alone")
+}
+
+// TestHistorySaysWhetherAPathIsShown: of a lock without holds that a View does not show, nobody can say that it is free.
+func TestHistorySaysWhetherAPathIsShown(t *testing.T) {
+	bubble(t, nil, func(p *play) {
+		p.view.Add("part", p.client("ops"), "/a/", "/b")
+		for query, shown := range map[string]bool{
+			"store=mem&path=/c": true, "store=part&path=/a/1": true, "store=part&path=/b": true, "store=part&path=/a": false,
+			"store=part&path=/c": false, "store=none&path=/a/1": false, "": false,
+		} {
+			var told struct {
+				Shown bool
+				Holds []hold
+			}
+			require.NoError(p, json.Unmarshal(p.get("history?"+query).Body.Bytes(), &told), query)
+			require.Equal(p, shown, told.Shown, query)
+			require.Empty(p, told.Holds, query)
+		}
+	})
+}
+
 func TestNothingIsRememberedWithoutAViewer(t *testing.T) {
 	bubble(t, nil, func(p *play) {
 		lease := p.lock("a", "/a")

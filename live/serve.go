@@ -161,13 +161,17 @@ func answer(w http.ResponseWriter, v any) {
 	_, _ = w.Write(append(encode(v), '\n'))
 }
 
-// history serves the last holds on a lock that the surveys have shown. It has none made.
+// history serves the last holds on a lock that the surveys have shown, and whether they show its path. It has none made.
 func (v *View) history(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
+	store, path := r.URL.Query().Get("store"), r.URL.Query().Get("path")
+	v.mu.Lock()
+	from := v.source(store)
+	v.mu.Unlock()
 	answer(w, struct {
 		Schema int    `json:"schema"`
+		Shown  bool   `json:"shown"`
 		Holds  []hold `json:"holds"`
-	}{schema, v.memory.of(gone{query.Get("store"), query.Get("path")})})
+	}{schema, from != nil && from.shows(path), v.memory.of(gone{store, path})})
 }
 
 // writing is how long a client may take to accept an event.

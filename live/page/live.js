@@ -47,8 +47,44 @@ function take(frame, whole) {
   stuck = new Set(frame.deadlocks.flatMap((d) => d.steps.map((s) => keyOf(s.store, s.path))));
   const open = panel && locks.get(panel.key);
   if (panel && (whole || !open || frame.locks.includes(open))) tellMore();
+  openLinked();
   show();
 }
+
+// ---------------------------------------------------------------- links: #path=/a&filter=ci
+
+let linked = null; // the lock that the address names, until there is a frame
+
+function readAddress() {
+  const says = new URLSearchParams(location.hash.slice(1));
+  $("filter").value = says.get("filter") ?? "";
+  linked = says.get("path") ? { store: says.get("store"), path: says.get("path") } : null;
+  if (!linked && panel) leave();
+  openLinked();
+}
+
+/** openLinked opens the lock that the address names. A link of a page with one Store names none. */
+function openLinked() {
+  if (!linked || !head?.stores.length) return;
+  const { store, path } = linked;
+  linked = null;
+  const at = store ?? [...locks.values()].find((lock) => lock.path === path)?.store ?? head.stores[0].name;
+  if (panel?.key !== keyOf(at, path)) choose(keyOf(at, path));
+}
+
+function writeAddress() {
+  const says = new URLSearchParams();
+  if (panel) {
+    const [store, path] = panel.key.split("\n");
+    if (head.stores.length > 1) says.set("store", store);
+    says.set("path", path);
+  }
+  if ($("filter").value) says.set("filter", $("filter").value);
+  const hash = says.toString().replaceAll("%2F", "/");
+  history.replaceState(null, "", location.pathname + location.search + (hash && "#" + hash));
+}
+
+addEventListener("hashchange", () => { readAddress(); show(); });
 
 // ---------------------------------------------------------------- the stream
 
@@ -106,6 +142,32 @@ const kinds = { mutex: "", rwmutex: "read/write", semaphore: "semaphore", electi
 const age = (since) => (Number.isFinite(since) ? long(now() - since) : "");
 const held = (lock) => (lock.held && Number.isFinite(lock.begun) ? (lock.exact ? "" : "≤ ") + age(lock.begun) : "");
 
+/** lasting returns a time that goes on, since a moment. Sign says that it is a bound. */
+const lasting = (sign, since) => make("span", { "data-since": since, "data-sign": sign }, sign + age(since));
+
+/** middle returns a text without its middle, if it has more characters than that: paths and holders differ at their ends. */
+function middle(text, most) {
+  const chars = [...text];
+  if (chars.length <= most) return text;
+  const end = Math.max(1, Math.ceil((most - 1) * 0.6));
+  return chars.slice(0, Math.max(0, most - 1 - end)).join("") + "…" + chars.slice(-end).join("");
+}
+
+const pen = document.createElement("canvas").getContext("2d");
+
+/** fitting returns how many characters of a text have room, without its middle. */
+function fitting(text, room, font) {
+  pen.font = font;
+  let [least, most] = [3, [...text].length];
+  if (pen.measureText(text).width <= room) return most;
+  while (least < most) {
+    const n = Math.ceil((least + most) / 2);
+    if (pen.measureText(middle(text, n)).width <= room) least = n;
+    else most = n - 1;
+  }
+  return least;
+}
+
 function roleOf(lock, p) {
   if (lock.kind === "semaphore") return many(p.units, "unit", "units");
   return { read: "reads", write: "writes", foreign: "another program" }[p.kind] ?? "";
@@ -157,11 +219,15 @@ function newRow(lock) {
 
 function fill(r, lock) {
   const [path, by, , waiting] = r.cells;
-  const cut = lock.path.lastIndexOf("/") + 1;
   const button = path.firstChild ?? make("button", { type: "button" });
   button.onclick = () => choose(lock.key);
   button.title = lock.path;
-  button.replaceChildren(make("span", { class: "dir" }, lock.path.slice(0, cut)), make("b", {}, lock.path.slice(cut)));
+  button.cut = (most) => {
+    const shown = middle(lock.path, most);
+    const cut = shown.lastIndexOf("/") + 1;
+    button.replaceChildren(make("span", { class: "dir" }, shown.slice(0, cut)), make("b", {}, shown.slice(cut)));
+  };
+  button.cut(Infinity);
   const tags = [];
   if (lock.kind === "semaphore") tags.push(`${unitsHeld(lock)} of ${lock.size} units`);
   else if (kinds[lock.kind]) tags.push(kinds[lock.kind]);
@@ -171,7 +237,7 @@ function fill(r, lock) {
   by.replaceChildren();
   if (lock.held > 1) by.append(make("span", { class: "several" }, String(lock.held)), " ");
   by.append(...lock.holders.slice(0, 3).flatMap((p) => [make("span", { class: "who" },
-    nameOf(p), lock.kind === "semaphore" ? ` ×${p.units}` : "", p.heldSince ? make("span", { class: "mine" }, " this process") : null), " "]));
+    named(p), lock.kind === "semaphore" ? ` ×${p.units}` : "", p.heldSince ? make("span", { class: "mine" }, " this process") : null), " "]));
   if (lock.held > 3) by.append(make("span", { class: "more" }, `+${lock.held - 3}`));
   if (lock.held === 0) by.append(make("span", { class: "none" }, "not held"));
   by.title = lock.holders.slice(0, 20).map(nameOf).join("\n");
@@ -179,11 +245,54 @@ function fill(r, lock) {
   waiting.replaceChildren();
   if (lock.waiting > 0) {
     waiting.append(make("span", { class: "count" }, String(lock.waiting)), " ");
-    lock.waiters.slice(0, 3).forEach((p, i) => waiting.append(make("span", { class: "who" }, make("i", {}, `${i + 1}.`), " ", nameOf(p)), " "));
+    lock.waiters.slice(0, 3).forEach((p, i) => waiting.append(make("span", { class: "who" }, make("i", {}, `${i + 1}.`), " ", named(p)), " "));
     if (lock.waiting > 3) waiting.append(make("span", { class: "more" }, `+${lock.waiting - 3}`));
   }
   waiting.title = lock.waiters.slice(0, 20).map((p, i) => `${i + 1}. ${nameOf(p)}`).join("\n");
   r.lock = lock;
+  r.room = "";
+}
+
+/** named returns the name of a participant for a cell that may have too little room for it. */
+function named(p) {
+  const name = make("span", {}, nameOf(p));
+  name.cut = (most) => { name.textContent = middle(nameOf(p), most); };
+  return name;
+}
+
+/** squeeze cuts what is too wide for its cell. It looks at all rows before it changes any. */
+function squeeze(all) {
+  const inner = (cell) => {
+    const style = getComputedStyle(cell);
+    return cell.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  };
+  const jobs = [];
+  for (const r of all) {
+    const [path, by, , waiting] = r.cells;
+    const room = [path, by, waiting].map(inner);
+    if (r.room === room.join()) continue;
+    r.room = room.join();
+    const button = path.firstChild;
+    const tags = [...path.querySelectorAll(".tag")].reduce((sum, tag) => sum + 10 + tag.offsetWidth, 0);
+    jobs.push([button, r.lock.path, Math.max(60, room[0] - tags), button]);
+    for (const [cell, list, width] of [[by, r.lock.holders, room[1]], [waiting, r.lock.waiters, room[2]]]) {
+      const names = [...cell.querySelectorAll(".who > span:not(.mine)")];
+      names.forEach((name, i) => {
+        // What stands beside it in the line: a number of all, what is said of it, and the gap behind it.
+        const beside = 14 + (i === 0 ? name.parentNode.offsetLeft - (cell.firstElementChild?.offsetLeft ?? 0) : 0) + name.parentNode.offsetWidth - name.offsetWidth;
+        jobs.push([name, nameOf(list[i]), Math.max(60, width - beside), cell]);
+      });
+    }
+  }
+  const fonts = new Map();
+  for (const [e, text, room, of] of jobs) {
+    const kind = of.className + of.tagName;
+    if (!fonts.has(kind)) {
+      const style = getComputedStyle(of); // whose font is empty where a variant is set
+      fonts.set(kind, `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`);
+    }
+    e.cut(fitting(text, room, fonts.get(kind)));
+  }
 }
 
 function tick(r) {
@@ -228,6 +337,7 @@ function draw() {
   above.row.hidden = from === 0;
   below.row.hidden = to === list.length;
   table.setAttribute("aria-rowcount", list.length + 1);
+  squeeze(rows.values());
 }
 
 // ---------------------------------------------------------------- what is above the table
@@ -438,12 +548,13 @@ function picture(edges) {
 
 // ---------------------------------------------------------------- one lock
 
-let panel = null; // the key of the lock that is open, and its history
+let panel = null; // the key of the lock that is open, its history, and whether its Store and prefix are shown here: a link may name any
 const aside = $("lock");
 
 function choose(key) {
-  panel = { key, holds: [], sure: null, said: null };
+  panel = { key, holds: [], shown: false, sure: null, said: null };
   aside.hidden = false;
+  writeAddress();
   tellMore();
   showPanel();
   aside.focus();
@@ -454,6 +565,7 @@ function leave() {
   const key = panel?.key;
   panel = null;
   aside.hidden = true;
+  writeAddress();
   draw();
   rows.get(key)?.cells[0].firstChild.focus();
 }
@@ -465,7 +577,7 @@ async function tellMore() {
   const [store, path] = of.key.split("\n");
   try {
     const answer = await fetch("history?" + new URLSearchParams({ store, path }));
-    if (answer.ok && panel === of) of.holds = (await answer.json()).holds;
+    if (answer.ok) ({ holds: of.holds, shown: of.shown } = await answer.json());
   } catch {
     return; // the stream says that there is no connection
   }
@@ -497,7 +609,7 @@ function showPanel() {
   close.onclick = leave;
   const parts = [close, make("h2", { id: "lock-path", class: "mono" }, path)];
   const what = lock ? [kinds[lock.kind] || "mutex", lock.kind === "semaphore" ? `${unitsHeld(lock)} of ${lock.size} units held` : ""]
-    : [head.stores.some((s) => s.name === store && unread(s)) ? "not shown" : "free"];
+    : [panel.shown && head.stores.some((s) => s.name === store && !unread(s)) ? "free" : "not shown"];
   parts.push(make("p", { class: "kind" }, [...what, "on " + store].filter(Boolean).join(" · ")));
   if (panel.said) parts.push(make("p", { class: "said " + panel.said[1], role: "status" }, panel.said[0]));
   if (lock) {
@@ -520,16 +632,19 @@ function showPanel() {
   const ended = panel.holds.filter((h) => h.to);
   if (ended.length) {
     parts.push(make("h3", {}, "Before, as far as it was seen here"));
-    parts.push(make("ul", {}, ...ended.reverse().map((h) => make("li", {}, make("span", { class: "time" }, `${clock(h.from)} · ${long(h.to - h.from)}`), make("span", {}, h.holder || "unnamed")))));
+    parts.push(make("ul", {}, ...ended.reverse().map((h) => make("li", {}, make("span", { class: "time" }, `${clock(h.from)} · ${lasted(h)}`), make("span", {}, h.holder || "unnamed")))));
   }
   aside.replaceChildren(...parts);
   if (inside && inside !== aside) ((again && aside.querySelector(`[data-name="${CSS.escape(again)}"]`)) || aside).focus();
 }
 
+/** lasted says for how long a hold lasted at least. It may have gone on after the last look at it. */
+const lasted = (h) => (h.last > h.from ? "≥ " + long(h.last - h.from) : "seen once");
+
 /** caller says of a place of the program how many of its calls hold, or wait. */
 function caller(c) {
-  const since = c.held ? `held since ${moment(c.since)}` : `waiting since ${moment(c.since)}`;
-  return make("li", {}, make("span", { class: "time" }, since), make("code", {}, c.function),
+  const since = c.held ? `held since ${moment(c.since)} · ` : `waiting since ${moment(c.since)} · `;
+  return make("li", {}, make("span", { class: "time" }, since, lasting("", c.since)), make("code", {}, c.function),
     c.count > 1 ? make("span", { class: "tag" }, many(c.count, "call", "calls")) : null, make("div", { class: "mono" }, c.file));
 }
 
@@ -546,9 +661,11 @@ function action(name, words, kind, run) {
 
 function participant(lock, p, store, path, why, place) {
   const rows = [["token", p.token], ["entry", p.id], ["session", p.session], ["note", noted(p)], ["under", (p.under ?? []).join(" ")]];
-  const since = p.heldSince ? `held since ${moment(p.heldSince)}` : p.since ? `joined ${moment(p.since)}` : "";
+  const since = [];
+  if (p.heldSince) since.push(`held since ${moment(p.heldSince)} · `, lasting("", p.heldSince));
+  else if (p.since) since.push(`joined ${moment(p.since)} · `, lasting(p.held ? "≤ " : "", p.since));
   const item = make("li", {},
-    make("span", { class: "time" }, since),
+    make("span", { class: "time" }, ...since),
     make("span", { class: "name" }, (place ? place + ". " : "") + nameOf(p)),
     roleOf(lock, p) ? make("span", { class: "tag" }, roleOf(lock, p)) : null,
     p.heldSince ? make("span", { class: "mine" }, " this process") : null,
@@ -595,14 +712,17 @@ function show() {
 
 addEventListener("scroll", () => draw(), { passive: true });
 addEventListener("resize", show);
-$("filter").addEventListener("input", show);
+$("filter").addEventListener("input", () => { show(); writeAddress(); });
 $("waited").addEventListener("change", show);
 $("order").addEventListener("change", show);
 $("nested").addEventListener("toggle", show);
 setInterval(() => {
   showLink();
   for (const r of rows.values()) tick(r);
+  squeeze(rows.values()); // a longer time leaves less room beside it
+  for (const e of aside.querySelectorAll("[data-since]")) e.textContent = e.dataset.sign + age(Number(e.dataset.since));
 }, 1000);
 
+readAddress();
 show();
 connect();
