@@ -127,7 +127,8 @@ func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
 		return Leader{}, driver.Target{Entry: driver.Entry{Queue: e.path}, What: driver.Joined}, ErrNoLeader
 	case len(list) > 0 && list[0].Kind != driver.Candidate && list[0].Kind != driver.Foreign:
 		holder, _, _ := recipe.WordsOf(list[0])
-		return Leader{}, driver.Target{}, fmt.Errorf("%w: the oldest entry is %v, of %q", ErrKind, list[0].Kind, holder)
+		return Leader{}, driver.Target{}, fmt.Errorf("%w: %q has it as %s, and this call asks for an election: take another path",
+			ErrKind, holder, recipe.Primitive(list[0].Kind))
 	case held == 0 && quiet != nil: // The service has forgotten who led, who may not know that yet.
 		return Leader{}, driver.Target{}, quiet
 	case held == 0:

@@ -39,7 +39,8 @@ var (
 	// ErrSize means that the semaphore was declared with another size by its present users.
 	ErrSize = recipe.ErrSize
 	// ErrKind means that primitives of another family use the path, which the package documentation lists. The text names
-	// the kind and the holder of the oldest entry. Nothing was left behind, and the other users were not disturbed.
+	// the holder of the oldest entry, and the primitive that this holder uses. Nothing was left behind, and the other users
+	// were not disturbed.
 	ErrKind = driver.ErrKind
 	// ErrName means that the path is not valid: see NewMutex.
 	ErrName = recipe.ErrName

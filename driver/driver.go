@@ -42,7 +42,7 @@ var (
 	ErrConflict = errors.New("it has changed since it was read")
 	// ErrKind means that primitives of another family use the path. A driver returns it only for a client of another program
 	// whose entries it cannot show as such; all other cases are decided in package recipe.
-	ErrKind = errors.New("primitives of another family use this path")
+	ErrKind = errors.New("the path is used as another kind of lock")
 )
 
 // An Outcome says what is known of an attempt that failed.

@@ -61,10 +61,27 @@ type kindError struct {
 }
 
 func (e *kindError) Error() string {
-	return fmt.Sprintf("%v: the oldest entry is %v, %s; this one would be %v", driver.ErrKind, e.head.Kind, describe(e.head), e.kind)
+	return fmt.Sprintf("%v: %s has it as %s, and this call asks for %s: take another path, or the same kind",
+		driver.ErrKind, describe(e.head), Primitive(e.head.Kind), Primitive(e.kind))
 }
 
 func (e *kindError) Unwrap() error { return driver.ErrKind }
+
+// Primitive says, for an error, to which primitive entries of a kind belong.
+func Primitive(k driver.Kind) string {
+	switch k {
+	case driver.Exclusive:
+		return "a mutex"
+	case driver.Read, driver.Write:
+		return "a read/write lock"
+	case driver.Permit:
+		return "a semaphore"
+	case driver.Candidate:
+		return "an election"
+	default:
+		return "a lock of another program"
+	}
+}
 
 // mixed reports whether an entry of kind k is refused behind one of the list.
 func mixed(k driver.Kind, list []driver.Entry) bool {

@@ -64,8 +64,8 @@ func TestKindOfALongQueue(t *testing.T) {
 		}
 		_, err = recipe.Acquire(w.Context(), a, trying(exclusive))
 		require.ErrorIs(w, err, driver.ErrKind)
-		require.EqualError(w, err, `primitives of another family use this path: the oldest entry is candidate, `+
-			`"intruder" (entry "`+w.Entries(queue)[0].ID+`"); this one would be exclusive`)
+		require.EqualError(w, err, `the path is used as another kind of lock: "intruder" (entry "`+w.Entries(queue)[0].ID+
+			`") has it as an election, and this call asks for a mutex: take another path, or the same kind`)
 		w.ExpireClient("waiter")
 		w.ExpireClient("intruder")
 	})

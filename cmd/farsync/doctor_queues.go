@@ -7,6 +7,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/recipe"
 )
 
 const (
@@ -56,12 +57,12 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 	say := func(format string, arguments ...any) { list = append(list, fmt.Sprintf(format, arguments...)) }
 	family := ""
 	for _, u := range lock.Participants {
-		switch is := familyOf(u.kind); {
-		case is == "":
+		switch is := recipe.Primitive(u.kind); {
+		case u.kind == driver.Foreign: // it does not say
 		case family == "":
 			family = is
 		case is != family:
-			say("it is a %s, and %s uses it as a %s: one of them never gets it. Take two paths", family, u.name(), is)
+			say("it is %s, and %s uses it as %s: one of them never gets it. Take two paths", family, u.name(), is)
 		}
 		if u.Session == "" {
 			say("%s belongs to no session, and blocks the queue for ever: delete it", u.ID)
@@ -80,20 +81,4 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 		}
 	}
 	return list
-}
-
-// familyOf is what primitive a kind is of. Others' clients do not say.
-func familyOf(k driver.Kind) string {
-	switch k {
-	case driver.Exclusive:
-		return "mutex"
-	case driver.Read, driver.Write:
-		return "read/write lock"
-	case driver.Permit:
-		return "semaphore"
-	case driver.Candidate:
-		return "election"
-	default:
-		return ""
-	}
 }

@@ -149,11 +149,11 @@ func (g given) leases() []Input {
 			func(ctx context.Context, path string, _ *farsync.Lease) error {
 				_, err := farsync.NewSemaphore(g.store, path, 2).Acquire(ctx, 1)
 				return err
-			}), farsync.ErrKind, "farsync: acquire "+g.path+"-h", "another family"),
+			}), farsync.ErrKind, "farsync: acquire "+g.path+"-h", "another kind of lock"),
 		input("a Mutex's path to an Election", "as above", under("i", mutex, func(ctx context.Context, path string, _ *farsync.Lease) error {
 			_, err := election(path).Campaign(ctx, nil)
 			return err
-		}), farsync.ErrKind, "farsync: campaign "+g.path+"-i", "another family"),
+		}), farsync.ErrKind, "farsync: campaign "+g.path+"-i", "another kind of lock"),
 		input("a reader that becomes a writer", "it would wait for itself", under("g", reader, func(ctx context.Context, path string, lease *farsync.Lease) error {
 			ctx, cancel := lease.Context(ctx)
 			defer cancel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -54,8 +55,8 @@ var kindRows = []row{
 					for _, lock := range []func(context.Context) (*farsync.Lease, error){k.lock(one, s.path), k.try(one, s.path)} {
 						_, err := lock(s.ctx())
 						require.ErrorIs(s, err, farsync.ErrKind)
-						require.ErrorContains(s, err, "foreign")
-						require.ErrorContains(s, err, "permit")
+						require.ErrorContains(s, err, "a lock of another program")
+						require.ErrorContains(s, err, "asks for a semaphore")
 					}
 					continue
 				}
@@ -204,9 +205,10 @@ func (s *scene) cross(one, two *farsync.Store, first, second kind, path string) 
 		switch {
 		case first.family != second.family:
 			holder, _, _ := recipe.WordsOf(list[0])
-			names := fmt.Sprintf("the oldest entry is %v, %q", list[0].Kind, holder)
-			if !errors.Is(err, farsync.ErrKind) || !strings.Contains(err.Error(), names) {
-				return fmt.Errorf("%w, and not: %s", err, names)
+			for _, names := range []string{strconv.Quote(holder), " has it as " + recipe.Primitive(list[0].Kind)} {
+				if !errors.Is(err, farsync.ErrKind) || !strings.Contains(err.Error(), names) {
+					return fmt.Errorf("%w, and not: %s", err, names)
+				}
 			}
 		case both && err == nil:
 			return giveBack(lease)
