@@ -36,7 +36,9 @@ var (
 	ErrUpgrade = errors.New("a reader cannot become a writer")
 	// ErrTooLarge means that more units were asked for than the semaphore has.
 	ErrTooLarge = recipe.ErrTooLarge
-	// ErrSize means that the semaphore was declared with another size by its present users.
+	// ErrSize means that the semaphore was declared with another size by its present users. A deployment that replaces
+	// them one after the other keeps the size that they declare, and changes the size that counts with Resize, before
+	// or after: see Semaphore.
 	ErrSize = recipe.ErrSize
 	// ErrKind means that primitives of another family use the path, which the package documentation lists. The text names
 	// the holder of the oldest entry, and the primitive that this holder uses. Nothing was left behind, and the other users

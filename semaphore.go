@@ -17,6 +17,10 @@ import (
 // The size is kept in the service with the queue. All users of the semaphore declare the same size; any other is refused with
 // ErrSize. While the queue is empty it may be declared anew. Resize changes the size that counts.
 //
+// So a rolling deployment, in which processes of before and after stand in one queue, never changes the size that they
+// declare. To go from 3 units to 5, all go on declaring 3, and one Resize(ctx, 5) of a semaphore that declares 3 sets
+// the size that counts: before the deployment or after it. To declare 5, first end all processes that declare 3.
+//
 // What a release wakes: a waiter watches the nearest entries ahead that leave it no room. When units are released in
 // the order in which they were acquired, that is one waiter a release, whatever the size. A release out of order, by the
 // k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes. On etcd a release mostly wakes

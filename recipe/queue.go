@@ -187,7 +187,7 @@ func (s *Store) vacant(ctx context.Context, in *session, queue string, was, decl
 		v = s.checkKind(ctx, in, driver.Entry{Queue: queue, Kind: driver.Permit, Units: 1}, view)
 	}
 	if v.fate == done && was != 0 && len(view.Entries) > 0 && !view.Silent {
-		return verdict{fate: not, err: sizeError(was, declared)}
+		return verdict{fate: not, err: resizeError(was, declared)}
 	}
 	return v
 }

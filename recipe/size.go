@@ -41,7 +41,13 @@ func fits(units, size int64) error {
 }
 
 func sizeError(declared, asked int64) error {
-	return fmt.Errorf("%w: declared as %d by its present users, as %d here", ErrSize, declared, asked)
+	return fmt.Errorf("%w: declared as %[2]d by its present users, as %[3]d here; in a rolling deployment go on declaring %[2]d, and Resize, or farsync resize --limit %[2]d, to %[3]d",
+		ErrSize, declared, asked)
+}
+
+// resizeError is sizeError for a Resize, which changes no size that others declare.
+func resizeError(declared, asked int64) error {
+	return fmt.Errorf("%w: declared as %d by its present users, as %d here: say %[2]d to resize it", ErrSize, declared, asked)
 }
 
 // A otherSizeError says which size an entry has found that is not its own, behind others. What ends it is on.

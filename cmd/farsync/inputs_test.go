@@ -109,7 +109,7 @@ var misused = []input{
 	{"resize --limit 3 /x abc", 64, "SIZE abc", "write a whole number from 1 on"},
 	{"resize --limit 3 /x 0", 64, "SIZE 0", "write a whole number from 1 on"},
 	{"resize --limit none /x 5", 64, "--limit none", "write a whole number from 1 on"},
-	{"resize /x 5", 64, "--limit is missing", "write the size that the users of PATH say"},
+	{"resize /x 5", 64, "--limit is missing", "write the size that the users of PATH say, and go on saying in a rolling deployment"},
 	{"run --signal FOO /x -- true", 64, "--signal FOO: there is no such signal", "write its name, TERM or SIGINT for example"},
 	{"run --signal 15 /x -- true", 64, "--signal 15: there is no such signal", "write its name, TERM or SIGINT for example"},
 	{"elect --signal SIGNOTHING /l -- true", 64, "--signal SIGNOTHING: there is no such signal", "write its name"},

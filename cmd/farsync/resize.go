@@ -27,7 +27,7 @@ no user is left.`,
 				return usage("SIZE %s: %w", tame(arguments[1]), err)
 			}
 			if declared < 1 {
-				return usage("--limit is missing: write the size that the users of PATH say, and go on saying when SIZE is another: %s", written(cmd))
+				return usage("--limit is missing: write the size that the users of PATH say, and go on saying in a rolling deployment, before or after this: %s", written(cmd))
 			}
 			if err := recipe.CheckPath(arguments[0]); err != nil {
 				return &exit{codeData, err}

@@ -27,7 +27,11 @@ var sizeRows = []row{
 		require.ErrorIs(s, err, farsync.ErrSize)
 		s.sizeIs(two, 5, 5)
 		s.until(two, 1)
-		require.ErrorIs(s, s.semaphore(two, 7).Resize(s.ctx(), 9), farsync.ErrSize)
+		require.ErrorContains(s, err, "declared as 5 by its present users, as 7 here; in a rolling deployment go on declaring 5, "+
+			"and Resize, or farsync resize --limit 5, to 7")
+		err = s.semaphore(two, 7).Resize(s.ctx(), 9)
+		require.ErrorIs(s, err, farsync.ErrSize)
+		require.ErrorContains(s, err, "say 5 to resize it")
 		s.sizeIs(two, 5, 5)
 		s.release(lease)
 		s.sizeIs(two, 5, 5)
