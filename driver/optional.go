@@ -18,7 +18,11 @@ type Optional interface {
 
 	// Tell leaves words with an entry, in place of earlier ones. ErrGone means that the entry is gone. Where other programs'
 	// clients can be asked for an entry, words of one line may be told in theirs; words of several lines arrive as they are.
-	Tell(ctx context.Context, e Entry, words string) error
+	//
+	// Lasts is true where the words stay when the entry is gone, until the session of Tell ends. The caller then takes
+	// them back: no words at all remove what was left with an entry that is gone, by any session, and nothing that was
+	// left with a later entry. A driver whose words go with their entry has no use for such a call, and may answer ErrGone.
+	Tell(ctx context.Context, e Entry, words string) (lasts bool, err error)
 
 	// Heard returns the words that were left with an entry, of this session or another, or the empty string. ErrGone
 	// means that the entry is gone.
@@ -61,7 +65,9 @@ func (unsupported) History() string { return "" }
 
 func (unsupported) Silence() (until time.Time, why string) { return until, "" }
 
-func (unsupported) Tell(context.Context, Entry, string) error { return errors.ErrUnsupported }
+func (unsupported) Tell(context.Context, Entry, string) (bool, error) {
+	return false, errors.ErrUnsupported
+}
 
 func (unsupported) Heard(context.Context, Entry) (string, error) { return "", errors.ErrUnsupported }
 

@@ -27,7 +27,8 @@
 //
 // The size of a semaphore is the key <path>!size/units: "<declared> <current>". It has no lease and is never removed, for a
 // size that Resize has set lasts while the semaphore is not in use. Delete it when the semaphore is not needed any more. A
-// request to give a lock back is the key <path>!ask/<kind>-<id>. Neither is in a queue.
+// request to give a lock back is the key <path>!ask/<kind>-<id>, which the Store that has asked deletes once the entry
+// is gone. Neither is in a queue.
 //
 // # What it shares a queue with
 //

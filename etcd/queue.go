@@ -292,10 +292,40 @@ func (s *session) SetRegister(ctx context.Context, queue, value string, version 
 	return resp.Header.Revision, nil
 }
 
-// Tell puts the key where the holder of e is asked for it, in the session of the client that asks.
-func (s *session) Tell(ctx context.Context, e driver.Entry, words string) error {
-	_, err := s.commit(ctx, []clientv3.Cmp{created(e)}, driver.ErrGone,
+// Tell puts the key where the holder of e is asked for it, in the session of the client that asks. It stays when e is
+// gone, until it is taken back: the release of a lock deletes one key, whether it was asked for or not.
+func (s *session) Tell(ctx context.Context, e driver.Entry, words string) (lasts bool, err error) {
+	if words == "" {
+		return true, s.unsay(ctx, e)
+	}
+	_, err = s.commit(ctx, []clientv3.Cmp{created(e)}, driver.ErrGone,
 		clientv3.OpPut(askKey(e), words, clientv3.WithLease(s.lease)))
+	return true, err
+}
+
+// unsay deletes that key, whichever client has put it last, unless it was put for an entry that was made since with the
+// key of e. It needs no other right than Tell.
+func (s *session) unsay(ctx context.Context, e driver.Entry) error {
+	// The create revision of a key that is not there is 0.
+	notLater := clientv3.Compare(clientv3.CreateRevision(e.ID), "<", e.Revision+1)
+	_, err := s.commit(ctx, []clientv3.Cmp{notLater}, driver.ErrConflict, clientv3.OpDelete(askKey(e)))
+	if !errors.Is(err, driver.ErrConflict) {
+		return err
+	}
+	resp, err := s.get(ctx, e.ID, clientv3.WithKeysOnly())
+	if err != nil {
+		return err
+	}
+	// Whatever was put before then was put for an entry that is gone. If it is put meanwhile, the client that has put it
+	// is the next to take it back.
+	then := resp.Header.Revision
+	if now := first(resp.Kvs); now != nil {
+		then = now.CreateRevision
+	}
+	before := clientv3.Compare(clientv3.ModRevision(askKey(e)), "<", then+1)
+	if _, err = s.commit(ctx, []clientv3.Cmp{before}, driver.ErrConflict, clientv3.OpDelete(askKey(e))); errors.Is(err, driver.ErrConflict) {
+		return nil
+	}
 	return err
 }
 

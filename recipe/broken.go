@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // Words of one line ask the holder of an entry to give it back, whichever turn it is. Words of several lines are a
@@ -186,7 +187,70 @@ func (q Queue) remove(ctx context.Context, e driver.Entry) error {
 
 // tell leaves words with e. An attempt of unknown outcome is repeated, too.
 func (q Queue) tell(ctx context.Context, e driver.Entry, words string) error {
-	return q.do(ctx, func(ctx context.Context, in *session) error { return in.Tell(ctx, e, words) })
+	if err := CheckPath(q.Path); err != nil {
+		return err
+	}
+	return q.Store.inSession(ctx, func(in *session) verdict { return q.Store.tell(ctx, in, e, words) })
+}
+
+// tell leaves words with e. Where they stay when e is gone, a goroutine of the Store takes them back then, whatever
+// becomes of the caller: whoever releases e does not know that it was asked for.
+func (s *Store) tell(ctx context.Context, in *session, e driver.Entry, words string) verdict {
+	lasts := false
+	v := s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
+		lasts, err = in.Session.Tell(ctx, e, words)
+		return err
+	})
+	// Whether they stay is in an answer, which may be lost.
+	if (v.fate == unknown || v.fate == done && lasts) && in.says(e) {
+		s.background(func() { s.takeBack(in, e) })
+	}
+	return v
+}
+
+// A said is an entry with which a session has left words.
+type said struct {
+	id       string
+	revision int64
+}
+
+// says notes that words were left with e, and reports whether it is news.
+func (in *session) says(e driver.Entry) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.said == nil {
+		in.said = map[said]bool{}
+	}
+	of := said{e.ID, e.Revision}
+	news := !in.said[of]
+	in.said[of] = true
+	return news
+}
+
+// takeBack waits until e is gone, and takes back what was left with it, until that is confirmed or the session is over,
+// with which they go. No Tell leaves words with an entry that is gone, so none stay of a Tell that arrives late.
+func (s *Store) takeBack(in *session, e driver.Entry) {
+	for brake := (pause.Brake{}); in.life.Err() == nil; brake.Woken(in.life, false) {
+		if _, _, err := s.watch(in.life, in, new(driver.Entry), []driver.Target{{Entry: e}}); err != nil {
+			_ = pause.For(in.life, watchAfter) // it is refused, and may not be later
+		}
+		if _, v := s.find(in.life, in, e); errors.Is(v.err, driver.ErrGone) {
+			break
+		}
+	}
+	for delay := retryFirst; in.life.Err() == nil; delay = min(2*delay, in.ttl/3) {
+		v := s.try(in.life, in, func(ctx context.Context, _ int) error {
+			_, err := in.Session.Tell(ctx, e, "")
+			return err
+		})
+		if v.fate == done || errors.Is(v.err, driver.ErrGone) { // or they have gone with it
+			in.mu.Lock()
+			delete(in.said, said{e.ID, e.Revision})
+			in.mu.Unlock()
+			return
+		}
+		_ = pause.For(in.life, delay)
+	}
 }
 
 // printable returns the text on one line, without what a terminal would act on, and no longer than a line for people.

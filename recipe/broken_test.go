@@ -37,7 +37,8 @@ func TestBreakOfAnEarlierVersion(t *testing.T) {
 			require.NoError(w, in.Close(context.WithoutCancel(w.Context())))
 			require.NoError(w, service.Close())
 		})
-		require.NoError(w, in.Tell(w.Context(), w.Entries(queue)[0], words))
+		_, err = in.Tell(w.Context(), w.Entries(queue)[0], words)
+		require.NoError(w, err)
 		return in
 	}
 	inBubble(t, func(w *world) {
@@ -77,9 +78,12 @@ func TestWordsOfBreak(t *testing.T) {
 		require.Equal(w, "break\nclient-2\non two lines\nturn=0", heard)
 		require.NoError(w, in.Close(w.Context()))
 		require.NoError(w, service.Close())
+		require.Equal(w, 1, w.Words())
 		time.Sleep(ttl)
 		require.ErrorIs(w, h.Err(), recipe.ErrBroken, "whoever gave up has left the words")
 		require.ErrorIs(w, h.Release(), recipe.ErrBroken)
+		w.settle()
+		require.Zero(w, w.Words())
 	})
 }
 

@@ -45,6 +45,7 @@ type session struct {
 	doubt    chan struct{}     // has a value when suspects has grown; nil until it is not empty
 	tenures  map[*tenure]bool  // whose end a Trace is to be told; nil until there was one
 	made     map[string]bool   // entries that may stand for a place, by the ID that NewID gave; nil where the service never goes back
+	said     map[said]bool     // entries with which words were left that are to be taken back; nil until there was one
 	looks    int               // that are still to be made for entries that stand again
 }
 

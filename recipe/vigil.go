@@ -110,7 +110,7 @@ func (s *Store) watchHeld(gr *grant) {
 			s.removeInBackground(p) // the holder has been told
 		case said.what == breakWord, said.named && said.what == askWord && !said.means(gr.turn(), gr.shared()):
 			s.noteOther(gr, said)
-			s.answer(gr, p)
+			s.tell(gr.life, p.in, p.entry, message{turnWord, s.options.Holder, "", gr.turn(), true}.words())
 			hearing, answered = false, true
 		case said.what == turnWord && answered: // for as long as it takes to be read
 			s.restore(gr, p)
@@ -122,12 +122,6 @@ func (s *Store) watchHeld(gr *grant) {
 			hearing = !deaf && words == ""
 		}
 	}
-}
-
-// answer leaves with the entry at p which turn is held on it.
-func (s *Store) answer(gr *grant, p *place) {
-	words := message{turnWord, s.options.Holder, "", gr.turn(), true}.words()
-	s.try(gr.life, p.in, func(ctx context.Context, _ int) error { return p.in.Tell(ctx, p.entry, words) })
 }
 
 // publish has the entry of a mutex say which turn is held on it, if that is not the first: others see the entry, and

@@ -135,9 +135,9 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 }
 
 // Tell writes the words into the hash of e, and publishes that to its session.
-func (s *session) Tell(ctx context.Context, e driver.Entry, words string) error {
-	_, err := s.eval(ctx, "tell", e.ID, words)
-	return err
+func (s *session) Tell(ctx context.Context, e driver.Entry, words string) (lasts bool, err error) {
+	_, err = s.eval(ctx, "tell", e.ID, words)
+	return false, err
 }
 
 // Heard reads the words.

@@ -169,7 +169,7 @@ func (c *client) calls(first, own driver.Entry) map[string]func(context.Context)
 func (c *client) optional(calls map[string]func(context.Context) error, own driver.Entry) {
 	c.s.Helper()
 	for name, call := range map[string]func(context.Context) error{
-		"Tell":   func(ctx context.Context) error { return c.Tell(ctx, own, "x") },
+		"Tell":   func(ctx context.Context) error { _, err := c.Tell(ctx, own, "x"); return err },
 		"Heard":  func(ctx context.Context) error { _, err := c.Heard(ctx, own); return err },
 		"Survey": func(ctx context.Context) error { _, err := c.Survey(ctx, c.s.queue, "", 1); return err },
 	} {

@@ -52,7 +52,7 @@ var tellCases = []conformance{
 		a, b := s.tellers()
 		e := a.join(driver.Exclusive)
 		a.remove(e)
-		err := b.Tell(s.ctx(), e, "give it back")
+		_, err := b.Tell(s.ctx(), e, "give it back")
 		require.ErrorIs(s, err, driver.ErrGone)
 		require.Empty(s, b.in(s.queue))
 		_, ahead := a.create(a.entry(s.queue, driver.Exclusive))
@@ -65,7 +65,8 @@ var tellCases = []conformance{
 			b.tell(before, "give it back")
 			a.remove(before)
 			e := a.join(driver.Exclusive)
-			require.ErrorIs(s, b.Tell(s.ctx(), before, "now"), driver.ErrGone)
+			_, err := b.Tell(s.ctx(), before, "now")
+			require.ErrorIs(s, err, driver.ErrGone)
 			a.hears(e, "")
 			a.watches(e, told(e))
 			w := a.watch(e, told(e))
@@ -73,6 +74,25 @@ var tellCases = []conformance{
 			w.wakes()
 			a.hears(e, "you, too")
 			a.remove(e)
+		}
+	}},
+	{"TellNothing", "words that outlive their entry are taken back, and no later entry's words with them", func(s *scene) {
+		a, b := s.tellers()
+		e := a.join(driver.Exclusive)
+		lasts, err := b.Tell(s.ctx(), e, "give it back")
+		require.NoError(s, err)
+		a.tell(e, "turn\na\n\nturn=1") // whichever session was the last
+		a.remove(e)
+		next := a.join(driver.Exclusive)
+		b.tell(next, "you, too")
+		if lasts {
+			b.tell(e, "")
+			b.tell(e, "") // the answer to the first may have been lost
+		}
+		b.hears(next, "you, too")
+		a.remove(next)
+		if lasts {
+			b.tell(next, "")
 		}
 	}},
 	{"HeardByOthers", "whoever has left words can look whether they are there, and what the holder has answered", func(s *scene) {
@@ -142,7 +162,7 @@ var tellCases = []conformance{
 func (s *scene) tellers() (a, b *client) {
 	s.Helper()
 	a, b = s.pair()
-	if err := a.Tell(s.ctx(), driver.Entry{Queue: s.queue, ID: a.NewID(s.queue, driver.Exclusive, 1)}, "x"); errors.Is(err, errors.ErrUnsupported) {
+	if _, err := a.Tell(s.ctx(), driver.Entry{Queue: s.queue, ID: a.NewID(s.queue, driver.Exclusive, 1)}, "x"); errors.Is(err, errors.ErrUnsupported) {
 		s.Skip("the driver cannot tell")
 	}
 	return a, b
@@ -150,7 +170,8 @@ func (s *scene) tellers() (a, b *client) {
 
 func (c *client) tell(e driver.Entry, words string) {
 	c.s.Helper()
-	require.NoError(c.s, c.Tell(c.s.ctx(), e, words))
+	_, err := c.Tell(c.s.ctx(), e, words)
+	require.NoError(c.s, err)
 }
 
 func (c *client) hears(e driver.Entry, words string) {

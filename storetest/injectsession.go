@@ -186,8 +186,8 @@ func (s *injectedSession) Owned(ctx context.Context, queues []string) ([]driver.
 }
 
 // Tell implements driver.Session.
-func (s *injectedSession) Tell(ctx context.Context, e driver.Entry, words string) error {
-	return s.tell(ctx, about(Tell, e), func(ctx context.Context) error { return s.session.Tell(ctx, e, words) })
+func (s *injectedSession) Tell(ctx context.Context, e driver.Entry, words string) (lasts bool, err error) {
+	return inject(ctx, s, about(Tell, e), func(ctx context.Context) (bool, error) { return s.session.Tell(ctx, e, words) })
 }
 
 // Heard implements driver.Session.

@@ -25,6 +25,7 @@ type Mem struct {
 	registers map[string]*register
 	vacant    map[string]*topic // the emptiness of a queue, where a watch waits for its end
 	sessions  map[int64]*served
+	said      map[*node]int64 // the sessions that have left words, with entries that may be gone
 	watches   map[*watch]struct{}
 	links     map[string]*link // by the name of the client
 	clients   map[*recipe.Store]string
@@ -85,6 +86,7 @@ func NewMem() *Mem {
 		registers: map[string]*register{},
 		vacant:    map[string]*topic{},
 		sessions:  map[int64]*served{},
+		said:      map[*node]int64{},
 		watches:   map[*watch]struct{}{},
 		links:     map[string]*link{},
 		clients:   map[*recipe.Store]string{},

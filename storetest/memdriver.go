@@ -194,10 +194,10 @@ func (s *memSession) Owned(ctx context.Context, queues []string) ([]driver.Entry
 	return ask(ctx, s, Owned, func() ([]driver.Entry, error) { return s.mem.owned(s.id, queues) })
 }
 
-// Tell implements driver.Session.
-func (s *memSession) Tell(ctx context.Context, e driver.Entry, words string) error {
-	_, err := ask(ctx, s, Tell, func() (struct{}, error) { return struct{}{}, s.mem.tell(e, words) })
-	return err
+// Tell implements driver.Session. The words stay when the entry is gone.
+func (s *memSession) Tell(ctx context.Context, e driver.Entry, words string) (lasts bool, err error) {
+	_, err = ask(ctx, s, Tell, func() (struct{}, error) { return struct{}{}, s.mem.tell(s.id, e, words) })
+	return true, err
 }
 
 // Heard implements driver.Session.

@@ -36,17 +36,42 @@ func (m *Mem) registerOf(queue string) *register {
 	return m.registers[queue]
 }
 
-// tell leaves words with an entry.
-func (m *Mem) tell(e driver.Entry, words string) error {
+// tell leaves words with an entry, for a session, and they stay when the entry is gone. No words at all take back what
+// was left.
+func (m *Mem) tell(session int64, e driver.Entry, words string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if words == "" {
+		m.unsay(func(n *node, _ int64) bool { return n.entry.ID == e.ID || n.was == e.ID })
+		return nil
+	}
 	n := m.find(e.ID)
 	if n == nil {
 		return driver.ErrGone
 	}
-	n.words = words
+	if m.sessions[session] == nil {
+		return errNoSession
+	}
+	n.words, m.said[n] = words, session
 	m.wake(&n.told)
 	return nil
+}
+
+// unsay takes back the words of some entries, or of a session.
+func (m *Mem) unsay(these func(n *node, session int64) bool) {
+	for n, session := range m.said {
+		if these(n, session) {
+			n.words = ""
+			delete(m.said, n)
+		}
+	}
+}
+
+// Words returns how many entries the service keeps words for, also entries that are gone.
+func (m *Mem) Words() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.said)
 }
 
 // heard returns the words that were left with an entry.

@@ -53,5 +53,6 @@ func (m *Mem) endSession(id int64) {
 	for n := range held.nodes {
 		m.remove(n)
 	}
+	m.unsay(func(_ *node, session int64) bool { return session == id })
 	delete(m.sessions, id)
 }

@@ -208,10 +208,10 @@ func (s *recordedSession) Owned(ctx context.Context, queues []string) ([]driver.
 }
 
 // Tell implements driver.Session.
-func (s *recordedSession) Tell(ctx context.Context, e driver.Entry, words string) error {
-	err := s.Session.Tell(ctx, e, words)
+func (s *recordedSession) Tell(ctx context.Context, e driver.Entry, words string) (lasts bool, err error) {
+	lasts, err = s.Session.Tell(ctx, e, words)
 	s.service.add(about(Tell, e), err, nil)
-	return err
+	return lasts, err
 }
 
 // Heard implements driver.Session.

@@ -159,7 +159,8 @@ type stage struct {
 	requests int
 	refuse   []Op // what is refused next: Kind and Client
 	inside   []*recipe.Hold
-	highest  [2]int64 // the highest token that was shown: revision and turn
+	breaking [][2]int64 // revision and turn that a client has named in a Break
+	highest  [2]int64   // the highest token that was shown: revision and turn
 }
 
 // patience is how long a play may take. Two faults may cost two sessions, and each what is left of the wait for the other.
@@ -189,6 +190,12 @@ func (s *stage) perform(clients []func(*actor) error) {
 	s.sleep(3 * playTTL) // for what is removed in the background, and for sessions that run out
 	if list := s.mem.Entries(playQueue); len(list) > 0 {
 		s.Errorf("entries left while their sessions live: %s", strings.Join(ids(list), ", "))
+	}
+	if s.mem.Words() > 0 {
+		s.sleep(2 * playTTL) // a watch on a connection that is silent is looked after within 45 s
+	}
+	if words := s.mem.Words(); words > 0 {
+		s.Errorf("words left with %d entries that are gone", words)
 	}
 	if _, _, watches := s.mem.Left(); watches > 0 {
 		s.Errorf("%d watches left", watches)

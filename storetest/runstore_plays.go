@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -74,6 +75,15 @@ var plays = []play{
 	{"Ask", []func(*actor) error{
 		func(a *actor) error { return a.yields() },
 		func(a *actor) error { return a.asks() },
+	}},
+	{"Break", []func(*actor) error{
+		func(a *actor) error { return a.handsOn() },
+		func(a *actor) error { return a.breaks(0) },
+		func(a *actor) error { return a.breaks(1) },
+	}},
+	{"BreakOfATurnThatIsOver", []func(*actor) error{
+		func(a *actor) error { return a.handsOn() },
+		func(a *actor) error { return a.breaks(0) },
 	}},
 	{"GiveUp", []func(*actor) error{
 		func(a *actor) error { return a.twice(a.request(driver.Exclusive, 1, 0), 1) },
@@ -318,6 +328,74 @@ func (a *actor) asks() error {
 		}
 	}
 	return a.once(a.request(driver.Exclusive, 1, 0), 1)
+}
+
+// handsOn has a goroutine take the turn after another, and keep it until it is broken, or for long. Only who has named
+// that turn may break it.
+func (a *actor) handsOn() error {
+	r := a.request(driver.Exclusive, 1, 0)
+	r.Gate = new(recipe.Gate)
+	first, err := recipe.Acquire(a.ctx, a.store, r)
+	if err != nil {
+		return err
+	}
+	done := make(chan error)
+	go func() {
+		h, err := recipe.Acquire(a.ctx, a.store, r)
+		if err != nil {
+			done <- err
+			return
+		}
+		a.use(h, work/20, 1)
+		select {
+		case <-h.Life().Done():
+		case <-time.After(4 * playTTL):
+		}
+		revision, turn := h.Token()
+		err = h.Release()
+		if broken := errors.Is(err, recipe.ErrBroken); broken && !a.named(revision, turn) {
+			a.Errorf("turn %d was broken, and nobody has named it", turn)
+		} else if !broken && len(a.placed) == 0 && a.named(revision, turn) {
+			a.Errorf("turn %d was not broken: %v", turn, err)
+		}
+		done <- nil
+	}()
+	a.use(first, work/20, 1)
+	return errors.Join(a.release(first), <-done)
+}
+
+// breaks breaks that turn of whatever is held.
+func (a *actor) breaks(turn int) error {
+	a.sleep(work/40 + time.Duration(turn)*work/4) // turn 0 while it is held, and turn 1 when it is
+	q := recipe.Queue{Store: a.store, Path: playQueue}
+	list, held, err := q.List(a.ctx, 0)
+	if err != nil || held == 0 {
+		return err
+	}
+	a.name(list[0].Revision, turn)
+	ctx, cancel := context.WithTimeout(a.ctx, 3*playTTL)
+	defer cancel()
+	err = q.Break(ctx, list[0], turn, "it is time", false)
+	switch {
+	case len(a.placed) > 0, turn == 0 && errors.Is(err, recipe.ErrReleased):
+		return nil
+	case turn == 0 && !a.named(list[0].Revision, 1):
+		a.Errorf("turn 0 was broken when turn 1 was held: %v", err)
+	}
+	return err
+}
+
+// name notes that a turn may be broken, and named reports it.
+func (s *stage) name(revision int64, turn int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breaking = append(s.breaking, [2]int64{revision, int64(turn)})
+}
+
+func (s *stage) named(revision int64, turn int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.breaking, [2]int64{revision, int64(turn)})
 }
 
 // givesUp waits for no longer than a part of what others work.

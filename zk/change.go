@@ -119,12 +119,12 @@ const told = "__TOLD__\n"
 
 // Tell writes Curator's word to the entry's node, whatever the words are: Curator has no other. Words of several lines are
 // not for Curator, and are written whole.
-func (s *session) Tell(ctx context.Context, e driver.Entry, words string) error {
+func (s *session) Tell(ctx context.Context, e driver.Entry, words string) (lasts bool, err error) {
 	data := revoke
 	if strings.Contains(words, "\n") {
 		data = told + words
 	}
-	return s.do(ctx, newFrame(opSetData).set(e.ID, []byte(data), -1))
+	return false, s.do(ctx, newFrame(opSetData).set(e.ID, []byte(data), -1))
 }
 
 // Heard returns what Tell has written to the entry's node, or Curator.

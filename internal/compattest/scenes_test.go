@@ -264,7 +264,11 @@ var rows = []row{
 				look(held.Path)
 				held.also("asked").done()
 				held.release()
-				look(held.Path)
+				// Words that were left with it: the earlier version leaves them until its session ends, and this one takes
+				// them back in the background.
+				stages = append(stages, append([]string{}, slices.DeleteFunc(s.written(s, held.Path), func(key string) bool {
+					return strings.HasPrefix(key, "!ask/")
+				})...))
 			}
 			units := p.get(Move{Do: "acquire", Path: path + "/units", Size: 3, Units: 2})
 			look(units.Path)

@@ -350,6 +350,38 @@ func TestAWritersValueIsNeverChanged(t *testing.T) {
 	require.Equal(t, "else", string(now.Value))
 }
 
+// TestWordsOfAKeyThatIsUsedAgain: the words that an entry has left behind are taken back also when a later entry has its key by
+// then, and that entry's own stay.
+func TestWordsOfAKeyThatIsUsedAgain(t *testing.T) {
+	server, client := begin(t)
+	in, other := openSession(t, newClient(t, server.Endpoint())), openSession(t, newClient(t, server.Endpoint()))
+	queue := newPath(t)
+	left := func() int { return len(keysOf(t, client, queue+"!ask")) }
+	tell := func(e driver.Entry, words string) {
+		lasts, err := other.Tell(within(t, soon), e, words)
+		require.NoError(t, err)
+		require.True(t, lasts)
+	}
+	e := in.create(t, queue, driver.Exclusive)
+	tell(e, "give it back")
+	_, _, err := in.Delete(within(t, soon), e)
+	require.NoError(t, err)
+	require.Equal(t, 1, left())
+	next := in.create(t, queue, driver.Exclusive)
+	require.Equal(t, e.ID, next.ID, "a key that is used again")
+	tell(e, "")
+	require.Zero(t, left())
+	tell(next, "you, too")
+	tell(e, "")
+	heard, err := in.Heard(within(t, soon), next)
+	require.NoError(t, err)
+	require.Equal(t, "you, too", heard)
+	_, _, err = in.Delete(within(t, soon), next)
+	require.NoError(t, err)
+	tell(next, "")
+	require.Zero(t, left())
+}
+
 // TestRenewalOutlivesItsConnection: the only member there is is asked again, although it has not answered the last time.
 func TestRenewalOutlivesItsConnection(t *testing.T) {
 	proxy := embedtest.NewProxy(t, sharedServer(t).Endpoint())

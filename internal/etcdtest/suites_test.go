@@ -121,6 +121,14 @@ func TestPrimitives(t *testing.T) {
 		Foreign: admin.foreign,
 		Stray:   func(t *testing.T, queue string) driver.Entry { return admin.stray(t, queue) },
 		Guard:   func(t *testing.T, owner locktest.Owner) func() bool { return admin.guard(t, owner) },
+		Beside: func(t *testing.T, queue string) (keys []string) {
+			resp, err := client.Get(within(t, soon), queue+"!", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+			require.NoError(t, err)
+			for _, kv := range resp.Kvs {
+				keys = append(keys, string(kv.Key))
+			}
+			return keys
+		},
 	})
 }
 

@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,6 +82,61 @@ var askRows = []row{
 			require.NoError(s, s.rw(two).Ask(s.ctx()))
 			s.asked(lease)
 			s.release(lease)
+		}
+	}},
+	{"AskLeavesNothing", "a Store that asks lives for months, and what it leaves with each lock that it ever asked for adds up", func(s *scene) {
+		one, two, three := s.client(), s.client(), s.client()
+		of := func(name string) *scene {
+			other := *s
+			other.path += "/" + name
+			return &other
+		}
+		released, given, taken, answered := of("released"), of("given"), of("taken"), of("answered")
+		broken, closed, lost := of("broken"), of("closed"), of("lost")
+		all := []*scene{released, given, taken, answered, broken, closed, lost}
+		for _, at := range all {
+			mu := at.mutex(one)
+			lease := at.lock(mu)
+			require.NoError(s, at.mutex(two).Ask(s.ctx()))
+			require.NoError(s, at.mutex(one).Ask(s.ctx()), "two ask")
+			ctx, cancel := context.WithCancel(s.ctx())
+			require.NoError(s, at.mutex(two).Ask(ctx), "again")
+			cancel()
+			switch at {
+			case released: // it never listens
+				at.release(lease)
+			case given:
+				at.asked(lease)
+				at.release(lease)
+			case taken: // another client has it at once
+				next := at.locking(at.mutex(two).Lock)
+				at.until(two, 2)
+				at.release(lease)
+				lease = next.got()
+				require.NoError(s, at.mutex(one).Ask(s.ctx()))
+				at.asked(lease)
+				at.release(lease)
+			case answered: // the words that are there last are the holder's
+				require.ErrorIs(s, farsync.Break(s.ctx(), two, at.path, lease.Token()+3, nil), farsync.ErrReleased)
+				at.release(lease)
+			case broken:
+				at.breaks(two, lease.Token())
+				at.broken(lease)
+			case closed: // the Store that was the last to ask
+				require.NoError(s, at.mutex(three).Ask(s.ctx()))
+				require.NoError(s, three.Close())
+				at.release(lease)
+			case lost:
+				s.Expire(s.T, one)
+				<-lease.Done()
+				require.ErrorIs(s, lease.Release(), farsync.ErrLost)
+			}
+		}
+		for _, at := range all {
+			at.until(two, 0)
+			if s.Beside != nil {
+				require.Eventually(s, func() bool { return len(s.Beside(s.T, at.path)) == 0 }, soon, 10*time.Millisecond, at.path)
+			}
 		}
 	}},
 	{"AskedEndsWithTheLease", "a listener must not outlive what it listens for", func(s *scene) {

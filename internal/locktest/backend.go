@@ -7,7 +7,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A Backend is what Run needs to know of a service and its backend. All fields but Guard, Nameless and Case are required.
+// A Backend is what Run needs to know of a service and its backend. All fields but Guard, Beside, Nameless and Case are
+// required.
 type Backend struct {
 	// Open returns another Store on the service, always the same service. Run closes it. Its TTL should be the shortest
 	// that is sensible, for some rows wait for it to pass.
@@ -26,6 +27,9 @@ type Backend struct {
 	// Guard, if not nil, returns a write of the caller's own that the owner guards as it is now. It reports whether it was
 	// carried out. It may be called many times, and later.
 	Guard func(t *testing.T, owner Owner) (write func() bool)
+	// Beside, if not nil, returns what the service keeps for a queue beside its entries, and for entries that are gone.
+	// Where it is nil all that the service keeps for an entry is a part of it.
+	Beside func(t *testing.T, queue string) []string
 	// Nameless is true if the read of a Try shows no values: it names the entry in place of its holder.
 	Nameless bool
 	// Case, if not nil, runs one row with a t of its making; in a bubble of testing/synctest, say.

@@ -28,6 +28,7 @@ func TestMem(t *testing.T) {
 		Stray: func(_ *testing.T, queue string) driver.Entry {
 			return driver.Entry{Queue: queue, ID: service.AddStray(queue, "stray")}
 		},
+		Beside: func(*testing.T, string) []string { return make([]string, service.Words()) },
 		Case: func(t *testing.T, run func(*testing.T)) {
 			synctest.Test(t, func(t *testing.T) {
 				service = storetest.NewMem()

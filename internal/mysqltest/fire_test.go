@@ -475,7 +475,8 @@ func TestCharactersOfTheDSNMakeNoDifference(t *testing.T) {
 				Queue: "/characters", ID: in.NewID("/characters", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1, Value: value,
 			}, 0)
 			require.NoError(t, err)
-			require.NoError(t, in.Tell(within(t, soon), v.Self, "für dich"))
+			_, err = in.Tell(within(t, soon), v.Self, "für dich")
+			require.NoError(t, err)
 			e, err := in.Find(within(t, soon), v.Self)
 			require.NoError(t, err)
 			require.Equal(t, value, e.Value)

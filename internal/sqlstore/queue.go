@@ -144,10 +144,10 @@ func (s *Session) SetRegister(
 }
 
 // Tell writes the words into the row of e.
-func (s *Session) Tell(ctx context.Context, e driver.Entry, words string) error {
+func (s *Session) Tell(ctx context.Context, e driver.Entry, words string) (lasts bool, err error) {
 	list, err := Collect(ctx, s.db.Write, scan1[string], "tell", e.ID, words)
 	_, err = one(list, err, driver.ErrGone)
-	return err
+	return false, err
 }
 
 // Heard reads the words in the row of e.

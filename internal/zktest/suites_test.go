@@ -141,7 +141,9 @@ func (s muteService) Open(ctx context.Context, ttl time.Duration) (driver.Sessio
 
 type muteSession struct{ driver.Session }
 
-func (muteSession) Tell(context.Context, driver.Entry, string) error { return errors.ErrUnsupported }
+func (muteSession) Tell(context.Context, driver.Entry, string) (bool, error) {
+	return false, errors.ErrUnsupported
+}
 
 // TestPrimitives runs what the primitives do on every service.
 func TestPrimitives(t *testing.T) {
