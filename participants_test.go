@@ -9,6 +9,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/nested"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -70,4 +71,29 @@ func must2[T any](v T, err error) func(*testing.T) T {
 		require.NoError(t, err)
 		return v
 	}
+}
+
+// A caller whose process runs inside of another's hold says so in its entry, on the store of that hold alone.
+func TestUnderAHoldOfAnotherProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+		ctx := nested.Under(t.Context(), nested.Elsewhere{Store: one, Entry: "outer"})
+		for store, want := range map[*farsync.Store][]string{one: {"outer"}, two: nil} {
+			mu := farsync.NewMutex(store, "/a")
+			lease, err := mu.Lock(ctx)
+			require.NoError(t, err)
+			list, err := mu.Participants(t.Context())
+			require.NoError(t, err)
+			require.Len(t, list, 1)
+			require.Equal(t, want, list[0].Under)
+			within, cancel := lease.Context(ctx)
+			inner, err := farsync.NewMutex(store, "/b").Lock(within)
+			require.NoError(t, err)
+			list, err = farsync.NewMutex(store, "/b").Participants(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, append([]string{lease.Entries()[0].ID}, want...), list[0].Under, "the innermost first")
+			cancel()
+			require.NoError(t, inner.Release())
+			require.NoError(t, lease.Release())
+		}
+	})
 }

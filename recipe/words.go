@@ -95,19 +95,32 @@ func isPrintable(text string) bool {
 func (s *Store) underOf(ctx context.Context) (ids []string) {
 	left := maxUnderBytes
 	for lease := range nested.All(ctx) {
-		over, ok := lease.(interface{ Hold() *Hold })
-		if !ok || lease.Err() != nil {
+		id := s.entryOf(lease)
+		if id == "" {
 			continue
 		}
-		h := over.Hold()
-		if h == nil || h.grant.store != s {
-			continue
-		}
-		id := h.grant.place.Load().entry.ID
 		if left -= len(id); left < 0 || len(ids) == maxUnder {
 			break
 		}
 		ids = append(ids, id)
 	}
 	return ids
+}
+
+// entryOf returns the ID of the entry of a lease on this Store, and nothing if it has ended or is another Store's.
+func (s *Store) entryOf(lease nested.Lease) string {
+	switch over := lease.(type) {
+	case nested.Elsewhere:
+		if over.Store == any(s) {
+			return over.Entry
+		}
+	case interface{ Hold() *Hold }:
+		if lease.Err() != nil {
+			return ""
+		}
+		if h := over.Hold(); h != nil && h.grant.store == s {
+			return h.grant.place.Load().entry.ID
+		}
+	}
+	return ""
 }

@@ -14,6 +14,16 @@ type Lease interface {
 	Err() error
 }
 
+// Elsewhere is a lease that another process holds, and keeps until the call has ended. Store is what the call is made
+// on, and Entry the ID of the entry that stands for the lease there.
+type Elsewhere struct {
+	Store any
+	Entry string
+}
+
+// Err is nil: the other process keeps it.
+func (Elsewhere) Err() error { return nil }
+
 type under struct {
 	lease Lease
 	outer *under
