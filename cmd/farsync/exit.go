@@ -38,7 +38,7 @@ var (
 	ofSignal  = meaning{"128+n", "COMMAND has died of signal n; or the wait for the lock was ended by it: 130 after Ctrl-C. farsync itself dies of " +
 		"SIGINT, SIGQUIT, SIGTERM and SIGHUP, which a shell shows as that code, if they were typed or sent to it"}
 	ofUsage       = meaning{"64", "wrong arguments: the line on standard error says what to write instead"}
-	ofData        = meaning{"65", "a name that is no path, or a path that is used as another kind of lock"}
+	ofData        = meaning{"65", "a name that is no path, a path that is used as another kind of lock, or a lock that would wait for itself"}
 	ofPath        = meaning{"65", "a name that is no path"}
 	ofUnavailable = meaning{"69", "the service does not answer, or grants nothing for a while as Redis does after a restart"}
 	ofOutput      = meaning{"74", "standard output cannot be written"}
@@ -157,7 +157,8 @@ func codeOf(err error) int {
 		return codeUnavailable
 	case errors.Is(err, farsync.ErrLocked), errors.Is(err, context.DeadlineExceeded):
 		return codeTaken
-	case errors.Is(err, farsync.ErrName), errors.Is(err, farsync.ErrSize), errors.Is(err, farsync.ErrTooLarge), errors.Is(err, farsync.ErrKind):
+	case errors.Is(err, farsync.ErrName), errors.Is(err, farsync.ErrSize), errors.Is(err, farsync.ErrTooLarge), errors.Is(err, farsync.ErrKind),
+		errors.Is(err, errItself):
 		return codeData
 	case errors.Is(err, farsync.ErrNoLeader):
 		return codeNothing

@@ -189,7 +189,7 @@ func (w *work) await(ctx context.Context, over <-chan struct{}, store *farsync.S
 	if !w.quiet && !w.json && !w.request.try {
 		show = s.watch()
 	}
-	h, err := w.request.acquire(within, store, s.on)
+	h, err := w.acquire(within, store, s.on)
 	show()
 	if cause := context.Cause(waiting); err != nil && errors.Is(cause, errOver) {
 		return nil, errOver

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,7 +22,12 @@ type request struct {
 	units int64
 	try   bool
 	value []byte // of a candidate
+
+	reading []string // the paths that a farsync around this one holds for reading
 }
+
+// errItself means that a call would wait for a process that waits for this one.
+var errItself = errors.New("it would wait for itself")
 
 // get locks one of the paths.
 func (q *request) get(ctx context.Context, store *farsync.Store, path string) (*farsync.Lease, error) {
@@ -39,6 +45,13 @@ func (q *request) get(ctx context.Context, store *farsync.Store, path string) (*
 		switch {
 		case q.kind == driver.Read && q.try:
 			return rw.TryRLock(ctx)
+		case q.kind == driver.Read && slices.Contains(q.reading, path):
+			// As RLock under a lease for reading: ahead are readers, and perhaps a writer who waits for the farsync around this one.
+			lease, err := rw.TryRLock(ctx)
+			if errors.Is(err, farsync.ErrLocked) {
+				err = fmt.Errorf("read lock %s: a writer waits for the farsync around this one: %w", path, errItself)
+			}
+			return lease, err
 		case q.kind == driver.Read:
 			return rw.RLock(ctx)
 		case q.try:

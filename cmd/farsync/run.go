@@ -57,6 +57,7 @@ type work struct {
 	granted   atomic.Int64  // the TTL, by the latest session
 	shortened time.Duration // the grace that was said to be less than asked for
 	skipped   bool          // a run was left out that may have been due
+	around    []outer       // the locks of the farsyncs around this one that those inside of COMMAND are told of, the innermost first
 	behind    atomic.Bool   // a call has found others that it waits for
 }
 
@@ -363,6 +364,7 @@ func (w *work) job(h *held, holder string) *job.Job {
 		"FARSYNC_HOLDER="+holder,
 		"FARSYNC_TTL="+ttl.String(),
 		"FARSYNC_ENTRY="+strings.Join(h.entries(), " "),
+		underVariable+"="+w.environs(h),
 	)
 	j := &job.Job{
 		Path: w.command, Arguments: w.args, Environment: environment, TTL: ttl, Oldest: ttl / 4, Grace: ttl / 3,

@@ -141,7 +141,7 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 		waiting, cancel = context.WithTimeoutCause(waiting, w.wait.Duration, errWaited)
 		defer cancel()
 	}
-	h, err := w.request.acquire(waiting, store, s.on)
+	h, err := w.acquire(waiting, store, s.on)
 	show()
 	w.voice.flush() // what COMMAND writes comes behind it
 	interrupted := stop()
