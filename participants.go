@@ -50,6 +50,9 @@ type Participant struct {
 	// Note is a short text that its caller has published. Empty for most. It comes from another process: it may say
 	// anything.
 	Note string
+	// WaitsFor is what a holder waits for before it gives the lock back, in words of its own, as far as it says so. The
+	// command farsync names here the processes that a COMMAND has left running, but not those under a write lock on etcd.
+	WaitsFor string
 }
 
 // String is one line for people.
@@ -91,6 +94,9 @@ func (p Participant) String() string {
 	if !p.NotBefore.IsZero() {
 		b.WriteString(", nothing is granted before " + p.NotBefore.Format(time.RFC3339))
 	}
+	if p.WaitsFor != "" {
+		b.WriteString(", waits for " + p.WaitsFor)
+	}
 	if p.Note != "" {
 		b.WriteString(", note " + strconv.Quote(p.Note))
 	}
@@ -129,6 +135,7 @@ func participantsOf(store *Store, entries []driver.Entry, held int) []Participan
 			Session:   e.Session,
 			Under:     under,
 			Note:      note,
+			WaitsFor:  recipe.WaitsFor(e),
 		}
 	}
 	return list

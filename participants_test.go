@@ -31,6 +31,9 @@ func TestParticipantIsOneLine(t *testing.T) {
 		"unnamed holds (foreign, token 256, entry /lock/694d8a6f, session 694d8a6f)": {
 			Held: true, Kind: driver.Foreign, Units: 1, Token: 256, ID: "/lock/694d8a6f", Session: "694d8a6f",
 		},
+		"ci-7 pid 412 holds (read, token 1024, entry /db/r-B, waits for 4711 sleep)": {
+			Holder: "ci-7 pid 412", Held: true, Kind: driver.Read, Units: 1, Token: 1024, ID: "/db/r-B", WaitsFor: "4711 sleep",
+		},
 		`"\x00\xff" waits (candidate, token 256, entry /e/c-B)`: {
 			Holder: "\x00\xff", Kind: driver.Candidate, Token: 256, ID: "/e/c-B",
 		},

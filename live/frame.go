@@ -63,6 +63,7 @@ type (
 		Session   string        `json:"session,omitempty"`
 		Under     []string      `json:"under,omitempty"`
 		Note      string        `json:"note,omitempty"`
+		WaitsFor  string        `json:"waitsFor,omitempty"`
 		TraceURL  string        `json:"traceURL,omitempty"`
 
 		kind driver.Kind
@@ -189,7 +190,7 @@ func (v *View) participantOf(p farsync.Participant) participantJSON {
 	return participantJSON{
 		Holder: cut(p.Holder), Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, Since: milli(p.Since),
 		HeldSince: milli(p.HeldSince), ID: p.ID, Session: p.Session, Under: p.Under, Note: cut(p.Note),
-		TraceURL: v.traceURL(p.Note), kind: p.Kind,
+		WaitsFor: cut(p.WaitsFor), TraceURL: v.traceURL(p.Note), kind: p.Kind,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -246,6 +247,26 @@ func TestOneSurveyASecondWhateverTheViewers(t *testing.T) {
 			p.get("snapshot")
 		}
 		require.LessOrEqual(p, p.surveys(), left+3)
+	})
+}
+
+// TestHolderSaysWhatItWaitsFor: whoever looks at a lock sees why it is held on.
+func TestHolderSaysWhatItWaitsFor(t *testing.T) {
+	bubble(t, nil, func(p *play) {
+		lease := p.lock("a", "/a")
+		v := p.viewer()
+		shown := func() []event {
+			p.after(2 * time.Second)
+			return slices.DeleteFunc(v.events(), func(e event) bool { return len(e.Locks) == 0 })
+		}
+		require.Empty(p, shown()[0].Locks[0].Participants[0].WaitsFor)
+		ctx, cancel := lease.Context(p.Context())
+		defer cancel()
+		require.NoError(p, recipe.Explain(ctx, p.client("a"), "4711 sleep"))
+		events := shown()
+		require.Len(p, events, 1, "it is told once")
+		require.Equal(p, "4711 sleep", events[0].Locks[0].Participants[0].WaitsFor)
+		v.leave()
 	})
 }
 

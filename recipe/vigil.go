@@ -131,23 +131,24 @@ func (s *Store) publish(gr *grant, p *place) {
 	if w.turn = gr.turn(); w.turn == 0 || p.entry.Kind != driver.Exclusive {
 		return
 	}
-	s.rewrite(gr, p, p.entry.Version, w)
+	_ = s.rewrite(gr.life, gr, p, p.entry.Version, w) // if the request fails, the entry says less, and stands as it did
 }
 
 // rewrite has the entry at p, which is that of a grant, say other words, if it has that version. An entry that was
-// changed by another client is left as it is, and so is one that a Change of its holder changes just then: if the
-// request fails, the entry says less, and stands as it did.
-func (s *Store) rewrite(gr *grant, p *place, version int64, w words) {
+// changed by another client is left as it is, and so is one that a Change of its holder changes just then.
+func (s *Store) rewrite(ctx context.Context, gr *grant, p *place, version int64, w words) error {
 	from, changed := p.entry, *p
 	from.Version = version
-	v := s.try(gr.life, p.in, func(ctx context.Context, _ int) error {
+	v := s.try(ctx, p.in, func(ctx context.Context, _ int) error {
 		now, err := p.in.Session.Replace(ctx, from, from.Kind, w.value())
 		changed.entry.Version, changed.entry.Value = now.Version, now.Value
 		return err
 	})
 	if v.fate == done {
 		gr.place.CompareAndSwap(p, &changed) // a Change may have come behind the request, and has stored what is there now
+		return nil
 	}
+	return v.err
 }
 
 // restore has an entry say its words again after the Store has left an answer with it: where an answer takes the place
@@ -164,7 +165,7 @@ func (s *Store) restore(gr *grant, p *place) {
 	if p.entry.Kind == driver.Exclusive {
 		w.turn = gr.turn()
 	}
-	s.rewrite(gr, p, now.Version, w)
+	_ = s.rewrite(gr.life, gr, p, now.Version, w)
 }
 
 // watchOwn waits until the entry of p may be gone or, if hearing, words may have been left with it. Otherwise it returns every

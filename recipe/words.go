@@ -20,7 +20,8 @@ const (
 )
 
 // The words of an entry are what its value says: the holder on the first line, then, if there is more to say, a line
-// "under=<entry>" for each of under, "note=<text>", and "turn=<number>" once a turn that is not the first is held for long. Lines with other keys are for versions to come.
+// "under=<entry>" for each of under, "note=<text>", "turn=<number>" once a turn that is not the first is held for long, and "waits=<text>"
+// once its holder has said what it waits for. Lines with other keys are for versions to come.
 //
 // A version that knows only holders shows all of them as the holder's name. The value of a candidate is the user's, and what
 // another program has written is its own: either is a holder's name as a whole.
@@ -29,6 +30,7 @@ type words struct {
 	under  []string
 	note   string
 	turn   int
+	waits  string
 }
 
 // WordsOf returns what the value of an entry says. Under are the IDs of the entries of the same Store that the caller held when
@@ -58,6 +60,8 @@ func wordsOf(e driver.Entry) words {
 		case key == "turn":
 			turn, _ := strconv.ParseUint(text, 10, 8)
 			w.turn = int(turn)
+		case key == "waits":
+			w.waits = checkedNote(text)
 		}
 	}
 	return w
@@ -74,6 +78,9 @@ func (w words) value() []byte {
 	}
 	if w.turn > 0 {
 		value = append(append(value, "\nturn="...), strconv.Itoa(w.turn)...)
+	}
+	if w.waits != "" {
+		value = append(append(value, "\nwaits="...), w.waits...)
 	}
 	return value
 }

@@ -22,6 +22,8 @@ func TestWordsOfAnEntry(t *testing.T) {
 		"h\nturn=3\nnote=n":           {holder: "h", note: "n", turn: 3},
 		"h\nturn=256":                 {holder: "h", turn: 255},
 		"h\nturn=x":                   {holder: "h"},
+		"h\nturn=3\nwaits=4711 sh":    {holder: "h", turn: 3, waits: "4711 sh"},
+		"h\nwaits=\x1b[2J":            {holder: "h"},
 		"h\nnote=a=b":                 {holder: "h", note: "a=b"},
 		"h\nlater=something\nnote=n":  {holder: "h", note: "n"},
 		"h\nnote=" + long:             {holder: "h", note: long},
@@ -51,13 +53,13 @@ func FuzzWords(f *testing.F) {
 		stranger := wordsOf(driver.Entry{Kind: driver.Exclusive, Value: []byte(holder)})
 		require.True(t, strings.HasPrefix(holder, stranger.holder))
 		require.LessOrEqual(t, len(stranger.under), maxUnder)
-		for _, text := range append(stranger.under, stranger.note) {
+		for _, text := range append(stranger.under, stranger.note, stranger.waits) {
 			require.True(t, utf8.ValidString(text))
 		}
 		if checkHolder(holder) != nil || !isPrintable(one) || !isPrintable(two) || len(one)+len(two) > maxUnderBytes {
 			return
 		}
-		w := words{holder: holder, under: []string{one, two}, note: checkedNote(note)}
+		w := words{holder: holder, under: []string{one, two}, note: checkedNote(note), waits: checkedNote(note)}
 		require.Equal(t, w, wordsOf(driver.Entry{Kind: driver.Read, Value: w.value()}))
 	})
 }

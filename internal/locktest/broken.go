@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
 )
 
 // holding returns the tokens of those that hold, as another client sees them.
@@ -95,16 +96,19 @@ var breakRows = []row{
 		s.broken(second)
 		s.release(s.lock(mu))
 	}},
-	{"BreakOfAnotherTurnLeavesTheName", "who looks afterwards has to see who holds", func(s *scene) {
+	{"BreakOfAnotherTurnLeavesTheName", "who looks afterwards has to see who holds, and what for", func(s *scene) {
 		one, two := s.client(), s.client()
 		mu := s.mutex(one)
 		lease := s.lock(mu)
 		before, err := s.mutex(two).Participants(s.ctx())
 		require.NoError(s, err)
+		ctx, cancel := lease.Context(s.ctx())
+		defer cancel()
+		require.NoError(s, recipe.Explain(ctx, one, "4711 sleep"))
 		require.ErrorIs(s, farsync.Break(s.ctx(), two, s.path, lease.Token()+3, nil), farsync.ErrReleased)
 		require.Eventually(s, func() bool {
 			list, err := s.mutex(two).Participants(s.ctx())
-			return err == nil && list[0].Holder == before[0].Holder
+			return err == nil && list[0].Holder == before[0].Holder && list[0].WaitsFor == "4711 sleep"
 		}, soon, 10*time.Millisecond)
 		require.NoError(s, lease.Err())
 		s.release(lease)

@@ -32,7 +32,7 @@ function take(frame, whole) {
   for (const at of frame.gone ?? []) locks.delete(keyOf(at.store, at.path));
   for (const lock of frame.locks) {
     lock.key = keyOf(lock.store, lock.path);
-    lock.text = [lock.path, ...lock.participants.flatMap((p) => [p.holder, p.token, p.note ?? ""]),
+    lock.text = [lock.path, ...lock.participants.flatMap((p) => [p.holder, p.token, p.note ?? "", p.waitsFor ?? ""]),
       ...(lock.callers ?? []).flatMap((c) => [c.function, c.file])].join("\n").toLowerCase();
     lock.holders = lock.participants.filter((p) => p.held);
     lock.waiters = lock.participants.filter((p) => !p.held);
@@ -237,10 +237,11 @@ function fill(r, lock) {
   by.replaceChildren();
   if (lock.held > 1) by.append(make("span", { class: "several" }, String(lock.held)), " ");
   by.append(...lock.holders.slice(0, 3).flatMap((p) => [make("span", { class: "who" },
-    named(p), lock.kind === "semaphore" ? ` ×${p.units}` : "", p.heldSince ? make("span", { class: "mine" }, " this process") : null), " "]));
+    named(p), lock.kind === "semaphore" ? ` ×${p.units}` : "", p.heldSince ? make("span", { class: "mine" }, " this process") : null,
+    p.waitsFor ? make("span", { class: "mine" }, " waits") : null), " "]));
   if (lock.held > 3) by.append(make("span", { class: "more" }, `+${lock.held - 3}`));
   if (lock.held === 0) by.append(make("span", { class: "none" }, "not held"));
-  by.title = lock.holders.slice(0, 20).map(nameOf).join("\n");
+  by.title = lock.holders.slice(0, 20).map((p) => nameOf(p) + (p.waitsFor ? " waits for " + p.waitsFor : "")).join("\n");
 
   waiting.replaceChildren();
   if (lock.waiting > 0) {
@@ -660,7 +661,7 @@ function action(name, words, kind, run) {
 }
 
 function participant(lock, p, store, path, why, place) {
-  const rows = [["token", p.token], ["entry", p.id], ["session", p.session], ["note", noted(p)], ["under", (p.under ?? []).join(" ")]];
+  const rows = [["waits for", p.waitsFor], ["token", p.token], ["entry", p.id], ["session", p.session], ["note", noted(p)], ["under", (p.under ?? []).join(" ")]];
   const since = [];
   if (p.heldSince) since.push(`held since ${moment(p.heldSince)} · `, lasting("", p.heldSince));
   else if (p.since) since.push(`joined ${moment(p.since)} · `, lasting(p.held ? "≤ " : "", p.since));
