@@ -75,7 +75,11 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 			say("%s joins in %v from now: its clock, or this host's, is wrong", u.name(), rounded(-age))
 		case u.kind == driver.Candidate: // a leader leads, and a standby stands by, for as long as they run
 		case u.Held && age > longHeld:
-			say("%s has been there for %s. If it is stuck, see farsync ask and farsync break", u.name(), ago(age))
+			waits := ""
+			if u.WaitsFor != "" {
+				waits = ", and waits for " + tame(u.WaitsFor)
+			}
+			say("%s has been there for %s%s. If it is stuck, see farsync ask and farsync break", u.name(), ago(age), waits)
 		case !u.Held && age > longWaited:
 			say("%s has waited for %s", u.name(), ago(age))
 		}

@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/recipe"
 )
 
 // A request is what is to be locked.
@@ -110,6 +112,7 @@ type held struct {
 	end  context.CancelFunc
 	ends []context.CancelFunc
 	ears sync.WaitGroup
+	says sync.WaitGroup // the goroutine of explain
 }
 
 // Deadline is the earliest of the leases'.
@@ -172,7 +175,32 @@ func (h *held) Release() error {
 	}
 	h.end()
 	h.ears.Wait()
+	h.says.Wait()
 	return errors.Join(errs...)
+}
+
+// explain has the entries say what the holder waits for before it gives the locks back. It waits for nothing: the
+// service may not answer, or refuse, and COMMAND and the locks have no part in that.
+func (h *held) explain(store *farsync.Store, waitsFor string) {
+	h.says.Go(func() { // ends with the hold, when Release joins it
+		_ = recipe.Explain(h.life, store, fit(waitsFor))
+	})
+}
+
+// mostSaid is how many bytes an entry has room for.
+const mostSaid = 256
+
+// fit returns a text as an entry can say it: in characters that can be shown, and cut if it is long.
+func fit(text string) string {
+	text = tame(text)
+	if len(text) <= mostSaid {
+		return text
+	}
+	cut := mostSaid - len("…")
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
 }
 
 // tokens are the fencing tokens, in the order of the paths.

@@ -348,7 +348,7 @@ func (w *work) code(err error) int {
 }
 
 // job returns COMMAND as it is run under what is held.
-func (w *work) job(h *held, holder string) *job.Job {
+func (w *work) job(store *farsync.Store, h *held, holder string) *job.Job {
 	ttl := time.Duration(w.granted.Load())
 	environment := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		// A program that finds a variable twice takes the first, and a shell the last.
@@ -370,6 +370,7 @@ func (w *work) job(h *held, holder string) *job.Job {
 		Path: w.command, Arguments: w.args, Environment: environment, TTL: ttl, Oldest: ttl / 4, Grace: ttl / 3,
 		Signal:      unix.SignalNum(signalName(w.signal)),
 		TermIfAsked: w.onAsk == "term", Leftovers: job.Leftovers(w.leftovers), Say: w.say, Remark: w.remark,
+		Waits: func(left string) { h.explain(store, "processes that COMMAND left running: "+left) },
 	}
 	if w.location.Scheme == "zk" {
 		j.Oldest = ttl / 2 // its leases count from the last renewal but one

@@ -158,7 +158,7 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 		return false, err
 	}
 	r.Token = h.tokens()
-	outcome, err := w.job(h, holder).Run(link, h)
+	outcome, err := w.job(store, h, holder).Run(link, h)
 	lost := w.conclude(outcome, err, r, "COMMAND was ended: ")
 	rest := time.Until(h.since.Add(w.atLeast.Duration))
 	due := w.atLeast.set && rest > 0 && err == nil && !lost

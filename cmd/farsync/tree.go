@@ -79,6 +79,9 @@ func (f *forest) words(u userJSON) string {
 	if lasts := u.lasts(f.now); lasts != "?" {
 		text += ", for " + lasts
 	}
+	if u.WaitsFor != "" {
+		text += ", waits for " + tame(u.WaitsFor)
+	}
 	return text
 }
 

@@ -118,7 +118,11 @@ func behind(path string, list []farsync.Participant, holder string, now time.Tim
 	if !first.Since.IsZero() {
 		line += ", there for " + ago(now.Sub(first.Since))
 	}
-	return line + fmt.Sprintf("; %s of %d", ordinal(at+1), len(list)), at + 1
+	line += fmt.Sprintf("; %s of %d", ordinal(at+1), len(list))
+	if first.WaitsFor != "" {
+		line += "; it waits for " + tame(first.WaitsFor)
+	}
+	return line, at + 1
 }
 
 // name is what a holder calls itself, in a form that is safe to print.

@@ -160,7 +160,12 @@ func (v *view) show(missing error) error {
 			}
 			continue
 		}
-		_, err := fmt.Fprintf(v.stdout, "%s %s %s %s %s %d\n", e.Time.Format(time.RFC3339), e.Path, e.Event, e.User.name(), e.User.amount(), e.User.Token)
+		why := ""
+		if e.Event == "holds" && e.User.WaitsFor != "" {
+			why = ", waits for " + tame(e.User.WaitsFor)
+		}
+		_, err := fmt.Fprintf(v.stdout, "%s %s %s %s %s %d%s\n",
+			e.Time.Format(time.RFC3339), e.Path, e.Event, e.User.name(), e.User.amount(), e.User.Token, why)
 		if err != nil {
 			return err
 		}
@@ -230,7 +235,7 @@ func (v *view) events() (list []eventJSON) {
 				e.Event = "holds"
 			}
 			key := fmt.Sprint(lock.Path, " ", u.Token) // an ID may be used again
-			if was, there := v.seen[key]; !there || was.Event != e.Event {
+			if was, there := v.seen[key]; !there || was.Event != e.Event || was.User.WaitsFor != u.WaitsFor {
 				list = append(list, e)
 			}
 			now[key] = e

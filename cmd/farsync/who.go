@@ -34,6 +34,8 @@ With --tree it shows below each holder what that waits for before it gives the l
 on several paths does, and so does a Go program that passes on the context of its lease. Holders that wait for one
 another are marked.
 
+A holder whose COMMAND has ended, and has left processes running, is shown with the processes that it waits for.
+
 FOR is how long a holder has held or a waiter has waited. A holder with ≤ has been in the queue for so long, and may have
 held for less: the service does not note since when it holds.
 
@@ -126,6 +128,8 @@ type (
 		Session string   `json:"session,omitempty"`
 		Under   []string `json:"under,omitempty"`
 		Note    string   `json:"note,omitempty"`
+		// WaitsFor is what a holder waits for before it gives the lock back.
+		WaitsFor string `json:"waits_for,omitempty"`
 
 		kind driver.Kind
 	}
@@ -277,7 +281,7 @@ func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Locatio
 func userOf(p farsync.Participant) userJSON {
 	user := userJSON{
 		Holder: p.Holder, Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, ID: p.ID, Session: p.Session,
-		Under: p.Under, Note: p.Note, kind: p.Kind,
+		Under: p.Under, Note: p.Note, WaitsFor: p.WaitsFor, kind: p.Kind,
 	}
 	user.Joined = known(p.Since)
 	if user.HeldSince = known(p.HeldSince); p.Held && user.HeldSince == nil {
@@ -342,9 +346,12 @@ func (a *app) table(w io.Writer, locks []lockJSON, now time.Time, width int) err
 			if i > 0 {
 				path = ""
 			}
-			if !u.Held {
+			switch {
+			case !u.Held:
 				place++
 				what = "waits, " + ordinal(place)
+			case u.WaitsFor != "":
+				what = "holds, waits for " + tame(u.WaitsFor)
 			}
 			rows = append(rows, u.row(path, u.name()+" "+what, now))
 		}

@@ -46,8 +46,9 @@ type Job struct {
 	Signal      syscall.Signal // by which
 	TermIfAsked bool           // also when another client asks for the lock
 	Leftovers   Leftovers
-	Say         func(string) // what goes wrong
-	Remark      func(string) // what goes on
+	Say         func(string)      // what goes wrong
+	Remark      func(string)      // what goes on
+	Waits       func(left string) // is told once which processes are waited for, and does not wait for anything
 }
 
 // An Outcome is how a Job has ended. All that it had started is dead then, unless it was to be left.
@@ -142,6 +143,10 @@ func (r *run) attend() {
 	var asked <-chan struct{}
 	listen := time.NewTimer(min(r.TTL/3, listenAfter))
 	defer listen.Stop()
+	unsaid := time.NewTimer(0) // runs while COMMAND has ended, and what it has left running has not been named
+	unsaid.Stop()
+	defer unsaid.Stop()
+	again := firstLook
 	for {
 		select {
 		case <-r.lease.Done():
@@ -179,8 +184,19 @@ func (r *run) attend() {
 			r.conclude()
 			r.terminal.Return(r.link.Group, r.family.Group())
 			r.link.Word.SetGroup(0)
-			if !r.leftover() {
+			switch r.Leftovers {
+			case Leave:
+				r.family.Leave()
 				return
+			case Kill:
+				r.family.Kill()
+				return
+			}
+			unsaid.Reset(0)
+		case <-unsaid.C:
+			if !r.nameLeft() {
+				unsaid.Reset(again)
+				again = min(2*again, mostLook)
 			}
 		case <-r.family.Over:
 			return
@@ -256,23 +272,30 @@ func (r *run) conclude() {
 	r.Typed = r.Typed || !r.told && r.terminal.Foreground() == r.family.Group()
 }
 
-// leftover is called when COMMAND has ended, and reports whether to wait for what it has left running.
-func (r *run) leftover() bool {
-	switch r.Leftovers {
-	case Leave:
-		r.family.Leave()
-		return false
-	case Kill:
-		r.family.Kill()
+// Between two looks for what COMMAND has left running, until it is found.
+const (
+	firstLook = 10 * time.Millisecond
+	mostLook  = time.Second
+)
+
+// nameLeft says what COMMAND has left running, and reports whether it has found it. One look may find nothing although
+// something is there: a process whose parent ends between the looks at the two comes from nobody, and one that is being
+// started is not listed.
+func (r *run) nameLeft() bool {
+	left := r.family.Left()
+	if len(left) == 0 {
 		return false
 	}
-	if left := r.family.Left(); len(left) > 0 {
-		names := make([]string, 0, len(left))
-		for _, p := range left[:min(len(left), 5)] {
-			names = append(names, fmt.Sprintf("%d %s", p.PID, p.Name))
-		}
-		r.Remark(fmt.Sprintf("COMMAND has ended, and left %s: waiting for %s", counted(len(left), "process", "processes"), strings.Join(names, ", ")))
+	names := make([]string, 0, len(left))
+	for _, p := range left[:min(len(left), 5)] {
+		names = append(names, fmt.Sprintf("%d %s", p.PID, p.Name))
 	}
+	list := strings.Join(names, ", ")
+	if more := len(left) - len(names); more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	r.Remark(fmt.Sprintf("COMMAND has ended, and left %s: waiting for %s", counted(len(left), "process", "processes"), list))
+	r.Waits(list)
 	return true
 }
 
