@@ -14,6 +14,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/nested"
+	"github.com/farsync/farsync/recipe"
 )
 
 // underVariable tells a farsync inside of COMMAND which locks are held until COMMAND has ended: three words for each,
@@ -124,7 +125,7 @@ func (w *work) beside(ctx context.Context, store *farsync.Store, path string, he
 			w.request.reading = append(w.request.reading, path)
 		case p.Kind == driver.Permit && w.request.kind == driver.Permit:
 			units += p.Units
-		case familyOf(p.Kind) == familyOf(w.request.kind): // the queue refuses a lock of another family
+		case recipe.Primitive(p.Kind) == recipe.Primitive(w.request.kind): // the queue refuses a lock of another family
 			return itself(shown(w.location, path))
 		}
 	}
