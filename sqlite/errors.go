@@ -45,7 +45,9 @@ func (f *file) judge(err error, committing bool) error {
 		return err // of our own making
 	case refused && (!committing || code(err) == lib.SQLITE_FULL):
 		return &sqlstore.Error{Err: fmt.Errorf("%s: %s: %w", f.path, words, err), Outcome: driver.Refused}
-	case committing && !isBusy(err):
+	case isBusy(err): // SQLite says that the database is locked, which is no lock of farsync
+		return &sqlstore.Error{Err: fmt.Errorf("%s: another transaction on the file is under way: %w", f.path, err), Outcome: driver.NotDone}
+	case committing:
 		return fmt.Errorf("%s: commit: %w", f.path, err)
 	default:
 		return &sqlstore.Error{Err: fmt.Errorf("%s: %w", f.path, err), Outcome: driver.NotDone}
