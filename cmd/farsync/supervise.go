@@ -152,7 +152,7 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 			_ = h.Release()
 		}
 		return false, interrupted
-	case err != nil && w.atLeast.set && codeOf(err) == codeTaken:
+	case err != nil && w.atLeast.set && w.code(err) == codeTaken:
 		return false, w.skip(ctx, store, err)
 	case err != nil:
 		return false, err
