@@ -50,11 +50,14 @@
 //
 // # What holds, and when
 //
-// Deadlines are by the clock of the server, in UTC, and a holder's own deadline counts from before the request. If that clock is set
-// forward by more than two thirds of the TTL, others can be given locks that are held: let it be slewed. After a crash of the server all
-// holds if innodb_flush_log_at_trx_commit is 1, as it is unless changed. A replica that was promoted and had not received all gives
-// locks to others while their holders do not know. [Guard] protects what is in the same database in all of these cases but the last. A lock that
-// was released, and whose release that replica has not received, is released again with the next renewal of its Store.
+// Deadlines are by the clock of the server, in UTC, and a holder's own deadline counts from before the request. If that
+// clock is set forward by more than two thirds of the TTL, others can be given locks that are held: let it be slewed.
+// [Guard] keeps what is written in the same database from their earlier holders. After a crash of the server all holds
+// if innodb_flush_log_at_trx_commit is 1, as it is unless changed.
+//
+// A replica that was promoted and had not received all gives locks to others while their holders do not know: for how
+// long two hold then, and what a guard does at which server, is a table of docs/WHICH-STORE.md. A lock that was
+// released, and whose release that replica has not received, is released again with the next renewal of its Store.
 //
 // A server that has become a replica must be read-only. That stops no user with SUPER or READ_ONLY ADMIN, as root is one. Opening,
 // joining and renewing fail there all the same, but what calls earlier procedures goes on: give a Store a user of its own, without these.

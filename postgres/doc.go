@@ -59,11 +59,15 @@
 //
 // # What holds, and when
 //
-// Deadlines are by the clock of the server, and a holder's own deadline counts from before the request. If that clock is set forward by
-// more than two thirds of the TTL, others can be given locks that are held: let it be slewed. After a crash of the server all
-// holds if synchronous_commit is on, as it is unless changed. A replica that was promoted and had not received all gives locks to others
-// while their holders do not know, unless it was a synchronous one. [Guard] protects what is in the same database in all of these
-// cases but the last. A lock that was released, and whose release that replica has not received, is released again with the next renewal of its Store.
+// Deadlines are by the clock of the server, and a holder's own deadline counts from before the request. If that clock
+// is set forward by more than two thirds of the TTL, others can be given locks that are held: let it be slewed. [Guard]
+// keeps what is written in the same database from their earlier holders. After a crash of the server all holds if
+// synchronous_commit is on, as it is unless changed.
+//
+// A replica that was promoted and had not received all, as one that is not synchronous, gives locks to others while
+// their holders do not know: for how long two hold then, and what a guard does at which server, is a table of
+// docs/WHICH-STORE.md. A lock that was released, and whose release that replica has not received, is released again
+// with the next renewal of its Store.
 //
 // A synchronous replica keeps what it promises only where synchronous_commit is on, or remote_apply, for all Stores: one whose role, database
 // or config has it off or local is answered without the replica. While there is none that answers, nothing is granted or renewed, and leases end.

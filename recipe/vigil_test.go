@@ -41,6 +41,28 @@ func TestLongHoldIsToldThatItsEntryIsGone(t *testing.T) {
 	})
 }
 
+// The entry of a lock is gone as soon as that is granted, as at a server that has taken over without it. Its holder is
+// told once it has held for as long as an entry is watched after, and half as long again at most.
+func TestHoldWhoseEntryGoesAtOnceIsToldInTime(t *testing.T) {
+	// The time since the session first held anything.
+	for held := time.Duration(0); held < 5*time.Second; held += 100 * time.Millisecond {
+		inBubble(t, func(w *world) {
+			a := w.open()
+			w.release(w.granted(w.start(a)))
+			time.Sleep(held)
+			first := w.granted(w.start(a))
+			w.Delete(w.Entries(queue)[0].ID)
+			time.Sleep(min(ttl/3, 3*time.Second) - time.Millisecond)
+			w.settle()
+			require.NoError(w, first.hold.Err(), "shorter holds never pay for a watch")
+			time.Sleep(min(ttl/3, 3*time.Second)/2 + 2*time.Millisecond)
+			w.settle()
+			require.ErrorIs(w, first.hold.Err(), recipe.ErrLost)
+			require.ErrorIs(w, first.hold.Release(), recipe.ErrLost)
+		})
+	}
+}
+
 // All turns on the grant end with it.
 func TestAllHoldsOfAnEntryAreToldThatItIsGone(t *testing.T) {
 	inBubble(t, func(w *world) {
