@@ -22,7 +22,7 @@
 //	defer lease.Release()
 //	ctx, cancel := lease.Context(ctx) // done the moment the lease is lost
 //	defer cancel()
-//	return withdraw(ctx, lease.Token()) // the database refuses older tokens: the README has the SQL
+//	return withdraw(ctx, lease.Token()) // the database refuses older tokens: docs/FENCE.md has the SQL
 //
 // # What a lease promises
 //

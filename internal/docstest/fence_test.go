@@ -25,7 +25,7 @@ func openSQLite(t *testing.T, file string) *sql.DB {
 	return db
 }
 
-// A database runs the statements of the README.
+// A database runs the statements of docs/FENCE.md.
 type database struct {
 	// run runs the first statement, which makes the column.
 	run func(statement string)
@@ -37,7 +37,7 @@ type database struct {
 	read func() string
 }
 
-// TestFenceRefusesOldTokens runs the SQL of the README on the databases that it is for.
+// TestFenceRefusesOldTokens runs the SQL of docs/FENCE.md on the databases that it is for.
 func TestFenceRefusesOldTokens(t *testing.T) {
 	const table = "CREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL); INSERT INTO account VALUES (1, 0), (2, 0);"
 	const look = "SELECT balance FROM account WHERE id = 1;"
@@ -73,7 +73,7 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 					return do(fmt.Sprintf("PREPARE fenced FROM '%s'; EXECUTE fenced USING %d, %d, %d, %d; SELECT ROW_COUNT();",
 						strings.TrimSuffix(strings.TrimSpace(statement), ";"), balance, token, account, token))
 				},
-				same: "0", // as the README says, unless the client asks otherwise
+				same: "0", // as the page says, unless the client asks otherwise
 				read: func() string { return do(look) },
 			}
 		}},
@@ -102,7 +102,7 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			printed := blocks(t, "README.md", "sql", "-- "+row.name)
+			printed := blocks(t, "docs/FENCE.md", "sql", "-- "+row.name)
 			require.Len(t, printed, 1)
 			column, write, ok := strings.Cut(strings.TrimSpace(printed[0]), "\n")
 			require.True(t, ok, "two statements, the first of one line")
