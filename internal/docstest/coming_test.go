@@ -21,11 +21,12 @@ import (
 func TestProgramsForThoseWhoComeFromElsewhere(t *testing.T) {
 	documents, err := filepath.Glob("../../docs/coming-from-*.md")
 	require.NoError(t, err)
-	require.Len(t, documents, 8)
+	require.Len(t, documents, 9)
 	// The servers as the documents name them, and those that run.
 	servers := map[string]string{
 		"postgres://postgres@localhost:5432/postgres": embedtest.Postgres(t).URL(),
-		"'app@tcp(localhost:3306)/test'":              embedtest.MariaDB(t).DSN("test"),
+		"localhost:2181":                 embedtest.ZooKeeper(t).Endpoint(),
+		"'app@tcp(localhost:3306)/test'": embedtest.MariaDB(t).DSN("test"),
 	}
 	for n := range 3 {
 		server := embedtest.Redis(t).Endpoint()

@@ -17,7 +17,7 @@ type kind struct {
 	shared bool
 }
 
-// kinds are all there are, and with them every row of README's table of Curator's recipes.
+// kinds are all there are, and with them every row of the table of Curator's recipes in docs/coming-from-curator.md.
 var kinds = []kind{
 	{
 		name: "Mutex", family: 1,
