@@ -3,37 +3,107 @@
 package docstest_test
 
 import (
+	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/redis"
 )
 
-// TestProgramOfTheReadmeRuns builds the README's program in this module, and runs it beside another of it that is killed.
+// TestProgramOfTheReadmeRuns builds the README's program in this module, as it stands and with each line that opens another store,
+// and runs it beside another of it.
 func TestProgramOfTheReadmeRuns(t *testing.T) {
 	programs := blocks(t, "README.md", "go", "package main")
 	require.Len(t, programs, 1)
-	dir := t.TempDir()
-	source, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	require.NoError(t, os.WriteFile(source, []byte("package main\n"+programs[0]), 0o600))
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, source).CombinedOutput()
-	require.NoError(t, err, string(out))
+	program := "package main\n" + programs[0] + "\n"
+	opens := regexp.MustCompile(`(?ms)^func open\(.*?\n(.*?)^}\n`)
+	require.Len(t, opens.FindAllString(program, -1), 1)
+	// with returns the program with the line of the README that opens a store in place of what opens PostgreSQL.
+	with := func(line, imports string) string {
+		shown := regexp.MustCompile(`(?m)^\treturn `+line+`\(.*$`).FindAllString(document(t, "README.md"), -1)
+		require.Len(t, shown, 1)
+		from := opens.FindStringSubmatchIndex(program)
+		other := program[:from[2]] + shown[0] + "\n" + program[from[3]:]
+		for _, unused := range []string{"\t\"os\"\n", "\t\"github.com/jackc/pgx/v5/pgxpool\"\n"} {
+			require.Contains(t, other, unused)
+			other = strings.Replace(other, unused, "", 1)
+		}
+		const old = "\t\"github.com/farsync/farsync/postgres\"\n"
+		require.Contains(t, other, old)
+		return strings.Replace(other, old, imports, 1)
+	}
 
-	first := exec.CommandContext(within(t, soon), program)
-	first.Dir = dir
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		twice(t, build(t, program), false, "DATABASE_URL="+embedtest.Postgres(t).URL())
+	})
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		server := embedtest.Redis(t).Endpoint()
+		// Nothing is held on a server that is new: the program need not wait for a TTL.
+		store, err := redis.Open(within(t, soon), &goredis.UniversalOptions{Addrs: []string{server}}, &redis.Options{Fresh: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = store.Close() })
+		other := with("redis.Open", "\t\"github.com/farsync/farsync/redis\"\n\tgoredis \"github.com/redis/go-redis/v9\"\n")
+		require.Contains(t, other, "localhost:6379")
+		twice(t, build(t, strings.Replace(other, "localhost:6379", server, 1)), false)
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		twice(t, build(t, with("sqlite.Open", "\t\"github.com/farsync/farsync/sqlite\"\n")), true)
+	})
+}
+
+// build builds a program of these words in a directory of its own.
+func build(t *testing.T, source string) (program string) {
+	dir := t.TempDir()
+	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+	require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
+	formatted, err := exec.CommandContext(t.Context(), "gofmt", "-l", file).CombinedOutput()
+	require.NoError(t, err)
+	require.Empty(t, string(formatted))
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, file).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return program
+}
+
+// twice runs a program, and once more when it holds the lock. The second has to hold it after the first.
+func twice(t *testing.T, program string, kill bool, environment ...string) {
+	command := func() *exec.Cmd {
+		cmd := exec.CommandContext(within(t, soon), program)
+		cmd.Dir, cmd.Env, cmd.Stderr = filepath.Dir(program), append(os.Environ(), environment...), os.Stderr
+		return cmd
+	}
+	token := func(said string) (token int64) {
+		_, err := fmt.Sscanf(said, "billing, token %d\n", &token)
+		require.NoError(t, err, "%q", said)
+		return token
+	}
+	first := command()
 	lines, err := first.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, first.Start())
-	said := make([]byte, len("billing, token "))
-	_, err = lines.Read(said)
+	line, err := bufio.NewReader(lines).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "billing, token ", string(said))
-	require.NoError(t, first.Process.Kill())
-	require.Error(t, first.Wait())
-
-	second := exec.CommandContext(within(t, soon), program)
-	second.Dir = dir
-	require.Regexp(t, `^billing, token \d+$`, run(t, second, ""))
+	var later strings.Builder
+	second := command()
+	second.Stdout = &later
+	require.NoError(t, second.Start())
+	if kill {
+		require.NoError(t, first.Process.Kill())
+		require.Error(t, first.Wait())
+	} else {
+		require.NoError(t, first.Wait())
+	}
+	require.NoError(t, second.Wait())
+	require.Less(t, token(line), token(later.String()))
 }
