@@ -25,7 +25,7 @@ func TestProgramOfTheReadmeRuns(t *testing.T) {
 	programs := blocks(t, "README.md", "go", "package main")
 	require.Len(t, programs, 1)
 	program := "package main\n" + programs[0] + "\n"
-	opens := regexp.MustCompile(`(?ms)^func open\(.*?\n(.*?)^}\n`)
+	opens := regexp.MustCompile(`(?ms)^func open\([^\n]*\n(.*?\n)}\n`)
 	require.Len(t, opens.FindAllString(program, -1), 1)
 	// with returns the program with the line of the README that opens a store in place of what opens PostgreSQL.
 	with := func(line, imports string) string {
