@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
@@ -196,11 +196,7 @@ func fit(text string) string {
 	if len(text) <= mostSaid {
 		return text
 	}
-	cut := mostSaid - len("…")
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+	return strings.ToValidUTF8(text[:mostSaid-len("…")], "") + "…"
 }
 
 // tokens are the fencing tokens, in the order of the paths.

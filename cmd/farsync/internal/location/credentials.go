@@ -38,16 +38,23 @@ func (l *Location) credentials(log *slog.Logger) (*credentials, error) {
 	return &credentials{from: l, log: log, password: password, config: config}, err
 }
 
-// now returns what the files say. The config is the caller's, and nil without TLS.
+// now reads the files, and returns what they say. The config is the caller's, and nil without TLS.
 func (c *credentials) now() (password string, config *cryptotls.Config) {
 	password, config, err := c.from.secrets()
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if err == nil {
+		c.mu.Lock()
 		c.password, c.config = password, config
+		c.mu.Unlock()
 	} else {
 		c.log.Warn("credentials cannot be read: those that were read before are used", "cause", err)
 	}
+	return c.last()
+}
+
+// last returns what the files said when all of them were read last. The config is the caller's, and nil without TLS.
+func (c *credentials) last() (password string, config *cryptotls.Config) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.password, c.config.Clone()
 }
 

@@ -42,7 +42,7 @@ func (l *Location) Members(ctx context.Context) ([]Member, error) {
 
 func (l *Location) member(ctx context.Context, host string, from *credentials) Member {
 	m := Member{Host: host}
-	password, config := from.now()
+	password, config := from.last()
 	var err error
 	switch {
 	case l.Scheme == "etcd":
@@ -94,7 +94,7 @@ func (l *Location) Strays(ctx context.Context, prefix string, known map[string]b
 	case l.Scheme == "etcd":
 		return l.strayKeys(ctx, prefix, known, from)
 	case l.Scheme == "zk":
-		password, config := from.now()
+		password, config := from.last()
 		return l.strayNodes(ctx, prefix, known, password, config)
 	default:
 		return nil, nil

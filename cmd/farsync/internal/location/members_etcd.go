@@ -44,7 +44,7 @@ func (m *Member) askEtcd(ctx context.Context, l *Location, from *credentials) er
 			m.Wrong = append(m.Wrong, fmt.Errorf("has the alarm %v: nothing can be locked. Compact, defragment, then etcdctl alarm disarm", alarm.Alarm))
 		}
 	}
-	_, config := from.now()
+	_, config := from.last()
 	m.askDate(ctx, config)
 	return nil
 }

@@ -94,7 +94,7 @@ func (l *Location) Open(ctx context.Context, options farsync.Options) (store *fa
 }
 
 func (l *Location) openZooKeeper(ctx context.Context, options farsync.Options, from *credentials) (*farsync.Store, error) {
-	password, config := from.now()
+	password, config := from.last()
 	o := &zk.Options{Options: options, Namespace: l.Namespace, TLS: config, PlaintextDigest: l.Plaintext}
 	if l.User != "" {
 		o.Digest = &zk.Digest{User: l.User, Password: password}
@@ -125,7 +125,7 @@ func (l *Location) openRedis(ctx context.Context, options farsync.Options, from 
 }
 
 func (l *Location) openMySQL(ctx context.Context, options farsync.Options, from *credentials) (*farsync.Store, error) {
-	password, config := from.now()
+	password, config := from.last()
 	dsn, err := l.dsn(password, config)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (l *Location) openEtcd(ctx context.Context, options farsync.Options, from *
 
 // etcdClient returns a client, and what closes it, which is never nil.
 func (l *Location) etcdClient(ctx context.Context, from *credentials) (*clientv3.Client, func() error, error) {
-	password, config := from.now()
+	password, config := from.last()
 	var dials []grpc.DialOption
 	endpoints := make([]string, len(l.Hosts))
 	for i, host := range l.Hosts {
@@ -207,7 +207,7 @@ func (l *Location) etcdClient(ctx context.Context, from *credentials) (*clientv3
 
 // openPostgres makes the tables first where that is asked for.
 func (l *Location) openPostgres(ctx context.Context, options farsync.Options, from *credentials) (*farsync.Store, error) {
-	to, err := l.pool(from.now())
+	to, err := l.pool(from.last())
 	if err != nil {
 		return nil, err
 	}
