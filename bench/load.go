@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// A load is what callers do to the locks of one store: to farsync's, and beside it to a stock lock, one that many programs use on
-// that service.
+// A load is callers of the locks of one store: of farsync's, and beside them of a stock lock, which many programs use on that service.
 type load struct {
 	store string
 	name  string
@@ -38,9 +37,6 @@ var (
 
 // of returns the size of a crowd.
 func (s scale) of(n int) int { return max(n/s.part, 2) }
-
-// stores returns how many Stores that many callers have.
-func (s scale) stores(n, callers int) int { return min(n, callers) }
 
 // A lab is where the loads of one store are played. Its servers have room for the connections of all clients.
 type lab struct {

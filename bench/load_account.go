@@ -37,7 +37,7 @@ type account struct {
 	late     int64         // calls that returned later than mostLate after the end of their ctx
 	worst    time.Duration // by how much the latest of all was
 	errors   map[string]int64
-	peak     int           // goroutines at most, beside those that there were before the callers
+	peak     int           // goroutines at most, without the goroutines from before the callers
 	free     time.Duration // how long a newcomer waited after the last caller had left; negative: in vain
 	sessions int           // that were lost
 	leases   int           // on other paths, that were lost
@@ -81,27 +81,31 @@ func (a *account) failed(err error) {
 		kind, _, _ = strings.Cut(err.Error(), "\n")
 		kind = strings.ReplaceAll(kind[:min(len(kind), most)], "|", "/")
 	}
+	a.count(kind, 1)
+}
+
+// count adds so many errors of a kind.
+func (a *account) count(kind string, n int64) {
 	if a.errors == nil {
 		a.errors = map[string]int64{}
 	}
-	a.errors[kind]++
+	a.errors[kind] += n
 }
 
-// add adds what another caller has got.
-func (a *account) add(b account) {
-	a.grants += b.grants
-	a.gaveUp += b.gaveUp
-	a.late += b.late
-	a.worst = max(a.worst, b.worst)
-	for kind, n := range b.errors {
-		if a.errors == nil {
-			a.errors = map[string]int64{}
+// add adds what other callers have got.
+func (a *account) add(others []account) {
+	for _, b := range others {
+		a.grants += b.grants
+		a.gaveUp += b.gaveUp
+		a.late += b.late
+		a.worst = max(a.worst, b.worst)
+		for kind, n := range b.errors {
+			a.count(kind, n)
 		}
-		a.errors[kind] += n
 	}
 }
 
-// countGoroutines counts how many goroutines there are at most, beside those of now, until the function that it returns is called.
+// countGoroutines counts how many goroutines there are at most, without the goroutines of now, until the returned function is called.
 func countGoroutines(ctx context.Context) func() int {
 	before, peak := runtime.NumGoroutine(), 0
 	ctx, stop := context.WithCancel(ctx)

@@ -10,7 +10,7 @@ import (
 	"github.com/farsync/farsync/internal/pause"
 )
 
-// A span is for how long the ctx of a call lasts: a random time between two. The zero span is that of a patient caller.
+// A span is for how long the ctx of a call lasts: a random time between two. A patient caller has the zero span.
 type span struct{ least, most time.Duration }
 
 var (
@@ -52,9 +52,7 @@ func (s *side) visits(ctx context.Context, v visit) account {
 	}
 	all.Wait()
 	a.peak = peak()
-	for _, one := range each {
-		a.add(one)
-	}
+	a.add(each)
 	const looked = 10
 	s.newcomer(ctx, &a, v.paths[:min(len(v.paths), looked)]...)
 	return a
@@ -157,9 +155,7 @@ func (s *side) gather(ctx context.Context, g gathering) (account, error) {
 	all.Wait()
 	a.took = time.Since(began)
 	a.peak = peak()
-	for _, one := range each {
-		a.add(one)
-	}
+	a.add(each)
 	s.newcomer(ctx, &a, g.path)
 	return a, err
 }

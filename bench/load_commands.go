@@ -44,7 +44,7 @@ func commandLoads(store string) (list []load) {
 	return list
 }
 
-// atOnce runs a command in n processes at once, and counts those that end as they should: COMMAND was run, or the lock was taken where
+// atOnce runs a command in n processes at once, and counts the processes that end as they should: COMMAND was run, or the lock was taken where
 // nobody was to wait.
 func atOnce(ctx context.Context, n int, waits bool, name string, args ...string) account {
 	const taken = 75
@@ -65,9 +65,7 @@ func atOnce(ctx context.Context, n int, waits bool, name string, args ...string)
 	}
 	all.Wait()
 	a.took = time.Since(began)
-	for _, one := range each {
-		a.add(one)
-	}
+	a.add(each)
 	return a
 }
 

@@ -101,7 +101,7 @@ func (t task) least(patient, stock account) int64 {
 
 // play has farsync, and the stock lock of the store, do the task.
 func (t task) play(ctx context.Context, l *lab, k kind) (o outcome, err error) {
-	t.clients, t.holds = l.stores(t.clients, t.callers), work
+	t.clients, t.holds = min(t.clients, t.callers), work
 	calm := t
 	calm.span = patient
 	wanted, err := calm.run(ctx, l, k.name, k.ourSide(storeOf(t.store)))
@@ -161,7 +161,7 @@ type crowded struct {
 
 func (c crowded) play(ctx context.Context, l *lab, store string) (o outcome, err error) {
 	callers := l.of(c.callers)
-	clients := l.stores(c.clients, callers)
+	clients := min(c.clients, callers)
 	run := func(open opener, as string) (account, error) {
 		return l.onStage(0, func(on *stage) (account, error) {
 			s, err := open(ctx, on, clients, callers)
@@ -202,7 +202,7 @@ func (c crowded) leastRate(ctx context.Context, l *lab, store string, clients in
 	if c.killed || l.part > 1 {
 		return 0, nil
 	}
-	steady := task{store: store, clients: l.stores(clients, l.callers), callers: l.callers, paths: 1, holds: c.holds}
+	steady := task{store: store, clients: min(clients, l.callers), callers: l.callers, paths: 1, holds: c.holds}
 	a, err := steady.run(ctx, l, c.kind.name, c.kind.ourSide(storeOf(store)))
 	return leastInACrowd * a.rate(), err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/farsync/farsync/internal/suite"
 )
 
-// TestLoads has the loads of every store played for a moment, with few callers, by farsync and by the stock locks. Those that differ in
+// TestLoads has the loads of every store played for a moment, with few callers, by farsync and by the stock locks. Loads that differ in
 // numbers alone are left out.
 func TestLoads(t *testing.T) {
 	suite.Long(t, suite.Etcd, "callers of all loads, for a moment each")
