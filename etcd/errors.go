@@ -20,6 +20,7 @@ var (
 	errEnded     = errors.New("the session has ended")
 	errExpired   = errors.New("the server does not know the session's lease: it expired or was revoked")
 	errRepeated  = errors.New("it was sent before, and not answered")
+	errAvoided   = errors.New("the member owes another answer")
 	errUnsent    = errors.New("the request was not sent")
 	errThere     = errors.New("the entry is there already")
 	errOtherwise = errors.New("the entry is there already, or the queue is not as expected")

@@ -35,7 +35,7 @@ var header = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.Metadata
 type request struct {
 	*grpc.ClientConn
 	avoids  func(member *peer.Peer) bool
-	avoided bool
+	avoided bool                      // it was not sent, because the member is one to avoid. Invariant: !avoided if to is not nil
 	to      atomic.Pointer[peer.Peer] // the member to which it was sent
 }
 
@@ -52,12 +52,22 @@ func (r *request) NewStream(
 }
 
 // GetRequestMetadata returns nothing once, and then an error.
+//
+// A request that was sent stays sent, whatever comes after. A member may begin to owe another answer between the first time
+// and the second. The request must not count as avoided then, for deal would send it once more: the attempt would have been
+// carried out twice, or once much later, and the caller would take it for one that was answered.
 func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	to, ok := peer.FromContext(ctx)
 	if !ok {
 		to = new(peer.Peer)
 	}
-	if r.avoided = r.avoids != nil && r.avoids(to); r.avoided || !r.to.CompareAndSwap(nil, to) {
+	if r.to.Load() != nil {
+		return nil, errRepeated
+	}
+	if r.avoided = r.avoids != nil && r.avoids(to); r.avoided {
+		return nil, errAvoided
+	}
+	if !r.to.CompareAndSwap(nil, to) {
 		return nil, errRepeated
 	}
 	return nil, nil //nolint:nilnil // no metadata, no error

@@ -48,3 +48,39 @@ func TestRequestsAreDealtToMembersThatOweNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestThatWasSentIsNotDealtAgain: the client repeats a request that was answered Canceled, and the member has begun to
+// owe another answer meanwhile. The request was sent all the same. One that was only avoided so far is sent.
+func TestRequestThatWasSentIsNotDealtAgain(t *testing.T) {
+	const member = "127.0.0.1:1"
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{member, "127.0.0.1:2"}})
+	require.NoError(t, err)
+	defer client.Close()
+	addr, err := net.ResolveTCPAddr("tcp", member)
+	require.NoError(t, err)
+	to := peer.NewContext(t.Context(), &peer.Peer{Addr: addr})
+	for _, owes := range []bool{false, true} {
+		s := newSession(&service{client: client}, 1, time.Minute, time.Now())
+		sent, dealt := 0, 0
+		if owes {
+			s.owe(member)
+		}
+		_, err = s.deal(func(r *request) (err error) {
+			dealt++
+			for range 3 { // the client repeats it while the answer is Canceled
+				if _, err = r.GetRequestMetadata(to); err != nil {
+					return err
+				}
+				sent++
+				s.owe(member)
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, errRepeated)
+		require.Equal(t, 1, sent)
+		if !owes {
+			require.Equal(t, 1, dealt)
+		}
+		s.end(nil)
+	}
+}
