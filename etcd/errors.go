@@ -23,6 +23,7 @@ var (
 	errAvoided   = errors.New("the member owes another answer")
 	errUnsent    = errors.New("the request was not sent")
 	errThere     = errors.New("the entry is there already")
+	errStood     = errors.New("the entry that had the key before stood again, and was deleted")
 	errOtherwise = errors.New("the entry is there already, or the queue is not as expected")
 	errStray     = errors.New("it would block the queue for ever; delete it if nothing needs it")
 	errSilent    = errors.New("the watch stream is silent")
@@ -43,6 +44,7 @@ var (
 	// of something that passes.
 	notDone = []error{
 		errUnsent,
+		errStood,
 		rpctypes.ErrNoLeader,         // the door: the request requires a leader
 		rpctypes.ErrTooManyRequests,  // the queue of proposals is full
 		rpctypes.ErrInvalidAuthToken, // looked at before the proposal

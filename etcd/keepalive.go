@@ -39,7 +39,8 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 	}
 	// The stream outlives the call, so its context is its own. It ends with that of the caller while the call lasts.
 	unbind := context.AfterFunc(ctx, k.leave)
-	ttl, sent, err := s.ask(k)
+	least := s.past.leastRenewed()
+	resp, sent, err := s.ask(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// An answer that comes together with the end of ctx counts, and the stream is lost with ctx. Of several calls at the same
@@ -50,14 +51,15 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 		err = over
 	case err != nil:
 		err = fmt.Errorf("no renewal by %q: %w", k.member, cmp.Or(ctx.Err(), rpctypes.Error(err)))
-	case ttl <= 0: // so the server answers for a lease that it does not know
+	case resp.TTL <= 0: // so the server answers for a lease that it does not know
 		err = errExpired
 		s.end(err)
 	default:
 		delete(s.owing, k.member)
+		s.past.renewed(resp.Header, least)
 		// Not every answer is the latest: renewals may overtake one another on their streams.
 		if sent.After(s.from) {
-			s.ttl, s.from = ttl, sent
+			s.ttl, s.from = time.Duration(resp.TTL)*time.Second, sent
 		}
 		if rested { // else it may be one of many answers that a server gives at once when it is back
 			s.probe()
@@ -72,7 +74,7 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 }
 
 // ask sends one request over k's stream, which it opens first if need be.
-func (s *session) ask(k *keepalive) (ttl time.Duration, sent time.Time, err error) {
+func (s *session) ask(k *keepalive) (resp *pb.LeaseKeepAliveResponse, sent time.Time, err error) {
 	if k.stream == nil {
 		var to *peer.Peer
 		to, err = s.deal(func(r *request) (err error) {
@@ -82,11 +84,11 @@ func (s *session) ask(k *keepalive) (ttl time.Duration, sent time.Time, err erro
 		k.member = address(to)
 	}
 	if err != nil {
-		return 0, sent, err
+		return nil, sent, err
 	}
 	s.owe(k.member)
 	sent = time.Now()
 	_ = k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)}) // if it fails, Recv says why
-	resp, err := k.stream.Recv()
-	return time.Duration(resp.GetTTL()) * time.Second, sent, err
+	resp, err = k.stream.Recv()
+	return resp, sent, err
 }

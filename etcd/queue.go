@@ -53,6 +53,8 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	case errors.Is(err, errThere):
 		v.Self, err = s.Find(ctx, e)
 		switch is := s.Outcome(err); {
+		case err == nil && v.Self.Kind != e.Kind:
+			return driver.View{}, s.discard(ctx, v.Self)
 		case err == nil:
 			s.spare.made(v.Self, false)
 		case !errors.Is(err, driver.ErrGone) && (is == driver.NotDone || is == driver.Refused):
@@ -68,6 +70,17 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 		}
 	}
 	return v, err
+}
+
+// discard deletes an entry of another kind that was found under the key of an entry that is to be made. The entry had the key before, and
+// was released, but the service has gone back to before that. A writer's that was downgraded would be a reader's still: the new writer would
+// hold beside other readers. Nothing relies on it, and the delete names its revision. The error says that the new one is not made yet.
+func (s *session) discard(ctx context.Context, was driver.Entry) error {
+	_, err := s.commit(ctx, []clientv3.Cmp{created(was)}, driver.ErrGone, clientv3.OpDelete(was.ID))
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		return errStood
+	}
+	return err
 }
 
 // joinPlain makes an entry that is no mutex which knows turns, if there is none with its key: else the error is errThere.

@@ -164,6 +164,7 @@ func (s *session) expired(err error) error {
 
 // attempt is do for a request that names no lease, or another's, and for a session that may have ended.
 func (s *session) attempt(ctx context.Context, op clientv3.Op) (resp clientv3.OpResponse, err error) {
+	least := s.past.least()
 	err = s.send(ctx, func(ctx context.Context, r *request) (err error) {
 		kv := s.client.KV
 		if !s.wrapped {
@@ -172,7 +173,24 @@ func (s *session) attempt(ctx context.Context, op clientv3.Op) (resp clientv3.Op
 		resp, err = kv.Do(ctx, op)
 		return err
 	})
+	if err == nil {
+		s.past.answered(headerOf(resp), least)
+	}
 	return resp, err
+}
+
+// headerOf returns the header of an answer.
+func headerOf(resp clientv3.OpResponse) *pb.ResponseHeader {
+	switch {
+	case resp.Get() != nil:
+		return resp.Get().Header
+	case resp.Txn() != nil:
+		return resp.Txn().Header
+	case resp.Put() != nil:
+		return resp.Put().Header
+	default:
+		return (*pb.DeleteRangeResponse)(resp.Del()).GetHeader()
+	}
 }
 
 // send makes one attempt, and notes which member owes its answer.

@@ -105,6 +105,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 		return nil, err
 	}
 	in := newSession(s, clientv3.LeaseID(resp.ID), time.Duration(resp.TTL)*time.Second, sent)
+	in.past.renewed(resp.Header, 0)
 	in.turns = in.knowsTurns(ctx)
 	return in, nil
 }

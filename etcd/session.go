@@ -25,6 +25,7 @@ type session struct {
 	life  context.Context // done when the session or the client is, with the cause
 	end   context.CancelCauseFunc
 
+	past  past
 	spare *spare
 	long  long
 	made  atomic.Uint64 // mutexes that know turns
@@ -87,8 +88,8 @@ func (s *session) Granted() (ttl time.Duration, from time.Time) {
 // Over is closed when the lease is known to be over, and when the client is closed: nothing would ever answer again.
 func (s *session) Over() <-chan struct{} { return s.life.Done() }
 
-// History is empty: what a majority has confirmed is not undone.
-func (*session) History() string { return "" }
+// History names the cluster, its term, and how often answers have shown an earlier state.
+func (s *session) History() string { return s.past.name() }
 
 // Silence is over: the service grants from when it serves.
 func (*session) Silence() (until time.Time, why string) { return until, "" }
@@ -156,7 +157,8 @@ func (s *session) Owned(ctx context.Context, queues []string) ([]driver.Entry, e
 	}
 	var list []driver.Entry
 	for _, key := range resp.Keys {
-		if queue := queueOf(string(key)); slices.Contains(queues, queue) {
+		queue := queueOf(string(key))
+		if queues == nil && !beside(queue) || slices.Contains(queues, queue) {
 			e, _ := parseEntry(queue, &mvccpb.KeyValue{Key: key})
 			list = append(list, e)
 		}

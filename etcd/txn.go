@@ -59,9 +59,13 @@ func txnOp(txn *pb.TxnRequest) *pb.RequestOp {
 
 // transact is attempt for a transaction of messages.
 func (s *session) transact(ctx context.Context, txn *pb.TxnRequest) (resp *pb.TxnResponse, err error) {
+	least := s.past.least()
 	err = s.send(ctx, func(ctx context.Context, r *request) error {
 		resp, err = pb.NewKVClient(r).Txn(ctx, txn)
 		return clientv3.ContextError(ctx, err)
 	})
+	if err == nil {
+		s.past.answered(resp.Header, least)
+	}
 	return resp, err
 }

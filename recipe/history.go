@@ -10,34 +10,59 @@ import "github.com/farsync/farsync/driver"
 // create its entry is made, and forgotten once the removal is confirmed, or it is certain that there is no entry. When a renewal
 // shows another history, the Store asks what the session owns, and removes all but these. It is right to do so at any time and at
 // any server, for nothing relies on such an entry.
+//
+// A driver may return an ID that another entry of the session has had. Three things follow from that:
+//
+//   - An ID is drawn and noted in one step. A review between the two would take the new entry for an entry that stands again.
+//   - A place forgets its own note alone. The driver may return the ID as soon as its Delete is answered, so another place may have noted it
+//     before the place that has deleted its entry gets to forget it.
+//   - An ID whose entry was found to stand again is not drawn any more: that entry is about to be deleted, and a late attempt to delete it would
+//     delete the new one. An ID that was drawn before the review asks is noted, and its entry stays. Both are decided under mu.
 
 // reviews is how often the Store looks after a change: at once, and a TTL later, for what was answered by the earlier server, or was about to
 // be, when the first look was made.
 const reviews = 2
 
-// note notes that an entry is about to be made.
-func (in *session) note(e driver.Entry) {
-	if in.made != nil {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		in.made[e.ID] = true
+// newID returns the ID of an entry that is about to be made, and the number of its note.
+func (in *session) newID(queue string, k driver.Kind, units int64) (id string, note uint64) {
+	if in.made == nil {
+		return in.NewID(queue, k, units), 0
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for id = in.NewID(queue, k, units); in.undone[id]; {
+		id = in.NewID(queue, k, units)
+	}
+	in.notes++
+	in.made[id] = in.notes
+	return id, in.notes
+}
+
+// forget notes that the entry of p is gone.
+func (in *session) forget(p *place) {
+	if in.made == nil {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.made[p.made.ID] == p.note {
+		delete(in.made, p.made.ID)
 	}
 }
 
-// forget notes that an entry which was made as e is gone.
-func (in *session) forget(e driver.Entry) {
-	if in.made != nil {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		delete(in.made, e.ID)
-	}
-}
-
-// standsAgain reports whether e, which the session owns, stands for no place. One of another kind than farsync's is another program's.
+// standsAgain reports whether e, which the session owns, stands for no place, and so is to be removed. An entry of another kind than
+// farsync's is another program's.
 func (in *session) standsAgain(e driver.Entry) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return e.Kind != driver.Foreign && !begins(in.made, e)
+	if e.Kind == driver.Foreign || begins(in.made, e) {
+		return false
+	}
+	if in.undone == nil {
+		in.undone = map[string]bool{}
+	}
+	in.undone[e.ID] = true
+	return true
 }
 
 // compare looks at the history of the service after a renewal, and begins a review if it is not the one of before, which it returns.

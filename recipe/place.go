@@ -19,6 +19,7 @@ type place struct {
 	// made is the entry as it was asked for. If doubtful, an attempt to create it may be carried out late, after the entry
 	// was removed.
 	made     driver.Entry
+	note     uint64 // the session's note of it
 	doubtful bool
 	// native is true once the queue was found to be of the entry's family although others are ahead. It is set before the
 	// place is granted, by the goroutine that waits.
@@ -81,7 +82,7 @@ func (s *Store) create(ctx context.Context, p *place) (v driver.View, got verdic
 	case done:
 		p.entry.ID, p.entry.Revision, p.entry.Version = v.Self.ID, v.Self.Revision, v.Self.Version
 	case not:
-		p.in.forget(p.made)
+		p.in.forget(p)
 	case unknown:
 		s.removeInBackground(p)
 	}
@@ -92,8 +93,10 @@ func (s *Store) create(ctx context.Context, p *place) (v driver.View, got verdic
 //
 //go:noinline
 func (s *Store) newPlace(ctx context.Context, in *session, r *Request) *place {
+	// It is noted before any attempt is made: what is under way is not taken for an entry that stands again.
+	id, note := in.newID(r.Queue, r.Kind, r.Units)
 	e := driver.Entry{
-		Queue: r.Queue, ID: in.NewID(r.Queue, r.Kind, r.Units), Kind: r.Kind, Units: r.Units, Size: r.Size,
+		Queue: r.Queue, ID: id, Kind: r.Kind, Units: r.Units, Size: r.Size,
 		Value: r.Value, Since: time.Now(),
 	}
 	var under []string
@@ -103,8 +106,7 @@ func (s *Store) newPlace(ctx context.Context, in *session, r *Request) *place {
 	if e.Value == nil {
 		e.Value = words{holder: s.options.Holder, under: under, note: r.note}.value()
 	}
-	in.note(e) // before any attempt is made: what is under way is not taken for an entry that stands again
-	return &place{entry: e, in: in, made: e, under: len(under) > 0}
+	return &place{entry: e, in: in, made: e, note: note, under: len(under) > 0}
 }
 
 // remove deletes the entry of p. Nil means that it was removed, or that its session ended first and it goes with that.
@@ -141,7 +143,7 @@ func (s *Store) deleteEntry(ctx context.Context, p *place) (found bool, v verdic
 		s.doubt(p)
 	}
 	if v.fate == done {
-		p.in.forget(p.made)
+		p.in.forget(p)
 	}
 	if left.Turn {
 		s.touch(p.in, left)
@@ -238,8 +240,8 @@ func (s *Store) removeOwned(in *session, queues []string, stray func(driver.Entr
 		if !stray(e) {
 			continue
 		}
-		_, v := s.deleteEntry(in.life, &place{entry: e, in: in, made: e})
-		if all = all && v.fate == done; v.fate == done {
+		found, v := s.deleteEntry(in.life, &place{entry: e, in: in, made: e})
+		if all = all && v.fate == done; v.fate == done && (found || v.again) {
 			removed("path", e.Queue, "kind", e.Kind.String())
 		}
 	}

@@ -44,7 +44,9 @@ type session struct {
 	suspects map[string]string // the queues of entries that a late attempt may create once more, by ID
 	doubt    chan struct{}     // has a value when suspects has grown; nil until it is not empty
 	tenures  map[*tenure]bool  // whose end a Trace is to be told; nil until there was one
-	made     map[string]bool   // entries that may stand for a place, by the ID that NewID gave; nil where the service never goes back
+	made     map[string]uint64 // the notes of entries that may stand for a place, by the ID that NewID gave; nil where the service never goes back
+	notes    uint64            // how many there were
+	undone   map[string]bool   // the IDs of entries that stood for no place; nil until there was one
 	said     map[said]bool     // entries with which words were left that are to be taken back; nil until there was one
 	looks    int               // that are still to be made for entries that stand again
 }

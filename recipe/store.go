@@ -134,7 +134,7 @@ func (s *Store) open(ctx context.Context, limit time.Duration) (*session, error)
 	}
 	in := newSession(s.life, opened, suspended, slept)
 	if in.History() != "" {
-		in.made = map[string]bool{}
+		in.made = map[string]uint64{}
 	}
 	return in, nil
 }

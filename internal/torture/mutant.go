@@ -138,7 +138,10 @@ var mutants = []mutant{
 	},
 	{
 		name: "a join that is under way is taken for an entry that stands again", store: inMemory,
-		edits: []edit{{"recipe/place.go", "in.note(e) //", "//"}, {"recipe/place.go", "\tcase done:\n\t\tp.entry.ID", "\tcase done:\n\t\tp.in.note(p.made)\n\t\tp.entry.ID"}},
+		edits: []edit{
+			{"recipe/history.go", "\tin.made[id] = in.notes\n", ""},
+			{"recipe/place.go", "\tcase done:\n\t\tp.entry.ID", "\tcase done:\n\t\tp.in.mu.Lock()\n\t\tif p.in.made != nil {\n\t\t\tp.in.made[p.made.ID] = p.note\n\t\t}\n\t\tp.in.mu.Unlock()\n\t\tp.entry.ID"},
+		},
 		tests: [2]string{"./recipe", "^TestJoinUnderWayIsNotTakenForOneThatStandsAgain$"},
 	},
 	{
