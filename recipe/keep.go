@@ -50,7 +50,8 @@ func (s *Store) keep(in *session) {
 
 // renew renews the session every quarter of its TTL until it is over. A service that is slow has as long to answer. After a
 // renewal without an answer the next are tried soon, over other connections, with less patience: what is left of the
-// session is worth several attempts.
+// session is worth several attempts. After a renewal with a late answer the next is made soon, too, for the session counts
+// from when the renewal was sent.
 func (s *Store) renew(in *session) {
 	every := in.ttl / 4
 	limit := every
@@ -58,15 +59,15 @@ func (s *Store) renew(in *session) {
 	history := in.History()
 	r.begin()
 	defer r.end()
-	for wait := in.untilRenewal(); s.idle(in, wait); {
-		err := s.renewOnce(r, limit)
+	for wait := in.untilRenewal(0); s.idle(in, wait); {
+		age, err := s.renewOnce(r, limit)
 		if err == nil {
 			if was := s.State(); s.announce(in.state()) && was == Suspended {
 				s.log.Info("session connected again")
 			}
 			s.noteSilence(in)
 			history = s.compare(in, history)
-			wait, limit = in.untilRenewal(), every
+			wait, limit = in.untilRenewal(age), every
 			continue
 		}
 		s.outcome(in, err)
@@ -75,9 +76,12 @@ func (s *Store) renew(in *session) {
 		}
 		s.suspend(in, err)
 		in.Reset()
-		wait, limit = min(in.ttl/20, time.Second), min(every, firstAttempt)
+		wait, limit = retryRenewal(in.ttl), min(every, firstAttempt)
 	}
 }
+
+// retryRenewal is the time from a renewal without an answer, or with a late one, to the next.
+func retryRenewal(ttl time.Duration) time.Duration { return min(ttl/20, time.Second) }
 
 func (s *Store) suspend(in *session, why error) {
 	if s.announce(Suspended) {

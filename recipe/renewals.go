@@ -27,6 +27,7 @@ type renewals struct {
 type renewal struct {
 	number int
 	err    error
+	sent   time.Time
 	took   time.Duration
 }
 
@@ -55,13 +56,22 @@ func (r *renewals) send() {
 	r.tasks.Go(func() { // joined by end
 		sent := time.Now()
 		err := r.in.Renew(ctx, r.in.toProve())
-		answers <- renewal{number, err, time.Since(sent)}
+		answers <- renewal{number, err, sent, time.Since(sent)}
 	})
 }
 
-// renewOnce makes one attempt to renew the session, and returns nil when it is answered, or one before it is. While none is
-// for longer than an answer may take, the Store is Suspended.
-func (s *Store) renewOnce(r *renewals, limit time.Duration) error {
+// age is how long ago a renewal was sent that is answered. It is zero where the session counts from an earlier one as a rule, as on
+// ZooKeeper: then it says nothing about how much of the session is left.
+func (r *renewals) age(answer renewal) time.Duration {
+	if _, from := r.in.Granted(); from.Before(answer.sent) {
+		return 0
+	}
+	return time.Since(answer.sent)
+}
+
+// renewOnce makes one attempt to renew the session, and returns when it is answered, or an attempt before it is, with the age of that
+// renewal. While none is answered for longer than an answer may take, the Store is Suspended.
+func (s *Store) renewOnce(r *renewals, limit time.Duration) (age time.Duration, _ error) {
 	deadline := r.in.until()
 	r.send()
 	overdue, late := time.NewTimer(min(limit, firstAttempt)), time.NewTimer(limit)
@@ -78,14 +88,14 @@ func (s *Store) renewOnce(r *renewals, limit time.Duration) error {
 				r.begin()
 			}
 			if answer.err == nil || answer.number == r.made {
-				return answer.err
+				return r.age(answer), answer.err
 			}
 		case <-overdue.C:
 			s.suspend(r.in, errNoAnswer)
 		case <-late.C:
-			return fmt.Errorf("%w within %v", errNoAnswer, limit)
+			return 0, fmt.Errorf("%w within %v", errNoAnswer, limit)
 		case <-r.in.life.Done():
-			return context.Cause(r.in.life)
+			return 0, context.Cause(r.in.life)
 		}
 	}
 }

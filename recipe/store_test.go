@@ -179,6 +179,101 @@ func TestSlowRenewalsKeepTheSession(t *testing.T) {
 	})
 }
 
+// TestLateRenewalIsFollowedSoon: the session counts from when the renewal was sent that was answered late, so little is left of it.
+// Another quarter of the TTL until the next renewal would be much of that.
+func TestLateRenewalIsFollowedSoon(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var mu sync.Mutex
+		var sent []time.Time
+		w.SetFault(func(op storetest.Op) storetest.Fault {
+			if op.Kind != storetest.Renew {
+				return storetest.None
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, time.Now())
+			if len(sent) == 2 || len(sent) == 3 {
+				return storetest.Delay(ttl/4 + ttl/25)
+			}
+			return storetest.None
+		})
+		first := w.granted(w.start(w.open()))
+		time.Sleep(2 * ttl)
+		mu.Lock()
+		between := func(i int) time.Duration { return sent[i].Sub(sent[i-1]) }
+		require.GreaterOrEqual(w, len(sent), 5)
+		require.Equal(w, ttl/4, between(1))
+		require.Equal(w, ttl/4+ttl/20, between(2), "the second was not answered in time")
+		require.Equal(w, ttl/20, between(3), "the second was answered late")
+		require.Equal(w, ttl/4, between(4))
+		mu.Unlock()
+		w.release(first)
+	})
+}
+
+// A lagging is a service whose answers to renewals take so long. A session counts from when the request was sent.
+type lagging struct {
+	driver.Service
+	lag time.Duration
+}
+
+func (l lagging) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	in, err := l.Service.Open(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	s := &laggingSession{Session: in, lag: l.lag}
+	s.ttl, s.from = in.Granted()
+	return s, nil
+}
+
+type laggingSession struct {
+	driver.Session
+	lag time.Duration
+
+	mu   sync.Mutex
+	ttl  time.Duration
+	from time.Time
+}
+
+func (s *laggingSession) Granted() (time.Duration, time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ttl, s.from
+}
+
+func (s *laggingSession) Renew(ctx context.Context, prove []driver.Entry) error {
+	sent := time.Now()
+	if err := s.Session.Renew(ctx, prove); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(s.lag):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sent.After(s.from) {
+		s.from = sent
+	}
+	return nil
+}
+
+// TestVerySlowRenewalsKeepTheSession: each answer takes two fifths of the TTL. Two answers and a quarter of the TTL between them would be more
+// than all of it.
+func TestVerySlowRenewalsKeepTheSession(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s, err := recipe.Open(w.Context(), lagging{w.Service("lagging"), ttl * 2 / 5}, recipe.Options{TTL: ttl})
+		require.NoError(w, err)
+		first := w.granted(w.start(s))
+		time.Sleep(time.Minute)
+		require.NoError(w, first.hold.Err())
+		w.release(first)
+		require.NoError(w, s.Close())
+	})
+}
+
 // TestCloseByATrace: whoever is told of a loss may have the program end. Functions that the Store calls on its own account cannot be waited for.
 func TestCloseByATrace(t *testing.T) {
 	for what, trace := range map[string]func(end func()) *recipe.Trace{
