@@ -50,6 +50,11 @@
 // that is not answered in time is sent to another member, and so are renewals and watches. With a TTL much longer than the
 // default a waiter notices a silent member later. A DialKeepAliveTime and a DialKeepAliveTimeout help there.
 //
+// Give the client the members themselves, and not etcd's own grpc-proxy. The proxy renews leases at its own pace, and
+// answers a renewal with the next answer that it gets from etcd, to a request that may be older than the renewal. The
+// session then counts from a later moment than etcd does, by as long as the proxy has waited for etcd. Two clients may
+// hold a lock for that time, and only tokens and guards keep their writes apart.
+//
 // The client may have its KV, Watcher and Lease wrapped by package namespace. Such a client may repeat a request by itself
 // behind a proxy that cancels requests, and farsync cannot prevent that: do not combine the two.
 //

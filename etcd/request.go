@@ -102,6 +102,9 @@ func (s *session) owes(member *peer.Peer) bool {
 
 // owe notes that a member owes an answer.
 func (s *session) owe(member string) {
+	if member == "" {
+		return // it is not known, for an interceptor of the client's has dropped what tells
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owing[member] = true

@@ -241,6 +241,9 @@ func (s *Store) watch(
 		case s.outcome(in, err) == driver.Refused:
 			return nil, false, err
 		}
+		if stood && time.Since(began) >= retryMost {
+			delay = retryFirst // a connection that is cut now and then, by a balancer for example, is no service in trouble
+		}
 		_ = pause.For(recheck, delay/2+rand.N(delay/2))
 	}
 }
