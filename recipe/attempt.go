@@ -163,7 +163,7 @@ func (s *Store) outcome(in *session, err error) driver.Outcome {
 	case driver.Expired:
 		in.fail(fmt.Errorf("%w: %w", errExpired, err))
 	case driver.Closed:
-		s.stop(fmt.Errorf("%w: %w", ErrClosed, err))
+		s.stopWith(in, err)
 	}
 	return outcome
 }

@@ -3,7 +3,6 @@ package recipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -126,7 +125,7 @@ func (s *Store) reopen() *session {
 		s.without = err
 		s.mu.Unlock()
 		if s.service.Outcome(err) == driver.Closed {
-			s.stop(fmt.Errorf("%w: %w", ErrClosed, err))
+			s.stopWith(nil, err)
 		}
 		if s.life.Err() == nil {
 			s.log.Warn("no new session yet", "cause", err)

@@ -70,8 +70,13 @@ func (s *Store) noteOther(gr *grant, m message) {
 func (s *Store) noteSession(in *session) {
 	lost := in.lost()
 	s.log.Warn("session lost", "ttl", in.ttl, "locks", len(lost), "cause", in.err())
+	s.noteAllLost(lost, in.err())
+}
+
+// noteAllLost says of the first of many locks that they were lost.
+func (s *Store) noteAllLost(lost []*grant, cause error) {
 	for _, gr := range lost[:min(len(lost), lostNotes)] {
-		s.noteLost(gr, in.err())
+		s.noteLost(gr, cause)
 	}
 }
 

@@ -113,7 +113,7 @@ func (s *Store) first(ctx context.Context) (*session, error) {
 		case s.service.Outcome(err) == driver.Refused:
 			return nil, err
 		case s.service.Outcome(err) == driver.Closed:
-			return nil, fmt.Errorf("%w: %w", ErrClosed, err)
+			return nil, closedBelow(err)
 		case within.Err() != nil || pause.For(within, delay) != nil:
 			if ctx.Err() != nil {
 				return nil, gaveUp(ctx, why, true)
@@ -206,11 +206,32 @@ func (s *Store) background(f func()) bool {
 	return open
 }
 
-// stop begins the end of the Store. The cause must wrap ErrClosed, and the first one stays.
-func (s *Store) stop(cause error) {
+// stop begins the end of the Store, and reports whether it had not begun. The cause must wrap ErrClosed, and the first one stays.
+func (s *Store) stop(cause error) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	first = s.life.Err() == nil
 	s.shut(cause)
+	return first
+}
+
+// closedBelow is the error of a Store whose client was closed below it. What the client says is for people alone: mostly it is that a context
+// of its own was cancelled, which callers would take for theirs.
+func closedBelow(why error) error { return fmt.Errorf("%w: %v", ErrClosed, why) } //nolint:errorlint // for people
+
+// stopWith is stop for a Store whose client was closed below it, which is nobody's Close of the Store: so the log says what has
+// ended with it. There may be no session.
+func (s *Store) stopWith(in *session, why error) {
+	var held []*grant
+	if in != nil {
+		held = in.holds()
+	}
+	cause := closedBelow(why)
+	if !s.stop(cause) {
+		return
+	}
+	s.log.Warn("store ended with its client", "locks", len(held), "cause", cause)
+	s.noteAllLost(held, cause)
 }
 
 // revoke ends a session at the service, after it has ended here.
