@@ -21,6 +21,8 @@ const (
 	few    = 3
 	// answered bounds one look.
 	answered = 5 * time.Second
+	// After looks without an answer the next is made after times that double from unansweredFirst to atMost.
+	unansweredFirst = 20 * time.Millisecond
 )
 
 // Poll wakes Watches when what they wait for has moved, until ctx ends, which is no later than Life does, for a session that nothing notifies. One request
@@ -28,6 +30,7 @@ const (
 // what the Watch has read, and not with an earlier look, so nothing is missed that comes before the first. One call runs at a time.
 func (s *Session) Poll(ctx context.Context) {
 	var p pace
+	var b backoff
 	due := time.Now()
 	for {
 		wait, waited := context.WithDeadline(ctx, due)
@@ -44,19 +47,45 @@ func (s *Session) Poll(ctx context.Context) {
 			for _, t := range targets {
 				p.ahead = min(p.ahead, t.Ahead)
 			}
-			if soon := now.Add(chance(p.next(now))); soon.Before(due) {
+			if soon := b.after(now.Add(chance(p.next(now)))); soon.Before(due) {
 				due = soon
 			}
 		default:
 			ahead, err := s.ask(ctx, targets)
+			b.looked(time.Now(), err)
 			if err == nil {
 				p.moved(now, ahead)
 			}
 			// No more than half of the time is spent looking.
 			took := time.Since(now)
-			due = now.Add(took + max(chance(p.next(now)), took))
+			due = b.after(now.Add(took + max(chance(p.next(now)), took)))
 		}
 	}
+}
+
+// A backoff keeps the next look away from looks without an answer. A Watch that arrives does not shorten it: while a server closes each connection
+// at once every Watch fails and arrives again, and each look dials several times.
+type backoff struct {
+	pause time.Duration // the last one; 0 after an answer
+	until time.Time
+}
+
+// looked notes how a look has ended.
+func (b *backoff) looked(now time.Time, err error) {
+	if err == nil {
+		*b = backoff{}
+		return
+	}
+	b.pause = min(max(2*b.pause, unansweredFirst), atMost)
+	b.until = now.Add(chance(b.pause))
+}
+
+// after returns when a look may be made that is due then.
+func (b *backoff) after(due time.Time) time.Time {
+	if due.Before(b.until) {
+		return b.until
+	}
+	return due
 }
 
 // A pace is how the queue has moved in which the next of those that are waited for stands.

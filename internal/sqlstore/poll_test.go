@@ -138,6 +138,31 @@ func TestPollWakesWhatHasMoved(t *testing.T) {
 	})
 }
 
+// TestLooksWithoutAnAnswerAreFew, however many Watches arrive meanwhile: each fails, too, and comes again.
+func TestLooksWithoutAnAnswerAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{takes: time.Millisecond}
+		s, stop := polled(l)
+		defer stop()
+		a := s.Waiters.add([]string{"0"}, behind(0, 0))
+		<-time.After(time.Second)
+		l.breaks(true)
+		before := l.looked()
+		for range 200 {
+			s.Waiters.remove(s.Waiters.add([]string{"0"}, behind(0, 0)))
+			<-time.After(20 * time.Millisecond)
+		}
+		looks := l.looked() - before
+		t.Logf("%d looks in 4 s", looks)
+		require.LessOrEqual(t, looks, 16)
+		require.GreaterOrEqual(t, looks, 5)
+		l.breaks(false)
+		l.goes()
+		<-time.After(time.Second)
+		require.True(t, woken(a), "the server is back")
+	})
+}
+
 // play has n sessions take their turns in a line, for long each, and returns how many looks each has made, and how much longer each
 // turn took than that: what it was late.
 func play(t *testing.T, n int, long func(i int) time.Duration) (looks float64, late time.Duration) {
