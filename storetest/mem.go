@@ -32,6 +32,8 @@ type Mem struct {
 	counts    map[OpKind]int
 	fault     func(Op) Fault
 	latency   time.Duration
+	frozen    bool
+	unread    []*parcel // in its sockets, oldest first. Invariant: empty unless it is frozen
 	history   int64     // how often it has gone back
 	quiet     time.Time // until then nothing is granted
 	sound     topic     // the end of that

@@ -42,8 +42,9 @@ func (l *link) call(ctx context.Context, kind OpKind, carryOut func()) error {
 	if err := l.travel(ctx); err != nil {
 		return err
 	}
-	l.mem.admit(kind)
-	carryOut()
+	if err := l.mem.serve(ctx, kind, carryOut); err != nil {
+		return err
+	}
 	if l.mem.delay() == 0 && l.connected() {
 		return nil // an answer that is there is taken, also if ctx has ended meanwhile
 	}

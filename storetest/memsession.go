@@ -33,7 +33,7 @@ func (m *Mem) renewSession(id int64) (history int64, _ error) {
 func (m *Mem) expire(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if held := m.sessions[id]; held != nil && !time.Now().Before(held.until) {
+	if held := m.sessions[id]; held != nil && !m.frozen && !time.Now().Before(held.until) {
 		m.endSession(id)
 	}
 }
