@@ -42,6 +42,9 @@ func (p frame) put(at int, n int32) frame {
 	return p
 }
 
+// sized has the length put in front.
+func (p frame) sized() frame { return p.put(0, int32(len(p)-4)) }
+
 func (p frame) number(n int32) frame { return binary.BigEndian.AppendUint32(p, uint32(n)) }
 
 func (p frame) long(n int64) frame { return binary.BigEndian.AppendUint64(p, uint64(n)) }

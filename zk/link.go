@@ -71,7 +71,7 @@ func (l *link) shake(user *Digest) error {
 		return err
 	}
 	if user != nil {
-		body, err = l.exchange(newFrame(opSetAuth).put(4, -4).number(0).text("digest").text(user.User + ":" + user.Password))
+		body, err = l.exchange(authenticating(user).put(4, authXid))
 		if err != nil {
 			return err
 		}
@@ -83,10 +83,18 @@ func (l *link) shake(user *Digest) error {
 	return err
 }
 
+// authXid is that of a request which says who the user is.
+const authXid = -4
+
+// authenticating says who the user is.
+func authenticating(user *Digest) frame {
+	return newFrame(opSetAuth).number(0).text("digest").text(user.User + ":" + user.Password)
+}
+
 // exchange sends a frame, and returns the body of the one that answers it.
 func (l *link) exchange(p frame) ([]byte, error) {
 	_ = l.SetDeadline(time.Now().Add(l.wire.patience()))
-	if _, err := l.Write(p.put(0, int32(len(p)-4))); err != nil {
+	if _, err := l.Write(p.sized()); err != nil {
 		return nil, err
 	}
 	return l.next()
@@ -134,7 +142,7 @@ func (l *link) add(c *call) bool {
 	}
 	l.last = following(l.last)
 	l.calls[l.last] = c
-	l.out = append(l.out, c.frame.put(0, int32(len(c.frame)-4)).put(4, l.last)...)
+	l.out = append(l.out, c.frame.put(4, l.last).sized()...)
 	l.unanswered += len(c.frame)
 	c.link, c.sent = l, time.Now()
 	return true

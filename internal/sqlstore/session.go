@@ -114,23 +114,30 @@ func (s *Session) keep(ctx context.Context, statement string, args ...any) (more
 	return len(list) > 1, nil
 }
 
+// Name is the ID: who may end a session may write the tables.
+func (s *Session) Name() string { return s.ID }
+
 // End ends the session. A statement that was not refused is sent once more, by a new connection: the first may have been broken before, which
 // nobody knows of a connection that was in use a moment ago.
 func (s *Session) End(ctx context.Context) error {
-	err := s.remove(ctx)
+	err := End(ctx, s.db.Write, s.ID)
 	if is := Outcome(err); err != nil && ctx.Err() == nil && (is == driver.NotDone || is == driver.Unknown) {
 		s.db.Reset()
-		err = s.remove(ctx)
+		err = End(ctx, s.db.Write, s.ID)
 	}
 	return err
 }
 
-// remove removes the session's row, and its entries before it, in steps where the database has such. A row that is not there
-// has been removed before, or has run out.
-func (s *Session) remove(ctx context.Context) error {
-	rows, err := Collect(ctx, s.db.Write, scan1[string], "end", s.ID)
+// End removes a session's row, and its entries before it, in steps where the database has such. A row that is not there has been removed
+// before, or has run out.
+//
+// What the session has sent, and the database carries out later, finds no row: a renewal updates none, and an entry is made only beside the
+// row of its session, which that transaction keeps until its commit. If it comes first, the row is removed after that, and the entry with it.
+// An ID is never used again, so nothing brings the row back.
+func End(ctx context.Context, write Run, id string) error {
+	rows, err := Collect(ctx, write, scan1[string], "end", id)
 	for more := len(rows) > 1; more && err == nil; more = len(rows) > 0 {
-		rows, err = Collect(ctx, s.db.Write, scan1[string], "rest", s.ID)
+		rows, err = Collect(ctx, write, scan1[string], "rest", id)
 	}
 	return err
 }
