@@ -71,6 +71,21 @@ type Service interface {
 	// that may have been opened has no entries and runs out by itself.
 	Open(ctx context.Context, ttl time.Duration) (Session, error)
 
+	// End ends a session that the Service has opened, by its Name, and needs nothing of the Session, which was dropped. Once End
+	// has returned nil, the session is over at the service as it is after Close: its entries are gone, and a renewal or a Create
+	// of the session that arrives only then leaves nothing.
+	//
+	// It is for requests that arrive late. Those that lie unread in a server that hangs renew the session when the server goes
+	// on, which may be after the client has given the session up. Its entries would then keep others waiting for another TTL,
+	// though nobody holds anything in it. So the caller calls End in the background, and not before all that the session was
+	// promised is over: a TTL after the answer to the last renewal that was answered before the session was lost.
+	//
+	// End may be called again, after nil and after an error. A session that is over is ended, and End returns nil. It leaves
+	// other sessions alone, and it never renews: after an error the session lasts no longer than without the call, or than
+	// the shortest session that the service grants. End is called with no other name than one that a Session has returned. A
+	// driver whose sessions have no names returns errors.ErrUnsupported.
+	End(ctx context.Context, session string) error
+
 	// Outcome says what err, which a method of the Service or of one of its sessions returned, means for that attempt.
 	Outcome(err error) Outcome
 
@@ -109,7 +124,7 @@ type Session interface {
 	Close(ctx context.Context) error
 
 	// Drop is Close without a word to the service, for a session that is lost. Its holders may need the time that is
-	// left at the service to stop. It is the last call but for those whose ctx has ended, and for Reset and Granted.
+	// left at the service to stop. It is the last call but for those whose ctx has ended, and for Reset, Granted and Name.
 	Drop()
 
 	// Create appends e to e.Queue. The caller has set Queue, Kind, Units, Value, Since, and an ID from NewID. Attempt is 0

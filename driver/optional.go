@@ -9,6 +9,11 @@ import (
 // Optional is the part of a Session that a driver can do without. A driver that embeds Unsupported has all of it, and
 // overrides what its service can do. Since every Session has all methods, one that wraps another hides nothing.
 type Optional interface {
+	// Name is what Service.End knows the session by, and no other session ever has it. It may be what lets one speak for the
+	// session, a password for instance, so it is shown to nobody, in no log and no error. It is empty from a driver that cannot
+	// end a session by a name; End is then not called. It does no I/O, and is the same for as long as the Session is known.
+	Name() string
+
 	// Over is closed when the driver learns, without having been asked, that the session cannot be used any more. The
 	// next Renew then says why. A driver that learns of it only from answers returns nil.
 	Over() <-chan struct{}
@@ -51,11 +56,13 @@ type Optional interface {
 	Silence() (until time.Time, why string)
 }
 
-// Unsupported is an Optional that can do nothing: Over returns nil, History and Silence are empty, Reset and Touch do nothing, and all
-// other methods return an error that wraps errors.ErrUnsupported.
+// Unsupported is an Optional that can do nothing: Over returns nil, Name, History and Silence are empty, Reset and Touch do
+// nothing, and all other methods return an error that wraps errors.ErrUnsupported.
 var Unsupported Optional = unsupported{}
 
 type unsupported struct{}
+
+func (unsupported) Name() string { return "" }
 
 func (unsupported) Over() <-chan struct{} { return nil }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -125,6 +127,35 @@ func (s *session) knowsTurns(ctx context.Context) bool {
 		return clientv3.ContextError(ctx, err)
 	})
 	return err == nil && !enabled
+}
+
+// End revokes a lease, which deletes its keys. What the session has sent, and a member takes later, finds no such lease, and an ID is given to one
+// lease alone. Behind keys that know turns others may stand who watch none of them, and are told by whoever leaves. So the queues are looked up
+// before, in a part of the time, for nothing else knows them: turns are given there. If they cannot be, or an entry is made in between, it is
+// like the death of a client, which those who wait notice when they look by themselves.
+func (s *service) End(ctx context.Context, session string) error {
+	lease, err := strconv.ParseInt(session, 16, 64)
+	if err != nil {
+		return err
+	}
+	in := newSession(s, clientv3.LeaseID(lease), 0, time.Time{})
+	look, cancel := ctx, context.CancelFunc(func() {})
+	if deadline, ok := ctx.Deadline(); ok {
+		look, cancel = context.WithTimeout(ctx, time.Until(deadline)/3)
+	}
+	keys, err := in.attached(look)
+	cancel()
+	if errors.Is(err, errExpired) {
+		in.Drop()
+		return nil
+	}
+	for _, key := range keys {
+		queue := queueOf(string(key))
+		if e, ok := parseEntry(queue, &mvccpb.KeyValue{Key: key}); ok && !beside(queue) && (!plain(e) || knows(e)) {
+			in.spare.making(e)
+		}
+	}
+	return in.Close(ctx)
 }
 
 // Close does nothing: the client is the user's.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +89,9 @@ func (s *session) Granted() (ttl time.Duration, from time.Time) {
 // Over is closed when the lease is known to be over, and when the client is closed: nothing would ever answer again.
 func (s *session) Over() <-chan struct{} { return s.life.Done() }
 
+// Name is the lease, as etcdctl shows it.
+func (s *session) Name() string { return strconv.FormatInt(int64(s.lease), 16) }
+
 // History names the cluster, its term, and how often answers have shown an earlier state.
 func (s *session) History() string { return s.past.name() }
 
@@ -144,19 +148,12 @@ func (s *session) Drop() {
 // Owned asks which keys are attached to the lease. The leader answers, when it has carried out all that was committed, so
 // it knows every key that any member has confirmed. The entries have no revision: the answer has none.
 func (s *session) Owned(ctx context.Context, queues []string) ([]driver.Entry, error) {
-	if err := s.ended(); err != nil {
-		return nil, err
-	}
-	resp, err := s.client.TimeToLive(outgoing(ctx), s.lease, clientv3.WithAttachedKeys())
-	if err == nil && resp.TTL < 0 {
-		s.end(errExpired)
-		err = errExpired
-	}
+	keys, err := s.attached(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var list []driver.Entry
-	for _, key := range resp.Keys {
+	for _, key := range keys {
 		queue := queueOf(string(key))
 		if queues == nil && !beside(queue) || slices.Contains(queues, queue) {
 			e, _ := parseEntry(queue, &mvccpb.KeyValue{Key: key})
@@ -164,4 +161,20 @@ func (s *session) Owned(ctx context.Context, queues []string) ([]driver.Entry, e
 		}
 	}
 	return list, nil
+}
+
+// attached returns the keys that are attached to the lease.
+func (s *session) attached(ctx context.Context) ([][]byte, error) {
+	if err := s.ended(); err != nil {
+		return nil, err
+	}
+	resp, err := s.client.TimeToLive(outgoing(ctx), s.lease, clientv3.WithAttachedKeys())
+	if err != nil {
+		return nil, err
+	}
+	if resp.TTL < 0 {
+		s.end(errExpired)
+		return nil, errExpired
+	}
+	return resp.Keys, nil
 }

@@ -70,6 +70,14 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return in, nil
 }
 
+// End removes a session's row. It may have to wait for a transaction with a guard, so it goes by the pool of what waits: that of renewals is for the
+// session which is open now.
+func (s *service) End(ctx context.Context, session string) error {
+	return sqlstore.End(ctx, func(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
+		return s.call(ctx, s.writes, f, procedure, args...)
+	}, session)
+}
+
 // call calls a procedure by a connection of a pool. The answer is whole, and the transaction committed, only when all results were
 // read. What is known of the connection after an error is that the server rolls back what is open once it is closed.
 func (s *service) call(

@@ -95,13 +95,32 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return in, nil
 }
 
+// End removes a session's row. It may have to wait for a transaction with a guard, as any statement that deletes an entry, so it takes a place
+// among those that wait: the one beside them is for renewals, of the session which is open now.
+func (s *service) End(ctx context.Context, session string) error {
+	return sqlstore.End(ctx, func(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+		err := s.runBy(ctx, s.acquire, s.release, f, statement, args...)
+		if err == nil && ctx.Err() != nil {
+			err = errUnconfirmed // as Write of a session
+		}
+		return err
+	}, session)
+}
+
 // run runs a statement, which is a transaction of its own.
 func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
-	acquire, release := s.acquire, s.release
 	switch statement {
 	case "open", "renew", "keep", "end":
-		acquire, release = s.pool.Acquire, s.free
+		return s.runBy(ctx, s.pool.Acquire, s.free, f, statement, args...)
 	}
+	return s.runBy(ctx, s.acquire, s.release, f, statement, args...)
+}
+
+// runBy is run on a connection that is acquired and released so.
+func (s *service) runBy(
+	ctx context.Context, acquire func(context.Context) (*pgxpool.Conn, error), release func(*pgxpool.Conn),
+	f func(sqlstore.Rows) error, statement string, args ...any,
+) error {
 	conn, err := acquire(ctx)
 	if err != nil {
 		return judge(err, false)

@@ -43,6 +43,7 @@ type service struct {
 	log     *slog.Logger
 	prefix  string                       // of all keys
 	met     atomic.Pointer[introduction] // the last, of all sessions
+	longest atomic.Int64                 // the longest TTL of a session
 }
 
 // An introduction is that of a server to the namespace. Terms count them.
@@ -91,6 +92,8 @@ func prefixOf(namespace string) string { return "farsync:{" + namespace + "}:" }
 
 // Open checks the server, subscribes, and writes the session, in this order: what is published to a session is heard.
 func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	for longest := s.longest.Load(); longest < int64(ttl) && !s.longest.CompareAndSwap(longest, int64(ttl)); longest = s.longest.Load() {
+	}
 	in := newSession(s, ttl)
 	err := in.begin(ctx)
 	if err == nil {
@@ -102,6 +105,23 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 		err = &failure{err, driver.Refused}
 	}
 	return nil, err
+}
+
+// End has the server end a session as its own Close does, by a connection for that alone. The script gives the session a deadline of 0 and then
+// removes its entries: whatever the session has sent, and the server reads later, finds it past its deadline, or gone. Only "open" would
+// bring it back, which the server has answered before anything else was sent.
+//
+// A server to which the namespace has to be introduced first ends all sessions thereby, and grants nothing for the longest TTL that the
+// service has been asked for: that of a session to be opened may be what is missing in its data.
+func (s *service) End(ctx context.Context, session string) error {
+	by := newSession(s, time.Duration(s.longest.Load()))
+	defer by.Drop()
+	by.known = s.script(s.met.Load().run)
+	a, err := by.call(ctx, "close", session)
+	for err == nil && a.more { // its entries, of which a script removes a page
+		a, err = by.call(ctx, "work")
+	}
+	return err
 }
 
 // Close does nothing: the last session has closed its connections.

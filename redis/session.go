@@ -137,6 +137,9 @@ func (s *session) Granted() (time.Duration, time.Time) {
 	return s.ttl, s.from
 }
 
+// Name is the session's, as the server has it.
+func (s *session) Name() string { return s.id }
+
 // Silence returns what the last answer has shown. It counts from when that came, so it ends here no sooner than there.
 func (s *session) Silence() (until time.Time, why string) {
 	s.mu.Lock()

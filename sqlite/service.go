@@ -75,6 +75,22 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return in, nil
 }
 
+// End removes a session's row from the file that the path names now: the sessions in a file that was there before have ended
+// with its name. It takes a socket for as long as that takes, to tell those who waited.
+func (s *service) End(ctx context.Context, session string) error {
+	f, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.make(ctx); err != nil {
+		s.leave(f, false) // there may be a session in it
+		return err
+	}
+	by := newSession(f, time.Second) // without a row: nothing is ever made in it
+	defer by.Drop()
+	return sqlstore.End(ctx, by.Write, session)
+}
+
 // enter returns the file that the path names, for a session, which leaves it. It waits until the one before is closed:
 // connections of one process to one file share what they know of its log, and those of before may know another log.
 func (s *service) enter(ctx context.Context) (*file, error) {

@@ -44,7 +44,7 @@ type injected struct {
 // A lateRequest is one that will be carried out after some more requests. Invariant: left > 0 while it is in the list.
 type lateRequest struct {
 	left    int
-	session *injectedSession // nil for the opening of one
+	session *injectedSession // nil for the opening of one, and for its end by a name
 	run     func(ctx context.Context)
 }
 
@@ -59,6 +59,14 @@ func (s *injected) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 	session := &injectedSession{service: s, session: opened, life: life, end: end}
 	session.learn()
 	return session, nil
+}
+
+// End implements driver.Service.
+func (s *injected) End(ctx context.Context, session string) error {
+	_, err := request(ctx, s, nil, Op{Kind: EndSession}, nil, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.service.End(ctx, session)
+	})
+	return err
 }
 
 // Outcome implements driver.Service.

@@ -63,6 +63,9 @@ func (s *injectedSession) Granted() (time.Duration, time.Time) {
 	return s.ttl, s.from
 }
 
+// Name implements driver.Session.
+func (s *injectedSession) Name() string { return s.session.Name() }
+
 // Over implements driver.Session.
 func (s *injectedSession) Over() <-chan struct{} { return s.session.Over() }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,18 @@ func (s *memService) Open(ctx context.Context, ttl time.Duration) (driver.Sessio
 		return nil, err
 	}
 	return &memSession{Optional: driver.Unsupported, mem: s.mem, link: s.link, id: id, ttl: ttl, from: sent, history: history}, nil
+}
+
+// End implements driver.Service. The number of a session is given to no other, so what arrives later finds none.
+func (s *memService) End(ctx context.Context, session string) error {
+	if s.shut.Load() {
+		return errShut
+	}
+	id, err := strconv.ParseInt(session, 10, 64)
+	if err != nil {
+		return err
+	}
+	return s.link.call(ctx, EndSession, func() { s.mem.closeSession(id) })
 }
 
 // Outcome implements driver.Service.
@@ -91,6 +104,9 @@ func (s *memSession) Renew(ctx context.Context, _ []driver.Entry) error {
 	}
 	return nil
 }
+
+// Name implements driver.Session. List shows the same.
+func (s *memSession) Name() string { return strconv.FormatInt(s.id, 10) }
 
 // History implements driver.Session.
 func (s *memSession) History() string {

@@ -15,6 +15,7 @@ const (
 	OpenSession  OpKind = "open session"
 	Renew        OpKind = "renew"
 	CloseSession OpKind = "close session"
+	EndSession   OpKind = "end session"
 	Create       OpKind = "create"
 	Ahead        OpKind = "ahead"
 	List         OpKind = "list"

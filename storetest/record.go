@@ -92,6 +92,13 @@ func (s *recorded) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 	return &recordedSession{opened, s}, nil
 }
 
+// End implements driver.Service.
+func (s *recorded) End(ctx context.Context, session string) error {
+	err := s.Service.End(ctx, session)
+	s.add(Op{Kind: EndSession}, err, nil)
+	return err
+}
+
 func (s *recorded) add(op Op, err error, on []driver.Entry) {
 	c := Call{Kind: op.Kind, Client: s.client, Queue: op.Queue, Entry: op.Entry, Err: err}
 	for _, e := range on {
@@ -103,7 +110,7 @@ func (s *recorded) add(op Op, err error, on []driver.Entry) {
 }
 
 type recordedSession struct {
-	driver.Session // NewID, Granted, Over, Reset and Drop make no request
+	driver.Session // NewID, Granted, Name, Over, Reset and Drop make no request
 
 	service *recorded
 }

@@ -57,7 +57,7 @@ func RunDriver(t *testing.T, b Backend) {
 func conformances() []conformance {
 	return slices.Concat(
 		createCases, aheadCases, replaceCases, deleteCases, watchCases, proofCases, registerCases, ownedCases, tellCases,
-		surveyCases, sessionCases, contextCases,
+		surveyCases, sessionCases, endCases, contextCases,
 	)
 }
 
@@ -121,13 +121,17 @@ func (s *scene) openBrief(service driver.Service) *client {
 
 func (s *scene) openFor(service driver.Service, ttl time.Duration) *client {
 	s.Helper()
+	s.Cleanup(func() { _ = service.Close() }) // after the end of the session
+	return s.openIn(service, ttl)
+}
+
+// openIn returns a client of a driver that another client of the scene closes.
+func (s *scene) openIn(service driver.Service, ttl time.Duration) *client {
+	s.Helper()
 	opened, err := service.Open(s.ctx(), ttl)
 	require.NoError(s, err)
 	c := &client{Session: opened, s: s, service: service}
-	s.Cleanup(func() {
-		_ = c.finish(s.ctx())
-		_ = service.Close()
-	})
+	s.Cleanup(func() { _ = c.finish(s.ctx()) })
 	return c
 }
 

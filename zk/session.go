@@ -113,6 +113,7 @@ func (s *session) serve(server string) error {
 	close(s.up)
 	s.mu.Unlock()
 	if !happened(s.wire.open) {
+		s.wire.name = sessionName(s.wire.id.Load(), s.wire.password)
 		close(s.wire.open)
 	}
 	l.flush(0)
@@ -128,6 +129,9 @@ func (s *session) Granted() (ttl time.Duration, from time.Time) { return s.wire.
 
 // Over is closed when the session is over for this client, for whatever reason.
 func (s *session) Over() <-chan struct{} { return s.wire.life.Done() }
+
+// Name is the session's ID with its password.
+func (s *session) Name() string { return s.wire.name }
 
 // History is empty: what a majority has confirmed is not undone.
 func (*session) History() string { return "" }

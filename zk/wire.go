@@ -35,6 +35,7 @@ type wire struct {
 	end  context.CancelCauseFunc
 
 	open  chan struct{} // closed when there is a session
+	name  string        // of the session; set before open is closed, and never after
 	ended atomic.Bool   // the server has confirmed the end
 
 	// Only the goroutine of the session uses these.
