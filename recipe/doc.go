@@ -33,7 +33,8 @@
 //
 // A session ends here before it ends at the service. Its deadline counts from the moment at which a renewal was sent, the
 // service's from when it was processed, which is later. So when the service gives the place to the next entry, every hold
-// on the old one says that it is lost, if it is asked. A goroutine that was stopped between looking at the clock and
+// on the old one says that it is lost, if it is asked. A session that was lost here is ended there by its name, for renewals that lay unread may keep
+// it, and no sooner than it would have ended without them. A goroutine that was stopped between looking at the clock and
 // writing is beyond any lock service, and the reason for fencing tokens.
 //
 // # Why no wake-up is missed

@@ -9,3 +9,17 @@ func (s *Store) Made() int {
 	defer in.mu.Unlock()
 	return len(in.made)
 }
+
+// The bounds of lapsed sessions, and of the time to the next session.
+const (
+	ReopenMost  = reopenMost
+	MostLapsed  = mostLapsed
+	LapsedTries = lapsedTries
+)
+
+// Lapsed returns how many sessions a Store remembers that it has lost, but for the one that is being ended.
+func (s *Store) Lapsed() int {
+	s.lapses.mu.Lock()
+	defer s.lapses.mu.Unlock()
+	return len(s.lapses.list)
+}

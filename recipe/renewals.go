@@ -81,6 +81,7 @@ func (s *Store) renewOnce(r *renewals, limit time.Duration) (age time.Duration, 
 		select {
 		case answer := <-r.answers:
 			if answer.err == nil {
+				r.in.until() // until when the service may keep the session counts from here, not from a later look
 				s.noteLate(r.in, deadline)
 				s.traceSession(Health{
 					State: r.in.state(), TTL: r.in.ttl, RoundTrip: answer.took, Left: time.Until(deadline),

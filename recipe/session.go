@@ -33,6 +33,9 @@ type session struct {
 
 	mu       sync.Mutex
 	deadline time.Time     // Invariant: it moves back only by as much as the host was suspended.
+	from     time.Time     // when the last renewal was sent that the driver has proved
+	kept     time.Time     // until when the service may keep the session by that: a TTL after its answer, or after the first look that saw it
+	over     bool          // the deadline has passed, or the session was lost otherwise: what is answered from then on changes nothing
 	slept    time.Duration // what suspended returned when its growth was last accounted for
 	woke     time.Time     // when that was noticed: requests that were sent earlier prove nothing
 	looked   time.Time     // when suspended was last called
@@ -91,22 +94,29 @@ func provedUntil(ttl time.Duration, from time.Time) time.Time { return from.Add(
 func (in *session) account(now time.Time) {
 	in.looked = now
 	if slept := in.suspended(); slept-in.slept >= leastSuspend {
-		in.deadline = in.deadline.Add(in.slept - slept)
+		in.deadline, in.kept = in.deadline.Add(in.slept-slept), in.kept.Add(in.slept-slept)
 		in.slept, in.woke = slept, now
 	}
 }
 
 // advance moves the deadline to what the driver has proved by now. The caller holds mu.
 func (in *session) advance() {
-	in.account(time.Now())
+	now := time.Now()
+	in.account(now)
+	if in.over {
+		return
+	}
 	ttl, from := in.Granted()
+	if from.After(in.from) {
+		in.from, in.kept = from, now.Add(ttl)
+	}
 	if proved := provedUntil(ttl, from); proved.After(in.deadline) && from.After(in.woke) {
 		in.deadline = proved
 	}
 }
 
 // lives reports whether the deadline lies ahead, after a look at what the driver has proved. The last look at the clock of
-// suspends may be as old as age.
+// suspends may be as old as age. If it does not, the caller calls fail.
 func (in *session) lives(age time.Duration) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -116,8 +126,9 @@ func (in *session) lives(age time.Duration) bool {
 	}
 	if !now.Before(in.deadline) {
 		in.advance()
+		in.over = in.over || !now.Before(in.deadline)
 	}
-	return now.Before(in.deadline)
+	return !in.over
 }
 
 // untilLook returns when the timer is to run next. The caller holds mu.
@@ -139,11 +150,13 @@ func (in *session) expire() {
 // fail ends the session as lost, unless it has ended. Its cause wraps ErrLost and why.
 func (in *session) fail(why error) {
 	in.mu.Lock()
+	defer in.mu.Unlock()
 	in.timer.Stop()
+	in.over = true
 	if in.life.Err() == nil && in.losing == nil {
 		in.losing = slices.Collect(maps.Keys(in.held))
 	}
-	in.mu.Unlock()
+	// Under mu, for whoever finds the session over calls fail as well, and the first cause is the one that stays.
 	in.end(fmt.Errorf("%w: %w", ErrLost, why))
 }
 

@@ -41,6 +41,7 @@ type Store struct {
 	shut context.CancelCauseFunc
 
 	inside insiders
+	lapses lapses
 
 	ending   atomic.Bool   // by the first Close
 	finished chan struct{} // closed when that is done, with what it returned

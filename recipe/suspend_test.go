@@ -22,6 +22,8 @@ type sleeper struct {
 
 func (s *sleeper) Granted() (time.Duration, time.Time) { return 10 * time.Second, *s.from.Load() }
 
+func (s *sleeper) Name() string { return "sleeper" }
+
 func (s *sleeper) prove(from time.Time) { s.from.Store(&from) }
 
 func (s *sleeper) suspended() time.Duration { return time.Duration(s.slept.Load()) }
@@ -98,6 +100,32 @@ func TestASuspendThatASessionSurvives(t *testing.T) {
 		require.NoError(t, in.err())
 		time.Sleep(time.Nanosecond)
 		require.ErrorIs(t, in.err(), errDeadline)
+	})
+}
+
+// A session that was lost may be ended a TTL after its last answer, by the clock of the service, which goes on while the host is suspended.
+func TestASuspendCountsForALapsedSession(t *testing.T) {
+	asleep(t, func(s *sleeper, in *session) {
+		time.Sleep(2 * time.Second)
+		in.until()
+		require.Equal(t, 8*time.Second, lapsedOf(in).left(), "an answer counts from when it was first seen")
+		s.prove(time.Now().Add(-time.Second)) // it was a second on its way
+		in.until()
+		require.Equal(t, 10*time.Second, lapsedOf(in).left(), "the service may have renewed the session just before it answered")
+		time.Sleep(time.Second)
+		s.suspend(3 * time.Second)
+		one := lapsedOf(in)
+		require.Equal(t, 6*time.Second, one.left())
+		s.suspend(2 * time.Second)
+		require.Equal(t, 4*time.Second, one.left())
+		s.suspend(leastSuspend - 1)
+		require.Equal(t, 4*time.Second, one.left(), "noise")
+		time.Sleep(4 * time.Second)
+		require.Zero(t, one.left())
+		in.fail(errDeadline)
+		s.prove(time.Now())
+		in.until()
+		require.LessOrEqual(t, lapsedOf(in).left(), time.Duration(0), "an answer to what lay unread")
 	})
 }
 

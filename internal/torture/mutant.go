@@ -41,7 +41,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "no deadline: the session is over when the server says so", store: onEtcd, primitive: mutex,
-		edits: []edit{{"recipe/session.go", "return now.Before(in.deadline)", "return true"}},
+		edits: []edit{{"recipe/session.go", "return !in.over", "return true"}},
 		tests: [2]string{"./recipe", "^TestASuspendEndsASession$"},
 	},
 	{
@@ -135,6 +135,21 @@ var mutants = []mutant{
 		name: "a release that the service has undone is not looked for", store: inMemory,
 		edits: []edit{{"recipe/keep.go", "history = s.compare(in, history)", "_ = history"}},
 		tests: [2]string{"./recipe", "^TestReleaseThatIsUndoneIsDoneAgain$"},
+	},
+	{
+		name: "a session that was lost is left to late renewals", store: inMemory,
+		edits: []edit{{"recipe/keep.go", "s.endLater(in)", ""}},
+		tests: [2]string{"./recipe", "^TestNobodyWaitsForALapsedSession$"},
+	},
+	{
+		name: "a session that was lost is ended while its holders may need the margin to stop", store: inMemory,
+		edits: []edit{{"recipe/lapsed.go", "due: in.kept", "due: in.deadline"}},
+		tests: [2]string{"./recipe", "^TestALapsedSessionIsEndedAtItsTime$"},
+	},
+	{
+		name: "a renewal that lay unread puts off the end of a session that was lost", store: inMemory,
+		edits: []edit{{"recipe/session.go", "	if in.over {\n		return\n	}\n", ""}},
+		tests: [2]string{"./recipe", "^TestASuspendCountsForALapsedSession$"},
 	},
 	{
 		name: "a join that is under way is taken for an entry that stands again", store: inMemory,
