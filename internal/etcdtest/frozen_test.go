@@ -35,6 +35,18 @@ func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
 	})
 }
 
+// TestNobodyWaitsForWhatAHungServerKeeps: the server hangs for most of a TTL, and goes on with renewals of sessions that their clients have lost.
+func TestNobodyWaitsForWhatAHungServerKeeps(t *testing.T) {
+	suite.Long(t, suite.Etcd, "stops the server for most of a TTL of 15 s")
+	server, _ := beginAlone(t)
+	locktest.RunHung(t, locktest.Hung{
+		Open: func(t *testing.T, o farsync.Options) *farsync.Store {
+			return newStore(t, server.Endpoint(), &etcd.Options{Options: o})
+		},
+		TTL: locktest.HungTTL, Long: time.Minute, Freeze: server.Pause, Resume: server.Resume,
+	})
+}
+
 // TestWaitersReturnBehindAFullWatchStream is for waiters on a stream that takes no more requests, as
 // that of a frozen server does some 10,000 requests later.
 func TestWaitersReturnBehindAFullWatchStream(t *testing.T) {

@@ -116,6 +116,16 @@ func TestKilledServerKeepsHoldersApart(t *testing.T) {
 	t.Logf("%d grants over %d restarts, %d overlaps", visits, *kills, len(section.Overlaps()))
 }
 
+// TestNobodyWaitsForWhatAHungServerKeeps: the server hangs for most of a TTL, and goes on with renewals of sessions that their clients have lost.
+func TestNobodyWaitsForWhatAHungServerKeeps(t *testing.T) {
+	suite.Long(t, suite.MySQL, "stops the server for most of a TTL of 15 s")
+	d := roughDatabase(t)
+	locktest.RunHung(t, locktest.Hung{
+		Open: func(t *testing.T, o farsync.Options) *farsync.Store { return d.open(t, &mysql.Options{Options: o}) },
+		TTL:  locktest.HungTTL, Long: time.Minute, Freeze: d.server.Pause, Resume: d.server.Resume,
+	})
+}
+
 // TestStoppedServerStopsNoCaller.
 func TestStoppedServerStopsNoCaller(t *testing.T) {
 	suite.Long(t, suite.MySQL, "stops the server")

@@ -12,6 +12,8 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
+	"github.com/farsync/farsync/postgres"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
@@ -78,5 +80,21 @@ func (d database) primitives(t *testing.T) {
 		Delete:  d.delete,
 		Foreign: func(t *testing.T, queue string) driver.Entry { return d.foreign(t, queue, "another program's") },
 		Stray:   func(t *testing.T, queue string) driver.Entry { return d.foreign(t, queue, nil) },
+	})
+}
+
+// TestNobodyWaitsForWhatAHungServerKeeps: the server hangs for most of a TTL, and goes on with renewals of sessions that their clients have lost.
+func TestNobodyWaitsForWhatAHungServerKeeps(t *testing.T) {
+	suite.Long(t, suite.Postgres, "stops the server for most of a TTL of 15 s")
+	t.Parallel()
+	d := newDatabase(t)
+	locktest.RunHung(t, locktest.Hung{
+		Open: func(t *testing.T, o farsync.Options) *farsync.Store {
+			store, err := postgres.Open(within(t, soon), d.config(t), &postgres.Options{Options: o, Listen: d.listen})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = store.Close() })
+			return store
+		},
+		TTL: locktest.HungTTL, Long: time.Minute, Freeze: d.server.Pause, Resume: d.server.Resume,
 	})
 }

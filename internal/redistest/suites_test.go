@@ -15,6 +15,7 @@ import (
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/redis"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -118,5 +119,18 @@ func TestCallsReturnWhenTheServerIsFrozen(t *testing.T) {
 		Freeze: server.Pause,
 		Resume: server.Resume,
 		Late:   soon,
+	})
+}
+
+// TestNobodyWaitsForWhatAHungServerKeeps: the server hangs for most of a TTL, and goes on with renewals of sessions that their clients have lost.
+func TestNobodyWaitsForWhatAHungServerKeeps(t *testing.T) {
+	suite.Long(t, suite.Redis, "stops the server for most of a TTL of 15 s")
+	t.Parallel()
+	server := embedtest.Redis(t)
+	locktest.RunHung(t, locktest.Hung{
+		Open: func(t *testing.T, o farsync.Options) *farsync.Store {
+			return newStore(t, server.Endpoint(), &redis.Options{Options: o, Fresh: true})
+		},
+		TTL: locktest.HungTTL, Long: time.Minute, Freeze: server.Pause, Resume: server.Resume,
 	})
 }

@@ -218,6 +218,20 @@ func TestOpensThatAreGivenUp(t *testing.T) {
 	})
 }
 
+// TestNobodyWaitsForWhatAHungServerKeeps: the server hangs for most of a TTL, and goes on with renewals of sessions that their clients have lost.
+func TestNobodyWaitsForWhatAHungServerKeeps(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "stops the server for most of a TTL of 15 s")
+	begin(t)
+	server := embedtest.ZooKeeper(t)
+	locktest.RunHung(t, locktest.Hung{
+		Open: func(t *testing.T, o farsync.Options) *farsync.Store {
+			return newStore(t, server.Endpoint(), &zk.Options{Options: o})
+		},
+		TTL: locktest.HungTTL, Long: 40 * time.Second, // the longest that the server grants
+		Freeze: server.Pause, Resume: server.Resume,
+	})
+}
+
 // TestCallsThatNobodyAnswersReturn: the server takes connections and requests, and answers nothing. Every call is back when
 // its ctx ends, or its own bound is met; and when the server goes on, nothing is left of any. Then the server is started anew:
 // holder and waiter go on as if nothing had been.
