@@ -49,8 +49,8 @@
 // # How long a lock stays with a client that died
 //
 // For the TTL, counted from the last sign of life that the leader knows of. A lease ends here before that. Its session is
-// renewed every quarter of the TTL by a request that the leader answers, and counts from when the last such request but
-// one was sent.
+// renewed every quarter of the TTL by a request that the leader answers. The lease counts from when such a request was sent
+// that had been answered a quarter of the TTL before the last was sent, which is mostly the last but one.
 //
 // What such a request proves depends on what it is. While an entry holds, it is a transaction that checks the entry's
 // node and changes nothing: a quorum has answered it. So has one answered each create. While nothing is held, it is a

@@ -24,9 +24,8 @@ type link struct {
 
 	// Only the reading goroutine uses these.
 	space     []byte    // that frames are read into, one after the other
-	proved    time.Time // what was sent then has reached the leader, by now
-	renewed   time.Time // when the request was sent that the next proves, or the ConnectRequest
-	reached   time.Time // by then that request had
+	proved    time.Time // the leader knows of a request that was sent then, or of the ConnectRequest
+	signs     []sign    // younger requests, of which it may not know yet, the oldest first
 	restoring int       // so many requests that set watches again are not answered
 
 	mu         sync.Mutex
@@ -38,6 +37,12 @@ type link struct {
 	out        []byte          // what is to be sent
 	writing    bool            // a goroutine sends what came before
 	writers    sync.WaitGroup  // goroutines that do nothing else
+}
+
+// A sign is a sign of life: a request that has been answered.
+type sign struct {
+	sent    time.Time
+	reached time.Time // by then the request had reached the server, for it was answered
 }
 
 func newLink(w *wire, conn net.Conn) *link {
@@ -56,7 +61,7 @@ func (l *link) idle() time.Duration {
 // must not be over by then.
 func (l *link) shake(user *Digest) error {
 	sent := time.Now()
-	l.proved, l.renewed, l.reached = sent, sent, sent
+	l.proved = sent
 	body, err := l.exchange(l.wire.connecting())
 	if err != nil {
 		return err
@@ -245,15 +250,36 @@ func (l *link) note(c *call, code int32) {
 		l.restoring--
 		l.wire.watched = l.restoring == 0
 	case code == 0 && l.wire.proves(c.op):
-		if ttl, _ := l.wire.granted(); c.sent.Sub(l.reached) >= ttl/4 {
-			// The one before this is known to have reached the leader: see session. Of requests that follow one another more
-			// closely, as the Syncs do that look for a lost create, that cannot be said. Nor can it of two that were sent long after
-			// one another and held up on the way: only the answer tells that the first had reached the server.
-			l.proved, l.renewed, l.reached = l.renewed, c.sent, time.Now()
-		}
+		l.prove(c.sent, time.Now())
 		l.wire.renewed(l.proved, c.op)
 	}
 }
+
+// prove notes that a request was answered now, by the leader. The leader is then known to have heard of every request that
+// had reached the server a quarter of the timeout before this one was sent: see session. Nothing can be said of requests that
+// follow one another more closely, such as the Syncs that look for a lost create. Nor can it of two that were sent long after
+// one another and held up on the way: only the answer tells that the first had reached the server.
+//
+// Each request is kept until a later one proves it. So creates, handshakes and renewals may come in any order, and as close
+// together as they like: the renewal a quarter of the timeout after an answered renewal proves that one, and what came in
+// between delays nothing. Were a request that comes too soon forgotten instead, the first renewal after a new connection would
+// be, and the proof would be three quarters of the timeout old before it moved.
+func (l *link) prove(sent, now time.Time) {
+	ttl, _ := l.wire.granted()
+	known := 0
+	for known < len(l.signs) && sent.Sub(l.signs[known].reached) >= ttl/4 {
+		l.proved = l.signs[known].sent
+		known++
+	}
+	l.signs = slices.Delete(l.signs, 0, known)
+	if n := len(l.signs); n == 0 || sent.Sub(l.signs[n-1].sent) >= ttl/signsPerTimeout {
+		l.signs = append(l.signs, sign{sent, now})
+	}
+}
+
+// signsPerTimeout bounds how many signs of life are kept while answers come at once: a quarter of that, and one. Of a burst
+// of requests the first is kept, so the proof may be older by a 64th of the timeout.
+const signsPerTimeout = 64
 
 // end closes the connection, and fails what was not answered.
 func (l *link) end(s *session) {

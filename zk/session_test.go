@@ -172,15 +172,70 @@ func TestRenewalProvesTheOneThatWasAnsweredAQuarterBefore(t *testing.T) {
 		first := renew()
 		held = make(chan struct{})
 		time.Sleep(quarter) //nolint:forbidigo // in a bubble
-		second := renew()
-		time.Sleep(quarter) //nolint:forbidigo // in a bubble
 		renew()
+		time.Sleep(quarter) //nolint:forbidigo // in a bubble
+		third := renew()
 		close(held)
 		renewals.Wait()
-		require.Equal(t, first, proved(), "not the second, which was answered now")
+		require.Equal(t, first, proved(), "not the second or the third, which were answered now")
 		time.Sleep(quarter) //nolint:forbidigo // in a bubble
 		renew()
 		renewals.Wait()
-		require.Equal(t, second, proved())
+		require.Equal(t, third, proved(), "it had reached the server when both were answered")
 	})
+}
+
+// TestProofIsNeverOlderThanHalfTheTimeout: a session that is connected, and renewed every quarter, has a proof that is as
+// young whatever came between two renewals. Each of the requests in between is less than a quarter older than the renewal that
+// follows it, so that renewal proves none of them.
+func TestProofIsNeverOlderThanHalfTheTimeout(t *testing.T) {
+	const (
+		ttl     = 10 * time.Second
+		quarter = ttl / 4
+		slack   = ttl / signsPerTimeout
+	)
+	for name, between := range map[string]func(t *testing.T, s *session){
+		"nothing": func(*testing.T, *session) {},
+		"a new connection": func(t *testing.T, s *session) {
+			require.NoError(t, s.link().Close())
+			synctest.Wait()
+			time.Sleep(redialFirst) //nolint:forbidigo // in a bubble
+			synctest.Wait()
+			require.NotNil(t, s.link())
+		},
+		"a transaction": func(t *testing.T, s *session) { require.NoError(t, s.propose(t.Context(), "/a/b")) },
+		"many transactions": func(t *testing.T, s *session) {
+			for range 100 {
+				require.NoError(t, s.propose(t.Context(), "/a/b"))
+				time.Sleep(quarter / 200) //nolint:forbidigo // in a bubble
+				require.LessOrEqual(t, len(s.link().signs), signsPerTimeout/4+1)
+			}
+		},
+	} {
+		for _, after := range []time.Duration{10 * time.Millisecond, quarter / 3, quarter / 2} { // of the renewal before
+			t.Run(fmt.Sprint(name, " after ", after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := scripted(t, nil, func(int, int32) reply {
+						return reply{body: append(append(numbers(opCheck), 0), numbers(0)...)}
+					})
+					renew := func() { require.NoError(t, s.Renew(t.Context(), []driver.Entry{{ID: "/a/b"}})) }
+					for range 3 {
+						renew()
+						time.Sleep(quarter) //nolint:forbidigo // in a bubble
+					}
+					renew()
+					begun := time.Now()
+					time.Sleep(after) //nolint:forbidigo // in a bubble
+					between(t, s)
+					time.Sleep(quarter - time.Since(begun)) //nolint:forbidigo // in a bubble
+					for range 4 {
+						_, from := s.Granted()
+						require.LessOrEqual(t, time.Since(from), ttl/2+slack)
+						renew()
+						time.Sleep(quarter) //nolint:forbidigo // in a bubble
+					}
+				})
+			})
+		}
+	}
 }

@@ -93,7 +93,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the deadline counts from when the answer arrived", store: onZooKeeper, primitive: mutex, tiers: []string{tierWire},
-		edits: []edit{{"zk/link.go", "l.proved, l.renewed, l.reached = l.renewed, c.sent, time.Now()", "l.proved, l.renewed, l.reached = time.Now(), time.Now(), time.Now()"}},
+		edits: []edit{{"zk/link.go", "l.prove(c.sent, time.Now())", "l.proved = time.Now()"}},
 		tests: [2]string{"./zk", "^TestRenewalProvesTheOneThatWasAnsweredAQuarterBefore$"},
 	},
 	{
