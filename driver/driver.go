@@ -134,8 +134,7 @@ type Session interface {
 	//
 	// The View has the entry as Self, with its Revision and its final ID, which begins with the one that was given. If All is
 	// false and Entries is empty, the View says nothing about the entries ahead, and the caller asks Ahead. If All is false
-	// and Entries is not empty, it is what Ahead shows of what keeps the entry waiting, or is likely to show: Watch returns at once where an
-	// entry is not there. If Turn is true, Self awaits its turn.
+	// and Entries is not empty, it is what Ahead shows of what keeps the entry waiting. If Turn is true, Self awaits its turn.
 	Create(ctx context.Context, e Entry, attempt int) (View, error)
 
 	// Ahead returns e as it is now, and what is ahead of it. The answer must not be older than the call: an entry

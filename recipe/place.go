@@ -53,9 +53,6 @@ func (s *Store) joinIn(ctx context.Context, in *session, r *Request) (*place, []
 	} else {
 		on, got = s.look(ctx, p, r, driver.Register{})
 	}
-	if r.Try && got.fate == done && len(on) > 0 && !v.All {
-		on, got = s.look(ctx, p, r, driver.Register{}) // for what is likely to be ahead is no answer
-	}
 	switch {
 	case got.fate == done:
 		if p.ahead = len(v.Entries); !v.All && len(on) > 0 {

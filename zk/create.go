@@ -17,7 +17,7 @@ import (
 
 // NewID returns the path of the entry's node, up to the sequence that the server adds.
 func (s *session) NewID(name string, k driver.Kind, units int64) string {
-	return s.path(name) + "/" + newName(s.mark, s.number(name), k, units)
+	return s.path(name) + "/" + newName(s.mark, s.entries.Add(1), k, units)
 }
 
 // Create makes the entry's node, and the queue's node if it is missing.
@@ -58,21 +58,13 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 }
 
 // create makes one attempt. The read of the queue is sent with the request: the server carries out the requests of a
-// session in order, so the answer shows the node, and one round trip serves for both. Where it is likely to be known what is ahead, it is
-// not sent.
+// session in order, so the answer shows the node, and one round trip serves for both.
 func (s *session) create(ctx context.Context, as *driver.Entry) (driver.View, error) {
 	making := newCall(newFrame(opCreate).create(as.ID, as.Value, s.acl, client.FlagEphemeralSequential))
 	if err := s.send(ctx, making); err != nil {
 		return driver.View{}, err
 	}
-	var names *read
-	var register driver.Register
-	var looked error
-	if s.guesses(as) {
-		s.flush()
-	} else {
-		names, register, looked = s.look(ctx, as)
-	}
+	names, register, looked := s.look(ctx, as)
 	if err := s.wait(ctx, making); err != nil {
 		return driver.View{}, err
 	}
@@ -95,13 +87,8 @@ func (s *session) joined(ctx context.Context, e *driver.Entry, names *read, r dr
 		return v, s.undo(ctx, e.ID, errCounter)
 	}
 	v.Self, v.Register = *e, r
-	switch {
-	case names == nil:
-		v.Entries = s.guess(e)
-	case s.show(&v, e, names, true) != nil || s.prove(ctx, &v) != nil:
+	if names != nil && (s.show(&v, e, names, true) != nil || s.prove(ctx, &v) != nil) {
 		v.Entries, v.All = nil, false // the caller asks Ahead, which proves it
-	default:
-		s.learn(e, v.Entries)
 	}
 	return v, nil
 }

@@ -19,13 +19,12 @@
 //	Semaphore               _c_<id>-permit-<n>-<sequence> not shared
 //
 // Curator draws a UUID as the id of each node, and looks for none but its own. Here it is 12 letters and digits of the session,
-// and a number, which is one higher for each name of the session in a queue: from the name of a node follows what its client makes next. A waiter
-// for a Mutex may watch that node before it has seen it.
+// and a number that counts the session's entries, in whatever queue.
 //
 // A Semaphore's size is in the data of the queue's node, as "<declared> <current>". The first
 // line of the data of an entry is the Holder option of its Store. After it comes a line "under=<node>" for each lease of the
-// same Store that the caller held meanwhile, "note=<text>" if it has published one, and "turn=<number>" once a turn that
-// is not the first was held for long. The data of a candidate is its own value.
+// same Store that the caller held meanwhile, "note=<text>" if it has published one, "turn=<number>" once a turn that
+// is not the first was held for long, and "waits=<text>" once the holder has said what it waits for. The data of a candidate is its own value.
 //
 // The order is Curator's: by the text behind the last lock- (__WRIT__, __READ__, latch-), and by the whole name of what
 // has none of it. So zk.Lock of the client library stands in one queue with Mutex; and so does kazoo's Lock with

@@ -5,7 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf16"
 
@@ -86,6 +88,33 @@ func TestLastPlaceIsTheOneBeforeTheLastNumber(t *testing.T) {
 		}
 	}
 	require.True(t, sequence(lastSequence), "a node of another client's that has it stands in the queue")
+}
+
+// TestNamesOfASessionAreItsOwn: no two entries have one name, in whatever queue, and none of the names is the beginning of another, for a
+// node is looked for by its name without the sequence.
+func TestNamesOfASessionAreItsOwn(t *testing.T) {
+	s := &session{service: &service{}, mark: newMark()}
+	const callers, each = 8, 150
+	ids := make(chan string, callers*each)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for range each {
+				ids <- s.NewID([]string{"/q", "/q/r"}[i%2], kinds[i%len(kinds)], int64(i+1))
+			}
+		})
+	}
+	all.Wait()
+	close(ids)
+	var names []string
+	for id := range ids {
+		require.True(t, strings.HasPrefix(nameOf(id), s.mark), id)
+		names = append(names, nameOf(id))
+	}
+	slices.Sort(names)
+	for i, name := range names[1:] { // what a name begins stands right behind it
+		require.False(t, strings.HasPrefix(name, names[i]), "%s begins with %s", name, names[i])
+	}
 }
 
 func TestForeignSiblingsAreHarmless(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	client "github.com/go-zookeeper/zk"
@@ -29,19 +30,18 @@ type session struct {
 	*service
 	wire    *wire
 	mark    string        // what the names of this session's entries begin with
+	entries atomic.Uint64 // so many have been given a name
 	stopped chan struct{} // closed when run has returned
 
 	slots   chan struct{}  // calls hold one each until they are answered
 	joins   chan struct{}  // creates of entries hold one each, until they have seen the queue; fewer, for their reads need slots too
 	waiting sync.WaitGroup // reads for which there is no slot or no connection yet
 
-	mu      sync.Mutex
-	on      *link             // nil while there is no connection
-	up      chan struct{}     // closed while there is one
-	reads   map[spot]*read    // those under way, and those whose watch has not fired
-	crowds  map[string]*queue // by name
-	rounds  map[string]*round // by the name of a queue
-	highest uint64            // the highest number that a name has had
+	mu     sync.Mutex
+	on     *link             // nil while there is no connection
+	up     chan struct{}     // closed while there is one
+	reads  map[spot]*read    // those under way, and those whose watch has not fired
+	crowds map[string]*queue // by name
 }
 
 // maxCalls bounds what the server is asked for at a time. It answers a session in order, and renewals need no slot, so a renewal
@@ -53,7 +53,7 @@ func (s *service) connect(w *wire) *session {
 	in := &session{
 		service: s, wire: w, mark: newMark(), stopped: make(chan struct{}), up: make(chan struct{}),
 		slots: make(chan struct{}, maxCalls), joins: make(chan struct{}, maxCalls/2),
-		reads: map[spot]*read{}, crowds: map[string]*queue{}, rounds: map[string]*round{},
+		reads: map[spot]*read{}, crowds: map[string]*queue{},
 	}
 	go in.run() // ends with the wire's life; Drop waits for it
 	return in

@@ -17,10 +17,8 @@ import (
 func (s *session) Watch(ctx context.Context, e driver.Entry, on []driver.Target, stands func()) (*driver.View, error) {
 	set, err := s.set(ctx, &e, on)
 	if err != nil || set == nil {
-		s.missed(&on[0])
 		return nil, err
 	}
-	s.stood(&e, &on[0])
 	list := s.list(&e, on, set)
 	stands()
 	if err := s.outlast(ctx, set[:len(on)], list); err != nil {

@@ -127,9 +127,9 @@ func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
 	}
 }
 
-// TestClientsThatComeRoundReadTheirQueueOnce: three lock in turn, again and again. Each watches the node that the one before it makes next without
-// having read the queue, once it has seen twice that this is the one ahead. Where another has come in between, it reads the queue as before.
-func TestClientsThatComeRoundReadTheirQueueOnce(t *testing.T) {
+// TestContendersReadTheirQueueTwice: three lock in turn, again and again. Each reads the queue when it has joined, and when the node ahead
+// of it has gone.
+func TestContendersReadTheirQueueTwice(t *testing.T) {
 	server, conn := begin(t)
 	const path, clients = "/traffic/round", 3
 	persistent(t, conn, path)
@@ -141,39 +141,17 @@ func TestClientsThatComeRoundReadTheirQueueOnce(t *testing.T) {
 		awaitNodes(t, conn, path, i+1)
 	}
 	section := locktest.NewSection(t, 1)
-	hold := func(waiting <-chan *farsync.Lease) {
-		lease := got(t, waiting)
+	for n := range 8 * clients {
+		store := stores[n%clients]
+		lease := got(t, waits[n%clients])
 		section.Visit(t.Context(), lease, 1)
 		require.NoError(t, lease.Release())
-	}
-	again := func(n, ahead int) {
-		waits[n%clients] = lockBehind(t, stores[n%clients].Store, path)
-		awaitNodes(t, conn, path, ahead+1)
-		stores[n%clients].tap.await(t, opGetData, 1)
-	}
-	for n := range 8 * clients {
-		hold(waits[n%clients])
-		if seen := stores[n%clients].tap.since(); n >= 3*clients {
-			require.Equal(t, requests{opCreate: 1, opGetData: 1, opGetChildren: 1, opDelete: 1}, seen, "turn %d", n)
+		if seen := store.tap.since(); n >= clients { // the first stood behind nobody, the second behind one alone
+			require.Equal(t, requests{opCreate: 1, opGetData: 1, opGetChildren: 2, opDelete: 1}, seen, "turn %d", n)
 		}
-		again(n, clients-1)
-	}
-
-	hold(waits[0])
-	stores[0].tap.since()
-	between := lockBehind(t, newStore(t, server, withTTL(longest)), path)
-	awaitNodes(t, conn, path, clients)
-	again(0, clients)
-	hold(waits[1])
-	hold(waits[2])
-	hold(between)
-	hold(waits[0])
-	require.Equal(t, requests{opCreate: 1, opGetData: 2, opGetChildren: 2, opDelete: 1}, stores[0].tap.since())
-	for n := range stores { // some of which expect others ahead
-		lease, err := farsync.NewMutex(stores[n].Store, path).TryLock(within(t, soon))
-		require.NoError(t, err)
-		require.NoError(t, lease.Release())
-		require.NoError(t, lock(t, stores[n].Store, path).Release())
+		waits[n%clients] = lockBehind(t, store.Store, path)
+		awaitNodes(t, conn, path, clients)
+		store.tap.await(t, opGetData, 1)
 	}
 }
 
