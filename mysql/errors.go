@@ -61,11 +61,16 @@ var missing = map[uint16]bool{1146: true, 1054: true, 1305: true, 1318: true}
 
 // judge says what an error means for the attempt. sent: the call may have reached the server.
 func (s *service) judge(err error, sent bool) error {
-	switch {
-	case err == nil || sqlstore.Outcome(err) != driver.Unknown:
-		return err
-	case s.life.Err() != nil:
+	if err != nil && sqlstore.Outcome(err) == driver.Unknown && s.life.Err() != nil {
 		return sqlstore.ErrClosed
+	}
+	return judge(err, sent)
+}
+
+// judge is the method of the same name, for a service that is not closed.
+func judge(err error, sent bool) error {
+	if err == nil || sqlstore.Outcome(err) != driver.Unknown {
+		return err
 	}
 	failed, ok := errors.AsType[*mysql.MySQLError](err)
 	_, unproven := errors.AsType[*tls.CertificateVerificationError](err)

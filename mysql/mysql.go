@@ -9,6 +9,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/sqlstore"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -39,20 +40,19 @@ func Schema() []string {
 }
 
 // Migrate runs Schema. Programs that call it at once do no harm, and if it fails half-way it can be called again. It needs the rights to
-// create tables and routines, which a Store does not need afterwards. dsn is that of Open.
+// create tables and routines, which a Store does not need afterwards. dsn is that of Open. If the server does not
+// answer, the error wraps farsync.ErrUnavailable.
 func Migrate(ctx context.Context, dsn string) error {
 	to, err := connectorOf(dsn, nil)
-	if err == nil {
-		db := sql.OpenDB(to)
-		defer func() { _ = db.Close() }()
-		for _, statement := range Schema() {
-			if err == nil {
-				_, err = db.ExecContext(ctx, statement)
-			}
-		}
-	}
 	if err != nil {
 		return &farsync.Error{Op: "migrate", Path: "mysql", Err: err}
+	}
+	db := sql.OpenDB(to)
+	defer func() { _ = db.Close() }()
+	for _, statement := range Schema() {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return &farsync.Error{Op: "migrate", Path: "mysql", Err: sqlstore.OfMigrate(judge(err, false), farsync.ErrUnavailable)}
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/sqlstore"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -30,19 +31,20 @@ func Schema() string { return schema }
 
 // Migrate runs Schema in one transaction. Programs that call it at once do no harm. It needs the right to create tables, which
 // a Store does not need afterwards. It makes all in the first schema of the search path, and fails if another schema of the path has tables of
-// farsync and the first has none. When a schema of the path was renamed, call it again.
+// farsync and the first has none. When a schema of the path was renamed, call it again. If the server does not answer, the error wraps
+// farsync.ErrUnavailable: call it again then.
 func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	findProxies(config, func(bool) {})
 	cancelStatements(config)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return &farsync.Error{Op: "migrate", Path: "postgres", Err: err}
+		return &farsync.Error{Op: "migrate", Path: "postgres", Err: sqlstore.OfMigrate(judge(err, false), farsync.ErrUnavailable)}
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	const lock = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(7236548104);\n" // of our own making
 	if _, err := conn.PgConn().Exec(ctx, lock+schema+";COMMIT").ReadAll(); err != nil {
-		return &farsync.Error{Op: "migrate", Path: "postgres", Err: err}
+		return &farsync.Error{Op: "migrate", Path: "postgres", Err: sqlstore.OfMigrate(judge(err, false), farsync.ErrUnavailable)}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -39,6 +40,15 @@ func (e *LoginError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error.
 func (e *LoginError) Unwrap() error { return e.Err }
+
+// OfMigrate returns the error of Migrate for one that a driver has judged as that of a connection: it wraps unavailable, which is
+// farsync.ErrUnavailable, as the error of Open does, unless the server has refused.
+func OfMigrate(err, unavailable error) error {
+	if Outcome(OfOpen(err)) == driver.Refused {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", unavailable, err)
+}
 
 // OfOpen returns the error of Open for an error: no session lives, so a server that does not let the client in has
 // refused.
