@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -59,6 +60,17 @@ func awaitState(pid int, states string) {
 		}
 		<-ticker.C
 	}
+}
+
+// writeNothing has the process, which runs as another user if one is given, and whatever it forks, write no byte to a file.
+func writeNothing(pid int, as *syscall.Credential) error {
+	// Only the user of a process may limit it, if not who has CAP_SYS_RESOURCE, which root in a container has not.
+	command := exec.Command("prlimit", "--pid", strconv.Itoa(pid), "--fsize=0:")
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	if said, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(said))
+	}
+	return nil
 }
 
 // A port is a TCP port of 127.0.0.1 that is kept for a child until it is released.

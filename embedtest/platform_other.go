@@ -3,6 +3,7 @@
 package embedtest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,6 +19,8 @@ func awaitStopped(*os.Process) {}
 func forkedBy(int) []int { return nil }
 
 func awaitState(int, string) {}
+
+func writeNothing(int, *syscall.Credential) error { return errors.ErrUnsupported }
 
 // A port is a TCP port of 127.0.0.1 that was free a moment ago.
 type port struct{ number int }

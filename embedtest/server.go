@@ -62,6 +62,26 @@ func (s *server) Resume() {
 	}
 }
 
+// FillDisk has each write of the server to a file fail from now on, as if every disk were full. Restart ends that. The server is told
+// "file too large" and not "no space left on device": a limit of the process stands in for the disk, so that no right is needed. It needs
+// Linux and its program prlimit. Most servers end by themselves at the next write; it does nothing when the server is not running.
+func (s *server) FillDisk() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return nil
+	}
+	s.process.pause() // it forks no more meanwhile
+	defer s.process.resume()
+	pid := s.process.command.Process.Pid
+	for _, pid := range append(forkedBy(pid), pid) {
+		if err := writeNothing(pid, s.as); err != nil {
+			return fmt.Errorf("embedtest: fill the disk of %s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
 // Kill ends the server (SIGKILL), paused or not, and returns when it is gone. Its data and its address stay, and
 // connections are refused until Restart. It does nothing when the server is not running.
 func (s *server) Kill() {

@@ -121,6 +121,16 @@ func (p *process) code(t testing.TB) int {
 	return p.ProcessState.ExitCode()
 }
 
+// ended reports whether the command has ended.
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // A buffer is written and read at the same time.
 type buffer struct {
 	mu   sync.Mutex

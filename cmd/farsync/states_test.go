@@ -6,12 +6,16 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +40,7 @@ type condition struct {
 	begin, end func(t *testing.T)
 	code       int           // of each verb that the service lets do nothing
 	says       string        // that verb, about the service
+	removes    bool          // what is there may be removed, though nothing can be added
 	within     time.Duration // a call of the library is to fail: at once if the service refuses, or when this has passed if it is silent
 }
 
@@ -93,8 +98,11 @@ func inEach(t *testing.T, begin func(t *testing.T) (string, []condition), usual 
 			require.NoError(t, err)
 			_, err = farsync.NewElection(holder, "/lead").Campaign(t.Context(), []byte("leader-1"))
 			require.NoError(t, err)
+			before := newOnlookers(t, store, flags)
+			before.see(t)
 			defer c.end(t) // before Close, which asks the service
 			c.begin(t)
+			onlookersAreNotMisled(t, store, c, before, flags)
 			commandIsNotMisled(t, store, c, held.Token(), flags)
 			callsAreNotMisled(t, s, c, held.Token())
 		})
@@ -128,6 +136,127 @@ func commandIsNotMisled(t *testing.T, store string, c condition, held farsync.To
 		require.Contains(t, said, c.says, line)
 		for _, lie := range lies {
 			require.NotContains(t, said, lie, line)
+		}
+	}
+}
+
+// onlookers are the verbs that go on looking: watch, and serve with a viewer of its page.
+type onlookers struct {
+	watch, serve *process
+	page         string  // the URL
+	stream       *buffer // what the viewer was sent
+}
+
+// newOnlookers starts watch and serve. Where the service is in a state in which they cannot be opened, they end by themselves.
+func newOnlookers(t *testing.T, store string, flags []string) *onlookers {
+	return &onlookers{
+		watch: start(t, store, slices.Concat(flags, []string{"watch", "--every", "0.2"})...),
+		serve: start(t, store, slices.Concat(flags, []string{"serve", "--listen", "127.0.0.1:0"})...),
+	}
+}
+
+// view has a viewer read the page's stream, once serve listens. It reports whether serve listens, and has not ended.
+func (o *onlookers) view(t *testing.T) bool {
+	page := regexp.MustCompile(`http://[0-9.:]+/`)
+	until(t, "serve listens, or ends", func() bool { return page.FindString(o.serve.err.String()) != "" || o.serve.ended() })
+	if o.page = page.FindString(o.serve.err.String()); o.page == "" {
+		return false
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, o.page+"events", http.NoBody)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	o.stream = &buffer{}
+	read := make(chan struct{})
+	go func() { // until the end of the stream, which the end of the test sees to
+		defer close(read)
+		_, _ = io.Copy(o.stream, answer.Body)
+	}()
+	t.Cleanup(func() {
+		_ = answer.Body.Close()
+		<-read
+	})
+	return true
+}
+
+// snapshot returns the JSON of the page.
+func (o *onlookers) snapshot(t *testing.T) string {
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, o.page+"snapshot", http.NoBody)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// see waits until both show who holds.
+func (o *onlookers) see(t *testing.T) {
+	require.True(t, o.view(t))
+	until(t, "they show who holds", func() bool { return o.watched() && shows(o.stream.String()) })
+}
+
+// watched reports whether watch has shown who holds.
+func (o *onlookers) watched() bool {
+	return strings.Contains(o.watch.out.String(), "/held holds ") && strings.Contains(o.watch.out.String(), "/lead holds ")
+}
+
+// shows reports whether the JSON of the page shows who holds.
+func shows(text string) bool {
+	of := func(path string) bool {
+		return regexp.MustCompile(`"path":"` + path + `","kind":"[a-z]+","held":1,`).MatchString(text)
+	}
+	return of("/held") && of("/lead")
+}
+
+// seenSince reports whether the page shows what it has seen of its service after a time, in milliseconds since 1970.
+func seenSince(t *testing.T, text string, begun int64) bool {
+	var shown struct {
+		Stores []struct {
+			Seen  int64  `json:"seen"`
+			Error string `json:"error"`
+		} `json:"stores"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &shown), text)
+	return len(shown.Stores) == 1 && shown.Stores[0].Error == "" && shown.Stores[0].Seen > begun
+}
+
+// onlookersAreNotMisled requires the same of the verbs that go on looking, of those that have seen who holds before the state began, and of those
+// that were started in it. The former go on showing it: what is not seen has not gone.
+func onlookersAreNotMisled(t *testing.T, store string, c condition, before *onlookers, flags []string) {
+	tells := func(text string) bool { return strings.Contains(text, c.says) }
+	begun := time.Now().UnixMilli()
+	now := newOnlookers(t, store, flags)
+	until(t, "watch tells the state, or shows who holds", func() bool { return tells(now.watch.err.String()) || now.watched() || now.watch.ended() })
+	if now.watch.ended() {
+		require.Equal(t, c.code, now.watch.code(t), now.watch.err.String())
+		require.Contains(t, now.watch.err.String(), c.says)
+	}
+	if now.view(t) {
+		until(t, "the stream tells the state, or shows who holds", func() bool { return tells(now.stream.String()) || shows(now.stream.String()) })
+		text := now.snapshot(t)
+		require.True(t, tells(text) || shows(text), text)
+	} else {
+		require.Equal(t, c.code, now.serve.code(t), now.serve.err.String())
+		require.Contains(t, now.serve.err.String(), c.says)
+	}
+	until(t, "the page tells the state, or has seen who holds in it", func() bool {
+		text := before.snapshot(t)
+		return tells(text) || seenSince(t, text, begun)
+	})
+	if tells(before.snapshot(t)) {
+		until(t, "the stream tells the state", func() bool { return tells(before.stream.String()) })
+		until(t, "watch tells the state", func() bool { return tells(before.watch.err.String()) })
+	}
+	require.True(t, shows(before.snapshot(t)))
+	require.NotContains(t, before.stream.String(), `"gone":`)
+	require.NotContains(t, before.watch.out.String(), " gone ")
+	for _, o := range []*onlookers{before, now} {
+		said := o.watch.out.String() + o.watch.err.String() + o.serve.err.String()
+		t.Logf("watch: %s", strings.TrimSpace(o.watch.err.String()))
+		for _, lie := range lies {
+			require.NotContains(t, said, lie)
 		}
 	}
 }
@@ -188,10 +317,10 @@ func callsAreNotMisled(t *testing.T, s *farsync.Store, c condition, held farsync
 	for range calls {
 		o := <-outcomes
 		t.Logf("%s: %v", o.name, o.err)
-		require.Error(t, o.err, o.name)
-		if errors.Is(o.err, errSeen) {
+		if errors.Is(o.err, errSeen) || c.removes && o.name == "Break" && o.err == nil {
 			continue
 		}
+		require.Error(t, o.err, o.name)
 		for _, state := range []error{farsync.ErrLocked, farsync.ErrReleased, farsync.ErrNoLeader, errUnseen} {
 			require.NotErrorIs(t, o.err, state, o.name)
 		}
@@ -287,6 +416,20 @@ func TestRestartedServiceTellsOnlyWhatItKnows(t *testing.T) {
 // stopped is a server that is frozen.
 func stopped(s server) condition {
 	return condition{name: "stopped", begin: func(*testing.T) { s.Pause() }, end: func(*testing.T) { s.Resume() }}
+}
+
+// fullTables has a database answer each INSERT as it does where a table has no page with room, and the disk has none for another page: on
+// PostgreSQL with 53100, on MariaDB with 1114, as TestFullDisk of internal/mysqltest sees on a disk that is full. To fill the pages of all tables
+// would take long, and how much room is left in each would be luck; so a trigger gives the answer.
+func fullTables(exec func(t *testing.T, lines ...string), create, drop string) condition {
+	each := func(line string) func(t *testing.T) {
+		return func(t *testing.T) {
+			for _, table := range []string{"sessions", "queues", "entries", "registers"} {
+				exec(t, strings.ReplaceAll(line, "TABLE", "farsync_"+table))
+			}
+		}
+	}
+	return condition{name: "full", removes: true, begin: each(create), end: each(drop)}
 }
 
 // etcdStore returns the URL of a server, for a user with a password, or for none.
@@ -464,7 +607,14 @@ func postgresIsSilent(t *testing.T) (string, []condition) {
 			exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'member'")
 		}
 	}
-	return store, []condition{stopped(server), {name: "read-only", begin: readOnly("on"), end: readOnly("off"), says: "the server is read-only, as a replica is"}}
+	exec(t, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		RAISE 'could not extend file "base/5/16384": No space left on device' USING ERRCODE = 'disk_full', HINT = 'Check free disk space.';
+	END $$`)
+	full := fullTables(exec, "CREATE TRIGGER full_disk BEFORE INSERT ON TABLE EXECUTE FUNCTION full_disk()", "DROP TRIGGER full_disk ON TABLE")
+	full.says = "No space left on device"
+	return store, []condition{
+		stopped(server), {name: "read-only", begin: readOnly("on"), end: readOnly("off"), says: "the server is read-only, as a replica is"}, full,
+	}
 }
 
 // mysqlStore returns the URL of a server for a user, what changes the server, and what grants the user its rights.
@@ -495,7 +645,12 @@ func mysqlIsSilent(t *testing.T) (string, []condition) {
 	readOnly := func(value string) func(t *testing.T) {
 		return func(t *testing.T) { exec(t, "SET GLOBAL read_only = "+value) }
 	}
-	return store, []condition{stopped(server), {name: "read-only", begin: readOnly("1"), end: readOnly("0"), says: "the server is read-only, as a replica is"}}
+	full := fullTables(exec, `CREATE TRIGGER locks.full_TABLE BEFORE INSERT ON locks.TABLE FOR EACH ROW
+		SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = "The table 'TABLE' is full"`, "DROP TRIGGER locks.full_TABLE")
+	full.says = "is full"
+	return store, []condition{
+		stopped(server), {name: "read-only", begin: readOnly("1"), end: readOnly("0"), says: "the server is read-only, as a replica is"}, full,
+	}
 }
 
 // sqliteIsSilent: another program keeps a transaction open that writes.
@@ -523,4 +678,59 @@ func sqliteRefuses(t *testing.T) (string, []condition) {
 	}
 	room := func(t *testing.T) { require.NoError(t, os.Remove(filler)) }
 	return "sqlite:" + (&url.URL{Path: file}).EscapedPath() + "?ttl=60s", []condition{{name: "full", begin: full, end: room, says: "the disk is full"}}
+}
+
+// TestServiceThatAFullDiskEndsIsToldAsSilent: a server that can write nothing more ends by itself, or answers nothing more, as MariaDB. What was
+// asked of it last may have been done.
+func TestServiceThatAFullDiskEndsIsToldAsSilent(t *testing.T) {
+	suite.Long(t, suite.Command, "has servers end by themselves")
+	t.Parallel()
+	type fillable interface {
+		server
+		FillDisk() error
+		Restart(ctx context.Context) error
+	}
+	for name, begin := range map[string]func(t *testing.T) (store string, server fillable){
+		"etcd": func(t *testing.T) (string, fillable) {
+			server := embedtest.Etcd(t)
+			return etcdStore("", server), server
+		},
+		"zookeeper": func(t *testing.T) (string, fillable) {
+			server := embedtest.ZooKeeper(t)
+			return "zk://" + server.Endpoint(), server
+		},
+		"redis": func(t *testing.T) (string, fillable) {
+			server := embedtest.Redis(t)
+			return "redis://" + server.Endpoint() + "?fresh=1", server
+		},
+		"postgres": func(t *testing.T) (string, fillable) {
+			server := embedtest.Postgres(t)
+			return "postgres://postgres@" + server.Endpoint() + "/postgres?migrate=1", server
+		},
+		"mysql": func(t *testing.T) (string, fillable) {
+			server := embedtest.MariaDB(t)
+			return "mysql://root@" + server.Endpoint() + "/test?migrate=1", server
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			full := func(t *testing.T) (string, []condition) {
+				store, server := begin(t)
+				writer, closed := open(t, store)
+				t.Cleanup(closed)
+				return store, []condition{{
+					name: "full",
+					begin: func(t *testing.T) {
+						require.NoError(t, server.FillDisk())
+						ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+						defer cancel()
+						_, err := farsync.NewMutex(writer, "/written").Lock(ctx)
+						require.ErrorIs(t, err, farsync.ErrUnavailable)
+					},
+					end: func(t *testing.T) { require.NoError(t, server.Restart(t.Context())) },
+				}}
+			}
+			inEach(t, full, condition{code: codeUnavailable, within: 3 * time.Second, says: "the service does not answer"}, "--dial-timeout", "5")
+		})
+	}
 }
