@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	grpccredentials "google.golang.org/grpc/credentials"
@@ -108,6 +109,10 @@ func (l *Location) secrets() (password string, config *cryptotls.Config, err err
 			return "", nil, l.unusable("password-file", err)
 		}
 		password = strings.TrimRight(string(text), "\r\n")
+		if strings.HasPrefix(password, "\ufeff") || strings.ContainsFunc(password, unicode.IsControl) {
+			none := fmt.Errorf("%s has more than one line, or a character that no password has: write the password alone", l.PasswordFile)
+			return "", nil, l.unusable("password-file", none)
+		}
 	}
 	if !l.TLS {
 		return password, nil, nil

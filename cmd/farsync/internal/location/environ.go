@@ -3,6 +3,7 @@ package location
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -17,13 +18,22 @@ var ErrNone = errors.New("which store? Give --store URL or set " + Variable + ",
 // Find returns the Location that is given, or else that of FARSYNC_STORE, or else the one that etcdctl would use by its
 // ETCDCTL_ variables. From says which. The error wraps ErrNone if there is none of them: a lock on a service that was
 // not meant is no lock, so there is no default.
+//
+// A relative file that is given is one below the directory of the caller, who has written both, and the Location has the
+// path that is the same elsewhere. A variable is inherited: by cron from the home of a user, by COMMAND from wherever it
+// has gone. A relative file in it would be another lock in each directory, and is refused.
 func Find(given string, getenv func(string) string) (l *Location, from string, err error) {
 	if given != "" {
-		l, err = Parse(given)
+		if l, err = Parse(given); err == nil {
+			err = l.absolute()
+		}
 		return l, "--store", err
 	}
 	if text := getenv(Variable); text != "" {
-		if l, err = Parse(text); err != nil {
+		if l, err = Parse(text); err == nil && l.File != "" && !filepath.IsAbs(l.File) {
+			err = errors.New("sqlite: the file is relative, and another one in another directory: write sqlite:/DIRECTORY/FILE")
+		}
+		if err != nil {
 			return nil, Variable, fmt.Errorf("%s: %w", Variable, err)
 		}
 		return l, Variable, nil
@@ -35,8 +45,13 @@ func Find(given string, getenv func(string) string) (l *Location, from string, e
 	return nil, "", ErrNone
 }
 
-// fromEtcdctl reads the variables as etcdctl does.
+// fromEtcdctl reads the variables as etcdctl does, which lets blanks stand around an endpoint.
 func fromEtcdctl(getenv func(string) string) (*Location, error) {
+	for _, name := range []string{"ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY", "ETCDCTL_USER"} {
+		if err := checkText(getenv(name)); err != nil {
+			return nil, fmt.Errorf("%s %w", name, err)
+		}
+	}
 	l := &Location{Scheme: "etcd", CACert: getenv("ETCDCTL_CACERT"), Cert: getenv("ETCDCTL_CERT"), Key: getenv("ETCDCTL_KEY")}
 	l.TLS = l.CACert != "" || l.Cert != ""
 	endpoints := strings.Split(getenv("ETCDCTL_ENDPOINTS"), ",")

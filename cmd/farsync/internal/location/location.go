@@ -14,10 +14,13 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/farsync/farsync/recipe"
 )
@@ -90,6 +93,9 @@ const Forms = "etcd://HOST:2379, zk://HOST:2181, redis://HOST:6379, postgres://U
 
 // Parse parses a URL. An error tells which part is wrong and never repeats the text, for the part may be a password.
 func Parse(text string) (*Location, error) {
+	if err := checkText(text); err != nil {
+		return nil, fmt.Errorf("the URL %w", err)
+	}
 	name, rest, found := strings.Cut(text, ":")
 	name = strings.ToLower(name)
 	s, known := schemes[name]
@@ -120,6 +126,9 @@ func Parse(text string) (*Location, error) {
 }
 
 func (l *Location) parseFile(rest string) error {
+	if err := checkPlain(rest); err != nil {
+		return fmt.Errorf("the file name %w", err)
+	}
 	file, err := url.PathUnescape(rest)
 	if err != nil {
 		return errors.New("the file name has a % that begins no escape: write %25")
@@ -131,6 +140,12 @@ func (l *Location) parseFile(rest string) error {
 		return errors.New("a file has no host: write sqlite:FILE, without // before the name")
 	case strings.HasPrefix(file, "file:"), strings.Contains(file, ":memory:"):
 		return errors.New("a URI, or :memory:, is not a file that processes share: write sqlite:FILE with its path")
+	case strings.HasPrefix(rest, "~"):
+		return errors.New("no shell replaces ~ there: write the directory that it stands for, or %7E for a file of that name")
+	case os.IsPathSeparator(file[len(file)-1]):
+		return errors.New("the file name ends like that of a directory: write the path of a file in it")
+	case !utf8.ValidString(file), strings.ContainsFunc(file, func(c rune) bool { return !unicode.IsPrint(c) }):
+		return errors.New("the file name has a character that cannot be shown: write one without")
 	}
 	l.File = file
 	return nil
@@ -204,6 +219,9 @@ func hostRune(c rune) bool {
 func (l *Location) parseQuery(query string, allowed []string) error {
 	options := strings.Split(query, "&")
 	for i, option := range options {
+		if err := checkPlain(option); err != nil {
+			return fmt.Errorf("option %d of %d %w", i+1, len(options), err)
+		}
 		if slices.Contains(switches, option) {
 			options[i] = option + "=1"
 		}
@@ -348,7 +366,7 @@ func (l *Location) Join(path string) string { return l.Prefix + path }
 // String returns the URL without user, password and options.
 func (l *Location) String() string {
 	if l.Scheme == "sqlite" {
-		return "sqlite:" + (&url.URL{Path: l.File}).EscapedPath()
+		return "sqlite:" + escape(l.File)
 	}
 	text := l.Scheme + "://" + strings.Join(l.Hosts, ",")
 	if l.relational() {

@@ -96,7 +96,8 @@ func TestErrorsShowNoPassword(t *testing.T) {
 		"etcd://u:sec/ret@h":                "port that is not a number",
 		"etcd://u:secret#x@h:0":             "port that is not a number",
 		"etcd://u:%secret@h":                "% that begins no escape",
-		"etcd://secret secret":              "is not HOST or HOST:PORT",
+		"etcd://secret secret":              "white space in its middle",
+		"etcd://secret(secret":              "is not HOST or HOST:PORT",
 		"etcd://[secret]":                   "IPv6",
 		"etcd://[::1]secret":                "port",
 		"etcd://u:secret@h?secret=1":        "an option is not known",
@@ -188,10 +189,10 @@ func TestFind(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Variable, from)
 	require.Equal(t, "zk://h:2181", l.String())
-	l, from, err = Find("sqlite:x", getenv)
+	l, from, err = Find("redis://h2", getenv)
 	require.NoError(t, err)
 	require.Equal(t, "--store", from)
-	require.Equal(t, "sqlite:x", l.String())
+	require.Equal(t, "redis://h2:6379", l.String())
 }
 
 func TestOpenTellsWhichFileIsWrong(t *testing.T) {
