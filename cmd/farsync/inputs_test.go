@@ -17,6 +17,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/embedtest"
 )
 
 // An input is a call of the command that is wrong.
@@ -493,6 +494,24 @@ func TestWarningsAreSaidOnce(t *testing.T) {
 		p := start(t, file(t), append(append([]string{"run"}, strings.Fields(arguments)...), "/x", "--", "true")...)
 		require.Zero(t, p.code(t))
 		require.Equal(t, want, p.err.String(), arguments)
+	}
+}
+
+// TestNoProxyIsAsked: a proxy of the environment is another place that says where the service is, and would be sent what the
+// service is sent.
+func TestNoProxyIsAsked(t *testing.T) {
+	t.Parallel()
+	proxy, connections := silentServer(t)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(embedtest.Etcd(t).Endpoint(), "http://"))
+	require.NoError(t, err)
+	for _, verb := range [][]string{{"run", "-n", "/x", "--", "true"}, {"doctor"}} {
+		// No proxy would be asked for 127.0.0.1.
+		p := prepare("etcd://0.0.0.0:"+port+"?dial-timeout=10s", "farsync", verb...)
+		p.Env = append(p.Env, "HTTPS_PROXY=http://"+proxy, "HTTP_PROXY=http://"+proxy, "NO_PROXY=")
+		p.begin(t)
+		code := p.code(t)
+		require.Zero(t, connections.Load(), "%s: %d %s", verb, code, p.err.String())
+		require.Zero(t, code, p.err.String())
 	}
 }
 

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -51,4 +53,43 @@ func TestCommandOnPostgres(t *testing.T) {
 		server.Kill()
 		require.Equal(t, codeUnavailable, start(t, admin, "--dial-timeout", "1", "run", "-n", "/x", "--", "true").code(t))
 	}
+}
+
+// TestOneSchemaHoldsTheLock: that of the URL, whatever the variables of libpq say. A run that finds the tables of another
+// schema runs COMMAND beside the holder.
+func TestOneSchemaHoldsTheLock(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Postgres(t)
+	conn, err := pgx.Connect(t.Context(), server.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	_, err = conn.Exec(t.Context(), "CREATE SCHEMA other")
+	require.NoError(t, err)
+	services := filepath.Join(t.TempDir(), "services")
+	require.NoError(t, os.WriteFile(services, []byte("[other]\nsearch_path=other\n"), 0o600))
+	store := "postgres://postgres@" + server.Endpoint() + "/postgres"
+	with := func(store string, environment ...string) *process {
+		return startAs(t, store, "env", append(environment, "farsync", "run", "-n", "/x", "--", "echo", "beside")...)
+	}
+	require.Zero(t, with(store+"?migrate", "PGOPTIONS=-c search_path=other").code(t))
+	tables := func() (schemas string) {
+		err := conn.QueryRow(t.Context(), "SELECT string_agg(schemaname, ' ' ORDER BY schemaname) FROM pg_tables WHERE tablename = 'farsync_entries'").Scan(&schemas)
+		require.NoError(t, err)
+		return schemas
+	}
+	require.Equal(t, "public", tables())
+	require.Zero(t, with(store+"?migrate&schema=other").code(t))
+	require.Equal(t, "other public", tables())
+
+	holder := start(t, store, "run", "/x", "--", "sh", "-c", "echo held; exec sleep 600")
+	until(t, "it is held", func() bool { return holder.out.String() == "held\n" })
+	for _, environment := range [][]string{{"PGOPTIONS=-c search_path=other"}, {"PGSERVICE=other", "PGSERVICEFILE=" + services}} {
+		beside := with(store, environment...)
+		require.Equal(t, codeTaken, beside.code(t), "%s: %s", environment, beside.err.String())
+	}
+	other := with(store + "?schema=other")
+	require.Zero(t, other.code(t), other.err.String())
+	none := with(store + "?schema=none")
+	require.Equal(t, codeNoPerm, none.code(t), none.err.String())
+	require.Contains(t, none.err.String(), "of farsync are not there")
 }

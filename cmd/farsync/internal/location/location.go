@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ type Location struct {
 	Plaintext   bool          // zk: allows a password without TLS
 	Database    int           // of redis
 	Schema      string        // of postgres and mysql: the name of the database
+	Tables      string        // of postgres: the schema that has the tables; empty is the first of the role's search_path
 	Master      string        // redis: the name by which the hosts, which are Sentinels, know it
 	Replicas    int           // of redis
 	Fresh       bool          // of redis
@@ -71,7 +73,7 @@ var (
 		"etcd":     {"2379", slices.Concat(common, secret)},
 		"zk":       {"2181", slices.Concat(common, secret, []string{"namespace", "plaintext"})},
 		"redis":    {"6379", slices.Concat(common, secret, []string{"namespace", "db", "master", "replicas", "fresh"})},
-		"postgres": {"5432", slices.Concat(common, secret, []string{"prefix", "migrate"})},
+		"postgres": {"5432", slices.Concat(common, secret, []string{"prefix", "schema", "migrate"})},
 		"mysql":    {"3306", slices.Concat(common, secret, []string{"prefix", "migrate"})},
 		"sqlite":   {"", slices.Concat(common, []string{"sync", "prefix"})},
 	}
@@ -86,6 +88,9 @@ var meant = map[string]string{
 
 // switches are the options that are 1 or 0. Without a value one of them is 1.
 var switches = []string{"tls", "plaintext", "fresh", "migrate", "sync"}
+
+// schemas are the names that a schema of PostgreSQL has without quotes; in the case that they are written in.
+var schemas = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Forms are the URLs that Parse takes, for a message.
 const Forms = "etcd://HOST:2379, zk://HOST:2181, redis://HOST:6379, postgres://USER@HOST:5432/DATABASE, mysql://HOST:3306/DATABASE " +
@@ -278,6 +283,8 @@ func (l *Location) set(name, value string) (err error) {
 		l.Plaintext, err = boolean(value)
 	case "db":
 		l.Database, err = number(value)
+	case "schema":
+		l.Tables = value
 	case "master":
 		l.Master = value
 	case "replicas":
@@ -339,6 +346,8 @@ func (l *Location) check() error {
 		return errors.New("several hosts are Sentinels, and need ?master=NAME")
 	case l.relational() && (l.Schema == "" || recipe.CheckPath("/"+l.Schema) != nil || strings.Contains(l.Schema, "/")):
 		return errors.New("write the name of the database behind the host: HOST/DATABASE; for a prefix write ?prefix=")
+	case l.Tables != "" && (len(l.Tables) > 63 || !schemas.MatchString(l.Tables)):
+		return errors.New("option schema is no name of one: write letters, digits and underscores")
 	case l.relational() && len(l.Hosts) > 1:
 		return errors.New("several hosts: there is one primary, so write its host alone")
 	case l.Password != "" && l.PasswordFile != "":
@@ -394,6 +403,7 @@ func (l *Location) Portable() string {
 	set("namespace", l.Namespace, l.Namespace != "")
 	set("plaintext", "1", l.Plaintext)
 	set("db", strconv.Itoa(l.Database), l.Database != 0)
+	set("schema", l.Tables, l.Tables != "")
 	set("master", l.Master, l.Master != "")
 	set("replicas", strconv.Itoa(l.Replicas), l.Replicas != 0)
 	set("fresh", "1", l.Fresh)

@@ -59,6 +59,11 @@ func TestURLs(t *testing.T) {
 			},
 			name: "postgres://h:5432/app",
 		},
+		{
+			text: "postgres://u@h/app?schema=team_1",
+			want: Location{Scheme: "postgres", Hosts: []string{"h:5432"}, User: "u", Schema: "app", Tables: "team_1"},
+			name: "postgres://h:5432/app",
+		},
 		{text: "sqlite:locks.db", want: Location{Scheme: "sqlite", File: "locks.db"}},
 		{
 			text: "sqlite:/a%20b/x%3F.db?sync=1&prefix=/p&ttl=2s",
@@ -86,6 +91,9 @@ func TestErrorsShowNoPassword(t *testing.T) {
 		"postgres://u:secret@h":             "the name of the database",
 		"postgres://u:secret@h/a/b":         "the name of the database",
 		"postgres://secret/a":               "no user",
+		"postgres://u@h/a?schema=secret/x":  "option schema is no name of one",
+		"postgres://u@h/a?schema=":          "option schema is empty",
+		"mysql://u@h/a?schema=secret":       "schema is not known there",
 		"postgres://u:secret@h1,h2/a":       "there is one primary",
 		"etcd:h":                            "write //",
 		"mysql://secret":                    "the name of the database",

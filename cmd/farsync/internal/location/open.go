@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"os"
 	"sync"
 	"time"
 
@@ -173,7 +175,7 @@ func (l *Location) openEtcd(ctx context.Context, options farsync.Options, from *
 // etcdClient returns a client, and what closes it, which is never nil.
 func (l *Location) etcdClient(ctx context.Context, from *credentials) (*clientv3.Client, func() error, error) {
 	password, config := from.last()
-	var dials []grpc.DialOption
+	dials := []grpc.DialOption{grpc.WithNoProxy()} // HTTPS_PROXY is not in the URL, and would be sent the password
 	endpoints := make([]string, len(l.Hosts))
 	for i, host := range l.Hosts {
 		endpoints[i] = "http://" + host
@@ -227,18 +229,50 @@ func (l *Location) openPostgres(ctx context.Context, options farsync.Options, fr
 	return postgres.Open(ctx, to, &postgres.Options{Options: options})
 }
 
-// pool returns what PostgreSQL's client connects with.
+// pool returns what PostgreSQL's client connects with. The client heeds the variables and files of libpq. One that has
+// other tables used, or another server, would be a second place that says where the locks are, so the Location alone does.
 func (l *Location) pool(password string, config *cryptotls.Config) (*pgxpool.Config, error) {
-	to, err := pgxpool.ParseConfig("postgres://" + l.Hosts[0] + "/?sslmode=disable&connect_timeout=5")
+	settings := url.Values{
+		"sslmode": {"disable"}, "connect_timeout": {"5"}, "target_session_attrs": {"any"}, "passfile": {""},
+		"sslrootcert": {""}, "sslcert": {""}, "sslkey": {""}, "sslpassword": {""}, "sslsni": {""}, "sslnegotiation": {""},
+	}
+	if os.Getenv("PGSERVICE") != "" { // a service can be replaced, and not be left out
+		file, err := noService()
+		if err != nil {
+			return nil, configError{fmt.Errorf("postgres: to leave out PGSERVICE: %w", err)}
+		}
+		defer os.Remove(file)
+		settings["service"], settings["servicefile"] = []string{service}, []string{file}
+	}
+	to, err := pgxpool.ParseConfig("postgres://" + l.Hosts[0] + "/?" + settings.Encode())
 	if err != nil {
 		return nil, configError{fmt.Errorf("postgres: %w", err)}
 	}
 	c := to.ConnConfig
 	c.User, c.Password, c.Database, c.TLSConfig = l.User, password, l.Schema, config
+	c.RuntimeParams = map[string]string{}
+	if l.Tables != "" {
+		c.RuntimeParams["search_path"] = `"` + l.Tables + `"`
+	}
 	if config != nil {
 		config.ServerName = c.Host
 	}
 	return to, nil
+}
+
+const service = "farsync"
+
+// noService makes a file of services that has one, which sets nothing. The caller removes it.
+func noService() (name string, err error) {
+	file, err := os.CreateTemp("", "farsync-service-")
+	if err != nil {
+		return "", err
+	}
+	_, err = file.WriteString("[" + service + "]\n")
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
 }
 
 // CheckFiles returns an ErrConfig if a file that the Location names cannot be used, before any service is asked. A file
