@@ -15,7 +15,7 @@ func TestCredentialsAreReadAnew(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 	write("first\n")
-	l, err := Parse("redis://app@h?password-file=" + file)
+	l, err := Parse("redis://app@h?plaintext=1&password-file=" + file)
 	require.NoError(t, err)
 	var log bytes.Buffer
 	from, err := l.credentials(slog.New(slog.NewTextHandler(&log, nil)))

@@ -75,6 +75,10 @@ func fromEtcdctl(getenv func(string) string) (*Location, error) {
 		}
 		l.DialTimeout = d
 	}
+	if l.inTheClear() {
+		return nil, errors.New("ETCDCTL_USER: the password would be sent in the clear, to whoever answers: write https:// before the endpoints, " +
+			"or set FARSYNC_STORE=etcd://USER@HOST?plaintext=1&password-file=FILE if that is meant")
+	}
 	if err := l.check(); err != nil {
 		return nil, fmt.Errorf("ETCDCTL_ variables: %w", err)
 	}

@@ -43,7 +43,7 @@ type Location struct {
 
 	DialTimeout time.Duration // for how long Open tries to reach the service; 0 is 30 s
 	Namespace   string        // of zk and redis
-	Plaintext   bool          // zk: allows a password without TLS
+	Plaintext   bool          // allows a password without TLS
 	Database    int           // of redis
 	Schema      string        // of postgres and mysql: the name of the database
 	Tables      string        // of postgres: the schema that has the tables; empty is the first of the role's search_path
@@ -68,10 +68,10 @@ type scheme struct {
 
 var (
 	common  = []string{"ttl", "dial-timeout"}
-	secret  = []string{"password-file", "tls", "cacert", "cert", "key"}
+	secret  = []string{"password-file", "tls", "cacert", "cert", "key", "plaintext"}
 	schemes = map[string]scheme{
 		"etcd":     {"2379", slices.Concat(common, secret)},
-		"zk":       {"2181", slices.Concat(common, secret, []string{"namespace", "plaintext"})},
+		"zk":       {"2181", slices.Concat(common, secret, []string{"namespace"})},
 		"redis":    {"6379", slices.Concat(common, secret, []string{"namespace", "db", "master", "replicas", "fresh"})},
 		"postgres": {"5432", slices.Concat(common, secret, []string{"prefix", "schema", "migrate"})},
 		"mysql":    {"3306", slices.Concat(common, secret, []string{"prefix", "migrate"})},
@@ -360,10 +360,25 @@ func (l *Location) check() error {
 		return errors.New("a user without a password: write USER:PASSWORD@ or ?password-file=")
 	case (l.Cert == "") != (l.Key == ""):
 		return errors.New("of cert and key there is only one: give both")
-	case l.Scheme == "zk" && l.User != "" && !l.TLS && !l.Plaintext:
-		return errors.New("the password would be sent in the clear: set tls=1, or plaintext=1 if that is meant")
+	case l.inTheClear():
+		return errors.New("the password would be sent in the clear, to whoever answers: set tls=1, or plaintext=1 if that is meant")
 	}
 	return nil
+}
+
+// inTheClear reports whether a password would be sent over a network without TLS, and nobody has said so. That a server
+// asks for a proof that does not show it, as those of databases mostly do, is up to whoever answers. Behind Sentinels the
+// server is where they say it is, and need not be where they are.
+func (l *Location) inTheClear() bool {
+	return (l.Password != "" || l.PasswordFile != "") && !l.TLS && !l.Plaintext &&
+		(l.Master != "" || slices.ContainsFunc(l.Hosts, func(host string) bool { return !loopback(host) }))
+}
+
+// loopback reports whether a host:port is on this machine.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip, isNone := netip.ParseAddr(host)
+	return err == nil && (strings.EqualFold(host, "localhost") || isNone == nil && ip.IsLoopback())
 }
 
 // relational reports whether the path of the URL is the name of a database.

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,10 +39,10 @@ func TestURLs(t *testing.T) {
 			name: "zk://h1:2181,h2:2181/p",
 		},
 		{
-			text: "redis://:secret@h1,h2/p?master=m&db=2&replicas=1&fresh=true&namespace=n",
+			text: "redis://:secret@h1,h2/p?master=m&db=2&replicas=1&fresh=true&namespace=n&plaintext=1",
 			want: Location{
 				Scheme: "redis", Hosts: []string{"h1:6379", "h2:6379"}, Prefix: "/p", Password: "secret", Master: "m", Database: 2,
-				Replicas: 1, Fresh: true, Namespace: "n",
+				Replicas: 1, Fresh: true, Namespace: "n", Plaintext: true,
 			},
 			name: "redis://h1:6379,h2:6379/p",
 		},
@@ -121,6 +122,8 @@ func TestErrorsShowNoPassword(t *testing.T) {
 		"etcd://:secret@h":                  "without a user",
 		"etcd://secret@h":                   "a user without a password",
 		"zk://u:secret@h":                   "in the clear",
+		"etcd://u:secret@h":                 "set tls=1, or plaintext=1 if that is meant",
+		"postgres://u:secret@h/app":         "in the clear",
 		"redis://:secret@h/0":               "write ?db=",
 		"redis://:secret@h1,h2":             "Sentinels",
 		"redis://:secret@h?db=secret":       "option db is not a number",
@@ -130,6 +133,56 @@ func TestErrorsShowNoPassword(t *testing.T) {
 		_, err := Parse(text)
 		require.ErrorContains(t, err, want, text)
 		require.NotContains(t, err.Error(), "secret", text)
+	}
+}
+
+// TestPasswordsWithoutTLS: a password is sent to whoever answers at an address, so it needs TLS, or a word that it does not;
+// on every store alike.
+func TestPasswordsWithoutTLS(t *testing.T) {
+	path := map[string]string{"postgres": "/app", "mysql": "/app"}
+	for name := range schemes {
+		if name == "sqlite" {
+			continue
+		}
+		for _, password := range []string{"u:secret@HOST", "u@HOST?password-file=f"} {
+			for host, fits := range map[string]bool{
+				"h": false, "10.0.0.1": false, "[2001:db8::1]": false, "0.0.0.0": false, "localhost.example.com": false, "127.0.0.1.example.com": false,
+				"localhost": true, "LOCALHOST:99": true, "127.0.0.1": true, "127.1.2.3:99": true, "[::1]": true,
+			} {
+				user, option, _ := strings.Cut(password, "?")
+				url := name + "://" + strings.Replace(user, "HOST", host, 1) + path[name] + "?" + option
+				_, err := Parse(strings.TrimSuffix(url, "?"))
+				if fits {
+					require.NoError(t, err, url)
+				} else {
+					require.ErrorContains(t, err, name+": the password would be sent in the clear, to whoever answers: set tls=1, or plaintext=1 if that is meant", url)
+				}
+				if !strings.HasSuffix(url, "?") {
+					url += "&"
+				}
+				for _, says := range []string{"tls=1", "cacert=/f", "plaintext=1", "plaintext"} {
+					_, err := Parse(url + says)
+					require.NoError(t, err, url+says)
+				}
+				for _, says := range []string{"tls=0", "plaintext=0"} {
+					_, err := Parse(url + says)
+					require.Equal(t, fits, err == nil, url+says)
+				}
+			}
+		}
+	}
+	for _, text := range []string{"redis://:secret@127.0.0.1?master=m", "redis://:secret@127.0.0.1,127.0.0.2?master=m", "etcd://u:secret@127.0.0.1,h"} {
+		_, err := Parse(text)
+		require.ErrorContains(t, err, "in the clear", text)
+	}
+	for endpoints, fits := range map[string]bool{"h": false, "http://h": false, "https://h": true, "http://127.0.0.1:2379,localhost": true, "127.0.0.1,h": false} {
+		environ := map[string]string{"ETCDCTL_ENDPOINTS": endpoints, "ETCDCTL_USER": "u", "ETCDCTL_PASSWORD": "secret"}
+		_, _, err := Find("", func(name string) string { return environ[name] })
+		if fits {
+			require.NoError(t, err, endpoints)
+		} else {
+			require.ErrorContains(t, err, "write https:// before the endpoints, or set FARSYNC_STORE=etcd://USER@HOST?plaintext=1&password-file=FILE", endpoints)
+		}
 	}
 }
 
@@ -208,7 +261,7 @@ func TestOpenTellsWhichFileIsWrong(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(text, []byte("no certificate"), 0o600))
 	for _, url := range []string{
-		"etcd://u@h?password-file=" + missing, "zk://h?cacert=" + missing, "redis://h?cacert=" + text, "etcd://h?cert=" + text + "&key=" + text,
+		"etcd://u@h?plaintext=1&password-file=" + missing, "zk://h?cacert=" + missing, "redis://h?cacert=" + text, "etcd://h?cert=" + text + "&key=" + text,
 	} {
 		l, err := Parse(url)
 		require.NoError(t, err)

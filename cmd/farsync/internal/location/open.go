@@ -97,7 +97,7 @@ func (l *Location) Open(ctx context.Context, options farsync.Options) (store *fa
 
 func (l *Location) openZooKeeper(ctx context.Context, options farsync.Options, from *credentials) (*farsync.Store, error) {
 	password, config := from.last()
-	o := &zk.Options{Options: options, Namespace: l.Namespace, TLS: config, PlaintextDigest: l.Plaintext}
+	o := &zk.Options{Options: options, Namespace: l.Namespace, TLS: config, PlaintextDigest: !l.TLS} // check has refused what is not meant
 	if l.User != "" {
 		o.Digest = &zk.Digest{User: l.User, Password: password}
 	}
