@@ -55,7 +55,9 @@
 // A local disk: on a network file system the write-ahead log does not work. On Linux, Open refuses file systems that it
 // does not know to be local. Containers on one machine may share the file if its directory is mounted into them: Open
 // refuses a file that is mounted by itself, on Linux 5.8 or later. All processes need the right to write the file, its
-// directory, <file>-farsync and <file>-gate; those of another user hear of changes with up to a second's delay.
+// directory, <file>-farsync and <file>-gate; those of another user hear of changes with up to a second's delay. On Linux
+// a file that Open makes is its user's alone, or its group's too in a directory with the set-group-ID bit to which the group
+// may write (mode 2770), whatever the umask is.
 //
 // SQLite 3.51.3 or later, in every program that writes the file, the sqlite3 shell included: an earlier one can damage a file that
 // several processes write. The version that farsync compiles in is late enough.
@@ -84,7 +86,8 @@
 // that is open, as by cp, damages it. To put a backup in the place of a file, rename it there, and remove -wal and
 // -shm.
 //
-// Make a backup with VACUUM INTO, or with .backup of the sqlite3 shell.
+// Make a backup with VACUUM INTO, or with .backup, of the sqlite3 shell: in another process than one that has a Store on
+// the file.
 //
 // A file has one name: Open refuses a file with several hard links, for each would have a log of its own. Symbolic
 // links are followed.

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"regexp"
 	"sync"
@@ -110,6 +111,7 @@ func (f *file) make(ctx context.Context) error {
 		if err := cmp.Or(refuseLinks(f.path), refusePlanted(f.path)); err != nil {
 			return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 		}
+		makeForAll(f.path)
 		is, settled, err := f.recognize(ctx)
 		if err == nil && is == nil {
 			err = f.inTurn(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
@@ -124,6 +126,16 @@ func (f *file) make(ctx context.Context) error {
 			return err
 		}
 		sockets, err := peers.Open(f.path + "-farsync")
+		if errors.Is(err, fs.ErrPermission) {
+			// Without it the sessions of others would not be seen. Who may not write the file is told that first.
+			if err := f.inTurn(ctx, func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, "DELETE FROM farsync_file WHERE false")
+				return err
+			}); err != nil {
+				return err
+			}
+			err = fmt.Errorf("%w: give the users of the file the same rights on what lies beside it", err)
+		}
 		if err != nil {
 			return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 		}

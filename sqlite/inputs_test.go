@@ -152,11 +152,8 @@ func lockedFiles(t *testing.T) []locktest.Input {
 	return []locktest.Input{with, without}
 }
 
-// TestMisuseByAnotherUser has a process of a user without rights open files, for root may write everything.
-func TestMisuseByAnotherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to become another user")
-	}
+// executable returns the path of a copy of this program that all users may run.
+func executable(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "farsync-sqlite") //nolint:usetesting // no other user may enter a test's own
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -164,12 +161,22 @@ func TestMisuseByAnotherUser(t *testing.T) {
 	program := filepath.Join(dir, "program")
 	from, err := os.Open(os.Args[0])
 	require.NoError(t, err)
-	defer func() { _ = from.Close() }()
+	defer from.Close()
 	to, err := os.OpenFile(program, os.O_CREATE|os.O_WRONLY, 0o755)
 	require.NoError(t, err)
 	_, err = io.Copy(to, from)
 	require.NoError(t, err)
 	require.NoError(t, to.Close())
+	return program
+}
+
+// TestMisuseByAnotherUser has a process of a user without rights open files, for root may write everything.
+func TestMisuseByAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to become another user")
+	}
+	program := executable(t)
+	dir := filepath.Dir(program)
 	for _, row := range []struct {
 		name            string
 		directory, file os.FileMode // 0: there is no file
@@ -179,6 +186,7 @@ func TestMisuseByAnotherUser(t *testing.T) {
 		{"a file that may not be read", 0o777, 0o600, "cannot be opened"},
 		{"a directory that may be read", 0o755, 0, "cannot be opened or made"},
 		{"a directory that may be read, and a file that may be written", 0o755, 0o666, "cannot be"},
+		{"a file whose rights were changed alone", 0o777, 0o666, "give the users of the file the same rights on what lies beside it"},
 		{"a directory that may not be entered", 0o700, 0o666, "cannot be opened"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

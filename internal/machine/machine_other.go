@@ -2,7 +2,10 @@
 
 package machine
 
-import "time"
+import (
+	"os"
+	"time"
+)
 
 // Clock returns the time of day in microseconds, which may be set.
 func Clock() int64 { return time.Now().UnixMicro() }
@@ -15,6 +18,9 @@ func CheckLocal(string) error { return nil }
 
 // IsMountPoint is not known here.
 func IsMountPoint(string) bool { return false }
+
+// Make leaves it to others to make a file here.
+func Make(string, os.FileMode) {}
 
 // Nap sleeps for a millisecond or so.
 func Nap(d time.Duration) { <-time.After(d) }

@@ -26,8 +26,9 @@ const maxMessage = 16 << 10
 
 // A Directory is where the sockets are. If its path names something else, no member has a socket.
 type Directory struct {
-	root *os.Root // nil: no directory
-	open *os.File // the root
+	root   *os.Root // nil: no directory
+	open   *os.File // the root
+	shared bool     // its group may write to it
 }
 
 // Open opens a directory, and makes it if it is not there. All users may write to it whom the umask lets. It refuses a symbolic
@@ -54,7 +55,7 @@ func Open(path string) (*Directory, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	d := &Directory{root, open}
+	d := &Directory{root: root, open: open}
 	opened, err := open.Stat()
 	if err == nil && !os.SameFile(is, opened) {
 		err = fmt.Errorf("%s was replaced while it was opened", path)
@@ -62,6 +63,7 @@ func Open(path string) (*Directory, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	d.shared = opened.Mode().Perm()&0o020 != 0
 	return d, nil
 }
 
@@ -82,6 +84,9 @@ func (d *Directory) Join(name string) *Member {
 	conn, err := net.ListenUnixgram("unixgram", d.address(name))
 	if err != nil {
 		return nil
+	}
+	if d.shared {
+		_ = d.root.Chmod(name, 0o770) // whatever the umask: to send to it is to write to it
 	}
 	return &Member{d, name, conn}
 }
