@@ -5,6 +5,7 @@ import (
 	dbdriver "database/sql/driver"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,10 +39,15 @@ type connector struct {
 	dbdriver.Connector
 
 	bound time.Duration
+	made  func(ctx context.Context, conn dbdriver.Conn) // is told of each connection, unless it is nil
 }
 
-// connectorOf changes of a DSN what calls and their outcomes rest on. before is the option BeforeConnect, or nil.
-func connectorOf(dsn string, before func(context.Context, *mysql.Config) error) (dbdriver.Connector, error) {
+// connectorOf changes of a DSN what calls and their outcomes rest on. before is the option BeforeConnect. A
+// connection may rest at the server for as long as rests returns, unless that is nil.
+func connectorOf(
+	dsn string, before func(context.Context, *mysql.Config) error, rests func() time.Duration,
+	made func(context.Context, dbdriver.Conn),
+) (dbdriver.Connector, error) {
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return nil, err
@@ -58,13 +64,22 @@ func connectorOf(dsn string, before func(context.Context, *mysql.Config) error) 
 		return ours
 	})
 	maps.Copy(config.Params, settings)
-	if before != nil {
-		if err := config.Apply(mysql.BeforeConnect(before)); err != nil {
+	if before != nil || rests != nil {
+		err := config.Apply(mysql.BeforeConnect(func(ctx context.Context, c *mysql.Config) error {
+			if rests != nil {
+				c.Params["wait_timeout"] = strconv.FormatInt(int64(rests().Seconds()), 10)
+			}
+			if before == nil {
+				return nil
+			}
+			return before(ctx, c)
+		}))
+		if err != nil {
 			return nil, err
 		}
 	}
 	to, err := mysql.NewConnector(config)
-	return connector{to, max(config.Timeout, connectFor)}, err
+	return connector{to, max(config.Timeout, connectFor), made}, err
 }
 
 // Connect makes a connection, lets the user in, and sets the isolation level. The timeout of the client bounds the first alone.
@@ -82,6 +97,9 @@ func (c connector) Connect(ctx context.Context) (dbdriver.Conn, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if c.made != nil {
+		c.made(bound, conn)
 	}
 	return conn, nil
 }

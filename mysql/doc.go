@@ -30,9 +30,19 @@
 // rarely, at the pace at which its queue moves, at most once a second. Chance shortens each of these times by up to a half. A change
 // made by the same Store is seen at once. One that does not wait does nothing but renew.
 //
-// A Store has seven connections at most, and keeps one while it is idle. While its renewals are not answered it makes up to seven more, for
-// each is left under way. max_connections of the server bounds how many Stores there can be; one that gets no connection tries again. A connection that is not made within five seconds is given up, unless the DSN has a
-// longer timeout.
+// # Connections
+//
+// A Store works with two connections. One renews its session, and is the only one while the Store does nothing; the
+// other does everything else. It takes more to do several things at once: seven in all, or as many as the option
+// Connections says, with up to seven more while its renewals are not answered, for each is left under way. A connection
+// that is not made within five seconds is given up, unless the DSN has a longer timeout.
+//
+// A server has room for 151 connections by default, which all of its clients share. A Store gives up all connections
+// but two for 10 to 20 seconds when the server has refused it one. It does so, too, when the server has room for less
+// than a tenth more: a Store with more than two looks for that every few seconds. So 75 Stores work on a server that
+// has nothing else to do. When it is refused, the log says so, at Warn, with max_connections. farsync doctor says how
+// many Stores the server has room for. A Store that has only the connection of its session, and is refused another,
+// tries again.
 //
 // # Passwords and certificates that change
 //

@@ -22,6 +22,10 @@ type Options struct {
 	// A change of anything else has no effect that is promised. If it fails the connection is not made, and is tried
 	// again as if the server had not answered.
 	BeforeConnect func(ctx context.Context, config *mysql.Config) error
+
+	// Connections is how many connections the Store has at most, from 2: one renews its session, the other does
+	// everything else. With more it does several things at once. The default is 7.
+	Connections int
 }
 
 //go:embed schema.sql
@@ -43,7 +47,7 @@ func Schema() []string {
 // create tables and routines, which a Store does not need afterwards. dsn is that of Open. If the server does not
 // answer, the error wraps farsync.ErrUnavailable.
 func Migrate(ctx context.Context, dsn string) error {
-	to, err := connectorOf(dsn, nil)
+	to, err := connectorOf(dsn, nil, nil, nil)
 	if err != nil {
 		return &farsync.Error{Op: "migrate", Path: "mysql", Err: err}
 	}

@@ -7,8 +7,13 @@ import (
 	dbdriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/sqlstore"
@@ -16,12 +21,13 @@ import (
 )
 
 const (
-	// connections is how many a pool has at most, and renewals that of those that keep sessions: as many as a Store leaves unanswered. Of
-	// them idle are kept between calls, for idleFor.
-	connections = 3
-	renewals    = 8
-	idle        = 1
+	// connections is how many a Store has at most where the option does not say. Of those that do not renew the
+	// session idle are kept between calls, for idleFor.
+	connections = 7
+	idle        = 2
 	idleFor     = 30 * time.Second
+	// renewals is how many connections renew the session at most: as many as a Store leaves unanswered.
+	renewals = 8
 )
 
 // names are those of procedures that have another than their step: a procedure never changes under its name, for CREATE … IF NOT EXISTS
@@ -31,11 +37,24 @@ var names = map[string]string{
 	"sight": "sight_2",
 }
 
-// A service is the driver.Service of one database. It has three pools: what may have to wait, for a row that is locked or for an answer, must
-// not keep a session from being renewed. That goes for a renewal, too: the answer to an earlier one may come yet, so that one is left
-// under way, and the next has a connection of its own.
+// A service is the driver.Service of one database. It has two pools: what may have to wait, for a row that is locked
+// or for an answer, must not keep a session from being renewed. That goes for a renewal, too: the answer to an
+// earlier one may come yet, so that one is left under way, and the next has a connection of its own. A read waits for
+// no row, and so finds a connection beside writes that do, unless room is scarce.
 type service struct {
-	reads, writes, sessions *sql.DB
+	calls, sessions *sql.DB
+	writes          chan struct{} // has a value for each write under way
+	most            int           // connections of calls
+	places          *sqlstore.Places
+	log             *slog.Logger
+	ttl             atomic.Int64 // of the session that was opened last
+
+	room   sqlstore.Room
+	bounds boundary
+
+	mu     sync.Mutex
+	closed bool
+	looks  sync.WaitGroup // goroutines that ask the server for how much it has room; joined by Close
 
 	life context.Context
 	end  context.CancelFunc
@@ -43,25 +62,40 @@ type service struct {
 
 // NewService returns the driver for a database. It does no I/O. No options are the zero ones. Programs call Open.
 func NewService(dsn string, options *Options) (driver.Service, error) {
-	to, err := connectorOf(dsn, cmp.Or(options, new(Options)).BeforeConnect)
+	options = cmp.Or(options, new(Options))
+	n := cmp.Or(options.Connections, connections)
+	if n < sqlstore.Least {
+		return nil, fmt.Errorf("option Connections is %d: a Store needs %d", n, sqlstore.Least)
+	}
+	s := &service{
+		most: n - 1, writes: make(chan struct{}, max((n-1)/2, 1)),
+		log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
+	}
+	s.places = sqlstore.NewPlaces(s.most, &s.room, func() {})
+	to, err := connectorOf(dsn, options.BeforeConnect, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &service{reads: sql.OpenDB(to), writes: sql.OpenDB(to), sessions: sql.OpenDB(to)}
-	s.life, s.end = context.WithCancel(context.Background())
-	for _, pool := range s.pools() {
-		pool.SetMaxOpenConns(connections)
-		pool.SetMaxIdleConns(idle)
-		pool.SetConnMaxIdleTime(idleFor)
+	toRenew, err := connectorOf(dsn, options.BeforeConnect, s.rests, s.bounds.learn)
+	if err != nil {
+		return nil, err
 	}
+	s.calls, s.sessions = sql.OpenDB(to), sql.OpenDB(toRenew)
+	s.life, s.end = context.WithCancel(context.Background())
+	s.calls.SetConnMaxIdleTime(idleFor)
+	s.fit()
 	s.sessions.SetMaxOpenConns(renewals)
+	s.sessions.SetMaxIdleConns(1)
 	return s, nil
 }
 
-func (s *service) pools() []*sql.DB { return []*sql.DB{s.reads, s.writes, s.sessions} }
+// rests is for how long the connection that renews the session may rest at the server: it does so for a quarter of
+// the TTL, and longer while a renewal is late.
+func (s *service) rests() time.Duration { return time.Duration(s.ttl.Load()) + time.Minute }
 
 // Open makes the session's row.
 func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s.ttl.Store(int64(ttl))
 	in := newSession(s, ttl)
 	if err := in.Session.Open(ctx); err != nil {
 		in.Drop()
@@ -70,12 +104,34 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return in, nil
 }
 
-// End removes a session's row. It may have to wait for a transaction with a guard, so it goes by the pool of what waits: that of renewals is for the
-// session which is open now.
+// End removes a session's row. It may have to wait for a transaction with a guard, so it goes among the calls: the connection that renews is
+// that of the session which is open now.
 func (s *service) End(ctx context.Context, session string) error {
-	return sqlstore.End(ctx, func(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
-		return s.call(ctx, s.writes, f, procedure, args...)
-	}, session)
+	return sqlstore.End(ctx, s.writeAmongCalls, session)
+}
+
+// write calls a procedure that writes.
+func (s *service) write(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
+	switch procedure {
+	case "renew":
+		s.look()
+		fallthrough
+	case "open", "end":
+		// They wait for no longer than it takes to insert an entry. A session that ends is renewed no more.
+		return s.call(ctx, s.sessions, f, procedure, args...)
+	}
+	return s.writeAmongCalls(ctx, f, procedure, args...)
+}
+
+// writeAmongCalls calls a procedure by a connection of the calls that may write.
+func (s *service) writeAmongCalls(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
+	select {
+	case s.writes <- struct{}{}:
+		defer func() { <-s.writes }()
+		return s.call(ctx, s.calls, f, procedure, args...)
+	case <-ctx.Done():
+		return sqlstore.NotDone(ctx)
+	}
 }
 
 // call calls a procedure by a connection of a pool. The answer is whole, and the transaction committed, only when all results were
@@ -83,11 +139,12 @@ func (s *service) End(ctx context.Context, session string) error {
 func (s *service) call(
 	ctx context.Context, pool *sql.DB, f func(sqlstore.Rows) error, procedure string, args ...any,
 ) error {
-	conn, err := pool.Conn(ctx)
+	s.fit()
+	conn, done, err := s.connect(ctx, pool)
 	if err != nil {
 		return s.judge(err, false)
 	}
-	defer func() { _ = conn.Close() }()
+	defer done()
 	if ctx.Err() != nil {
 		return sqlstore.NotDone(ctx)
 	}
@@ -96,25 +153,44 @@ func (s *service) call(
 	if err == nil {
 		err = stdsql.Read(rows, f)
 	}
-	if err != nil {
+	if err != nil && !rolledBack(ctx, conn, err) {
 		_ = conn.Raw(func(any) error { return dbdriver.ErrBadConn })
 	}
 	return s.judge(err, true)
 }
 
-// reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
-func (s *service) reset() {
-	for _, pool := range s.pools() {
-		pool.SetMaxIdleConns(0)
-		pool.SetMaxIdleConns(idle)
+// rolledBack reports whether a connection on which a call has failed with err has no transaction any more and is good for another call. That
+// is asked only where the call waited too long for a row, or in a circle: other errors may be those of a server that is not to be used any
+// more. While room is scarce, no other connection may be to be had.
+func rolledBack(ctx context.Context, conn *sql.Conn, err error) bool {
+	if waited, ok := errors.AsType[*mysql.MySQLError](err); !ok || waited.Number != 1205 && waited.Number != 1213 { // as in outcomes
+		return false
 	}
+	_, err = conn.ExecContext(ctx, "ROLLBACK")
+	return err == nil
+}
+
+// reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
+// While room is scarce the connection that renews the session is kept, for the server may not have room for another.
+// If that was cut off, it costs a renewal an attempt.
+func (s *service) reset() {
+	if !s.room.Scarce() {
+		s.sessions.SetMaxIdleConns(0)
+		s.sessions.SetMaxIdleConns(1)
+	}
+	s.calls.SetMaxIdleConns(0)
+	s.calls.SetMaxIdleConns(s.kept())
 }
 
 // Close closes the connections.
 func (s *service) Close() error {
 	s.end()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.looks.Wait()
 	var all []error
-	for _, pool := range s.pools() {
+	for _, pool := range []*sql.DB{s.calls, s.sessions} {
 		all = append(all, pool.Close())
 	}
 	return errors.Join(all...)

@@ -25,16 +25,12 @@ func newSession(s *service, ttl time.Duration) *session {
 
 // Read calls a procedure that reads. None of these waits for a row.
 func (s *session) Read(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
-	return s.service.call(ctx, s.service.reads, f, procedure, args...)
+	return s.service.call(ctx, s.service.calls, f, procedure, args...)
 }
 
 // Write calls a procedure that writes. What it moves wakes the Watches of this session at once. Those of others poll.
 func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
-	pool := s.service.writes
-	if procedure == "open" || procedure == "renew" { // they wait for no longer than it takes to insert an entry
-		pool = s.service.sessions
-	}
-	err := s.service.call(ctx, pool, f, procedure, args...)
+	err := s.service.write(ctx, f, procedure, args...)
 	if name := moved(procedure, args); name != "" && err == nil {
 		s.Waiters.Wake([]string{name})
 	}

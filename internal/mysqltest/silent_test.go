@@ -27,7 +27,7 @@ type network struct {
 	down    bool   // connections that are made are silent
 	words   []byte // a connection that is to carry them falls silent
 	lost    int    // how often it did
-	asked   int    // silent connections that callers are making
+	asked   int    // silent connections that callers have made
 	unasked int    // silent connections that no caller has asked for
 }
 
@@ -82,11 +82,6 @@ func (n *network) dial(ctx context.Context, address string) (net.Conn, error) {
 		return conn, nil
 	}
 	n.asked++
-	context.AfterFunc(ctx, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.asked--
-	})
 	return conn, nil
 }
 
@@ -111,8 +106,8 @@ func (w *wire) Write(b []byte) (int, error) {
 	return w.Conn.Write(b)
 }
 
-// TestServerThatHasMovedIsFoundAgain: those that wait for a connection while the server is silent have the pool make some, without a
-// caller. They are not waited for for ever.
+// TestServerThatHasMovedIsFoundAgain: callers who wait in a pool of database/sql while the server is silent have the pool make connections of
+// its own, which no caller's ctx ends, and which take the place of others. So callers wait for a place before they come to the pool.
 func TestServerThatHasMovedIsFoundAgain(t *testing.T) {
 	suite.Long(t, suite.MySQL, "callers race, and give up within 150 ms")
 	t.Parallel()
@@ -126,27 +121,29 @@ func TestServerThatHasMovedIsFoundAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), caller{}, true))
 	defer cancel()
 	var all sync.WaitGroup
-	for range 12 {
+	find := func(ctx context.Context) error {
+		_, err := in.Find(ctx, driver.Entry{Queue: "/moved", ID: "none"})
+		return err
+	}
+	for i := range 12 {
+		call := create
+		if i%2 > 0 { // of the connections some are for reads alone
+			call = find
+		}
 		all.Go(func() {
 			for ctx.Err() == nil {
 				attempt, end := context.WithTimeout(ctx, 50*time.Millisecond+mrand.N(100*time.Millisecond)) // so that some always wait
-				if create(attempt) == nil {
+				if call(attempt) == nil {
 					t.Error("the server is silent")
 				}
 				end()
 			}
 		})
 	}
-	looks := 0
-	require.Eventually(t, n.is(func() bool { // all places are of the pool's own, and stay so
-		looks++
-		if n.unasked == 0 || n.asked > 0 {
-			looks = 0
-		}
-		return looks > 30
-	}), soon, 10*time.Millisecond)
+	require.Eventually(t, n.is(func() bool { return n.asked > 60 }), soon, time.Millisecond, "callers give up")
 	cancel()
 	all.Wait()
+	require.True(t, n.is(func() bool { return n.unasked == 0 })(), "the pool makes connections of its own")
 	n.set(false, "")
 	began := time.Now()
 	again := within(t, soon)

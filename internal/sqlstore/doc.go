@@ -8,7 +8,8 @@
 //
 //	open      id, ttl in µs, ...  its ID, and the history of the database, which may be empty; the driver may take more
 //	renew     id                  as open; ends the sessions that have run out, too
-//	end       id
+//	end       id                  its ID, and a second row if entries are left, for rest
+//	rest      id                  removes entries of a session that end has ended. Any text if there is more to remove
 //	owners    queue, entries      of the sessions that have one of the entries, a JSON array of IDs, or one in the queue, those that
 //	                              may be over: ID, and whether it has run out
 //	bury      sessions            ends those that have run out. The sessions are a JSON array: with Dead those that it

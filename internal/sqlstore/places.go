@@ -1,0 +1,115 @@
+package sqlstore
+
+import (
+	"container/list"
+	"context"
+	"sync"
+)
+
+// Places are how many connections calls have at a time, but for those that renew the session. While room is scarce,
+// places go out of use as they are given back, until one is left.
+//
+// A renewal needs a place only when its own connection was lost and the server has no room for another. It goes before
+// all calls that wait: a call gives its place back within the time that an attempt has, and the session lasts for
+// several attempts. Behind calls, each of which may stand behind a locked row, none of them might come to its turn.
+type Places struct {
+	most int
+	room *Room
+	wait func() // is called when one waits
+
+	mu              sync.Mutex
+	unused          int // Invariant: 0 if one waits
+	out             int // Invariant: 0 ≤ out < most
+	renewals, calls list.List
+}
+
+// A claim is a call that waits for a place.
+type claim struct{ given chan struct{} }
+
+// NewPlaces returns so many places, one at least. Waits is called when a call begins to wait.
+func NewPlaces(most int, room *Room, waits func()) *Places {
+	most = max(most, 1)
+	return &Places{most: most, room: room, wait: waits, unused: most}
+}
+
+// Take waits for a place until ctx ends.
+func (p *Places) Take(ctx context.Context, renews bool) error {
+	p.mu.Lock()
+	for ; p.out > 0 && !p.room.Scarce(); p.out-- {
+		p.pass()
+	}
+	if p.unused > 0 {
+		p.unused--
+		p.mu.Unlock()
+		return nil
+	}
+	line := &p.calls
+	if renews {
+		line = &p.renewals
+	}
+	c := &claim{make(chan struct{})}
+	at := line.PushBack(c)
+	p.mu.Unlock()
+	p.wait()
+	select {
+	case <-c.given:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-c.given: // in the same moment
+		p.pass()
+	default:
+		line.Remove(at)
+	}
+	return context.Cause(ctx)
+}
+
+// Give gives a place back.
+func (p *Places) Give() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pass()
+}
+
+// pass gives a place to whoever is next.
+func (p *Places) pass() {
+	for _, line := range []*list.List{&p.renewals, &p.calls} {
+		if first := line.Front(); first != nil {
+			close(line.Remove(first).(*claim).given)
+			return
+		}
+	}
+	p.unused++
+}
+
+// Retire has a place that is to be given back go out of use instead, if it is to, and reports whether.
+func (p *Places) Retire() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	goes := p.out < p.most-1 && p.room.Scarce()
+	if goes {
+		p.out++
+	}
+	return goes
+}
+
+// Narrow has all places go out of use that no call has, but for the last.
+func (p *Places) Narrow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := min(p.unused, p.most-1-p.out)
+	p.unused, p.out = p.unused-n, p.out+n
+}
+
+// Few reports whether there is one place alone, or that is to come.
+func (p *Places) Few() bool { return p.most == 1 || p.room.Scarce() }
+
+// Waits reports whether a call waits for a place.
+func (p *Places) Waits() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.renewals.Len()+p.calls.Len() > 0
+}
