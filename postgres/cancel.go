@@ -24,7 +24,7 @@ func cancelStatements(c *pgx.ConnConfig) {
 
 // findProxies has each connection know whether it leads to the server itself: see isDirect. It tells made of each that is made. A
 // replica is passed over: what it shows may be older than the call, and an entry that it does not have yet would be taken for gone.
-func findProxies(c *pgx.ConnConfig, made func(direct bool)) {
+func findProxies(c *pgx.ConnConfig, made func(direct bool, most int64)) {
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectFor)
 	dial, validate := c.DialFunc, c.ValidateConnect
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -40,14 +40,14 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool)) {
 	}
 	// This comes first: pgx goes on with a server that it does not prefer if there is no other. After an error it tries the next.
 	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		is, err := direct(ctx, conn)
+		is, most, err := direct(ctx, conn)
 		if err != nil {
 			return err
 		}
 		if w := wireOf(conn); is && w != nil {
 			w.direct = true
 		}
-		made(is)
+		made(is, most)
 		if validate == nil {
 			return nil
 		}
@@ -58,21 +58,24 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool)) {
 var errReplica = errors.New("the server is a replica, which has read-only transactions alone")
 
 // direct reports whether a connection is one to the server itself. A proxy gives out numbers of its own. A connection to the server itself is
-// at the isolation level that is needed afterwards.
-func direct(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
-	const ask = "SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('default_transaction_isolation')"
+// at the isolation level that is needed afterwards. Most is how many connections the server can have.
+func direct(ctx context.Context, conn *pgconn.PgConn) (is bool, most int64, _ error) {
+	const ask = "SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('default_transaction_isolation'), " +
+		"current_setting('max_connections')"
 	answer, err := conn.Exec(ctx, ask).ReadAll()
-	if err != nil || len(answer) != 1 || len(answer[0].Rows) != 1 || len(answer[0].Rows[0]) != 3 {
-		return false, err
+	if err != nil || len(answer) != 1 || len(answer[0].Rows) != 1 || len(answer[0].Rows[0]) != 4 {
+		return false, 0, err
 	}
-	pid, replica, level := string(answer[0].Rows[0][0]), string(answer[0].Rows[0][1]), string(answer[0].Rows[0][2])
+	row := answer[0].Rows[0]
+	pid, replica, level := string(row[0]), string(row[1]), string(row[2])
 	if replica == "t" {
-		return false, errReplica
+		return false, 0, errReplica
 	}
+	most, _ = strconv.ParseInt(string(row[3]), 10, 64)
 	if pid != strconv.FormatUint(uint64(conn.PID()), 10) {
-		return false, nil
+		return false, most, nil
 	}
-	return true, setLevel(ctx, conn, level)
+	return true, most, setLevel(ctx, conn, level)
 }
 
 // A wire is a connection that says where it leads only once that is known to be the server itself. When pgx gives up a connection, it sends
@@ -123,20 +126,57 @@ func isDirect(conn *pgconn.PgConn) bool {
 }
 
 // A canceler ends what a connection does. While it connects, the key that a request to cancel needs is not there yet, or is being
-// written just then: there is no statement either, so the connection is given up. So is one to a proxy.
+// written just then: there is no statement either, so the connection is given up. So is one to a proxy. A connection that listens is
+// in no statement: it reads no further.
+//
+// pgx's own canceler waits for a tenth of a second after each request, for which the caller waited, too: the request might end the next
+// statement of the connection. But the server sends its process the signal before it closes the connection of the request
+// (SendCancelRequest, and processCancelRequest before PostgreSQL 18), and a process that reads its next statement drops what was to cancel the
+// one before (ProcessInterrupts while DoingCommandRead). The signal is pending when the end of the request is seen here, so it comes before
+// anything that is sent on the connection after that. A connection of which that is not certain is of no use any more.
 type canceler struct {
 	conn *pgconn.PgConn
-	by   ctxwatch.Handler
+	told chan bool // has whether the server has been told and has answered; nil if it was not to be
 }
 
 // HandleCancel is called when ctx ends.
-func (h *canceler) HandleCancel(ctx context.Context) {
-	h.by = &pgconn.DeadlineContextWatcherHandler{Conn: h.conn.Conn()}
-	if isDirect(h.conn) {
-		h.by = &pgconn.CancelRequestContextWatcherHandler{Conn: h.conn, DeadlineDelay: grace}
+func (h *canceler) HandleCancel(context.Context) {
+	h.told = nil
+	if _, listens := h.conn.CustomData()[reads]; listens || !isDirect(h.conn) {
+		_ = h.conn.Conn().SetDeadline(past)
+		return
 	}
-	h.by.HandleCancel(ctx)
+	end := time.Now().Add(grace)
+	_ = h.conn.Conn().SetDeadline(end)
+	told := make(chan bool, 1)
+	h.told = told
+	go func() { // waited for by HandleUnwatchAfterCancel
+		ctx, cancel := context.WithDeadline(context.Background(), end)
+		defer cancel()
+		err := h.conn.CancelRequest(ctx)
+		told <- err == nil && ctx.Err() == nil
+	}()
 }
 
 // HandleUnwatchAfterCancel is called when what ctx was for has ended.
-func (h *canceler) HandleUnwatchAfterCancel() { h.by.HandleUnwatchAfterCancel() }
+func (h *canceler) HandleUnwatchAfterCancel() {
+	if h.told != nil && !<-h.told {
+		_ = h.conn.Conn().SetDeadline(past) // its next statement fails before a byte of it is sent
+		return
+	}
+	_ = h.conn.Conn().SetDeadline(time.Time{})
+}
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
+// reads is where the custom data of a connection has that it listens, and is in no statement.
+const reads = "farsync: reads"
+
+// listenUntil waits for a notification until ctx ends. The connection is as good after that as before.
+func listenUntil(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	data := conn.PgConn().CustomData()
+	data[reads] = true
+	defer delete(data, reads)
+	return conn.WaitForNotification(ctx)
+}

@@ -22,7 +22,7 @@ type keys struct {
 	release func(*pgxpool.Conn)
 
 	mu    sync.Mutex
-	most  int32 // half of the pool
+	most  int32 // half of the places, or the only one
 	given int32 // Invariant: at most most, and at least len(of)
 	of    map[string]key
 	over  bool
@@ -35,6 +35,9 @@ type key struct {
 
 const (
 	dot = "."
+	// notAvailable is the code of the server for a lock that was not to be had in time, canceled that for a statement that was cancelled.
+	notAvailable = "55P03"
+	canceled     = "57014"
 	// unused is how long an entry keeps a key that no Watch needs: one that is held for long takes no connection.
 	unused = time.Second
 	// waits is after how long farsync_await ends a wait for a key.
@@ -95,6 +98,29 @@ func (k *keys) end(conn *pgxpool.Conn) {
 	}
 }
 
+// failed gives up a key on whose connection a statement has failed with err. The connection is kept if the statement was rolled back only because
+// it waited too long for a lock, or its caller gave up: while room is scarce, no other may be to be had.
+func (k *keys) failed(conn *pgxpool.Conn, err error) {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || refused.Code != notAvailable && refused.Code != canceled || conn.Conn().IsClosed() {
+		k.end(conn)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	k.unlock(ctx, conn)
+}
+
+// unlock gives back a key, and keeps the connection for other calls if the server answers.
+func (k *keys) unlock(ctx context.Context, conn *pgxpool.Conn) {
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock_all()"); err != nil {
+		k.end(conn)
+		return
+	}
+	k.count(-1)
+	k.release(conn)
+}
+
 // abandon closes a connection of the pool, which is still to be released, and waits for no goodbye.
 func abandon(conn *pgxpool.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -108,12 +134,7 @@ func (k *keys) giveBack(unused time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	for _, conn := range k.idle(unused) {
-		if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock_all()"); err != nil {
-			k.end(conn)
-			continue
-		}
-		k.count(-1)
-		k.release(conn)
+		k.unlock(ctx, conn)
 	}
 }
 
@@ -143,6 +164,7 @@ func (k *keys) close() {
 // Renew gives back keys first. A waiter that a key has woken for nothing listens from then on.
 func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	s.keys.giveBack(unused)
+	s.service.tend()
 	return s.Session.Renew(ctx, prove)
 }
 
@@ -163,21 +185,32 @@ func (s *session) join(ctx context.Context, f func(sqlstore.Rows) error, args []
 		return s.perform(ctx, f, "create", args...)
 	}
 	conn, err := s.service.acquire(ctx)
-	if err == nil && !isDirect(conn.Conn().PgConn()) {
+	if err != nil {
+		s.keys.count(-1)
+		s.keys.giveBack(0)
+		return judge(err, false)
+	}
+	if !isDirect(conn.Conn().PgConn()) {
 		s.keys.count(-1)
 		s.service.release(conn)
 		return s.perform(ctx, f, "create", args...)
 	}
-	if err == nil {
-		err = perform(ctx, conn, f, "join", args...)
-	}
-	if err != nil {
-		s.keys.end(conn)
+	if err := s.service.perform(ctx, conn, f, "join", args...); err != nil {
+		s.keys.failed(conn, err)
 		s.keys.giveBack(0)
-		return judge(err, conn != nil)
+		return judge(err, true)
 	}
-	s.keys.put(id, conn)
+	s.keep(id, conn)
 	return nil
+}
+
+// keep keeps a key for later, unless a call waits for its place while there are few: that call has asked for the keys
+// before this one was there to be given back.
+func (s *session) keep(id string, conn *pgxpool.Conn) {
+	s.keys.put(id, conn)
+	if s.service.places.demanded().Err() != nil {
+		s.keys.giveBack(0)
+	}
 }
 
 // leave deletes an entry. What waits for its key is woken by that and not notified, if it is this connection that has it.
@@ -187,8 +220,8 @@ func (s *session) leave(ctx context.Context, f func(sqlstore.Rows) error, args [
 	if conn == nil {
 		return s.perform(ctx, f, "delete", args...)
 	}
-	if err := perform(ctx, conn, f, "leave", args...); err != nil {
-		s.keys.end(conn)
+	if err := s.service.perform(ctx, conn, f, "leave", args...); err != nil {
+		s.keys.failed(conn, err)
 		return judge(err, true)
 	}
 	s.keys.count(-1)
@@ -202,9 +235,10 @@ func (s *session) Watch(
 ) (*driver.View, error) {
 	if len(on) == 1 && on[0].What == driver.Gone && on[0].Entry.ID != e.ID && hasKey(on[0].Entry.ID) {
 		if conn := s.keys.take(e.ID); conn != nil {
-			defer s.keys.put(e.ID, conn)
 			stands()
-			if v, moved, err := s.await(ctx, conn, e, on); moved || err != nil {
+			v, moved, err := s.await(ctx, conn, e, on)
+			s.keep(e.ID, conn)
+			if moved || err != nil {
 				return v, err
 			}
 		}
@@ -214,23 +248,29 @@ func (s *session) Watch(
 
 // await waits for the key of the target, on the connection that has the key of e, until a look shows that one of the two has moved. It
 // returns early if the key is free and the target stands. The server ends each wait after a while, and the next begins with a look: what
-// moves otherwise, as by hand, is found then, and a connection that has broken without a word before long.
+// moves otherwise, as by hand, is found then, and a connection that has broken without a word before long. It returns early, too, when
+// another call needs the connection, for the Store has no other: the wait is cancelled, and what waits listens instead.
 func (s *session) await(
 	ctx context.Context, conn *pgxpool.Conn, e driver.Entry, on []driver.Target,
 ) (v *driver.View, moved bool, err error) {
+	var demanded context.Context
 	run := func(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second+s.ttl/4)
 		defer cancel()
 		defer context.AfterFunc(s.Life, cancel)()
-		return judge(perform(ctx, conn, f, statement, args...), true)
+		defer context.AfterFunc(demanded, cancel)()
+		return judge(s.service.perform(ctx, conn, f, statement, args...), true)
 	}
 	for {
+		if demanded = s.service.places.demanded(); demanded.Err() != nil {
+			return nil, false, nil //nolint:nilerr // that it has ended is how it says so
+		}
 		began := time.Now()
 		v, moved, err = s.Behind(ctx, run, e, on, "await")
 		_, refused := errors.AsType[*pgconn.PgError](err)
 		switch {
-		case refused && ctx.Err() == nil && s.Life.Err() == nil:
-			return nil, false, nil // listening may not be
+		case (refused || demanded.Err() != nil) && !moved && ctx.Err() == nil && s.Life.Err() == nil:
+			return nil, false, nil // listening may not be refused, and it finds a connection that has broken
 		case moved || err != nil || time.Since(began) < waits:
 			return v, moved, err
 		}

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	_ "embed"
+	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,6 +22,27 @@ type Options struct {
 	// transaction. A Store that waits listens there. Without it such a Store looks now and then. The BeforeConnect of config is called
 	// with a copy of it, too.
 	Listen *pgx.ConnConfig
+
+	// Connections is how many connections the Store has at most, from 2: one renews its session, the other is for all
+	// calls. With a third it listens, and with more it does several things at once. The default, 0, is two more than
+	// MaxConns of the config, which is another bound: six, or two more than the machine has processors.
+	Connections int
+}
+
+// share returns how many connections calls have, beside those that renew the session, and whether another listens.
+// Most is what the config allows.
+func (o *Options) share(most int32) (calls int32, listens bool, _ error) {
+	n := o.Connections
+	switch {
+	case n == 0:
+		return max(most, 1), true, nil
+	case n < sqlstore.Least:
+		return 0, false, fmt.Errorf("option Connections is %d: a Store needs %d", n, sqlstore.Least)
+	case n == sqlstore.Least:
+		return 1, false, nil
+	default:
+		return min(max(most, 1), int32(min(n-sqlstore.Least, math.MaxInt16))), true, nil //nolint:gosec // it is no larger
+	}
 }
 
 //go:embed schema.sql
@@ -35,7 +58,7 @@ func Schema() string { return schema }
 // farsync.ErrUnavailable: call it again then.
 func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
-	findProxies(config, func(bool) {})
+	findProxies(config, func(bool, int64) {})
 	cancelStatements(config)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
@@ -50,8 +73,8 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 }
 
 // Open opens a session in the database and returns a Store in it. The tables must be there: see [Migrate]. config is one of
-// pgxpool.ParseConfig, of which nothing is changed. The Store has connections of its own: as many as config says at most, one
-// more for renewals when those are all in use, and one that listens while it waits. ctx governs Open alone.
+// pgxpool.ParseConfig, of which nothing is changed. The Store has connections of its own, two at least: one for
+// renewals, and others, as many as config says at most. One more listens while it waits. ctx governs Open alone.
 //
 // Where config names several servers, or a name stands for several, replicas are passed over.
 //

@@ -6,11 +6,13 @@ import (
 	_ "embed"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/farsync/farsync/driver"
@@ -23,20 +25,39 @@ var text string
 // statements has the text of each, of which there is one: what takes several is a function of the database.
 var statements = sqlstore.Statements(text)
 
-// A service is the driver.Service of one database. What renews a session always finds a place in the pool: all else may have to wait for
-// rows that are locked.
+// A service is the driver.Service of one database. What renews a session always finds a connection: all else may have to wait for rows that
+// are locked, and for room at the server.
 type service struct {
 	pool   *pgxpool.Pool
-	places chan struct{}   // in the pool but for one: a value for each connection that acquire has returned
-	broken sync.WaitGroup  // goroutines that wait for the end of a connection; joined by Close
-	ears   *pgx.ConnConfig // of the connections that listen
+	own    chan *pgxpool.Conn // has the connection that renews the session, while no renewal uses it
+	places *places            // in the pool, for what acquire returns
+	broken sync.WaitGroup     // goroutines that wait for the end of a connection; joined by Close
+	ears   *pgx.ConnConfig    // of the connections that listen; nil if the Store is to have none
 	log    *slog.Logger
 
-	direct atomic.Bool // the connection made last leads to the server itself
-	keys   int32       // how many of them a session may keep for its entries
+	room      sqlstore.Room
+	most      atomic.Int64 // max_connections of the server, once a connection was made
+	listening atomic.Bool  // a connection listens that does nothing else
+	owned     atomic.Int32 // connections that renew the session, whether in own or in use; one that a call has is none of them
+	lent      atomic.Int32 // sessions that listen by own, or are about to or have just done so
+	ttl       atomic.Int64 // of the session that was opened last
+	direct    atomic.Bool  // the connection made last leads to the server itself
+	keys      int32        // how many connections a session may keep for its entries
+
+	asks     func(context.Context, pgxpool.ShouldPingParams) bool // whether a connection has to answer before it is used
+	lifetime time.Duration                                        // of a connection
+	keeps    bool                                                 // the caller's config has the pool keep connections that no call uses
 
 	before func(context.Context, *pgx.ConnConfig) error // what the caller does before a connection is made, or nil
+
+	mu       sync.Mutex
+	closed   bool
+	tending  sync.WaitGroup    // goroutines that give up connections; joined by Close
+	sessions map[*session]bool // that were not dropped
 }
+
+// renewals is how many connections renew the session at most, all but one of them while earlier renewals are not answered.
+const renewals = 4
 
 // connectFor bounds how long a connection may take to be made, where the config does not say. The pool makes some without a ctx that ends,
 // and its Close waits for them.
@@ -51,30 +72,45 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		return nil, errors.New("no config, which is one of pgxpool.ParseConfig")
 	}
 	options = cmp.Or(options, new(Options))
+	calls, listens, err := options.share(config.MaxConns)
+	if err != nil {
+		return nil, err
+	}
 	c := config.Copy()
 	// What one connection of a proxy has prepared another does not know. See send for those that are direct.
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	c.ConnConfig.OnNotification = nil // pgx would give the caller what a session listens for, and the session nothing
 	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectFor)
 	s := &service{
-		ears: cmp.Or(options.Listen, config.ConnConfig).Copy(), before: c.BeforeConnect,
-		log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
+		before: c.BeforeConnect, log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
+		own: make(chan *pgxpool.Conn, 1), sessions: map[*session]bool{},
+		keys: max(calls/2, 1), lifetime: c.MaxConnLifetime, keeps: c.MinConns > 0 || c.MinIdleConns > 0,
 	}
-	s.ears.DefaultQueryExecMode = pgx.QueryExecModeExec
+	s.places = newPlaces(calls, &s.room, s.freeKeys)
+	if listens {
+		s.ears = cmp.Or(options.Listen, config.ConnConfig).Copy()
+		s.ears.DefaultQueryExecMode, s.ears.OnNotification = pgx.QueryExecModeExec, nil
+	}
 	c.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
 		// What the driver needs goes around what the caller may set just then.
 		err := s.prepare(ctx, c)
-		findProxies(c, s.direct.Store)
+		findProxies(c, s.made)
 		cancelStatements(c)
 		findUnconfirmed(c)
 		return err
 	}
-	s.places, s.keys = make(chan struct{}, max(c.MaxConns, 1)), c.MaxConns/2
-	c.MaxConns++
-	var err error
+	c.MaxConns = calls + renewals
+	s.asks = askLater(c)
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// made notes a connection that was made.
+func (s *service) made(direct bool, most int64) {
+	s.direct.Store(direct)
+	s.most.Store(most)
 }
 
 // prepare has the caller change what a connection is made with: a password that is good for minutes, say.
@@ -87,6 +123,7 @@ func (s *service) prepare(ctx context.Context, c *pgx.ConnConfig) error {
 
 // Open makes the session's row.
 func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s.ttl.Store(int64(ttl))
 	in := newSession(s, ttl)
 	if err := in.Session.Open(ctx); err != nil {
 		in.Drop()
@@ -111,7 +148,7 @@ func (s *service) End(ctx context.Context, session string) error {
 func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	switch statement {
 	case "open", "renew", "keep", "end":
-		return s.runBy(ctx, s.pool.Acquire, s.free, f, statement, args...)
+		return s.runBy(ctx, s.takeOwn, s.giveOwn, f, statement, args...)
 	}
 	return s.runBy(ctx, s.acquire, s.release, f, statement, args...)
 }
@@ -126,26 +163,79 @@ func (s *service) runBy(
 		return judge(err, false)
 	}
 	defer release(conn)
-	return judge(perform(ctx, conn, f, statement, args...), true)
+	return judge(s.perform(ctx, conn, f, statement, args...), true)
 }
 
 // acquire returns a connection for what may have to wait, which release gives back.
-func (s *service) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	select {
-	case s.places <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+func (s *service) acquire(ctx context.Context) (*pgxpool.Conn, error) { return s.acquireFor(ctx, false) }
+
+// acquireFor is acquire, for a call or for a renewal.
+func (s *service) acquireFor(ctx context.Context, renews bool) (*pgxpool.Conn, error) {
+	if err := s.places.Take(ctx, renews); err != nil {
+		return nil, err
 	}
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		<-s.places
+	err := s.room.Ask(ctx, func() bool { return s.pool.Stat().IdleConns() > 0 })
+	var conn *pgxpool.Conn
+	if err == nil {
+		conn, err = s.take(ctx)
+	}
+	if err != nil && !s.places.Retire() {
+		s.places.Give()
 	}
 	return conn, err
 }
 
+// asked marks a connection that has to answer before it is used.
+const asked = "farsync asked"
+
+// askLater has take, not the pool, ask a connection whether it still stands. A connection that does not answer the pool stays in the pool until
+// it has said goodbye, for which it has 15 seconds: all places would be taken by connections of before, and there were none for the renewal.
+func askLater(c *pgxpool.Config) (asks func(context.Context, pgxpool.ShouldPingParams) bool) {
+	ask := c.ShouldPing
+	if ask == nil {
+		ask = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > time.Second }
+	}
+	c.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+		if ask(ctx, p) {
+			p.Conn.PgConn().CustomData()[asked] = true
+		}
+		return false
+	}
+	return ask
+}
+
+// take returns a connection of the pool that still stands, where the pool's config wants to know.
+func (s *service) take(ctx context.Context) (*pgxpool.Conn, error) {
+	for {
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			s.noteRoom(err)
+			return nil, err
+		}
+		data := conn.Conn().PgConn().CustomData()
+		if _, is := data[asked]; !is {
+			return conn, nil
+		}
+		delete(data, asked)
+		if err = conn.Ping(ctx); err == nil {
+			return conn, nil
+		}
+		abandon(conn)
+		s.free(conn)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
 func (s *service) release(conn *pgxpool.Conn) {
+	if s.places.Retire() {
+		abandon(conn)
+		s.free(conn)
+		return
+	}
 	s.free(conn)
-	<-s.places
+	s.places.Give()
 }
 
 // free gives a connection back to the pool, unless it is closed. That of a statement that was cancelled stays in the pool until the server was
@@ -153,6 +243,7 @@ func (s *service) release(conn *pgxpool.Conn) {
 // connections to where it is now. So it is waited for elsewhere. Such are as many as were made in that time.
 func (s *service) free(conn *pgxpool.Conn) {
 	if !conn.Conn().IsClosed() {
+		conn.Conn().PgConn().CustomData()[used] = time.Now()
 		conn.Release()
 		return
 	}
@@ -165,10 +256,10 @@ func (s *service) free(conn *pgxpool.Conn) {
 }
 
 // perform runs a statement on a connection. Its success is what every synchronous replica has that is to have it.
-func perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
+func (s *service) perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	data := conn.Conn().PgConn().CustomData()
 	delete(data, unconfirmed)
-	if err := send(ctx, conn, f, statement, args...); err != nil {
+	if err := s.send(ctx, conn, f, statement, args...); err != nil {
 		return err
 	}
 	if _, is := data[unconfirmed]; is {
@@ -179,15 +270,20 @@ func perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) erro
 
 // send runs a statement on a connection. Those to the server itself keep what they have parsed, and have the isolation level that is needed.
 // Through a proxy each transaction sets its level first; and a call that gives up cancels nothing there, so what may have to wait is bounded.
-func send(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
+// It is bounded, too, where all calls share one connection: they would all stand behind a row that somebody has locked.
+func (s *service) send(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	text := statements[statement][0]
-	if isDirect(conn.Conn().PgConn()) {
+	direct := isDirect(conn.Conn().PgConn())
+	bounded := waiting[statement] && (!direct || s.places.Few())
+	if direct && !bounded {
 		return read(f)(conn.Query(ctx, text, append([]any{pgx.QueryExecModeCacheStatement}, args...)...))
 	}
 	var all pgx.Batch // which is one transaction, and one request
-	all.Queue(statements["level"][0])
-	if waiting[statement] {
-		all.Queue(statements["bound"][0], bound(ctx).Milliseconds())
+	if !direct {
+		all.Queue(statements["level"][0])
+	}
+	if bounded {
+		all.Queue(statements["bound"][0], s.bound(ctx, direct && statement != "end").Milliseconds())
 	}
 	before := all.Len()
 	all.Queue(text, args...)
@@ -207,12 +303,18 @@ func send(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, 
 
 // waiting are the statements that wait for transactions of others: those that InTx or a guard is in.
 var waiting = map[string]bool{
-	"create": true, "enter": true, "turned": true, "delete": true, "replace": true, "tell": true, "write": true, "watch": true, "end": true,
+	"create": true, "join": true, "leave": true, "enter": true, "turned": true, "delete": true, "replace": true, "tell": true, "write": true, "watch": true, "end": true,
 }
 
-// bound returns how long a statement waits for a lock at the server. The Store sends it again.
-func bound(ctx context.Context) time.Duration {
+// longest bounds how long a call waits for a lock while others wait for its connection.
+const longest = time.Second / 2
+
+// bound returns how long a statement waits for a lock at the server. The Store sends it again. Shared: others may wait for its connection.
+func (s *service) bound(ctx context.Context, shared bool) time.Duration {
 	left := connectFor
+	if shared {
+		left = min(time.Duration(s.ttl.Load())/20, longest)
+	}
 	if end, ok := ctx.Deadline(); ok {
 		left = min(left, time.Until(end))
 	}
@@ -236,6 +338,7 @@ func read(f func(sqlstore.Rows) error) func(pgx.Rows, error) error {
 
 // reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
 func (s *service) reset() {
+	s.resetOwn()
 	for _, conn := range s.pool.AcquireAllIdle(context.Background()) {
 		abandon(conn)
 		conn.Release()
@@ -249,13 +352,14 @@ func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error
 	if err := s.prepare(ctx, ears); err != nil {
 		return nil, err
 	}
-	findProxies(ears, func(bool) {})
+	findProxies(ears, func(bool, int64) {})
 	conn, err := pgx.ConnectConfig(ctx, ears)
 	if err != nil {
+		s.noteRoom(err)
 		return nil, err
 	}
 	if isDirect(conn.PgConn()) {
-		if _, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err == nil {
+		if err = s.hears(ctx, conn.PgConn(), channel); err == nil {
 			return conn, nil
 		}
 	}
@@ -266,6 +370,23 @@ func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error
 	return nil, err
 }
 
+// hears has a connection listen, unless the server has little room left for others.
+func (s *service) hears(ctx context.Context, conn *pgconn.PgConn, channel string) error {
+	answer, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()+"; "+connections).ReadAll()
+	if err != nil || len(answer) != 2 || len(answer[1].Rows) != 1 {
+		return err
+	}
+	n, _ := strconv.Atoi(string(answer[1].Rows[0][0]))
+	most, _ := strconv.Atoi(string(answer[1].Rows[0][1]))
+	if !sqlstore.Crowded(n, most) {
+		return nil
+	}
+	if s.direct.Load() { // the connections of the pool are those of that server, too
+		s.room.Shrink()
+	}
+	return errCrowded
+}
+
 // hangUp says goodbye to the server, which otherwise takes the connection for one that has failed.
 func hangUp(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -273,8 +394,22 @@ func hangUp(conn *pgx.Conn) {
 	_ = conn.Close(ctx)
 }
 
+// begin starts a goroutine that Close joins, unless the service is closed.
+func (s *service) begin(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.tending.Go(f)
+	}
+}
+
 // Close closes the connections.
 func (s *service) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.tending.Wait()
+	s.closeOwn()
 	s.pool.Close()
 	s.broken.Wait()
 	return nil

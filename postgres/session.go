@@ -37,6 +37,9 @@ func newSession(s *service, ttl time.Duration) *session {
 	in := &session{service: s, ttl: ttl, keys: keys{release: s.release, most: s.keys, of: map[string]key{}}}
 	in.Session = sqlstore.NewSession(in, ttl)
 	in.Nearest, in.Asks, in.Units = true, true, true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions[in] = true
 	return in
 }
 
@@ -106,39 +109,65 @@ func (s *session) Hear(ctx context.Context) error {
 	}
 }
 
-// listen listens until no Watch is left, the connection fails, or the session ends. When it fails, what waits looks, and asks for
-// the next connection. Where it cannot listen, for long or at all, it looks instead. It runs in one goroutine a hearing, which Drop joins.
+// listen listens until no Watch is left, the connection fails, room is scarce, or the session ends. When it fails,
+// what waits looks, and asks for the next connection. Where it cannot listen, for long or at all, it looks instead.
+// It runs in one goroutine a hearing, which Drop joins.
 func (s *session) listen(h *hearing) {
-	ctx, cancel := context.WithTimeout(s.Life, s.ttl/2)
-	conn, err := s.service.connect(ctx, "farsync_"+s.ID)
-	cancel()
+	if s.service.byOwn() {
+		s.hearOwn(h)
+		return
+	}
+	conn, err := s.connect()
+	if conn == nil && s.service.byOwn() {
+		s.hearOwn(h)
+		return
+	}
 	if conn != nil {
 		defer hangUp(conn)
 	}
-	if err = judge(err, false); !s.deaf(err) {
+	crowded := s.service.room.Scarce()
+	deaf := !crowded && s.deaf(err)
+	if err != nil && !deaf && !crowded {
 		h.err = err
-	}
-	if h.err != nil {
 		s.leaves(h, false)
 		close(h.stands)
 		return
 	}
 	close(h.stands)
 	switch {
+	case conn != nil:
+		s.service.listening.Store(true)
+		for !s.service.room.Scarce() && s.hear(conn) && !s.leaves(h, true) {
+		}
+		s.service.listening.Store(false)
+	case crowded && s.service.ears != nil:
+		s.pollFor(s.service.room.For())
 	case err != nil:
 		s.service.log.Warn("cannot listen to the PostgreSQL server: what waits looks now and then", "cause", err)
-		ctx, cancel := context.WithTimeout(s.Life, listenAgain)
-		s.Poll(ctx)
-		cancel()
-	case conn == nil:
-		s.Poll(s.Life)
-		return
+		s.pollFor(listenAgain)
 	default:
-		for s.hear(conn) && !s.leaves(h, true) {
-		}
+		s.Poll(s.Life)
 	}
 	s.leaves(h, false)
 	s.Waiters.Wake(nil)
+}
+
+// connect returns a connection that listens, or none where the Store is to look.
+func (s *session) connect() (*pgx.Conn, error) {
+	if s.service.ears == nil || s.service.room.Scarce() {
+		return nil, nil //nolint:nilnil // as it says
+	}
+	ctx, cancel := context.WithTimeout(s.Life, s.ttl/2)
+	defer cancel()
+	conn, err := s.service.connect(ctx, "farsync_"+s.ID)
+	return conn, judge(err, false)
+}
+
+// pollFor looks for so long.
+func (s *session) pollFor(d time.Duration) {
+	ctx, cancel := context.WithTimeout(s.Life, d)
+	defer cancel()
+	s.Poll(ctx)
 }
 
 const (
@@ -213,5 +242,8 @@ func (s *session) Drop() {
 	s.Finish()
 	s.mu.Unlock()
 	s.keys.close()
+	s.service.mu.Lock()
+	delete(s.service.sessions, s)
+	s.service.mu.Unlock()
 	s.run.Wait()
 }

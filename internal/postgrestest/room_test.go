@@ -1,0 +1,219 @@
+package postgrestest_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/postgres"
+)
+
+// TestStoresDoWithTheRoomThatThereIs: a server of 14 connections has room for five Stores at two each, for one more,
+// and for the test's own.
+func TestStoresDoWithTheRoomThatThereIs(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, embedtest.Setting("max_connections = 14"))
+	locktest.RunNarrow(t, locktest.Narrow{
+		Open: func(ctx context.Context, options farsync.Options) (*farsync.Store, error) {
+			return postgres.Open(ctx, d.config(t), &postgres.Options{Options: options})
+		},
+		Stores: 5,
+		Says:   "max_connections=14",
+	})
+}
+
+// TestRenewalFindsAConnection: others have taken all that the server has room for, and then the place of the connection that has renewed the
+// session as well. The session is renewed by the connection of the calls, of which one stands behind a locked row just then, and
+// others wait for their turn.
+func TestRenewalFindsAConnection(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, embedtest.Setting("max_connections = 14"))
+	service := d.twoOf(t)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	_, err = in.List(within(t, soon), "/row", 1)
+	require.NoError(t, err)
+	pids := d.pids(t)
+	require.Len(t, pids, 2)
+	tx := d.begin(t)
+	require.NoError(t, postgres.InTx(within(t, soon), tx, "/row"))
+	ctx, cancel := context.WithCancel(within(t, soon))
+	var calls sync.WaitGroup
+	for range 3 {
+		calls.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = in.Create(ctx, driver.Entry{Queue: "/row", ID: in.NewID("/row", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1}, 0)
+			}
+		})
+	}
+	d.awaitBlocked(t, "farsync_")
+	fill, empty := d.filled(t)
+	require.ErrorContains(t, fill(), "too many clients")
+	require.NoError(t, in.Renew(within(t, soon), nil))
+	require.Equal(t, pids, d.pids(t))
+	d.exec(t, "SELECT pg_terminate_backend($1, 60000)", pids[0])
+	require.ErrorContains(t, fill(), "too many clients")
+	_ = in.Renew(within(t, soon), nil) // it may be told of the lost connection
+	for range 2 {
+		require.NoError(t, in.Renew(within(t, soon), nil))
+		require.Equal(t, pids[1:], d.pids(t))
+	}
+	cancel()
+	calls.Wait()
+	empty()
+	require.NoError(t, tx.Rollback(within(t, soon)))
+	require.NoError(t, in.Close(within(t, soon)))
+	require.NoError(t, service.Close())
+}
+
+// TestCallThatWaitedForALockKeepsItsConnection, with the key and without: a server without room might have no other.
+func TestCallThatWaitedForALockKeepsItsConnection(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	service := d.twoOf(t)
+	in, err := service.Open(within(t, soon), time.Minute)
+	require.NoError(t, err)
+	_, err = in.List(within(t, soon), "/row", 1)
+	require.NoError(t, err)
+	pids := d.pids(t)
+	require.Len(t, pids, 2)
+	tx := d.begin(t)
+	require.NoError(t, postgres.InTx(within(t, soon), tx, "/row"))
+	create := func(kind driver.Kind, attempt int) error {
+		_, err := in.Create(within(t, soon), driver.Entry{Queue: "/row", ID: in.NewID("/row", kind, 1), Kind: kind, Units: 1}, attempt)
+		return err
+	}
+	for _, kind := range []driver.Kind{driver.Exclusive, driver.Read} {
+		require.ErrorContains(t, create(kind, 0), "lock timeout")
+		require.Equal(t, pids, d.pids(t))
+	}
+	var locks int
+	require.NoError(t, d.admin.QueryRow(within(t, soon), "SELECT count(*) FROM pg_locks WHERE pid = ANY($1) AND locktype = 'advisory'", pids).Scan(&locks))
+	require.Zero(t, locks, "keys that are left")
+	require.NoError(t, tx.Rollback(within(t, soon)))
+	require.NoError(t, create(driver.Exclusive, 0))
+	require.Equal(t, pids, d.pids(t))
+	require.NoError(t, in.Close(within(t, soon)))
+	require.NoError(t, service.Close())
+}
+
+// filled takes the connections that the server has room for, each time that fill is called, until empty is. The operator
+// has had one before.
+func (d database) filled(t *testing.T) (fill func() error, empty func()) {
+	d.exec(t, "SELECT 1")
+	var others []*pgx.Conn
+	return func() (err error) {
+			for err == nil {
+				var conn *pgx.Conn
+				if conn, err = pgx.ConnectConfig(within(t, soon), d.config(t).ConnConfig); err == nil {
+					others = append(others, conn)
+				}
+			}
+			return err
+		}, func() {
+			for _, conn := range others {
+				require.NoError(t, conn.Close(within(t, soon)))
+			}
+		}
+}
+
+// TestCallThatGivesUpEndsNoOther: the server has cancelled the statement, and nothing else, by the time its caller is answered, and the
+// connection is good for the next call.
+func TestCallThatGivesUpEndsNoOther(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	service := d.twoOf(t)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	_, err = in.List(within(t, soon), "/row", 1)
+	require.NoError(t, err)
+	pids := d.pids(t)
+	require.Len(t, pids, 2)
+	tx := d.begin(t)
+	require.NoError(t, postgres.InTx(within(t, soon), tx, "/row"))
+	var took []time.Duration
+	for i := range 100 {
+		kind := []driver.Kind{driver.Exclusive, driver.Read}[i%2] // with the key and without
+		ctx, cancel := context.WithCancel(within(t, soon))
+		failed := make(chan error, 1)
+		go func() { // joined below
+			var err error
+			for ctx.Err() == nil { // each waits for half a second at most
+				_, err = in.Create(ctx, driver.Entry{Queue: "/row", ID: in.NewID("/row", kind, 1), Kind: kind, Units: 1}, 0)
+			}
+			failed <- err
+		}()
+		d.awaitBlocked(t, "farsync_")
+		began := time.Now()
+		cancel()
+		err := locktest.Got(t, failed)
+		took = append(took, time.Since(began))
+		require.Equal(t, driver.NotDone, service.Outcome(err), err)
+		_, err = in.List(within(t, soon), "/row", 1)
+		require.NoError(t, err)
+	}
+	slices.Sort(took)
+	t.Logf("a call that gives up returns after %v, and after %v at most", took[len(took)/2], took[len(took)-1])
+	require.Equal(t, pids, d.pids(t))
+	require.NoError(t, tx.Rollback(within(t, soon)))
+	require.NoError(t, in.Close(within(t, soon)))
+	require.NoError(t, service.Close())
+}
+
+// TestFewConnectionsServeAll: a Store with two takes no third, whatever its callers do, and one with fewer is refused.
+func TestFewConnectionsServeAll(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	options := d.options(time.Minute)
+	options.Connections = 1
+	_, err := postgres.Open(within(t, soon), d.config(t), options)
+	require.ErrorContains(t, err, "option Connections is 1")
+	options.Connections = 2
+	config := d.config(t)
+	config.ConnConfig.RuntimeParams["application_name"] = "few"
+	store, err := postgres.Open(within(t, soon), config, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	locktest.RunFew(t, store, d.open(t, time.Minute))
+	var n int
+	require.NoError(t, d.admin.QueryRow(within(t, soon),
+		"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'").Scan(&n))
+	require.Equal(t, 2, n)
+}
+
+// TestKeyGivesWayToACallThatCameFirst: of three calls the first creates its entry with the only place that calls have,
+// for which the others wait already when the entry is to keep it as the place of its key. Nobody comes after them who
+// would ask for it, and no renewal is due that would give it up.
+func TestKeyGivesWayToACallThatCameFirst(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	service := d.twoOf(t)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	for n := range 50 {
+		var calls errgroup.Group
+		for i := range 3 {
+			calls.Go(func() error {
+				queue := fmt.Sprint("/first/", n, "/", i)
+				_, err := in.Create(within(t, soon), driver.Entry{
+					Queue: queue, ID: in.NewID(queue, driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1,
+				}, 0)
+				return err
+			})
+		}
+		require.NoError(t, calls.Wait())
+	}
+	require.NoError(t, in.Close(within(t, soon)))
+	require.NoError(t, service.Close())
+}

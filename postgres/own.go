@@ -1,0 +1,158 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// The connection that renews the session is out of the pool between renewals, so that no other call can have it: a
+// server that has no room for another must not keep the session from being renewed. If it is lost there, the next
+// renewal has the one that all other calls share.
+
+// since is where the custom data of that connection has when it was taken out of the pool, rested when a renewal has
+// used it last, and listens the channel that it listens to.
+const (
+	since   = "farsync: since"
+	rested  = "farsync: rested"
+	listens = "farsync: listens"
+)
+
+// takeOwn returns the connection that renews the session, or another if a renewal without an answer has it. While room is scarce another is made only in
+// place of one that was lost, and the connection of the calls is the last resort: a renewal is the next to have it.
+func (s *service) takeOwn(ctx context.Context) (*pgxpool.Conn, error) {
+	if conn := s.rests(); conn != nil {
+		if s.stands(ctx, conn) {
+			return conn, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	if !s.room.Scarce() || s.owned.Load() == 0 {
+		conn, err := s.makeOwn(ctx)
+		if !refuses(err) {
+			return conn, err
+		}
+	}
+	conn, err := s.acquireFor(ctx, true)
+	if err == nil {
+		s.owned.Add(1)
+		s.places.Give() // the next call asks the server for another connection
+	}
+	return conn, err
+}
+
+// makeOwn returns a connection of the pool that is to renew the session. The pool makes one if all are in use.
+func (s *service) makeOwn(ctx context.Context) (*pgxpool.Conn, error) {
+	conn, err := s.take(ctx)
+	if err == nil {
+		s.owned.Add(1)
+	}
+	return conn, err
+}
+
+// rests returns the connection that renews the session, or nil if a renewal has it. A session that listens by it
+// gives it back before long. Such a session has said so before it took the connection, and takes that back after it
+// has given the connection back, so one of the three looks finds it.
+func (s *service) rests() *pgxpool.Conn {
+	if conn := s.resting(); conn != nil {
+		return conn
+	}
+	if s.lent.Load() == 0 {
+		return s.resting()
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case conn := <-s.own:
+		return conn
+	case <-t.C:
+		return nil
+	}
+}
+
+func (s *service) resting() *pgxpool.Conn {
+	select {
+	case conn := <-s.own:
+		return conn
+	default:
+		return nil
+	}
+}
+
+// stands asks a connection that has rested whether it still stands, as take does, and gives up one that does not.
+func (s *service) stands(ctx context.Context, conn *pgxpool.Conn) bool {
+	data := conn.Conn().PgConn().CustomData()
+	last, _ := data[rested].(time.Time)
+	if s.asks(ctx, pgxpool.ShouldPingParams{Conn: conn.Conn(), IdleDuration: time.Since(last)}) {
+		if err := conn.Ping(ctx); err != nil {
+			abandon(conn)
+			s.freeOwn(conn)
+			return false
+		}
+	}
+	return true
+}
+
+// giveOwn keeps a connection for the next renewal. One that is broken, or has been kept for as long as the pool keeps
+// any, goes back to the pool, as does one that is more than is needed. While a session listens by it, it is kept for
+// longer: nobody would hear what comes until the next renewal.
+func (s *service) giveOwn(conn *pgxpool.Conn) {
+	data, now := conn.Conn().PgConn().CustomData(), time.Now()
+	from, kept := data[since].(time.Time)
+	if !kept {
+		from = now
+	}
+	data[since], data[rested] = from, now
+	if now.Sub(from) < s.lifetime || s.room.Scarce() || data[listens] != nil {
+		s.returnOwn(conn)
+		return
+	}
+	s.freeOwn(conn)
+}
+
+// resetOwn closes the connection that renews the session, unless a renewal has it. The server may not have room for
+// another, if room is scarce: then the connection has to answer before it is used.
+func (s *service) resetOwn() {
+	conn := s.resting()
+	if conn == nil {
+		return
+	}
+	if !s.room.Scarce() {
+		abandon(conn)
+	}
+	conn.Conn().PgConn().CustomData()[rested] = time.Time{}
+	s.returnOwn(conn)
+}
+
+// returnOwn gives back a connection that was taken from own, unless it is broken or another has come in its place.
+func (s *service) returnOwn(conn *pgxpool.Conn) {
+	if !conn.Conn().IsClosed() {
+		select {
+		case s.own <- conn:
+			return
+		default:
+		}
+	}
+	s.freeOwn(conn)
+}
+
+// freeOwn gives a connection back to the pool that renews the session no more.
+func (s *service) freeOwn(conn *pgxpool.Conn) {
+	data := conn.Conn().PgConn().CustomData()
+	delete(data, since)
+	if data[listens] != nil { // what comes would be kept for nobody
+		abandon(conn)
+	}
+	s.free(conn)
+	s.owned.Add(-1)
+}
+
+// closeOwn gives the connection back to the pool, which is to be closed.
+func (s *service) closeOwn() {
+	if conn := s.resting(); conn != nil {
+		conn.Release()
+	}
+}

@@ -1,0 +1,56 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+
+	"github.com/farsync/farsync/internal/sqlstore"
+)
+
+// Places are those of the calls, of which a key has one, until a call waits for it while there are few.
+type places struct {
+	*sqlstore.Places
+
+	freeKeys func() // has keys that nobody waits with give back their places
+
+	mu    sync.Mutex
+	calls context.Context
+	call  context.CancelFunc // ends calls
+}
+
+func newPlaces(most int32, room *sqlstore.Room, freeKeys func()) *places {
+	p := &places{freeKeys: freeKeys}
+	p.Places = sqlstore.NewPlaces(int(most), room, p.demand)
+	p.calls, p.call = context.WithCancel(context.Background())
+	return p
+}
+
+// demand has keys give back their places if a call waits for one while there are few.
+func (p *places) demand() {
+	if !p.Waits() || !p.Few() {
+		return
+	}
+	p.mu.Lock()
+	p.call()
+	p.calls, p.call = context.WithCancel(context.Background())
+	p.mu.Unlock()
+	p.freeKeys()
+}
+
+// demanded returns a ctx that ends when a call waits for a place that a key has. It has ended if one waits: a call
+// waits before it ends the ctx of that moment.
+func (p *places) demanded() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.Waits() && p.Few() {
+		return over
+	}
+	return p.calls
+}
+
+// over is a ctx that has ended.
+var over = func() context.Context {
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	return ctx
+}()
