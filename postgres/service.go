@@ -167,7 +167,9 @@ func (s *service) runBy(
 }
 
 // acquire returns a connection for what may have to wait, which release gives back.
-func (s *service) acquire(ctx context.Context) (*pgxpool.Conn, error) { return s.acquireFor(ctx, false) }
+func (s *service) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	return s.acquireFor(ctx, false)
+}
 
 // acquireFor is acquire, for a call or for a renewal.
 func (s *service) acquireFor(ctx context.Context, renews bool) (*pgxpool.Conn, error) {

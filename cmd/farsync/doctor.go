@@ -23,9 +23,9 @@ func (a *app) doctorVerb() *cobra.Command {
 or waits there. It writes a line for each thing that it has looked at, and exits with 1 if one of them is wrong.
 
 It finds servers that do not answer, have no leader or no space, versions with known faults, settings that lose locks, tables that
-are not there, transactions that were forgotten, rights that are missing, a TTL that the service changes, clocks that are apart,
-proxies that keep notices back, paths that are used in two ways, entries that end with no session, holders and waiters that have been
-there for very long, and deadlocks.`,
+are not there, databases without room for connections, transactions that were forgotten, rights that are missing, a TTL that the
+service changes, clocks that are apart, proxies that keep notices back, paths that are used in two ways, entries that end with no
+session, holders and waiters that have been there for very long, and deadlocks.`,
 		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			below := "/"
@@ -70,7 +70,7 @@ type (
 		Checks []findingJSON `json:"checks"`
 	}
 	findingJSON struct {
-		Check string `json:"check"` // servers, session, snapshots, rights, speed, clock, queues
+		Check string `json:"check"` // servers, session, connections, snapshots, rights, speed, clock, queues
 		OK    bool   `json:"ok"`
 		Text  string `json:"text"`
 	}
@@ -136,6 +136,7 @@ func (d *doctor) examine(ctx context.Context, answered func()) {
 		return
 	}
 	d.well("session", "%s was opened", d.location)
+	d.connections(ctx)
 	d.snapshots(ctx, oldSnapshot)
 	d.work(ctx, store, ttl)
 	d.queues(ctx, store)

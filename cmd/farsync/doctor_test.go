@@ -458,6 +458,80 @@ func TestDoctorOfAUserWhoMayNotSeeTransactions(t *testing.T) {
 	})
 }
 
+// TestDoctorReckonsConnections of what a database server has room for.
+func TestDoctorReckonsConnections(t *testing.T) {
+	t.Parallel()
+	of := func(used, most, stores int) location.Connections {
+		return location.Connections{Used: used, Most: most, Bound: "max_connections", Stores: stores, Least: 2, Each: 7}
+	}
+	const takes = " (max_connections). A Store takes 2 at least, and 7 where there is room: the server has room for "
+	for _, row := range []struct {
+		is   location.Connections
+		want findingJSON
+	}{
+		{of(14, 151, 5), findingJSON{"connections", true,
+			"14 of 151 are in use" + takes + "75 Stores in all, or for 21 at 7 each. 4 are open, and there is room for 68 more"}},
+		{of(150, 151, 5), findingJSON{"connections", false,
+			"150 of 151 are in use" + takes + "75 Stores in all, or for 21 at 7 each. 4 are open, and there is no room for another. " +
+				"Raise max_connections, or have other programs take less"}},
+		{of(100, 151, 81), findingJSON{"connections", false,
+			"100 of 151 are in use" + takes + "75 Stores in all, or for 21 at 7 each. 80 are open, which take 160: some of them wait until " +
+				"others have gone. Raise max_connections, or have fewer Stores"}},
+	} {
+		require.Equal(t, row.want, reckon(row.is))
+	}
+}
+
+// TestDoctorCountsConnections on each server: the bound with the least room left is the server's, or that of the user.
+func TestDoctorCountsConnections(t *testing.T) {
+	t.Parallel()
+	postgres, maria := embedtest.Postgres(t), embedtest.MariaDB(t)
+	for _, row := range []struct {
+		driver, dsn, store, as, limit, bound string
+		most, ofUser                         int
+	}{
+		{
+			"pgx", postgres.URL(), "postgres://postgres@" + postgres.Endpoint() + "/postgres", "postgres://guest@" + postgres.Endpoint() + "/postgres",
+			"CREATE ROLE guest LOGIN CONNECTION LIMIT 5 IN ROLE pg_read_all_data", "CONNECTION LIMIT of role guest", 100, 5,
+		},
+		{
+			"mysql", maria.DSN("test"), "mysql://root@" + maria.Endpoint() + "/test", "mysql://guest@" + maria.Endpoint() + "/test",
+			"GRANT SELECT ON test.* TO guest IDENTIFIED BY '' WITH MAX_USER_CONNECTIONS 5", "max_user_connections", 151, 5,
+		},
+	} {
+		t.Run(row.driver, func(t *testing.T) {
+			p := start(t, row.store+"?migrate=1", "run", "/x", "--", "true")
+			require.Zero(t, p.code(t), p.err.String())
+			db, err := sql.Open(row.driver, row.dsn)
+			require.NoError(t, err)
+			defer db.Close()
+			conn, err := db.Conn(t.Context())
+			require.NoError(t, err)
+			defer conn.Close()
+			looks := func(store string) location.Connections {
+				l, err := location.Parse(store)
+				require.NoError(t, err)
+				c, err := l.Connections(t.Context())
+				require.NoError(t, err)
+				return c
+			}
+			c := looks(row.store)
+			require.Equal(t, "max_connections", c.Bound)
+			require.Equal(t, row.most, c.Most)
+			require.GreaterOrEqual(t, c.Used, 2, "this one, and the one that looks")
+			require.Zero(t, c.Stores)
+			require.Equal(t, 2, c.Least)
+			require.Greater(t, c.Each, 5)
+			_, err = db.ExecContext(t.Context(), row.limit)
+			require.NoError(t, err)
+			c = looks(row.as)
+			require.Equal(t, row.bound, c.Bound)
+			require.Equal(t, row.ofUser, c.Most)
+			require.Equal(t, 1, c.Used)
+		})
+	}
+}
+
 // etcdClient returns a client that is closed at the end of the test.
 func etcdClient(t *testing.T, config clientv3.Config) *clientv3.Client {
 	config.Logger = zap.NewNop()

@@ -51,6 +51,7 @@ type Location struct {
 	Replicas    int           // of redis
 	Fresh       bool          // of redis
 	Migrate     bool          // of postgres and mysql
+	Most        int           // of postgres and mysql: how many connections a Store has; 0 is the Store's default
 	Sync        bool          // of sqlite
 }
 
@@ -73,8 +74,8 @@ var (
 		"etcd":     {"2379", slices.Concat(common, secret)},
 		"zk":       {"2181", slices.Concat(common, secret, []string{"namespace"})},
 		"redis":    {"6379", slices.Concat(common, secret, []string{"namespace", "db", "master", "replicas", "fresh"})},
-		"postgres": {"5432", slices.Concat(common, secret, []string{"prefix", "schema", "migrate"})},
-		"mysql":    {"3306", slices.Concat(common, secret, []string{"prefix", "migrate"})},
+		"postgres": {"5432", slices.Concat(common, secret, []string{"prefix", "schema", "migrate", "connections"})},
+		"mysql":    {"3306", slices.Concat(common, secret, []string{"prefix", "migrate", "connections"})},
 		"sqlite":   {"", slices.Concat(common, []string{"sync", "prefix"})},
 	}
 )
@@ -293,6 +294,10 @@ func (l *Location) set(name, value string) (err error) {
 		l.Fresh, err = boolean(value)
 	case "migrate":
 		l.Migrate, err = boolean(value)
+	case "connections":
+		if l.Most, err = number(value); l.Most < leastOfStore {
+			err = errors.New("is not a number from 2 on: one renews the session, the other does everything else")
+		}
 	case "sync":
 		l.Sync, err = boolean(value)
 	case "prefix":
@@ -423,6 +428,7 @@ func (l *Location) Portable() string {
 	set("replicas", strconv.Itoa(l.Replicas), l.Replicas != 0)
 	set("fresh", "1", l.Fresh)
 	set("migrate", "1", l.Migrate)
+	set("connections", strconv.Itoa(l.Most), l.Most != 0)
 	set("sync", "1", l.Sync)
 	set("prefix", l.Prefix, (l.Scheme == "sqlite" || l.relational()) && l.Prefix != "")
 	if l.User != "" {

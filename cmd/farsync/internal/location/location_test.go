@@ -48,15 +48,15 @@ func TestURLs(t *testing.T) {
 		},
 		{text: "mysql://h/app", want: Location{Scheme: "mysql", Hosts: []string{"h:3306"}, Schema: "app"}, name: "mysql://h:3306/app"},
 		{
-			text: "mysql://me:secret@h:1/app?prefix=/p&tls=1",
-			want: Location{Scheme: "mysql", Hosts: []string{"h:1"}, User: "me", Password: "secret", Schema: "app", Prefix: "/p", TLS: true},
+			text: "mysql://me:secret@h:1/app?prefix=/p&tls=1&connections=3",
+			want: Location{Scheme: "mysql", Hosts: []string{"h:1"}, User: "me", Password: "secret", Schema: "app", Prefix: "/p", TLS: true, Most: 3},
 			name: "mysql://h:1/app",
 		},
 		{
-			text: "postgres://u:secret@h/app?prefix=/p&migrate=1&cacert=ca.pem",
+			text: "postgres://u:secret@h/app?prefix=/p&migrate=1&cacert=ca.pem&connections=2",
 			want: Location{
 				Scheme: "postgres", Hosts: []string{"h:5432"}, User: "u", Password: "secret", Schema: "app", Prefix: "/p", Migrate: true,
-				TLS: true, CACert: "ca.pem",
+				TLS: true, CACert: "ca.pem", Most: 2,
 			},
 			name: "postgres://h:5432/app",
 		},
@@ -127,6 +127,9 @@ func TestErrorsShowNoPassword(t *testing.T) {
 		"redis://:secret@h/0":               "write ?db=",
 		"redis://:secret@h1,h2":             "Sentinels",
 		"redis://:secret@h?db=secret":       "option db is not a number",
+		"mysql://h/a?connections=secret":    "connections is not a number from 2",
+		"postgres://u@h/a?connections=1":    "connections is not a number from 2",
+		"redis://:secret@h?connections=2":   "connections is not known there",
 		"sqlite:":                           "no file",
 		"sqlite:%secret":                    "% that begins no escape",
 	} {
@@ -190,7 +193,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("etcd://u:pa%40ss@h1:2379,[::1]/p?ttl=10s&tls=1")
 	f.Add("zk://h1,h2/p?namespace=/x")
 	f.Add("redis://:x@h?db=1")
-	f.Add("postgres://u:x@h/app?prefix=/p")
+	f.Add("postgres://u:x@h/app?prefix=/p&connections=2")
 	f.Add("sqlite:/a%20b?sync=1")
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := Parse(text)

@@ -137,7 +137,7 @@ func (l *Location) openMySQL(ctx context.Context, options farsync.Options, from 
 			return nil, err
 		}
 	}
-	return mysql.Open(ctx, dsn, &mysql.Options{Options: options, BeforeConnect: func(_ context.Context, c *mysqlclient.Config) error {
+	return mysql.Open(ctx, dsn, &mysql.Options{Options: options, Connections: l.Most, BeforeConnect: func(_ context.Context, c *mysqlclient.Config) error {
 		password, config := from.now()
 		if c.Passwd = password; config != nil {
 			config.ServerName, _, _ = net.SplitHostPort(l.Hosts[0])
@@ -226,7 +226,7 @@ func (l *Location) openPostgres(ctx context.Context, options farsync.Options, fr
 			return nil, err
 		}
 	}
-	return postgres.Open(ctx, to, &postgres.Options{Options: options})
+	return postgres.Open(ctx, to, &postgres.Options{Options: options, Connections: l.Most})
 }
 
 // pool returns what PostgreSQL's client connects with. The client heeds the variables and files of libpq. One that has
