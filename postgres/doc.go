@@ -23,12 +23,27 @@
 //
 // What waits for one entry alone, as for a Mutex, waits at the server for the key of that entry, an advisory lock that a connection of its session keeps
 // for it. A key wakes one process. It does not say which entry holds the lock: the waiter then looks at the table. Each waiter costs three statements and no
-// notification, however many wait. A session has keys for half of its pool at most, and one that is not used for a second goes back to the pool
+// notification, however many wait. A session has keys for half of its pool at most. A key that is not used for a second goes back to the pool
 // with the next renewal.
 //
 // For everything else, and where there is no key, a trigger notifies the sessions that have to look, by NOTIFY in the transaction of the change. A Store
 // listens while it waits for that, by a connection beside its pool, and for about a second afterwards. One that does not wait does nothing but
 // renew, and a lock that no other wants notifies none. Such a waiter costs four statements and one notification.
+//
+// # Connections
+//
+// A Store works with two connections. One renews its session, and is the only one while the Store does nothing; the
+// other is for all calls. It takes more to do several things at once, to keep keys, and to listen: six by default, or
+// two more than MaxConns of the config, with up to three more while its renewals are not answered. The option
+// Connections says how many it takes at most.
+//
+// A server has room for 100 connections by default, which all of its clients share. A Store gives up all connections
+// but two for 10 to 20 seconds when the server has refused it one. It does so, too, when the server has room for less
+// than a tenth more: a Store with more than two looks for that every few seconds. So 48 Stores work on a server that
+// has nothing else to do. Meanwhile calls wait for one another, one key at a time has their connection until a call
+// needs it, and the session listens by the connection that renews it. When the server has refused a connection, the log
+// says so, at Warn, with max_connections. farsync doctor says how many Stores the server has room for. A Store that has
+// only the connection of its session, and is refused another, tries again.
 //
 // # Behind a proxy
 //
@@ -39,6 +54,11 @@
 // sessions is taken for one that pools transactions. A call whose ctx ends gives its connection up, where it would have the server
 // cancel the statement otherwise: a proxy is sent no request to cancel, for PgBouncer before 1.20 may end of one. The statement may wait
 // at the server for 5 seconds more, for a transaction with a [Guard] or with [InTx].
+//
+// # Callers who give up
+//
+// A call whose ctx ends has the server cancel its statement, and returns when the server has done so, or a tenth of a second later. The request
+// to cancel is a connection of its own for a moment, for which a server has room in any case.
 //
 // # Isolation
 //
