@@ -46,24 +46,33 @@ func RunLogin(t *testing.T, s LetIn) {
 	in, err := service.Open(within(), time.Hour)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = in.Close(context.WithoutCancel(t.Context())) })
-	look := func() (driver.Outcome, error) {
+	try := func(call func(ctx context.Context) error) (driver.Outcome, error) {
 		ctx := within()
 		for {
-			_, err := in.List(ctx, "/look", 1)
+			err := call(ctx)
 			// A connection may break while it is used.
 			if outcome := service.Outcome(err); err == nil || outcome != driver.Unknown || ctx.Err() != nil {
 				return outcome, err
 			}
 		}
 	}
+	look := func() (driver.Outcome, error) {
+		return try(func(ctx context.Context) error {
+			_, err := in.List(ctx, "/look", 1)
+			return err
+		})
+	}
 	login.wrong.Store(true)
 	s.LogOut(t)
 	outcome, err := look()
 	require.ErrorContains(t, err, s.Says)
 	require.Equal(t, driver.NotDone, outcome, err)
-	_, err = service.Open(within(), time.Hour)
+	outcome, err = try(func(ctx context.Context) error {
+		_, err := service.Open(ctx, time.Hour)
+		return err
+	})
 	require.ErrorContains(t, err, s.Says)
-	require.Equal(t, driver.Refused, service.Outcome(err), err)
+	require.Equal(t, driver.Refused, outcome, err)
 	login.wrong.Store(false)
 	for outcome, err = look(); err != nil; outcome, err = look() {
 		require.Equal(t, driver.NotDone, outcome, err)
