@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -84,7 +85,8 @@ func direct(ctx context.Context, conn *pgconn.PgConn) (is bool, most int64, _ er
 type wire struct {
 	net.Conn
 
-	direct bool // set before a call can use the connection
+	direct  bool        // set before a call can use the connection
+	listens atomic.Bool // it is in no statement
 }
 
 // RemoteAddr returns where a request to cancel is sent, the only use that pgx makes of it.
@@ -142,7 +144,7 @@ type canceler struct {
 // HandleCancel is called when ctx ends.
 func (h *canceler) HandleCancel(context.Context) {
 	h.told = nil
-	if _, listens := h.conn.CustomData()[reads]; listens || !isDirect(h.conn) {
+	if w := wireOf(h.conn); w == nil || !w.direct || w.listens.Load() {
 		_ = h.conn.Conn().SetDeadline(past)
 		return
 	}
@@ -170,13 +172,11 @@ func (h *canceler) HandleUnwatchAfterCancel() {
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
-// reads is where the custom data of a connection has that it listens, and is in no statement.
-const reads = "farsync: reads"
-
 // listenUntil waits for a notification until ctx ends. The connection is as good after that as before.
 func listenUntil(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
-	data := conn.PgConn().CustomData()
-	data[reads] = true
-	defer delete(data, reads)
+	if w := wireOf(conn.PgConn()); w != nil {
+		w.listens.Store(true)
+		defer w.listens.Store(false)
+	}
 	return conn.WaitForNotification(ctx)
 }

@@ -204,8 +204,7 @@ func (s *session) join(ctx context.Context, f func(sqlstore.Rows) error, args []
 	return nil
 }
 
-// keep keeps a key for later, unless a call waits for its place while there are few: that call has asked for the keys
-// before this one was there to be given back.
+// keep keeps a key for later, unless its place is wanted: who wants it has asked for the keys before this one was there to be given back.
 func (s *session) keep(id string, conn *pgxpool.Conn) {
 	s.keys.put(id, conn)
 	if s.service.places.demanded().Err() != nil {

@@ -127,16 +127,22 @@ func (s *service) resetOwn() {
 	s.returnOwn(conn)
 }
 
-// returnOwn gives back a connection that was taken from own, unless it is broken or another has come in its place.
+// returnOwn gives back a connection that was taken from own, unless it is broken, another has come in its place, or the service is closed:
+// the pool, which is closed after own, waits for all connections.
 func (s *service) returnOwn(conn *pgxpool.Conn) {
-	if !conn.Conn().IsClosed() {
+	s.mu.Lock()
+	kept := false
+	if !s.closed && !conn.Conn().IsClosed() {
 		select {
 		case s.own <- conn:
-			return
+			kept = true
 		default:
 		}
 	}
-	s.freeOwn(conn)
+	s.mu.Unlock()
+	if !kept {
+		s.freeOwn(conn)
+	}
 }
 
 // freeOwn gives a connection back to the pool that renews the session no more.

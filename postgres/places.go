@@ -25,9 +25,9 @@ func newPlaces(most int32, room *sqlstore.Room, freeKeys func()) *places {
 	return p
 }
 
-// demand has keys give back their places if a call waits for one while there are few.
+// demand has keys give back their places if a call waits for one while there are few, or if the places are to go out of use.
 func (p *places) demand() {
-	if !p.Waits() || !p.Few() {
+	if !p.wanted() {
 		return
 	}
 	p.mu.Lock()
@@ -37,12 +37,15 @@ func (p *places) demand() {
 	p.freeKeys()
 }
 
-// demanded returns a ctx that ends when a call waits for a place that a key has. It has ended if one waits: a call
-// waits before it ends the ctx of that moment.
+// wanted reports whether the place that a key has is wanted.
+func (p *places) wanted() bool { return p.Waits() && p.Few() || p.Extra() }
+
+// demanded returns a ctx that ends when the place that a key has is wanted. It has ended if the place is: a call waits, and room is scarce, before
+// demand ends the ctx of that moment.
 func (p *places) demanded() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.Waits() && p.Few() {
+	if p.wanted() {
 		return over
 	}
 	return p.calls

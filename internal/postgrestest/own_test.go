@@ -141,3 +141,28 @@ func TestCallersOwnNotificationsAreNone(t *testing.T) {
 	require.NoError(t, holder.Release())
 	require.NoError(t, locktest.Got(t, got).Release())
 }
+
+// TestCloseWaitsForARenewal that is under way, and for its connection.
+func TestCloseWaitsForARenewal(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	service := d.twoOf(t)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	_, err = in.List(within(t, soon), "/closed", 1)
+	require.NoError(t, err)
+	require.Len(t, d.pids(t), 2)
+	tx := d.begin(t)
+	_, err = tx.Exec(within(t, soon), "LOCK TABLE farsync_sessions")
+	require.NoError(t, err)
+	renewed, closed := make(chan error, 1), make(chan error, 1)
+	go func() { renewed <- in.Renew(within(t, soon), nil) }() // joined below, as the next
+	d.awaitBlocked(t, "farsync_renew")
+	go func() { closed <- service.Close() }()
+	require.Eventually(t, func() bool { return len(d.pids(t)) == 1 }, soon, time.Millisecond, "the connection of the calls is closed")
+	require.NoError(t, tx.Rollback(within(t, soon)))
+	require.NoError(t, locktest.Got(t, renewed))
+	require.NoError(t, locktest.Got(t, closed))
+	require.Eventually(t, func() bool { return len(d.pids(t)) == 0 }, soon, time.Millisecond)
+	in.Drop()
+}

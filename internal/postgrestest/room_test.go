@@ -217,3 +217,61 @@ func TestKeyGivesWayToACallThatCameFirst(t *testing.T) {
 	require.NoError(t, in.Close(within(t, soon)))
 	require.NoError(t, service.Close())
 }
+
+// TestKeysThatWaitGiveUpTheirConnections once the server has little room: calls wait with them, each for as long as another holds, and go on to
+// wait without.
+func TestKeysThatWaitGiveUpTheirConnections(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, embedtest.Setting("max_connections = 30"))
+	config := d.config(t)
+	config.MaxConns = 8
+	config.ConnConfig.RuntimeParams["application_name"] = "two"
+	service, err := postgres.NewService(config, d.options(0))
+	require.NoError(t, err)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	config = d.config(t)
+	config.MaxConns = 8
+	holders, err := postgres.NewService(config, d.options(0))
+	require.NoError(t, err)
+	holder, err := holders.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	join := func(in driver.Session, queue string) driver.Entry {
+		v, err := in.Create(within(t, soon), driver.Entry{Queue: queue, ID: in.NewID(queue, driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1}, 0)
+		require.NoError(t, err)
+		return v.Self
+	}
+	const waiters = 3
+	var ahead []driver.Entry
+	gone := make(chan error, waiters)
+	for i := range waiters {
+		queue := fmt.Sprint("/keys/", i)
+		first := join(holder, queue)
+		ahead = append(ahead, first)
+		self := join(in, queue)
+		go func() { // joined below
+			_, err := in.Watch(within(t, 2*soon), self, []driver.Target{{What: driver.Gone, Entry: first}}, func() {})
+			gone <- err
+		}()
+	}
+	require.Eventually(t, func() bool {
+		return d.count(t, `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+			WHERE a.application_name = 'two' AND l.locktype = 'advisory' AND NOT l.granted`) == waiters
+	}, soon, time.Millisecond)
+	require.Greater(t, len(d.pids(t)), waiters)
+	fill, empty := d.filled(t)
+	require.ErrorContains(t, fill(), "too many clients")
+	require.NoError(t, in.Renew(within(t, soon), nil)) // it asks how much room there is
+	require.Eventually(t, func() bool { return len(d.pids(t)) <= 2 }, soon, time.Millisecond)
+	for _, e := range ahead {
+		_, found, err := holder.Delete(within(t, soon), e)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.NoError(t, locktest.Got(t, gone))
+	}
+	empty()
+	require.NoError(t, in.Close(within(t, soon)))
+	require.NoError(t, holder.Close(within(t, soon)))
+	require.NoError(t, service.Close())
+	require.NoError(t, holders.Close())
+}

@@ -89,12 +89,21 @@ func (p *Places) pass() {
 func (p *Places) Retire() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	goes := p.out < p.most-1 && p.room.Scarce()
+	goes := p.extra()
 	if goes {
 		p.out++
 	}
 	return goes
 }
+
+// Extra reports whether a place would go out of use now if it were given back.
+func (p *Places) Extra() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.extra()
+}
+
+func (p *Places) extra() bool { return p.out < p.most-1 && p.room.Scarce() }
 
 // Narrow has all places go out of use that no call has, but for the last.
 func (p *Places) Narrow() {

@@ -66,7 +66,9 @@ func TestPlacesGoOutOfUseWhileRoomIsScarce(t *testing.T) {
 		room.Shrink()
 		p.Narrow() // two are unused
 		require.True(t, p.Few())
+		require.True(t, p.Extra())
 		require.True(t, p.Retire())
+		require.False(t, p.Extra())
 		require.False(t, p.Retire(), "the last stays")
 		p.Give()
 		require.NoError(t, p.Take(t.Context(), false))
