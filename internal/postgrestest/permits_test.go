@@ -29,6 +29,9 @@ func TestStatementsOfAPermit(t *testing.T) {
 	for i := range stores {
 		stores[i] = d.counted(t, busy)
 		defer func() { _ = stores[i].Close() }()
+		lease, err := farsync.NewSemaphore(stores[i], fmt.Sprint("/first/", i), 1).Acquire(within(t, soon), 1) // as in TestStatementsOfALock
+		require.NoError(t, err)
+		require.NoError(t, lease.Release())
 	}
 	notified := d.notified(t)
 	acquire := func(s *farsync.Store) (*farsync.Lease, error) {
