@@ -124,10 +124,10 @@ func TestFewConnectionsServeAll(t *testing.T) {
 	_, err := mysql.Open(within(t, soon), d.dsn(), &mysql.Options{Connections: 1})
 	require.ErrorContains(t, err, "option Connections is 1")
 	user := d.user(t)
-	options := ttl(time.Minute)
+	options := ttl(time.Hour)
 	options.Connections = 2
 	few := openAt(t, user.dsn, options)
-	locktest.RunFew(t, few, d.open(t, ttl(time.Minute)))
+	locktest.RunFew(t, few, d.open(t, ttl(time.Hour)))
 	require.Len(t, user.connections(t), 2)
 }
 
