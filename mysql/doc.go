@@ -39,8 +39,8 @@
 //
 // A server has room for 151 connections by default, which all of its clients share. A Store gives up all connections
 // but two for 10 to 20 seconds when the server has refused it one. It does so, too, when the server has room for less
-// than a tenth more: a Store with more than two looks for that every few seconds. So 75 Stores work on a server that
-// has nothing else to do. When it is refused, the log says so, at Warn, with max_connections. farsync doctor says how
+// than a tenth more: a Store with more than two looks for that every few seconds. So a server that does nothing
+// else has room for 75 Stores. When it is refused, the log says so, at Warn, with max_connections. farsync doctor says how
 // many Stores the server has room for. A Store that has only the connection of its session, and is refused another,
 // tries again.
 //

@@ -39,8 +39,8 @@
 //
 // A server has room for 100 connections by default, which all of its clients share. A Store gives up all connections
 // but two for 10 to 20 seconds when the server has refused it one. It does so, too, when the server has room for less
-// than a tenth more: a Store with more than two looks for that every few seconds. So 48 Stores work on a server that
-// has nothing else to do. Meanwhile calls wait for one another, one key at a time has their connection until a call
+// than a tenth more: a Store with more than two looks for that every few seconds. So a server that does nothing
+// else has room for 48 Stores. Meanwhile calls wait for one another, one key at a time has their connection until a call
 // needs it, and the session listens by the connection that renews it. When the server has refused a connection, the log
 // says so, at Warn, with max_connections. farsync doctor says how many Stores the server has room for. A Store that has
 // only the connection of its session, and is refused another, tries again.

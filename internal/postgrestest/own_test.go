@@ -127,6 +127,7 @@ func TestCallersOwnNotificationsAreNone(t *testing.T) {
 	d := newDatabase(t)
 	aside := func(c *pgxpool.Config) { c.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} }
 	holder, got := d.reads(t, d.two(t, time.Hour, aside), "/aside/two")
+	d.listening(t, 0)
 	require.NoError(t, holder.Release())
 	require.NoError(t, locktest.Got(t, got).Release())
 	config := d.config(t)
