@@ -7,17 +7,19 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// A past is what the answers of a service have shown of its past. A cluster does not undo a write that it has answered. But its data may be
-// put back: a snapshot is restored, or the disks of its machines are. Then it holds an election, mostly for another term, and its ID may be
-// another. Where a machine goes on from a copy of its memory there is no election, but revisions fall.
+// A past is what the answers of a service have shown of its past. A cluster does not undo a write that it has answered.
+// But its data may be put back: a snapshot is restored, or the disks of its machines are. Then it holds an election,
+// mostly for another term, and its ID may be another. Where a machine goes on from a copy of its memory there is no
+// election, but revisions fall.
 //
-// A linearizable answer is not older than any answer that came before its request was sent: a lower revision is proof. The answer to a renewal
-// has the revision of the member that was asked, which may be behind the others for a moment. So a renewal is compared with what
-// was seen when the last renewal was answered, a quarter of a TTL ago. If a member is further behind than that, it is a false alarm, which costs
-// two reads.
+// A linearizable answer is not older than any answer that came before its request was sent: a lower revision is proof.
+// The answer to a renewal has the revision of the member that was asked, which may be behind the others for a moment.
+// So a renewal is compared with what was seen when the last renewal was answered, a quarter of a TTL ago. If a member
+// is further behind than that, it is a false alarm, which costs two reads.
 //
-// An election alone is no sign of an earlier state, and is taken for one all the same: the revisions may have grown again since. Neither do
-// terms suffice: after the data were put back the next election may be for the very term that the service was in before.
+// An election alone is no sign of an earlier state, and is taken for one all the same: the revisions may have grown
+// again since. Neither do terms suffice: after the data were put back the next election may be for the very term that
+// the service was in before.
 type past struct {
 	mu            sync.Mutex
 	cluster, term uint64 // that the last renewal has shown
@@ -26,7 +28,8 @@ type past struct {
 	settled       int64  // seen, when the last renewal was answered. Invariant: settled ≤ seen
 }
 
-// least returns the revision below which no answer lies to a request that is sent from now on, unless the service has gone back.
+// least returns the revision below which no answer lies to a request that is sent from now on, unless the service has
+// gone back.
 func (p *past) least() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

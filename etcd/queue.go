@@ -72,9 +72,10 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	return v, err
 }
 
-// discard deletes an entry of another kind that was found under the key of an entry that is to be made. The entry had the key before, and
-// was released, but the service has gone back to before that. A writer's that was downgraded would be a reader's still: the new writer would
-// hold beside other readers. Nothing relies on it, and the delete names its revision. The error says that the new one is not made yet.
+// discard deletes an entry of another kind that was found under the key of an entry that is to be made. The entry had
+// the key before, and was released, but the service has gone back to before that. A writer's that was downgraded would
+// be a reader's still: the new writer would hold beside other readers. Nothing relies on it, and the delete names its
+// revision. The error says that the new one is not made yet.
 func (s *session) discard(ctx context.Context, was driver.Entry) error {
 	_, err := s.commit(ctx, []clientv3.Cmp{created(was)}, driver.ErrGone, clientv3.OpDelete(was.ID))
 	if err == nil || errors.Is(err, driver.ErrGone) {

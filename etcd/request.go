@@ -53,9 +53,9 @@ func (r *request) NewStream(
 
 // GetRequestMetadata returns nothing once, and then an error.
 //
-// A request that was sent stays sent, whatever comes after. A member may begin to owe another answer between the first time
-// and the second. The request must not count as avoided then, for deal would send it once more: the attempt would have been
-// carried out twice, or once much later, and the caller would take it for one that was answered.
+// A request that was sent stays sent, whatever comes after. A member may begin to owe another answer between the first
+// time and the second. The request must not count as avoided then, for deal would send it once more: the attempt would
+// have been carried out twice, or once much later, and the caller would take it for one that was answered.
 func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	to, ok := peer.FromContext(ctx)
 	if !ok {

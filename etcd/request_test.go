@@ -51,8 +51,8 @@ func TestRequestsAreDealtToMembersThatOweNothing(t *testing.T) {
 	}
 }
 
-// TestRequestThatWasSentIsNotDealtAgain: the client repeats a request that was answered Canceled, and the member has begun to
-// owe another answer meanwhile. The request was sent all the same. One that was only avoided so far is sent.
+// TestRequestThatWasSentIsNotDealtAgain: the client repeats a request that was answered Canceled, and the member has
+// begun to owe another answer meanwhile. The request was sent all the same. One that was only avoided so far is sent.
 func TestRequestThatWasSentIsNotDealtAgain(t *testing.T) {
 	const member = "127.0.0.1:1"
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{member, "127.0.0.1:2"}})

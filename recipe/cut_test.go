@@ -53,7 +53,8 @@ func (s cutSession) Watch(ctx context.Context, e driver.Entry, on []driver.Targe
 	return nil, errors.New("the connection was cut")
 }
 
-// TestWatchThatIsCutNowAndThenIsSoonBack: it stands again at once, however often it was cut. Where no watch ever stands for long, the pauses grow.
+// TestWatchThatIsCutNowAndThenIsSoonBack: it stands again at once, however often it was cut. Where no watch ever stands
+// for long, the pauses grow.
 func TestWatchThatIsCutNowAndThenIsSoonBack(t *testing.T) {
 	for _, after := range []time.Duration{2 * time.Second, 10 * time.Millisecond} {
 		t.Run(after.String(), func(t *testing.T) {

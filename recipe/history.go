@@ -13,11 +13,13 @@ import "github.com/farsync/farsync/driver"
 //
 // A driver may return an ID that another entry of the session has had. Three things follow from that:
 //
-//   - An ID is drawn and noted in one step. A review between the two would take the new entry for an entry that stands again.
-//   - A place forgets its own note alone. The driver may return the ID as soon as its Delete is answered, so another place may have noted it
-//     before the place that has deleted its entry gets to forget it.
-//   - An ID whose entry was found to stand again is not drawn any more: that entry is about to be deleted, and a late attempt to delete it would
-//     delete the new one. An ID that was drawn before the review asks is noted, and its entry stays. Both are decided under mu.
+//   - An ID is drawn and noted in one step. A review between the two would take the new entry for an entry that stands
+//     again.
+//   - A place forgets its own note alone. The driver may return the ID as soon as its Delete is answered, so another place
+//     may have noted it before the place that has deleted its entry gets to forget it.
+//   - An ID whose entry was found to stand again is not drawn any more: that entry is about to be deleted, and a late
+//     attempt to delete it would delete the new one. An ID that was drawn before the review asks is noted, and its entry
+//     stays. Both are decided under mu.
 
 // reviews is how often the Store looks after a change: at once, and a TTL later, for what was answered by the earlier server, or was about to
 // be, when the first look was made.
@@ -50,8 +52,8 @@ func (in *session) forget(p *place) {
 	}
 }
 
-// standsAgain reports whether e, which the session owns, stands for no place, and so is to be removed. An entry of another kind than
-// farsync's is another program's.
+// standsAgain reports whether e, which the session owns, stands for no place, and so is to be removed. An entry of
+// another kind than farsync's is another program's.
 func (in *session) standsAgain(e driver.Entry) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -48,10 +48,10 @@ func (s *Store) keep(in *session) {
 	}
 }
 
-// renew renews the session every quarter of its TTL until it is over. A service that is slow has as long to answer. After a
-// renewal without an answer the next are tried soon, over other connections, with less patience: what is left of the
-// session is worth several attempts. After a renewal with a late answer the next is made soon, too, for the session counts
-// from when the renewal was sent.
+// renew renews the session every quarter of its TTL until it is over. A service that is slow has as long to answer.
+// After a renewal without an answer the next are tried soon, over other connections, with less patience: what is left
+// of the session is worth several attempts. After a renewal with a late answer the next is made soon, too, for the
+// session counts from when the renewal was sent.
 func (s *Store) renew(in *session) {
 	every := in.ttl / 4
 	limit := every

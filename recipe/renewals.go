@@ -60,8 +60,8 @@ func (r *renewals) send() {
 	})
 }
 
-// age is how long ago a renewal was sent that is answered. It is zero where the session counts from an earlier one as a rule, as on
-// ZooKeeper: then it says nothing about how much of the session is left.
+// age is how long ago a renewal was sent that is answered. It is zero where the session counts from an earlier one as a
+// rule, as on ZooKeeper: then it says nothing about how much of the session is left.
 func (r *renewals) age(answer renewal) time.Duration {
 	if _, from := r.in.Granted(); from.Before(answer.sent) {
 		return 0
@@ -69,8 +69,8 @@ func (r *renewals) age(answer renewal) time.Duration {
 	return time.Since(answer.sent)
 }
 
-// renewOnce makes one attempt to renew the session, and returns when it is answered, or an attempt before it is, with the age of that
-// renewal. While none is answered for longer than an answer may take, the Store is Suspended.
+// renewOnce makes one attempt to renew the session, and returns when it is answered, or an attempt before it is, with
+// the age of that renewal. While none is answered for longer than an answer may take, the Store is Suspended.
 func (s *Store) renewOnce(r *renewals, limit time.Duration) (age time.Duration, _ error) {
 	deadline := r.in.until()
 	r.send()

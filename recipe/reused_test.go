@@ -13,8 +13,8 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A reuser is a service whose sessions return an ID again as soon as the service has answered that its entry is gone, as etcd's
-// do. The entries have the very ID that was drawn.
+// A reuser is a service whose sessions return an ID again as soon as the service has answered that its entry is gone,
+// as etcd's do. The entries have the very ID that was drawn.
 type reuser struct {
 	driver.Service
 	free  []string

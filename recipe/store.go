@@ -207,7 +207,8 @@ func (s *Store) background(f func()) bool {
 	return open
 }
 
-// stop begins the end of the Store, and reports whether it had not begun. The cause must wrap ErrClosed, and the first one stays.
+// stop begins the end of the Store, and reports whether it had not begun. The cause must wrap ErrClosed, and the first
+// one stays.
 func (s *Store) stop(cause error) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,12 +217,12 @@ func (s *Store) stop(cause error) (first bool) {
 	return first
 }
 
-// closedBelow is the error of a Store whose client was closed below it. What the client says is for people alone: mostly it is that a context
-// of its own was cancelled, which callers would take for theirs.
+// closedBelow is the error of a Store whose client was closed below it. What the client says is for people alone:
+// mostly it is that a context of its own was cancelled, which callers would take for theirs.
 func closedBelow(why error) error { return fmt.Errorf("%w: %v", ErrClosed, why) } //nolint:errorlint // for people
 
-// stopWith is stop for a Store whose client was closed below it, which is nobody's Close of the Store: so the log says what has
-// ended with it. There may be no session.
+// stopWith is stop for a Store whose client was closed below it, which is nobody's Close of the Store: so the log says
+// what has ended with it. There may be no session.
 func (s *Store) stopWith(in *session, why error) {
 	var held []*grant
 	if in != nil {

@@ -179,8 +179,8 @@ func TestSlowRenewalsKeepTheSession(t *testing.T) {
 	})
 }
 
-// TestLateRenewalIsFollowedSoon: the session counts from when the renewal was sent that was answered late, so little is left of it.
-// Another quarter of the TTL until the next renewal would be much of that.
+// TestLateRenewalIsFollowedSoon: the session counts from when the renewal was sent that was answered late, so little is
+// left of it. Another quarter of the TTL until the next renewal would be much of that.
 func TestLateRenewalIsFollowedSoon(t *testing.T) {
 	inBubble(t, func(w *world) {
 		var mu sync.Mutex
@@ -260,8 +260,8 @@ func (s *laggingSession) Renew(ctx context.Context, prove []driver.Entry) error 
 	return nil
 }
 
-// TestVerySlowRenewalsKeepTheSession: each answer takes two fifths of the TTL. Two answers and a quarter of the TTL between them would be more
-// than all of it.
+// TestVerySlowRenewalsKeepTheSession: each answer takes two fifths of the TTL. Two answers and a quarter of the TTL
+// between them would be more than all of it.
 func TestVerySlowRenewalsKeepTheSession(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s, err := recipe.Open(w.Context(), lagging{w.Service("lagging"), ttl * 2 / 5}, recipe.Options{TTL: ttl})

@@ -17,8 +17,9 @@ import (
 	"github.com/farsync/farsync/internal/suite"
 )
 
-// TestKeyThatStandsAgainIsNotTakenForItsNextEntry: a writer's key was downgraded and deleted, the service has gone back to before the delete,
-// and the session draws the key for another writer. As it stands it is a reader's, beside which other readers would be let in.
+// TestKeyThatStandsAgainIsNotTakenForItsNextEntry: a writer's key was downgraded and deleted, the service has gone back
+// to before the delete, and the session draws the key for another writer. As it stands it is a reader's, beside which
+// other readers would be let in.
 func TestKeyThatStandsAgainIsNotTakenForItsNextEntry(t *testing.T) {
 	server, admin := begin(t)
 	in := openSession(t, newClient(t, server.Endpoint()))
@@ -166,8 +167,8 @@ func testEarlierState(t *testing.T, terms, writes int) {
 	t.Log(before, "is", in.History())
 }
 
-// TestRestartedServerKeepsItsQueues: it has held an election, so each Store looks for entries that stand again. The holder, and those who
-// wait, stay where they are.
+// TestRestartedServerKeepsItsQueues: it has held an election, so each Store looks for entries that stand again. The
+// holder, and those who wait, stay where they are.
 func TestRestartedServerKeepsItsQueues(t *testing.T) {
 	suite.Long(t, suite.Etcd, "kills the server")
 	server := newRoughServer(t)

@@ -52,7 +52,8 @@ func (l *faults) owe(t *testing.T, store *farsync.Store, path string) {
 	}
 }
 
-// A lateProxy takes one join, and answers that it is canceled. The member is asked to carry it out when the test says so.
+// A lateProxy takes one join, and answers that it is canceled. The member is asked to carry it out when the test says
+// so.
 type lateProxy struct {
 	join atomic.Pointer[pb.TxnRequest]
 	took func()
@@ -82,9 +83,9 @@ func (p *lateProxy) land(t *testing.T, admin *clientv3.Client) {
 	require.True(t, resp.Succeeded, "the late join has made an entry")
 }
 
-// TestLateJoinThroughAProxyIsRemoved: a proxy takes a join, answers that it is canceled, and the member carries it out when the lock was
-// acquired by another attempt, and released. Where the first attempt did not count as sent nobody would look for its entry, and the path would
-// be locked for as long as the process lives.
+// TestLateJoinThroughAProxyIsRemoved: a proxy takes a join, answers that it is canceled, and the member carries it out
+// when the lock was acquired by another attempt, and released. Where the first attempt did not count as sent nobody
+// would look for its entry, and the path would be locked for as long as the process lives.
 func TestLateJoinThroughAProxyIsRemoved(t *testing.T) {
 	for _, of := range lockers {
 		t.Run(of.name, func(t *testing.T) {
@@ -106,8 +107,8 @@ func TestLateJoinThroughAProxyIsRemoved(t *testing.T) {
 	}
 }
 
-// TestReleaseThroughAProxyIsNoLoss: a proxy has a release carried out, and answers that it is canceled. What it finds when it is sent again
-// is its own work.
+// TestReleaseThroughAProxyIsNoLoss: a proxy has a release carried out, and answers that it is canceled. What it finds
+// when it is sent again is its own work.
 func TestReleaseThroughAProxyIsNoLoss(t *testing.T) {
 	for _, of := range lockers {
 		t.Run(of.name, func(t *testing.T) {
