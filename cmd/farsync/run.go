@@ -218,6 +218,9 @@ func (w *work) split(link *guard.Link, command []string, work func(*guard.Link) 
 	w.args = command
 	if link == nil {
 		end, err := guard.Run(w.say)
+		if errors.Is(err, guard.ErrProc) {
+			return &exit{codeConfig, err}
+		}
 		if err != nil {
 			return &exit{codeCannotRun, err}
 		}

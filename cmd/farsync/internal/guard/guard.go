@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -42,6 +43,10 @@ const (
 
 // Lost is what Run returns when the guard had to end COMMAND.
 const Lost = 79
+
+// ErrProc means that the system does not say what runs on it, without which nothing that COMMAND has started can be found
+// and ended.
+var ErrProc = errors.New("there is no /proc here, in which farsync finds its own program and what COMMAND has started: mount it, as by mount -t proc proc /proc")
 
 // Run runs this program again as the supervisor, guards it, and returns how it has ended. The code is Lost when the supervisor
 // has died, or was stopped at the deadline: then all that it had started is dead.
@@ -139,6 +144,9 @@ func (g *guard) start() error {
 	g.link = os.NewFile(uintptr(pair[0]), "link")
 	defer syscall.Close(pair[1])
 	program, err := os.Executable()
+	if err != nil && runtime.GOOS == "linux" {
+		return ErrProc
+	}
 	if err != nil {
 		return err
 	}

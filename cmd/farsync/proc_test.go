@@ -1,0 +1,31 @@
+//go:build linux
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWithoutProc: the verbs that run COMMAND say what they lack.
+func TestWithoutProc(t *testing.T) {
+	t.Parallel()
+	hide := []string{"-m", "sh", "-c", `umount -l /proc && exec "$0" "$@"`}
+	if out, err := exec.Command("unshare", append(hide, "true")...).CombinedOutput(); err != nil {
+		t.Skipf("to hide /proc needs the right to unmount it: %s", out)
+	}
+	program := filepath.Join(t.TempDir(), "farsync") // the race detector needs /proc itself
+	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
+	require.NoError(t, err, string(out))
+	store := file(t)
+	for _, verb := range []string{"run", "elect"} {
+		p := startAs(t, store, "unshare", append(hide, program, verb, "/x", "--", "true")...)
+		require.Equal(t, codeConfig, p.code(t), p.err.String())
+		require.Contains(t, p.err.String(), "farsync: there is no /proc here, in which farsync finds")
+		require.Equal(t, 1, strings.Count(p.err.String(), "\n"), p.err.String())
+	}
+}
