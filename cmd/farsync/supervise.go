@@ -86,14 +86,25 @@ func (w *work) report(r *result, err error) guard.End {
 	return guard.End{Code: r.Exit, Signal: r.signal, All: r.typed}
 }
 
+// appendTo waits for no reader: a pipe that nobody reads is as a disk that is full.
 func appendTo(name string, line []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o666)
+	if errors.Is(err, syscall.ENXIO) {
+		return errors.New("it is a pipe that nobody reads: start what reads it before, or write the name of a file")
+	}
 	if err != nil {
 		return err
 	}
+	_ = f.SetWriteDeadline(time.Now().Add(forStatus)) // of a pipe; a file has none
 	_, err = f.Write(line)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errors.New("it is a pipe that is full, and is not read")
+	}
 	return errors.Join(err, f.Close())
 }
+
+// forStatus is how long a reader may take to make room for a line.
+const forStatus = time.Second
 
 // during opens the Store for f, and closes it. ctx ends when a signal comes.
 func (w *work) during(link *guard.Link, f func(context.Context, *farsync.Store, *result) error) (*result, error) {
