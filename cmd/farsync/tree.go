@@ -55,8 +55,8 @@ func deadlocks(locks []lockJSON) [][]deadlock.Place {
 
 // write writes a tree for each lock: its holders, and below each what it waits for before it gives the lock back.
 func (f *forest) write(w io.Writer) error {
-	var b strings.Builder
 	for i, lock := range f.locks {
+		var b strings.Builder
 		waiting := 0
 		for j, u := range lock.Participants {
 			if !u.Held {
@@ -64,14 +64,16 @@ func (f *forest) write(w io.Writer) error {
 				continue
 			}
 			fmt.Fprintf(&b, "%s  %s\n", lock.Path, f.words(u))
-			f.below(&b, deadlock.Place{Queue: i, Entry: j}, "", nil)
+			f.below(&b, deadlock.Place{Queue: i, Entry: j}, "", nil, map[deadlock.Place]bool{})
 		}
 		if waiting > 0 {
 			fmt.Fprintf(&b, "%s  %d waiting\n", lock.Path, waiting)
 		}
+		if _, err := io.WriteString(w, b.String()); err != nil {
+			return err
+		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return nil
 }
 
 func (f *forest) words(u userJSON) string {
@@ -85,9 +87,12 @@ func (f *forest) words(u userJSON) string {
 	return text
 }
 
-// below writes what the holder at a place waits for, and what the holders of that wait for.
-func (f *forest) below(b *strings.Builder, at deadlock.Place, indent string, path []deadlock.Place) {
+// below writes what the holder at a place waits for, and what the holders of that wait for. Many ways may lead to one
+// holder, twice as many with each layer of locks that are held in pairs. So what is below a holder is written where the
+// tree comes to it first, and only named where it comes to it again.
+func (f *forest) below(b *strings.Builder, at deadlock.Place, indent string, path []deadlock.Place, seen map[deadlock.Place]bool) {
 	path = append(path, at)
+	seen[at] = true
 	waiters := f.under[f.at(at).ID]
 	for n, waiter := range waiters {
 		branch, further := "├─ ", "│  "
@@ -101,10 +106,17 @@ func (f *forest) below(b *strings.Builder, at deadlock.Place, indent string, pat
 				continue
 			}
 			holder := deadlock.Place{Queue: waiter.Queue, Entry: j}
-			if !slices.Contains(path, holder) {
+			switch {
+			case !seen[holder]:
 				fmt.Fprintf(b, "%s%s%s, held by %s\n", indent, further, lock.Path, f.words(u))
-				f.below(b, holder, indent+further, path)
-			} else if f.dead[waiter] {
+				f.below(b, holder, indent+further, path, seen)
+			case !slices.Contains(path, holder):
+				above := ""
+				if len(f.under[u.ID]) > 0 {
+					above = ", whose waits are above"
+				}
+				fmt.Fprintf(b, "%s%s%s, held by %s%s\n", indent, further, lock.Path, f.words(u), above)
+			case f.dead[waiter]:
 				fmt.Fprintf(b, "%s%s!! deadlock: none of these can go on. To end one: farsync break --token %d --yes %s\n",
 					indent, further, u.Token, lock.Path)
 			}
