@@ -107,8 +107,9 @@ type View struct {
 	// in any case.
 	Silent bool
 	// Turn is true in a View of Create if Self awaits its turn: the clients whose entries are ahead will tell it, and it watches none of
-	// them. It looks by itself if it has waited for long, for one of them may have died. Entries then has some that are ahead; for a Permit,
-	// all. In a View of Delete or Touch it is true if the head of the queue, or the permits that fit, are still to be told so, by another Touch.
+	// them. It looks by itself if it has waited for long, for one of them may have died. Entries then has some that are ahead. A
+	// Permit never awaits its turn. In a View of Delete or Touch, Turn is true if the head of the queue is still to be told
+	// that it is its turn, by another Touch.
 	Turn bool
 	// Register is that of the queue, if Self is a Permit. It is no older than Entries.
 	Register Register
@@ -140,7 +141,7 @@ const (
 	Joined
 	// Told is words that were left with the entry, or its end.
 	Told
-	// Turn is the turn of the entry on whose behalf the caller waits. The driver brings a proof, unless that is a Permit. Entry is one that is
-	// ahead. It is the first target, and only of a driver whose Create has said so; the other of a Permit is Registered, and there are no more.
+	// Turn is the turn of the entry on whose behalf the caller waits. The driver brings a proof. Entry is one that is ahead. It is the only
+	// target, and only of a driver whose Create has said so.
 	Turn
 )

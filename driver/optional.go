@@ -33,9 +33,8 @@ type Optional interface {
 	// means that the entry is gone.
 	Heard(ctx context.Context, e Entry) (words string, err error)
 
-	// Touch tells the head of a queue that it is its turn, whichever entry that is, or those permits that fit, and returns a View whose
-	// Turn is false. If it is true, not all was told, for the head has gone meanwhile, say, and the caller calls Touch with that View. v
-	// is one of Delete, or of Touch.
+	// Touch tells the head of a queue that it is its turn, whichever entry that is, and returns a View whose Turn is false. If it is
+	// true, the head has gone meanwhile, say, and the caller calls Touch with that View. v is one of Delete, or of Touch.
 	Touch(ctx context.Context, v View) (View, error)
 
 	// Survey returns entries of all queues whose path begins with prefix, queue by queue in the order of their paths,

@@ -16,9 +16,10 @@
 //
 // A mutex whose release names the next holder is m-t<lease>.<n>, with its etcd lease in hexadecimal. The key <path>!turn/t<lease>.<n> says
 // that it is its turn: the revision at which it was seen to be the head, and a line for each entry that is known to stand behind it. It is
-// under the lease of that entry, and is deleted with it. A permit that is told when it fits is s<units>-<time>t<lease>, with 16 digits, and its
-// turn <path>!turn/t<lease>.<time>, which has no value. Where the server has authentication on, or the client a KV or Watcher of its own,
-// there are no turns, and a key of either is as those of all others.
+// under the lease of that entry, and is deleted with it. Where the server has authentication on, or the client a KV or
+// Watcher of its own, there are no turns, and the key of a mutex is as those of all others. A permit of an earlier version
+// may be s<units>-<time>t<lease>, with 16 digits, and may have a key <path>!turn/t<lease>.<time> without a value, by which
+// those versions tell one another who fits.
 //
 // The first line of a key's value is the holder, the last the time since when. Between them stands a line "under=<key>" for
 // each lease of the same Store that the caller held meanwhile, "note=<text>" if it has published one, and

@@ -18,19 +18,15 @@ const mostHalls = 16
 // A hall is where the entries of a session await their turns in one queue: one watch on all of them, which stays when none waits. So
 // an entry that joins while it is on is told its turn by an event, and neither sets up a watch nor reads.
 //
-// A permit waits for the size of the semaphore to be written as well, so a hall of permits has a second watch, on that.
-//
 // A hall is of one stream. When that breaks the turns are read, once the next watch is on.
 type hall struct {
 	queue string
 	all   watch
-	size  watch  // without a key while no permit has waited here
-	of    waiter // that of the watches; it has its told alone
+	of    waiter // that of the watch; it has its told alone
 
 	// Guarded by the stream's mu.
 	waiters map[string]*waiter          // by the key of the turn
 	came    map[string]*mvccpb.KeyValue // turns that came, of entries that have not left since
-	written int64                       // the last revision at which the size was written, as far as was told
 }
 
 func newHall(queue string, lease clientv3.LeaseID) *hall {
@@ -45,22 +41,21 @@ type seat struct {
 	waiter
 	entry driver.Entry
 	key   string // of the turn
-	size  int64  // the version of the size by which a permit waits
 	on    *stream
 	hall  *hall
 }
 
-// awaitTurn waits for the turn of e. That of a mutex proves that it is at the head of the queue: a turn is put for an entry that exists, when
-// nothing is ahead of it. That of a permit proves nothing, nor does a write of the size, which is among the targets, and ends the wait as well.
+// awaitTurn waits for the turn of e, which proves that e is at the head of the queue: a turn is put for an entry that
+// exists, when nothing is ahead of it.
 //
 // The watch tells all that comes after the revision at which it was set up. If the entry was made later, it tells its turn. Else the turns
 // are read once, when the watch is on.
-func (s *session) awaitTurn(ctx context.Context, e *driver.Entry, targets []driver.Target, stands func()) (*driver.View, error) {
-	at := s.enter(e, targets)
+func (s *session) awaitTurn(ctx context.Context, e *driver.Entry, stands func()) (*driver.View, error) {
+	at := s.enter(e)
 	defer at.exit()
 	for stood := false; ; {
-		woken, proof, ready, err := s.turnAt(ctx, at, stood)
-		if woken || err != nil {
+		proof, ready, err := s.turnAt(ctx, at, stood)
+		if proof != nil || err != nil {
 			return proof, err
 		}
 		if ready && !stood {
@@ -77,69 +72,45 @@ func (s *session) awaitTurn(ctx context.Context, e *driver.Entry, targets []driv
 	}
 }
 
-// turnAt reports whether e is woken, with what that proves, and whether the watches will tell it otherwise. What it needs of the stack is not
-// needed while the entry waits.
+// turnAt returns what the turn of the entry proves, if the turn has come, and whether the watch will tell it otherwise.
+// What turnAt needs of the stack is not needed while the entry waits.
 //
 //go:noinline
-func (s *session) turnAt(ctx context.Context, at *seat, stood bool) (woken bool, proof *driver.View, ready bool, err error) {
+func (s *session) turnAt(ctx context.Context, at *seat, stood bool) (proof *driver.View, ready bool, err error) {
 	e := &at.entry
 	is, turn := at.told()
-	switch {
-	case is.err != nil:
-		return false, nil, false, is.err
-	case is.moved:
-		return true, nil, false, nil
+	if is.err != nil {
+		return nil, false, is.err
 	}
 	if turn.GetModRevision() <= e.Revision { // none, or one for an entry that had the key before
 		switch {
 		case is.missing > 0:
-			return false, nil, false, nil
+			return nil, false, nil
 		case stood, is.since < e.Revision:
-			return false, nil, true, nil
+			return nil, true, nil
 		}
-		var moved bool
-		if turn, moved, err = s.turnNow(ctx, at); moved {
-			return true, nil, false, nil
+		if turn, err = s.turnNow(ctx, at); err != nil || turn.GetModRevision() <= e.Revision {
+			return nil, err == nil, err
 		}
-		if err != nil || turn.GetModRevision() <= e.Revision {
-			return false, nil, err == nil, err
-		}
-	}
-	if e.Kind == driver.Permit {
-		return true, nil, false, nil
 	}
 	head, behind := parseTurn(e.Queue, turn)
 	s.spare.turn(*e, head, behind)
-	return true, &driver.View{Self: *e, All: true}, false, nil
+	return &driver.View{Self: *e, All: true}, false, nil
 }
 
-// turnNow reads a turn, and for a permit whether the size has been written since it was read.
-func (s *session) turnNow(ctx context.Context, at *seat) (turn *mvccpb.KeyValue, moved bool, err error) {
+// turnNow reads a turn.
+func (s *session) turnNow(ctx context.Context, at *seat) (turn *mvccpb.KeyValue, err error) {
 	err = s.look(ctx, at.on, func(ctx context.Context) error {
-		if at.entry.Kind != driver.Permit {
-			resp, err := s.get(ctx, at.key)
-			turn = first(resp.GetKvs())
-			return err
-		}
-		resp, err := s.commit(ctx, nil, nil, clientv3.OpGet(at.key), clientv3.OpGet(sizeKey(at.entry.Queue)))
-		if err != nil {
-			return err
-		}
-		turn = first(resp.Responses[0].GetResponseRange().Kvs)
-		moved = register(resp.Responses[1].GetResponseRange().Kvs).Version != at.size
-		return nil
+		resp, err := s.get(ctx, at.key)
+		turn = first(resp.GetKvs())
+		return err
 	})
-	return turn, moved, err
+	return turn, err
 }
 
 // enter has e await its turn, in a new hall if there is none.
-func (s *session) enter(e *driver.Entry, targets []driver.Target) *seat {
+func (s *session) enter(e *driver.Entry) *seat {
 	at := &seat{waiter: waiter{news: make(chan struct{}, 1)}, entry: *e, key: turnKey(*e)}
-	for _, t := range targets {
-		if t.What == driver.Registered {
-			at.size = t.Entry.Version
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	on := s.stream()
@@ -154,17 +125,13 @@ func (s *session) enter(e *driver.Entry, targets []driver.Target) *seat {
 		on.halls[e.Queue] = h
 		s.open(on, &h.all)
 	}
-	if e.Kind == driver.Permit && h.size.key == "" {
-		h.size = watch{key: sizeKey(e.Queue), of: &h.of, hall: h}
-		s.open(on, &h.size)
-	}
 	on.waiters++
 	h.waiters[at.key] = &at.waiter
 	at.on, at.hall = on, h
 	return at
 }
 
-// open has a watch of a hall set up. The caller holds both mus.
+// open has the watch of a hall set up. The caller holds both mus.
 func (s *session) open(on *stream, w *watch) {
 	w.of.missing++
 	on.expect(1)
@@ -185,10 +152,9 @@ func (at *seat) exit() {
 	}
 }
 
-// shut ends a hall and its watches. The caller holds mu.
+// shut ends a hall and its watch. The caller holds mu.
 func (on *stream) shut(h *hall) {
 	on.cancel(&h.all)
-	on.cancel(&h.size)
 	if on.halls[h.queue] == h {
 		delete(on.halls, h.queue)
 	}
@@ -204,7 +170,6 @@ func (at *seat) told() (is told, turn *mvccpb.KeyValue) {
 	h := at.hall
 	is, turn = at.waiter.told, h.came[at.key]
 	is.missing, is.since = h.of.missing, h.of.since
-	is.moved = h.size.key != "" && h.written > max(at.size, at.entry.Revision) // at which it was as e has seen it
 	return is, turn
 }
 
@@ -218,8 +183,8 @@ func (s *session) forget(e driver.Entry) {
 	}
 }
 
-// hear takes a message for a watch of a hall. The caller holds the stream's mu.
-func (h *hall) hear(s *session, on *stream, w *watch, resp *pb.WatchResponse) (err error) {
+// hear takes a message for the watch of a hall. The caller holds the stream's mu.
+func (h *hall) hear(s *session, on *stream, resp *pb.WatchResponse) (err error) {
 	switch err = s.broken(resp); {
 	case err != nil:
 		on.shut(h) // turns may have been missed: they are read when the next watch is on
@@ -227,10 +192,6 @@ func (h *hall) hear(s *session, on *stream, w *watch, resp *pb.WatchResponse) (e
 		on.pending--
 		h.of.missing--
 		h.of.since = max(h.of.since, cmp.Or(resp.Header.GetRevision(), math.MaxInt64))
-	case w == &h.size:
-		for _, event := range resp.Events {
-			h.written = max(h.written, event.Kv.ModRevision)
-		}
 	default:
 		for _, event := range resp.Events {
 			key := string(event.Kv.Key)

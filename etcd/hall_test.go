@@ -23,20 +23,19 @@ func TestHallTellsAnEntryItsOwnTurn(t *testing.T) {
 		return driver.Entry{Queue: "/q", ID: id, Kind: driver.Exclusive, Revision: at}
 	}
 	put := func(at int64) {
-		require.NoError(t, h.hear(s, s.watching, &h.all, &pb.WatchResponse{Events: []*mvccpb.Event{
+		require.NoError(t, h.hear(s, s.watching, &pb.WatchResponse{Events: []*mvccpb.Event{
 			{Kv: &mvccpb.KeyValue{Key: []byte(turnKey(entry(0))), Value: []byte("0\n"), ModRevision: at}},
 		}}))
 	}
 	granted := func(at *seat) bool {
-		woken, proof, ready, err := s.turnAt(t.Context(), at, true)
+		proof, ready, err := s.turnAt(t.Context(), at, true)
 		require.NoError(t, err)
-		require.Equal(t, proof != nil, woken)
 		require.Equal(t, proof == nil, ready)
 		return proof != nil
 	}
 	enter := func(at int64) *seat {
 		e := entry(at)
-		return s.enter(&e, nil)
+		return s.enter(&e)
 	}
 
 	first := enter(20)

@@ -93,12 +93,26 @@ func fromLocks(kv *mvccpb.KeyValue) bool {
 	if _, ok := turnLease(name); ok {
 		return true
 	}
-	if _, _, ok := permitName(name); ok {
-		return true
-	}
 	_, id, _ := strings.Cut(name, "-")
 	kind, _ := parseKind(name)
+	if kind == driver.Permit && isTold(id) {
+		return true
+	}
 	return kind != driver.Foreign && len(id) == idLen && strings.Trim(id, digits) == ""
+}
+
+// toldLease is the length of the lease in the id of a told permit.
+const toldLease = 16
+
+// isTold reports whether an id is that of a told permit: <time>t<lease>. Stores of an earlier version make such permits,
+// and tell one another which of them fit (docs/adr/0036). Here a told permit is a permit like any other.
+func isTold(id string) bool {
+	if len(id) != timeLen+len(turnMark)+toldLease || id[timeLen:timeLen+len(turnMark)] != turnMark {
+		return false
+	}
+	at, lease := id[:timeLen], id[timeLen+len(turnMark):]
+	number, err := strconv.ParseInt(lease, 16, 64)
+	return strings.Trim(at, digits) == "" && strings.Trim(lease, "0123456789abcdef") == "" && number > 0 && err == nil
 }
 
 // parseEntry returns the entry that a key of the queue stands for. ok is false for keys of other queues.

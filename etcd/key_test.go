@@ -67,6 +67,40 @@ func TestKeysOfPermitsAreInTheOrderOfTime(t *testing.T) {
 	require.Regexp(t, "^/a/s1-[A-Z2-7]{26}$", newKey("/a", driver.Permit, 1), "as those of earlier versions")
 }
 
+// TestToldPermitsArePermits: earlier versions make them, with their lease in the name.
+func TestToldPermitsArePermits(t *testing.T) {
+	const at = "34567ABCDEF"
+	for name, told := range map[string]bool{
+		"s12-" + at + "t694d9f8a3b1c5e07":                 true,
+		"s1-" + at + "t0000000000000007":                  true,
+		"s1-" + newID(driver.Permit):                      false,
+		"m-" + at + "t0000000000000007":                   false,
+		"s0-" + at + "t0000000000000007":                  false,
+		"s1-" + at + "t0000000000000000":                  false,
+		"s1-" + at + "t00000000000000007":                 false,
+		"s1-" + at + "t000000000000007":                   false,
+		"s1-" + at + "T0000000000000007":                  false,
+		"s1-" + at + "t000000000000000A":                  false,
+		"s1-" + at + "t8000000000000000":                  false,
+		"s1-" + at + "t+000000000000007":                  false,
+		"s1-" + strings.ToLower(at) + "t0000000000000007": false,
+	} {
+		_, id, _ := strings.Cut(name, "-")
+		kv := made("/a/"+name, "")
+		kv.Lease = 7
+		e, ok := parseEntry("/a", kv)
+		require.True(t, ok, name)
+		require.True(t, plain(e), name)
+		require.Equal(t, told, isTold(id) && e.Kind == driver.Permit, name)
+		require.Equal(t, told || len(id) == idLen, fromLocks(kv), name)
+	}
+	e, _ := parseEntry("/a", made("/a/s12-"+at+"t694d9f8a3b1c5e07", ""))
+	require.Equal(t, driver.Permit, e.Kind)
+	require.EqualValues(t, 12, e.Units)
+	one, other := newKey("/a", driver.Permit, 1), "/a/s1-"+timeText(time.Now().Add(time.Second))+"t0000000000000007"
+	require.Less(t, one, other, "keys of both forms are in one order of time")
+}
+
 // TestStrangersKeysAreForeign: what does not look exactly like ours counts as exclusive.
 func TestStrangersKeysAreForeign(t *testing.T) {
 	for _, name := range []string{
@@ -104,7 +138,7 @@ func TestEveryKeyOfAQueueIsInItsRange(t *testing.T) {
 
 // FuzzKey: the keys under a path are anybody's.
 func FuzzKey(f *testing.F) {
-	for _, name := range []string{"m-X", "s12-X", "w-X", "r-X", "c-X", "a/b", "", "-", "s-9-X", "\x00", "s9223372036854775807-X"} {
+	for _, name := range []string{"m-X", "s12-X", "w-X", "r-X", "c-X", "a/b", "", "-", "s-9-X", "\x00", "s9223372036854775807-X", "s3-34567ABCDEFt694d9f8a3b1c5e07"} {
 		f.Add(name, int64(3))
 	}
 	f.Fuzz(func(t *testing.T, name string, units int64) {

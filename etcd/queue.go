@@ -36,10 +36,9 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 	}
 	defer func() { <-s.joins }()
 	// It may be there from now on: where the session is closed before that is known, what stands behind it is told all the same.
-	noted := (!plain(e) || knows(e)) && s.spare.making(e)
+	noted := !plain(e) && s.spare.making(e)
 	if plain(e) {
 		v, err = s.joinPlain(ctx, e)
-		v.Turn = err == nil && toldByAll(v)
 	} else if v, err = s.join(ctx, e); v.Turn {
 		s.crowd(e)
 	}
@@ -84,7 +83,7 @@ func (s *session) discard(ctx context.Context, was driver.Entry) error {
 	return err
 }
 
-// joinPlain makes an entry that is no mutex which knows turns, if there is none with its key: else the error is errThere.
+// joinPlain makes a plain entry, if there is none with its key: else the error is errThere.
 func (s *session) joinPlain(ctx context.Context, e driver.Entry) (v driver.View, err error) {
 	then := []clientv3.Op{
 		clientv3.OpGet(prefix(e.Queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)),
@@ -259,10 +258,7 @@ func (s *session) Delete(ctx context.Context, e driver.Entry) (v driver.View, fo
 		return v, false, err
 	}
 	defer func() { <-s.leaves }()
-	switch {
-	case knows(e):
-		return s.depart(ctx, e)
-	case !plain(e):
+	if !plain(e) {
 		return s.leave(ctx, e)
 	}
 	first, again := s.spare.deleting(e)

@@ -112,7 +112,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return in, nil
 }
 
-// knowsTurns reports whether entries of mutexes and permits may be given turns. With authentication a key may be put under a lease only by a user who may
+// knowsTurns reports whether entries of mutexes may be given turns. With authentication a key may be put under a lease only by a user who may
 // write all the keys of that lease, so a release could be refused for another lock of the next holder. A client that has a KV or a Watcher
 // of its own sees other keys than those that it names. A server that does not say whether it has authentication is taken to have it, if
 // another does not say so in the rest of the time.
@@ -151,7 +151,7 @@ func (s *service) End(ctx context.Context, session string) error {
 	}
 	for _, key := range keys {
 		queue := queueOf(string(key))
-		if e, ok := parseEntry(queue, &mvccpb.KeyValue{Key: key}); ok && !beside(queue) && (!plain(e) || knows(e)) {
+		if e, ok := parseEntry(queue, &mvccpb.KeyValue{Key: key}); ok && !beside(queue) && !plain(e) {
 			in.spare.making(e)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 type session struct {
 	*service
 	lease clientv3.LeaseID
-	turns bool            // its mutexes and permits know turns
+	turns bool            // its mutexes know turns
 	life  context.Context // done when the session or the client is, with the cause
 	end   context.CancelCauseFunc
 
@@ -30,7 +30,6 @@ type session struct {
 	spare *spare
 	long  long
 	made  atomic.Uint64 // mutexes that know turns
-	timed atomic.Int64  // the time in the last ID of a permit that knows turns, in microseconds
 	// Creates, deletes and looks of watches that are under way hold one each.
 	joins, leaves, looks chan struct{}
 
@@ -69,9 +68,6 @@ func (s *session) NewID(queue string, k driver.Kind, units int64) string {
 			return key
 		}
 		return begin + turnID(s.lease, s.made.Add(1))
-	}
-	if s.turns && k == driver.Permit {
-		return begin + s.permitID()
 	}
 	if key := s.spare.take(begin); key != "" {
 		return key

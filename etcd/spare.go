@@ -29,22 +29,8 @@ type spare struct {
 	// places has what is known of the entries that know turns, by key, until an attempt to delete them was answered; or one to make them
 	// that was certainly not carried out. The revision is 0 while no answer has told it.
 	places map[string]*usage
-	debts  map[line]int // in which turns may still have to be given, and by how many that have left
-}
-
-// A line is a queue as its mutexes see it, or its permits.
-type line struct {
-	queue string
-	kind  driver.Kind
-}
-
-// lineOf returns that of an entry that knows turns.
-func lineOf(queue, id string) line {
-	l := line{queue, driver.Exclusive}
-	if _, _, ok := permitName(id); ok {
-		l.kind = driver.Permit
-	}
-	return l
+	// debts has the queues whose heads may still have to be given their turns, and for how many entries that have left.
+	debts map[string]int
 }
 
 // A usage is of a key by one entry.
@@ -61,7 +47,7 @@ type usage struct {
 }
 
 func newSpare() *spare {
-	return &spare{used: map[string]usage{}, free: map[string][]string{}, places: map[string]*usage{}, debts: map[line]int{}}
+	return &spare{used: map[string]usage{}, free: map[string][]string{}, places: map[string]*usage{}, debts: map[string]int{}}
 }
 
 // take returns a key that begins so and was used before, or none.
@@ -94,7 +80,7 @@ func (s *spare) made(e driver.Entry, once bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	once = once && e.Kind != driver.Permit && e.Kind != driver.Candidate
-	if !plain(e) || knows(e) {
+	if !plain(e) {
 		s.places[e.ID] = &usage{revision: e.Revision, once: once}
 		return
 	}
@@ -192,28 +178,29 @@ func (s *spare) left(e driver.Entry, again bool) {
 	}
 }
 
-// owes notes that turns may have to be given in a line.
-func (s *spare) owes(l line) {
+// owes notes that the head of a queue may have to be given its turn, for an entry that has left.
+func (s *spare) owes(queue string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.debts[l]++
+	s.debts[queue]++
 }
 
-// paid notes that they were, for one of those that have left: what that has seen may be older than what another owes.
-func (s *spare) paid(l line) {
+// paid notes that the head was given its turn, for one of the entries that have left: what Touch has seen for that entry
+// may be older than what another has left behind.
+func (s *spare) paid(queue string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.debts[l]--; s.debts[l] <= 0 {
-		delete(s.debts, l)
+	if s.debts[queue]--; s.debts[queue] <= 0 {
+		delete(s.debts, queue)
 	}
 }
 
-// owed returns the lines in which turns have to be given when the session has been revoked.
-func (s *spare) owed() []line {
+// owed returns the queues whose heads have to be given their turns when the session has been revoked.
+func (s *spare) owed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.places {
-		s.debts[lineOf(queueOf(key), key)]++
+		s.debts[queueOf(key)]++
 	}
 	return slices.Collect(maps.Keys(s.debts))
 }

@@ -61,11 +61,10 @@ func release(s *spare, e driver.Entry) {
 // The turn that one gives may be of an older look than what another that has left owes.
 func TestEachThatLeavesOwesATurn(t *testing.T) {
 	s := newSpare()
-	q := line{"/q", driver.Exclusive}
-	s.owes(q)
-	s.owes(q)
-	s.paid(q)
-	require.Equal(t, []line{q}, s.owed())
-	s.paid(q)
+	s.owes("/q")
+	s.owes("/q")
+	s.paid("/q")
+	require.Equal(t, []string{"/q"}, s.owed())
+	s.paid("/q")
 	require.Empty(t, s.owed())
 }

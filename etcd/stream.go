@@ -296,7 +296,7 @@ func (s *session) note(on *stream, w *watch, resp *pb.WatchResponse) (stale erro
 	}
 	switch {
 	case w.hall != nil:
-		return s.stale(w.hall.hear(s, on, w, resp))
+		return s.stale(w.hall.hear(s, on, resp))
 	case w.pair != nil:
 		return s.stale(w.pair.hear(s, on, resp))
 	}

@@ -30,17 +30,12 @@ func putTurn(e driver.Entry, at int64, behind []driver.Entry) *pb.RequestOp {
 	return putOp(turnKey(e), turnText(at, behind), lease)
 }
 
-// Touch gives the head of a queue of mutexes its turn, whichever it is: the oldest entry of v, or of what a look shows. A head that has its turn is
+// Touch gives the head of a queue its turn, whichever it is: the oldest entry of v, or of what a look shows. A head that has its turn is
 // given it once more: it thereby knows that another entry has left since. If the head has gone meanwhile, or was given a turn that may have
 // seen more, Touch returns a View with which it is to be called again.
 //
-// Where permits wait it gives turns to those that fit: see touchFitting.
-//
 // It may be called when the session has ended, for it needs none.
 func (s *session) Touch(ctx context.Context, v driver.View) (driver.View, error) {
-	if v.Self.Kind == driver.Permit {
-		return s.touchFitting(ctx, v)
-	}
 	queue, at, list := v.Self.Queue, v.Self.Revision, v.Entries
 	if len(list) == 0 && v.Self.ID != "" {
 		switch told, err := s.touchTold(ctx, v.Self); {
@@ -69,7 +64,7 @@ func (s *session) Touch(ctx context.Context, v driver.View) (driver.View, error)
 			return driver.View{Self: driver.Entry{Queue: queue}, Turn: true}, nil
 		}
 	}
-	s.spare.paid(line{queue, driver.Exclusive})
+	s.spare.paid(queue)
 	return driver.View{}, nil
 }
 
@@ -103,7 +98,7 @@ func (s *session) touchTold(ctx context.Context, left driver.Entry) (told bool, 
 		return false, nil
 	}
 	if told = err == nil && got.Succeeded; told {
-		s.spare.paid(line{left.Queue, driver.Exclusive})
+		s.spare.paid(left.Queue)
 	}
 	return told, err
 }
@@ -126,20 +121,20 @@ func (s *session) oldest(ctx context.Context, queue string) (list []driver.Entry
 // over returns why the session has ended, if it has, and otherwise err.
 func (s *session) over(err error) error { return cmp.Or(s.ended(), err) }
 
-// handOver gives turns in the queues in which entries of the session stood, may have stood, or were about to leave, when it was closed. To
-// the others the end of a session looks like a death, which they notice when they look by themselves. It is one round for each head that
-// has gone meanwhile.
+// handOver gives turns to the heads of the queues in which entries of the session stood, may have stood, or were about to
+// leave, when it was closed. To the others the end of a session looks like a death, which they notice when they look by
+// themselves. It is one round for each head that has gone meanwhile.
 func (s *session) handOver(ctx context.Context) {
 	places := make(chan struct{}, mostTouches)
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, l := range s.spare.owed() {
+	for _, queue := range s.spare.owed() {
 		if take(ctx, places) != nil {
 			return
 		}
 		all.Go(func() {
 			defer func() { <-places }()
-			v := driver.View{Self: driver.Entry{Queue: l.queue, Kind: l.kind}, Turn: true}
+			v := driver.View{Self: driver.Entry{Queue: queue}, Turn: true}
 			for err := error(nil); v.Turn && err == nil; {
 				v, err = s.Touch(ctx, v)
 			}

@@ -24,8 +24,7 @@ import (
 // An entry of such a client is <queue>/m-t<lease>.<n>. Its turn is the key <queue>!turn/t<lease>.<n>, under the lease of the entry, so
 // that it goes with the session; the lease is in the name, for a read of keys alone does not show it. A turn says what stands behind the
 // entry. All other entries are plain to it: those of other programs, of earlier versions, of primitives that are no mutex, and where the server
-// has authentication switched on. No mutex gives a plain entry a turn, and whatever joins behind one watches its predecessor. Permits have
-// turns of their own, in units.go.
+// has authentication switched on. No mutex gives a plain entry a turn, and whatever joins behind one watches its predecessor.
 
 const (
 	turnMark   = "t" // begins the id of an entry that knows turns. It sorts behind the ids of all others that are mutexes.
@@ -71,14 +70,12 @@ func plain(e driver.Entry) bool {
 // turnKey is where the turn of an entry is. All of a session lie side by side.
 func turnKey(e driver.Entry) string {
 	name := strings.TrimPrefix(e.ID, prefix(e.Queue))
-	if lease, at, ok := permitName(name); ok {
-		return prefix(e.Queue+turnSuffix) + turnsOf(lease) + at
-	}
 	return prefix(e.Queue+turnSuffix) + strings.TrimPrefix(name, "m-")
 }
 
-// entryOfTurn returns the entry of a mutex that a turn is for, without its revision. It is plain if another program made the key of the turn. For
-// the turn of a permit it is an entry that never was.
+// entryOfTurn returns the entry that a turn is for, without its revision. It is plain if another program made the key of
+// the turn. Stores of an earlier version give permits turns in the same place: the entry that is returned for one never
+// was, and no key has its name.
 func entryOfTurn(queue string, turn *mvccpb.KeyValue) driver.Entry {
 	name := strings.TrimPrefix(string(turn.Key), prefix(queue+turnSuffix))
 	return driver.Entry{Queue: queue, ID: prefix(queue) + "m-" + name, Kind: driver.Exclusive}
@@ -294,7 +291,7 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 		}
 	}
 	if v.Turn {
-		s.spare.owes(line{e.Queue, driver.Exclusive})
+		s.spare.owes(e.Queue)
 	}
 	s.spare.left(e, found && again)
 	return v, found, nil

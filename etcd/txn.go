@@ -43,10 +43,6 @@ func putOp(key, value string, lease clientv3.LeaseID) *pb.RequestOp {
 	}}}
 }
 
-func getOp(key string) *pb.RequestOp {
-	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte(key)}}}
-}
-
 func deleteOp(key string, show bool) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{
 		Key: []byte(key), PrevKv: show,

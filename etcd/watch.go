@@ -70,7 +70,7 @@ func (s *session) Watch(ctx context.Context, e driver.Entry, targets []driver.Ta
 		return nil, err
 	}
 	if targets[0].What == driver.Turn {
-		return s.awaitTurn(ctx, &e, targets, stands)
+		return s.awaitTurn(ctx, &e, stands)
 	}
 	if alone(&e, targets) {
 		if on, p := s.pairOf(&e, &targets[0]); p != nil {
@@ -228,7 +228,7 @@ func moved(t driver.Target, now *mvccpb.KeyValue) bool {
 func (w *watch) request() *pb.WatchRequest {
 	r := &pb.WatchCreateRequest{Key: []byte(w.key), RangeEnd: []byte(w.end), WatchId: w.id}
 	switch {
-	case w.hall != nil && w == &w.hall.all:
+	case w.hall != nil:
 		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NODELETE}
 	case w.ends:
 		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}

@@ -40,3 +40,33 @@ func TestEventsThatProveAGrant(t *testing.T) {
 		})
 	}
 }
+
+// TestWatchesOfAWaiterForUnits tell it of the end of each entry that leaves it no room, and of each other size.
+func TestWatchesOfAWaiterForUnits(t *testing.T) {
+	deleted := func(key string) *clientv3.Event {
+		return &clientv3.Event{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: 9}}
+	}
+	ids := []string{"/q/s2-C", "/q/s1-B", "/q/s1-D"} // nearest first
+	targets := []driver.Target{{Entry: driver.Entry{Queue: "/q", Version: 4}, What: driver.Registered}}
+	for i, id := range ids {
+		targets = append(targets, driver.Target{Entry: driver.Entry{Queue: "/q", ID: id, Revision: int64(3 - i)}})
+	}
+	told := func(event *clientv3.Event) (told bool) {
+		for _, w := range watches(targets) {
+			key := string(event.Kv.Key)
+			covers := key == w.key || w.end != "" && key >= w.key && key < w.end
+			filtered := w.ends && event.Type != clientv3.EventTypeDelete
+			told = told || covers && !filtered && w.any(w.seen([]*clientv3.Event{event}))
+		}
+		return told
+	}
+	for _, id := range ids {
+		require.True(t, told(deleted(id)), id)
+	}
+	require.False(t, told(deleted("/q/s1-BA")), "between them, and not waited for")
+	require.False(t, told(deleted("/q/s1-E")))
+	size := &mvccpb.KeyValue{Key: []byte(sizeKey("/q")), ModRevision: 4}
+	require.False(t, told(&clientv3.Event{Type: clientv3.EventTypePut, Kv: size}), "the size that it waits by")
+	size.ModRevision = 5
+	require.True(t, told(&clientv3.Event{Type: clientv3.EventTypePut, Kv: size}))
+}

@@ -194,6 +194,7 @@ func (c *client) created(e driver.Entry, v driver.View) (driver.Entry, []driver.
 	require.True(c.s, strings.HasPrefix(v.Self.ID, e.ID), "%q begins with %q", v.Self.ID, e.ID)
 	require.Equal(c.s, e.Queue, v.Self.Queue)
 	require.Equal(c.s, e.Kind, v.Self.Kind)
+	require.False(c.s, v.Turn && e.Kind == driver.Permit, "of several who hold at once none can tell who is next")
 	require.Equal(c.s, e.Units, v.Self.Units)
 	require.Positive(c.s, v.Self.Revision)
 	seen := c.all(v.Self)

@@ -20,8 +20,7 @@ var unequal = []struct {
 	as string
 }{
 	{regexp.MustCompile(`[A-Z2-7]{26}`), "<id>"},
-	{regexp.MustCompile(`\bt[0-9a-f]+\.[0-9a-f]{10}\b`), "<id>"},  // of a mutex on etcd whose release names the next
-	{regexp.MustCompile(`\b[A-Z2-7]{11}t[0-9a-f]{16}\b`), "<id>"}, // of a permit on etcd that is told when it fits
+	{regexp.MustCompile(`\bt[0-9a-f]+\.[0-9a-f]{10}\b`), "<id>"}, // of a mutex on etcd whose release names the next
 	{regexp.MustCompile(`_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-`), "_c_<id>-"},
 	{regexp.MustCompile(`_c_[A-Z2-7]{12}[0-9]+-`), "_c_<id>-"}, // since names on ZooKeeper are half as long
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},

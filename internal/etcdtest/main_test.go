@@ -154,9 +154,8 @@ type counter struct {
 
 	keepaliveStreams, watchStreams atomic.Int64
 	watches, events, compactions   atomic.Int64
-	told                           atomic.Int64 // events, where events are messages that have some
 	ended                          atomic.Int64 // watches, by the server
-	ranges                         sync.Map     // the IDs of the watches of several keys
+	ranges                         sync.Map     // the watches of several keys, each a watchOn
 	wide, wideEnded                atomic.Int64 // events and ended, of these
 	answers                        atomic.Int64
 	late                           atomic.Int64 // watches that were to begin at a revision
@@ -247,6 +246,12 @@ func revokeLeaseOf(t testing.TB, client *clientv3.Client, key *mvccpb.KeyValue) 
 	require.NoError(t, err)
 }
 
+// A watchOn is a watch by its ID, which is the stream's.
+type watchOn struct {
+	on *countedStream
+	id int64
+}
+
 type countedStream struct {
 	grpc.ClientStream
 	*counter
@@ -265,7 +270,7 @@ func (s *countedStream) SendMsg(m any) error {
 	if r, ok := m.(*pb.WatchRequest); ok && r.GetCreateRequest() != nil {
 		s.watches.Add(1)
 		if len(r.GetCreateRequest().RangeEnd) > 0 {
-			s.ranges.Store(r.GetCreateRequest().WatchId, true)
+			s.ranges.Store(watchOn{s, r.GetCreateRequest().WatchId}, true)
 		}
 		if r.GetCreateRequest().StartRevision > 0 {
 			s.late.Add(1)
@@ -277,10 +282,9 @@ func (s *countedStream) SendMsg(m any) error {
 func (s *countedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if r, ok := m.(*pb.WatchResponse); ok && err == nil {
-		_, wide := s.ranges.Load(r.WatchId)
+		_, wide := s.ranges.Load(watchOn{s, r.WatchId})
 		if len(r.Events) > 0 {
 			s.events.Add(1)
-			s.told.Add(int64(len(r.Events)))
 		}
 		if wide && len(r.Events) > 0 {
 			s.wide.Add(1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
@@ -51,25 +53,17 @@ func contendForUnits(t *testing.T, store *farsync.Store, path string, section *l
 	}
 }
 
-// TestNoneNeedsToLookForUnits: contenders that acquire some units, try, give up and close their Stores, and none of those that wait looks by
-// itself.
-func TestNoneNeedsToLookForUnits(t *testing.T) {
+// TestContendersForUnits acquire some units, try, give up and close their Stores, and all who wait are served.
+func TestContendersForUnits(t *testing.T) {
 	suite.Long(t, suite.Etcd, "up to 32 contenders race")
-	for _, row := range []struct{ contenders, plain int }{{2, 0}, {5, 0}, {12, 0}, {32, 0}, {9, 3}} {
-		t.Run(fmt.Sprintf("%d, %d of them plain", row.contenders, row.plain), func(t *testing.T) {
+	for _, contenders := range []int{2, 5, 12, 32} {
+		t.Run(fmt.Sprint(contenders), func(t *testing.T) {
 			server, admin := begin(t)
 			path := newPath(t)
 			section := locktest.NewSection(t, sizeOfUnits)
 			var all sync.WaitGroup
-			for i := range row.contenders {
+			for range contenders {
 				all.Go(func() {
-					if i < row.plain {
-						store := newPlain(t, server.Endpoint())
-						for range 40 {
-							contendForUnits(t, store, path, section)
-						}
-						return
-					}
 					store := newStore(t, server.Endpoint(), unaided)
 					for range 40 {
 						contendForUnits(t, store, path, section)
@@ -87,8 +81,8 @@ func TestNoneNeedsToLookForUnits(t *testing.T) {
 	}
 }
 
-// TestNoneNeedsToLookWhileTheSizeChanges: those that wait for their turns hear of each size that is set.
-func TestNoneNeedsToLookWhileTheSizeChanges(t *testing.T) {
+// TestContendersForUnitsWhileTheSizeChanges hear of each size that is set.
+func TestContendersForUnitsWhileTheSizeChanges(t *testing.T) {
 	suite.Long(t, suite.Etcd, "12 contenders race while the size changes")
 	server, admin := begin(t)
 	path := newPath(t)
@@ -119,11 +113,11 @@ func TestNoneNeedsToLookWhileTheSizeChanges(t *testing.T) {
 	spent(t, admin, path)
 }
 
-// TestLostAnswersTellThoseThatAreLetIn: the answers to joins, releases and touches are lost below the policy, or come late, and none has to
-// look by itself.
-func TestLostAnswersTellThoseThatAreLetIn(t *testing.T) {
+// TestLostAnswersForgetNobodyWhoWaitsForUnits: the answers to joins, releases and looks are lost below the policy, or come
+// late.
+func TestLostAnswersForgetNobodyWhoWaitsForUnits(t *testing.T) {
 	suite.Long(t, suite.Etcd, "contenders race while answers are lost")
-	for _, kind := range []storetest.OpKind{storetest.Create, storetest.Delete, storetest.Touch, storetest.Watch, storetest.Ahead} {
+	for _, kind := range []storetest.OpKind{storetest.Create, storetest.Delete, storetest.Watch, storetest.Ahead} {
 		for name, fault := range map[string]storetest.Fault{
 			"request lost": storetest.LoseRequest, "reply lost": storetest.LoseReply, "late": storetest.Late(3),
 		} {
@@ -175,62 +169,119 @@ func acquireBehind(t *testing.T, store *farsync.Store, path string, size int64) 
 	return granted
 }
 
-// TestReleaserThatIsKilled removes its permit and tells none: the waiter looks by itself.
-func TestReleaserThatIsKilled(t *testing.T) {
-	server, admin := begin(t)
-	path := newPath(t)
-	before := newStore(t, server.Endpoint(), unaided)
-	lease, err := farsync.NewSemaphore(before, path, 1).Acquire(t.Context(), 1)
-	require.NoError(t, err)
-	require.NoError(t, lease.Release(), "the size is declared")
-	killed := openSession(t, newClient(t, server.Endpoint()))
-	e := killed.entry(path, driver.Permit)
-	v, err := killed.Create(t.Context(), e, 0)
-	require.NoError(t, err)
-	service, err := etcd.NewService(newClient(t, server.Endpoint()))
-	require.NoError(t, err)
-	w := targets{service, make(chan driver.Target, 10)}
-	store, err := recipe.Open(t.Context(), w, farsync.Options{TTL: 10 * time.Second})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, store.Close()) }()
-	waits := acquireBehind(t, store, path, 1)
-	require.Equal(t, driver.Turn, (<-w.on).What)
-	left, found, err := killed.Delete(t.Context(), v.Self)
-	require.NoError(t, err)
-	require.True(t, found)
-	require.True(t, left.Turn)
-	require.Len(t, left.Entries, 1)
-	require.NoError(t, got(t, waits).Release())
-	spent(t, admin, path)
+// takes appends a permit of a session of its own.
+func (r row) takes(units int64) *stander { return r.takesIn(r.open(), units) }
+
+func (r row) takesIn(in session, units int64) *stander {
+	p := &stander{session: in, row: r}
+	e := in.entry(r.queue, driver.Permit)
+	e.ID, e.Units = in.NewID(r.queue, driver.Permit, units), units
+	p.create(e)
+	return p
 }
 
-// TestHolderOfUnitsThatDies tells none. One that has looked by itself watches from then on.
-func TestHolderOfUnitsThatDies(t *testing.T) {
-	suite.Long(t, suite.Etcd, "waits until a waiter looks by itself, with a TTL of 4 s")
-	server, admin := begin(t)
-	path := newPath(t)
-	one := newStore(t, server.Endpoint(), unaided)
-	lease, err := farsync.NewSemaphore(one, path, 2).Acquire(t.Context(), 1)
-	require.NoError(t, err)
-	dead := openSession(t, newClient(t, server.Endpoint()))
-	dead.create(t, path, driver.Permit)
-	service, err := etcd.NewService(newClient(t, server.Endpoint()))
-	require.NoError(t, err)
-	w := targets{service, make(chan driver.Target, 10)}
-	store, err := recipe.Open(t.Context(), w, farsync.Options{TTL: 4 * time.Second})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, store.Close()) }()
-	waits := acquireBehind(t, store, path, 2)
-	require.Equal(t, driver.Turn, (<-w.on).What)
-	require.Equal(t, driver.Gone, (<-w.on).What, "when it has looked")
-	revokeLeaseOf(t, admin, keysOf(t, admin, path)[1])
-	require.NoError(t, got(t, waits).Release())
-	require.NoError(t, lease.Release())
-	spent(t, admin, path)
+// TestWhatWakesAWaiterForUnits: no driver looks by itself, so each of these has to end the watch.
+func TestWhatWakesAWaiterForUnits(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		do   func(r row, holder *stander, told driver.Entry, size int64)
+	}{
+		{"a release", func(_ row, holder *stander, _ driver.Entry, _ int64) { holder.leave() }},
+		{"the end of a session", func(r row, holder *stander, _ driver.Entry, _ int64) {
+			require.NoError(r, holder.Close(r.Context()))
+		}},
+		{"a release of a permit of an earlier version", func(r row, _ *stander, told driver.Entry, _ int64) { r.remove(told) }},
+		{"the end of its session", func(r row, _ *stander, told driver.Entry, _ int64) {
+			for _, kv := range keysOf(r, r.admin, r.queue) {
+				if string(kv.Key) == told.ID {
+					revokeLeaseOf(r, r.admin, kv)
+				}
+			}
+		}},
+		{"another size", func(r row, holder *stander, _ driver.Entry, size int64) {
+			_, err := holder.SetRegister(r.Context(), r.queue, "3 3", size, driver.Entry{})
+			require.NoError(r, err)
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := newRow(t)
+			holder := r.takes(1)
+			size, err := holder.SetRegister(t.Context(), r.queue, "2 2", 0, driver.Entry{})
+			require.NoError(t, err)
+			told := r.put("s1-34567ABCDEFt694d8af1b3c2a017")
+			waiter := r.takes(1)
+			require.True(t, waiter.v.All)
+			require.False(t, waiter.v.Turn)
+			require.Regexp(t, "/s1-[A-Z2-7]{26}$", waiter.v.Self.ID)
+			require.Equal(t, driver.Register{Value: "2 2", Version: size}, waiter.v.Register)
+			var on []driver.Target
+			for _, e := range slices.Backward(waiter.v.Entries) {
+				require.Equal(t, driver.Permit, e.Kind)
+				require.EqualValues(t, 1, e.Units)
+				on = append(on, driver.Target{Entry: e})
+			}
+			require.Len(t, on, 2)
+			on = append(on, driver.Target{Entry: driver.Entry{Queue: r.queue, Version: size}, What: driver.Registered})
+			stands, woken := make(chan struct{}), make(chan error, 1)
+			ctx := within(t, soon)
+			go func() { // joined below
+				proof, err := waiter.Watch(ctx, waiter.v.Self, on, sync.OnceFunc(func() { close(stands) }))
+				assert.Nil(t, proof)
+				woken <- err
+			}()
+			select {
+			case <-stands:
+			case err := <-woken:
+				t.Fatalf("the watch ended before anything had changed: %v", err)
+			}
+			row.do(r, holder, told, size)
+			require.NoError(t, <-woken)
+		})
+	}
 }
 
-// TestCloseTellsThoseThatAreLetIn: a program that releases and ends at once, or that ends while it holds or waits for units.
-func TestCloseTellsThoseThatAreLetIn(t *testing.T) {
+// TestUnitsOfALongQueue: a join behind more than a page of keys shows nothing, and the look after it shows all.
+func TestUnitsOfALongQueue(t *testing.T) {
+	r := newRow(t)
+	in := r.open()
+	size, err := in.SetRegister(t.Context(), r.queue, "2 2", 0, driver.Entry{})
+	require.NoError(t, err)
+	const long = 130
+	var all []*stander
+	for range long {
+		all = append(all, r.takesIn(in, 1))
+	}
+	last := r.takes(1)
+	require.False(t, last.v.All || last.v.Turn)
+	require.Empty(t, last.v.Entries)
+	v, err := last.Ahead(t.Context(), last.v.Self, true)
+	require.NoError(t, err)
+	require.True(t, v.All)
+	require.Equal(t, driver.Register{Value: "2 2", Version: size}, v.Register)
+	require.Len(t, v.Entries, long)
+	for i, e := range v.Entries {
+		require.Equal(t, all[i].v.Self.ID, e.ID, "oldest first")
+	}
+}
+
+// TestPermitsAreNoneOfAMutex: a permit that has joined a queue of mutexes by mistake is given no turn there, and takes none
+// from the next.
+func TestPermitsAreNoneOfAMutex(t *testing.T) {
+	r := newRow(t)
+	a, b := r.alone(), r.takes(1)
+	require.False(t, b.v.Turn)
+	c := r.joins()
+	require.False(t, c.v.Turn, "it looks, and watches")
+	a.leave()
+	r.turns()
+	b.leave()
+	r.turns()
+	c.leave()
+	r.turns()
+}
+
+// TestCloseLetsInWhoWaitsForUnits: a program releases and ends at once, or ends while it holds or waits for units.
+func TestCloseLetsInWhoWaitsForUnits(t *testing.T) {
 	for _, name := range []string{"released", "held", "waits"} {
 		t.Run(name, func(t *testing.T) {
 			server, admin := begin(t)
@@ -277,30 +328,53 @@ func TestCloseTellsThoseThatAreLetIn(t *testing.T) {
 	}
 }
 
-// TestSurveyShowsPermitsThatAreTold: a queue in which only such entries stand is one, and their turns are none.
-func TestSurveyShowsPermitsThatAreTold(t *testing.T) {
+// TestPermitsOfEarlierStores: they name their lease, and have keys beside the queue that name it, too. They count, and a
+// queue in which no others stand is listed.
+func TestPermitsOfEarlierStores(t *testing.T) {
 	server, admin := begin(t)
 	path := newPath(t)
-	store := newStore(t, server.Endpoint(), unaided)
-	first, err := farsync.NewSemaphore(store, path, 2).Acquire(t.Context(), 2)
+	store := newStore(t, server.Endpoint(), nil)
+	sem := farsync.NewSemaphore(store, path, 3)
+	first, err := sem.Acquire(t.Context(), 1)
 	require.NoError(t, err)
-	waits := acquireBehind(t, newStore(t, server.Endpoint(), unaided), path, 2)
-	awaitKeys(t, admin, path, 2)
-	require.NoError(t, first.Release())
-	second := got(t, waits)
-	awaitKeys(t, admin, path+"!turn", 1)
-	var queues []farsync.Lock
+	require.NoError(t, first.Release(), "the size is declared")
+	granted, err := admin.Grant(t.Context(), 600)
+	require.NoError(t, err)
+	const at = "34567ABCDEF"
+	lease := fmt.Sprintf("%016x", int64(granted.ID))
+	for _, key := range []string{
+		path + "/s2-" + at + "t" + lease, path + "!turn/t" + strings.TrimLeft(lease, "0") + "." + at,
+	} {
+		_, err := admin.Put(t.Context(), key, "", clientv3.WithLease(granted.ID))
+		require.NoError(t, err)
+	}
+	shown := map[string]int64{}
 	for queue, err := range farsync.Survey(t.Context(), store, path) {
 		require.NoError(t, err)
-		queues = append(queues, queue)
+		require.Len(t, queue.Participants, 1)
+		shown[queue.Path] = queue.Participants[0].Units
 	}
-	require.Len(t, queues, 1)
-	require.Equal(t, path, queues[0].Path)
-	require.NoError(t, second.Release())
+	require.Equal(t, map[string]int64{path: 2}, shown, "the key of a turn is no queue")
+	_, err = sem.TryAcquire(t.Context(), 2)
+	require.ErrorIs(t, err, farsync.ErrLocked)
+	last, err := sem.TryAcquire(t.Context(), 1)
+	require.NoError(t, err, "a unit is left")
+	require.NoError(t, last.Release())
+	all := make(chan *farsync.Lease, 1)
+	go func() { // ends when it has acquired
+		lease, err := sem.Acquire(t.Context(), 3)
+		assert.NoError(t, err)
+		all <- lease
+	}()
+	awaitKeys(t, admin, path, 2)
+	_, err = admin.Revoke(t.Context(), granted.ID)
+	require.NoError(t, err)
+	require.NoError(t, got(t, all).Release())
 	spent(t, admin, path)
 }
 
-// TestUsersOfUnitsAreGivenNoTurns: where users have rights of their own, permits are those of earlier versions.
+// TestUsersOfUnitsAreGivenNoTurns: where users have rights of their own, a semaphore needs no key but its size and those
+// in its queue.
 func TestUsersOfUnitsAreGivenNoTurns(t *testing.T) {
 	server, admin := beginAlone(t)
 	r := newRealm(t, server, admin)

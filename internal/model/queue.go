@@ -47,7 +47,6 @@ type Client struct {
 	Times     uint8
 	Try       bool // it does not wait
 	Downgrade bool // as a writer it becomes a reader in its place, now and then
-	Plain     bool // in a Units, it knows no turns
 }
 
 // Faults are how often each may happen in one play, to any client.

@@ -216,19 +216,14 @@ var mutants = []mutant{
 		tests: [2]string{"./etcd", "^TestHallTellsAnEntryItsOwnTurn$"},
 	},
 	{
-		name: "of the permits that a removal lets in only the last is told", store: onEtcd,
-		edits: []edit{{"etcd/units.go", "now := list[:min(len(list), mostTold)]\n", "list = list[max(0, len(list)-1):]\n\tnow := list\n"}},
-		tests: [2]string{"./internal/etcdtest", "^TestManyThatAreLetIn$"},
+		name: "of the entries that leave a permit no room only the last in the order of keys is watched", store: onEtcd,
+		edits: []edit{{"etcd/watch.go", "w.key, w.end = min(w.key, t.Entry.ID), ", "w.key, w.end = max(w.key, t.Entry.ID), "}},
+		tests: [2]string{"./etcd", "^TestWatchesOfAWaiterForUnits$"},
 	},
 	{
-		name: "a removal of units tells none but one that takes the last of them", store: onEtcd,
-		edits: []edit{{"etcd/units.go", "room < gone.Units && ", "room == 0 && "}},
-		tests: [2]string{"./etcd", "^TestEachIsLetInOnce$"},
-	},
-	{
-		name: "a permit that awaits its turn does not hear of the size", store: onEtcd,
-		edits: []edit{{"etcd/hall.go", "case is.moved:", "case false:"}},
-		tests: [2]string{"./etcd", "^TestHallWakesAPermit$"},
+		name: "a waiter for units does not hear of the size", store: onEtcd,
+		edits: []edit{{"etcd/watch.go", "return now.GetModRevision() != t.Entry.Version", "return false"}},
+		tests: [2]string{"./etcd", "^TestWatchesOfAWaiterForUnits$"},
 	},
 	{
 		name: "the watch on two entries that stays proves a grant by an end of before", store: onEtcd,
