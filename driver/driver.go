@@ -171,8 +171,9 @@ type Session interface {
 	Delete(ctx context.Context, e Entry) (v View, found bool, err error)
 
 	// Watch waits until one of the targets may have changed since it was read. It subscribes first and looks second, so
-	// that nothing is missed in between: it may return early for no reason, but never late. e is the entry on whose
-	// behalf the caller waits, or the zero Entry.
+	// that nothing is missed in between: it may return early for no reason, but never late. A driver may rest between the
+	// two, for less than the caller lets a silent Watch last. e is the entry on whose behalf the caller waits, or the zero
+	// Entry.
 	//
 	// A nil proof proves nothing, and the caller asks Ahead. A proof is a View that was true at one revision, after the
 	// call was made: Self existed, All is true, and Entries is everything that was ahead.

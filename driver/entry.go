@@ -119,9 +119,6 @@ type View struct {
 type Target struct {
 	Entry Entry
 	What  What
-	// Rest is how long a driver that subscribes first and looks second may rest in between, for what changes meanwhile is told
-	// mostly, and the look is saved. It is the same for all targets that are entries. Other drivers have no use for it.
-	Rest time.Duration
 	// Alone is true if the entry was all that was ahead of the one on whose behalf the caller waits. Since none joins ahead of that later,
 	// a driver that has seen the end of the one, and that the other existed then, has a proof.
 	Alone bool

@@ -89,6 +89,7 @@ func alone(e *driver.Entry, targets []driver.Target) bool {
 // awaitMove is Watch for all that is not a turn.
 func (s *session) awaitMove(ctx context.Context, e *driver.Entry, targets []driver.Target, stands func()) (*driver.View, error) {
 	w := newWaiter(e, targets)
+	w.rest = s.rest(e, targets)
 	on := s.begin(w)
 	defer on.end(w)
 	var rested <-chan time.Time
@@ -158,10 +159,42 @@ func newWaiter(e *driver.Entry, targets []driver.Target) *waiter {
 	for i := range w.list {
 		w.list[i].of = w
 	}
-	for _, t := range targets {
-		w.rest = max(w.rest, t.Rest)
-	}
 	return w
+}
+
+const (
+	// A watch rests for restEach for each entry ahead of the entries that are waited for, if restFrom are. That is mostly
+	// longer than each of them holds. It rests for no longer than restMost, which is shorter than a watch has time to stand.
+	restEach = 15 * time.Millisecond
+	restFrom = 3
+	restMost = 500 * time.Millisecond
+)
+
+// rest returns how long a watch on behalf of e may rest between its request and its look. The server tells most of what
+// changes in between, and the look is saved: the nearest target can have gone before the watch was on only if its client
+// gave up, or if all that were ahead of it came and went. If it has, e is late by the rest.
+//
+// Only entries ahead of e count. Where e waits for the end of one behind it, every moment does.
+func (s *session) rest(e *driver.Entry, targets []driver.Target) time.Duration {
+	if e.ID == "" {
+		return 0
+	}
+	ahead, entries := 0, 0
+	for i := range targets { // nearest first
+		t := &targets[i]
+		if (t.What == driver.Gone || t.What == driver.Changed) && t.Entry.Revision < e.Revision {
+			ahead = t.Entry.Ahead
+			entries++
+		}
+	}
+	if entries > 1 {
+		ahead -= entries // so many may hold beside one another
+	}
+	if ahead < restFrom {
+		return 0
+	}
+	ttl, _ := s.Granted() // a renewal may change it
+	return min(time.Duration(ahead)*restEach, restMost, ttl/12)
 }
 
 // watches returns the watches for the targets. Words for an entry are a key of their own, so the end of the entry takes a

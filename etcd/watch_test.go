@@ -1,7 +1,9 @@
 package etcd
 
 import (
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -69,4 +71,58 @@ func TestWatchesOfAWaiterForUnits(t *testing.T) {
 	require.False(t, told(&clientv3.Event{Type: clientv3.EventTypePut, Kv: size}), "the size that it waits by")
 	size.ModRevision = 5
 	require.True(t, told(&clientv3.Event{Type: clientv3.EventTypePut, Kv: size}))
+}
+
+// TestRestOfAWatch is long where many are ahead of the entry that is waited for, and where a few are there is none.
+func TestRestOfAWatch(t *testing.T) {
+	const ttl = time.Minute
+	target := func(ahead int) driver.Target {
+		return driver.Target{Entry: driver.Entry{ID: "/q/m-A", Revision: 5, Ahead: ahead}}
+	}
+	several := func(ahead, n int) (list []driver.Target) {
+		for i := range n {
+			list = append(list, target(ahead+n-1-i)) // nearest first
+		}
+		return append(list, driver.Target{Entry: driver.Entry{Queue: "/q", Version: 4}, What: driver.Registered})
+	}
+	changed, told, behind := target(10), target(10), target(10)
+	changed.What, told.What, behind.Entry.Revision = driver.Changed, driver.Told, 9
+	for _, row := range []struct {
+		name string
+		on   []driver.Target
+		ttl  time.Duration
+		rest time.Duration
+	}{
+		{"of an entry with none ahead", []driver.Target{target(0)}, ttl, 0},
+		{"with a few", []driver.Target{target(2)}, ttl, 0},
+		{"with three", []driver.Target{target(3)}, ttl, 45 * time.Millisecond},
+		{"with many", []driver.Target{target(100)}, ttl, 500 * time.Millisecond},
+		{"with many, and a short TTL", []driver.Target{target(100)}, 3 * time.Second, 250 * time.Millisecond},
+		{"of a change", []driver.Target{changed}, ttl, 150 * time.Millisecond},
+		{"of several, with as many ahead", several(8, 8), ttl, 0},
+		{"of several, with as many ahead and three more", several(11, 8), ttl, 45 * time.Millisecond},
+		{"of words", []driver.Target{told}, ttl, 0},
+		{"of an entry behind", []driver.Target{behind}, ttl, 0},
+		{"of a size", several(0, 0), ttl, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := &session{ttl: row.ttl}
+			require.Equal(t, row.rest, s.rest(&driver.Entry{ID: "/q/m-B", Revision: 7}, row.on))
+			require.Zero(t, s.rest(new(driver.Entry), row.on), "on behalf of no entry")
+		})
+	}
+}
+
+// TestWatchBeginsWhileASessionIsRenewed: the answer to the renewal may change the TTL. The race detector looks on.
+func TestWatchBeginsWhileASessionIsRenewed(t *testing.T) {
+	s := &session{ttl: 3 * time.Second}
+	var all sync.WaitGroup
+	all.Go(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ttl = time.Second
+	})
+	rest := s.rest(&driver.Entry{ID: "/q/w-B", Revision: 7}, []driver.Target{{Entry: driver.Entry{ID: "/q/w-A", Ahead: 100}}})
+	all.Wait()
+	require.LessOrEqual(t, rest, 3*time.Second/12)
 }

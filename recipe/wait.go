@@ -176,36 +176,15 @@ func (p *place) targets(by rule, v *driver.View) []driver.Target {
 	if len(blockers) == 0 {
 		return nil
 	}
-	on, rest := make([]driver.Target, len(blockers), len(blockers)+1), p.in.rest(blockers)
+	on := make([]driver.Target, len(blockers), len(blockers)+1)
 	alone := v.All && len(v.Entries) == 1
 	for i, e := range blockers {
-		on[i] = driver.Target{Entry: e, What: by.ends(e), Rest: rest, Alone: alone}
+		on[i] = driver.Target{Entry: e, What: by.ends(e), Alone: alone}
 	}
 	if v.Turn {
 		return []driver.Target{{Entry: on[0].Entry, What: driver.Turn}}
 	}
 	return on
-}
-
-const (
-	// A watch rests for restEach for each entry ahead of those that are waited for, if restFrom are. That is longer than a turn of
-	// each takes mostly. It rests for no longer than restMost, which is shorter than a watch has time to stand.
-	restEach = 15 * time.Millisecond
-	restFrom = 3
-	restMost = 500 * time.Millisecond
-)
-
-// rest returns how long a watch of blockers, nearest first, may rest before it looks: the nearest can have gone in the gap only if
-// it gave up, or if all that were ahead of it came and went. Mostly its event comes first.
-func (in *session) rest(blockers []driver.Entry) time.Duration {
-	ahead := blockers[len(blockers)-1].Ahead
-	if len(blockers) > 1 {
-		ahead -= len(blockers) // for that many may hold beside one another
-	}
-	if ahead < restFrom {
-		return 0
-	}
-	return min(time.Duration(ahead)*restEach, restMost, in.ttl/12)
 }
 
 // watch waits until one of the targets may have changed. It watches again when a watch fails, and when one does not stand in

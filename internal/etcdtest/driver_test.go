@@ -96,7 +96,8 @@ func TestEventBeforeTheReadProvesNothing(t *testing.T) {
 		proofs := make(chan *driver.View, 1)
 		ctx := within(t, soon)
 		go func() {
-			on := []driver.Target{{Entry: first, Alone: true, Rest: time.Second / 2}}
+			on := []driver.Target{{Entry: first, Alone: true}}
+			on[0].Entry.Ahead = 50 // the watch rests for half a second
 			proof, _ := in.Watch(ctx, second, on, func() {})
 			proofs <- proof
 		}()
