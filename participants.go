@@ -1,6 +1,7 @@
 package farsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,14 +59,7 @@ type Participant struct {
 // String is one line for people.
 func (p Participant) String() string {
 	var b strings.Builder
-	switch {
-	case p.Holder == "":
-		b.WriteString("unnamed")
-	case strings.ContainsFunc(p.Holder, func(c rune) bool { return !unicode.IsPrint(c) }) || !utf8.ValidString(p.Holder):
-		b.WriteString(strconv.Quote(p.Holder))
-	default:
-		b.WriteString(p.Holder)
-	}
+	b.WriteString(cmp.Or(tame(p.Holder), "unnamed"))
 	verb := " waits"
 	if p.Held {
 		verb = " holds"
@@ -83,25 +77,47 @@ func (p Participant) String() string {
 		b.WriteString(", joined " + p.Since.Format(time.RFC3339))
 	}
 	if p.ID != "" {
-		b.WriteString(", entry " + p.ID)
+		b.WriteString(", entry " + tame(p.ID))
 	}
 	if p.Session != "" {
-		b.WriteString(", session " + p.Session)
+		b.WriteString(", session " + tame(p.Session))
 	}
 	if len(p.Under) > 0 {
-		b.WriteString(", under " + strings.Join(p.Under, " and "))
+		b.WriteString(", under ")
+		for i, id := range p.Under {
+			if i > 0 {
+				b.WriteString(" and ")
+			}
+			b.WriteString(tame(id))
+		}
 	}
 	if !p.NotBefore.IsZero() {
 		b.WriteString(", nothing is granted before " + p.NotBefore.Format(time.RFC3339))
 	}
 	if p.WaitsFor != "" {
-		b.WriteString(", waits for " + p.WaitsFor)
+		b.WriteString(", waits for " + tame(p.WaitsFor))
 	}
 	if p.Note != "" {
 		b.WriteString(", note " + strconv.Quote(p.Note))
 	}
 	b.WriteString(")")
 	return b.String()
+}
+
+// tame returns a text that another client has written as it is, or quoted if a terminal would act on it or show it out of order.
+func tame(text string) string {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// known returns a time, or zero if no calendar has it: RFC 3339 and JSON know the years from 0 to 9999.
+func known(t time.Time) time.Time {
+	if year := t.UTC().Year(); year < 0 || year > 9999 {
+		return time.Time{}
+	}
+	return t
 }
 
 // participants returns the entries of a queue. Those that hold are at its head.
@@ -127,7 +143,7 @@ func participantsOf(store *Store, entries []driver.Entry, held int) []Participan
 			Held:      i < held,
 			Kind:      e.Kind,
 			Units:     e.Units,
-			Since:     e.Since,
+			Since:     known(e.Since),
 			HeldSince: e.HeldSince,
 			NotBefore: until,
 			Token:     makeToken(e.Revision, turnOf(e)),

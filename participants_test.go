@@ -34,6 +34,9 @@ func TestParticipantIsOneLine(t *testing.T) {
 		"ci-7 pid 412 holds (read, token 1024, entry /db/r-B, waits for 4711 sleep)": {
 			Holder: "ci-7 pid 412", Held: true, Kind: driver.Read, Units: 1, Token: 1024, ID: "/db/r-B", WaitsFor: "4711 sleep",
 		},
+		`unnamed waits (exclusive, token 256, entry "\x1b[2J", session "a\u202eb", under "\n" and c, waits for "\u200b")`: {
+			Kind: driver.Exclusive, Token: 256, ID: "\x1b[2J", Session: "a\u202eb", Under: []string{"\n", "c"}, WaitsFor: "\u200b",
+		},
 		`"\x00\xff" waits (candidate, token 256, entry /e/c-B)`: {
 			Holder: "\x00\xff", Kind: driver.Candidate, Token: 256, ID: "/e/c-B",
 		},

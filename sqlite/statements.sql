@@ -177,7 +177,9 @@ ON CONFLICT (id) DO NOTHING;
 -- use: ahead
 
 -- name: list
-SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
+-- A column of numbers keeps text that somebody has put there. It is 0 to those who look, who would see nothing of all queues otherwise.
+SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), value, coalesce(session, '')
+FROM farsync_entries
 WHERE queue = ?3 ORDER BY revision LIMIT ?4 + 0
 
 -- name: find
@@ -189,7 +191,8 @@ WHERE session = ?3 AND queue IN (SELECT value FROM json_each(?4)) ORDER BY revis
 
 -- name: survey
 -- Up to the queue in which the entry with the number ?5 stands, or all: every text is less than a blob.
-SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
+SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), value, coalesce(session, '')
+FROM farsync_entries
 WHERE queue > ?4 AND queue >= ?3 AND queue < ?3 || char(0x10ffff) AND queue <= coalesce((
   SELECT queue FROM farsync_entries WHERE queue > ?4 AND queue >= ?3 AND queue < ?3 || char(0x10ffff)
   ORDER BY queue, revision LIMIT 1 OFFSET ?5 - 1), x'')

@@ -65,7 +65,7 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 			say("it is %s, and %s uses it as %s: one of them never gets it. Take two paths", family, u.name(), is)
 		}
 		if u.Session == "" {
-			say("%s belongs to no session, and blocks the queue for ever: delete it", u.ID)
+			say("%s belongs to no session, and blocks the queue for ever: delete it", tame(u.ID))
 		}
 		if u.Joined == nil {
 			continue

@@ -1,0 +1,59 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+)
+
+// TestOddEntriesAreRowsAmongOthers: what another program has put into a queue hides no lock from the verbs that look at all of them, and reaches no
+// terminal as it is.
+func TestOddEntriesAreRowsAmongOthers(t *testing.T) {
+	t.Parallel()
+	store := file(t)
+	s, closed := open(t, store)
+	defer closed()
+	_, err := farsync.NewMutex(s, "/held").Lock(t.Context())
+	require.NoError(t, err)
+	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
+	require.NoError(t, err)
+	do := statements(t, "sqlite", name+"?_pragma=busy_timeout(10000)")
+	const columns = "INSERT INTO farsync_entries (queue, id, kind, units, version, since) VALUES "
+	do(t, columns+"('/a/units', ?, 'permit', 'many', 1, 0)", "units")
+	do(t, columns+"('/a/version', ?, 'exclusive', 1, 'first', 0)", "version")
+	do(t, columns+"('/a/since', ?, 'exclusive', 1, 1, 'long ago')", "since")
+	do(t, columns+"('/a/year', ?, 'exclusive', 1, 1, 9000000000000000000)", "year")
+	do(t, columns+"('/a/id', ?, 'exclusive', 1, 1, 0)", "\x1b[2Jid\u202e")
+	paths := []string{"/a/id", "/a/since", "/a/units", "/a/version", "/a/year", "/held"}
+
+	p := start(t, store, "who", "--json")
+	require.Zero(t, p.code(t), p.err.String())
+	var shown whoJSON
+	require.NoError(t, json.Unmarshal([]byte(p.out.String()), &shown), p.out.String())
+	var found []string
+	for _, lock := range shown.Locks {
+		found = append(found, lock.Path)
+	}
+	require.Equal(t, paths, found)
+
+	p = start(t, store, "who")
+	require.Zero(t, p.code(t), p.err.String())
+	for _, path := range paths {
+		require.Contains(t, p.out.String(), path)
+		if path != "/held" {
+			require.Zero(t, start(t, store, "who", "--json", path).code(t), path)
+		}
+	}
+	p = start(t, store, "doctor")
+	require.Equal(t, codeNothing, p.code(t), p.err.String())
+	require.Contains(t, p.out.String(), `\x1b[2Jid\u202e belongs to no session`)
+	require.Contains(t, p.out.String(), "year belongs to no session")
+	require.NotContains(t, p.out.String(), "\x1b")
+}
