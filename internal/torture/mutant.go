@@ -35,7 +35,7 @@ var mutants = []mutant{
 	{
 		name: "the deadline counts from when the answer arrived", store: onEtcd, primitive: mutex, tiers: []string{tierWire},
 		edits: []edit{
-			{"etcd/keepalive.go", "s.ttl, s.from = ttl, sent", "s.ttl, s.from = ttl, time.Now()"},
+			{"etcd/keepalive.go", "s.ttl, s.from = time.Duration(resp.TTL)*time.Second, sent", "s.ttl, s.from = time.Duration(resp.TTL)*time.Second, time.Now()"},
 		},
 		tests: [2]string{"./internal/etcdtest", "^TestDriverKeepsTheContract$/^GrantedFromTheSending$"},
 	},
