@@ -48,7 +48,7 @@ func TestSpellingsOfAURL(t *testing.T) {
 	with := map[string]string{"cert": "?key=k", "key": "?cert=c", "password-file": "?tls=1", "master": "?db=1"}
 	values := map[string]string{
 		"ttl": "10s", "dial-timeout": "10s", "tls": "1", "plaintext": "1", "fresh": "1", "migrate": "1", "sync": "1", "prefix": "/p",
-		"db": "1", "replicas": "1", "namespace": "/n", "password-file": "/f", "schema": "s", "cacert": "/f", "cert": "/f", "key": "/f", "master": "m",
+		"db": "1", "replicas": "1", "connections": "2", "namespace": "/n", "password-file": "/f", "schema": "s", "cacert": "/f", "cert": "/f", "key": "/f", "master": "m",
 	}
 	for name, s := range schemes {
 		urls := []string{bases[name]}
