@@ -15,14 +15,14 @@ type BreakOptions struct {
 	// Remove removes the entry at once in place of asking its Store to end the lease. It is for holders that do not hear:
 	// other programs' (etcdctl, Curator), and processes that are stuck altogether. Their holder is not told by farsync, and may
 	// work on beside the next one; a farsync holder still learns of it where it watches its entry. As nobody is asked,
-	// the entry goes with whichever lease holds on it by then: goroutines of a process may have handed it on since the
+	// the entry goes with whichever lease holds on it by then: callers of one Store may have handed it on since the
 	// token was seen.
 	Remove bool
 }
 
 // Break ends the lease on path that has the token, of a mutex, a reader, a permit or a leader in any process, and returns nil
 // once its entry is gone, so that the next in the queue holds. Participants shows tokens. As the token names one lease,
-// Break never ends a lease that was acquired after you looked: also where goroutines of a process hand on one entry,
+// Break never ends a lease that was acquired after you looked: also where callers of one Store hand on one entry,
 // the holder's Store ends that lease or none. Goroutines that read share their entry, and are one lease to others:
 // Break ends them together, by the token of any of them.
 //

@@ -27,7 +27,7 @@ func ExampleMultiMutex() {
 	fmt.Println(lease.Release())
 	// Output:
 	// one token for each: 2
-	// farsync: try lock /accounts/3: locked: held by "mem-1"
+	// farsync: try lock /accounts/3: locked: held in this process, by "mem-1"
 	// <nil>
 }
 

@@ -13,10 +13,12 @@ import (
 // A Mutex is a mutual exclusion lock across processes: callers that lock the same path of the same service, from whatever
 // process, wait for one another. Curator calls it InterProcessSemaphoreMutex; it is not reentrant.
 //
-// It is fair (FIFO), with one exception. Goroutines that share one Mutex value wait in a line of their own, first in first out,
-// behind one entry in the queue. Once it is granted they take turns on it, without traffic: at most 255 more, none
-// started later than 50 ms after the lock was won. Where turns are slow, up to 16 entries stand for the line. So
-// share one value between the goroutines of a process; two Mutex values on one path compete like two processes.
+// It is fair (FIFO), with one exception. The callers of one Store on one path wait in a line of their own, first in first
+// out, behind one entry in the queue, whether they share a Mutex value or make one for each call. Once the entry is
+// granted they take turns on it, without traffic: at most 255 more, none started later than 50 ms after the lock was
+// won. Where turns are slow, up to 16 entries stand for the line. A caller who gives up in the line costs the service
+// nothing. A caller whose ctx was made by Lease.Context of another lease has an entry of its own. Two Stores compete
+// like two processes.
 //
 // All methods may be called by many goroutines at once.
 type Mutex struct {
@@ -45,9 +47,9 @@ func check(constructor string, store *Store, path string) {
 	}
 }
 
-// exclusive returns what a mutex asks for, in a line of its own.
+// exclusive returns what a mutex asks for, in the line of its path.
 func exclusive(path string) recipe.Request {
-	return recipe.Request{Queue: path, Kind: driver.Exclusive, Units: 1, Gate: new(recipe.Gate)}
+	return recipe.Request{Queue: path, Kind: driver.Exclusive, Units: 1, Line: true}
 }
 
 // Lock waits until the mutex is held, and returns the lease on it. It waits through lost connections and lost sessions
@@ -188,7 +190,7 @@ func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
 // Participants returns the holder of the mutex and its waiters, the holder first, the others in order. It is what the service
 // said when it was asked; by the time it returns others may hold. Never decide by it that a lock is held or free.
 //
-// Goroutines that share a Mutex value share its entries: one participant may stand for all of those that wait.
+// The callers of one Store share entries: one participant may stand for all who wait in a process.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, m.store, m.path)
 	return list, wrap("participants", m.path, err)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
@@ -492,5 +493,58 @@ func TestCloseEndsLeasesAndWaiting(t *testing.T) {
 		require.ErrorIs(t, lease.Release(), farsync.ErrClosed)
 		_, err := farsync.NewMutex(one, "/a").Lock(t.Context())
 		require.ErrorIs(t, err, farsync.ErrClosed)
+	})
+}
+
+// Callers of one Store share an entry, whichever values they have made of the path. Break and the tokens name one of them.
+func TestCallersWithAValueEachShareAnEntry(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		next := func() <-chan *farsync.Lease {
+			got := make(chan *farsync.Lease, 1)
+			go func() { // received from below
+				lease, err := farsync.NewMutex(one, "/orders/17").Lock(t.Context())
+				assert.NoError(t, err)
+				got <- lease
+			}()
+			synctest.Wait()
+			return got
+		}
+		first := lock(t, farsync.NewMutex(one, "/orders/17"))
+		waits := next()
+		require.Len(t, service.Entries("/orders/17"), 1)
+		_, err := farsync.NewMutex(one, "/orders/17").TryLock(t.Context())
+		require.ErrorIs(t, err, farsync.ErrLocked)
+		require.NoError(t, first.Release())
+		second := <-waits
+		require.Equal(t, first.Token().Revision(), second.Token().Revision())
+		require.Greater(t, second.Token(), first.Token())
+
+		// The entry stands for the second now. To break the first breaks nothing.
+		require.ErrorIs(t, farsync.Break(t.Context(), two, "/orders/17", first.Token(), nil), farsync.ErrReleased)
+		require.NoError(t, second.Err())
+		waits = next()
+		require.NoError(t, farsync.Break(t.Context(), two, "/orders/17", second.Token(), nil))
+		require.ErrorIs(t, second.Err(), farsync.ErrBroken)
+		third := <-waits
+		require.NoError(t, third.Err())
+		require.Greater(t, third.Token(), second.Token())
+		require.ErrorIs(t, second.Release(), farsync.ErrLost)
+
+		// Whoever is asked for the lock gives it back to another process, although a caller of this one waits.
+		waits = next()
+		far := make(chan *farsync.Lease, 1)
+		go func() { // received from below
+			lease, err := farsync.NewMutex(two, "/orders/17").Lock(t.Context())
+			assert.NoError(t, err)
+			far <- lease
+		}()
+		synctest.Wait()
+		require.NoError(t, farsync.NewMutex(two, "/orders/17").Ask(t.Context()))
+		<-third.Asked()
+		require.NoError(t, third.Release())
+		lease := <-far
+		require.NoError(t, lease.Release())
+		require.NoError(t, (<-waits).Release())
+		require.Empty(t, service.Entries("/orders/17"))
 	})
 }

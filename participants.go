@@ -46,7 +46,7 @@ type Participant struct {
 	// Under are the IDs of the entries that its caller held when it joined, on the same Store, the innermost first: those of the
 	// leases that the caller's context stood for, the 16 innermost at most. See Lease.Context. For one that waits they say
 	// what cannot be released before it is served. For one that holds they are history, and may be another
-	// goroutine's: goroutines that share a value take turns on one entry.
+	// goroutine's: callers of one Store take turns on one entry.
 	Under []string
 	// Note is a short text that its caller has published. Empty for most. It comes from another process: it may say
 	// anything.

@@ -268,8 +268,10 @@ func (k *keeper) want(i int) {
 
 // take locks a member, however often it takes, and returns what is to be given back. It ends with the lease.
 func (k *keeper) take(i int) (left []*recipe.Hold) {
+	apart := k.quorum.requests[i]
+	apart.Line = false // in the line of its Store it would stand behind callers who are not in the queue yet
 	for delay := quorumFirst; ; delay = min(2*delay, quorumMost) {
-		lease, err := k.quorum.lock(k.lease.life, i)
+		lease, err := acquire(k.lease.life, "lock", k.quorum.members[i].store, &apart)
 		switch {
 		case err == nil:
 			return k.regain(i, lease)

@@ -17,7 +17,7 @@ import (
 // asked in Lock and TryLock only. A lease may be released by any goroutine, and counts down for the owner that got it.
 // Leases may be released in any order.
 //
-// An owner enters again only through one ReentrantMutex value; two values on one path compete like two processes.
+// An owner enters again only through one ReentrantMutex value. Through another on the same path it would wait for itself.
 // Ownership does not travel through Lease.Context: a Lock with it, in another goroutine, would wait for the lease that
 // the context ends with, and fails like Mutex.Lock.
 type ReentrantMutex struct {

@@ -13,8 +13,9 @@ import (
 // writer. Curator calls it InterProcessReadWriteLock, and takes part in the same queue.
 //
 // It is fair to both sides: a reader waits for the writers that came before it, a writer for all that came before it.
-// Goroutines that share one RWMutex value read on one place in the queue: the first, up to 255 more that wait with it, and
-// those that come within 50 ms after, also past a writer that came in between. Writers take turns as with Mutex.
+// The callers of one Store on one path read on one place in the queue, whichever values they use: the first, up to 255
+// more who wait with it, and those who come within 50 ms after, also past a writer that came in between. Writers take
+// turns as with Mutex.
 //
 // A reader cannot become a writer: it would wait for itself, and two of them for each other. A writer can become a
 // reader: see Downgrade.
@@ -32,8 +33,8 @@ func NewRWMutex(store *Store, path string) *RWMutex {
 	check("NewRWMutex", store, path)
 	return &RWMutex{
 		store: store, path: path,
-		writer: recipe.Request{Queue: path, Kind: driver.Write, Units: 1, Gate: new(recipe.Gate)},
-		reader: recipe.Request{Queue: path, Kind: driver.Read, Units: 1, Gate: new(recipe.Gate)},
+		writer: recipe.Request{Queue: path, Kind: driver.Write, Units: 1, Line: true},
+		reader: recipe.Request{Queue: path, Kind: driver.Read, Units: 1, Line: true},
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/farsync/farsync/storetest"
 )
 
-// A goroutine that waits in the line of a value takes its place in the line, and its stack.
+// A goroutine that waits in the line of a path takes its place in the line, and its stack.
 func TestMemoryOfAWaitingLock(t *testing.T) {
 	const waiters, most = 5000, int64(6 << 10)
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/nested"
 	"github.com/farsync/farsync/internal/suite"
 )
 
@@ -47,10 +48,11 @@ func testMemoryOfALockThatWaits(t *testing.T, on string, most int64) {
 	store := open()
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
+	apart := nested.Under(ctx, nested.Elsewhere{}) // each has an entry of its own
 	var all sync.WaitGroup
 	crowd := func(n, stand int) {
 		for range n {
-			all.Go(func() { _, _ = farsync.NewMutex(store, stage.path).Lock(ctx) }) // until it is given up
+			all.Go(func() { _, _ = farsync.NewMutex(store, stage.path).Lock(apart) }) // until it is given up
 		}
 		require.Eventually(t, func() bool {
 			list, err := first.Participants(t.Context())

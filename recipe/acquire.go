@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/nested"
 	"github.com/farsync/farsync/internal/pause"
 )
 
@@ -35,8 +36,10 @@ type Request struct {
 	// for those ahead of it: Acquire fails with ErrUnavailable when the service has not answered for a tenth of the TTL,
 	// while the Store is not Connected, and when nothing is ahead of it and the service grants nothing for a while.
 	Replaceable bool
-	// Gate is the line of this process in which the request waits. If it is nil, its hold is not shared within the process.
-	Gate *Gate
+	// Line is true if the request waits in the line of its path: callers of one Store whose Queue, Kind, Size and Replaceable agree share
+	// entries, and take turns on them. A request with a Value has an entry of its own all the same, and so has a caller whose ctx
+	// stands for a lease that is held.
+	Line bool
 
 	note    string // what its entry says beside the Holder, if Value is nil
 	carried bool   // it stands for the callers of a line, and has none of its own
@@ -46,7 +49,7 @@ type Request struct {
 func (r Request) rule() rule { return ruleOf(r.Kind, r.Size) }
 
 // Acquire waits until nothing ahead of a new entry blocks it, and returns a hold on it; or waits for a turn, if the request goes
-// through a Gate. On error nothing is held, and cleanup has begun. The error is that of a ctx that has ended, wraps ErrClosed,
+// in a line. On error nothing is held, and cleanup has begun. The error is that of a ctx that has ended, wraps ErrClosed,
 // ErrName, ErrSize, ErrTooLarge or driver.ErrKind, or is what the service said when it refused. Of a Try it may be a
 // Silence.
 //
@@ -56,16 +59,41 @@ func Acquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
 	return s.get(ctx, &r)
 }
 
-// enter waits, or only tries, in the line of the request's Gate, or with an entry of its own.
+// enter waits, or only tries, in the line of the request's path, or with an entry of its own.
 func (s *Store) enter(ctx context.Context, r *Request) (*Hold, error) {
 	switch {
-	case r.Gate == nil:
+	case !r.Line || r.Value != nil:
 		return s.lone(ctx, r)
-	case r.Try:
-		return s.through(r).tryAcquire(ctx, r)
-	default:
-		return s.through(r).acquire(ctx, r)
+	case r.Try || !nested.Is(ctx):
+		return s.inLine(ctx, r)
 	}
+	if h := s.shared(r); h != nil {
+		return h, nil
+	}
+	return s.lone(ctx, r)
+}
+
+// inLine waits, or only tries, in the line of the request's path.
+func (s *Store) inLine(ctx context.Context, r *Request) (*Hold, error) {
+	g := s.through(r)
+	defer g.use(-1)
+	if r.Try {
+		return g.tryAcquire(ctx, r)
+	}
+	return g.acquire(ctx, r)
+}
+
+// shared returns a hold on the grant that readers of this Store have, if another may come in; else nil.
+func (s *Store) shared(r *Request) *Hold {
+	if r.Kind != driver.Read {
+		return nil
+	}
+	g := s.through(r)
+	defer g.use(-1)
+	if t, ok := g.cohort.share(); ok {
+		return newHold(t.grant, t.number)
+	}
+	return nil
 }
 
 func (s *Store) lone(ctx context.Context, r *Request) (*Hold, error) {

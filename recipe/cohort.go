@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/farsync/farsync/internal/nested"
 )
 
 const (
@@ -19,7 +18,7 @@ const (
 	maxEntries = 16
 )
 
-// A cohort is the state of a gate: the goroutines that wait, and the grants that serve them. It decides; the Gate acts.
+// A cohort is the state of a gate: the goroutines that wait, and the grants that serve them. It decides; the gate acts.
 //
 // A grant is in one of the phases of its type, and of those that are open there is one at most. What may happen:
 //
@@ -36,7 +35,7 @@ const (
 type cohort struct {
 	store  *Store
 	shared bool
-	carry  func(ctx context.Context, gr *grant, began time.Time)
+	gate   carrier
 
 	mu     sync.Mutex
 	line   line
@@ -48,12 +47,28 @@ type cohort struct {
 	timer *time.Timer
 	timed *grant // the grant for which timer was set
 	sight lookout
+
+	first [1]*grant   // the first of grants, of which a lock that is free has no more
+	worn  atomic.Bool // a goroutine or a timer was started for it, or a grant was forgotten that has not ended
+}
+
+// A carrier acts for a cohort.
+type carrier interface {
+	// carry has a grant go through the queue for the line, which has waited since began. It ends with ctx.
+	carry(ctx context.Context, gr *grant, began time.Time)
+	// use is called with 1 for each grant that is added, and with -1 when it has ended or is forgotten. The cohort's mu is held.
+	use(n int)
+}
+
+func (c *cohort) init(s *Store, shared bool, gate carrier) {
+	c.store, c.shared, c.gate = s, shared, gate
+	c.grants = c.first[:0]
+	c.sight = lookout{mu: &c.mu, line: &c.line, asker: c}
 }
 
 // enter decides how a caller begins: with a turn, on a grant that is open or one that it is to win from the queue by itself,
-// or as the last of the line. A caller that is nested does not wait in the line.
+// or as the last of the line.
 func (c *cohort) enter(ctx context.Context, note string) (turn, *waiter) {
-	under := nested.Is(ctx) // without mu: a lease of several locks may give them up when it is asked, and call other cohorts for that
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -62,15 +77,25 @@ func (c *cohort) enter(ctx context.Context, note string) (turn, *waiter) {
 	switch {
 	case c.shared && admits:
 		return c.open.next(), nil
-	case under, !admits && c.line.Len() == 0 && joins == 0:
+	case !admits && c.line.Len() == 0 && joins == 0:
 		return turn{grant: c.add(joining)}, nil
 	}
 	w := newWaiter(ctx, now)
 	w.ahead, w.note = c.line.Len(), note
 	c.line.push(w)
-	c.expect(now, w.due)
+	c.sight.expect(now, w.due)
 	c.provide(now)
 	return turn{}, w
+}
+
+// share returns a turn on the grant that readers hold, if another may begin.
+func (c *cohort) share() (turn, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.shared || !c.admits(time.Now()) {
+		return turn{}, false
+	}
+	return c.open.next(), true
 }
 
 // tryEnter is enter without a wait. It reports false if a grant of this process, or its line, is in the way. While the
@@ -82,7 +107,7 @@ func (c *cohort) tryEnter(pass bool) (turn, bool) {
 	switch {
 	case c.shared && c.admits(time.Now()):
 		return c.open.next(), true
-	case !c.shared && c.busy() && (!pass || c.grants.held()):
+	case !c.shared && c.busy() && (!pass || c.grants.kept()):
 		return turn{}, false
 	default:
 		return turn{grant: c.add(trying)}, true
@@ -107,6 +132,7 @@ func (c *cohort) admits(now time.Time) bool {
 func (c *cohort) add(as phase) *grant {
 	gr := &grant{store: c.store, cohort: c, phase: as}
 	c.grants = append(c.grants, gr)
+	c.gate.use(1)
 	return gr
 }
 
@@ -117,9 +143,11 @@ func (c *cohort) provide(now time.Time) {
 	c.dropBeyond(waiting)
 	switch {
 	case waiting == 0:
+		c.sight.rest()
 	case !c.shared && c.admits(now):
 		if c.timed != c.open {
 			c.timed = c.open
+			c.worn.Store(true)
 			c.timer = after(c.timer, handOffFor-now.Sub(c.open.since), c.late)
 		}
 	default:
@@ -154,7 +182,8 @@ func (c *cohort) bid(gr *grant) bool {
 	gr.drop = cancel
 	first := c.line.first()
 	gr.note = first.note
-	if !c.store.background(func() { defer cancel(); c.carry(ctx, gr, first.came) }) {
+	c.worn.Store(true)
+	if !c.store.background(func() { defer cancel(); c.gate.carry(ctx, gr, first.came) }) {
 		cancel()
 		c.end(gr)
 		return false
@@ -225,6 +254,9 @@ func (c *cohort) begin(gr *grant, p *place) {
 	gr.phase, gr.holds, gr.drop = open, 1, nil
 	gr.winAt(p)
 	c.open = gr
+	if p.in.life.Err() != nil { // the keeper of the session may have looked through its grants already
+		c.part(gr)
+	}
 	for c.shared && c.line.Len() > 0 && c.admits(gr.since) {
 		c.line.pop().give(gr.next())
 	}
@@ -232,12 +264,12 @@ func (c *cohort) begin(gr *grant, p *place) {
 }
 
 // bequeath leaves a grant to the line, whose caller has not won it and has gone. P is where its entry stands, or nil: without
-// one there is nothing to leave. An entry that says what its caller holds meanwhile would say so of one that does not. It
-// reports whether the line has taken it.
+// one there is nothing to leave. A caller who holds other locks meanwhile is apart from the line, and has no such entry: it would say so of
+// callers who hold none. It reports whether the line has taken it.
 func (c *cohort) bequeath(gr *grant, p *place) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := p != nil && !p.under && c.line.Len() > 0
+	left := p != nil && c.line.Len() > 0
 	if left {
 		gr.standing = p
 		left = c.bid(gr)
@@ -288,7 +320,30 @@ func (c *cohort) depart(gr *grant) {
 func (c *cohort) end(gr *grant) {
 	c.shut(gr)
 	gr.phase = over
-	c.grants.remove(gr)
+	c.forget(gr)
+}
+
+// forget takes a grant out of those of the cohort, if it is one of them. The caller holds mu.
+func (c *cohort) forget(gr *grant) {
+	if c.grants.remove(gr) {
+		c.gate.use(-1)
+	}
+}
+
+// part is forget for a grant that is lost, and not released: its holder may never do that, and must not keep the gate in use. The caller
+// holds mu.
+func (c *cohort) part(gr *grant) {
+	c.worn.Store(true)
+	c.shut(gr)
+	c.forget(gr)
+}
+
+// lose ends the turns on gr, whose session is over.
+func (c *cohort) lose(gr *grant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.part(gr)
+	c.provide(time.Now())
 }
 
 // leave takes w out of the line, and reports false if a turn is on its way to it.
@@ -309,7 +364,7 @@ func (c *cohort) back(ctx context.Context, gr *grant) *waiter {
 	w := newWaiter(ctx, now)
 	c.mu.Lock()
 	c.line.pushFront(w)
-	c.expect(now, w.due)
+	c.sight.expect(now, w.due)
 	c.provide(now)
 	c.mu.Unlock()
 	if c.finished(gr) {
@@ -354,8 +409,8 @@ func (c *cohort) pin(gr *grant, number int) bool {
 func (c *cohort) vanish(gr *grant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.shut(gr)
 	gr.gone = true
+	c.part(gr)
 	c.provide(time.Now())
 }
 
@@ -393,11 +448,11 @@ func (c *cohort) finished(gr *grant) bool {
 }
 
 // known reports whether a grant of this process holds, or its entry was shown what it waits for. Until then nobody knows
-// whether the lock is taken: the service may refuse, or not answer.
+// whether the lock is taken: the service may refuse, or not answer. An entry that is being removed may have gone.
 func (c *cohort) known() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.grants, func(gr *grant) bool { return gr.held() || gr.waits.Load() != nil })
+	return slices.ContainsFunc(c.grants, func(gr *grant) bool { return gr.kept() || gr.waits.Load() != nil })
 }
 
 // turn returns the number of the last turn on gr that has begun.

@@ -9,16 +9,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A carrying is a carrier of a test.
+type carrying struct {
+	carries func(ctx context.Context)
+	uses    int
+}
+
+func (c *carrying) carry(ctx context.Context, _ *grant, _ time.Time) { c.carries(ctx) }
+
+func (c *carrying) use(n int) { c.uses += n }
+
 // A reader gets a turn on a grant whose session ends at that moment, while another keeps its lease although it was told.
 func TestTurnOnALostGrantIsNotWaitedFor(t *testing.T) {
 	asleep(t, func(_ *sleeper, in *session) {
 		s := &Store{}
 		s.life, s.shut = context.WithCancelCause(context.Background())
 		carried := 0
-		c := &cohort{store: s, shared: true, carry: func(ctx context.Context, _ *grant, _ time.Time) {
+		c := new(cohort)
+		c.init(s, true, &carrying{carries: func(ctx context.Context) {
 			carried++
 			<-ctx.Done()
-		}}
+		}})
 		gr := c.add(joining)
 		p := &place{in: in}
 		gr.since, gr.phase, gr.holds = time.Now(), open, 1

@@ -401,8 +401,8 @@ func (s standing) Err() error { return s.hold.Err() }
 
 func (s standing) Hold() *recipe.Hold { return s.hold }
 
-// The entry of a caller that gives up belongs to the line from then on. One that says what the caller holds would say so
-// of those that hold nothing, and look like a part of a deadlock that is none.
+// The entry of a caller who gives up belongs to the line from then on. The entry of a caller who holds other locks says which. So it is
+// apart from the line: it would say so of callers who hold nothing, and look like a part of a deadlock that is none.
 func TestNestedCallerLeavesNoEntryToTheLine(t *testing.T) {
 	inBubble(t, func(w *world) {
 		near, far := w.open(), w.open()
@@ -414,15 +414,15 @@ func TestNestedCallerLeavesNoEntryToTheLine(t *testing.T) {
 		inner := w.begin(func(ctx context.Context, t *try) { t.hold, t.err = g.Acquire(nested.Under(ctx, standing{over.hold})) })
 		line := w.startGates(g, 2)
 		before := w.Entries(queue)
-		require.Len(w, before, 2)
+		require.Len(w, before, 3)
 		require.Equal(w, []string{w.Entries(other.Queue)[0].ID}, said(before[1]).under)
+		require.Equal(w, words{holder: "client-1"}, said(before[2]))
 		inner.cancel()
 		w.settle()
 		require.Error(w, inner.err)
 		after := w.Entries(queue)
 		require.Len(w, after, 2)
-		require.NotEqual(w, before[1].ID, after[1].ID)
-		require.Equal(w, words{holder: "client-1"}, said(after[1]))
+		require.Equal(w, before[2].ID, after[1].ID)
 		w.release(remote)
 		w.serves(line...)
 		w.release(over)

@@ -7,7 +7,7 @@
 //
 //	mutex.go    Mutex.Lock(ctx)                              a Lease
 //	               │                                            ▲
-//	recipe      Gate: the line of this process, and         a Hold on a grant
+//	recipe      a gate: the line of a path in a Store, and  a Hold on a grant
 //	               │                                            ▲
 //	            Store: join, wait until a rule                  │ nothing ahead blocks
 //	               │   finds no blocker; retry, settle,         │
@@ -18,8 +18,8 @@
 //	            the wire                                     the service
 //
 // A rule is a pure function: from the entries ahead of an entry it tells which ones block it. A Store joins, waits and
-// looks again until nothing blocks. The entry at the end of that is a grant; a [Hold] is one local use of it, and a [Gate]
-// has the goroutines of a process wait in a line of their own and take turns on a grant. A [Queue] is for those that look at a queue
+// looks again until nothing blocks. The entry at the end of that is a grant; a [Hold] is one local use of it. A gate has the
+// callers of a Store who ask for the same wait in a line of their own, and take turns on a grant. A [Queue] is for those that look at a queue
 // without standing in it.
 //
 // # Why two never hold at once
@@ -54,10 +54,11 @@
 // that is, unless that watches what was deleted. A request for that is repeated until the head has its turn. Those who die tell nothing. So the
 // waiter looks by itself after a quarter of its TTL or a little later, and from then on watches its predecessor, as all others do.
 //
-// # What a line of goroutines changes, and what not
+// # What a line of callers changes, and what not
 //
-// The goroutines that share a Gate are a cohort. They wait in a local line, first in first out, and one entry stands in the
-// queue for all of them, or a few. To the queue such an entry is like any other: it watches its own blockers, it is granted by the proof
+// The callers of one Store whose path, kind and declared size agree, and of whom all have other Stores to go on at or
+// none, are a cohort, whichever values they use. They wait in a local line, first in first out, and one entry stands in
+// the queue for all of them, or a few. To the queue such an entry is like any other: it watches its own blockers, it is granted by the proof
 // above, and it is removed once. What is new happens after the grant and within the process: the hold is given to the first
 // of the line, whichever of them created the entry, and when it is released, to the next. Four things bound that:
 //

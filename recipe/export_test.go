@@ -23,3 +23,13 @@ func (s *Store) Lapsed() int {
 	defer s.lapses.mu.Unlock()
 	return len(s.lapses.list)
 }
+
+// LinesInUse returns how many lines a Store keeps.
+func (s *Store) LinesInUse() (n int) {
+	for i := range s.lines {
+		s.lines[i].mu.Lock()
+		n += len(s.lines[i].of)
+		s.lines[i].mu.Unlock()
+	}
+	return n
+}

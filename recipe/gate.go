@@ -2,40 +2,45 @@ package recipe
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/farsync/farsync/driver"
 )
 
-// A Gate is the local side of one primitive: the goroutines that share it wait in one line, and as few entries as that takes
-// stand in the queue for them. A grant serves the line, one turn after another, or all at once at the gate of readers. This is
-// lock cohorting (Dice, Marathe, Shavit: "Lock Cohorting", 2012).
+// A gate is the local side of a lock: the callers of one Store who ask for the same wait in one line, whichever values they made of the
+// path, and as few entries as that takes stand in the queue for them. A grant serves the line, one turn after another, or all at once at
+// the gate of readers. This is lock cohorting (Dice, Marathe, Shavit: "Lock Cohorting", 2012).
 //
 // The first caller joins the queue by itself. Those that come while it waits or holds stand in the line. So a waiter
 // elsewhere is passed over by a bounded number of turns, all of which begin within handOffFor of a grant. The turns on a grant
 // follow one another, at most 255 after the first; for readers they run at the same time.
-//
-// The zero Gate is an empty line. All requests that go through a Gate are alike, and made on one Store.
-type Gate struct {
-	once    sync.Once
-	store   *Store
-	request Request
-	cohort  *cohort
+type gate struct {
+	store  *Store
+	key    key
+	cohort *cohort
+
+	shard *shard
+	uses  int // see use. Guarded by the shard's mu.
 }
 
-// through returns r's gate, which the first request has set up.
-func (s *Store) through(r *Request) *Gate {
-	g := r.Gate
-	g.once.Do(func() {
-		g.store, g.request = s, *r
-		g.request.note, g.request.Try = "", false // each has its own
-		g.cohort = &cohort{store: s, shared: r.Kind == driver.Read, carry: g.carry}
+func newGate(s *Store, k key, in *shard) *gate {
+	both := new(struct {
+		gate   gate
+		cohort cohort
 	})
-	return g
+	both.gate = gate{store: s, key: k, shard: in, cohort: &both.cohort}
+	both.cohort.init(s, k.kind == driver.Read, &both.gate)
+	return &both.gate
 }
 
-func (g *Gate) acquire(ctx context.Context, r *Request) (*Hold, error) {
+// request is what is asked for the line.
+func (g *gate) request() Request {
+	return Request{
+		Queue: g.key.queue, Kind: g.key.kind, Units: 1, Size: g.key.size, Replaceable: g.key.replaceable, Line: true, carried: true,
+	}
+}
+
+func (g *gate) acquire(ctx context.Context, r *Request) (*Hold, error) {
 	t, w := g.cohort.enter(ctx, r.note)
 	if w == nil && !t.grant.won() {
 		return g.compete(ctx, r, t.grant)
@@ -56,7 +61,7 @@ func (g *Gate) acquire(ctx context.Context, r *Request) (*Hold, error) {
 }
 
 // compete wins the grant from the queue for its caller. If the caller gives up, the entry stands on for the line.
-func (g *Gate) compete(ctx context.Context, r *Request, gr *grant) (*Hold, error) {
+func (g *gate) compete(ctx context.Context, r *Request, gr *grant) (*Hold, error) {
 	p, err := g.store.stand(withGrant(ctx, gr), r, nil, time.Now())
 	if err == nil {
 		g.cohort.won(gr, p)
@@ -72,9 +77,9 @@ func (g *Gate) compete(ctx context.Context, r *Request, gr *grant) (*Hold, error
 }
 
 // carry wins the grant from the queue for the line. It runs in the background, and ends with ctx.
-func (g *Gate) carry(ctx context.Context, gr *grant, began time.Time) {
-	r := g.request
-	r.note, r.carried = gr.note, true
+func (g *gate) carry(ctx context.Context, gr *grant, began time.Time) {
+	r := g.request()
+	r.note = gr.note
 	p, err := g.store.stand(withGrant(ctx, gr), &r, gr.standing, began)
 	if err == nil && g.cohort.serve(gr, p) {
 		return
@@ -89,7 +94,7 @@ func (g *Gate) carry(ctx context.Context, gr *grant, began time.Time) {
 	g.cohort.refuse(gr, err)
 }
 
-func (g *Gate) tryAcquire(ctx context.Context, r *Request) (*Hold, error) {
+func (g *gate) tryAcquire(ctx context.Context, r *Request) (*Hold, error) {
 	t, ok := g.cohort.tryEnter(false)
 	if !ok && (g.store.State() != Connected || g.cohort.trouble().silent || !g.cohort.known()) {
 		t, ok = g.cohort.tryEnter(true)
@@ -110,7 +115,7 @@ func (g *Gate) tryAcquire(ctx context.Context, r *Request) (*Hold, error) {
 }
 
 // await waits for a turn.
-func (g *Gate) await(ctx context.Context, w *waiter) (turn, error) {
+func (g *gate) await(ctx context.Context, w *waiter) (turn, error) {
 	g.traceLine(ctx, w)
 	select {
 	case <-w.hand:

@@ -85,6 +85,9 @@ func (gr *grant) in() *session { return gr.place.Load().in }
 // held reports whether the grant was won, and its entry still stands as far as is known. The caller holds the cohort's mu.
 func (gr *grant) held() bool { return gr.won() && !gr.gone && gr.in().err() == nil }
 
+// kept reports whether the grant is held, and is not being given up. The caller holds the cohort's mu.
+func (gr *grant) kept() bool { return gr.holds > 0 && gr.held() }
+
 // next begins another turn. The caller holds the cohort's mu.
 func (gr *grant) next() turn {
 	gr.turns++
@@ -126,6 +129,13 @@ func (gr *grant) meant(m message) bool { return m.means(gr.turn(), gr.shared()) 
 func (gr *grant) vanish() {
 	if gr.cohort != nil {
 		gr.cohort.vanish(gr)
+	}
+}
+
+// lose ends the turns on the grant, whose session is over.
+func (gr *grant) lose() {
+	if gr.cohort != nil {
+		gr.cohort.lose(gr)
 	}
 }
 
@@ -197,9 +207,15 @@ func (l grants) joining() (all, callers int) {
 // held reports whether one is held.
 func (l grants) held() bool { return slices.ContainsFunc(l, (*grant).held) }
 
-// remove removes one, if it is there.
-func (l *grants) remove(gr *grant) {
-	if i := slices.Index(*l, gr); i >= 0 {
-		*l = slices.Delete(*l, i, i+1)
+// kept reports whether one is kept.
+func (l grants) kept() bool { return slices.ContainsFunc(l, (*grant).kept) }
+
+// remove removes one, and reports whether it was there.
+func (l *grants) remove(gr *grant) bool {
+	i := slices.Index(*l, gr)
+	if i < 0 {
+		return false
 	}
+	*l = slices.Delete(*l, i, i+1)
+	return true
 }

@@ -25,6 +25,9 @@ func (s *Store) keep(in *session) {
 		s.traceSession(Health{State: in.state(), Opened: true, TTL: in.ttl, Left: time.Until(in.until())})
 		s.renew(in)
 		s.use(nil)
+		for _, gr := range in.holding() { // a grant that comes later sees by itself that the session is over
+			gr.lose()
+		}
 		closed := s.life.Err() != nil
 		if !closed {
 			s.announce(Lost)

@@ -46,7 +46,7 @@ func (c *cohort) locked() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, gr := range c.grants {
-		if gr.held() {
+		if gr.kept() {
 			return &lockedError{"held in this process, by", gr.place.Load().entry}
 		}
 	}

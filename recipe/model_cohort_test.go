@@ -91,7 +91,9 @@ func (m *cohortModel) play(way []string) *cohortWorld {
 	w := &cohortWorld{m: m, faults: m.faults, actors: make([]actor, m.goroutines)}
 	w.store = &Store{}
 	w.store.life, w.store.shut = context.WithCancelCause(context.Background())
-	w.c = &cohort{store: w.store, shared: m.shared, pace: m.pace, carry: func(context.Context, *grant, time.Time) {}}
+	w.c, w.gate = new(cohort), &carrying{carries: func(context.Context) {}}
+	w.c.init(w.store, m.shared, w.gate)
+	w.c.pace = m.pace
 	w.session()
 	for _, name := range way {
 		all := w.actions()
@@ -107,6 +109,7 @@ type cohortWorld struct {
 	m      *cohortModel
 	store  *Store
 	c      *cohort
+	gate   *carrying
 	in     *session
 	faults cohortFaults
 	actors []actor
@@ -190,6 +193,11 @@ func (w *cohortWorld) actions() (list []action) {
 		w.in.fail(errDeadline)
 		w.session()
 	})
+	for i, gr := range w.c.grants {
+		if gr.won() && gr.in().err() != nil {
+			add(true, fmt.Sprintf("the loss of %d is noted", i), func() { w.c.lose(gr) })
+		}
+	}
 	pass := func() {
 		if w.m.mistake == noAlarm {
 			w.silence()
@@ -407,6 +415,9 @@ func (w *cohortWorld) settle() {
 func (w *cohortWorld) invariants() error {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
+	if w.gate.uses != len(w.c.grants) {
+		return fmt.Errorf("%d grants are counted as %d", len(w.c.grants), w.gate.uses)
+	}
 	carried, opens := 0, 0
 	for _, gr := range w.c.grants {
 		switch {

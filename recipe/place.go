@@ -24,7 +24,6 @@ type place struct {
 	// native is true once the queue was found to be of the entry's family although others are ahead. It is set before the
 	// place is granted, by the goroutine that waits.
 	native bool
-	under  bool      // it says which leases its caller holds meanwhile, so it can wait for no other
 	began  time.Time // when the call began to wait for it
 	ahead  int       // how many entries were ahead of it when it joined, as far as that was seen
 	before int       // how many entries its call had lost before it had this one
@@ -103,7 +102,7 @@ func (s *Store) newPlace(ctx context.Context, in *session, r *Request) *place {
 	if e.Value == nil {
 		e.Value = words{holder: s.options.Holder, under: under, note: r.note}.value()
 	}
-	return &place{entry: e, in: in, made: e, note: note, under: len(under) > 0}
+	return &place{entry: e, in: in, made: e, note: note}
 }
 
 // remove deletes the entry of p. Nil means that it was removed, or that its session ended first and it goes with that.

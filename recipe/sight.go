@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -66,28 +67,45 @@ func (s *Store) ask(ctx context.Context, w *waiting) {
 // A lookout asks for the holder's name shortly before the time of one of a line is over. Most of a line have their turn long
 // before, so there is one timer for all, which is not set anew for one that leaves.
 type lookout struct {
+	mu    *sync.Mutex // of the line
+	line  *line
+	asker interface{ ask() } // asks for the name, in the background
+
 	timer *time.Timer
 	at    time.Time // when the timer fires; zero while it is not set
 }
 
 // expect has the line looked at when a waiter is due, if it ever is. The caller holds mu.
-func (c *cohort) expect(now, due time.Time) {
-	l := &c.sight
+func (l *lookout) expect(now, due time.Time) {
 	if due.IsZero() || !l.at.IsZero() && !due.Before(l.at) {
 		return
 	}
 	wait := min(due.Sub(now), lookoutMost)
 	l.at = now.Add(wait)
-	l.timer = after(l.timer, wait, c.lookOut)
+	l.timer = after(l.timer, wait, l.look)
 }
 
-// lookOut runs on the timer.
-func (c *cohort) lookOut() {
-	c.mu.Lock()
-	now := time.Now()
-	var due bool
+// rest ends the lookout of a line that is empty. The caller holds mu.
+func (l *lookout) rest() {
+	if !l.at.IsZero() {
+		l.timer.Stop()
+		l.at = time.Time{}
+	}
+}
+
+// look runs on the timer.
+func (l *lookout) look() {
+	if l.due(time.Now()) {
+		l.asker.ask()
+	}
+}
+
+// due reports whether one of the line is due, and sees to the next.
+func (l *lookout) due(now time.Time) (due bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var next time.Time
-	for at := c.line.Front(); at != nil; at = at.Next() {
+	for at := l.line.Front(); at != nil; at = at.Next() {
 		switch w := at.Value.(*waiter); {
 		case w.due.IsZero():
 		case !w.due.After(now):
@@ -96,14 +114,20 @@ func (c *cohort) lookOut() {
 			next = w.due
 		}
 	}
-	c.sight.at = time.Time{}
+	l.at = time.Time{}
 	if first := now.Add(sightEvery); due && !next.IsZero() && next.Before(first) {
 		next = first
 	}
-	c.expect(now, next)
-	known := c.grants.held() // it is another goroutine of this process
+	l.expect(now, next)
+	return due
+}
+
+// ask asks who holds, for the line, unless that is another goroutine of this process.
+func (c *cohort) ask() {
+	c.mu.Lock()
+	known := c.grants.held()
 	c.mu.Unlock()
-	if w := c.waits(); due && !known && w != nil {
+	if w := c.waits(); !known && w != nil {
 		c.store.background(func() { c.store.ask(w.place.in.life, w) })
 	}
 }

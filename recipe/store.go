@@ -33,6 +33,7 @@ type Store struct {
 	options Options
 	log     *slog.Logger
 	states  *announcer
+	lines   lines
 	sights  chan struct{} // has a value for each request of sight that is under way
 	health  State         // what the Trace was told last; the keeper's own
 	hushed  time.Time     // the end of the silence that was logged, zero after that; the keeper's own

@@ -33,7 +33,7 @@ type Trace struct {
 	Session func(h Health)
 	// Note returns a text that is published with the entry, for those that wait behind it to see: a traceparent, for example. It
 	// is called once for each call, after Acquire, with its ctx. A note of more than 256 bytes, or one that is not printable
-	// text, is left out. Goroutines that share an entry have one note, that of the first. A candidate has none. Whoever may read
+	// text, is left out. Callers who share an entry have one note, that of the first. A candidate has none. Whoever may read
 	// the queue may read the note.
 	Note func(ctx context.Context, w Want) string
 }
@@ -269,14 +269,14 @@ func (s *Store) traceWait(ctx context.Context, r *Request, w *waiting) {
 }
 
 // traceLine says that a call waits in the line of its gate.
-func (g *Gate) traceLine(ctx context.Context, w *waiter) {
+func (g *gate) traceLine(ctx context.Context, w *waiter) {
 	if g.store.options.Trace != nil {
 		g.tellLine(ctx, w)
 	}
 }
 
-func (g *Gate) tellLine(ctx context.Context, w *waiter) {
-	want := g.store.want(g.request)
+func (g *gate) tellLine(ctx context.Context, w *waiter) {
+	want := g.store.want(g.request())
 	g.store.options.Trace.wait(ctx, want, Behind{Ahead: w.ahead + 1, Local: true, look: func(context.Context) (string, string) {
 		holder := g.cohort.holder()
 		return holder.holder, holder.note

@@ -19,7 +19,7 @@ func TestNoTraceCostsNothing(t *testing.T) {
 	r := Request{Queue: "/q", Kind: driver.Exclusive, Units: 1, Try: true}
 	h := &Hold{grant: &grant{store: s}}
 	through := r
-	through.Gate = new(Gate)
+	through.Line = true
 	g, w, v, ctx, now := s.through(&through), &waiter{}, &waiting{}, t.Context(), time.Now()
 	bare := testing.AllocsPerRun(100, func() { _, _ = s.admitted(ctx, &r) })
 	for what, f := range map[string]func(){

@@ -371,7 +371,7 @@ func BenchmarkTrace(b *testing.B) {
 			s := storetest.NewMem().Open(&storetest.MemOptions{Options: recipe.Options{Trace: c.trace}})
 			defer func() { require.NoError(b, s.Close()) }()
 			g := exclusive
-			g.Gate = new(recipe.Gate)
+			g.Line = true
 			b.ReportAllocs()
 			for b.Loop() {
 				h, err := recipe.Acquire(b.Context(), s, g)

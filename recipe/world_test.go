@@ -31,7 +31,7 @@ type gate struct {
 }
 
 func gateFor(s *recipe.Store, r recipe.Request) gate {
-	r.Gate = new(recipe.Gate)
+	r.Line = true
 	return gate{s, r}
 }
 

@@ -162,7 +162,7 @@ func (a *actor) tries(r recipe.Request) error {
 // turns has goroutines take turns on one gate.
 func (a *actor) turns(goroutines int) error {
 	r := a.request(driver.Exclusive, 1, 0)
-	r.Gate = new(recipe.Gate)
+	r.Line = true
 	done := make(chan error)
 	for range goroutines {
 		go func() {
@@ -191,7 +191,7 @@ func (a *actor) turns(goroutines int) error {
 // entry it is in the beginning, gives up.
 func (a *actor) lines() error {
 	r := a.request(driver.Exclusive, 1, 0)
-	r.Gate = new(recipe.Gate)
+	r.Line = true
 	done := make(chan error)
 	for i := range 4 {
 		go func() {
@@ -334,7 +334,7 @@ func (a *actor) asks() error {
 // that turn may break it.
 func (a *actor) handsOn() error {
 	r := a.request(driver.Exclusive, 1, 0)
-	r.Gate = new(recipe.Gate)
+	r.Line = true
 	first, err := recipe.Acquire(a.ctx, a.store, r)
 	if err != nil {
 		return err

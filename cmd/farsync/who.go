@@ -36,6 +36,8 @@ another are marked.
 
 A holder whose COMMAND has ended, and has left processes running, is shown with the processes that it waits for.
 
+A waiter may stand for several callers: those of one process wait for a lock behind one entry, or a few, and take turns on it.
+
 FOR is how long a holder has held or a waiter has waited. A holder with ≤ has been in the queue for so long, and may have
 held for less: the service does not note since when it holds.
 

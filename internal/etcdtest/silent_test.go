@@ -244,7 +244,7 @@ func TestMetadataOfTheCallerStaysHere(t *testing.T) {
 	for i := range waiters {
 		all.Go(func() {
 			with := metadata.AppendToOutgoingContext(ctx, "request-id", fmt.Sprint(i))
-			_, err := farsync.NewMutex(store, "/metadata").Lock(with)
+			_, err := farsync.NewMutex(store, "/metadata").Lock(locktest.Apart(with))
 			if ctx.Err() == nil {
 				t.Error(err)
 			}

@@ -161,7 +161,7 @@ func TestBigForeignKeyBlocksLikeAnyOther(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan error, 1)
 	go func() {
-		_, err := farsync.NewMutex(store, "/big").Lock(ctx)
+		_, err := farsync.NewMutex(store, "/big").Lock(locktest.Apart(ctx))
 		waited <- err
 	}()
 	awaitKeys(t, admin, "/big", 3)

@@ -107,7 +107,7 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 	var all sync.WaitGroup
 	for range waiters {
 		all.Go(func() {
-			lease, err := farsync.NewMutex(store, path).Lock(t.Context())
+			lease, err := farsync.NewMutex(store, path).Lock(locktest.Apart(t.Context()))
 			if err != nil {
 				t.Error(err)
 				return
@@ -158,7 +158,7 @@ func TestReleaseOfAUnitIsSentToThoseItMayLetIn(t *testing.T) {
 		granted := make(chan *farsync.Lease, 1)
 		leases = append(leases, granted)
 		go func() { // ends when it has acquired, or when the Store is closed
-			if lease, err := units.Acquire(context.Background(), 1); err == nil {
+			if lease, err := units.Acquire(locktest.Apart(context.Background()), 1); err == nil {
 				granted <- lease
 			}
 		}()
@@ -274,7 +274,7 @@ func TestCallsOfAnAcquisition(t *testing.T) {
 			}
 			join := func(mu *farsync.Mutex) {
 				all.Go(func() {
-					lease, err := mu.Lock(t.Context())
+					lease, err := mu.Lock(locktest.Apart(t.Context()))
 					grants <- grant{mu, lease, err}
 				})
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/sqlite"
 	"github.com/farsync/farsync/zk"
@@ -193,8 +194,7 @@ func TestThousandsOnServices(t *testing.T) {
 			}()
 			for i := range entries - locks {
 				all.Go(func() error { // joined above
-					// A value of its own for each, so that each has an entry.
-					_, err := farsync.NewMutex(crowd, fmt.Sprintf("/jobs/%04d", i%10)).Lock(ctx)
+					_, err := farsync.NewMutex(crowd, fmt.Sprintf("/jobs/%04d", i%10)).Lock(locktest.Apart(ctx))
 					return err
 				})
 			}

@@ -19,8 +19,7 @@ func (s *scene) refused(err error, by string) {
 var lockedRows = []row{
 	{"TryLockNamesTheHolder", "whoever is kept out asks next by whom, and the Try has seen it", func(s *scene) {
 		one, two, three := s.client(), s.client(), s.client()
-		mu := s.mutex(one)
-		lease := s.lock(mu)
+		lease := s.lock(s.mutex(one))
 		behind := s.locking(s.mutex(three).Lock)
 		list := s.until(two, 2)
 		words, _, _ := strings.Cut(string(list[0].Value), "\n")
@@ -32,7 +31,7 @@ var lockedRows = []row{
 		s.refused(err, holder)
 		_, err = farsync.NewReentrantMutex(two, s.path).TryLock(s.ctx())
 		s.refused(err, holder)
-		_, err = mu.TryLock(s.ctx())
+		_, err = s.mutex(one).TryLock(s.ctx())
 		s.refused(err, fmt.Sprintf("held in this process, by %q", words))
 		s.release(lease)
 		s.release(behind.got())

@@ -122,6 +122,11 @@ func (s *scene) locking(lock func(context.Context) (*farsync.Lease, error)) *loc
 	return l
 }
 
+// apart returns a lock whose caller stands in the queue by itself.
+func apart(lock func(context.Context) (*farsync.Lease, error)) func(context.Context) (*farsync.Lease, error) {
+	return func(ctx context.Context) (*farsync.Lease, error) { return lock(Apart(ctx)) }
+}
+
 // got waits for the lease.
 func (l *locking) got() *farsync.Lease {
 	l.Helper()

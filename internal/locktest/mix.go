@@ -71,16 +71,16 @@ func (l *ledger) enter(lease *farsync.Lease, write bool) string {
 
 var mixRows = []row{
 	{"RWMix", "what each rule keeps by itself they have to keep together, under a load", func(s *scene) {
-		s.mix(4)
+		s.mix(false)
 	}},
-	{"RWMixOfStrangers", "goroutines that share no value have nothing but the queue", func(s *scene) {
-		l := s.mix(64)
+	{"RWMixOfStrangers", "callers who share no line have nothing but the queue", func(s *scene) {
+		l := s.mix(true)
 		require.Zero(s, l.turns)
 	}},
 }
 
-// mix has 64 contenders lock at random, one in ten of them to write, through so many values.
-func (s *scene) mix(values int) *ledger {
+// mix has 64 contenders lock at random, one in ten of them to write: each with an entry of its own, or in the lines of four clients.
+func (s *scene) mix(strangers bool) *ledger {
 	const clients, contenders = 4, 64
 	var l ledger
 	section := NewSection(s, contenders)
@@ -93,30 +93,32 @@ func (s *scene) mix(values int) *ledger {
 		stores = append(stores, s.client())
 	}
 	until := time.Now().Add(d)
-	for i := range values {
+	for i := range contenders {
 		rw := s.rw(stores[i%clients])
-		for range contenders / values {
-			all.Go(func() {
-				for time.Now().Before(until) {
-					write, lock, units := rand.N(10) == 0, rw.RLock, int64(1)
-					if write {
-						lock, units = rw.Lock, contenders
-					}
-					lease, err := lock(ctx)
-					if err != nil {
-						s.Error(err)
-						return
-					}
-					if wrong := l.enter(lease, write); wrong != "" {
-						s.Errorf("%s: token %d", wrong, lease.Token())
-					}
-					section.Visit(ctx, lease, units)
-					if err := giveBack(lease); err != nil {
-						s.Error(err)
-					}
-				}
-			})
+		read, write := rw.RLock, rw.Lock
+		if strangers {
+			read, write = apart(read), apart(write)
 		}
+		all.Go(func() {
+			for time.Now().Before(until) {
+				writes, lock, units := rand.N(10) == 0, read, int64(1)
+				if writes {
+					lock, units = write, contenders
+				}
+				lease, err := lock(ctx)
+				if err != nil {
+					s.Error(err)
+					return
+				}
+				if wrong := l.enter(lease, writes); wrong != "" {
+					s.Errorf("%s: token %d", wrong, lease.Token())
+				}
+				section.Visit(ctx, lease, units)
+				if err := giveBack(lease); err != nil {
+					s.Error(err)
+				}
+			}
+		})
 	}
 	all.Wait()
 	_, most := section.Visits()

@@ -196,7 +196,7 @@ var rwRows = []row{
 		s.until(one, 0)
 	}},
 	{"RWDowngrade", "a queued writer must not get in between, and readers behind must not wait any longer", func(s *scene) {
-		one, two, three := s.client(), s.client(), s.client()
+		one, two, three, four := s.client(), s.client(), s.client(), s.client()
 		rw := s.rw(one)
 		writer := s.take(rw.Lock)
 		token := writer.Token()
@@ -204,7 +204,7 @@ var rwRows = []row{
 		s.until(one, 2)
 		queued := s.locking(s.rw(three).Lock)
 		s.until(one, 3)
-		last := s.locking(s.rw(two).RLock)
+		last := s.locking(s.rw(four).RLock)
 		s.until(one, 4)
 		next.waits()
 		require.NoError(s, rw.Downgrade(s.ctx(), writer))

@@ -89,7 +89,7 @@ var storeRows = []row{
 		writer := s.take(s.rw(two).Lock)
 		var readers []*locking
 		for i := range 20 { // each with a place of its own
-			readers = append(readers, s.locking(s.rw(one).RLock))
+			readers = append(readers, s.locking(apart(s.rw(one).RLock)))
 			s.until(two, 2+i)
 		}
 		readers[7].cancel()

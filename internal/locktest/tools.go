@@ -12,6 +12,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/nested"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -35,14 +36,23 @@ func Lock(t testing.TB, store *farsync.Store, path string) *farsync.Lease {
 	return lease
 }
 
-// LockBehind locks in a goroutine, which t joins. It ends with t at the latest.
+// Apart returns a context for a caller who is to stand in the queue with an entry of its own, not in the line of its Store: as if it held
+// another lock.
+func Apart(ctx context.Context) context.Context { return nested.Under(ctx, another{}) }
+
+// another is a lease of no Store.
+type another struct{}
+
+func (another) Err() error { return nil }
+
+// LockBehind locks in a goroutine, which t joins, with an entry of its own. It ends with t at the latest.
 func LockBehind(t testing.TB, store *farsync.Store, path string) chan *farsync.Lease {
 	return Behind(t, farsync.NewMutex(store, path).Lock)
 }
 
 // Behind is LockBehind for another way to wait.
 func Behind(t testing.TB, lock func(context.Context) (*farsync.Lease, error)) chan *farsync.Lease {
-	leases, done, ctx := make(chan *farsync.Lease, 1), make(chan struct{}), t.Context()
+	leases, done, ctx := make(chan *farsync.Lease, 1), make(chan struct{}), Apart(t.Context())
 	go func() {
 		defer close(done)
 		lease, err := lock(ctx)

@@ -376,7 +376,7 @@ func waitAsReaders(t *testing.T, store *farsync.Store) error {
 	got := make(chan error, 2)
 	for range 2 {
 		go func() { // joined below
-			lease, err := farsync.NewRWMutex(store, "/readers").RLock(within(t, soon))
+			lease, err := farsync.NewRWMutex(store, "/readers").RLock(locktest.Apart(within(t, soon)))
 			if err == nil {
 				err = lease.Release()
 			}

@@ -25,15 +25,14 @@ var crowd = flag.Int("crowd", 1000, "goroutines that wait for one lock of one St
 func TestCrowdIsServedAndCostsNoSession(t *testing.T) {
 	suite.Long(t, suite.ZooKeeper, "a crowd of a thousand")
 	server, conn := begin(t)
-	t.Run("values of their own", func(t *testing.T) {
+	t.Run("an entry each", func(t *testing.T) {
 		store, done := crowded(t, server)
-		serve(t, store, func() *farsync.Mutex { return farsync.NewMutex(store, "/crowd/own") })
+		serve(locktest.Apart(t.Context()), t, farsync.NewMutex(store, "/crowd/own"))
 		done()
 	})
-	t.Run("one value", func(t *testing.T) {
+	t.Run("one line", func(t *testing.T) {
 		store, done := crowded(t, server)
-		mu := farsync.NewMutex(store, "/crowd/one")
-		serve(t, store, func() *farsync.Mutex { return mu })
+		serve(t.Context(), t, farsync.NewMutex(store, "/crowd/one"))
 		done()
 	})
 	if *crowd >= 10_000 {
@@ -58,15 +57,14 @@ func crowded(t *testing.T, server string) (store *farsync.Store, done func()) {
 }
 
 // serve has all wait at the same time, and each hold once.
-func serve(t *testing.T, store *farsync.Store, mutex func() *farsync.Mutex) {
+func serve(ctx context.Context, t *testing.T, mu *farsync.Mutex) {
 	begun := time.Now()
 	first := make(chan time.Time, *crowd)
 	section := locktest.NewSection(t, 1)
-	ctx := t.Context()
 	var all sync.WaitGroup
 	for range *crowd {
 		all.Go(func() {
-			lease, err := mutex().Lock(ctx)
+			lease, err := mu.Lock(ctx)
 			if err != nil {
 				t.Error(err)
 				return

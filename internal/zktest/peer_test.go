@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/locktest"
 )
 
 // A peer is a program in another language that locks what it is told. See testdata.
@@ -177,7 +178,7 @@ func (c ours) lock(t testing.TB, path string) <-chan error {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	go func() { // ends at the latest with its context
 		defer cancel()
-		lease, err := farsync.NewMutex(c.store, path).Lock(ctx)
+		lease, err := farsync.NewMutex(c.store, path).Lock(locktest.Apart(ctx))
 		leases <- lease
 		done <- err
 	}()

@@ -169,7 +169,7 @@ func TestWritesOfASession(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	for range waiters {
 		all.Go(func() {
-			_, err := farsync.NewMutex(store.Store, "/traffic/proposals0").Lock(ctx)
+			_, err := farsync.NewMutex(store.Store, "/traffic/proposals0").Lock(locktest.Apart(ctx))
 			if ctx.Err() == nil {
 				t.Error(err)
 			}
@@ -207,7 +207,7 @@ func TestOneReleaseWakesOneOf200(t *testing.T) {
 	defer cancel()
 	for range waiters {
 		all.Go(func() {
-			lease, err := farsync.NewMutex(store.Store, "/traffic/herd").Lock(ctx)
+			lease, err := farsync.NewMutex(store.Store, "/traffic/herd").Lock(locktest.Apart(ctx))
 			if err != nil {
 				t.Error(err)
 				return
@@ -255,7 +255,7 @@ func TestReleaseOfAUnitIsSentToTheOneItLetsIn(t *testing.T) {
 		granted := make(chan *farsync.Lease, 1)
 		leases = append(leases, granted)
 		all.Go(func() {
-			if lease, err := units.Acquire(ctx, 1); err == nil {
+			if lease, err := units.Acquire(locktest.Apart(ctx), 1); err == nil {
 				granted <- lease
 			}
 		})

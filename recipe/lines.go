@@ -1,0 +1,82 @@
+package recipe
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// A key is what the requests of a line have in common: an entry that was won for one of them serves any other.
+type key struct {
+	queue       string
+	kind        driver.Kind
+	size        int64
+	replaceable bool
+}
+
+// keyOf returns the key of a request.
+func keyOf(r *Request) key { return key{r.Queue, r.Kind, r.Size, r.Replaceable} }
+
+// The lines of a Store are the gates that are in use. A program may lock as many paths as it has orders, so a path that nobody uses
+// leaves nothing behind.
+type lines [64]shard
+
+// seed has a path be in another shard in each process.
+var seed = maphash.MakeSeed()
+
+// A shard is a part of the lines, with a lock of its own: callers on different paths seldom meet in one. Its mu is taken last: under the
+// mu of a cohort, and never the other way round.
+type shard struct {
+	mu sync.Mutex
+	of map[key]*gate // Invariant: uses > 0 for each.
+	// free is a gate that was in use, for the next path, or nil. So a lock that is free costs no memory.
+	free *gate
+}
+
+// through returns the gate of a request. It is in use until the caller calls use(-1).
+func (s *Store) through(r *Request) *gate {
+	k := keyOf(r)
+	sh := &s.lines[maphash.String(seed, k.queue)%uint64(len(s.lines))]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	g := sh.of[k]
+	if g == nil {
+		g = sh.add(s, k)
+	}
+	g.uses++
+	return g
+}
+
+// add makes a gate for a path that is not in use. The caller holds mu.
+func (sh *shard) add(s *Store, k key) *gate {
+	if sh.of == nil {
+		sh.of = map[key]*gate{}
+	}
+	g := sh.free
+	if g != nil && k.kind != driver.Read {
+		sh.free, g.key = nil, k
+	} else {
+		g = newGate(s, k, sh)
+	}
+	sh.of[k] = g
+	return g
+}
+
+// use counts another use of the gate, or with -1 the end of one: by a caller who is in a call, or by a grant that has not ended. After the
+// last the gate leaves the lines, and the next caller makes another. So at any time all callers of a key who are in a call meet at one gate.
+func (g *gate) use(n int) {
+	g.shard.mu.Lock()
+	defer g.shard.mu.Unlock()
+	if g.uses += n; g.uses > 0 {
+		return
+	}
+	delete(g.shard.of, g.key)
+	if g.blank() {
+		g.shard.free = g
+	}
+}
+
+// blank reports whether the gate, which is not in use, is as good as new: no goroutine and no timer was started for it, and each grant of its
+// own has ended, so that nothing but holds that were released knows it. Readers' gates are never used again: what a grant is, is read without a lock.
+func (g *gate) blank() bool { return g.key.kind != driver.Read && !g.cohort.worn.Load() }

@@ -1,0 +1,31 @@
+package recipe
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// A program that locks another path each time pays for no line, as long as nobody waits.
+func TestLineOfAFreeLockCostsNoMemory(t *testing.T) {
+	s := &Store{}
+	var requests []Request
+	for _, path := range []string{"/a", "/b", "/c", "/d"} {
+		for _, k := range []driver.Kind{driver.Exclusive, driver.Write} {
+			requests = append(requests, Request{Queue: path, Kind: k, Units: 1, Line: true})
+		}
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		for i := range requests {
+			g := s.through(&requests[i])
+			gr := g.cohort.add(trying)
+			g.cohort.depart(gr)
+			g.use(-1)
+		}
+	})-float64(len(requests)), "each has a grant")
+	for i := range s.lines {
+		require.Empty(t, s.lines[i].of)
+	}
+}
