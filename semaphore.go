@@ -13,6 +13,11 @@ import (
 // same within one process. It does not share a queue with Curator, which counts waiters as holders.
 //
 // It is fair (FIFO), so a large request is not passed over for ever by small ones. A request gets all its units or none.
+// Of the callers of one Store on one path, whichever values they use, 16 stand in the queue once there are no units left.
+// The others wait in the process, first in first out, and those who give up there cost the service nothing. A caller whose
+// ctx was made by Lease.Context of another lease has an entry of its own. Among callers of one Store, a caller may come in
+// before one who came earlier and asks for another number of units, for the place of one who has given up is taken by the
+// next who asks for as many.
 //
 // The size is kept in the service with the queue. All users of the semaphore declare the same size; any other is refused with
 // ErrSize. While the queue is empty it may be declared anew. Resize changes the size that counts.
@@ -57,12 +62,12 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*Lease, error) {
 	return acquire(ctx, "try acquire", s.store, trying(*s.request(n)))
 }
 
-// request is for n units. It has no Gate: units are not handed off within the process.
+// request is for n units.
 func (s *Semaphore) request(n int64) *recipe.Request {
 	if n < 1 {
 		panic(fmt.Sprintf("farsync: Semaphore: %d units", n))
 	}
-	return &recipe.Request{Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size}
+	return &recipe.Request{Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size, Line: true}
 }
 
 // Resize sets the size that counts, for all users of the semaphore, until it is set again. Made larger, it wakes

@@ -37,7 +37,7 @@ type Request struct {
 	// while the Store is not Connected, and when nothing is ahead of it and the service grants nothing for a while.
 	Replaceable bool
 	// Line is true if the request waits in the line of its path: callers of one Store whose Queue, Kind, Size and Replaceable agree share
-	// entries, and take turns on them. A request with a Value has an entry of its own all the same, and so has a caller whose ctx
+	// entries, and take turns on them; or, where Kind is Permit, few entries at a time stand in the queue for them. A request with a Value has an entry of its own all the same, and so has a caller whose ctx
 	// stands for a lease that is held.
 	Line bool
 
@@ -77,10 +77,16 @@ func (s *Store) enter(ctx context.Context, r *Request) (*Hold, error) {
 func (s *Store) inLine(ctx context.Context, r *Request) (*Hold, error) {
 	g := s.through(r)
 	defer g.use(-1)
-	if r.Try {
+	switch {
+	case r.Try && g.window != nil:
+		return g.tryUnits(ctx, r)
+	case r.Try:
 		return g.tryAcquire(ctx, r)
+	case g.window != nil:
+		return g.acquireUnits(ctx, r)
+	default:
+		return g.acquire(ctx, r)
 	}
-	return g.acquire(ctx, r)
 }
 
 // shared returns a hold on the grant that readers of this Store have, if another may come in; else nil.

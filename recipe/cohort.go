@@ -66,6 +66,10 @@ func (c *cohort) init(s *Store, shared bool, gate carrier) {
 	c.sight = lookout{mu: &c.mu, line: &c.line, asker: c}
 }
 
+// blank reports whether the cohort, whose gate is not in use, is as good as new: no goroutine and no timer was started for it, and each grant
+// of its own has ended, so that nothing but holds that were released knows it.
+func (c *cohort) blank() bool { return !c.worn.Load() }
+
 // enter decides how a caller begins: with a turn, on a grant that is open or one that it is to win from the queue by itself,
 // or as the last of the line.
 func (c *cohort) enter(ctx context.Context, note string) (turn, *waiter) {

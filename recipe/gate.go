@@ -17,13 +17,23 @@ import (
 type gate struct {
 	store  *Store
 	key    key
-	cohort *cohort
+	cohort *cohort // nil for units
+	window *window // for units, else nil
 
 	shard *shard
 	uses  int // see use. Guarded by the shard's mu.
 }
 
 func newGate(s *Store, k key, in *shard) *gate {
+	if k.kind == driver.Permit {
+		both := new(struct {
+			gate   gate
+			window window
+		})
+		both.gate = gate{store: s, key: k, shard: in, window: &both.window}
+		both.window.init(s, &both.gate)
+		return &both.gate
+	}
 	both := new(struct {
 		gate   gate
 		cohort cohort
@@ -33,7 +43,22 @@ func newGate(s *Store, k key, in *shard) *gate {
 	return &both.gate
 }
 
-// request is what is asked for the line.
+// A side is where a caller waits in a line: a cohort, or a window.
+type side interface {
+	blank() bool
+	leave(w *waiter) bool
+	trouble() verdict
+	holder() words
+}
+
+func (g *gate) side() side {
+	if g.window != nil {
+		return g.window
+	}
+	return g.cohort
+}
+
+// request is what is asked for the line, for one unit.
 func (g *gate) request() Request {
 	return Request{
 		Queue: g.key.queue, Kind: g.key.kind, Units: 1, Size: g.key.size, Replaceable: g.key.replaceable, Line: true, carried: true,
@@ -123,12 +148,12 @@ func (g *gate) await(ctx context.Context, w *waiter) (turn, error) {
 	case <-ctx.Done():
 	case <-g.store.life.Done():
 	}
-	if !g.cohort.leave(w) {
+	if !g.side().leave(w) {
 		// A turn was on its way. A caller that has given up gets it all the same: to pass it on would cost more.
 		<-w.hand
 		return w.turn, w.turn.err
 	}
-	return turn{}, g.store.failure(ctx, g.cohort.trouble())
+	return turn{}, g.store.failure(ctx, g.side().trouble())
 }
 
 // grantKey is the key under which the ctx of a wait in the queue has the grant that is to be won.

@@ -16,11 +16,12 @@ type waiter struct {
 
 	ahead int    // how many were in the line when it came
 	note  string // what an entry is to say that is carried for it
+	units int64  // that it asks for; 1 for all but permits
 }
 
 // newWaiter returns a waiter that comes now, and waits for no longer than ctx.
 func newWaiter(ctx context.Context, now time.Time) *waiter {
-	w := &waiter{hand: make(chan struct{}, 1), came: now}
+	w := &waiter{hand: make(chan struct{}, 1), came: now, units: 1}
 	if deadline, ok := ctx.Deadline(); ok {
 		w.due = sightAt(now, deadline)
 	}
@@ -33,7 +34,7 @@ func (w *waiter) give(t turn) {
 	w.hand <- struct{}{}
 }
 
-// A line is those that wait, in order of arrival. Its cohort's mu guards it.
+// A line is those that wait, in order of arrival. The mu of its cohort or window guards it.
 type line struct {
 	list.List // of *waiter
 }

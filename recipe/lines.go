@@ -18,6 +18,18 @@ type key struct {
 // keyOf returns the key of a request.
 func keyOf(r *Request) key { return key{r.Queue, r.Kind, r.Size, r.Replaceable} }
 
+// sort returns of which sort the gate of a key is.
+func (k key) sort() int {
+	switch k.kind {
+	case driver.Permit:
+		return 2
+	case driver.Read:
+		return 1
+	default:
+		return 0
+	}
+}
+
 // The lines of a Store are the gates that are in use. A program may lock as many paths as it has orders, so a path that nobody uses
 // leaves nothing behind.
 type lines [64]shard
@@ -30,8 +42,9 @@ var seed = maphash.MakeSeed()
 type shard struct {
 	mu sync.Mutex
 	of map[key]*gate // Invariant: uses > 0 for each.
-	// free is a gate that was in use, for the next path, or nil. So a lock that is free costs no memory.
-	free *gate
+	// free are gates that were in use, for the next path, or nil: by sort, for what a gate is is read without a lock. So a lock that is
+	// free costs no memory.
+	free [3]*gate
 }
 
 // through returns the gate of a request. It is in use until the caller calls use(-1).
@@ -53,12 +66,11 @@ func (sh *shard) add(s *Store, k key) *gate {
 	if sh.of == nil {
 		sh.of = map[key]*gate{}
 	}
-	g := sh.free
-	if g != nil && k.kind != driver.Read {
-		sh.free, g.key = nil, k
-	} else {
+	g := sh.free[k.sort()]
+	if g == nil {
 		g = newGate(s, k, sh)
 	}
+	sh.free[k.sort()], g.key = nil, k
 	sh.of[k] = g
 	return g
 }
@@ -72,11 +84,7 @@ func (g *gate) use(n int) {
 		return
 	}
 	delete(g.shard.of, g.key)
-	if g.blank() {
-		g.shard.free = g
+	if g.side().blank() {
+		g.shard.free[g.key.sort()] = g
 	}
 }
-
-// blank reports whether the gate, which is not in use, is as good as new: no goroutine and no timer was started for it, and each grant of its
-// own has ended, so that nothing but holds that were released knows it. Readers' gates are never used again: what a grant is, is read without a lock.
-func (g *gate) blank() bool { return g.key.kind != driver.Read && !g.cohort.worn.Load() }

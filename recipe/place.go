@@ -27,6 +27,7 @@ type place struct {
 	began  time.Time // when the call began to wait for it
 	ahead  int       // how many entries were ahead of it when it joined, as far as that was seen
 	before int       // how many entries its call had lost before it had this one
+	left   int64     // units that were free beside it when it was granted, as far as that was seen
 }
 
 // join creates an entry at the tail of its queue, and returns its place with what it has to wait for. On error nothing

@@ -88,6 +88,15 @@ func (r rule) crowd(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 	return nil
 }
 
+// left returns how many units of a semaphore are free beside e and all that is ahead of it.
+func (r rule) left(e driver.Entry, ahead []driver.Entry) int64 {
+	free := r.size - e.Units
+	for _, other := range ahead {
+		free -= min(other.Units, free)
+	}
+	return free
+}
+
 // ends returns which change of a blocker may let the entry run: its end, and for a reader, that a writer ahead becomes a
 // reader itself.
 func (r rule) ends(blocker driver.Entry) driver.What {

@@ -48,6 +48,13 @@ func TestRulesAgreeWithTheModel(t *testing.T) {
 		blockers := r.blockers(e, ahead)
 		require.Equal(t, given, ahead, "the argument is the caller's")
 		require.Equal(t, granted(name, size, e.Units, ahead), len(blockers) == 0)
+		if name == "units" && len(blockers) == 0 {
+			taken := e.Units
+			for _, other := range ahead {
+				taken += other.Units
+			}
+			require.Equal(t, size-taken, r.left(e, ahead))
+		}
 		require.True(t, slices.IsSortedFunc(blockers, func(a, b driver.Entry) int { return int(b.Revision - a.Revision) }),
 			"nearest first")
 

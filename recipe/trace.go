@@ -277,8 +277,9 @@ func (g *gate) traceLine(ctx context.Context, w *waiter) {
 
 func (g *gate) tellLine(ctx context.Context, w *waiter) {
 	want := g.store.want(g.request())
+	want.Units = w.units
 	g.store.options.Trace.wait(ctx, want, Behind{Ahead: w.ahead + 1, Local: true, look: func(context.Context) (string, string) {
-		holder := g.cohort.holder()
+		holder := g.side().holder()
 		return holder.holder, holder.note
 	}})
 }

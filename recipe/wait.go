@@ -163,9 +163,13 @@ func (s *Store) decideUnits(
 	if err := fits(r.Units, current); err != nil {
 		return nil, verdict{fate: not, err: err}
 	}
-	on := p.targets(unitsRule(current), &settled)
-	if len(on) > 0 {
+	by := unitsRule(current)
+	on := p.targets(by, &settled)
+	switch {
+	case len(on) > 0:
 		on = append(on, registered(r.Queue, settled.Register)) // it may fit when the size changes
+	case settled.All:
+		p.left = by.left(p.entry, settled.Entries)
 	}
 	return on, got
 }

@@ -170,6 +170,16 @@ var mutants = []mutant{
 		tests: [2]string{"./recipe", "^TestAgainAfterTheTurnWasHandedOff$"},
 	},
 	{
+		name: "a caller of another size stands in the line", store: inMemory,
+		edits: []edit{{"recipe/lines.go", "key{r.Queue, r.Kind, r.Size, r.Replaceable}", "key{r.Queue, r.Kind, min(r.Size, 1), r.Replaceable}"}},
+		tests: [2]string{"./recipe", "^TestCallerOfAnotherSizeIsApartFromTheLine$"},
+	},
+	{
+		name: "a caller who has other Stores stands in the line of those who have not", store: inMemory,
+		edits: []edit{{"recipe/lines.go", "key{r.Queue, r.Kind, r.Size, r.Replaceable}", "key{r.Queue, r.Kind, r.Size, false}"}},
+		tests: [2]string{"./recipe", "^TestLinesOfRequestsThatDiffer$"},
+	},
+	{
 		name: "a size is not compared when it is declared anew", store: inMemory,
 		edits: []edit{{"recipe/size.go", "anew := was.Value != \"\" && was.Value == v.Register.Value && was.Version != v.Register.Version", "anew := false"}},
 		tests: [2]string{"./recipe", "^TestSizeDeclaredAnewAndBackBetweenTwoLooks$"},
