@@ -83,6 +83,9 @@
 // A caller whose context stands for a lease does not wait in the line. It holds what others may wait for, and that it waits is
 // to be seen in the queue.
 //
+// Callers who ask for units of a semaphore take no turns: each grant is of one caller, from an entry with as many units.
+// Their line only bounds how many entries stand in the queue at a time. So nothing of the above changes for them; see window.
+//
 // # One family a queue
 //
 // The rules of a family say nothing of another's entries: a reader beside a permit, for instance. So a queue belongs to the
