@@ -28,13 +28,17 @@ func TestRequestsOfALock(t *testing.T) {
 	}
 	require.Equal(t, 2*times, requests()-before)
 
-	lease := lock(t, store, "/traffic")
+	lease, other := lock(t, store, "/traffic"), newStore(t, server.Endpoint(), fresh(time.Hour))
 	before = requests()
 	for range times {
-		_, err := farsync.NewMutex(store, "/traffic").TryLock(within(t, soon))
+		_, err := farsync.NewMutex(other, "/traffic").TryLock(within(t, soon))
 		require.ErrorIs(t, err, farsync.ErrLocked)
 	}
 	require.Equal(t, times, requests()-before, "one that is taken")
+	before = requests()
+	_, err := farsync.NewMutex(store, "/traffic").TryLock(within(t, soon))
+	require.ErrorIs(t, err, farsync.ErrLocked)
+	require.Equal(t, before, requests(), "one that is taken by this Store")
 	require.NoError(t, lease.Release())
 
 	for _, waiters := range []int{8, 64} {
