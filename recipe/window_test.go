@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
@@ -241,7 +242,11 @@ func TestTryBesideALineForUnits(t *testing.T) {
 
 // Callers come, wait, give up, hold and release at random, by two Stores, while sessions are lost and the size changes.
 func TestUnitsUnderCallersThatComeAndGo(t *testing.T) {
-	for seed := range uint64(20) {
+	plays := uint64(4)
+	if suite.More(t, suite.Model) {
+		plays = 20
+	}
+	for seed := range plays {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, func(w *world) {
 				const size = 4
