@@ -36,9 +36,10 @@ type Request struct {
 	// for those ahead of it: Acquire fails with ErrUnavailable when the service has not answered for a tenth of the TTL,
 	// while the Store is not Connected, and when nothing is ahead of it and the service grants nothing for a while.
 	Replaceable bool
-	// Line is true if the request waits in the line of its path: callers of one Store whose Queue, Kind, Size and Replaceable agree share
-	// entries, and take turns on them; or, where Kind is Permit, few entries at a time stand in the queue for them. A request with a Value has an entry of its own all the same, and so has a caller whose ctx
-	// stands for a lease that is held.
+	// Line is true if the request waits in the line of its path. Callers of one Store whose Queue, Kind, Size and Replaceable
+	// agree share entries there, and take turns on them; where Kind is Permit, few entries at a time stand in the queue for
+	// them. A request with a Value has an entry of its own all the same, and so has a caller whose ctx stands for a lease
+	// that is held.
 	Line bool
 
 	note    string // what its entry says beside the Holder, if Value is nil
