@@ -37,7 +37,7 @@ func TestStatusToAPipe(t *testing.T) {
 	require.NoError(t, reader.Wait())
 	require.True(t, strings.HasPrefix(said.String(), `{"schema":1,"outcome":"ended","exit":3`), said.String())
 
-	full, err := syscall.Open(pipe, syscall.O_RDWR|syscall.O_NONBLOCK, 0)
+	full, err := syscall.Open(pipe, syscall.O_RDWR|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer func() { _ = syscall.Close(full) }()
 	for size := 4096; size > 0; {
