@@ -20,7 +20,7 @@ func TestStatusToAPipe(t *testing.T) {
 	store, pipe := file(t), filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	run := func() *process {
-		p := start(t, store, "run", "--status", pipe, newPath(), "--", "sh", "-c", "exit 3")
+		p := start(t, store, "run", "--status", pipe, "/status", "--", "sh", "-c", "exit 3")
 		require.Equal(t, 3, p.code(t), p.err.String())
 		return p
 	}
