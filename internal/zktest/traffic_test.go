@@ -26,7 +26,7 @@ type requests = map[int32]int
 func TestTrafficOfALock(t *testing.T) {
 	server, conn := begin(t)
 	persistent(t, conn, "/traffic/free")
-	store := newTapped(t, server, withTTL(longest))
+	store, other := newTapped(t, server, withTTL(longest)), newTapped(t, server, withTTL(longest))
 	mu := farsync.NewMutex(store.Store, "/traffic/free")
 	for _, row := range []struct {
 		lock func(context.Context) (*farsync.Lease, error)
@@ -40,9 +40,13 @@ func TestTrafficOfALock(t *testing.T) {
 			lease, err := row.lock(within(t, soon))
 			require.NoError(t, err)
 			require.Equal(t, row.want, store.tap.since())
+			other.tap.since()
+			_, err = farsync.NewMutex(other.Store, "/traffic/free").TryLock(within(t, soon))
+			require.ErrorIs(t, err, farsync.ErrLocked)
+			require.Equal(t, requests{opGetChildren: 1}, other.tap.since())
 			_, err = farsync.NewMutex(store.Store, "/traffic/free").TryLock(within(t, soon))
 			require.ErrorIs(t, err, farsync.ErrLocked)
-			require.Equal(t, requests{opGetChildren: 1}, store.tap.since())
+			require.Empty(t, store.tap.since(), "this Store holds it")
 			require.NoError(t, lease.Release())
 			require.Equal(t, requests{opDelete: 1}, store.tap.since())
 		}
