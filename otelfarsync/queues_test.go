@@ -25,8 +25,8 @@ func TestQueues(t *testing.T) {
 		for _, path := range []string{"/customers/1", "/customers/2", "/cron"} {
 			s.lock(other, path)
 		}
-		for range 2 {
-			go func() { _, _ = farsync.NewMutex(s.store, "/customers/1").Lock(s.Context()) }() // ends with its Store
+		for _, store := range []*farsync.Store{s.store, s.open("three", nil)} { // an entry each
+			go func() { _, _ = farsync.NewMutex(store, "/customers/1").Lock(s.Context()) }() // ends with its Store
 		}
 		synctest.Wait()
 		options := &otelfarsync.Options{

@@ -19,7 +19,7 @@ import (
 
 const goldenQueues = "testdata/queues.txt"
 
-// busy has a lock with two waiters and two that are free of them, of two Stores, and returns one Store, in a bubble.
+// busy has a lock with two waiters and two that are free of them, of three Stores, and returns one Store, in a bubble.
 func busy(t *testing.T, mem *storetest.Mem) *farsync.Store {
 	t.Helper()
 	open := func() *farsync.Store {
@@ -32,8 +32,8 @@ func busy(t *testing.T, mem *storetest.Mem) *farsync.Store {
 		_, err := farsync.NewMutex(there, path).Lock(t.Context())
 		require.NoError(t, err)
 	}
-	for range 2 {
-		go func() { _, _ = farsync.NewMutex(here, "/customers/1").Lock(t.Context()) }() // ends with its Store
+	for _, store := range []*farsync.Store{here, open()} { // an entry each
+		go func() { _, _ = farsync.NewMutex(store, "/customers/1").Lock(t.Context()) }() // ends with its Store
 	}
 	synctest.Wait()
 	return here
