@@ -160,13 +160,6 @@ func (in *session) fail(why error) {
 	in.end(fmt.Errorf("%w: %w", ErrLost, why))
 }
 
-// holds returns the grants that are held.
-func (in *session) holds() []*grant {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return slices.Collect(maps.Keys(in.held))
-}
-
 // err is nil while the session is alive. It looks at the clock, for the timer's goroutine may be late: after the process
 // was stopped, a caller may run before it.
 func (in *session) err() error { return in.errAt(lookAgain) }

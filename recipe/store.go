@@ -227,7 +227,7 @@ func closedBelow(why error) error { return fmt.Errorf("%w: %v", ErrClosed, why) 
 func (s *Store) stopWith(in *session, why error) {
 	var held []*grant
 	if in != nil {
-		held = in.holds()
+		held = in.holding()
 	}
 	cause := closedBelow(why)
 	if !s.stop(cause) {
