@@ -90,11 +90,8 @@ func (s *service) noteRoom(err error) bool {
 	say := s.room.Refused()
 	s.fit()
 	if say {
-		name, words := bounds[refused.Number], []any{"cause", err}
-		if most := s.bounds.of(name); most > 0 {
-			words = append([]any{name, most}, words...)
-		}
-		s.log.Warn("the database server has no room for another connection: this Store goes on with two", words...)
+		name := bounds[refused.Number]
+		sqlstore.SayNoRoom(s.log, name, s.bounds.of(name), err)
 	}
 	return true
 }

@@ -43,11 +43,7 @@ func (s *service) noteRoom(err error) {
 		return
 	}
 	if s.room.Refused() {
-		words := []any{"cause", err}
-		if most := s.most.Load(); most > 0 {
-			words = append([]any{"max_connections", most}, words...)
-		}
-		s.log.Warn("the database server has no room for another connection: this Store goes on with two", words...)
+		sqlstore.SayNoRoom(s.log, "max_connections", s.most.Load(), err)
 	}
 	s.shed(0)
 }

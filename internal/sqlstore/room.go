@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -65,6 +66,16 @@ func (r *Room) Refused() (say bool) {
 	r.shrink()
 	r.refused = time.Now()
 	return due(&r.said, sayAgain)
+}
+
+// SayNoRoom writes the line of the log about a connection that the server has refused with err. Bound is the setting that bounds how many
+// connections there can be, as the server calls it, and most its value, or 0 if that is not known.
+func SayNoRoom(log *slog.Logger, bound string, most int64, err error) {
+	words := []any{"cause", err}
+	if most > 0 {
+		words = append([]any{bound, most}, words...)
+	}
+	log.Warn("the database server has no room for another connection: this Store goes on with two", words...)
 }
 
 // Ask waits until the server may be asked for a connection, for it may have refused one just now, or until has reports that one
