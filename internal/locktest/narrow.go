@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,7 +29,7 @@ type Narrow struct {
 // served, the log says how many the server has room for, and no Store loses its session, nor a lease that it has on
 // another path. A Store that comes late finds room.
 func RunNarrow(t *testing.T, n Narrow) {
-	var log text
+	var log Log
 	var lost atomic.Int64
 	options := farsync.Options{ // a Release waits for an answer for a third of the TTL, also on a busy machine
 		TTL: 30 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
@@ -77,31 +76,13 @@ func RunNarrow(t *testing.T, n Narrow) {
 	require.NoError(t, Lock(t, open(t), "/narrow/late").Release())
 	all.Wait()
 	t.Logf("%d of %d served", served.Load(), n.Stores*paths*callers*times)
-	require.True(t, log.has("has no room for another connection"), "the log does not say that there is no room")
-	require.True(t, log.has(n.Says), "the log does not say %q", n.Says)
+	require.True(t, log.Has("has no room for another connection"), "the log does not say that there is no room")
+	require.True(t, log.Has(n.Says), "the log does not say %q", n.Says)
 	for _, lease := range others {
 		require.NoError(t, lease.Err())
 		require.NoError(t, lease.Release())
 	}
 	require.Zero(t, lost.Load(), "sessions were lost")
-}
-
-// A text is a log that can be read while it is written.
-type text struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
-
-func (b *text) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.Write(p)
-}
-
-func (b *text) has(words string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Contains(b.all.String(), words)
 }
 
 // RunFew has callers of a Store with few connections wait for one another, and for those of another Store, on several

@@ -37,7 +37,7 @@ func TestListenThatLeadsNowhere(t *testing.T) {
 				suite.Long(t, suite.Postgres, row.long)
 			}
 			t.Parallel()
-			var log lockedBuffer
+			var log locktest.Log
 			options := row.listen(t)
 			options.TTL, options.Logger = time.Minute, slog.New(slog.NewTextHandler(&log, nil))
 			store, err := postgres.Open(within(t, soon), d.config(t), options)
@@ -47,8 +47,8 @@ func TestListenThatLeadsNowhere(t *testing.T) {
 			lease, err := permits.Acquire(within(t, soon), 1)
 			require.NoError(t, err)
 			next := locktest.Behind(t, func(ctx context.Context) (*farsync.Lease, error) { return permits.Acquire(ctx, 1) })
-			require.Eventually(t, func() bool { return log.contains("cannot listen to the PostgreSQL server") }, soon, time.Millisecond)
-			require.True(t, log.contains(row.cause))
+			require.Eventually(t, func() bool { return log.Has("cannot listen to the PostgreSQL server") }, soon, time.Millisecond)
+			require.True(t, log.Has(row.cause))
 			require.NoError(t, lease.Release())
 			require.NoError(t, locktest.Got(t, next).Release())
 		})

@@ -2,8 +2,6 @@ package postgrestest_test
 
 import (
 	"crypto/rand"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -112,22 +110,4 @@ func (d database) foreign(t *testing.T, queue string, session any) driver.Entry 
 func (d database) expire(t *testing.T, id string) {
 	require.EqualValues(t, 1, d.exec(t,
 		"DELETE FROM farsync_sessions WHERE id = (SELECT session FROM farsync_entries WHERE id = $1)", id))
-}
-
-// A lockedBuffer is a log that can be read while it is written.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) contains(words string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Contains(b.text.String(), words)
 }

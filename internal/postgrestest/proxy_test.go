@@ -14,6 +14,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -44,7 +45,7 @@ func TestProxyIsNamedInTheLog(t *testing.T) {
 	t.Parallel()
 	d := behindPgBouncer(t)
 	for _, listen := range []*pgx.ConnConfig{nil, configOf(t, d.server.URL()).ConnConfig} {
-		var log lockedBuffer
+		var log locktest.Log
 		options := d.options(time.Hour)
 		options.Logger, options.Listen = slog.New(slog.NewTextHandler(&log, nil)), listen
 		store, err := postgres.Open(within(t, soon), d.config(t), options)
@@ -59,12 +60,12 @@ func TestProxyIsNamedInTheLog(t *testing.T) {
 			got <- err
 		}()
 		if listen == nil {
-			require.Eventually(t, func() bool { return log.contains("postgres.Options.Listen") }, soon, time.Millisecond)
+			require.Eventually(t, func() bool { return log.Has("postgres.Options.Listen") }, soon, time.Millisecond)
 		}
 		require.NoError(t, lease.Release())
 		require.NoError(t, <-got)
 		require.NoError(t, store.Close())
-		require.Equal(t, listen == nil, log.contains("proxy"))
+		require.Equal(t, listen == nil, log.Has("proxy"))
 	}
 }
 

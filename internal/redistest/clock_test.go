@@ -19,8 +19,8 @@ import (
 const clockTTL = 4 * time.Second
 
 // logged returns a Store that writes its log into a buffer.
-func logged(t *testing.T, endpoint string) (*farsync.Store, *lockedBuffer) {
-	var log lockedBuffer
+func logged(t *testing.T, endpoint string) (*farsync.Store, *locktest.Log) {
+	var log locktest.Log
 	return newStore(t, endpoint, &redis.Options{
 		Options: farsync.Options{TTL: clockTTL, Logger: slog.New(slog.NewTextHandler(&log, nil))}, Fresh: true,
 	}), &log
@@ -36,7 +36,7 @@ func TestClockThatIsSetForwardByLess(t *testing.T) {
 	lease := lock(t, store, "/clock")
 	leave := section.Enter(lease, 1)
 	require.NoError(t, server.StepClock(clockTTL/2))
-	require.Eventually(t, func() bool { return log.contains("the clock of the redis server was set") }, soon, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return log.Has("the clock of the redis server was set") }, soon, 10*time.Millisecond)
 	_, err := farsync.NewMutex(newStore(t, server.Endpoint(), fresh(clockTTL)), "/clock").TryLock(within(t, soon))
 	require.ErrorIs(t, err, farsync.ErrLocked)
 	require.NoError(t, lease.Err())
@@ -82,7 +82,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 	proxy.Cut()
 	require.NoError(t, server.StepClock(-clockTTL))
 	stepped := time.Now()
-	require.Eventually(t, func() bool { return log.contains("the clock of the redis server was set") }, soon, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return log.Has("the clock of the redis server was set") }, soon, 10*time.Millisecond)
 	next := lock(t, newStore(t, server.Endpoint(), fresh(clockTTL)), "/dead")
 	require.ErrorIs(t, dead.Err(), farsync.ErrLost)
 	// The deadline lay at least three quarters of a TTL ahead, for a renewal is no older than a quarter.

@@ -1,10 +1,7 @@
 package redistest_test
 
 import (
-	"bytes"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -157,7 +154,7 @@ func TestReplicasKeepHoldersApart(t *testing.T) {
 func TestNewNamespaceIsSilent(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
-	var log lockedBuffer
+	var log locktest.Log
 	ttl, ends := time.Hour, suite.More(t, suite.Redis) // ends: the end of the silence is waited for
 	if ends {
 		ttl = fenceTTL
@@ -187,23 +184,4 @@ func TestNewNamespaceIsSilent(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(begun), fenceTTL-time.Second)
 		require.NoError(t, lease.Release())
 	}
-}
-
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) contains(words string) bool { return strings.Contains(b.String(), words) }
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -102,7 +102,7 @@ func TestSubscriptionThatIsRefused(t *testing.T) {
 		require.NoError(t, admin.Do(within(t, soon), append([]any{"ACL", "SETUSER", "member"}, rules...)...).Err())
 	}
 	change("on", ">pass", "~farsync:{farsync}:*", "&farsync:{farsync}:*", "+@all")
-	var log lockedBuffer
+	var log locktest.Log
 	options := fresh(time.Minute)
 	options.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	store, err := openAt(within(t, soon), &client.UniversalOptions{
@@ -124,7 +124,7 @@ func TestSubscriptionThatIsRefused(t *testing.T) {
 	change("-ssubscribe")
 	require.NoError(t, admin.ClientKillByFilter(within(t, soon), "TYPE", "pubsub").Err())
 	const words = "no subscription to redis"
-	require.Eventually(t, func() bool { return log.contains(words) }, soon, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return log.Has(words) }, soon, 10*time.Millisecond)
 	require.Contains(t, log.String(), "NOPERM")
 	begun := time.Now()
 	require.NoError(t, lease.Release())
