@@ -37,14 +37,7 @@ func TestStoresDoWithTheRoomThatThereIs(t *testing.T) {
 func TestRenewalFindsAConnection(t *testing.T) {
 	d := roughDatabase(t)
 	user := d.user(t)
-	service, err := mysql.NewService(user.dsn, &mysql.Options{Connections: 2})
-	require.NoError(t, err)
-	in, err := service.Open(within(t, soon), time.Hour)
-	require.NoError(t, err)
-	_, err = in.List(within(t, soon), "/row", 1)
-	require.NoError(t, err)
-	connections := user.connections(t)
-	require.Len(t, connections, 2)
+	service, in, connections := user.two(t)
 	tx := d.begin(t)
 	require.NoError(t, mysql.InTx(within(t, soon), tx, "/row"))
 	ctx, cancel := context.WithCancel(within(t, soon))
@@ -145,6 +138,19 @@ func (d database) user(t *testing.T) userOf {
 	return userOf{d, name, name + "@tcp(" + d.server.Endpoint() + ")/" + d.name}
 }
 
+// two opens a session with two connections, which are both there, the older first.
+func (u userOf) two(t *testing.T) (service driver.Service, in driver.Session, connections []string) {
+	service, err := mysql.NewService(u.dsn, &mysql.Options{Connections: 2})
+	require.NoError(t, err)
+	in, err = service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	_, err = in.List(within(t, soon), "/row", 1)
+	require.NoError(t, err)
+	connections = u.connections(t)
+	require.Len(t, connections, 2)
+	return service, in, connections
+}
+
 // connections are those of the user, the oldest first.
 func (u userOf) connections(t *testing.T) (ids []string) {
 	for _, p := range u.processes(t) {
@@ -161,18 +167,11 @@ func TestCallThatWaitedForARowKeepsItsConnection(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	user := d.user(t)
-	service, err := mysql.NewService(user.dsn, &mysql.Options{Connections: 2})
-	require.NoError(t, err)
-	in, err := service.Open(within(t, soon), time.Hour)
-	require.NoError(t, err)
-	_, err = in.List(within(t, soon), "/row", 1)
-	require.NoError(t, err)
-	connections := user.connections(t)
-	require.Len(t, connections, 2)
+	service, in, connections := user.two(t)
 	tx := d.begin(t)
 	require.NoError(t, mysql.InTx(within(t, soon), tx, "/row"))
 	e := driver.Entry{Queue: "/row", ID: in.NewID("/row", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1}
-	_, err = in.Create(within(t, soon), e, 0)
+	_, err := in.Create(within(t, soon), e, 0)
 	require.ErrorContains(t, err, "Lock wait timeout")
 	require.Equal(t, driver.NotDone, service.Outcome(err))
 	require.Equal(t, connections, user.connections(t))

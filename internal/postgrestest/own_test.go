@@ -144,14 +144,9 @@ func TestCallersOwnNotificationsAreNone(t *testing.T) {
 func TestCloseWaitsForARenewal(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	service := d.twoOf(t)
-	in, err := service.Open(within(t, soon), time.Hour)
-	require.NoError(t, err)
-	_, err = in.List(within(t, soon), "/closed", 1)
-	require.NoError(t, err)
-	require.Len(t, d.pids(t), 2)
+	service, in, _ := d.withTwo(t, time.Hour)
 	tx := d.begin(t)
-	_, err = tx.Exec(within(t, soon), "LOCK TABLE farsync_sessions")
+	_, err := tx.Exec(within(t, soon), "LOCK TABLE farsync_sessions")
 	require.NoError(t, err)
 	renewed, closed := make(chan error, 1), make(chan error, 1)
 	go func() { renewed <- in.Renew(within(t, soon), nil) }() // joined below, as the next

@@ -39,13 +39,7 @@ func TestStoresDoWithTheRoomThatThereIs(t *testing.T) {
 func TestRenewalFindsAConnection(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, embedtest.Setting("max_connections = 14"))
-	service := d.twoOf(t)
-	in, err := service.Open(within(t, soon), time.Hour)
-	require.NoError(t, err)
-	_, err = in.List(within(t, soon), "/row", 1)
-	require.NoError(t, err)
-	pids := d.pids(t)
-	require.Len(t, pids, 2)
+	service, in, pids := d.withTwo(t, time.Hour)
 	tx := d.begin(t)
 	require.NoError(t, postgres.InTx(within(t, soon), tx, "/row"))
 	ctx, cancel := context.WithCancel(within(t, soon))
@@ -81,13 +75,7 @@ func TestRenewalFindsAConnection(t *testing.T) {
 func TestCallThatWaitedForALockKeepsItsConnection(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	service := d.twoOf(t)
-	in, err := service.Open(within(t, soon), time.Minute)
-	require.NoError(t, err)
-	_, err = in.List(within(t, soon), "/row", 1)
-	require.NoError(t, err)
-	pids := d.pids(t)
-	require.Len(t, pids, 2)
+	service, in, pids := d.withTwo(t, time.Minute)
 	tx := d.begin(t)
 	require.NoError(t, postgres.InTx(within(t, soon), tx, "/row"))
 	create := func(kind driver.Kind, attempt int) error {
@@ -106,6 +94,18 @@ func TestCallThatWaitedForALockKeepsItsConnection(t *testing.T) {
 	require.Equal(t, pids, d.pids(t))
 	require.NoError(t, in.Close(within(t, soon)))
 	require.NoError(t, service.Close())
+}
+
+// withTwo opens a session with two connections, which are both there, the older first.
+func (d database) withTwo(t *testing.T, ttl time.Duration) (service driver.Service, in driver.Session, pids []int32) {
+	service = d.twoOf(t)
+	in, err := service.Open(within(t, soon), ttl)
+	require.NoError(t, err)
+	_, err = in.List(within(t, soon), "/row", 1)
+	require.NoError(t, err)
+	pids = d.pids(t)
+	require.Len(t, pids, 2)
+	return service, in, pids
 }
 
 // filled takes the connections that the server has room for, each time that fill is called, until empty is. The operator
