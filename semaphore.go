@@ -14,9 +14,9 @@ import (
 //
 // It is fair (FIFO), so a large request is not passed over for ever by small ones. A request gets all its units or none.
 // Of the callers of one Store on one path, whichever values they use, 16 stand in the queue once there are no units left.
-// The others wait in the process, first in first out, and those who give up there cost the service nothing. A caller whose
+// The others wait in the process, first in first out, and callers who give up there cost the service nothing. A caller whose
 // ctx was made by Lease.Context of another lease has an entry of its own. Among callers of one Store, a caller may come in
-// before one who came earlier and asks for another number of units, for the place of one who has given up is taken by the
+// before one who came earlier and asks for another number of units, for the place of a caller who has given up is taken by the
 // next who asks for as many.
 //
 // The size is kept in the service with the queue. All users of the semaphore declare the same size; any other is refused with
@@ -28,8 +28,7 @@ import (
 //
 // What a release wakes: a waiter watches the nearest entries ahead that leave it no room. When units are released in
 // the order in which they were acquired, that is one waiter a release, whatever the size. A release out of order, by the
-// k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes. On etcd a release mostly wakes
-// those that it lets in, and no others.
+// k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes.
 type Semaphore struct {
 	store *Store
 	path  string

@@ -7,7 +7,7 @@ import (
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
-// Places are those of the calls, of which a key has one, until a call waits for it while there are few.
+// places are the connections of the calls. A key has one of them, until a call waits for it while there are few.
 type places struct {
 	*sqlstore.Places
 

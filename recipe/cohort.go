@@ -48,7 +48,7 @@ type cohort struct {
 	timed *grant // the grant for which timer was set
 	sight lookout
 
-	first [1]*grant   // the first of grants, of which a lock that is free has no more
+	first [1]*grant   // room for the first of grants: a lock that is free has no more
 	worn  atomic.Bool // a goroutine or a timer was started for it, or a grant was forgotten that has not ended
 }
 

@@ -18,7 +18,7 @@ type key struct {
 // keyOf returns the key of a request.
 func keyOf(r *Request) key { return key{r.Queue, r.Kind, r.Size, r.Replaceable} }
 
-// sort returns of which sort the gate of a key is.
+// sort returns where the free gates of a shard have a gate for such a key.
 func (k key) sort() int {
 	switch k.kind {
 	case driver.Permit:

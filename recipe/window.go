@@ -36,7 +36,7 @@ type window struct {
 	left  int64            // units that were free at the last look, and that no bid asks for
 	sight lookout
 
-	first [1]*bid     // the first of bids, of which a semaphore that is free has no more
+	first [1]*bid     // room for the first of bids: a semaphore that is free has no more
 	worn  atomic.Bool // a goroutine or a timer was started for it
 }
 

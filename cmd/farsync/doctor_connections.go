@@ -22,7 +22,7 @@ func (d *doctor) connections(ctx context.Context) {
 	}
 }
 
-// reckon is connections for those that were counted while this Store was open.
+// reckon returns the finding about connections that were counted while this Store was open.
 func reckon(c location.Connections) findingJSON {
 	stores, left := max(c.Stores-1, 0), max(c.Most-c.Used, 0)
 	text := fmt.Sprintf("%d of %d are in use (%s). A Store takes %d at least, and %d where there is room: the server has room for %d Stores in all, "+

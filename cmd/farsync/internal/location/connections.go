@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Connections are those of a database server.
+// Connections says how many connections a database server has, and how many Stores share them.
 type Connections struct {
 	// Used is how many there are, this one among them, and Most how many there can be, of those that Bound bounds:
 	// the bound with the least room left, as the server calls it.
@@ -41,7 +41,7 @@ const (
 	eachOfPostgres = 2 // more than the pool has
 )
 
-// Connections counts those of a PostgreSQL, MySQL or MariaDB server. It waits for a third of DialTimeout at most.
+// Connections counts the connections of a PostgreSQL, MySQL or MariaDB server. It waits for a third of DialTimeout at most.
 func (l *Location) Connections(ctx context.Context) (c Connections, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.Patience()/3)
 	defer cancel()

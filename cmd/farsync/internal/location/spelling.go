@@ -13,7 +13,7 @@ import (
 // A service has a grammar for what it is given, and refuses the rest. A file has none: whatever its name is, there can be
 // such a file, and a lock in it is another lock. So all that a URL cannot mean is refused here, for all stores alike.
 
-// quotes are those that a file of settings or a text processor puts around a value.
+// quotes are the characters that a file of settings or a text processor puts around a value.
 const quotes = "\"'`‘’“”«»"
 
 // checkText refuses what a person who reads a setting does not see, and what is left of the place that it was copied from.
