@@ -16,6 +16,10 @@ import (
 // childVariable names the environment variable that tells a process to be a server; its value is an etcdChild in JSON.
 const childVariable = "FARSYNC_EMBEDTEST_CHILD"
 
+// programVariable names the environment variable with the path of the program that is run as a server, in place of the running executable.
+// All that the program has to do is to call Child, with the same version of this package.
+const programVariable = "FARSYNC_EMBEDTEST_PROGRAM"
+
 // childGreeting is the first line of a child's log. A log without it is that of a process that never called Child.
 const childGreeting = "embedtest: child server"
 
@@ -57,22 +61,25 @@ func Child() {
 	os.Exit(1)
 }
 
-// childCommand is the command that runs this executable as the given child.
+// childCommand is the command that runs this executable, or the one that programVariable names, as the given child.
 func childCommand(child etcdChild) (*exec.Cmd, error) {
 	if _, ok := os.LookupEnv(childVariable); ok {
 		// Without this a TestMain that forgets Main would start children without end.
 		return nil, errNotWired
 	}
-	executable, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	settings, err := json.Marshal(child)
 	if err != nil {
 		return nil, err
 	}
-	command := exec.Command(executable)
-	if testing.Testing() {
+	program := os.Getenv(programVariable)
+	named := program != ""
+	if !named {
+		if program, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	command := exec.Command(program)
+	if testing.Testing() && !named {
 		// If TestMain does not call Main, the child is a test binary like any other: let it find nothing to do.
 		command.Args = append(command.Args, "-test.run=^$")
 	}
@@ -85,6 +92,8 @@ func childHint(log string) string {
 	switch {
 	case strings.Contains(log, childGreeting):
 		return ""
+	case os.Getenv(programVariable) != "":
+		return "; does the program that " + programVariable + " names call embedtest.Child?"
 	case testing.Testing():
 		return "; does TestMain call embedtest.Main?"
 	default:

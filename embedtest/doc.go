@@ -9,7 +9,9 @@
 //
 //	func TestMain(m *testing.M) { embedtest.Main(m) }
 //
-// and a program that is not a test calls [Child] first in main. After that:
+// and a program that is not a test calls [Child] first in main. (Where tests run with the race detector, the child does, too, which makes an
+// etcd several times as slow. FARSYNC_EMBEDTEST_PROGRAM names another program for it: embedtest/etcdserver, built without
+// the detector, or any other whose main calls [Child].) After that:
 //
 //	server := embedtest.Etcd(t) // ready, and gone with t
 //	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})

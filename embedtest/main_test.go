@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 
 func TestTestMainWithoutMainIsNamedInTheError(t *testing.T) {
 	t.Setenv(unwiredVariable, "1")
+	t.Setenv("FARSYNC_EMBEDTEST_PROGRAM", "")
 	_, err := embedtest.StartEtcd(within(t, soon), t.TempDir(), 1)
 	require.ErrorContains(t, err, "does TestMain call embedtest.Main?")
 }

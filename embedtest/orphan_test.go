@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -105,6 +106,29 @@ func TestCleanupLeavesNoProcess(t *testing.T) {
 		require.Len(t, childrenOf(t, os.Getpid()), len(before)+3)
 	})
 	require.Equal(t, before, childrenOf(t, os.Getpid()))
+}
+
+// TestProgramThatIsNamedIsTheServer: the servers are children of that program, whatever executable starts them.
+func TestProgramThatIsNamedIsTheServer(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "server")
+	require.NoError(t, os.Symlink(os.Args[0], program))
+	t.Setenv("FARSYNC_EMBEDTEST_PROGRAM", program)
+	before := childrenOf(t, os.Getpid())
+	server, err := embedtest.StartEtcd(within(t, soon), t.TempDir(), 1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	for _, child := range childrenOf(t, os.Getpid()) {
+		if !slices.Contains(before, child) {
+			arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+			require.NoError(t, err)
+			require.Equal(t, program+"\x00", string(arguments))
+		}
+	}
+	require.Len(t, childrenOf(t, os.Getpid()), len(before)+1)
+
+	t.Setenv("FARSYNC_EMBEDTEST_PROGRAM", "/bin/true")
+	_, err = embedtest.StartEtcd(within(t, soon), t.TempDir(), 1)
+	require.ErrorContains(t, err, "does the program that FARSYNC_EMBEDTEST_PROGRAM names call embedtest.Child?")
 }
 
 func childrenOf(t *testing.T, pid int) []int {

@@ -56,6 +56,10 @@ tests() {
 	tail -n +2 "$work/summary" >>"$work/failed"
 }
 
+# As in make test: an etcd that tests start is built without the detector.
+go build -o "$work/etcdserver" ./embedtest/etcdserver || exit 1
+export FARSYNC_EMBEDTEST_PROGRAM=$work/etcdserver
+
 race=(-race '-gcflags=modernc.org/...=-race=false -d=checkptr=0')
 
 # Tests of embedtest start a MySQL, and all of internal/mysqltest runs on it as well as on MariaDB. Who names a server needs no other.

@@ -94,16 +94,16 @@ func TestServices(t *testing.T) {
 			for _, arguments := range [][]string{
 				{"run", "/d/x"}, {"run", "/d/x"}, {"run", "--limit", "2", "/d/s"}, {"run", "-s", "/d/rw"}, {"elect", "/d/l"},
 			} {
-				start(t, store, append(arguments, "--", "sleep", "600")...)
+				startAs(t, store, installed(t), append(arguments, "--", "sleep", "600")...)
 			}
 			until(t, "they hold and wait", func() bool {
-				p := start(t, store, "who", "--json", "/d/")
+				p := startAs(t, store, installed(t), "who", "--json", "/d/")
 				p.code(t)
 				return strings.Count(p.out.String(), `"holder"`) == 5
 			})
 			healthy(t, store)
 			if name != "sqlite" { // which TestScripts is about
-				scripts(t, "testdata/services", func() string { return store })
+				scripts(t, "testdata/services", installed(t), func() string { return store })
 			}
 			doctorFindsWhatBlocks(t, s)
 		})

@@ -4,6 +4,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -53,13 +54,42 @@ func (m cleaned) Run() int {
 	if signal.Ignored(syscall.SIGHUP) { // nohup would mean all that these tests start
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
-	defer func() {
-		if path, err := mortal(); built && err == nil {
-			_ = os.RemoveAll(filepath.Dir(path))
-		}
-	}()
+	defer func() { _ = os.RemoveAll(programs()) }()
 	return m.M.Run()
 }
+
+// programs returns a folder for what is built for the tests.
+var programs = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "farsync-programs") // removed by TestMain
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
+// build builds a program without the race detector, and returns its path.
+func build(name, from string) (string, error) {
+	path := filepath.Join(programs(), name)
+	if out, err := exec.Command("go", "build", "-o", path, from).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+}
+
+// installed returns the path of the command as users install it, for tests that start it hundreds of times: this executable, which is the
+// command elsewhere, takes four times as much of the processor to start. In make long it is this executable there, too, and watched by the
+// race detector.
+func installed(t testing.TB) string {
+	t.Helper()
+	if !testing.Short() {
+		return "farsync"
+	}
+	path, err := builtCommand()
+	require.NoError(t, err)
+	return path
+}
+
+var builtCommand = sync.OnceValues(func() (string, error) { return build("farsync", ".") })
 
 // start starts the command with a store, and returns it with what it has said when done is closed.
 func start(t testing.TB, store string, arguments ...string) *process {

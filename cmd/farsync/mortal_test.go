@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,21 +21,8 @@ import (
 // lost its parent, too.
 var roles = []string{"command", "child", "grandchild", "session", "daemon"}
 
-var built bool
-
 // mortal returns the path of testdata/mortal, which is small and starts at once, as this test does not.
-var mortal = sync.OnceValues(func() (string, error) {
-	built = true
-	dir, err := os.MkdirTemp("", "mortal") // removed by TestMain
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "mortal")
-	if out, err := exec.Command("go", "build", "-o", path, "./testdata/mortal").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
+var mortal = sync.OnceValues(func() (string, error) { return build("mortal", "./testdata/mortal") })
 
 // A life is what a process of mortal has written.
 type life struct {

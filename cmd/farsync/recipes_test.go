@@ -133,12 +133,7 @@ func TestRecipesRun(t *testing.T) {
 // TestItNeedsNothingInstalled but Go.
 func TestItNeedsNothingInstalled(t *testing.T) {
 	t.Parallel()
-	arguments := []string{"run"}
-	if raceEnabled {
-		// What it is linked of is built already, as make test and make long have it.
-		arguments = append(arguments, "-race", "-gcflags=modernc.org/...=-race=false -d=checkptr=0")
-	}
-	cmd := exec.Command("go", append(arguments, "./cmd/farsync", "run", "--store", "sqlite:"+t.TempDir()+"/locks.db", "/x", "--", "echo", "held")...)
+	cmd := exec.Command("go", "run", "./cmd/farsync", "run", "--store", "sqlite:"+t.TempDir()+"/locks.db", "/x", "--", "echo", "held")
 	cmd.Dir = "../.."
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,13 +27,19 @@ import (
 //	outwaits CODE COMMAND…  the same for a COMMAND that waits for WAIT seconds, or WAITms, long enough to find the lock taken
 //	queue PATH COUNT        waits until so many hold PATH or wait for it; the call that waits may not have heard of it yet
 //	appears FILE            waits until something is in FILE
-func TestScripts(t *testing.T) { scripts(t, "testdata/script", func() string { return file(t) }) }
+func TestScripts(t *testing.T) {
+	scripts(t, "testdata/script", "farsync", func() string { return file(t) })
+}
 
-// scripts runs those of a folder, each with a store.
-func scripts(t *testing.T, dir string, store func() string) {
+// scripts runs those of a folder, each with a store. The command is program, by its path or from PATH, where it is
+// this executable.
+func scripts(t *testing.T, dir, program string, store func() string) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
 		Setup: func(e *testscript.Env) error {
+			if filepath.IsAbs(program) {
+				e.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+e.Getenv("PATH"))
+			}
 			e.Setenv("FARSYNC_STORE", store())
 			e.Setenv(race, raceOptions)
 			return nil

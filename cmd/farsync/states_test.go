@@ -119,7 +119,7 @@ func commandIsNotMisled(t *testing.T, store string, c condition, held farsync.To
 	}
 	for _, line := range asked {
 		arguments := strings.Fields(strings.NewReplacer("TOKEN", fmt.Sprint(held), "WAIT", wait).Replace(line))
-		processes[line] = start(t, store, slices.Concat(flags, arguments)...)
+		processes[line] = startAs(t, store, installed(t), slices.Concat(flags, arguments)...)
 	}
 	for _, line := range asked {
 		p := processes[line]
@@ -154,8 +154,8 @@ type onlookers struct {
 // newOnlookers starts watch and serve. Where the service is in a state in which they cannot be opened, they end by themselves.
 func newOnlookers(t *testing.T, store string, flags []string) *onlookers {
 	return &onlookers{
-		watch: start(t, store, slices.Concat(flags, []string{"watch", "--every", "0.2"})...),
-		serve: start(t, store, slices.Concat(flags, []string{"serve", "--listen", "127.0.0.1:0"})...),
+		watch: startAs(t, store, installed(t), slices.Concat(flags, []string{"watch", "--every", "0.2"})...),
+		serve: startAs(t, store, installed(t), slices.Concat(flags, []string{"serve", "--listen", "127.0.0.1:0"})...),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -78,6 +79,7 @@ func (d database) setLevel(t *testing.T, level string) {
 
 // TestDriverBesideAnotherIsolationLevel: every step is at the level that it needs.
 func TestDriverBesideAnotherIsolationLevel(t *testing.T) {
+	suite.Long(t, suite.Postgres, "the contract of a driver a third time")
 	t.Parallel()
 	d := newDatabase(t).watched(t)
 	d.setLevel(t, "serializable")

@@ -15,6 +15,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -34,6 +35,7 @@ func TestDriverBehindPgBouncer(t *testing.T) {
 
 // TestPrimitivesBehindPgBouncer: what waits listens by a connection of its own, beside the PgBouncer.
 func TestPrimitivesBehindPgBouncer(t *testing.T) {
+	suite.Long(t, suite.Postgres, "the primitives a second time; the contract of a driver behind a PgBouncer is make test's")
 	t.Parallel()
 	d := behindPgBouncer(t)
 	d.listen = configOf(t, d.server.URL()).ConnConfig
