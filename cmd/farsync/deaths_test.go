@@ -8,6 +8,7 @@ import (
 	"flag"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -114,7 +115,7 @@ func TestCommandIsDeadBeforeTheNextHolds(t *testing.T) {
 				if way.notOn == name || *deathsOf != "" && *deathsOf != way.name || *deaths == 0 && name != "etcd" && !way.few {
 					continue
 				}
-				for i, manner := range []string{"deaf", "polite"} {
+				for i, manner := range []string{"deaf", "polite", "deaf, beside another"} {
 					if *deaths == 0 && name != "etcd" && i > 0 {
 						continue
 					}
@@ -151,6 +152,7 @@ func TestCommandIsDeadBeforeTheNextHolds(t *testing.T) {
 // A machine that is busy may have the lock lost by the clock before it comes to that, which is early, and no less a death.
 func dies(t *testing.T, s *service, way death, manner string) (slack time.Duration, early bool) {
 	p, dir, all := begin(t, s, manner)
+	spared := other(t, p)
 	next, closed := openFor(t, s.direct, *deathsTTL)
 	defer closed()
 	taken := make(chan time.Duration, 1)
@@ -193,11 +195,14 @@ func dies(t *testing.T, s *service, way death, manner string) (slack time.Durati
 		require.Less(t, last, at, "a process was alive when another client held the lock")
 	}
 	want, code := way.code, p.code(t)
-	if way.lives && manner == "deaf" {
+	if way.lives && manner != "polite" {
 		want = codeLost
 	}
 	if code != want {
 		require.Equal(t, codeLost, code, p.err.String())
+	}
+	for _, pid := range spared {
+		require.False(t, dead(pid), "what farsync has not started was killed")
 	}
 	return at - last, code != want
 }
@@ -210,7 +215,13 @@ func begin(t *testing.T, s *service, manner string) (p *process, dir string, all
 	for all == nil {
 		dir = t.TempDir()
 		end(t, dir)
-		p = start(t, s.store, "run", "--ttl", deathsTTL.String(), s.path, "--", program, dir, manner)
+		before := ""
+		manner, beside := strings.CutSuffix(manner, ", beside another")
+		if beside {
+			before = "sleep 600 </dev/null >/dev/null 2>&1 & echo $! && "
+		}
+		p = startAs(t, s.store, "sh", "-c", before+`exec farsync "$@"`, "sh",
+			"run", "--ttl", deathsTTL.String(), s.path, "--", program, dir, manner)
 		until(t, "COMMAND and its descendants live, or have to die", func() bool {
 			all = lives(dir)
 			return all != nil || ended(p) || strings.Contains(p.err.String(), "COMMAND is told to end")
@@ -218,9 +229,20 @@ func begin(t *testing.T, s *service, manner string) (p *process, dir string, all
 		if all == nil {
 			_ = p.Process.Kill()
 			p.code(t)
+			other(t, p)
 		}
 	}
 	return p, dir, all
+}
+
+// other returns the process that was started beside the command, if there is one, and ends it with the test.
+func other(t *testing.T, p *process) []int {
+	pid, err := strconv.Atoi(strings.TrimSpace(p.out.String()))
+	if err != nil {
+		return nil
+	}
+	t.Cleanup(func() { send(t, pid, syscall.SIGKILL) })
+	return []int{pid}
 }
 
 // ended reports whether a command has ended.
@@ -240,7 +262,7 @@ func outlive(t *testing.T, dir string, p *process, all []life, manner string) {
 		return dead(all[0].pid) || !slices.ContainsFunc(lives(dir), func(l life) bool { return l.last < at+*deathsTTL+time.Second })
 	})
 	send(t, p.Process.Pid, syscall.SIGCONT)
-	if manner == "deaf" {
+	if manner != "polite" {
 		send(t, all[0].pid, syscall.SIGTERM) // which it does not hear
 		send(t, all[0].parent, syscall.SIGKILL)
 		return

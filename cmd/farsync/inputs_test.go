@@ -182,6 +182,7 @@ var misused = []input{
 	{"FARSYNC_FD=abc held", 64, "FARSYNC_FD is abc, and no number", "leave it as farsync run has set it"},
 	{"FARSYNC_FD=999 held", 64, "FARSYNC_FD is 999: the descriptor is not that of farsync run", ""},
 	{"FARSYNC_SUPERVISOR=x run /x -- true", 64, "FARSYNC_SUPERVISOR is not for users", ""},
+	{"FARSYNC_KEEPER=100 run /x -- true", 64, "FARSYNC_KEEPER is not for users", ""},
 
 	// The store. A bad path comes before a store that is missing
 	{"FARSYNC_STORE= run x -- true", 65, `"x": no leading slash`, ""},

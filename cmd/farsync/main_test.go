@@ -38,12 +38,13 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	testscript.Main(cleaned{m}, map[string]func(){
-		"farsync":  main,
-		guard.Name: main,
-		"catcher":  catcher,
-		"renewed":  renewed,
-		"forger":   forger,
-		"outliver": outliver,
+		"farsync":        main,
+		guard.Name:       main,
+		guard.KeeperName: main,
+		"catcher":        catcher,
+		"renewed":        renewed,
+		"forger":         forger,
+		"outliver":       outliver,
 	})
 }
 

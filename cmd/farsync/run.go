@@ -195,6 +195,9 @@ func (w *work) do(cmd *cobra.Command, arguments []string, work func(*guard.Link)
 		return err
 	}
 	w.murmur()
+	if err := guard.Keep(); err != nil {
+		return &exit{codeUsage, err}
+	}
 	link, err := guard.Attach()
 	if err != nil {
 		return &exit{codeUsage, err}

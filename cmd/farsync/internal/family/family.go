@@ -5,6 +5,10 @@
 // On Linux this process becomes the one to which orphans among its descendants are given (PR_SET_CHILD_SUBREAPER), so that a
 // process that has left its group, its session and its parent is still found: the family is over when wait4 has no child
 // left to wait for. On other systems the family is the process group.
+//
+// A process that has other children besides, see Shared, cannot tell orphans of the family from those of others. There the family is one
+// apart: it comes from a keeper, a process that has no other children, is given the orphans of the family, and ends
+// when none is left.
 package family
 
 import (
@@ -27,18 +31,34 @@ type Family struct {
 	Over chan struct{}
 
 	pid  int
-	left bool // what is there is reaped by the next Family, or by nobody
+	born uint64 // on Linux
+	left bool   // what is there is reaped by the next Family, or by nobody
+
+	apart bool // the first process is a keeper
+	// root is the child of this process from which a family apart comes: the keeper, or its heir. 0: it is over.
+	root int
+	// heir is what the keeper has started, and gives its orphans to this process if the keeper is killed. It is given the orphans of the
+	// family in its turn, so then the family is what comes from it. 0: there is none.
+	heir int
+
 	// mu is held while a process is reaped, and while processes are looked up and signalled: a PID that is not reaped is not
 	// given to another process.
 	mu sync.Mutex
 }
 
-// Start starts path with its arguments. The process is killed when this one dies, and leads a group. An error means that
+// Start starts path with its arguments. The process is sent atDeath when this one dies, and leads a group. An error means that
 // nothing was started. Inherited descriptors are passed on.
 func Start(path string, arguments, environment []string, atDeath syscall.Signal) (*Family, error) {
-	f := &Family{
-		Ended: make(chan struct{}), Stopped: make(chan syscall.Signal, 1), Over: make(chan struct{}),
-	}
+	return start(&Family{}, path, arguments, environment, atDeath)
+}
+
+// StartApart starts a keeper. SetHeir says what it has started.
+func StartApart(path string, arguments, environment []string, atDeath syscall.Signal) (*Family, error) {
+	return start(&Family{apart: true}, path, arguments, environment, atDeath)
+}
+
+func start(f *Family, path string, arguments, environment []string, atDeath syscall.Signal) (*Family, error) {
+	f.Ended, f.Stopped, f.Over = make(chan struct{}), make(chan syscall.Signal, 1), make(chan struct{})
 	if err := adopt(); err != nil {
 		return nil, err
 	}
@@ -49,7 +69,10 @@ func Start(path string, arguments, environment []string, atDeath syscall.Signal)
 		pid, err := syscall.ForkExec(path, arguments, &syscall.ProcAttr{
 			Env: environment, Files: []uintptr{0, 1, 2}, Sys: attributes(atDeath),
 		})
-		f.pid = pid
+		f.pid, f.root = pid, pid
+		if err == nil {
+			f.born = bornAt(pid) // before it can be reaped
+		}
 		started <- err
 		if err == nil {
 			f.reap()
@@ -63,6 +86,19 @@ func Start(path string, arguments, environment []string, atDeath syscall.Signal)
 
 // Group is the process group of the first process, and its PID.
 func (f *Family) Group() int { return f.pid }
+
+// Born is what tells the first process from a later one with its PID, see Is.
+func (f *Family) Born() uint64 { return f.born }
+
+// Is reports whether a process is there, reaped by nobody, and the one that Born was said of. On other systems than Linux it is always true.
+func Is(pid int, born uint64) bool { return bornAt(pid) == born }
+
+// SetHeir says which process the keeper has started, and 0 when that has ended.
+func (f *Family) SetHeir(pid int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heir = pid
+}
 
 // Signal sends a signal to the group; what has left the group does not get it. When the first process has ended, Signal sends it to
 // all processes of the family: what is left may be in any group, and the number of an empty group is given to another.
@@ -95,7 +131,7 @@ func (f *Family) Kill() {
 			return
 		default:
 		}
-		f.killOnce(0)
+		f.killOnce(false)
 		f.mu.Unlock()
 		pause.Reset(wait)
 		select {
@@ -114,11 +150,12 @@ func (f *Family) Leave() {
 	f.left = true
 }
 
-// KillBelow kills the processes of the family that are there now, and spares the first.
+// KillBelow kills the processes of the family that are there now, and spares the first, and what a keeper has started. The one that is
+// spared has to be given the orphans of the family: what is not below it is not killed.
 func (f *Family) KillBelow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.killOnce(f.pid)
+	f.killOnce(true)
 }
 
 // note notes what wait4 has said of a process.

@@ -1,11 +1,9 @@
 package family
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -39,45 +37,72 @@ func (f *Family) reap() {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
 		if errors.Is(err, syscall.ECHILD) {
-			close(f.Over)
+			if !f.apart {
+				close(f.Over)
+			}
 			f.mu.Unlock()
 			return
 		}
 		if err == nil && pid > 0 {
 			f.note(pid, status)
+			if status.Exited() || status.Signaled() {
+				f.reaped(pid)
+			}
 		}
 		f.mu.Unlock()
 	}
 }
 
-// killOnce kills all that are there now but one. What they were about to start comes to this process, and to the next call.
+// killOnce kills all that are there now, or all but the first. What they were about to start comes to this process, and to the next call.
 // The caller holds mu.
-func (f *Family) killOnce(but int) {
+func (f *Family) killOnce(sparing bool) {
+	if f.apart {
+		f.killApart(sparing)
+		return
+	}
+	from := os.Getpid()
 	select {
 	case <-f.Ended: // nothing keeps the number of an empty group from being used again
+		if sparing {
+			return
+		}
 	default:
-		if but != f.pid {
+		if sparing {
+			from = f.pid
+		} else {
 			_ = syscall.Kill(-f.pid, syscall.SIGKILL)
 		}
 	}
-	for _, p := range descendants(os.Getpid()) {
-		if p.PID != but {
-			_ = syscall.Kill(p.PID, syscall.SIGKILL) // EPERM is a set-user-ID program
+	for _, p := range descendants(from) {
+		p.signal(syscall.SIGKILL)
+	}
+}
+
+// killApart is killOnce for a family apart. A keeper is never killed: it ends when nothing is left, and is what says so. Nor is an heir
+// before nothing is found below it, for what comes from it would come to this process then, among all that does not belong to the family.
+func (f *Family) killApart(sparing bool) {
+	if f.root == 0 {
+		return
+	}
+	below := descendants(f.root)
+	for _, p := range below {
+		if !sparing || p.PID != f.heir {
+			p.signal(syscall.SIGKILL)
 		}
+	}
+	switch {
+	case f.root == f.pid:
+		_ = syscall.Kill(f.root, syscall.SIGCONT) // it may have been stopped
+	case len(below) == 0 && !sparing:
+		_ = syscall.Kill(f.root, syscall.SIGKILL)
 	}
 }
 
 // signalAll sends a signal to all processes of the family. The caller holds mu.
 func (f *Family) signalAll(s syscall.Signal) {
 	for _, p := range descendants(os.Getpid()) {
-		_ = syscall.Kill(p.PID, s)
+		p.signal(s)
 	}
-}
-
-// A Process is one that is left.
-type Process struct {
-	PID  int
-	Name string
 }
 
 // Left returns the processes of the family.
@@ -87,58 +112,23 @@ func (f *Family) Left() []Process {
 	return descendants(os.Getpid())
 }
 
-// descendants returns the processes that come from one, without those that are dead and not yet reaped. The list may miss
-// what is being started. Not all kernels have /proc/PID/task/TID/children, and it leaves out siblings of processes that end.
-func descendants(of int) (list []Process) {
-	names, err := readNames("/proc")
-	if err != nil {
-		return nil
-	}
-	parents := map[int]int{}
-	live := map[int]string{}
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		text, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			continue // it has ended meanwhile
-		}
-		// pid (name) state parent …, where the name may have anything in it
-		open, closing := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
-		if open < 0 || closing < open {
-			continue
-		}
-		fields := bytes.Fields(text[closing+1:])
-		if len(fields) < 2 {
-			continue
-		}
-		parents[pid], _ = strconv.Atoi(string(fields[1]))
-		if state := fields[0][0]; state != 'Z' && state != 'X' {
-			live[pid] = string(text[open+1 : closing])
-		}
-	}
-	for pid, name := range live {
-		steps := 0
-		for at := parents[pid]; at > 1 || at == of; at = parents[at] {
-			if at == of {
-				list = append(list, Process{pid, name})
-				break
-			}
-			if steps++; steps > len(parents) {
-				break // parents were read at different times
-			}
-		}
-	}
-	return list
+// Shared reports whether this process has children that it has not started, and that outlive it: a shell that
+// has started others, and then becomes this program, leaves it these, and it is given the orphans of these, too. The first process
+// of a container is given all orphans. But it ends when it has ended its family, and everything in the container ends with it.
+func Shared() bool {
+	// A process without children has no descendants, and is given no orphans.
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return os.Getpid() != 1 && !errors.Is(err, unix.ECHILD)
 }
 
-func readNames(dir string) ([]string, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
+// reaped is called when a child has been reaped. The caller holds mu.
+func (f *Family) reaped(pid int) {
+	switch s, ok := see(f.heir); {
+	case !f.apart || pid != f.root:
+	case ok && f.heir != 0 && s.parent == os.Getpid():
+		f.root, f.heir = f.heir, 0 // a child now, which is there until it is reaped here
+	default:
+		f.root = 0
+		close(f.Over)
 	}
-	defer d.Close()
-	return d.Readdirnames(-1)
 }

@@ -40,8 +40,8 @@ func (f *Family) reap() {
 }
 
 // killOnce kills the group, unless its first process is to be spared. The caller holds mu.
-func (f *Family) killOnce(but int) {
-	if but != f.pid {
+func (f *Family) killOnce(sparing bool) {
+	if !sparing {
 		_ = syscall.Kill(-f.pid, syscall.SIGKILL)
 	}
 }
@@ -54,6 +54,11 @@ type Process struct {
 	PID  int
 	Name string
 }
+
+// Shared is of no use on this system, where nothing but the group is killed.
+func Shared() bool { return false }
+
+func bornAt(int) uint64 { return 0 }
 
 // Left tells nothing on this system.
 func (f *Family) Left() []Process { return nil }

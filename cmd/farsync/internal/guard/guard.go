@@ -102,22 +102,29 @@ func Run(say func(string)) (e End, err error) {
 			}
 		}
 	})
+	ended, status := g.family.Ended, &g.family.Status
+	if g.report != nil {
+		defer g.report.Close()
+		ended, status = make(chan struct{}), new(syscall.WaitStatus)
+		reading.Go(func() { g.follow(ended, status) }) // ends with the report, when the keeper has died or Run returns
+	}
 	defer cancel()
 	defer g.reclaim()
-	return g.watch(signals, background, continued, said)
+	return g.watch(signals, background, continued, said, supervised{ended, status})
 }
 
 type guard struct {
-	say        func(string)
-	word       *Word
-	alarm      *alarm
-	link       *os.File
-	supervisor *family.Family
-	terminal   *terminal.Terminal
-	waited     bool    // wanted was told, and what has asked is not continued yet
-	done       bool    // the supervisor has said so
-	end        End     // as far as it has said so
-	sent       pending // signals that this process was sent
+	say      func(string)
+	word     *Word
+	alarm    *alarm
+	link     *os.File
+	family   *family.Family // the supervisor, or the keeper, with all that comes from it
+	report   *os.File       // of the keeper, if there is one
+	terminal *terminal.Terminal
+	waited   bool    // wanted was told, and what has asked is not continued yet
+	done     bool    // the supervisor has said so
+	end      End     // as far as it has said so
+	sent     pending // signals that this process was sent
 
 	untold pending   // to the supervisor
 	out    chan byte // to what writes to the link
@@ -158,9 +165,14 @@ func (g *guard) start() error {
 			return err
 		}
 	}
-	environment := append(os.Environ(), fmt.Sprintf("%s=%d,%d,%d,%d", variable, pair[1], g.word.fd, g.word.write, syscall.Getpgrp()))
-	// If the supervisor is stopped while the guard dies, it continues and sees that.
-	g.supervisor, err = family.Start(program, append([]string{Name}, os.Args[1:]...), environment, syscall.SIGCONT)
+	environment := append(os.Environ(),
+		fmt.Sprintf("%s=%d,%d,%d,%d,%d", variable, pair[1], g.word.fd, g.word.write, syscall.Getpgrp(), syscall.Getpid()))
+	if family.Shared() {
+		err = g.startKeeper(program, environment)
+	} else {
+		// If the supervisor is stopped while the guard dies, it continues and sees that.
+		g.family, err = family.Start(program, append([]string{Name}, os.Args[1:]...), environment, syscall.SIGCONT)
+	}
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
@@ -168,8 +180,14 @@ func (g *guard) start() error {
 	return inherit(g.word.fd, false)
 }
 
+// supervised is what the guard knows of the supervisor: when it has ended, and then how.
+type supervised struct {
+	ended  <-chan struct{}
+	status *syscall.WaitStatus
+}
+
 // watch returns when the supervisor has ended, and what it leaves behind is dead unless it was to be left.
-func (g *guard) watch(signals, background, continued chan os.Signal, said <-chan byte) (End, error) {
+func (g *guard) watch(signals, background, continued chan os.Signal, said <-chan byte, supervisor supervised) (End, error) {
 	for {
 		out, b := first(g.untold, g.out)
 		select {
@@ -208,8 +226,8 @@ func (g *guard) watch(signals, background, continued chan os.Signal, said <-chan
 			if err := g.arm(); err != nil {
 				return End{}, err
 			}
-		case <-g.supervisor.Ended:
-			return g.conclude(said), nil
+		case <-supervisor.ended:
+			return g.conclude(said, *supervisor.status), nil
 		}
 	}
 }
@@ -224,15 +242,15 @@ func (g *guard) hear(b byte) {
 	}
 }
 
-// conclude returns how the run has ended, when the supervisor has.
-func (g *guard) conclude(said <-chan byte) End {
-	if said != nil {
-		for b := range said { // up to the end of the link, which ends with the supervisor
+// conclude returns how the run has ended, when the supervisor has, or the keeper was killed.
+func (g *guard) conclude(said <-chan byte, status syscall.WaitStatus) End {
+	if said != nil && status.Exited() {
+		for b := range said { // up to the end of the link, which ends with the supervisor: not with a keeper that was killed
 			g.hear(b)
 		}
 	}
-	if g.done && g.supervisor.Status.Exited() {
-		e := End{Code: g.supervisor.Status.ExitStatus()}
+	if g.done && status.Exited() {
+		e := End{Code: status.ExitStatus()}
 		// What COMMAND has died of for another reason is no business of those who wait for this process.
 		if s := g.end.Signal; Ends(s) && (g.end.All || slices.Contains(g.sent, byte(s))) {
 			e.Signal, e.All = s, g.end.All
@@ -240,7 +258,7 @@ func (g *guard) conclude(said <-chan byte) End {
 		return e
 	}
 	g.word.killGroup()
-	g.supervisor.Kill()
+	g.family.Kill()
 	g.say("the supervisor has died, and with it the proof that the lock is held: COMMAND was killed")
 	return End{Code: Lost}
 }
@@ -266,10 +284,10 @@ func (g *guard) late() bool {
 	}
 	g.word.killGroup() // what can be killed without a look at all processes, first
 	if left+g.word.slack() > 0 {
-		g.supervisor.KillBelow()
+		g.family.KillBelow()
 		return false
 	}
-	g.supervisor.Kill()
+	g.family.Kill()
 	return true
 }
 
@@ -349,9 +367,8 @@ func Attach() (*Link, error) {
 	}
 	_ = os.Unsetenv(variable)
 	l := newLink(nil)
-	l.Guard = os.Getppid()
 	var end, read, write int
-	if n, err := fmt.Sscanf(text, "%d,%d,%d,%d", &end, &read, &write, &l.Group); n != 4 || err != nil {
+	if n, err := fmt.Sscanf(text, "%d,%d,%d,%d,%d", &end, &read, &write, &l.Group, &l.Guard); n != 5 || err != nil {
 		return nil, errors.New(variable + " is not for users")
 	}
 	if err := inherit(end, false); err != nil {

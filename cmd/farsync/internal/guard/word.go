@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/farsync/farsync/cmd/farsync/internal/family"
 )
 
 // A Word is a piece of memory that the supervisor writes and others read: until when the lease is held, by a clock that does
@@ -33,6 +35,7 @@ const (
 	wordDeadline        // 0: there is no lease
 	wordSlack           // how long after the deadline the guard takes the supervisor for stopped
 	wordGroup           // the process group of COMMAND; 0: none
+	wordBorn            // what tells COMMAND from a later process with that number, as package family has it
 	wordSize
 )
 
@@ -131,12 +134,21 @@ func (w *Word) Set(deadline time.Time, slack time.Duration) {
 	w.at(wordDeadline).Store(at)
 }
 
-// SetGroup says which process group COMMAND is. Zero: there is none any more.
-func (w *Word) SetGroup(group int) { w.at(wordGroup).Store(int64(group)) }
+// SetGroup says which process group COMMAND is, and when it was born. Zero: there is none any more.
+func (w *Word) SetGroup(group int, born uint64) {
+	if group == 0 {
+		w.at(wordGroup).Store(0)
+		return
+	}
+	w.at(wordBorn).Store(int64(born))
+	w.at(wordGroup).Store(int64(group))
+}
 
-// killGroup kills the group of COMMAND, if there is one.
+// killGroup kills the group of COMMAND, if there is one. The number of a group is given to another when the group is empty, and a
+// supervisor that is stopped, or was killed, may not have said so. While COMMAND itself is there it is not empty. Without COMMAND what is
+// left of its group is found otherwise.
 func (w *Word) killGroup() {
-	if group := w.group(); group > 1 {
+	if group := w.group(); group > 1 && family.Is(group, uint64(w.at(wordBorn).Load())) {
 		_ = syscall.Kill(-group, syscall.SIGKILL)
 	}
 }

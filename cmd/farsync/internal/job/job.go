@@ -98,8 +98,8 @@ func (j *Job) Run(link *guard.Link, lease Lease) (Outcome, error) {
 		return Outcome{}, err
 	}
 	defer guard.Hurry()() // COMMAND has started, and runs as it would by itself
-	link.Word.SetGroup(r.family.Group())
-	defer link.Word.SetGroup(0)
+	link.Word.SetGroup(r.family.Group(), r.family.Born())
+	defer link.Word.SetGroup(0, 0)
 	r.foreground()
 	r.attend()
 	select {
@@ -183,7 +183,7 @@ func (r *run) attend() {
 			ended = nil
 			r.conclude()
 			r.terminal.Return(r.link.Group, r.family.Group())
-			r.link.Word.SetGroup(0)
+			r.link.Word.SetGroup(0, 0)
 			switch r.Leftovers {
 			case Leave:
 				r.family.Leave()
