@@ -1,0 +1,257 @@
+package mysqltest_test
+
+import (
+	"crypto/rand"
+	"database/sql"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+)
+
+// A neighbour is a user of the same server with rights of its own: docs/SECURITY.md says what each can do to the locks of others.
+type neighbour struct {
+	*sql.DB
+	name string
+}
+
+// neighbour returns a user with these grants, of which each is all between GRANT and TO. It is connected to no database.
+func (d database) neighbour(t testing.TB, grants ...string) neighbour {
+	t.Helper()
+	n := neighbour{name: "n" + strings.ToLower(rand.Text())[:10]}
+	d.exec(t, "CREATE USER "+n.name)
+	for _, what := range grants {
+		d.exec(t, "GRANT "+what+" TO "+n.name)
+	}
+	n.DB = connect(t, n.name+"@tcp("+d.server.Endpoint()+")/")
+	return n
+}
+
+// try runs a statement as the neighbour.
+func (n neighbour) try(t testing.TB, statement string, args ...any) error {
+	t.Helper()
+	_, err := n.ExecContext(within(t, soon), statement, args...)
+	return err
+}
+
+// refused expects the server to refuse statements.
+func (n neighbour) refused(t testing.TB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		err := n.try(t, statement)
+		require.Error(t, err, statement)
+		require.Regexp(t, "denied|SUPER", err.Error(), statement)
+	}
+}
+
+// changes are statements that would each change who holds what, and do so for whoever has all rights on the tables.
+func (d database) changes() []string {
+	const entries, sessions, queues, registers = ".farsync_entries", ".farsync_sessions", ".farsync_queues", ".farsync_registers"
+	return []string{
+		"DELETE FROM " + d.name + entries, "UPDATE " + d.name + entries + " SET units = 2",
+		"INSERT INTO " + d.name + entries + " (id, queue, revision) VALUES ('x', '/x', 1)",
+		"DELETE FROM " + d.name + sessions, "UPDATE " + d.name + sessions + " SET deadline = 0",
+		"UPDATE " + d.name + queues + " SET last = 0", "DELETE FROM " + d.name + registers,
+		"DROP TABLE " + d.name + registers, "ALTER TABLE " + d.name + registers + " ADD COLUMN x int",
+		"DROP PROCEDURE " + d.name + ".farsync_register", "CREATE PROCEDURE " + d.name + ".farsync_mine() SELECT 1",
+		"CREATE TRIGGER " + d.name + ".mine BEFORE INSERT ON " + d.name + entries + " FOR EACH ROW SET NEW.units = 2",
+	}
+}
+
+// TestNeighbourWhoMayExecuteAlone can do nothing: the procedures have the rights of those who call them.
+func TestNeighbourWhoMayExecuteAlone(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	lease := lock(t, d.open(t, ttl(time.Minute)), "/mine")
+	n := d.neighbour(t, "EXECUTE ON "+d.name+".*")
+	rows, err := d.admin.QueryContext(within(t, soon), `SELECT r.specific_name, COALESCE(
+			GROUP_CONCAT(IF(p.parameter_mode = 'IN', '\'1\'', CONCAT('@', p.parameter_name)) ORDER BY p.ordinal_position), '')
+		FROM information_schema.routines r
+		LEFT JOIN information_schema.parameters p ON p.specific_schema = r.routine_schema AND p.specific_name = r.specific_name
+		WHERE r.routine_schema = ? GROUP BY r.specific_name`, d.name)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rows.Close()) }()
+	called := 0
+	for rows.Next() {
+		var procedure, parameters string
+		require.NoError(t, rows.Scan(&procedure, &parameters))
+		called++
+		if procedure == "farsync_primary" { // looks whether the server is read-only
+			continue
+		}
+		n.refused(t, "CALL "+d.name+"."+procedure+"("+parameters+")")
+	}
+	require.NoError(t, rows.Err())
+	require.Greater(t, called, 30)
+	n.refused(t, d.changes()...)
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Release())
+}
+
+// TestNeighbourWhoMayReadAlone sees the names of holders, and can end sessions by locks on what it reads, for which the right to read
+// is enough. It can take nothing.
+func TestNeighbourWhoMayReadAlone(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	options := ttl(2 * time.Second) // its end is what is waited for
+	options.Holder = "somebody"
+	store := d.open(t, options)
+	n := d.neighbour(t, "SELECT, EXECUTE ON "+d.name+".*")
+	n.refused(t, d.changes()...)
+	n.refused(t, "CALL "+d.name+".farsync_open_6('mine', 1000000)", "CALL "+d.name+".farsync_delete('x')")
+	n.refused(t, "LOCK TABLES "+d.name+".farsync_entries READ")
+	lease := lock(t, store, "/mine")
+	tx, err := n.BeginTx(within(t, soon), nil)
+	require.NoError(t, err)
+	var value string
+	require.NoError(t, tx.QueryRow("SELECT value FROM "+d.name+".farsync_entries WHERE queue = '/mine'").Scan(&value))
+	require.Contains(t, value, "somebody")
+	_, err = tx.Exec("SELECT * FROM " + d.name + ".farsync_sessions LOCK IN SHARE MODE")
+	require.NoError(t, err)
+	select {
+	case <-lease.Done():
+	case <-time.After(soon):
+		require.Fail(t, "the lease does not end")
+	}
+	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
+	require.NoError(t, tx.Rollback())
+	next := lock(t, d.open(t, ttl(time.Minute)), "/mine")
+	require.Greater(t, next.Token(), lease.Token())
+	require.NoError(t, next.Release())
+}
+
+// TestNeighbourWhoSetsRevisions: tokens rise by the clock of the server where the last revision of a queue was set back, and go on from it
+// where it was set forward. At the end of the numbers nobody joins the queue, until it is set back.
+func TestNeighbourWhoSetsRevisions(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store := d.open(t, ttl(time.Minute))
+	n := d.neighbour(t, "SELECT, UPDATE ON "+d.name+".*")
+	set := func(last string) {
+		require.NoError(t, n.try(t, "UPDATE "+d.name+".farsync_queues SET last = "+last+" WHERE path = '/mine'"))
+	}
+	token := func() farsync.Token {
+		lease := lock(t, store, "/mine")
+		require.NoError(t, lease.Release())
+		return lease.Token()
+	}
+	first := token()
+	set("0")
+	second := token()
+	require.Greater(t, second, first)
+	set("last + 1000000000000")
+	third := token()
+	require.Greater(t, third, second+1_000_000_000_000)
+	set("9223372036854775807")
+	_, err := farsync.NewMutex(store, "/mine").Lock(within(t, soon))
+	require.ErrorContains(t, err, "out of range")
+	require.NoError(t, lock(t, store, "/other").Release())
+	set("0")
+	require.Greater(t, token(), first)
+}
+
+// TestNeighbourWhoMayKill connections costs their Store new ones, and no lock. So may all of the same user, without any right, and nobody else.
+func TestNeighbourWhoMayKill(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	u := d.user(t)
+	store := openAt(t, u.dsn, ttl(time.Hour))
+	lease := lock(t, store, "/mine")
+	right := map[string]string{"MariaDB": "CONNECTION ADMIN", "MySQL": "CONNECTION_ADMIN"}[on.name]
+	stranger := d.neighbour(t, "ALL ON "+d.name+".*")
+	for name, n := range map[string]neighbour{
+		"by the right": d.neighbour(t, right+" ON *.*"), "by the same user": {connect(t, u.name+"@tcp("+d.server.Endpoint()+")/"), u.name},
+	} {
+		for i := range 5 {
+			require.NotEmpty(t, u.connections(t))
+			for _, id := range u.connections(t) {
+				require.ErrorContains(t, stranger.try(t, "KILL "+id), "not owner")
+				_ = n.try(t, "KILL "+id) // its own connection too, or one that has ended
+			}
+			require.NoError(t, lock(t, store, "/other").Release(), "%s, %d", name, i)
+		}
+	}
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Release())
+}
+
+// TestNeighbourWhoMaySeeProcesses reads names in the statements that run. One who may not sees none but its own.
+func TestNeighbourWhoMaySeeProcesses(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store := d.open(t, ttl(time.Minute))
+	require.NoError(t, lock(t, store, "/secret/name").Release())
+	tx, err := d.admin.BeginTx(within(t, soon), nil)
+	require.NoError(t, err)
+	_, err = tx.Exec("SELECT * FROM farsync_queues WHERE path = '/secret/name' FOR UPDATE")
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	go func() { // joined below
+		lease, err := farsync.NewMutex(store, "/secret/name").Lock(within(t, soon))
+		if err == nil {
+			err = lease.Release()
+		}
+		got <- err
+	}()
+	sees := func(n neighbour) bool {
+		return slices.ContainsFunc(database{admin: n.DB}.processes(t), func(p map[string]string) bool {
+			return strings.Contains(p["Info"], "/secret/name")
+		})
+	}
+	n := d.neighbour(t, "PROCESS ON *.*")
+	require.Eventually(t, func() bool { return sees(n) }, soon, time.Millisecond)
+	require.False(t, sees(d.neighbour(t, "ALL ON "+d.name+".*")))
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, <-got)
+}
+
+// TestNeighbourWhoMayChangeWhatRuns counts as an operator: each of these rights is enough to have all others fail.
+func TestNeighbourWhoMayChangeWhatRuns(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ right, change string }{
+		{"TRIGGER", "CREATE TRIGGER %.mine BEFORE INSERT ON %.farsync_entries FOR EACH ROW SET NEW.queue = '/mine'"},
+		{"ALTER ROUTINE", "DROP PROCEDURE %.farsync_ahead_2"},
+	} {
+		d := newDatabase(t)
+		store := d.open(t, ttl(time.Minute))
+		require.NoError(t, lock(t, store, "/other").Release())
+		n := d.neighbour(t, row.right+" ON "+d.name+".*")
+		require.NoError(t, n.try(t, strings.ReplaceAll(row.change, "%", d.name)))
+		_, err := farsync.NewMutex(store, "/other").Lock(within(t, soon))
+		require.Error(t, err, row.right)
+	}
+}
+
+// TestNeighbourInAnotherSchema of the same server reaches nothing, unless the name of its own is a pattern.
+func TestNeighbourInAnotherSchema(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	theirs := bareDatabase(t, d.server)
+	n := d.neighbour(t, "ALL ON "+theirs.name+".*")
+	n.refused(t, d.changes()...)
+	n.refused(t, "SELECT * FROM "+d.name+".farsync_entries", "CALL "+d.name+".farsync_primary()")
+
+	pattern := "_" + d.name[1:]
+	n = d.neighbour(t, "SELECT ON `"+pattern+"`.*")
+	require.NoError(t, n.try(t, "SELECT * FROM "+d.name+".farsync_entries"), "an underscore stands for any letter")
+	n = d.neighbour(t, "SELECT ON `\\"+pattern+"`.*")
+	n.refused(t, "SELECT * FROM "+d.name+".farsync_entries")
+}
+
+// TestSchemasThatAreEverybodys: MariaDB is installed so that a user without any right has all on schemas whose names begin with test_.
+func TestSchemasThatAreEverybodys(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	n := d.neighbour(t)
+	schema := "test_" + d.name
+	if err := n.try(t, "CREATE DATABASE "+schema); on.name != "MariaDB" {
+		require.ErrorContains(t, err, "denied")
+		return
+	}
+	require.NoError(t, n.try(t, "CREATE TABLE "+schema+".mine (x int)"))
+	require.NoError(t, n.try(t, "DROP DATABASE "+schema))
+}
