@@ -3,6 +3,7 @@ package live
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"net/url"
 	"regexp"
 	"slices"
@@ -18,14 +19,18 @@ import (
 // What a View tells, in JSON. docs/LIVE.md explains the fields.
 type (
 	frameJSON struct {
-		Schema int         `json:"schema"`
-		Seen   int64       `json:"seen"` // milliseconds since 1970, as all times
-		Pace   int64       `json:"pace"`
-		Stores []storeJSON `json:"stores"`
+		headJSON
+
 		// Locks are all, or in an event those that have changed.
 		Locks     []json.RawMessage `json:"locks"`
 		Gone      []gone            `json:"gone,omitempty"`
 		Deadlocks []deadlockJSON    `json:"deadlocks"`
+	}
+	headJSON struct {
+		Schema int         `json:"schema"`
+		Seen   int64       `json:"seen"` // milliseconds since 1970, as all times
+		Pace   int64       `json:"pace"`
+		Stores []storeJSON `json:"stores"`
 	}
 	storeJSON struct {
 		Name  string `json:"name"`
@@ -82,24 +87,29 @@ const (
 	mostText = 256
 )
 
-// A frame is what all viewers see until there is another.
+// A frame is what all viewers see until there is another. What they are sent of it is made once, and shared by all: a client who is slow
+// to accept it holds on to no copy.
 type frame struct {
 	number int
 	head   frameJSON // without Locks and Gone
-	locks  map[gone][]byte
-	order  []gone
-	whole  []lockJSON // with all participants
+	// opening and closing are the head around the locks.
+	opening, closing []byte
+	order            []gone
+	locks            map[gone][]byte
+	// long are those locks with all participants, where an event has only the first of them.
+	long map[gone]func() []byte
 
-	some []byte // what has changed from the frame with the number before, if this is not the first
-	all  func() []byte
+	some message        // what has changed from the frame with the number before, if this is not the first
+	all  func() message // all locks
 }
 
 // frame puts together what was seen at a time.
 func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
-	f := &frame{locks: map[gone][]byte{}}
+	f := &frame{locks: map[gone][]byte{}, long: map[gone]func() []byte{}}
 	surveys, seen := map[string]*sight{}, map[string]time.Time{}
-	f.head = frameJSON{Schema: schema, Seen: now.UnixMilli(), Pace: pace.Milliseconds(), Stores: []storeJSON{}}
+	f.head = frameJSON{headJSON: headJSON{Schema: schema, Seen: now.UnixMilli(), Pace: pace.Milliseconds(), Stores: []storeJSON{}}}
 	places := v.callers.places()
+	var whole []lockJSON // with all participants
 	for _, s := range sights {
 		f.head.Stores = append(f.head.Stores, s.json())
 		surveys[s.source.name], seen[s.source.name] = &s, s.seen
@@ -107,26 +117,52 @@ func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
 			at := gone{s.source.name, lock.Path}
 			all := v.lockOf(s.source.name, lock)
 			all.Callers = places[gone{s.source.store.Name(), lock.Path}]
-			f.whole = append(f.whole, all)
+			whole = append(whole, all)
 			f.order = append(f.order, at)
 			f.locks[at] = encode(all.short())
+			if len(all.Participants) > mostInRow {
+				f.long[at] = sync.OnceValue(func() []byte { return encode(all) })
+			}
 		}
 	}
-	v.memory.note(now, pace, surveys, f.whole)
-	f.head.Deadlocks = v.alarms.raise(seen, f.whole)
-	f.all = sync.OnceValue(func() []byte {
-		all := f.head
-		all.Locks = make([]json.RawMessage, 0, len(f.order))
-		for _, at := range f.order {
-			all.Locks = append(all.Locks, f.locks[at])
-		}
-		return encode(all)
+	v.memory.note(now, pace, surveys, whole)
+	f.head.Deadlocks = v.alarms.raise(seen, whole)
+	f.opening = append(bytes.TrimSuffix(encode(f.head.headJSON), []byte("}")), `,"locks":[`...)
+	f.closing = append(append([]byte(`],"deadlocks":`), encode(f.head.Deadlocks)...), '}')
+	f.all = sync.OnceValue(func() message {
+		return messageOf("all", slices.Collect(f.text(func(gone) bool { return true }, nil))...)
 	})
 	return f
 }
 
+// text yields the JSON of the frame with the locks that are wanted, in parts: of those that are among long it has these texts.
+func (f *frame) text(want func(at gone) bool, long map[gone]func() []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if !yield(f.opening) {
+			return
+		}
+		first := true
+		for _, at := range f.order {
+			if !want(at) {
+				continue
+			}
+			lock := f.locks[at]
+			if whole := long[at]; whole != nil {
+				lock = whole()
+			}
+			if !first && !yield(comma) || !yield(lock) {
+				return
+			}
+			first = false
+		}
+		yield(f.closing)
+	}
+}
+
+var comma = []byte{','}
+
 // since returns what has changed from another frame, which was directly before.
-func (f *frame) since(before *frame) []byte {
+func (f *frame) since(before *frame) message {
 	some := f.head
 	some.Locks = []json.RawMessage{}
 	for _, at := range f.order {
@@ -139,7 +175,7 @@ func (f *frame) since(before *frame) []byte {
 			some.Gone = append(some.Gone, at)
 		}
 	}
-	return encode(some)
+	return messageOf("some", encode(some))
 }
 
 // encode returns the JSON of a value of this package, which all have one.

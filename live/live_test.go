@@ -466,10 +466,10 @@ func TestFiveThousandEntries(t *testing.T) {
 	frame := func() *frame { return v.frame(time.Now(), time.Second, []sight{{source: v.sources[0], locks: list}}) }
 	began := time.Now()
 	first := frame()
-	all := first.all()
+	all := first.all().text
 	took := time.Since(began)
 	list[500].Participants = list[500].Participants[1:]
-	some := frame().since(first)
+	some := frame().since(first).text
 	zipped := func(text []byte) int {
 		var out bytes.Buffer
 		zip, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
@@ -621,7 +621,7 @@ func TestChangesNeedLeave(t *testing.T) {
 		require.Equal(p, http.StatusNotFound, post("break", url.Values{"store": {"mem"}, "path": {"a"}}))
 		require.Equal(p, http.StatusBadGateway, post("break", url.Values{"store": {"mem"}, "path": {"/a"}, "token": {"x"}}))
 		require.Equal(p, http.StatusBadGateway, post("break", url.Values{"store": {"mem"}, "path": {"/a//b"}, "token": {"1"}}))
-		require.Equal(p, http.StatusNotFound, post("break", url.Values{"store": {"mem"}, "path": {strings.Repeat("/a", 20_000)}}), "too long to read")
+		require.Equal(p, http.StatusBadRequest, post("break", url.Values{"store": {"mem"}, "path": {strings.Repeat("/a", 20_000)}}), "too long to read")
 		require.NoError(p, lease.Err())
 
 		asked := lease.Asked()

@@ -1,12 +1,9 @@
 package live
 
 import (
-	"compress/gzip"
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -55,6 +52,9 @@ func (v *View) routes() http.Handler {
 			refuse(w, http.StatusNotFound, "not found")
 		case r.Method != http.MethodGet && (r.Method != http.MethodHead || last == "events"): // the head of a stream would not end either
 			refuse(w, http.StatusMethodNotAllowed, "GET alone")
+		case r.ContentLength != 0: // net/http would await it before the answer, and a stream has no deadline for what it reads
+			w.Header().Set("Connection", "close")
+			refuse(w, http.StatusBadRequest, "a GET without a body alone")
 		default:
 			get[last](w, r)
 		}
@@ -68,8 +68,33 @@ func (v *View) routes() http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
+		if limit(w); r.ContentLength != 0 { // net/http awaits a body that was not read, and then sends the answer
+			control := http.NewResponseController(w)
+			_, _ = control.SetReadDeadline(time.Now().Add(reading)), control.SetWriteDeadline(time.Now().Add(reading+writing))
+		}
 		sameSite.ServeHTTP(w, r)
 	})
+}
+
+const (
+	// writing is how long a client may take to accept an answer, or an event of a stream. One that reads nothing costs no more than its
+	// connection for so long: what is written is shared.
+	writing = 10 * time.Second
+	// reading is how long a client may take to send a form.
+	reading = 10 * time.Second
+)
+
+// limit gives the client the time from now in which it has to accept what is written next. Then the server ends its connection, which
+// may have no timeout of its own. net/http takes the limit away at the end of the request: the handlers of others, which are asked on the
+// same connection, have what their server gives them. Where a ResponseWriter of somebody else hides the connection, the server's own
+// timeouts stand.
+func limit(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writing))
+}
+
+// unlimited is for the time in which nothing is written: on HTTP/2 a stream would end at the limit even then.
+func unlimited(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 }
 
 // folder returns the last name of the path that the client has asked for, "" if there is a slash at its end. http.StripPrefix may
@@ -90,16 +115,8 @@ func (a asset) serve(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// enterFor is enter for a request. If it cannot be served it answers.
-func (v *View) enterFor(w http.ResponseWriter) (leave func(), ok bool) {
-	leave, err := v.enter()
-	if err != nil {
-		unavailable(w, err)
-	}
-	return leave, err == nil
-}
-
 func unavailable(w http.ResponseWriter, err error) {
+	limit(w)
 	w.Header().Set("Retry-After", "5")
 	refuse(w, http.StatusServiceUnavailable, err.Error())
 }
@@ -133,27 +150,30 @@ func (v *View) await(ctx context.Context, seen *frame) *frame {
 	}
 }
 
-// snapshot serves what the last survey has shown, of the path alone if there is one in the query.
+// snapshot serves what the last survey has shown, of the path alone if there is one in the query. It is a viewer while it waits for the
+// survey, and not while the client accepts the answer.
 func (v *View) snapshot(w http.ResponseWriter, r *http.Request) {
-	leave, ok := v.enterFor(w)
-	if !ok {
+	unlimited(w)
+	leave, err := v.enter(0)
+	if err != nil {
+		unavailable(w, err)
 		return
 	}
-	defer leave()
 	f := v.await(r.Context(), nil)
+	leave()
 	if f == nil {
 		unavailable(w, errClosed)
 		return
 	}
-	all := f.head
-	all.Locks = []json.RawMessage{}
 	path, one := r.URL.Query()["path"]
-	for _, lock := range f.whole {
-		if !one || lock.Path == path[0] {
-			all.Locks = append(all.Locks, encode(lock))
+	limit(w)
+	w.Header().Set("Content-Type", "application/json")
+	for part := range f.text(func(at gone) bool { return !one || at.Path == path[0] }, f.long) {
+		if _, err := w.Write(part); err != nil {
+			return
 		}
 	}
-	answer(w, all)
+	_, _ = w.Write([]byte("\n"))
 }
 
 func answer(w http.ResponseWriter, v any) {
@@ -174,115 +194,11 @@ func (v *View) history(w http.ResponseWriter, r *http.Request) {
 	}{schema, from != nil && from.shows(path), v.memory.of(gone{store, path})})
 }
 
-// writing is how long a client may take to accept an event.
-const writing = 10 * time.Second
-
-// events streams server-sent events: first hello, then all, and then with each survey what has changed.
-func (v *View) events(w http.ResponseWriter, r *http.Request) {
-	s, err := newStream(w, r)
-	if err != nil {
-		refuse(w, http.StatusNotImplemented, "the server's ResponseWriter cannot stream: "+err.Error())
-		return
-	}
-	leave, ok := v.enterFor(w)
-	if !ok {
-		return
-	}
-	defer leave()
-	s.begin()
-	defer s.end()
-	may := v.options.Allow != nil && v.options.Allow(r)
-	err = s.send("hello", encode(map[string]any{"schema": schema, "allowed": may}))
-	for seen := (*frame)(nil); err == nil; {
-		f := v.await(r.Context(), seen)
-		if f == nil {
-			return
-		}
-		if seen != nil && seen.number+1 == f.number {
-			err = s.send("some", f.some)
-		} else { // a viewer that is slow has missed some
-			err = s.send("all", f.all())
-		}
-		seen = f
-	}
-}
-
-// A stream is that of one viewer.
-type stream struct {
-	w       io.Writer
-	zip     *gzip.Writer // or nil
-	header  http.Header
-	control *http.ResponseController
-}
-
-// newStream looks whether the server can stream. Nothing is written.
-func newStream(w http.ResponseWriter, r *http.Request) (*stream, error) {
-	if !flushes(w) {
-		return nil, errors.New("it has no Flush and no Unwrap")
-	}
-	s := &stream{w: w, header: w.Header(), control: http.NewResponseController(w)}
-	// The server's timeouts are for requests that end. Where they cannot be changed there are none.
-	for _, set := range []func(time.Time) error{s.control.SetReadDeadline, s.control.SetWriteDeadline} {
-		if err := set(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return nil, err
-		}
-	}
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		s.zip, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // a level that there is
-		s.w = s.zip
-	}
-	return s, nil
-}
-
-// flushes reports whether a ResponseWriter can be flushed. http.ResponseController would tell, but only by flushing.
-func flushes(w http.ResponseWriter) bool {
-	for {
-		switch inner := w.(type) {
-		case http.Flusher, interface{ FlushError() error }:
-			return true
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = inner.Unwrap()
-		default:
-			return false
-		}
-	}
-}
-
-func (s *stream) begin() {
-	s.header.Set("Content-Type", "text/event-stream")
-	s.header.Set("X-Accel-Buffering", "no") // nginx would keep events back
-	if s.zip != nil {
-		s.header.Set("Content-Encoding", "gzip")
-	}
-}
-
-// send writes an event. JSON has no line breaks.
-func (s *stream) send(name string, text []byte) error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(writing)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	for _, part := range [][]byte{[]byte("event: " + name + "\ndata: "), text, []byte("\n\n")} {
-		if _, err := s.w.Write(part); err != nil {
-			return err
-		}
-	}
-	if s.zip != nil {
-		if err := s.zip.Flush(); err != nil {
-			return err
-		}
-	}
-	return s.control.Flush()
-}
-
-// end ends the stream. The client may have left.
-func (s *stream) end() {
-	if s.zip != nil {
-		_ = s.zip.Close()
-	}
-}
-
 // acting is how long a request that changes something may take.
 const acting = 15 * time.Second
+
+// mostForm is how many bytes of a form are read.
+const mostForm = 16 << 10
 
 // An action changes something on a path, and logs whether it has.
 type action func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error
@@ -293,7 +209,13 @@ func (v *View) change(w http.ResponseWriter, r *http.Request, act action) {
 		refuse(w, http.StatusForbidden, "this page may look, and change nothing")
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+	err := r.ParseForm()
+	limit(w)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "the form is none, is longer than 16 KiB, or did not come in time")
+		return
+	}
 	path := r.PostFormValue("path")
 	v.mu.Lock()
 	from := v.source(r.PostFormValue("store"))
@@ -304,8 +226,10 @@ func (v *View) change(w http.ResponseWriter, r *http.Request, act action) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), acting)
 	defer cancel()
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(acting + writing)) // where it cannot be changed there is none
-	err := act(ctx, v.options.Logger.With(append([]any{"store", from.name, "path", path}, sender(r)...)...), from.store, path)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the form is there, and now a client who leaves ends ctx
+	unlimited(w)
+	err = act(ctx, v.options.Logger.With(append([]any{"store", from.name, "path", path}, sender(r)...)...), from.store, path)
+	limit(w)
 	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)

@@ -43,7 +43,8 @@ type Options struct {
 const (
 	leastInterval = time.Second
 	defaultLimit  = 5000
-	mostViewers   = 64
+	// mostViewers is how many streams there are at a time.
+	mostViewers = 64
 )
 
 // A View is an http.Handler that serves a page. All methods may be called at any time by any goroutine.
@@ -51,10 +52,13 @@ type View struct {
 	options Options
 	handler http.Handler
 	closed  chan struct{}
+	// hello is the first message of a stream, and helloAllowed that to a client who may change something.
+	hello, helloAllowed message
 
 	mu      sync.Mutex
 	sources []*source
-	viewers int
+	viewers int           // who wait for what is shown: streams, and requests for snapshots
+	streams int           // Invariant: at most mostViewers
 	poller  *poller       // the last one that was started, or nil
 	next    time.Time     // when the next survey may begin
 	shown   *frame        // what the last survey has shown; nil until there is one that is not too old
@@ -94,8 +98,13 @@ func New(o *Options) *View {
 	if v.options.Logger == nil {
 		v.options.Logger = slog.New(slog.DiscardHandler)
 	}
+	v.hello, v.helloAllowed = helloOf(false), helloOf(true)
 	v.handler = v.routes()
 	return v
+}
+
+func helloOf(allowed bool) message {
+	return messageOf("hello", encode(map[string]any{"schema": schema, "allowed": allowed}))
 }
 
 // Add has the View show the paths of a Store that begin with one of the prefixes; all of them if there is none. The name is shown
@@ -135,7 +144,8 @@ func (v *View) source(name string) *source {
 
 // Close ends the streams of all viewers, and has all later requests answered with 503, but those for the files of the page, which says
 // that there is no connection. It does not wait for requests that are under way: a lease may still be broken by one. A server that
-// shuts down waits for streams: give Close to its RegisterOnShutdown.
+// shuts down waits for streams: give Close to its RegisterOnShutdown. A client who does not read its answer keeps it waiting for 10
+// seconds at most.
 func (v *View) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -149,6 +159,11 @@ func (v *View) Close() error {
 
 // ServeHTTP implements http.Handler. It looks at what follows the last slash of the path alone, so it may be mounted anywhere, with
 // http.StripPrefix or without.
+//
+// It sets the deadlines of each of its requests, in place of the server's ReadTimeout and WriteTimeout: a client has 10 seconds to accept
+// an answer, or an event of a stream, and 10 to send a form. So it does behind a ResponseWriter of somebody else that has an Unwrap.
+// How long a client may take for the headers of a request, how long a connection may have none, and how many connections there are, is
+// the server's to bound.
 func (v *View) ServeHTTP(w http.ResponseWriter, r *http.Request) { v.handler.ServeHTTP(w, r) }
 
 var (
@@ -156,9 +171,9 @@ var (
 	errCrowd  = errors.New("too many viewers")
 )
 
-// enter counts a viewer in. The first starts the poller. The caller calls leave, which returns when the poller has ended if no other
-// viewer is there.
-func (v *View) enter() (leave func(), err error) {
+// enter counts a viewer in, and the streams that it is: one or none. The first starts the poller. The caller calls leave, which returns
+// when the poller has ended if no other viewer is there.
+func (v *View) enter(streams int) (leave func(), err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	select {
@@ -166,13 +181,14 @@ func (v *View) enter() (leave func(), err error) {
 		return nil, errClosed
 	default:
 	}
-	if v.viewers == mostViewers {
+	if v.streams+streams > mostViewers {
 		return nil, errCrowd
 	}
+	v.streams += streams
 	if v.viewers++; v.viewers == 1 {
 		v.start()
 	}
-	return v.leave, nil
+	return func() { v.leave(streams) }, nil
 }
 
 // start starts a poller, which waits for the one before it. The caller holds mu.
@@ -196,9 +212,10 @@ func (v *View) start() {
 	}()
 }
 
-func (v *View) leave() {
+func (v *View) leave(streams int) {
 	v.mu.Lock()
 	p := (*poller)(nil)
+	v.streams -= streams
 	if v.viewers--; v.viewers == 0 {
 		p = v.poller
 		p.cancel()

@@ -113,7 +113,7 @@ func (a *app) serve(ctx context.Context, store *farsync.Store, l *location.Locat
 	if err != nil {
 		return &exit{codeUnavailable, fmt.Errorf("--listen %s: %w: write another address", tame(listen), err)}
 	}
-	server := &http.Server{Handler: onlyFor(listen, view), ReadHeaderTimeout: 10 * time.Second}
+	server := serverOf(onlyFor(listen, view))
 	server.RegisterOnShutdown(func() { _ = view.Close() })
 	stopped := make(chan struct{})
 	end := context.AfterFunc(ctx, func() { // joined below, if it was begun
@@ -131,6 +131,18 @@ func (a *app) serve(ctx context.Context, store *farsync.Store, l *location.Locat
 	}
 	<-stopped
 	return nil
+}
+
+// serverOf returns a server that waits for no client without a bound. The View sets the deadlines of its own requests; what is here is
+// for all that is not within one, and for requests that are refused before the View.
+func serverOf(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		WriteTimeout:      10 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
 }
 
 // onlyFor refuses requests for hosts of other names. A name that another site has had resolved to this machine's address would make
