@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
@@ -37,8 +36,10 @@ type (
 		State string `json:"state"`
 		Seen  int64  `json:"seen"`
 		Took  int64  `json:"took"`
-		More  bool   `json:"more,omitempty"`
-		Error string `json:"error,omitempty"`
+		// More tells that there are locks beyond the limit, and MoreText that the bound of texts was reached.
+		More     bool   `json:"more,omitempty"`
+		MoreText bool   `json:"moreText,omitempty"`
+		Error    string `json:"error,omitempty"`
 		// NotBefore is until when the service grants nothing to anybody, and Why says what has happened to it.
 		NotBefore int64  `json:"notBefore,omitempty"`
 		Why       string `json:"why,omitempty"`
@@ -83,8 +84,6 @@ const (
 	schema = 1
 	// mostInRow is how many participants of a lock an event has. The snapshot of a path has all.
 	mostInRow = 100
-	// mostText is how many bytes of a holder's text are shown: the values of elections may be long.
-	mostText = 256
 )
 
 // A frame is what all viewers see until there is another. What they are sent of it is made once, and shared by all: a client who is slow
@@ -188,7 +187,7 @@ func encode(v any) []byte {
 }
 
 func (s *sight) json() storeJSON {
-	j := storeJSON{Name: s.source.name, State: s.state.String(), Seen: milli(s.seen), Took: s.took.Milliseconds(), More: s.rest != nil}
+	j := storeJSON{Name: s.source.name, State: s.state.String(), Seen: milli(s.seen), Took: s.took.Milliseconds(), More: s.rest != nil, MoreText: s.full}
 	if s.err != nil {
 		j.Error = s.err.Error()
 	}
@@ -224,9 +223,9 @@ func (v *View) lockOf(store string, lock farsync.Lock) lockJSON {
 
 func (v *View) participantOf(p farsync.Participant) participantJSON {
 	return participantJSON{
-		Holder: cut(p.Holder), Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, Since: milli(p.Since),
-		HeldSince: milli(p.HeldSince), ID: p.ID, Session: p.Session, Under: p.Under, Note: cut(p.Note),
-		WaitsFor: cut(p.WaitsFor), TraceURL: v.traceURL(p.Note), kind: p.Kind,
+		Holder: p.Holder, Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, Since: milli(p.Since),
+		HeldSince: milli(p.HeldSince), ID: p.ID, Session: p.Session, Under: p.Under, Note: p.Note,
+		WaitsFor: p.WaitsFor, TraceURL: v.traceURL(p.Note), kind: p.Kind,
 	}
 }
 
@@ -261,17 +260,4 @@ func milli(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixMilli()
-}
-
-// cut returns what is shown of a text, which another process has written.
-func cut(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= mostText {
-		return text
-	}
-	end := mostText
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
 }

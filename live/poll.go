@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -69,6 +70,7 @@ type sight struct {
 	state  farsync.State
 	locks  []farsync.Lock
 	rest   *rest     // what is beyond the limit; nil if nothing is
+	full   bool      // texts were left out, for there were too many
 	seen   time.Time // when it was seen: earlier than the survey if that has failed
 	took   time.Duration
 	err    error
@@ -105,7 +107,7 @@ func (v *View) look(ctx context.Context, sources []*source, last map[string]sigh
 		all.Go(func() {
 			sights[i] = s.look(ctx, v.options.Limit)
 			if before, ok := last[s.name]; ok && sights[i].err != nil {
-				sights[i].locks, sights[i].rest, sights[i].seen = before.locks, before.rest, before.seen
+				sights[i].locks, sights[i].rest, sights[i].full, sights[i].seen = before.locks, before.rest, before.full, before.seen
 			}
 		})
 	}
@@ -120,7 +122,9 @@ func (s *source) look(ctx context.Context, limit int) (got sight) {
 	defer silence.Stop()
 	begun := time.Now()
 	got = sight{source: s}
-	got.locks, got.rest, got.err = s.survey(ctx, limit, func() { silence.Reset(patience) })
+	texts := allowance(min(limit, math.MaxInt/mostOfEntry)) * mostOfEntry
+	got.locks, got.rest, got.err = s.survey(ctx, limit, &texts, func() { silence.Reset(patience) })
+	got.full = got.err == nil && texts.usedUp()
 	got.state, got.hush, got.took = s.store.State(), recipe.SilenceOf(s.store), time.Since(begun)
 	if got.err == nil {
 		got.seen = time.Now()
@@ -128,8 +132,9 @@ func (s *source) look(ctx context.Context, limit int) (got sight) {
 	return got
 }
 
-// survey returns the locks of a Store, in order, and what is beyond the limit. It calls heard for each.
-func (s *source) survey(ctx context.Context, limit int, heard func()) (locks []farsync.Lock, beyond *rest, err error) {
+// survey returns the locks of a Store, in order, with what is kept of their texts, and what is beyond the limit of entries or of texts. It
+// calls heard for each.
+func (s *source) survey(ctx context.Context, limit int, texts *allowance, heard func()) (locks []farsync.Lock, beyond *rest, err error) {
 	known, entries := map[string]bool{}, 0
 	for i, prefix := range s.prefixes {
 		for lock, err := range farsync.Survey(ctx, s.store, prefix) {
@@ -138,13 +143,13 @@ func (s *source) survey(ctx context.Context, limit int, heard func()) (locks []f
 				return nil, nil, err
 			case known[lock.Path]:
 				continue // the prefixes overlap
-			case entries >= limit:
+			case entries >= limit || texts.usedUp():
 				return locks, &rest{i, lock.Path}, nil
 			}
 			heard()
 			known[lock.Path] = true
 			entries += len(lock.Participants)
-			locks = append(locks, lock)
+			locks = append(locks, texts.keep(lock))
 		}
 	}
 	return locks, nil, nil

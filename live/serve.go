@@ -247,11 +247,11 @@ func (v *View) change(w http.ResponseWriter, r *http.Request, act action) {
 func sender(r *http.Request) []any {
 	list := []any{"by", r.RemoteAddr}
 	if user, _, ok := r.BasicAuth(); ok {
-		list = append(list, "user", cut(user))
+		list = append(list, "user", cut(user, mostText))
 	}
 	for _, name := range []string{"X-Forwarded-User", "X-Forwarded-For"} {
 		if said := r.Header.Get(name); said != "" {
-			list = append(list, name, cut(said))
+			list = append(list, name, cut(said, mostText))
 		}
 	}
 	return list
@@ -286,7 +286,7 @@ var errToken = errors.New("the token is no number")
 func (v *View) breaks(w http.ResponseWriter, r *http.Request) {
 	v.change(w, r, func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error {
 		text, why := r.PostFormValue("token"), r.PostFormValue("why")
-		log = log.With("token", cut(text), "why", cut(why))
+		log = log.With("token", cut(text, mostText), "why", cut(why, mostText))
 		token, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			err = errToken

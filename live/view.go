@@ -18,8 +18,8 @@ type Options struct {
 	// Interval is how much time there is at least between the beginnings of two surveys. The default, and the least, is a
 	// second.
 	Interval time.Duration
-	// Limit is how many holders and waiters of each Store are shown at most. It is exceeded by what is left of the last path.
-	// The default is 5,000. A survey ends there, but on etcd, where the order of keys is not that of paths, it has read all that
+	// Limit is how many holders and waiters of each Store are shown at most, and how many KiB of their texts. It is exceeded by
+	// what is left of the last path. The default is 5,000. A survey ends there, but on etcd, where the order of keys is not that of paths, it has read all that
 	// is below a prefix by then: narrower prefixes make it cheaper, a lower limit does not.
 	Limit int
 	// Allow reports whether the client that has sent the request may ask for locks and break leases. It has to decide by what

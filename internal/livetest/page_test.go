@@ -341,6 +341,22 @@ func TestNothingIsFreeThatWasNotRead(t *testing.T) {
 	p.requireQuiet(s.page())
 }
 
+// TestTextThatIsNotKeptIsSaid: the list ends before its limit, and the page says why.
+func TestTextThatIsNotKeptIsSaid(t *testing.T) {
+	b := needBrowser(t)
+	c := newCast(t)
+	s := newSite(t, &live.Options{Limit: 10})
+	s.view.Add("etcd", c.store("ops"))
+	long := strings.Repeat("/"+strings.Repeat("x", 99), 9)
+	for i := range 9 {
+		c.lock("neighbour", fmt.Sprintf("%s/%d", long, i))
+	}
+	p := b.open(t, s.page(), narrow)
+	p.until("it is said", visible("etcd has more locks than are shown")+" && "+visible("The list ends where the entries have too much text to be kept."))
+	p.axe()
+	p.requireQuiet(s.page())
+}
+
 // TestUnitsOfAllHoldersAreShown: the page has a hundred of them.
 func TestUnitsOfAllHoldersAreShown(t *testing.T) {
 	b := needBrowser(t)

@@ -416,8 +416,12 @@ function showAlarms() {
         make("p", {}, `So that all who held a lock before can stop: ${s.why}. What waits is granted then.`)]));
     }
     if (s.more) {
-      list.push(banner("more " + s.name, "more", () => [make("h2", {}, `${s.name} has more locks than are shown`),
-        make("p", {}, "The list ends at the limit. Add a narrower prefix to see the others.")]));
+      list.push(banner("more " + s.name + s.moreText, "more", () => [make("h2", {}, `${s.name} has more locks than are shown`),
+        make("p", {}, s.moreText ? "The list ends where the entries have too much text to be kept. Look who writes so much into them, or add a narrower prefix to see the others."
+          : "The list ends at the limit. Add a narrower prefix to see the others.")]));
+    } else if (s.moreText) {
+      list.push(banner("text " + s.name, "more", () => [make("h2", {}, `${s.name} has more text than is shown`),
+        make("p", {}, "Its last lock has entries without their notes, what they wait for and what they hold. Look who writes so much into them.")]));
     }
   }
   for (const d of head?.deadlocks ?? []) {

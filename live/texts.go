@@ -1,0 +1,64 @@
+package live
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/farsync/farsync"
+)
+
+// Everything that a survey tells of an entry was written by another process, and a neighbour may write megabytes. What is kept of it, by
+// the last survey and in what viewers are sent, has these bounds, in bytes.
+const (
+	// mostText is how much is shown of a holder's text: the values of elections may be long. So it is of the name of a session.
+	mostText = 256
+	// mostID is how much is shown of an entry's ID. On etcd and ZooKeeper it contains the path, which has 1,024 bytes at most.
+	mostID = 2048
+	// mostUnder is how much is kept of what an entry stands under, as much as farsync writes.
+	mostUnder = 4096
+	// mostOfEntry times the limit of entries is how much is kept of a Store. An ordinary entry has a tenth of it.
+	mostOfEntry = 1024
+)
+
+// An allowance is how many bytes of text are still kept of a Store in this survey. Below zero it is used up.
+type allowance int
+
+// keep returns the lock with what is kept of its texts, in strings of their own: those of the survey are parts of all that the entry says.
+// Once the allowance is used up the entries of the lock have a name, an ID and a session alone.
+func (a *allowance) keep(lock farsync.Lock) farsync.Lock {
+	*a -= allowance(len(lock.Path))
+	for i := range lock.Participants {
+		p := &lock.Participants[i]
+		p.Holder, p.ID, p.Session = cut(p.Holder, mostText), cut(p.ID, mostID), cut(p.Session, mostText)
+		if *a -= allowance(len(p.Holder) + len(p.ID) + len(p.Session)); *a < 0 {
+			p.Note, p.WaitsFor, p.Under = "", "", nil
+			continue
+		}
+		p.Note, p.WaitsFor = cut(p.Note, mostText), cut(p.WaitsFor, mostText)
+		under := 0
+		for j, id := range p.Under {
+			if under += len(id); under > mostUnder {
+				p.Under = p.Under[:j:j]
+				break
+			}
+			p.Under[j] = strings.Clone(id)
+		}
+		*a -= allowance(len(p.Note) + len(p.WaitsFor) + min(under, mostUnder))
+	}
+	return lock
+}
+
+// usedUp reports whether something was left out, or would be of the next lock.
+func (a allowance) usedUp() bool { return a < 0 }
+
+// cut returns what is shown of a text, a copy of no more than so many bytes.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return strings.Clone(strings.ToValidUTF8(text, "\uFFFD"))
+	}
+	end := most
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strings.ToValidUTF8(text[:end], "\uFFFD") + "…"
+}
