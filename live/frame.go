@@ -67,10 +67,13 @@ type (
 		HeldSince int64         `json:"heldSince,omitempty"`
 		ID        string        `json:"id"`
 		Session   string        `json:"session,omitempty"`
-		Under     []string      `json:"under,omitempty"`
-		Note      string        `json:"note,omitempty"`
-		WaitsFor  string        `json:"waitsFor,omitempty"`
-		TraceURL  string        `json:"traceURL,omitempty"`
+		// Under are those of the entries above it that are shown, and UnderOthers is how many others there are: their IDs
+		// have the paths of locks that are not for these eyes.
+		Under       []string `json:"under,omitempty"`
+		UnderOthers int      `json:"underOthers,omitempty"`
+		Note        string   `json:"note,omitempty"`
+		WaitsFor    string   `json:"waitsFor,omitempty"`
+		TraceURL    string   `json:"traceURL,omitempty"`
 
 		kind driver.Kind
 	}
@@ -109,12 +112,20 @@ func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
 	f.head = frameJSON{headJSON: headJSON{Schema: schema, Seen: now.UnixMilli(), Pace: pace.Milliseconds(), Stores: []storeJSON{}}}
 	places := v.callers.places()
 	var whole []lockJSON // with all participants
+	shown := map[string]bool{}
+	for _, s := range sights {
+		for _, lock := range s.locks {
+			for _, p := range lock.Participants {
+				shown[p.ID] = true
+			}
+		}
+	}
 	for _, s := range sights {
 		f.head.Stores = append(f.head.Stores, s.json())
 		surveys[s.source.name], seen[s.source.name] = &s, s.seen
 		for _, lock := range s.locks {
 			at := gone{s.source.name, lock.Path}
-			all := v.lockOf(s.source.name, lock)
+			all := v.lockOf(s.source.name, lock, shown)
 			all.Callers = places[gone{s.source.store.Name(), lock.Path}]
 			whole = append(whole, all)
 			f.order = append(f.order, at)
@@ -197,7 +208,7 @@ func (s *sight) json() storeJSON {
 	return j
 }
 
-func (v *View) lockOf(store string, lock farsync.Lock) lockJSON {
+func (v *View) lockOf(store string, lock farsync.Lock, shown map[string]bool) lockJSON {
 	j := lockJSON{Store: store, Path: lock.Path, Kind: "mutex", Size: lock.Size, Participants: make([]participantJSON, len(lock.Participants))}
 	for i, p := range lock.Participants {
 		if p.Held {
@@ -205,7 +216,15 @@ func (v *View) lockOf(store string, lock farsync.Lock) lockJSON {
 		} else {
 			j.Waiting++
 		}
-		j.Participants[i] = v.participantOf(p)
+		one := v.participantOf(p)
+		for _, id := range p.Under {
+			if shown[id] {
+				one.Under = append(one.Under, id)
+			} else {
+				one.UnderOthers++
+			}
+		}
+		j.Participants[i] = one
 	}
 	switch lock.Participants[0].Kind {
 	case driver.Permit:
@@ -224,7 +243,7 @@ func (v *View) lockOf(store string, lock farsync.Lock) lockJSON {
 func (v *View) participantOf(p farsync.Participant) participantJSON {
 	return participantJSON{
 		Holder: p.Holder, Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, Since: milli(p.Since),
-		HeldSince: milli(p.HeldSince), ID: p.ID, Session: p.Session, Under: p.Under, Note: p.Note,
+		HeldSince: milli(p.HeldSince), ID: p.ID, Session: p.Session, Note: p.Note,
 		WaitsFor: p.WaitsFor, TraceURL: v.traceURL(p.Note), kind: p.Kind,
 	}
 }

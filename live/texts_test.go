@@ -3,9 +3,12 @@ package live
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 	"weak"
 
@@ -84,4 +87,39 @@ func TestKeptTextsKeepNothingElse(t *testing.T) {
 	runtime.GC()
 	require.Nil(t, all.Value())
 	require.Equal(t, []string{"/a/1"}, kept.Participants[0].Under)
+}
+
+// TestPrefixHidesLocksOfOtherTrees, also those that a shown waiter, or holder, stands under. That there are some is said.
+func TestPrefixHidesLocksOfOtherTrees(t *testing.T) {
+	bubble(t, nil, func(p *play) {
+		part := New(nil)
+		part.Add("mem", p.store, "/public/")
+		over := p.lock("a", "/secret/x")
+		ctx, cancel := over.Context(p.Context())
+		defer cancel()
+		both, err := farsync.NewMutex(p.client("a"), "/public/y").Lock(ctx)
+		require.NoError(p, err)
+		stop := p.waitUnder(both, "a", "/public/z") // it is free
+		defer stop()
+		shown := func(v *View) (all told, text string) {
+			w := httptest.NewRecorder()
+			v.ServeHTTP(w, httptest.NewRequestWithContext(p.Context(), http.MethodGet, "/snapshot", http.NoBody))
+			require.NoError(p, json.Unmarshal(w.Body.Bytes(), &all))
+			return all, w.Body.String()
+		}
+		all, text := shown(part)
+		require.NotContains(p, text, "secret")
+		require.Len(p, all.Locks, 2)
+		y, z := all.Locks[0].Participants[0], all.Locks[1].Participants[0]
+		require.Empty(p, y.Under)
+		require.Equal(p, 1, y.UnderOthers)
+		require.Equal(p, []string{y.ID}, z.Under, "it is shown")
+		require.Zero(p, z.UnderOthers)
+
+		all, _ = shown(p.view)
+		require.Len(p, all.Locks, 3)
+		require.Equal(p, []string{over.Entries()[0].ID}, all.Locks[0].Participants[0].Under)
+		require.Zero(p, all.Locks[0].Participants[0].UnderOthers)
+		p.after(time.Second)
+	})
 }

@@ -658,6 +658,9 @@ function noted(p) {
   return p.traceURL ? make("a", { href: p.traceURL, target: "_blank", rel: "noopener noreferrer", "data-name": "note " + p.token }, p.note) : p.note;
 }
 
+/** under returns what an entry stands under: of locks that are not shown here, how many. */
+const under = (p) => [...p.under ?? [], ...p.underOthers ? [many(p.underOthers, "entry", "entries") + " not shown here"] : []].join(" ");
+
 function action(name, words, kind, run) {
   const b = make("button", { type: "button", class: "act " + kind, "data-name": name }, words);
   b.onclick = run;
@@ -665,7 +668,7 @@ function action(name, words, kind, run) {
 }
 
 function participant(lock, p, store, path, why, place) {
-  const rows = [["waits for", p.waitsFor], ["token", p.token], ["entry", p.id], ["session", p.session], ["note", noted(p)], ["under", (p.under ?? []).join(" ")]];
+  const rows = [["waits for", p.waitsFor], ["token", p.token], ["entry", p.id], ["session", p.session], ["note", noted(p)], ["under", under(p)]];
   const since = [];
   if (p.heldSince) since.push(`held since ${moment(p.heldSince)} · `, lasting("", p.heldSince));
   else if (p.since) since.push(`joined ${moment(p.since)} · `, lasting(p.held ? "≤ " : "", p.since));
