@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -59,7 +57,7 @@ type Participant struct {
 // String is one line for people.
 func (p Participant) String() string {
 	var b strings.Builder
-	b.WriteString(cmp.Or(tame(p.Holder), "unnamed"))
+	b.WriteString(cmp.Or(legible.Name(p.Holder), "unnamed"))
 	verb := " waits"
 	if p.Held {
 		verb = " holds"
@@ -77,10 +75,10 @@ func (p Participant) String() string {
 		b.WriteString(", joined " + p.Since.Format(time.RFC3339))
 	}
 	if p.ID != "" {
-		b.WriteString(", entry " + tame(p.ID))
+		b.WriteString(", entry " + legible.Name(p.ID))
 	}
 	if p.Session != "" {
-		b.WriteString(", session " + tame(p.Session))
+		b.WriteString(", session " + legible.Name(p.Session))
 	}
 	if len(p.Under) > 0 {
 		b.WriteString(", under ")
@@ -88,28 +86,20 @@ func (p Participant) String() string {
 			if i > 0 {
 				b.WriteString(" and ")
 			}
-			b.WriteString(tame(id))
+			b.WriteString(legible.Name(id))
 		}
 	}
 	if !p.NotBefore.IsZero() {
 		b.WriteString(", nothing is granted before " + p.NotBefore.Format(time.RFC3339))
 	}
 	if p.WaitsFor != "" {
-		b.WriteString(", waits for " + tame(p.WaitsFor))
+		b.WriteString(", waits for " + legible.Name(p.WaitsFor))
 	}
 	if p.Note != "" {
-		b.WriteString(", note " + strconv.Quote(p.Note))
+		b.WriteString(", note " + legible.Quote(p.Note))
 	}
 	b.WriteString(")")
 	return b.String()
-}
-
-// tame returns a text that another client has written as it is, or quoted if a terminal would act on it or show it out of order.
-func tame(text string) string {
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		return strconv.Quote(text)
-	}
-	return text
 }
 
 // known returns a time, or zero if no calendar has it: RFC 3339 and JSON know the years from 0 to 9999.

@@ -200,10 +200,10 @@ func encode(v any) []byte {
 func (s *sight) json() storeJSON {
 	j := storeJSON{Name: s.source.name, State: s.state.String(), Seen: milli(s.seen), Took: s.took.Milliseconds(), More: s.rest != nil, MoreText: s.full}
 	if s.err != nil {
-		j.Error = s.err.Error()
+		j.Error = cut(s.err.Error(), mostError)
 	}
 	if s.hush != nil {
-		j.NotBefore, j.Why = milli(s.hush.Until), s.hush.Why
+		j.NotBefore, j.Why = milli(s.hush.Until), cut(s.hush.Why, mostText)
 	}
 	return j
 }

@@ -228,17 +228,17 @@ func (v *View) change(w http.ResponseWriter, r *http.Request, act action) {
 	defer cancel()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the form is there, and now a client who leaves ends ctx
 	unlimited(w)
-	err = act(ctx, v.options.Logger.With(append([]any{"store", from.name, "path", path}, sender(r)...)...), from.store, path)
+	err = act(ctx, v.options.Logger.With(append([]any{"store", from.name, "path", cut(path, mostError)}, sender(r)...)...), from.store, path)
 	limit(w)
 	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, farsync.ErrReleased):
-		refuse(w, http.StatusConflict, err.Error())
+		refuse(w, http.StatusConflict, cut(err.Error(), mostError))
 	case ctx.Err() != nil:
-		refuse(w, http.StatusGatewayTimeout, err.Error())
+		refuse(w, http.StatusGatewayTimeout, cut(err.Error(), mostError))
 	default:
-		refuse(w, http.StatusBadGateway, err.Error())
+		refuse(w, http.StatusBadGateway, cut(err.Error(), mostError))
 	}
 }
 
@@ -272,7 +272,7 @@ func (v *View) ask(w http.ResponseWriter, r *http.Request) {
 	v.change(w, r, func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error {
 		err := farsync.NewMutex(store, path).Ask(ctx) // of whatever kind they are
 		if err != nil {
-			log.Warn("asking for a lock from the page failed", "cause", err)
+			log.Warn("asking for a lock from the page failed", "cause", cut(err.Error(), mostError))
 			return err
 		}
 		log.Warn("lock asked for from the page")
@@ -294,7 +294,7 @@ func (v *View) breaks(w http.ResponseWriter, r *http.Request) {
 			err = farsync.Break(ctx, store, path, farsync.Token(token), &farsync.BreakOptions{Why: why})
 		}
 		if err != nil {
-			log.Warn("breaking a lease from the page failed", "cause", err)
+			log.Warn("breaking a lease from the page failed", "cause", cut(err.Error(), mostError))
 			return err
 		}
 		log.Warn("lease broken from the page")

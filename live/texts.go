@@ -2,14 +2,16 @@ package live
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // Everything that a survey tells of an entry was written by another process, and a neighbour may write megabytes. What is kept of it, by
 // the last survey and in what viewers are sent, has these bounds, in bytes.
 const (
+	// mostError is how much is shown of why a Store does not answer.
+	mostError = 1024
 	// mostText is how much is shown of a holder's text: the values of elections may be long. So it is of the name of a session.
 	mostText = 256
 	// mostID is how much is shown of an entry's ID. On etcd and ZooKeeper it contains the path, which has 1,024 bytes at most.
@@ -41,7 +43,7 @@ func (a *allowance) keep(lock farsync.Lock) farsync.Lock {
 				p.Under = p.Under[:j:j]
 				break
 			}
-			p.Under[j] = strings.Clone(id)
+			p.Under[j] = cut(id, mostID) // as the ID of what it names
 		}
 		*a -= allowance(len(p.Note) + len(p.WaitsFor) + min(under, mostUnder))
 	}
@@ -51,14 +53,6 @@ func (a *allowance) keep(lock farsync.Lock) farsync.Lock {
 // usedUp reports whether something was left out, or would be of the next lock.
 func (a allowance) usedUp() bool { return a < 0 }
 
-// cut returns what is shown of a text, a copy of no more than so many bytes.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return strings.Clone(strings.ToValidUTF8(text, "\uFFFD"))
-	}
-	end := most
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return strings.ToValidUTF8(text[:end], "\uFFFD") + "…"
-}
+// cut returns what is shown of a text, a copy of no more than so many bytes of it. What a reader would not see, or see in another place, is
+// escaped.
+func cut(text string, most int) string { return strings.Clone(legible.Text(legible.Cut(text, most))) }

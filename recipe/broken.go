@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/internal/pause"
 )
 
@@ -256,13 +257,10 @@ func (s *Store) takeBack(in *session, e driver.Entry) {
 // printable returns the text on one line, without what a terminal would act on, and no longer than a line for people.
 func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+		if r == unicode.ReplacementChar || !legible.Printable(r) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(text, " "))
-	if len(text) > maxWhy {
-		text = strings.ToValidUTF8(text[:maxWhy], "") + "…"
-	}
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(legible.Cut(text, maxWhy))
 }

@@ -1,9 +1,8 @@
 package recipe
 
 import (
-	"strconv"
-
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // A lockedError is ErrLocked, with what a Try has seen of who is in the way.
@@ -20,9 +19,9 @@ func (e *lockedError) Unwrap() error { return ErrLocked }
 // does not tell. It may be an entry of a driver's making, which has no name.
 func nameOf(e driver.Entry) string {
 	if len(e.Value) == 0 {
-		return "entry " + strconv.Quote(e.ID)
+		return "entry " + legible.Quote(e.ID)
 	}
-	return strconv.Quote(wordsOf(e).holder)
+	return legible.Quote(wordsOf(e).holder)
 }
 
 // lockedBy is the error of a Try of that kind which a look has shown to be blocked. ErrLocked alone says that the units

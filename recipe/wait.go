@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/internal/pause"
 )
 
@@ -296,7 +297,7 @@ func (l *lateness) over() bool {
 // describe names an entry for people.
 func describe(e driver.Entry) string {
 	if len(e.Value) == 0 {
-		return fmt.Sprintf("entry %q", e.ID)
+		return "entry " + legible.Quote(e.ID)
 	}
-	return fmt.Sprintf("%q (entry %q)", wordsOf(e).holder, e.ID)
+	return legible.Quote(wordsOf(e).holder) + " (entry " + legible.Quote(e.ID) + ")"
 }

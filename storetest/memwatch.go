@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // watch returns a watch on all of the targets, one that has fired if any of them has moved since it was read. An entry
@@ -62,7 +63,7 @@ func (m *Mem) topic(t driver.Target) (*topic, error) {
 	case n == nil:
 		return nil, nil
 	case n.session == noSession:
-		return nil, fmt.Errorf("entry %q: %w", n.entry.ID, errStray)
+		return nil, fmt.Errorf("entry %s: %w", legible.Name(n.entry.ID), errStray)
 	case t.What == driver.Gone:
 		return &n.end, nil
 	case t.What == driver.Told:

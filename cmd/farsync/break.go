@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -200,9 +200,9 @@ func chosen(holders []userJSON, line string) (int64, error) {
 		return token, nil
 	}
 	if len(holders) == 1 {
-		return 0, usage("%s is neither yes, nor the name of the holder, nor a token: nothing was done", strconv.Quote(line))
+		return 0, usage("%s is neither yes, nor the name of the holder, nor a token: nothing was done", legible.Quote(line))
 	}
-	return 0, usage("%s is no token, and there are %d holders: nothing was done", strconv.Quote(line), len(holders))
+	return 0, usage("%s is no token, and there are %d holders: nothing was done", legible.Quote(line), len(holders))
 }
 
 // operator returns the user and the host that break a lock. The reason begins with them.

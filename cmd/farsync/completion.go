@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/farsync/farsync/internal/legible"
 )
 
 func (a *app) completionVerb() *cobra.Command {
@@ -21,7 +23,7 @@ func (a *app) completionVerb() *cobra.Command {
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			write, known := shells[arguments[0]]
 			if !known {
-				return usage("%s is a shell for which there is no completion: write bash, zsh, fish or powershell", tame(arguments[0]))
+				return usage("%s is a shell for which there is no completion: write bash, zsh, fish or powershell", legible.Text(arguments[0]))
 			}
 			return unwritten(write(cmd.Root()))
 		},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 func (a *app) doctorVerb() *cobra.Command {
@@ -36,7 +37,7 @@ session, holders and waiters that have been there for very long, and deadlocks.`
 				return err
 			}
 			if !strings.HasSuffix(below, "/") {
-				return &exit{codeData, fmt.Errorf("%s is no prefix, which ends with a slash: write %[1]s/", tame(below))}
+				return &exit{codeData, fmt.Errorf("%s is no prefix, which ends with a slash: write %[1]s/", legible.Text(below))}
 			}
 			l, err := a.locate()
 			if err != nil {
@@ -104,7 +105,7 @@ func (d *doctor) report() error {
 			mark = "!!"
 		}
 		if !d.json && (!f.OK || !d.quiet) {
-			if _, err := fmt.Fprintf(d.stdout, "%s  %s: %s\n", mark, f.Check, tame(f.Text)); err != nil {
+			if _, err := fmt.Fprintf(d.stdout, "%s  %s: %s\n", mark, f.Check, legible.Text(f.Text)); err != nil {
 				return unwritten(err)
 			}
 		}

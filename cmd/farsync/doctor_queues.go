@@ -7,6 +7,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -65,7 +66,7 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 			say("it is %s, and %s uses it as %s: one of them never gets it. Take two paths", family, u.name(), is)
 		}
 		if u.Session == "" {
-			say("%s belongs to no session, and blocks the queue for ever: delete it", tame(u.ID))
+			say("%s belongs to no session, and blocks the queue for ever: delete it", legible.Text(u.ID))
 		}
 		if u.Joined == nil {
 			continue
@@ -77,7 +78,7 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 		case u.Held && age > longHeld:
 			waits := ""
 			if u.WaitsFor != "" {
-				waits = ", and waits for " + tame(u.WaitsFor)
+				waits = ", and waits for " + legible.Text(u.WaitsFor)
 			}
 			say("%s has been there for %s%s. If it is stuck, see farsync ask and farsync break", u.name(), ago(age), waits)
 		case !u.Held && age > longWaited:

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 func (a *app) heldVerb() *cobra.Command {
@@ -33,7 +34,7 @@ A program that closes the descriptors it has inherited, as Python's subprocess d
 			}
 			fd, err := strconv.Atoi(text)
 			if err != nil {
-				return usage("%s is %s, and no number: leave it as farsync run has set it", guard.Variable, tame(text))
+				return usage("%s is %s, and no number: leave it as farsync run has set it", guard.Variable, legible.Text(text))
 			}
 			word, err := guard.OpenWord(fd)
 			if err != nil {
@@ -46,7 +47,7 @@ A program that closes the descriptors it has inherited, as Python's subprocess d
 			tokens := strings.Fields(os.Getenv("FARSYNC_TOKEN"))
 			for _, t := range tokens {
 				if _, err := strconv.ParseInt(t, 10, 64); err != nil {
-					return usage("FARSYNC_TOKEN has %s in it, and no number: leave it as farsync run has set it", tame(t))
+					return usage("FARSYNC_TOKEN has %s in it, and no number: leave it as farsync run has set it", legible.Text(t))
 				}
 			}
 			if !a.json {

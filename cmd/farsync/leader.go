@@ -11,6 +11,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -40,7 +41,7 @@ func (a *app) leaderVerb() *cobra.Command {
 				default:
 					text := string(leader.Value)
 					if f, ok := a.stdout.(*os.File); ok && isTerminal(f) {
-						text = tame(text)
+						text = legible.Text(text)
 					}
 					_, err = fmt.Fprintln(a.stdout, text)
 				}

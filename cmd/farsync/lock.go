@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -192,11 +192,11 @@ const mostSaid = 256
 
 // fit returns a text as an entry can say it: in characters that can be shown, and cut if it is long.
 func fit(text string) string {
-	text = tame(text)
+	text = legible.Text(text)
 	if len(text) <= mostSaid {
 		return text
 	}
-	return strings.ToValidUTF8(text[:mostSaid-len("…")], "") + "…"
+	return legible.Cut(text, mostSaid-len("…"))
 }
 
 // tokens are the fencing tokens, in the order of the paths.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 func main() {
@@ -128,7 +129,7 @@ name. There is no default.
 `
 
 // say writes a line for people.
-func (a *app) say(text string) { fmt.Fprintln(a.stderr, "farsync:", text) }
+func (a *app) say(text string) { fmt.Fprintln(a.stderr, "farsync:", legible.Lines(text)) }
 
 // remark is say for what goes on, which a program that reads JSON has no use for. What is wrong is said in any case.
 func (a *app) remark(text string) {

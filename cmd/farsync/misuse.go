@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // near is how many letters may be wrong in a word that is guessed.
@@ -70,9 +72,9 @@ func takes(least, most int) cobra.PositionalArgs {
 		case len(arguments) < least:
 			return usage("an argument is missing: write %s", written(cmd))
 		case len(arguments) > most && most == 0:
-			return usage("%s takes no argument: leave out %s", cmd.Name(), tame(arguments[0]))
+			return usage("%s takes no argument: leave out %s", cmd.Name(), legible.Text(arguments[0]))
 		case len(arguments) > most:
-			return usage("%s is one argument too many: write %s", tame(arguments[most]), written(cmd))
+			return usage("%s is one argument too many: write %s", legible.Text(arguments[most]), written(cmd))
 		default:
 			return nil
 		}
@@ -88,11 +90,11 @@ func written(cmd *cobra.Command) string {
 func noVerb(root *cobra.Command, word string) error {
 	switch meant := guess(word, verbNames(root)); {
 	case strings.HasPrefix(word, "/"):
-		return usage("%s stands in the place of a verb: write farsync run %[1]s -- COMMAND, or farsync who %[1]s", tame(word))
+		return usage("%s stands in the place of a verb: write farsync run %[1]s -- COMMAND, or farsync who %[1]s", legible.Text(word))
 	case meant != "":
-		return usage("there is no verb %s: did you mean farsync %s?", tame(word), meant)
+		return usage("there is no verb %s: did you mean farsync %s?", legible.Text(word), meant)
 	default:
-		return usage("there is no verb %s: farsync --help lists the verbs", tame(word))
+		return usage("there is no verb %s: farsync --help lists the verbs", legible.Text(word))
 	}
 }
 
@@ -118,7 +120,7 @@ func noFlag(cmd *cobra.Command, err error) error {
 		if flag.Value.Type() == "bool" {
 			cause = fmt.Errorf("it takes no value: write --%s alone", flag.Name)
 		}
-		return usage("--%s %s: %w", flag.Name, tame(wrong.GetValue()), cause)
+		return usage("--%s %s: %w", flag.Name, legible.Text(wrong.GetValue()), cause)
 	}
 	return usage("%w: farsync --help shows how flags are written", err)
 }
@@ -126,19 +128,19 @@ func noFlag(cmd *cobra.Command, err error) error {
 func unknownFlag(cmd *cobra.Command, missing *pflag.NotExistError) string {
 	who, name := cmd.Name(), missing.GetSpecifiedName()
 	if missing.GetSpecifiedShortnames() != "" {
-		return fmt.Sprintf("%s has no flag -%s%s", who, tame(name), instead(cmd))
+		return fmt.Sprintf("%s has no flag -%s%s", who, legible.Text(name), instead(cmd))
 	}
 	var own []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { own = append(own, f.Name) })
 	if meant := guess(name, own); meant != "" {
-		return fmt.Sprintf("%s has no flag --%s: did you mean --%s?", who, tame(name), meant)
+		return fmt.Sprintf("%s has no flag --%s: did you mean --%s?", who, legible.Text(name), meant)
 	}
 	for _, verb := range cmd.Root().Commands() {
 		if verb.LocalNonPersistentFlags().Lookup(name) != nil && verb != cmd {
 			return fmt.Sprintf("%s has no flag --%s, which is one of farsync %s%s", who, name, verb.Name(), instead(cmd))
 		}
 	}
-	return fmt.Sprintf("%s has no flag --%s%s", who, tame(name), instead(cmd))
+	return fmt.Sprintf("%s has no flag --%s%s", who, legible.Text(name), instead(cmd))
 }
 
 // instead says where the flags are listed, and where those of a COMMAND stand.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // TestOddEntriesAreRowsAmongOthers: what another program has put into a queue hides no lock from the verbs that look at all of them, and reaches no
@@ -56,4 +57,41 @@ func TestOddEntriesAreRowsAmongOthers(t *testing.T) {
 	require.Contains(t, p.out.String(), `\x1b[2Jid\u202e belongs to no session`)
 	require.Contains(t, p.out.String(), "year belongs to no session")
 	require.NotContains(t, p.out.String(), "\x1b")
+}
+
+// TestTextOfOthersReachesNoTerminal as it is: what it would do there, or hide, is written out, by every verb that names a holder or an entry.
+func TestTextOfOthersReachesNoTerminal(t *testing.T) {
+	t.Parallel()
+	const hostile = "x\x1b[2J\u202e\u3164\u009b\u2800\nroot holds /leader"
+	store := file(t)
+	s, closed := open(t, store)
+	defer closed()
+	_, err := farsync.NewElection(s, "/leader").Campaign(t.Context(), []byte(hostile))
+	require.NoError(t, err)
+	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
+	require.NoError(t, err)
+	do := statements(t, "sqlite", name+"?_pragma=busy_timeout(10000)")
+	do(t, "INSERT INTO farsync_entries (queue, id, kind, units, version, since) VALUES ('/stray', ?, 'exclusive', 1, 1, 0)", hostile)
+	for _, c := range []struct {
+		shows     string
+		arguments []string
+	}{
+		{`\u202e\u3164\u009b\u2800\nroot`, []string{"who"}},
+		{`\u202e\u3164\u009b\u2800\nroot`, []string{"who", "--tree"}},
+		{`\u202e\u3164\u009b\u2800\nroot`, []string{"doctor"}},
+		{`\u202e\u3164\u009b\u2800\nroot`, []string{"ask", "--wait", "1ms", "/leader"}},
+		{`\u202e\u3164\u009b\u2800\nroot`, []string{"run", "-n", "/stray", "--", "true"}},
+		{`\u202e\u3164\u009b\u2800\nroot`, []string{"run", "--wait", "1m", "/stray", "--", "true"}},
+		{`\u202e\u3164\u009b\u2800\nroot`, []string{"run", "-n", "/leader", "--", "true"}},
+	} {
+		p := start(t, store, c.arguments...)
+		p.code(t)
+		said := p.out.String() + p.err.String()
+		t.Logf("%q: %s", c.arguments, said)
+		require.Contains(t, said, c.shows, c.arguments)
+		for line := range strings.SplitSeq(said, "\n") {
+			require.Equal(t, legible.Text(line), line, c.arguments)
+			require.False(t, strings.HasPrefix(line, "root holds"), c.arguments)
+		}
+	}
 }

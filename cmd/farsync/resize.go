@@ -5,6 +5,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -24,7 +25,7 @@ no user is left.`,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			size := int64(0)
 			if err := anyFrom(1, &size, "SIZE").Set(arguments[1]); err != nil {
-				return usage("SIZE %s: %w", tame(arguments[1]), err)
+				return usage("SIZE %s: %w", legible.Text(arguments[1]), err)
 			}
 			if declared < 1 {
 				return usage("--limit is missing: write the size that the users of PATH say, and go on saying in a rolling deployment, before or after this: %s", written(cmd))

@@ -27,6 +27,7 @@ import (
 	"github.com/farsync/farsync/cmd/farsync/internal/job"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -242,7 +243,7 @@ func (w *work) checkPaths(given []string) error {
 	}
 	for i, path := range given {
 		if slices.Contains(given[:i], path) {
-			return usage("%s comes twice: write it once", tame(path))
+			return usage("%s comes twice: write it once", legible.Text(path))
 		}
 		if err := recipe.CheckPath(path); err != nil {
 			return &exit{codeData, err}
@@ -266,7 +267,7 @@ func find(command string) (string, error) {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, exec.ErrDot), errors.Is(err, fs.ErrNotExist):
-		return "", &exit{codeNotFound, fmt.Errorf("%s: no such program: write one of PATH, or its path with a slash in it", tame(command))}
+		return "", &exit{codeNotFound, fmt.Errorf("%s: no such program: write one of PATH, or its path with a slash in it", legible.Text(command))}
 	default:
 		return "", &exit{codeCannotRun, err}
 	}
@@ -275,13 +276,13 @@ func find(command string) (string, error) {
 // checkJob checks what jobFlags has added.
 func (w *work) checkJob() error {
 	if unix.SignalNum(signalName(w.signal)) == 0 {
-		return usage("--signal %s: there is no such signal: write its name, TERM or SIGINT for example", tame(w.signal))
+		return usage("--signal %s: there is no such signal: write its name, TERM or SIGINT for example", legible.Text(w.signal))
 	}
 	if !slices.Contains([]job.Leftovers{job.Wait, job.Kill, job.Leave}, job.Leftovers(w.leftovers)) {
-		return usage("--leftovers %s: write wait, kill or leave", tame(w.leftovers))
+		return usage("--leftovers %s: write wait, kill or leave", legible.Text(w.leftovers))
 	}
 	if w.onAsk != "say" && w.onAsk != "term" {
-		return usage("--on-ask %s: write say or term", tame(w.onAsk))
+		return usage("--on-ask %s: write say or term", legible.Text(w.onAsk))
 	}
 	return w.checkStatus()
 }
@@ -299,11 +300,11 @@ func (w *work) checkStatus() error {
 	}
 	is, err := os.Stat(w.status)
 	if err == nil && is.IsDir() {
-		return usage("--status %s is a directory: write the name of a file", tame(w.status))
+		return usage("--status %s is a directory: write the name of a file", legible.Text(w.status))
 	}
 	if dir := filepath.Dir(w.status); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		if is, err := os.Stat(dir); err != nil || !is.IsDir() {
-			return usage("--status %s: there is no directory %s: make it first", tame(w.status), tame(dir))
+			return usage("--status %s: there is no directory %s: make it first", legible.Text(w.status), legible.Text(dir))
 		}
 	}
 	return nil

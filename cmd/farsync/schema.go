@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/mysql"
 	"github.com/farsync/farsync/postgres"
 )
@@ -30,7 +31,7 @@ With ?migrate=1 in the URL of the store, every verb does the same first.`,
 		RunE: func(_ *cobra.Command, arguments []string) error {
 			write, known := schemas[arguments[0]]
 			if !known {
-				return usage("%s has no schema: write postgres or mysql", tame(arguments[0]))
+				return usage("%s has no schema: write postgres or mysql", legible.Text(arguments[0]))
 			}
 			_, err := fmt.Fprint(a.stdout, write())
 			return unwritten(err)

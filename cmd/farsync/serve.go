@@ -17,6 +17,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/live"
 	"github.com/farsync/farsync/recipe"
 )
@@ -40,7 +41,7 @@ To show it to others, put it behind a server that knows them, or mount package l
 				prefix = arguments[0]
 			}
 			if below, found := strings.CutSuffix(prefix, "/"); !found {
-				return &exit{codeData, fmt.Errorf("%s is no prefix, which ends with a slash: write %[1]s/", tame(prefix))}
+				return &exit{codeData, fmt.Errorf("%s is no prefix, which ends with a slash: write %[1]s/", legible.Text(prefix))}
 			} else if below != "" {
 				if err := recipe.CheckPath(below); err != nil {
 					return &exit{codeData, err}
@@ -83,7 +84,7 @@ func checkAddress(listen string) error {
 		_, err = net.LookupPort("tcp", port) //nolint:noctx // it reads a file
 	}
 	if err != nil {
-		return usage("--listen %s: write HOST:PORT, as 127.0.0.1:7070 or localhost:0", tame(listen))
+		return usage("--listen %s: write HOST:PORT, as 127.0.0.1:7070 or localhost:0", legible.Text(listen))
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func (a *app) serve(ctx context.Context, store *farsync.Store, l *location.Locat
 	view.Add(l.Scheme, store, l.Join(prefix))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return &exit{codeUnavailable, fmt.Errorf("--listen %s: %w: write another address", tame(listen), err)}
+		return &exit{codeUnavailable, fmt.Errorf("--listen %s: %w: write another address", legible.Text(listen), err)}
 	}
 	server := serverOf(onlyFor(listen, view))
 	server.RegisterOnShutdown(func() { _ = view.Close() })

@@ -17,6 +17,7 @@ import (
 	"github.com/farsync/farsync/cmd/farsync/internal/job"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
 	"github.com/farsync/farsync/cmd/farsync/internal/terminal"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // A result is what --status says about a run.
@@ -81,7 +82,7 @@ func (w *work) report(r *result, err error) guard.End {
 		err = appendTo(w.status, append(line, '\n'))
 	}
 	if err != nil {
-		w.say("--status " + tame(w.status) + ": the line cannot be written: " + err.Error())
+		w.say("--status " + legible.Text(w.status) + ": the line cannot be written: " + err.Error())
 	}
 	return guard.End{Code: r.Exit, Signal: r.signal, All: r.typed}
 }

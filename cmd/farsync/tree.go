@@ -9,6 +9,7 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/deadlock"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // A forest is the locks of a survey, and which of their users waits under which.
@@ -82,7 +83,7 @@ func (f *forest) words(u userJSON) string {
 		text += ", for " + lasts
 	}
 	if u.WaitsFor != "" {
-		text += ", waits for " + tame(u.WaitsFor)
+		text += ", waits for " + legible.Text(u.WaitsFor)
 	}
 	return text
 }

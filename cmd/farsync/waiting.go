@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -120,7 +117,7 @@ func behind(path string, list []farsync.Participant, holder string, now time.Tim
 	}
 	line += fmt.Sprintf("; %s of %d", ordinal(at+1), len(list))
 	if first.WaitsFor != "" {
-		line += "; it waits for " + tame(first.WaitsFor)
+		line += "; it waits for " + legible.Text(first.WaitsFor)
 	}
 	return line, at + 1
 }
@@ -130,28 +127,7 @@ func name(holder string) string {
 	if holder == "" {
 		return "a holder without a name"
 	}
-	for _, c := range holder {
-		if c < ' ' || c == 0x7f || c == 0xfffd || c >= 0x80 && c < 0xa0 {
-			return fmt.Sprintf("%q", holder)
-		}
-	}
-	return holder
-}
-
-// tame returns a text in a form that is safe to print: what a terminal would act on is escaped.
-func tame(text string) string {
-	var safe strings.Builder
-	for rest := text; rest != ""; {
-		c, size := utf8.DecodeRuneInString(rest)
-		if c == utf8.RuneError && size == 1 || !unicode.IsPrint(c) {
-			quoted := strconv.Quote(rest[:size])
-			safe.WriteString(quoted[1 : len(quoted)-1])
-		} else {
-			safe.WriteRune(c)
-		}
-		rest = rest[size:]
-	}
-	return safe.String()
+	return legible.Name(holder)
 }
 
 // ago is a time in words that are short: 3s, 2m10s, 40m, 5h, 3d.

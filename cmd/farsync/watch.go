@@ -15,6 +15,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 func (a *app) watchVerb() *cobra.Command {
@@ -162,7 +163,7 @@ func (v *view) show(missing error) error {
 		}
 		why := ""
 		if e.Event == "holds" && e.User.WaitsFor != "" {
-			why = ", waits for " + tame(e.User.WaitsFor)
+			why = ", waits for " + legible.Text(e.User.WaitsFor)
 		}
 		_, err := fmt.Fprintf(v.stdout, "%s %s %s %s %s %d%s\n",
 			e.Time.Format(time.RFC3339), e.Path, e.Event, e.User.name(), e.User.amount(), e.User.Token, why)

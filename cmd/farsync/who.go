@@ -16,6 +16,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -353,7 +354,7 @@ func (a *app) table(w io.Writer, locks []lockJSON, now time.Time, width int) err
 				place++
 				what = "waits, " + ordinal(place)
 			case u.WaitsFor != "":
-				what = "holds, waits for " + tame(u.WaitsFor)
+				what = "holds, waits for " + legible.Text(u.WaitsFor)
 			}
 			rows = append(rows, u.row(path, u.name()+" "+what, now))
 		}

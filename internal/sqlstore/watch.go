@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // Watch waits to be woken, and looks after each time. It listens before it looks the first time, so a change between the look
@@ -87,7 +88,7 @@ func (s *Session) awaitTurn(ctx context.Context, e driver.Entry, list []Target, 
 	case err != nil || is.moved:
 		return err
 	case is.stray != "":
-		return fmt.Errorf("entry %s: %w", is.stray, ErrStray)
+		return fmt.Errorf("entry %s: %w", legible.Name(is.stray), ErrStray)
 	}
 	stands()
 	return s.sleep(ctx, woken)
@@ -132,7 +133,7 @@ func (s *Session) look(
 	told = len(list) > 0
 	for _, is := range list {
 		if is.stray {
-			return false, false, fmt.Errorf("entry %s: %w", is.id, ErrStray)
+			return false, false, fmt.Errorf("entry %s: %w", legible.Name(is.id), ErrStray)
 		}
 		moved = moved || is.moved
 		told = told && is.next
