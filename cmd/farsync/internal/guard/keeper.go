@@ -40,7 +40,7 @@ func (g *guard) startKeeper(program string, environment []string) error {
 // startReporting starts the keeper with the end of a pipe that it writes to, and closes that.
 func startReporting(write *os.File, program string, environment []string) (*family.Family, error) {
 	high, err := aside(int(write.Fd()))
-	if err = errors.Join(err, write.Close()); err != nil {
+	if err := errors.Join(err, write.Close()); err != nil {
 		return nil, err
 	}
 	defer syscall.Close(high)
