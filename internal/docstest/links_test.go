@@ -1,0 +1,117 @@
+//go:build unix
+
+package docstest_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A prose is a document without its blocks of code, in which neither a heading nor a link stands.
+func prose(t testing.TB, name string) string {
+	t.Helper()
+	var kept strings.Builder
+	for i, part := range strings.Split("\n"+document(t, name), "\n```") {
+		if i%2 == 1 {
+			continue
+		}
+		_, after, _ := strings.Cut(part, "\n") // the rest of the line that ends a block
+		kept.WriteString("\n" + after)
+	}
+	return kept.String()
+}
+
+var (
+	heading = regexp.MustCompile(`(?m)^#{1,6} +(.*?) *$`)
+	linked  = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+)
+
+// anchors returns the names by which GitHub reaches the headings of a document.
+func anchors(t testing.TB, name string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(prose(t, name), -1) {
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+				return unicode.ToLower(r)
+			default:
+				return -1
+			}
+		}, h[1])
+		for n := 1; found[anchor]; n++ { // a heading that stands twice
+			anchor = fmt.Sprintf("%s-%d", strings.TrimSuffix(anchor, fmt.Sprintf("-%d", n-1)), n)
+		}
+		found[anchor] = true
+	}
+	return found
+}
+
+// documents returns the names of all documents of the repository's root and of docs, with the decisions.
+func documents(t testing.TB) []string {
+	t.Helper()
+	var names []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md"} {
+		paths, err := filepath.Glob("../../" + pattern)
+		require.NoError(t, err)
+		for _, path := range paths {
+			names = append(names, strings.TrimPrefix(path, "../../"))
+		}
+	}
+	require.Greater(t, len(names), 50, "the test would not notice that it looks at nothing")
+	return names
+}
+
+// TestLinksLeadSomewhere: a link of a document to a file or a heading of the repository finds it.
+func TestLinksLeadSomewhere(t *testing.T) {
+	headings := map[string]map[string]bool{}
+	for _, name := range documents(t) {
+		for _, link := range linked.FindAllStringSubmatch(prose(t, name), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(link[1], "#")
+			to := name
+			if file != "" {
+				to = filepath.Join(filepath.Dir(name), file)
+			}
+			_, err := os.Stat(filepath.Join("..", "..", to))
+			require.NoError(t, err, "%s links to %s", name, link[1])
+			if anchor == "" {
+				continue
+			}
+			if headings[to] == nil {
+				headings[to] = anchors(t, to)
+			}
+			require.True(t, headings[to][anchor], "%s links to %s, which has no such heading", name, link[1])
+		}
+	}
+}
+
+// TestIndexLeadsToEveryDocument: who begins at README finds each document in two steps, by way of the index. README is short, for it is
+// read by people who compare libraries.
+func TestIndexLeadsToEveryDocument(t *testing.T) {
+	const words = 950
+	readme := prose(t, "README.md")
+	require.Contains(t, readme, "](docs/README.md)")
+	require.Less(t, len(strings.Fields(readme)), words, "words of README.md outside of its code")
+	led := map[string]bool{"README.md": true} // the index itself
+	for _, link := range linked.FindAllStringSubmatch(prose(t, "docs/README.md"), -1) {
+		file, _, _ := strings.Cut(link[1], "#")
+		led[file] = true
+	}
+	for _, name := range documents(t) {
+		if filepath.Dir(name) == "docs" {
+			require.True(t, led[filepath.Base(name)], "docs/README.md does not link to %s", name)
+		}
+	}
+}
