@@ -21,7 +21,7 @@ import (
 func TestProgramsForThoseWhoComeFromElsewhere(t *testing.T) {
 	documents, err := filepath.Glob("../../docs/coming-from-*.md")
 	require.NoError(t, err)
-	require.Len(t, documents, 9)
+	require.Len(t, documents, 10)
 	// The servers as the documents name them, and those that run.
 	servers := map[string]string{
 		"postgres://postgres@localhost:5432/postgres": embedtest.Postgres(t).URL(),
