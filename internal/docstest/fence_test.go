@@ -118,3 +118,45 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 		})
 	}
 }
+
+// TestConditionalWriteOfTheFencePage: the SQL of docs/FENCE.md for a resource that knows no tokens refuses what comes late after the new
+// holder has taken over, and nothing before that. No update is lost in either case.
+func TestConditionalWriteOfTheFencePage(t *testing.T) {
+	printed := blocks(t, "docs/FENCE.md", "sql", "-- Compare and set: take over, write")
+	require.Len(t, printed, 1)
+	takeOver, write, ok := strings.Cut(strings.TrimSpace(printed[0]), "\n")
+	require.True(t, ok, "two statements, the first of one line")
+	db := openSQLite(t, filepath.Join(t.TempDir(), "documents.db"))
+	do := func(text string, arguments ...any) (changed int64) {
+		result, err := db.ExecContext(t.Context(), text, arguments...)
+		require.NoError(t, err)
+		changed, err = result.RowsAffected()
+		require.NoError(t, err)
+		return changed
+	}
+	read := func() (body string, version int64) {
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT body, version FROM document WHERE id = 1").Scan(&body, &version))
+		return body, version
+	}
+	do("CREATE TABLE document (id integer PRIMARY KEY, body text NOT NULL, version bigint NOT NULL); INSERT INTO document VALUES (1, 'empty', 0)")
+
+	// The earlier holder works, and is suspended before its next write.
+	require.EqualValues(t, 1, do(takeOver, 1, 0))
+	require.EqualValues(t, 1, do(write, "earlier", 1, 1))
+	const earlier = 2 // the version that its last write has made
+
+	// It is late after the new holder has taken over.
+	_, version := read()
+	require.EqualValues(t, 1, do(takeOver, 1, version))
+	require.EqualValues(t, 0, do(write, "late", 1, earlier), "refused")
+	require.EqualValues(t, 1, do(write, "later", 1, version+1))
+	body, version := read()
+	require.Equal(t, "later", body)
+
+	// It is late before that: the write is done, and the new holder, who has read what was there before, does not undo it unawares.
+	stale := version
+	require.EqualValues(t, 1, do(write, "late", 1, version), "not refused")
+	require.EqualValues(t, 0, do(takeOver, 1, stale), "the new holder begins again")
+	body, _ = read()
+	require.Equal(t, "late", body)
+}
