@@ -68,10 +68,10 @@ if [ "$area" = mysql ] && [ -z "${FARSYNC_MYSQL:-}" ]; then
 	step "MySQL 9.7, unpacked" scripts/server-versions.sh mysql-9.7 || mysql=no
 fi
 
-# The tests that say so themselves, a package at a time. The race detector multiplies what bench measures: memory and rates.
+# The tests that say so themselves, a package at a time. The race detector multiplies what bench and docstest measure: memory and rates.
 while IFS=$'\t' read -r folder run; do
 	flags=("${race[@]}")
-	[ "$folder" != bench ] || flags=()
+	case $folder in bench | internal/docstest) flags=() ;; esac
 	tests "$folder" "$folder" "${flags[@]}" -run "$run" .
 done < <(go run ./internal/suite/list -area "$area" -run)
 
