@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/farsync/farsync/internal/pause"
 )
@@ -87,6 +88,7 @@ type wire struct {
 
 	direct  bool        // set before a call can use the connection
 	listens atomic.Bool // it is in no statement
+	spent   bool        // nothing more is to be sent on it; set by whoever uses the connection, between statements
 }
 
 // RemoteAddr returns where a request to cancel is sent, the only use that pgx makes of it.
@@ -127,6 +129,23 @@ func isDirect(conn *pgconn.PgConn) bool {
 	return w != nil && w.direct
 }
 
+// serves reports whether a connection may be kept for another call.
+func serves(conn *pgxpool.Conn) bool {
+	w := wireOf(conn.Conn().PgConn())
+	return !conn.Conn().IsClosed() && (w == nil || !w.spent)
+}
+
+// abandon closes a connection of the pool, which is still to be released, and waits for no goodbye. It is in no
+// statement, so there is nothing to cancel, which would cost the server a process, and the caller the wait for it.
+func abandon(conn *pgxpool.Conn) {
+	if w := wireOf(conn.Conn().PgConn()); w != nil {
+		w.spent = true
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = conn.Conn().Close(ctx)
+}
+
 // A canceler ends what a connection does. While it connects, the key that a request to cancel needs is not there yet, or is being
 // written just then: there is no statement either, so the connection is given up. So is one to a proxy. A connection that listens is
 // in no statement: it reads no further.
@@ -135,7 +154,8 @@ func isDirect(conn *pgconn.PgConn) bool {
 // statement of the connection. But the server sends its process the signal before it closes the connection of the request
 // (SendCancelRequest, and processCancelRequest before PostgreSQL 18), and a process that reads its next statement drops what was to cancel the
 // one before (ProcessInterrupts while DoingCommandRead). The signal is pending when the end of the request is seen here, so it comes before
-// anything that is sent on the connection after that. A connection of which that is not certain is of no use any more.
+// anything that is sent on the connection after that. A connection of which that is not certain is spent: whoever has it gives it up, instead of
+// giving it back to where the next call would find it and fail.
 type canceler struct {
 	conn *pgconn.PgConn
 	told chan bool // has whether the server has been told and has answered; nil if it was not to be
@@ -144,7 +164,7 @@ type canceler struct {
 // HandleCancel is called when ctx ends.
 func (h *canceler) HandleCancel(context.Context) {
 	h.told = nil
-	if w := wireOf(h.conn); w == nil || !w.direct || w.listens.Load() {
+	if w := wireOf(h.conn); w == nil || !w.direct || w.spent || w.listens.Load() {
 		_ = h.conn.Conn().SetDeadline(past)
 		return
 	}
@@ -163,7 +183,8 @@ func (h *canceler) HandleCancel(context.Context) {
 // HandleUnwatchAfterCancel is called when what ctx was for has ended.
 func (h *canceler) HandleUnwatchAfterCancel() {
 	if h.told != nil && !<-h.told {
-		_ = h.conn.Conn().SetDeadline(past) // its next statement fails before a byte of it is sent
+		wireOf(h.conn).spent = true
+		_ = h.conn.Conn().SetDeadline(past) // whatever its caller may still send fails before a byte of it is sent
 		return
 	}
 	_ = h.conn.Conn().SetDeadline(time.Time{})

@@ -79,7 +79,7 @@ func (k *keys) take(id string) *pgxpool.Conn {
 func (k *keys) put(id string, conn *pgxpool.Conn) {
 	k.mu.Lock()
 	_, known := k.of[id]
-	good := !known && !k.over && !conn.Conn().IsClosed()
+	good := !known && !k.over && serves(conn)
 	if good {
 		k.of[id] = key{conn, time.Now()}
 	}
@@ -102,7 +102,7 @@ func (k *keys) end(conn *pgxpool.Conn) {
 // it waited too long for a lock, or its caller gave up: while room is scarce, no other may be to be had.
 func (k *keys) failed(conn *pgxpool.Conn, err error) {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || refused.Code != notAvailable && refused.Code != canceled || conn.Conn().IsClosed() {
+	if !ok || refused.Code != notAvailable && refused.Code != canceled || !serves(conn) {
 		k.end(conn)
 		return
 	}
@@ -119,13 +119,6 @@ func (k *keys) unlock(ctx context.Context, conn *pgxpool.Conn) {
 	}
 	k.count(-1)
 	k.release(conn)
-}
-
-// abandon closes a connection of the pool, which is still to be released, and waits for no goodbye.
-func abandon(conn *pgxpool.Conn) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = conn.Conn().Close(ctx)
 }
 
 // giveBack frees the keys that have not been used for so long, and returns their connections to the pool. All of them have the same

@@ -132,7 +132,7 @@ func (s *service) resetOwn() {
 func (s *service) returnOwn(conn *pgxpool.Conn) {
 	s.mu.Lock()
 	kept := false
-	if !s.closed && !conn.Conn().IsClosed() {
+	if !s.closed && serves(conn) {
 		select {
 		case s.own <- conn:
 			kept = true

@@ -240,15 +240,17 @@ func (s *service) release(conn *pgxpool.Conn) {
 	s.places.Give()
 }
 
-// free gives a connection back to the pool, unless it is closed. That of a statement that was cancelled stays in the pool until the server was
-// told, for which it is dialed where it was: where nothing answers there any more that takes 15 seconds, in which there would be no room for
-// connections to where it is now. So it is waited for elsewhere. Such are as many as were made in that time.
+// free gives a connection back to the pool, unless it is closed or spent. That of a statement that was cancelled stays
+// in the pool until the server was told, for which it is dialed where it was: where nothing answers there any more that
+// takes 15 seconds, in which there would be no room for connections to where it is now. So it is waited for elsewhere.
+// Such are as many as were made in that time.
 func (s *service) free(conn *pgxpool.Conn) {
-	if !conn.Conn().IsClosed() {
+	if serves(conn) {
 		conn.Conn().PgConn().CustomData()[used] = time.Now()
 		conn.Release()
 		return
 	}
+	abandon(conn)   // unless it is closed
 	s.broken.Add(1) // before the pool can be closed
 	cleaned := conn.Hijack().PgConn().CleanupDone()
 	go func() { // joined by Close

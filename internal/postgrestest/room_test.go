@@ -155,11 +155,7 @@ func TestCallThatGivesUpEndsNoOther(t *testing.T) {
 		cancel()
 		require.Error(t, locktest.Got(t, failed))
 		took = append(took, time.Since(began))
-		if _, err = in.List(within(t, soon), "/row", 1); err != nil {
-			// The server was slow to take the request, so the connection was given up: the statement was not sent.
-			require.ErrorContains(t, err, "i/o timeout")
-			_, err = in.List(within(t, soon), "/row", 1)
-		}
+		_, err = in.List(within(t, soon), "/row", 1)
 		require.NoError(t, err)
 	}
 	slices.Sort(took)
