@@ -52,6 +52,21 @@ var schema string
 // programs that keep their migrations themselves. Running it again changes nothing.
 func Schema() string { return schema }
 
+// alone begins a migration once no other is under way in the database. Every role may take that lock and keep it, so it
+// is not waited for without a bound. Schema itself locks the tables, and what it does after that only one does at a
+// time; of two that both make the tables, one fails.
+const alone = `BEGIN ISOLATION LEVEL READ COMMITTED;
+DO $$
+DECLARE
+  usual text := current_setting('lock_timeout');
+BEGIN
+  PERFORM set_config('lock_timeout', '2000', true);
+  PERFORM pg_advisory_xact_lock(7236548104); -- of our own making
+  PERFORM set_config('lock_timeout', usual, true);
+EXCEPTION WHEN lock_not_available THEN
+END $$;
+`
+
 // Migrate runs Schema in one transaction. Programs that call it at once do no harm. It needs the right to create tables, which
 // a Store does not need afterwards. It makes all in the first schema of the search path, and fails if another schema of the path has tables of
 // farsync and the first has none. When a schema of the path was renamed, call it again. If the server does not answer, the error wraps
@@ -65,8 +80,7 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 		return &farsync.Error{Op: "migrate", Path: "postgres", Err: sqlstore.OfMigrate(judge(err, false), farsync.ErrUnavailable)}
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	const lock = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(7236548104);\n" // of our own making
-	if _, err := conn.PgConn().Exec(ctx, lock+schema+";COMMIT").ReadAll(); err != nil {
+	if _, err := conn.PgConn().Exec(ctx, alone+schema+";COMMIT").ReadAll(); err != nil {
 		return &farsync.Error{Op: "migrate", Path: "postgres", Err: sqlstore.OfMigrate(judge(err, false), farsync.ErrUnavailable)}
 	}
 	return nil

@@ -229,14 +229,48 @@ BEGIN
 END
 $$;
 
--- Two that join take turns, or each would see nothing ahead. Revisions are handed out in turn, so their order is that of commits.
--- They go on with the time: a queue whose row was lost does not count from the beginning. Those that wait for a row are all woken by each
--- change of it, in no order. Those that wait for an advisory lock are woken one by one, in the order in which they came.
+-- Two that join take turns, or each would see nothing ahead. Revisions are handed out in turn, so their order is that
+-- of commits. They go on with the time: a queue whose row was lost does not count from the beginning. The turn is had
+-- with the row of the queue. Those that wait for a row are all woken by each change of it, in no order, so before it
+-- they stand in line for an advisory lock, which wakes them one by one, in the order in which they came.
+
+-- The number of that lock has the table with the row in it: numbers belong to the database, and another schema has a
+-- table of its own. What is under way while this is brought up to date may have the number of an earlier version, which
+-- was that of the path alone. It has the row.
+CREATE OR REPLACE FUNCTION farsync_line(of_queue text) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT hashtextextended(of_queue, 7236548105 # ('farsync_queues'::regclass::oid::bigint << 32)) -- of our own making
+$$;
+
+-- Waits in line, and not for ever: every role of the database may take any number, and keep it. Where the row is free
+-- nobody has the turn, whoever has the number, and the row is had at once. What finds the row locked goes on in line
+-- for two seconds, and then waits for the row: the server tells of a deadlock there, of transactions that lock paths in
+-- other orders, and not in short waits. Whoever has a bound, which holds for each wait, stands in line once, or not at
+-- all if the bound is shorter than that. An assignment calls it with less than PERFORM does.
+CREATE OR REPLACE FUNCTION farsync_wait_in_line(of_queue text, bound text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET lock_timeout = '250ms' AS $$
+BEGIN
+  FOR waits IN 1 .. CASE WHEN bound = '0' THEN 8 WHEN bound::interval < '250ms' THEN 0 ELSE 1 END LOOP
+    BEGIN
+      RETURN pg_advisory_xact_lock(farsync_line(of_queue)) IS NULL;
+    EXCEPTION WHEN lock_not_available THEN -- so it is in no log
+    END;
+    PERFORM 1 FROM farsync_queues WHERE path = of_queue FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND OR NOT EXISTS (SELECT 1 FROM farsync_queues WHERE path = of_queue) THEN
+      RETURN true;
+    END IF;
+  END LOOP;
+  RETURN false;
+END
+$$;
+
 CREATE OR REPLACE FUNCTION farsync_turn(of_queue text) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+  called boolean;
   is_last bigint;
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended(of_queue, 7236548105));
+  IF NOT pg_try_advisory_xact_lock(farsync_line(of_queue)) THEN -- not before those that wait
+    called := farsync_wait_in_line(of_queue, current_setting('lock_timeout'));
+  END IF;
   INSERT INTO farsync_queues AS q (path, last) VALUES (of_queue, farsync_now())
   ON CONFLICT (path) DO UPDATE SET last = greatest(q.last + 1, excluded.last) RETURNING last INTO is_last;
   RETURN is_last;
@@ -393,7 +427,7 @@ DECLARE
   swept bigint := 0;
 BEGIN
   IF waits THEN
-    PERFORM pg_advisory_xact_lock(7236548106); -- of our own making
+    PERFORM farsync_turn(''); -- which is the path of no lock
   END IF;
   as_of := farsync_now();
   IF EXISTS (SELECT 1 FROM farsync_sessions WHERE deadline <= as_of) THEN
@@ -570,7 +604,9 @@ DECLARE
   joined boolean;
 BEGIN
   called := pg_try_advisory_lock(farsync_key(of_id));
-  called := pg_advisory_xact_lock(hashtextextended(of_queue, 7236548105)) IS NULL; -- as in farsync_turn
+  IF NOT pg_try_advisory_xact_lock(farsync_line(of_queue)) THEN -- as in farsync_turn
+    called := farsync_wait_in_line(of_queue, current_setting('lock_timeout'));
+  END IF;
   UPDATE farsync_queues SET last = greatest(last + 1, farsync_now()) WHERE path = of_queue RETURNING last INTO turn;
   IF NOT FOUND THEN
     turn := farsync_turn(of_queue);

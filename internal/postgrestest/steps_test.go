@@ -223,7 +223,7 @@ func TestMigrateBesideAGuard(t *testing.T) {
 	})
 	d.awaitBlocked(t, "DELETE FROM farsync_entries")
 	all.Go(func() error { return postgres.Migrate(within(t, soon), d.config(t).ConnConfig) })
-	d.awaitBlocked(t, "CREATE TABLE IF NOT EXISTS")
+	d.awaitBlocked(t, "7236548104")
 	for range 12 { // in three times the TTL
 		select {
 		case <-renewed:
@@ -254,7 +254,7 @@ func TestMigrateBesideAGuardAndAClose(t *testing.T) {
 	exec("DELETE FROM farsync_entries WHERE id = $1", entries[0].ID)
 	d.awaitBlocked(t, "DELETE FROM farsync_entries")
 	all.Go(func() error { return postgres.Migrate(within(t, soon), d.config(t).ConnConfig) })
-	d.awaitBlocked(t, "CREATE TABLE IF NOT EXISTS")
+	d.awaitBlocked(t, "7236548104")
 	require.NoError(t, guard.Commit(within(t, soon)))
 	require.NoError(t, all.Wait())
 }
