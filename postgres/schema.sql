@@ -560,11 +560,14 @@ BEGIN
 END
 $$;
 
--- Whether a permit that listens is granted, is gone, or the register of its queue has another version; and an entry ahead that is a stray, of no
--- session. If nothing has moved, whoever deletes what is ahead, and looks for whom that lets in, sees the permit: it locks its entry first, and
--- locks none earlier than it is read here. What it has locked before is waited for, in the order in which farsync_end locks.
+-- Whether a permit that listens is granted, is gone, or the register of its queue has another version; and an entry
+-- ahead that is a stray, of no session. If nothing has moved, whoever deletes what is ahead, and looks for whom that
+-- lets in, sees the permit: it locks its entry first, and locks none earlier than it is read here. What it has locked
+-- before is waited for, in the order in which farsync_end locks. But such a transaction may itself wait for a guard,
+-- for as long as that lasts, and a Store has few connections: after a tenth of a second moved is true, and the waiter
+-- looks and asks again.
 CREATE OR REPLACE FUNCTION farsync_turned(of_queue text, of_id text, of_version bigint, OUT moved boolean, OUT stray text)
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '100ms' AS $$
 DECLARE
   own record;
   may record;
@@ -577,7 +580,12 @@ BEGIN
   END IF;
   SELECT * INTO may FROM farsync_fits(of_queue, own.revision, own.units);
   IF NOT may.fits AND may.leaving <> '{}' THEN
-    PERFORM 1 FROM farsync_entries e WHERE e.id = ANY (may.leaving) ORDER BY e.id FOR KEY SHARE;
+    BEGIN
+      PERFORM 1 FROM farsync_entries e WHERE e.id = ANY (may.leaving) ORDER BY e.id FOR KEY SHARE;
+    EXCEPTION WHEN lock_not_available THEN -- so it is in no log
+      moved := true;
+      RETURN;
+    END;
     SELECT * INTO may FROM farsync_fits(of_queue, own.revision, own.units);
   END IF;
   moved := may.fits;
@@ -695,17 +703,24 @@ BEGIN
 END
 $$;
 
--- Of each target of a Watch on behalf of the entry with a revision in a queue: its ID, whether it has moved, whether it is next ahead
--- of that entry and tells it without having been asked, and whether it is a stray, of no session. The lock waits for a change of the entry that is under way. A later
--- change waits for this, and then sees who is behind. What is next ahead is next until it goes, for nothing is inserted in
--- between.
+-- Of each target of a Watch on behalf of the entry with a revision in a queue: its ID, whether it has moved, whether it
+-- is next ahead of that entry and tells it without having been asked, and whether it is a stray, of no session. The
+-- lock waits for a change of the entry that is under way. A later change waits for this, and then sees who is behind.
+-- What is next ahead is next until it goes, for nothing is inserted in between. While a change is under way for longer
+-- than a tenth of a second, as one is that waits for a guard, all counts as moved: see farsync_turned.
 CREATE OR REPLACE FUNCTION farsync_sight(targets jsonb, of_queue text, of_revision bigint) RETURNS TABLE (
   id text, moved boolean, next boolean, stray boolean
-) LANGUAGE plpgsql VOLATILE AS $$
+) LANGUAGE plpgsql VOLATILE SET lock_timeout = '100ms' AS $$
+DECLARE
+  under_way boolean := false;
 BEGIN
-  PERFORM 1 FROM farsync_entries e WHERE e.id IN (SELECT t ->> 'id' FROM jsonb_array_elements(targets) t) ORDER BY e.id FOR SHARE;
+  BEGIN
+    PERFORM 1 FROM farsync_entries e WHERE e.id IN (SELECT t ->> 'id' FROM jsonb_array_elements(targets) t) ORDER BY e.id FOR SHARE;
+  EXCEPTION WHEN lock_not_available THEN -- so it is in no log
+    under_way := true;
+  END;
   RETURN QUERY SELECT coalesce(e.id, ''),
-    CASE t ->> 'what'
+    under_way OR CASE t ->> 'what'
       WHEN 'registered' THEN (t ->> 'version')::bigint <>
         coalesce((SELECT r.version FROM farsync_registers r WHERE r.queue = t ->> 'queue'), 0)
       WHEN 'joined' THEN EXISTS (SELECT 1 FROM farsync_entries j WHERE j.queue = t ->> 'queue')
@@ -724,20 +739,25 @@ END
 $$;
 
 -- Asks for the targets, unless one has moved, and shows what farsync_sight does. A register, and the first entry of a queue, change
--- in their queue's turn.
+-- in their queue's turn. It looks once: of two looks the first might find a change under way, which then is taken back, and the second
+-- that nothing has moved, so that nobody is told who takes that for an answer.
 CREATE OR REPLACE FUNCTION farsync_watch(targets jsonb, of_queue text, of_revision bigint, by_session text) RETURNS TABLE (
   id text, moved boolean, next boolean, stray boolean
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   asked text;
+  any_moved boolean := false;
 BEGIN
   FOR asked IN SELECT DISTINCT t ->> 'queue' FROM jsonb_array_elements(targets) t WHERE t ->> 'what' IN ('registered', 'joined') ORDER BY 1 LOOP
     PERFORM farsync_turn(asked);
   END LOOP;
-  INSERT INTO farsync_watches SELECT DISTINCT t ->> 'name', by_session FROM jsonb_array_elements(targets) t
-    WHERE NOT EXISTS (SELECT 1 FROM farsync_sight(targets, of_queue, of_revision) seen WHERE seen.moved)
-    ON CONFLICT DO NOTHING;
-  RETURN QUERY SELECT * FROM farsync_sight(targets, of_queue, of_revision);
+  FOR id, moved, next, stray IN SELECT * FROM farsync_sight(targets, of_queue, of_revision) LOOP
+    any_moved := any_moved OR moved;
+    RETURN NEXT;
+  END LOOP;
+  IF NOT any_moved THEN
+    INSERT INTO farsync_watches SELECT DISTINCT t ->> 'name', by_session FROM jsonb_array_elements(targets) t ON CONFLICT DO NOTHING;
+  END IF;
 END
 $$;
 

@@ -108,12 +108,35 @@ func (p *permits) watch(s driver.Session, v driver.View) (stood <-chan struct{},
 	require.False(p.t, v.All)
 	require.Greater(p.t, v.Entries[0].Units, int64(2), "it is not granted")
 	stands, ended := make(chan struct{}), make(chan error, 1)
-	on := []driver.Target{{Entry: v.Entries[0]}, {What: driver.Registered, Entry: driver.Entry{Queue: p.queue, Version: v.Register.Version}}}
 	go func() { // joined by who receives from done
-		_, err := s.Watch(within(p.t, soon), v.Self, on, func() { close(stands) })
-		ended <- err
+		ended <- p.watchOnce(s, v, func() { close(stands) })
 	}()
 	return stands, ended
+}
+
+func (p *permits) watchOnce(s driver.Session, v driver.View, stands func()) error {
+	on := []driver.Target{{Entry: v.Entries[0]}, {What: driver.Registered, Entry: driver.Entry{Queue: p.queue, Version: v.Register.Version}}}
+	_, err := s.Watch(within(p.t, soon), v.Self, on, stands)
+	return err
+}
+
+// watchUntilGranted watches as a Store does: a Watch that waits for what is just leaving returns after a while.
+func (p *permits) watchUntilGranted(s driver.Session, v driver.View) (done <-chan error) {
+	ended := make(chan error, 1)
+	go func() { // joined by who receives from done
+		for {
+			err := p.watchOnce(s, v, func() {})
+			var now driver.View
+			if err == nil {
+				now, err = s.Ahead(within(p.t, soon), v.Self, true)
+			}
+			if err != nil || len(now.Entries) == 0 || now.Entries[0].Units == 0 {
+				ended <- err
+				return
+			}
+		}
+	}()
+	return ended
 }
 
 // granted requires that a look shows it.
@@ -165,10 +188,13 @@ func TestPermitThatComesWhileAnotherGoes(t *testing.T) {
 		a, b := p.join(holder, 1), p.join(holder, 1)
 		first := p.deleting(a.Self)
 		w := p.join(waiter, 1+int64(n%2)) // one that needs the room of both, too
-		stood, done := p.watch(waiter, w)
+		var done <-chan error
 		if w.Self.Units == 1 {
+			done = p.watchUntilGranted(waiter, w)
 			p.awaitBlocked(t, "farsync_turned")
 		} else {
+			var stood <-chan struct{}
+			stood, done = p.watch(waiter, w)
 			<-stood
 		}
 		require.NoError(t, first.Commit(within(t, soon)))
