@@ -21,7 +21,7 @@ type (
 		Holder string        `json:"holder"`
 		Held   bool          `json:"held"`
 		Kind   string        `json:"kind"`
-		Token  farsync.Token `json:"token,string"`
+		Token  farsync.Token `json:"token"`
 		ID     string        `json:"id"`
 	}
 )

@@ -57,12 +57,11 @@ type (
 		Callers      []callerJSON      `json:"callers,omitempty"`
 	}
 	participantJSON struct {
-		Holder string `json:"holder"`
-		Held   bool   `json:"held"`
-		Kind   string `json:"kind"`
-		Units  int64  `json:"units"`
-		// Token is a string, for numbers of JavaScript end at 2^53.
-		Token     farsync.Token `json:"token,string"`
+		Holder    string        `json:"holder"`
+		Held      bool          `json:"held"`
+		Kind      string        `json:"kind"`
+		Units     int64         `json:"units"`
+		Token     farsync.Token `json:"token"`
 		Since     int64         `json:"since,omitempty"`
 		HeldSince int64         `json:"heldSince,omitempty"`
 		ID        string        `json:"id"`

@@ -607,7 +607,7 @@ func TestChangesNeedLeave(t *testing.T) {
 			return w.Code
 		}
 		form := func(token farsync.Token) url.Values {
-			return url.Values{"store": {"mem"}, "path": {"/a"}, "token": {fmt.Sprint(int64(token))}, "why": {"a test"}}
+			return url.Values{"store": {"mem"}, "path": {"/a"}, "token": {token.String()}, "why": {"a test"}}
 		}
 		require.Equal(p, http.StatusForbidden, post("break", form(lease.Token())))
 		may = true

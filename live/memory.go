@@ -2,9 +2,10 @@ package live
 
 import (
 	"slices"
-	"strconv"
 	"sync"
 	"time"
+
+	"github.com/farsync/farsync"
 )
 
 // A memory is what the surveys have shown of the holders of each lock, for as long as a viewer was there to have them made.
@@ -26,7 +27,8 @@ type past struct {
 // A hold is what was seen of one.
 type hold struct {
 	Holder string `json:"holder"`
-	Token  string `json:"token"`
+	// Token tells a holder from all others of its lock, before it and beside it. An ID may be used again.
+	Token farsync.Token `json:"token"`
 	// From is when it was first seen, or began, where that is known; To is when it was first not seen any more. It was held
 	// until Last, at least.
 	From int64 `json:"from"`
@@ -105,7 +107,7 @@ func (m *memory) of(at gone) []hold {
 // then has ended at some time that is not known.
 func (p *past) note(now, looking time.Time, holders []participantJSON) {
 	for _, h := range p.now {
-		holds := slices.ContainsFunc(holders, func(one participantJSON) bool { return tokenText(one) == h.Token })
+		holds := slices.ContainsFunc(holders, func(one participantJSON) bool { return one.Token == h.Token })
 		if !holds && !p.seen.Before(looking) {
 			h.Last, h.To = milli(p.since), now.UnixMilli()
 			p.holds = append(p.holds, h)
@@ -116,8 +118,7 @@ func (p *past) note(now, looking time.Time, holders []participantJSON) {
 	}
 	held := make([]hold, 0, len(holders))
 	for _, one := range holders {
-		token := tokenText(one)
-		if i := slices.IndexFunc(p.now, func(h hold) bool { return h.Token == token }); i >= 0 {
+		if i := slices.IndexFunc(p.now, func(h hold) bool { return h.Token == one.Token }); i >= 0 {
 			held = append(held, p.now[i])
 			continue
 		}
@@ -125,10 +126,7 @@ func (p *past) note(now, looking time.Time, holders []participantJSON) {
 		if one.HeldSince != 0 {
 			from = one.HeldSince
 		}
-		held = append(held, hold{Holder: one.Holder, Token: token, From: from})
+		held = append(held, hold{Holder: one.Holder, Token: one.Token, From: from})
 	}
 	p.now, p.seen = held, now
 }
-
-// tokenText returns what tells a holder from all others of its lock, before it and beside it. An ID may be used again.
-func tokenText(p participantJSON) string { return strconv.FormatInt(int64(p.Token), 10) }

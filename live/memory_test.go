@@ -87,7 +87,7 @@ func TestHistoryHasRoomForTheLimit(t *testing.T) {
 		require.LessOrEqual(t, len(v.memory.locks), len(locks)+limit, "what is shown, and as many again")
 	}
 	require.Len(t, v.memory.locks, 1+each+limit)
-	require.Equal(t, []hold{{Holder: "worker", Token: "1", From: begun}}, v.memory.of(gone{"etcd", "/always"}))
+	require.Equal(t, []hold{{Holder: "worker", Token: 1, From: begun}}, v.memory.of(gone{"etcd", "/always"}))
 	require.NotZero(t, v.memory.of(gone{"etcd", "/jobs/48/7"})[0].To)
 	require.Empty(t, v.memory.of(gone{"etcd", "/jobs/46/7"}), "the oldest are forgotten first")
 }
@@ -111,8 +111,8 @@ func TestHistoryBoundsAHoldFromBelow(t *testing.T) {
 	look(50*time.Second, 2)
 	look(70 * time.Second)
 	require.Equal(t, []hold{
-		{Holder: "worker", Token: "1", From: ms(10 * time.Second), Last: ms(28 * time.Second), To: ms(50 * time.Second)},
-		{Holder: "worker", Token: "2", From: ms(50 * time.Second), Last: ms(48 * time.Second), To: ms(70 * time.Second)},
+		{Holder: "worker", Token: 1, From: ms(10 * time.Second), Last: ms(28 * time.Second), To: ms(50 * time.Second)},
+		{Holder: "worker", Token: 2, From: ms(50 * time.Second), Last: ms(48 * time.Second), To: ms(70 * time.Second)},
 	}, v.memory.of(at), "the other was seen in one look alone")
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -280,18 +279,15 @@ func (v *View) ask(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-var errToken = errors.New("the token is no number")
-
 // breaks breaks the lease with the token.
 func (v *View) breaks(w http.ResponseWriter, r *http.Request) {
 	v.change(w, r, func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error {
 		text, why := r.PostFormValue("token"), r.PostFormValue("why")
 		log = log.With("token", cut(text, mostText), "why", cut(why, mostText))
-		token, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			err = errToken
-		} else {
-			err = farsync.Break(ctx, store, path, farsync.Token(token), &farsync.BreakOptions{Why: why})
+		var token farsync.Token
+		err := token.UnmarshalText([]byte(text))
+		if err == nil {
+			err = farsync.Break(ctx, store, path, token, &farsync.BreakOptions{Why: why})
 		}
 		if err != nil {
 			log.Warn("breaking a lease from the page failed", "cause", cut(err.Error(), mostError))

@@ -2,7 +2,6 @@ package live
 
 import (
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -30,7 +29,7 @@ func (p *play) post(what string, form url.Values) *httptest.ResponseRecorder {
 
 // formOf names a lease of the path /a.
 func formOf(token farsync.Token) url.Values {
-	return url.Values{"store": {"mem"}, "path": {"/a"}, "token": {fmt.Sprint(int64(token))}, "why": {"a test"}}
+	return url.Values{"store": {"mem"}, "path": {"/a"}, "token": {token.String()}, "why": {"a test"}}
 }
 
 // TestClosedViewTellsAndChangesNothing: the page itself is there, to say that there is no connection.
@@ -82,7 +81,7 @@ func TestLogTellsWhatWasDoneFromWhatFailed(t *testing.T) {
 			}
 		}
 		of := func(token farsync.Token, line map[string]any) map[string]any {
-			line["token"], line["why"] = fmt.Sprint(int64(token)), "a test"
+			line["token"], line["why"] = token.String(), "a test"
 			return line
 		}
 		lease := p.lock("a", "/a")

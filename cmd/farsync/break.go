@@ -23,7 +23,7 @@ import (
 type breaking struct {
 	*app
 	path   string
-	token  int64
+	token  farsync.Token
 	yes    bool
 	remove bool
 	reason string
@@ -74,7 +74,7 @@ It exits with 75 if the holder has not ended the lease within --wait, and with 1
 		},
 	}
 	f := cmd.Flags()
-	f.Var(anyFrom(1, &b.token, "T"), "token", "the token of the lease, as farsync who shows it")
+	f.Var(anyFrom(1, (*int64)(&b.token), "T"), "token", "the token of the lease, as farsync who shows it")
 	f.BoolVar(&b.yes, "yes", false, "do not ask")
 	f.BoolVar(&b.remove, "delete", false, "remove the entry of a holder that cannot hear")
 	f.Var(text{&b.reason, "TEXT"}, "reason", "what the holder is told")
@@ -91,7 +91,7 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	}
 	if b.ask.Duration > 0 && !b.remove {
 		b.goesOn("asking the holder of token %d to give %s back, and waiting for %v at most", b.token, b.path, b.ask.Duration)
-		_, left, err := askFor(ctx, store, l.Join(b.path), "break", farsync.Token(b.token), b.ask.Duration)
+		_, left, err := askFor(ctx, store, l.Join(b.path), "break", b.token, b.ask.Duration)
 		switch {
 		case errors.Is(err, farsync.ErrReleased): // Break says so
 		case err != nil:
@@ -107,7 +107,7 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	if b.reason != "" {
 		why += ": " + b.reason
 	}
-	err := farsync.Break(within, store, l.Join(b.path), farsync.Token(b.token), &farsync.BreakOptions{Why: why, Remove: b.remove})
+	err := farsync.Break(within, store, l.Join(b.path), b.token, &farsync.BreakOptions{Why: why, Remove: b.remove})
 	switch {
 	case err == nil:
 		return b.done("broken")
@@ -140,10 +140,10 @@ func (b *breaking) done(outcome string) error {
 
 // breakJSON is what break --json writes.
 type breakJSON struct {
-	Schema  int    `json:"schema"`
-	Path    string `json:"path"`
-	Token   int64  `json:"token,string"`
-	Outcome string `json:"outcome"` // released, when it was asked; broken
+	Schema  int           `json:"schema"`
+	Path    string        `json:"path"`
+	Token   farsync.Token `json:"token"`
+	Outcome string        `json:"outcome"` // released, when it was asked; broken
 }
 
 // confirm shows who holds, and has the lease to end typed.
@@ -190,14 +190,14 @@ func (b *breaking) confirm(ctx context.Context, store *farsync.Store, l *locatio
 }
 
 // chosen returns the token that a line names: by itself, or by yes or a name where there is one holder.
-func chosen(holders []userJSON, line string) (int64, error) {
+func chosen(holders []userJSON, line string) (farsync.Token, error) {
 	one := holders[0]
 	if len(holders) == 1 && (strings.EqualFold(line, "yes") || line != "" && (line == one.Holder || line == one.name())) {
-		return int64(one.Token), nil
+		return one.Token, nil
 	}
 	token := int64(0)
 	if err := anyFrom(1, &token, "T").Set(line); err == nil {
-		return token, nil
+		return farsync.Token(token), nil
 	}
 	if len(holders) == 1 {
 		return 0, usage("%s is neither yes, nor the name of the holder, nor a token: nothing was done", legible.Quote(line))

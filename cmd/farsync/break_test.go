@@ -67,7 +67,7 @@ func TestBreakAsksTheHolderOfItsTokenAlone(t *testing.T) {
 				require.NoError(t, err)
 				var out bytes.Buffer
 				b := &breaking{
-					app: &app{json: true, stdout: &out}, path: path, token: int64(first.Token()), yes: true,
+					app: &app{json: true, stdout: &out}, path: path, token: first.Token(), yes: true,
 					ask: patience{Duration: 100 * time.Millisecond}, wait: patience{Duration: time.Minute},
 				}
 				err = b.do(t.Context(), breaker, &location.Location{}, nil)

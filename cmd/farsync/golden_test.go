@@ -39,7 +39,7 @@ func TestJSONIsAsDocumented(t *testing.T) {
 		"watch": eventJSON{1, since, "holds", "/deploy/shop", userJSON{
 			Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, ID: "m-1",
 		}},
-		"held":   heldJSON{1, []string{"256"}, 8.5},
+		"held":   heldJSON{1, []farsync.Token{256}, 8.5},
 		"ask":    askJSON{1, "/deploy/shop", true, 1},
 		"break":  breakJSON{1, "/deploy/shop", 447120640, "broken"},
 		"resize": sizeJSON{1, "/reindex", 3, 5},
@@ -50,10 +50,10 @@ func TestJSONIsAsDocumented(t *testing.T) {
 		"error":       errorJSON{1, "try lock /x: locked", 75},
 		"leader":      leaderJSON{1, &text, 256},
 		"leader-none": leaderJSON{Schema: 1},
-		"hold":        holding{1, []string{"/a", "/b"}, []string{"256", "512"}, "exclusive", "ci-7 pid 412"},
-		"status":      result{Schema: 1, Outcome: "ended", Exit: 3, Code: &code, Path: []string{"/a"}, Token: []string{"256"}, Waited: 0.5, Held: 2},
-		"status-lost": result{Schema: 1, Outcome: "lost", Exit: 79, Signal: "killed", Path: []string{"/a"}, Token: []string{"256"}, Waited: 0.5, Held: 2, Error: "lost"},
-		"status-kept": result{Schema: 1, Outcome: "ended", Code: new(int), Path: []string{"/a"}, Token: []string{"256"}, Waited: 0.5, Held: 2, Kept: 7.25},
+		"hold":        holding{1, []string{"/a", "/b"}, []farsync.Token{256, 512}, "exclusive", "ci-7 pid 412"},
+		"status":      result{Schema: 1, Outcome: "ended", Exit: 3, Code: &code, Path: []string{"/a"}, Token: []farsync.Token{256}, Waited: 0.5, Held: 2},
+		"status-lost": result{Schema: 1, Outcome: "lost", Exit: 79, Signal: "killed", Path: []string{"/a"}, Token: []farsync.Token{256}, Waited: 0.5, Held: 2, Error: "lost"},
+		"status-kept": result{Schema: 1, Outcome: "ended", Code: new(int), Path: []string{"/a"}, Token: []farsync.Token{256}, Waited: 0.5, Held: 2, Kept: 7.25},
 	} {
 		var out bytes.Buffer
 		require.NoError(t, (&app{stdout: &out}).print(v))

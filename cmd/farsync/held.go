@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/internal/legible"
 )
@@ -44,14 +45,17 @@ A program that closes the descriptors it has inherited, as Python's subprocess d
 			if !held || left <= 0 {
 				return &exit{codeLost, errors.New("the lock is lost")}
 			}
-			tokens := strings.Fields(os.Getenv("FARSYNC_TOKEN"))
-			for _, t := range tokens {
-				if _, err := strconv.ParseInt(t, 10, 64); err != nil {
-					return usage("FARSYNC_TOKEN has %s in it, and no number: leave it as farsync run has set it", legible.Text(t))
+			text = os.Getenv("FARSYNC_TOKEN")
+			tokens := []farsync.Token{}
+			for word := range strings.FieldsSeq(text) {
+				var token farsync.Token
+				if token.UnmarshalText([]byte(word)) != nil {
+					return usage("FARSYNC_TOKEN has %s in it, and no number: leave it as farsync run has set it", legible.Text(word))
 				}
+				tokens = append(tokens, token)
 			}
 			if !a.json {
-				_, err := fmt.Fprintln(a.stdout, strings.Join(tokens, " "), left.Milliseconds())
+				_, err := fmt.Fprintln(a.stdout, text, left.Milliseconds())
 				return unwritten(err)
 			}
 			return a.print(heldJSON{1, tokens, left.Seconds()})
@@ -61,7 +65,7 @@ A program that closes the descriptors it has inherited, as Python's subprocess d
 
 // heldJSON is what held --json writes.
 type heldJSON struct {
-	Schema int      `json:"schema"`
-	Token  []string `json:"token"`
-	Left   float64  `json:"left"` // seconds
+	Schema int             `json:"schema"`
+	Token  []farsync.Token `json:"token"`
+	Left   float64         `json:"left"` // seconds
 }

@@ -58,11 +58,11 @@ the lock has to watch hold, or better be run by farsync run.`,
 
 // A holding is what hold writes when it holds.
 type holding struct {
-	Schema int      `json:"schema"`
-	Path   []string `json:"path"`
-	Token  []string `json:"token"` // numbers of 64 bits
-	Kind   string   `json:"kind"`
-	Holder string   `json:"holder"`
+	Schema int             `json:"schema"`
+	Path   []string        `json:"path"`
+	Token  []farsync.Token `json:"token"`
+	Kind   string          `json:"kind"`
+	Holder string          `json:"holder"`
 }
 
 // hold holds what is asked for, until input ends or the process with that PID, if it is not 0.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/farsync/farsync"
@@ -35,7 +34,7 @@ type outer struct {
 }
 
 func (o outer) String() string {
-	return o.path + " " + strconv.FormatInt(int64(o.token), 10) + " " + o.entry
+	return o.path + " " + o.token.String() + " " + o.entry
 }
 
 // outers parses the value of underVariable. A value that farsync has not written counts for nothing: others may set it.
@@ -45,11 +44,11 @@ func outers(text string) (list []outer) {
 		if len(three) < 3 {
 			return nil
 		}
-		token, err := strconv.ParseInt(three[1], 10, 64)
-		if err != nil {
+		var token farsync.Token
+		if token.UnmarshalText([]byte(three[1])) != nil {
 			return nil
 		}
-		list = append(list, outer{three[0], farsync.Token(token), three[2]})
+		list = append(list, outer{three[0], token, three[2]})
 	}
 	return list
 }

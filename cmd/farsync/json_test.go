@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
 )
 
 // TestNoNumberIsDamagedByAParserOfFloats: jq 1.6 and JavaScript read every number as a float of 64 bits, which has 53
@@ -26,7 +28,7 @@ func TestNoNumberIsDamagedByAParserOfFloats(t *testing.T) {
 	for name, v := range map[string]any{
 		"who":   whoJSON{1, []lockJSON{{"/x", []userJSON{{Units: large, Token: large}}}}, nil},
 		"watch": eventJSON{User: userJSON{Units: large, Token: large}}, "leader": leaderJSON{Token: large},
-		"hold": holding{Token: []string{digits}}, "status": result{Token: []string{digits}}, "held": heldJSON{Token: []string{digits}},
+		"hold": holding{Token: []farsync.Token{large}}, "status": result{Token: []farsync.Token{large}}, "held": heldJSON{Token: []farsync.Token{large}},
 		"break": breakJSON{Token: large}, "resize": sizeJSON{Declared: large, Size: large},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,5 +80,5 @@ func (a *app) leaderVerb() *cobra.Command {
 type leaderJSON struct {
 	Schema int           `json:"schema"`
 	Value  *string       `json:"value,omitempty"`
-	Token  farsync.Token `json:"token,omitempty,string"`
+	Token  farsync.Token `json:"token,omitempty"`
 }

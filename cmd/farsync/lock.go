@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -200,12 +200,15 @@ func fit(text string) string {
 }
 
 // tokens are the fencing tokens, in the order of the paths.
-func (h *held) tokens() (list []string) {
+func (h *held) tokens() (list []farsync.Token) {
 	for _, lease := range h.leases {
-		list = append(list, strconv.FormatInt(int64(lease.Token()), 10))
+		list = append(list, lease.Token())
 	}
 	return list
 }
+
+// spaced returns the tokens as FARSYNC_TOKEN has them.
+func spaced(tokens []farsync.Token) string { return strings.Trim(fmt.Sprint(tokens), "[]") }
 
 // entries are what stands for the leases in the service.
 func (h *held) entries() (list []string) {

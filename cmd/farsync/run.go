@@ -366,7 +366,7 @@ func (w *work) job(store *farsync.Store, h *held, holder string) *job.Job {
 	}
 	environment = append(environment,
 		"FARSYNC_PATH="+strings.Join(w.shown, " "),
-		"FARSYNC_TOKEN="+strings.Join(h.tokens(), " "),
+		"FARSYNC_TOKEN="+spaced(h.tokens()),
 		"FARSYNC_KIND="+w.request.kind.String(),
 		"FARSYNC_HOLDER="+holder,
 		"FARSYNC_TTL="+ttl.String(),

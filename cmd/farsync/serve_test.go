@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -100,7 +99,7 @@ func TestServeLogsWhatIsChanged(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		return response.StatusCode
 	}
-	token := strconv.FormatInt(int64(lease.Token()), 10)
+	token := lease.Token().String()
 	require.Equal(t, http.StatusNoContent, post("ask", url.Values{"store": {"sqlite"}, "path": {"/a"}}))
 	require.Equal(t, http.StatusConflict, post("break", url.Values{"store": {"sqlite"}, "path": {"/a"}, "token": {"256"}, "why": {"a guess"}}))
 	require.Equal(t, http.StatusNoContent, post("break", url.Values{"store": {"sqlite"}, "path": {"/a"}, "token": {token}, "why": {"it hangs"}}))

@@ -22,17 +22,17 @@ import (
 
 // A result is what --status says about a run.
 type result struct {
-	Schema  int      `json:"schema"`
-	Outcome string   `json:"outcome"`        // ended, lost, taken, interrupted, failed
-	Exit    int      `json:"exit"`           // of farsync
-	Code    *int     `json:"code,omitempty"` // of COMMAND
-	Signal  string   `json:"signal,omitempty"`
-	Path    []string `json:"path"`
-	Token   []string `json:"token,omitempty"` // numbers of 64 bits
-	Waited  float64  `json:"waited"`          // seconds
-	Held    float64  `json:"held"`            // seconds
-	Kept    float64  `json:"kept,omitempty"`  // seconds, at least, for which the service keeps the lock after the end
-	Error   string   `json:"error,omitempty"`
+	Schema  int             `json:"schema"`
+	Outcome string          `json:"outcome"`        // ended, lost, taken, interrupted, failed
+	Exit    int             `json:"exit"`           // of farsync
+	Code    *int            `json:"code,omitempty"` // of COMMAND
+	Signal  string          `json:"signal,omitempty"`
+	Path    []string        `json:"path"`
+	Token   []farsync.Token `json:"token,omitempty"`
+	Waited  float64         `json:"waited"`         // seconds
+	Held    float64         `json:"held"`           // seconds
+	Kept    float64         `json:"kept,omitempty"` // seconds, at least, for which the service keeps the lock after the end
+	Error   string          `json:"error,omitempty"`
 
 	signal syscall.Signal // that COMMAND has died of, or that has ended the wait
 	typed  bool           // on the terminal, when COMMAND had it

@@ -121,7 +121,7 @@ type (
 		Held   bool          `json:"held"`
 		Kind   string        `json:"kind"`
 		Units  int64         `json:"units,string"`
-		Token  farsync.Token `json:"token,string"`
+		Token  farsync.Token `json:"token"`
 		Joined *time.Time    `json:"joined,omitempty"` // the queue
 		// One of these, of a holder: when it came to hold; or a time before which it did not.
 		HeldSince *time.Time `json:"held_since,omitempty"`
@@ -143,7 +143,7 @@ func (u userJSON) name() string { return name(u.Holder) }
 
 // row is the line of a table that says of a user what it does on a path.
 func (u userJSON) row(path, what string, now time.Time) row {
-	return row{path, what, u.amount(), u.lasts(now), strconv.FormatInt(int64(u.Token), 10)}
+	return row{path, what, u.amount(), u.lasts(now), u.Token.String()}
 }
 
 // amount is the kind, or how many units.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/farsync/farsync"
@@ -61,6 +60,6 @@ func (p part) lead(ctx context.Context, token farsync.Token) error {
 
 func (p part) write(ctx context.Context, token farsync.Token) error {
 	return program.Post(ctx, p.Resource, url.Values{
-		"name": {p.Name}, "token": {strconv.FormatInt(int64(token), 10)},
+		"name": {p.Name}, "token": {token.String()},
 	})
 }

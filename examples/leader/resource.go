@@ -4,7 +4,6 @@ package main
 
 import (
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -30,12 +29,12 @@ type term struct {
 }
 
 func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	token, err := strconv.ParseInt(request.FormValue("token"), 10, 64)
-	if err != nil {
-		http.Error(w, "no token: "+err.Error(), http.StatusBadRequest)
+	var token farsync.Token
+	if err := token.UnmarshalText([]byte(request.FormValue("token"))); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if !r.write(request.FormValue("name"), farsync.Token(token)) {
+	if !r.write(request.FormValue("name"), token) {
 		w.WriteHeader(http.StatusConflict) // a higher token was here before
 	}
 }

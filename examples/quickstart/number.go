@@ -44,7 +44,7 @@ func (n *number) ask(ctx context.Context, method string, token farsync.Token, bo
 	if err != nil {
 		return "", err
 	}
-	request.Header.Set(tokenHeader, strconv.FormatInt(int64(token), 10))
+	request.Header.Set(tokenHeader, token.String())
 	request.Header.Set("User-Agent", n.who)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

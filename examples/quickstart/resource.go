@@ -36,9 +36,9 @@ func newResource(file string, fenced bool, l *ledger) (*resource, error) {
 }
 
 func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	token, err := strconv.ParseInt(request.Header.Get(tokenHeader), 10, 64)
-	if err != nil {
-		http.Error(w, "no token: header "+tokenHeader+" is missing or not a number", http.StatusBadRequest)
+	var token farsync.Token
+	if err := token.UnmarshalText([]byte(request.Header.Get(tokenHeader))); err != nil {
+		http.Error(w, "header "+tokenHeader+": "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, 64))
@@ -46,7 +46,7 @@ func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	a := access{who: request.UserAgent(), token: farsync.Token(token), write: request.Method == http.MethodPut}
+	a := access{who: request.UserAgent(), token: token, write: request.Method == http.MethodPut}
 	if a.write {
 		if a.value, err = strconv.Atoi(string(body)); err != nil {
 			http.Error(w, "not a number: "+err.Error(), http.StatusBadRequest)

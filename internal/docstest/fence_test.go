@@ -3,6 +3,7 @@
 package docstest_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"net"
@@ -11,18 +12,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // registers the driver
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 )
 
 func openSQLite(t *testing.T, file string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(10000)")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return db
+	return openDB(t, "sqlite", file+"?_pragma=busy_timeout(10000)")
 }
 
 // A database runs the statements of docs/FENCE.md.
@@ -35,11 +36,23 @@ type database struct {
 	same string
 	// read returns the balance of the account.
 	read func() string
+	// programs are what programs use, by the name of the driver.
+	programs map[string]*sql.DB
+	// native is a connection of pgx without database/sql.
+	native *pgx.Conn
+}
+
+func openDB(t *testing.T, driver, source string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, source)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
 }
 
 // TestFenceRefusesOldTokens runs the SQL of docs/FENCE.md on the databases that it is for.
 func TestFenceRefusesOldTokens(t *testing.T) {
-	const table = "CREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL); INSERT INTO account VALUES (1, 0), (2, 0);"
+	const table = "CREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL); INSERT INTO account VALUES (1, 0), (2, 0), (3, 0);"
 	const look = "SELECT balance FROM account WHERE id = 1;"
 	for _, row := range []struct {
 		name string
@@ -49,14 +62,21 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 			server := embedtest.Postgres(t)
 			do := func(text string) string { return run(t, exec.Command("psql", "-tAX", server.URL()), text) }
 			do(table)
+			native, err := pgx.Connect(t.Context(), server.URL())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, native.Close(context.Background())) })
 			return database{
-				run: func(statement string) { do(statement) },
+				native: native,
+				run:    func(statement string) { do(statement) },
 				write: func(statement string, balance, token, account int) string {
 					said := do(fmt.Sprintf("PREPARE fenced AS %s EXECUTE fenced (%d, %d, %d);", statement, balance, token, account))
 					return said[strings.LastIndexByte(said, ' ')+1:] // PREPARE, then UPDATE n
 				},
 				same: "1",
 				read: func() string { return do(look) },
+				programs: map[string]*sql.DB{
+					"pgx": openDB(t, "pgx", server.URL()), "pgx, simple protocol": openDB(t, "pgx", server.URL()+"&default_query_exec_mode=simple_protocol"),
+				},
 			}
 		}},
 		{"MySQL, MariaDB", func(t *testing.T) database {
@@ -75,6 +95,9 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 				},
 				same: "0", // as the page says, unless the client asks otherwise
 				read: func() string { return do(look) },
+				programs: map[string]*sql.DB{
+					"prepared": openDB(t, "mysql", server.DSN("test")), "interpolated": openDB(t, "mysql", server.DSN("test")+"?interpolateParams=true"),
+				},
 			}
 		}},
 		{"SQLite", func(t *testing.T) database {
@@ -97,6 +120,7 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 					require.NoError(t, db.QueryRowContext(t.Context(), look).Scan(&balance))
 					return balance
 				},
+				programs: map[string]*sql.DB{"sqlite": db},
 			}
 		}},
 	} {
@@ -115,6 +139,14 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 			require.Equal(t, "0", db.write(write, 99, 6, 1), "an older token")
 			require.Equal(t, "12", db.read())
 			require.Equal(t, "1", db.write(write, 20, 6, 2), "another row")
+			for name, program := range db.programs {
+				fenced(t, name, program, write, row.name == "PostgreSQL")
+			}
+			if db.native != nil {
+				var mark farsync.Token
+				require.NoError(t, db.native.QueryRow(t.Context(), "SELECT fence - $1 FROM account WHERE id = 3", farsync.Token(1<<62)).Scan(&mark))
+				require.EqualValues(t, 257, mark)
+			}
 		})
 	}
 }
@@ -159,4 +191,29 @@ func TestConditionalWriteOfTheFencePage(t *testing.T) {
 	require.EqualValues(t, 0, do(takeOver, 1, stale), "the new holder begins again")
 	body, _ = read()
 	require.Equal(t, "late", body)
+}
+
+// fenced has a program write with tokens that differ in the last of 63 bits: a database that compares them as floats takes them for
+// one. Those of PostgreSQL are numbered.
+func fenced(t *testing.T, name string, db *sql.DB, statement string, numbered bool) {
+	_, err := db.ExecContext(t.Context(), "UPDATE account SET balance = 0, fence = 0 WHERE id = 3")
+	require.NoError(t, err, name)
+	write := func(balance int, token farsync.Token) int64 {
+		arguments := []any{balance, token, 3}
+		if !numbered {
+			arguments = append(arguments, token)
+		}
+		result, err := db.ExecContext(t.Context(), statement, arguments...)
+		require.NoError(t, err, name)
+		n, err := result.RowsAffected()
+		require.NoError(t, err, name)
+		return n
+	}
+	const late = farsync.Token(1<<62 | 256)
+	require.EqualValues(t, 1, write(1, late), name)
+	require.EqualValues(t, 1, write(2, late+1), name)
+	require.EqualValues(t, 0, write(3, late), "%s: an older token", name)
+	var mark farsync.Token
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT fence FROM account WHERE id = 3").Scan(&mark), name)
+	require.Equal(t, late+1, mark, name)
 }

@@ -5,7 +5,6 @@ package docstest_test
 import (
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -92,7 +91,7 @@ func TestRunbookBeginsWithTheCommand(t *testing.T) {
 				store, open := start(t)
 				s := newScene(t, open)
 				token := who(t, store)
-				require.Equal(t, strconv.FormatInt(int64(s.list[0].Token), 10), token)
+				require.Equal(t, s.list[0].Token.String(), token)
 				if asked := s.holder.Asked(); row.listens {
 					go func() { // ends when it is asked, which the command does
 						<-asked

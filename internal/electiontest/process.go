@@ -45,7 +45,7 @@ func Play(store *farsync.Store) error {
 	err := lead.Lead(ctx, []byte(name), func(term context.Context, token farsync.Token) error {
 		believes := false // the lease was held after the last write was refused
 		return work(ctx, term, func() (bool, error) {
-			query := url.Values{"name": {name}, "token": {strconv.FormatInt(int64(token), 10)}, "believes": {strconv.FormatBool(believes)}}
+			query := url.Values{"name": {name}, "token": {token.String()}, "believes": {strconv.FormatBool(believes)}}
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, resource+"?"+query.Encode(), http.NoBody)
 			if err != nil {
 				return false, err
@@ -65,13 +65,13 @@ func Play(store *farsync.Store) error {
 // ServeHTTP is the resource for processes. Whether they believe to lead they say with the write that follows a refusal:
 // a process may be stopped between looking at its lease and writing, but not be refused before another leads.
 func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	token, err := strconv.ParseInt(request.FormValue("token"), 10, 64)
-	if err != nil {
+	var token farsync.Token
+	if err := token.UnmarshalText([]byte(request.FormValue("token"))); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	believes := request.FormValue("believes") == "true"
-	if !r.write(request.FormValue("name"), farsync.Token(token), func() bool { return believes }) {
+	if !r.write(request.FormValue("name"), token, func() bool { return believes }) {
 		w.WriteHeader(http.StatusConflict)
 	}
 }

@@ -34,6 +34,20 @@ func TestGuardRunsOnlyWhileHeld(t *testing.T) {
 	_, err := run(lease)
 	require.ErrorIs(t, err, farsync.ErrLost, "released")
 
+	// The token goes to Redis as its digits, as a value and as an argument of the script, and comes back whole.
+	lease = lock(t, store, "/guard")
+	marks := redis.Guard("", "redis.call('SET', KEYS[1], ARGV[1]); return ARGV[1]")
+	told, err := marks.Run(within(t, soon), data, lease, []string{"mark"}, lease.Token()+1<<62)
+	require.NoError(t, err)
+	require.Equal(t, (lease.Token() + 1<<62).String(), told)
+	var mark farsync.Token
+	require.NoError(t, data.Get(within(t, soon), "mark").Scan(&mark))
+	require.Equal(t, lease.Token()+1<<62, mark)
+	require.NoError(t, data.HSet(within(t, soon), "row", "mark", mark).Err())
+	require.NoError(t, data.HGet(within(t, soon), "row", "mark").Scan(&mark))
+	require.Equal(t, lease.Token()+1<<62, mark)
+	require.NoError(t, lease.Release())
+
 	// A holder that was stopped knows nothing of what has become of its lock.
 	lease = lock(t, store, "/guard")
 	entries := stopped(lease.Entries())

@@ -66,7 +66,7 @@ func visit(ctx context.Context, db *sql.DB, token farsync.Token) error {
 	if _, err := db.ExecContext(ctx, "UPDATE beside SET inside = inside + 1"); err != nil {
 		return err
 	}
-	if _, err := db.ExecContext(ctx, "INSERT INTO written (token) VALUES (?)", int64(token)); err != nil {
+	if _, err := db.ExecContext(ctx, "INSERT INTO written (token) VALUES (?)", token); err != nil {
 		return err
 	}
 	if err := db.QueryRowContext(ctx, "SELECT inside FROM beside").Scan(&inside); err != nil {
