@@ -29,7 +29,7 @@ type Election struct {
 
 // NewElection returns an election on path, with the same rules for the arguments as NewMutex.
 func NewElection(store *Store, path string) *Election {
-	check("NewElection", store, path)
+	check("NewElection", store)
 	return &Election{store, path}
 }
 
@@ -38,7 +38,7 @@ func NewElection(store *Store, path string) *Election {
 // are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Lease, error) {
 	request := recipe.Request{Queue: e.path, Kind: driver.Candidate, Units: 1, Value: value}
-	return acquire(ctx, "campaign", e.store, &request)
+	return acquire(ctx, "campaign", built(e.store, "NewElection"), &request)
 }
 
 var errNotLeader = errors.New("not a lease of this election")
@@ -51,7 +51,7 @@ var errNotLeader = errors.New("not a lease of this election")
 // Do not use it where a LeaderLatch of Curator's may wait right behind the leader. The latch takes the change for the event
 // that it waits for, and does not watch again. It then learns that it leads only when its connection breaks.
 func (e *Election) Proclaim(ctx context.Context, lease *Lease, value []byte) error {
-	if lease == nil || lease.store != e.store || lease.path != e.path {
+	if lease == nil || lease.store != built(e.store, "NewElection") || lease.path != e.path {
 		return wrap("proclaim", e.path, errNotLeader)
 	}
 	if value == nil {
@@ -114,7 +114,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 
 // leader returns the leader, and what to wait for until that may have changed, which is nothing if only time can tell.
 func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
-	was := recipe.SilenceOf(e.store)
+	was := recipe.SilenceOf(built(e.store, "NewElection"))
 	list, held, err := recipe.Queue{Store: e.store, Path: e.path}.List(ctx, 1)
 	quiet := recipe.SilenceOf(e.store)
 	if err == nil && held == 0 && was != nil && quiet == nil {
@@ -198,6 +198,6 @@ func (e *Election) await(ctx context.Context, seen driver.Target) {
 // Candidates returns the leader and the candidates behind it, in order, as Mutex.Participants does. Holder is the value that a
 // candidate campaigned with, or has proclaimed last.
 func (e *Election) Candidates(ctx context.Context) ([]Participant, error) {
-	list, err := participants(ctx, e.store, e.path)
+	list, err := participants(ctx, built(e.store, "NewElection"), e.path)
 	return list, wrap("candidates", e.path, err)
 }

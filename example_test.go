@@ -248,3 +248,14 @@ func ExampleMutex_Locker() {
 	// Output:
 	// ready: true
 }
+
+// The names of files have bytes that a path must not have.
+func ExamplePathOf() {
+	for _, name := range []string{"report-7.pdf", "2026/07/übersicht.pdf", ".."} {
+		fmt.Println(farsync.PathOf("/files", name))
+	}
+	// Output:
+	// /files/report-7.pdf
+	// /files/2026_2f07_2f_c3_bcbersicht.pdf
+	// /files/_..
+}

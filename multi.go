@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/farsync/farsync/recipe"
 )
 
 // A MultiMutex is several mutexes that are locked together: all or none. Curator calls it InterProcessMultiLock.
@@ -18,16 +20,29 @@ type MultiMutex struct{ group }
 
 // NewMultiMutex returns a mutex of the members. If they are on more than one store, each of these needs a name, the
 // same in all processes: the Name option of its package. Two stores of one service are two names for the same locks: members on one
-// path of it wait for each other, until ctx is done. It panics if there are no members, if one is nil or comes twice, if one of
-// several stores has no name, and if two have the same.
+// path of it wait for each other, until ctx is done.
+//
+// Members on one path of one store are one member, which is locked once: a transfer from an account to itself needs no case of its
+// own. NewMultiMutex panics if there are no members, if one is nil, if one of several stores has no name, and if two have the same.
 func NewMultiMutex(members ...*Mutex) *MultiMutex {
-	return &MultiMutex{newGroup("NewMultiMutex", members, len(members))}
+	g := newGroup("NewMultiMutex", members)
+	g.need = len(g.members)
+	return &MultiMutex{g}
 }
 
 // Lock waits until all members are held, and returns one lease on all of them. If one of them fails, or is lost while
 // others are waited for, nothing is held: the members that were locked are released in the background, all at once, and
-// Lock returns without waiting for that. The errors are those of Mutex.Lock, and ErrLost for a member that was lost.
+// Lock returns without waiting for that. The errors are those of Mutex.Lock, and ErrLost for a member that was lost. ErrName comes at
+// once, before any member is locked.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
+	if len(m.members) == 0 {
+		panic("farsync: use NewMultiMutex")
+	}
+	for _, member := range m.members {
+		if err := recipe.CheckPath(member.path); err != nil {
+			return nil, wrap("lock", member.path, err)
+		}
+	}
 	return m.gather(ctx, newMultiLease(&m.group), func(ctx context.Context, i int) (*Lease, error) {
 		return m.members[i].Lock(ctx)
 	})
@@ -35,26 +50,30 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 
 // A group is mutexes that are locked together.
 type group struct {
-	members []*Mutex // in the order of the caller
+	members []*Mutex // in the order of the caller, each once
+	places  []int    // of what the caller gave: which of the members each is
 	order   []int    // the members in the order in which they are locked
 	need    int      // how many of them have to be held
 }
 
 // newGroup puts the members in order. The order must be the same in all processes, so it is none of theirs, nor of what they
 // find at the other end of a connection.
-func newGroup(constructor string, members []*Mutex, need int) group {
+func newGroup(constructor string, members []*Mutex) group {
 	fail := func(why string) { panic("farsync: " + constructor + ": " + why) }
 	if len(members) == 0 {
 		fail("no members")
 	}
-	g := group{members: slices.Clone(members), need: need}
-	stores := map[string]*Store{}
-	for i, member := range members {
+	type lock struct {
+		store *Store
+		path  string
+	}
+	var g group
+	known, stores := map[lock]int{}, map[string]*Store{}
+	for _, member := range members {
 		if member == nil {
 			fail("nil member")
 		}
-		g.order = append(g.order, i)
-		name := member.store.Name()
+		name := built(member.store, "NewMutex").Name()
 		if other, taken := stores[name]; taken && other != member.store {
 			if name == "" {
 				fail("several stores, and one without a name")
@@ -62,20 +81,21 @@ func newGroup(constructor string, members []*Mutex, need int) group {
 			fail(fmt.Sprintf("two stores have the name %q", name))
 		}
 		stores[name] = member.store
+		at, again := known[lock{member.store, member.path}]
+		if !again {
+			at = len(g.members)
+			known[lock{member.store, member.path}] = at
+			g.members, g.order = append(g.members, member), append(g.order, at)
+		}
+		g.places = append(g.places, at)
 	}
 	if _, nameless := stores[""]; nameless && len(stores) > 1 {
 		fail("several stores, and one without a name")
 	}
-	compare := func(a, b int) int {
-		x, y := members[a], members[b]
+	slices.SortFunc(g.order, func(a, b int) int {
+		x, y := g.members[a], g.members[b]
 		return cmp.Or(strings.Compare(x.store.Name(), y.store.Name()), strings.Compare(x.path, y.path))
-	}
-	slices.SortStableFunc(g.order, compare)
-	for i := 1; i < len(g.order); i++ {
-		if compare(g.order[i-1], g.order[i]) == 0 {
-			fail(members[g.order[i]].path + " comes twice")
-		}
-	}
+	})
 	return g
 }
 

@@ -27,11 +27,52 @@ func TestMultiMutexMistakesPanic(t *testing.T) {
 	nameless, a, alsoA, b := open(""), open("a"), open("a"), open("b")
 	mu := farsync.NewMutex
 	require.Panics(t, func() { farsync.NewMultiMutex() })
-	require.Panics(t, func() { farsync.NewMultiMutex(mu(a, "/x"), mu(a, "/y"), mu(a, "/x")) }, "twice")
 	require.Panics(t, func() { farsync.NewMultiMutex(mu(a, "/x"), mu(nameless, "/y")) }, "no name to order by")
 	require.Panics(t, func() { farsync.NewMultiMutex(mu(a, "/x"), mu(alsoA, "/y")) }, "two of one name")
 	require.NotPanics(t, func() { farsync.NewMultiMutex(mu(nameless, "/x"), mu(nameless, "/y")) }, "one needs no name")
 	require.NotPanics(t, func() { farsync.NewMultiMutex(mu(a, "/x"), mu(b, "/x")) })
+}
+
+// TestMemberThatComesTwiceIsLockedOnce: a transfer from an account to itself is one of the transfers that data asks for.
+func TestMemberThatComesTwiceIsLockedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		mu := func(path string) *farsync.Mutex { return farsync.NewMutex(one, path) }
+		a := mu("/a")
+		for _, row := range []struct {
+			members []*farsync.Mutex
+			entries int
+		}{
+			{[]*farsync.Mutex{a, a}, 1},
+			{[]*farsync.Mutex{a, mu("/a")}, 1},
+			{[]*farsync.Mutex{mu("/b"), a, mu("/b"), mu("/c"), mu("/a")}, 3},
+		} {
+			service.ResetCount()
+			lease, err := farsync.NewMultiMutex(row.members...).Lock(t.Context())
+			require.NoError(t, err)
+			require.Len(t, lease.Entries(), row.entries)
+			tokens := lease.Tokens()
+			require.Len(t, tokens, len(row.members))
+			for i, member := range row.members {
+				list := must2(member.Participants(t.Context()))(t)
+				require.Len(t, list, 1)
+				require.Equal(t, list[0].Token, tokens[i])
+			}
+			require.ErrorIs(t, second(farsync.NewMutex(two, "/a").TryLock(t.Context())), farsync.ErrLocked)
+			ctx, cancel := lease.Context(t.Context())
+			require.ErrorIs(t, second(a.Lock(ctx)), farsync.ErrLocked, "it would wait for itself")
+			cancel()
+			require.NoError(t, lease.Release())
+			require.ErrorIs(t, lease.Release(), farsync.ErrReleased)
+			require.Empty(t, service.Entries("/a"))
+		}
+		// It is lost with the one entry that stands for both.
+		lease, err := farsync.NewMultiMutex(a, mu("/b"), mu("/a")).Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(4 * time.Second) // from then on it is watched
+		require.True(t, service.Delete(service.Entries("/a")[0].ID))
+		<-lease.Done()
+		require.ErrorIs(t, lease.Release(), farsync.ErrLost)
+	})
 }
 
 // Two services; the stores' names order them, the same in all processes, whatever the order of the arguments.
@@ -208,3 +249,6 @@ func TestMultiMutexSaysWhatItHolds(t *testing.T) {
 		require.NoError(t, waiting.err)
 	})
 }
+
+// second returns the error of a call.
+func second(_ *farsync.Lease, err error) error { return err }

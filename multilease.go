@@ -142,7 +142,8 @@ func (l *MultiLease) why() error {
 	return l.shortage(l.errs)
 }
 
-// Tokens returns the members' fencing tokens, in the order in which the members were given. They never change.
+// Tokens returns the members' fencing tokens, in the order in which the members were given. A member that a MultiMutex was given twice
+// has its token at both places. They never change.
 //
 // Those of a QuorumMutex are of the members by which the lease was won, a majority; all others are 0. Of two leases, the later one has
 // the higher token of every member that both have, and they have one in common. So a resource that is to be
@@ -150,7 +151,11 @@ func (l *MultiLease) why() error {
 func (l *MultiLease) Tokens() []Token {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.tokens)
+	list := make([]Token, len(l.group.places))
+	for i, member := range l.group.places {
+		list[i] = l.tokens[member]
+	}
+	return list
 }
 
 // Deadline is when the lease ends unless leases of its members are renewed before: of a MultiMutex the earliest of

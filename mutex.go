@@ -30,21 +30,26 @@ type Mutex struct {
 // NewMutex returns a mutex on path: a slash, and then segments of 1 to 128 of the characters [A-Za-z0-9._-] joined by
 // slashes, 1024 bytes at most. The segments . and .., those that begin with _c_, and the tree /zookeeper are reserved.
 //
-// NewMutex does no I/O. It panics if store is nil or path is empty; any other path that is not valid makes every call fail
-// with ErrName.
+// NewMutex does no I/O. A path that is not valid makes every call fail with ErrName, at once: see PathOf for paths that are
+// made of data. NewMutex panics if store is nil.
 func NewMutex(store *Store, path string) *Mutex {
-	check("NewMutex", store, path)
+	check("NewMutex", store)
 	return &Mutex{store, path, exclusive(path)}
 }
 
 // check panics over a programmer's mistake.
-func check(constructor string, store *Store, path string) {
+func check(constructor string, store *Store) {
 	if store == nil {
 		panic("farsync: " + constructor + ": nil store")
 	}
-	if path == "" {
-		panic("farsync: " + constructor + ": empty path")
+}
+
+// built returns the store of a primitive. It panics if there is none, as in the zero value of the type.
+func built(store *Store, constructor string) *Store {
+	if store == nil {
+		panic("farsync: use " + constructor)
 	}
+	return store
 }
 
 // exclusive returns what a mutex asks for, in the line of its path.
@@ -61,14 +66,14 @@ func exclusive(path string) recipe.Request {
 // path; or what the service said when it refused. ErrLocked, at once: ctx was made by the Context of a lease on this path
 // that is still held, so that Lock would wait for itself.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "lock", m.store, &m.request)
+	return acquire(ctx, "lock", built(m.store, "NewMutex"), &m.request)
 }
 
 // TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
 // ErrLocked. A mutex that is seen to be taken costs a read and no write; if another client joins between the read and the
 // write, TryLock removes its entry again. The other errors, and the state after one, are those of Lock.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "try lock", m.store, trying(m.request))
+	return acquire(ctx, "try lock", built(m.store, "NewMutex"), trying(m.request))
 }
 
 // trying returns the request without the wait for others.
@@ -192,7 +197,7 @@ func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
 //
 // The callers of one Store share entries: one participant may stand for all who wait in a process.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
-	list, err := participants(ctx, m.store, m.path)
+	list, err := participants(ctx, built(m.store, "NewMutex"), m.path)
 	return list, wrap("participants", m.path, err)
 }
 
@@ -201,5 +206,5 @@ func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 // grants nothing after a restart, it has forgotten who held, and the error wraps ErrUnavailable. Curator calls it
 // attemptRevoke; on ZooKeeper a Curator holder that is revocable is reached.
 func (m *Mutex) Ask(ctx context.Context) error {
-	return wrap("ask", m.path, ask(ctx, m.store, m.path))
+	return wrap("ask", m.path, ask(ctx, built(m.store, "NewMutex"), m.path))
 }

@@ -119,7 +119,6 @@ func TestBadNamesAreRefusedBeforeAnyRequest(t *testing.T) {
 func TestMistakesInTheProgramPanic(t *testing.T) {
 	store := storetest.NewMem().Open(nil)
 	defer store.Close()
-	require.PanicsWithValue(t, "farsync: NewMutex: empty path", func() { farsync.NewMutex(store, "") })
 	require.PanicsWithValue(t, "farsync: NewMutex: nil store", func() { farsync.NewMutex(nil, "/a") })
 	locker := farsync.NewMutex(store, "/a").Locker(t.Context(), nil)
 	require.PanicsWithValue(t, "farsync: Unlock of unlocked Locker", locker.Unlock)

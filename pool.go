@@ -32,7 +32,7 @@ func NewPool(ctx context.Context, s *Semaphore) (*Pool, context.Context) {
 // elsewhere. A task that returns nil under a lost unit counts as failed with ErrLost. If no unit can be had, because
 // the pool's context is done or the service refuses, the task is not run, and that error is the pool's.
 func (p *Pool) Go(task func(context.Context) error) {
-	lease, err := p.semaphore.Acquire(p.ctx, 1)
+	lease, err := p.built().Acquire(p.ctx, 1)
 	if err != nil {
 		p.group.Go(func() error { return err })
 		return
@@ -43,7 +43,7 @@ func (p *Pool) Go(task func(context.Context) error) {
 // TryGo is Go if a unit can be had without waiting for others, and reports whether the task was started. An error other
 // than ErrLocked is the pool's.
 func (p *Pool) TryGo(task func(context.Context) error) bool {
-	lease, err := p.semaphore.TryAcquire(p.ctx, 1)
+	lease, err := p.built().TryAcquire(p.ctx, 1)
 	switch {
 	case errors.Is(err, ErrLocked):
 		return false
@@ -69,4 +69,15 @@ func (p *Pool) run(lease *Lease, task func(context.Context) error) {
 }
 
 // Wait waits for all tasks that were started, and returns the first error.
-func (p *Pool) Wait() error { return p.group.Wait() }
+func (p *Pool) Wait() error {
+	p.built()
+	return p.group.Wait()
+}
+
+// built returns the semaphore. It panics for the zero Pool, which has none.
+func (p *Pool) built() *Semaphore {
+	if p.semaphore == nil {
+		panic("farsync: use NewPool")
+	}
+	return p.semaphore
+}

@@ -63,7 +63,8 @@ type QuorumMutex struct {
 // are left is no majority. NewQuorumMutex panics if there are no members, if one is nil, if two are on one store, if one of several
 // stores has no name, if two have the same, and if the paths differ.
 func NewQuorumMutex(members ...*Mutex) *QuorumMutex {
-	q := &QuorumMutex{group: newGroup("NewQuorumMutex", members, len(members)/2+1), path: members[0].path}
+	q := &QuorumMutex{group: newGroup("NewQuorumMutex", members), path: members[0].path}
+	q.need = len(members)/2 + 1
 	stores := map[*Store]bool{}
 	for _, member := range members {
 		switch {
@@ -179,6 +180,9 @@ func (l *MultiLease) enough() bool {
 
 // admit refuses what need not be asked for.
 func (q *QuorumMutex) admit(ctx context.Context) error {
+	if len(q.members) == 0 {
+		panic("farsync: use NewQuorumMutex")
+	}
 	if err := recipe.CheckPath(q.path); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ type ownership struct {
 
 // NewReentrantMutex returns a reentrant mutex on path, with the same rules for the arguments as NewMutex.
 func NewReentrantMutex(store *Store, path string) *ReentrantMutex {
-	check("NewReentrantMutex", store, path)
+	check("NewReentrantMutex", store)
 	return &ReentrantMutex{
 		store: store, path: path, request: exclusive(path), owners: map[owner]*ownership{},
 	}
@@ -64,6 +64,7 @@ func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) {
 // lease enters again for an owner that holds, and acquires for one that does not. Of several goroutines that are one owner,
 // the first acquires for all: two of them in the queue would wait for each other.
 func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, error) {
+	built(m.store, "NewReentrantMutex")
 	if ctx.Err() != nil {
 		return nil, m.gaveUp(ctx)
 	}
@@ -167,7 +168,7 @@ func (m *ReentrantMutex) leave(caller owner, o *ownership) {
 
 // Participants is as with Mutex.
 func (m *ReentrantMutex) Participants(ctx context.Context) ([]Participant, error) {
-	list, err := participants(ctx, m.store, m.path)
+	list, err := participants(ctx, built(m.store, "NewReentrantMutex"), m.path)
 	return list, wrap("participants", m.path, err)
 }
 
@@ -195,5 +196,5 @@ func ownerOf(ctx context.Context) owner {
 
 // Ask is as with Mutex.
 func (m *ReentrantMutex) Ask(ctx context.Context) error {
-	return wrap("ask", m.path, ask(ctx, m.store, m.path))
+	return wrap("ask", m.path, ask(ctx, built(m.store, "NewReentrantMutex"), m.path))
 }

@@ -30,7 +30,7 @@ type RWMutex struct {
 
 // NewRWMutex returns a reader/writer mutex on path, with the same rules for the arguments as NewMutex.
 func NewRWMutex(store *Store, path string) *RWMutex {
-	check("NewRWMutex", store, path)
+	check("NewRWMutex", store)
 	return &RWMutex{
 		store: store, path: path,
 		writer: recipe.Request{Queue: path, Kind: driver.Write, Units: 1, Line: true},
@@ -41,19 +41,19 @@ func NewRWMutex(store *Store, path string) *RWMutex {
 // Lock waits until the lock is held for writing, as Mutex.Lock does. ErrUpgrade, at once: ctx was made by the Context
 // of a lease for reading on this lock that is still held.
 func (rw *RWMutex) Lock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "lock", rw.store, &rw.writer)
+	return acquire(ctx, "lock", built(rw.store, "NewRWMutex"), &rw.writer)
 }
 
 // TryLock is Lock without waiting for others, as Mutex.TryLock is.
 func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "try lock", rw.store, trying(rw.writer))
+	return acquire(ctx, "try lock", built(rw.store, "NewRWMutex"), trying(rw.writer))
 }
 
 // RLock waits until the lock is held for reading. The errors, and the state after one, are those of Mutex.Lock. ErrLocked, at once: ctx was
 // made by the Context of a lease for reading on this lock that is still held, and for which a writer waits: the writer would wait for
 // that lease, and RLock for the writer.
 func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	if !reads(ctx, rw.store, rw.path) {
+	if !reads(ctx, built(rw.store, "NewRWMutex"), rw.path) {
 		return acquire(ctx, "read lock", rw.store, &rw.reader)
 	}
 	lease, err := acquire(ctx, "read lock", rw.store, trying(rw.reader)) // nobody is ahead of it but for readers, and who waits for them
@@ -69,7 +69,7 @@ func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 // TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits. Where RLock would share the place of
 // another goroutine's lease, past a writer that waits, TryRLock does so too.
 func (rw *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
-	return acquire(ctx, "try read lock", rw.store, trying(rw.reader))
+	return acquire(ctx, "try read lock", built(rw.store, "NewRWMutex"), trying(rw.reader))
 }
 
 var errNotWriter = errors.New("not a lease of this lock")
@@ -81,7 +81,7 @@ var errNotWriter = errors.New("not a lease of this lock")
 // lease does, before the service has answered, readers may be in or not. Then the lease is lost. A lease that is for
 // reading already stays so.
 func (rw *RWMutex) Downgrade(ctx context.Context, lease *Lease) error {
-	if lease == nil || lease.store != rw.store || lease.path != rw.path || !lease.is(driver.Write) && !lease.is(driver.Read) {
+	if lease == nil || lease.store != built(rw.store, "NewRWMutex") || lease.path != rw.path || !lease.is(driver.Write) && !lease.is(driver.Read) {
 		return wrap("downgrade", rw.path, errNotWriter)
 	}
 	err := lease.hold.Change(ctx, driver.Read, nil)
@@ -105,11 +105,11 @@ func (rw *RWMutex) RLocker(ctx context.Context, onError func(error)) sync.Locker
 // Participants returns the holders of the lock and its waiters, in the order of the queue, as Mutex.Participants does. Kind
 // tells readers from writers. Readers that share a place in the queue are one participant.
 func (rw *RWMutex) Participants(ctx context.Context) ([]Participant, error) {
-	list, err := participants(ctx, rw.store, rw.path)
+	list, err := participants(ctx, built(rw.store, "NewRWMutex"), rw.path)
 	return list, wrap("participants", rw.path, err)
 }
 
 // Ask asks all holders of the lock to give it back, as Mutex.Ask does.
 func (rw *RWMutex) Ask(ctx context.Context) error {
-	return wrap("ask", rw.path, ask(ctx, rw.store, rw.path))
+	return wrap("ask", rw.path, ask(ctx, built(rw.store, "NewRWMutex"), rw.path))
 }

@@ -1,6 +1,7 @@
 package farsync
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -35,49 +36,56 @@ type Semaphore struct {
 	size  int64
 }
 
-// NewSemaphore returns a semaphore of maxLeases units on path, with the same rules for store and path as NewMutex. It
-// panics if maxLeases is less than 1.
+// NewSemaphore returns a semaphore of maxLeases units on path, with the same rules for store and path as NewMutex. If maxLeases is
+// less than 1, every Acquire, TryAcquire and Resize fails at once.
 func NewSemaphore(store *Store, path string, maxLeases int64) *Semaphore {
-	check("NewSemaphore", store, path)
-	if maxLeases < 1 {
-		panic("farsync: NewSemaphore: maxLeases below 1")
-	}
+	check("NewSemaphore", store)
 	return &Semaphore{store, path, maxLeases}
 }
 
 // Acquire waits until n units are held, and returns one lease on all of them. ErrTooLarge, at once: the semaphore does
 // not have n units; also while it waits, if it is made smaller. ErrSize: others declared another size, and the oldest of them has stayed
 // for a second, or for eight times as long as the service takes to answer if that is more, but for a third of the TTL at most. Where they come and go
-// Acquire waits five times as long. All else is as with Mutex.Lock. It panics if n is less than 1.
+// Acquire waits five times as long. If n is less than 1, Acquire fails at once. All else is as with Mutex.Lock.
 //
 // A ctx that stands for a lease on units of the same semaphore is not refused, for other units may come free. An Acquire for more
 // units than the semaphore has beside those of that lease waits until ctx is done.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) (*Lease, error) {
-	return acquire(ctx, "acquire", s.store, s.request(n))
+	return s.acquire(ctx, "acquire", n, false)
 }
 
 // TryAcquire is Acquire without waiting for others: ErrLocked if fewer than n units are free, or another caller waits.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*Lease, error) {
-	return acquire(ctx, "try acquire", s.store, trying(*s.request(n)))
+	return s.acquire(ctx, "try acquire", n, true)
 }
 
-// request is for n units.
-func (s *Semaphore) request(n int64) *recipe.Request {
-	if n < 1 {
-		panic(fmt.Sprintf("farsync: Semaphore: %d units", n))
+func (s *Semaphore) acquire(ctx context.Context, op string, n int64, try bool) (*Lease, error) {
+	built(s.store, "NewSemaphore")
+	if err := cmp.Or(counts("the semaphore was made with", s.size), counts("asked for", n)); err != nil {
+		return nil, wrap(op, s.path, err)
 	}
-	return &recipe.Request{Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size, Line: true}
+	request := recipe.Request{Queue: s.path, Kind: driver.Permit, Units: n, Size: s.size, Line: true, Try: try}
+	return acquire(ctx, op, s.store, &request)
+}
+
+// counts returns an error if n units are fewer than 1. Numbers come from data, so that is none of the program's mistakes.
+func counts(what string, n int64) error {
+	if n < 1 {
+		return fmt.Errorf("%s %d units: 1 is the least", what, n)
+	}
+	return nil
 }
 
 // Resize sets the size that counts, for all users of the semaphore, until it is set again. Made larger, it wakes
 // waiters; made smaller, it takes nothing from holders: units come free until fewer are held. The size that all users
-// declare stays what it was. It panics if n is less than 1.
+// declare stays what it was. If n is less than 1, Resize fails at once.
 //
 // On ZooKeeper the size lasts as long as the node of the queue, which the server removes when the queue has been empty for a
 // while; after that the declared size counts again.
 func (s *Semaphore) Resize(ctx context.Context, n int64) error {
-	if n < 1 {
-		panic("farsync: Semaphore.Resize: size below 1")
+	built(s.store, "NewSemaphore")
+	if err := cmp.Or(counts("the semaphore was made with", s.size), counts("asked for", n)); err != nil {
+		return wrap("resize", s.path, err)
 	}
 	return wrap("resize", s.path, recipe.Queue{Store: s.store, Path: s.path}.Resize(ctx, s.size, n))
 }
@@ -86,6 +94,6 @@ func (s *Semaphore) Resize(ctx context.Context, n int64) error {
 // Those at the head hold whose units fit into the size together. After the semaphore was made smaller, some that still hold
 // are said to wait.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
-	list, err := participants(ctx, s.store, s.path)
+	list, err := participants(ctx, built(s.store, "NewSemaphore"), s.path)
 	return list, wrap("participants", s.path, err)
 }

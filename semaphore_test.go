@@ -14,22 +14,26 @@ import (
 	"github.com/farsync/farsync/storetest"
 )
 
-func TestSemaphoreMistakesPanic(t *testing.T) {
-	store := storetest.NewMem().Open(nil)
-	defer store.Close()
-	require.Panics(t, func() { farsync.NewSemaphore(nil, "/a", 1) })
-	require.Panics(t, func() { farsync.NewSemaphore(store, "", 1) })
-	require.Panics(t, func() { farsync.NewSemaphore(store, "/a", 0) })
-	s := farsync.NewSemaphore(store, "/a", 1)
-	require.Panics(t, func() { _, _ = s.Acquire(t.Context(), 0) })
-	require.Panics(t, func() { _, _ = s.TryAcquire(t.Context(), -1) })
-	require.Panics(t, func() { _ = s.Resize(t.Context(), 0) })
-	bad := farsync.NewSemaphore(store, "a", 1)
-	require.ErrorIs(t, bad.Resize(t.Context(), 1), farsync.ErrName)
-	_, err := bad.Participants(t.Context())
-	require.ErrorIs(t, err, farsync.ErrName)
-	_, err = bad.Acquire(t.Context(), 1)
-	require.ErrorIs(t, err, farsync.ErrName)
+// TestNumbersThatCannotBeAreErrors: what a user asks for, and the size in a setting, is data.
+func TestNumbersThatCannotBeAreErrors(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		service.ResetCount()
+		s := farsync.NewSemaphore(one, "/a", 2)
+		_, err := s.Acquire(t.Context(), 0)
+		require.EqualError(t, err, "farsync: acquire /a: asked for 0 units: 1 is the least")
+		_, err = s.TryAcquire(t.Context(), math.MinInt64)
+		require.EqualError(t, err, "farsync: try acquire /a: asked for -9223372036854775808 units: 1 is the least")
+		require.EqualError(t, s.Resize(t.Context(), -1), "farsync: resize /a: asked for -1 units: 1 is the least")
+		none := farsync.NewSemaphore(one, "/a", 0)
+		_, err = none.Acquire(t.Context(), 1)
+		require.EqualError(t, err, "farsync: acquire /a: the semaphore was made with 0 units: 1 is the least")
+		require.EqualError(t, none.Resize(t.Context(), 1), "farsync: resize /a: the semaphore was made with 0 units: 1 is the least")
+		pool, _ := farsync.NewPool(t.Context(), none)
+		pool.Go(func(context.Context) error { t.Error("it runs without a unit"); return nil })
+		require.False(t, pool.TryGo(func(context.Context) error { t.Error("it runs without a unit"); return nil }))
+		require.ErrorContains(t, pool.Wait(), "the semaphore was made with 0 units: 1 is the least")
+		require.Zero(t, service.Count(), "nothing is asked of the service")
+	})
 }
 
 // acquire is Acquire of n units.

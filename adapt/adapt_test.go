@@ -209,12 +209,23 @@ func TestGocronElectorEndsWithItsStore(t *testing.T) {
 
 func TestMisusePanics(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
-		require.Panics(t, func() { adapt.NewCertMagic(one, "") })
-		require.Panics(t, func() { adapt.NewGocronLocker[lock](one, "", time.Second) })
+		require.Panics(t, func() { adapt.NewCertMagic(nil, "/certs") })
+		require.Panics(t, func() { adapt.NewGocronLocker[lock](nil, "/cron", time.Second) })
 		require.PanicsWithValue(t,
 			"farsync: NewGocronLocker: no time to keep a lock for: a short job would run on every replica",
 			func() { adapt.NewGocronLocker[lock](one, "/cron", 0) })
 		require.Panics(t, func() { adapt.NewGocronLocker[error](one, "/cron", time.Second) })
+	})
+}
+
+// TestBadPathIsAnError: a path may be a setting that is missing.
+func TestBadPathIsAnError(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
+		for _, path := range []string{"", "certs", "/certs/"} {
+			require.ErrorIs(t, adapt.NewCertMagic(one, path).Lock(t.Context(), "x"), farsync.ErrName)
+			_, err := adapt.NewGocronLocker[lock](one, path, time.Second).Lock(t.Context(), "x")
+			require.ErrorIs(t, err, farsync.ErrName)
+		}
 	})
 }
 
@@ -224,7 +235,7 @@ func TestNamesOfOthersAreKeptApart(t *testing.T) {
 		c := adapt.NewCertMagic(one, "/certs")
 		names := []string{
 			"", ".", "..", "...", "_", "_.", "_2e", "a/b", "a_2fb", "a\x00b", "*.example.com", "_c_x", "ü", "a b", "zookeeper",
-			strings.Repeat("x", 128), strings.Repeat("x", 129), strings.Repeat("y", 1000), strings.Repeat("/", 43),
+			strings.Repeat("x", 128), strings.Repeat("x", 129), strings.Repeat("y", 1000), strings.Repeat("/", 43), strings.Repeat(".", 128),
 		}
 		for _, name := range names {
 			got, err := c.TryLock(t.Context(), name)

@@ -21,7 +21,7 @@ type CertMagic struct {
 	held map[string][]*farsync.Lease // the oldest first: several, where all but the last were lost and are not unlocked yet
 }
 
-// NewCertMagic returns a CertMagic whose locks are below path, with the same rules for the arguments as
+// NewCertMagic returns a CertMagic whose locks are below path, as farsync.PathOf names them, with the same rules for the arguments as
 // farsync.NewMutex.
 func NewCertMagic(store *farsync.Store, path string) *CertMagic {
 	_ = farsync.NewMutex(store, path) // panics where it must
@@ -30,13 +30,13 @@ func NewCertMagic(store *farsync.Store, path string) *CertMagic {
 
 // Lock waits until the named lock is held, or ctx is done. The errors are those of farsync's Mutex.Lock.
 func (c *CertMagic) Lock(ctx context.Context, name string) error {
-	lease, err := farsync.NewMutex(c.store, below(c.path, name)).Lock(ctx)
+	lease, err := farsync.NewMutex(c.store, farsync.PathOf(c.path, name)).Lock(ctx)
 	return c.keep(name, lease, err)
 }
 
 // TryLock locks if the named lock is free, and reports whether it did.
 func (c *CertMagic) TryLock(ctx context.Context, name string) (bool, error) {
-	lease, err := farsync.NewMutex(c.store, below(c.path, name)).TryLock(ctx)
+	lease, err := farsync.NewMutex(c.store, farsync.PathOf(c.path, name)).TryLock(ctx)
 	if errors.Is(err, farsync.ErrLocked) {
 		return false, nil
 	}

@@ -23,7 +23,7 @@ type GocronLocker[L any] struct {
 	closed atomic.Bool
 }
 
-// NewGocronLocker returns a locker whose locks are below path, with the same rules for store and path as
+// NewGocronLocker returns a locker whose locks are below path, as farsync.PathOf names them, with the same rules for store and path as
 // farsync.NewMutex. Each is kept for atLeast: longer than clocks and schedules of the replicas are ever apart, and
 // shorter than the time between two runs of the job. It panics if atLeast is not positive, or L is not gocron.Lock.
 func NewGocronLocker[L any](store *farsync.Store, path string, atLeast time.Duration) *GocronLocker[L] {
@@ -44,7 +44,7 @@ func (g *GocronLocker[L]) Lock(ctx context.Context, job string) (L, error) {
 	if g.closed.Load() {
 		return none, fmt.Errorf("farsync: lock for gocron: %w", farsync.ErrClosed)
 	}
-	lease, err := farsync.NewMutex(g.store, below(g.path, job)).TryLock(ctx)
+	lease, err := farsync.NewMutex(g.store, farsync.PathOf(g.path, job)).TryLock(ctx)
 	if err != nil {
 		return none, err
 	}

@@ -3,6 +3,7 @@ package locktest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/farsync/farsync"
@@ -16,9 +17,6 @@ func (g given) nothing() []Input {
 	list := []Input{
 		panicking("farsync: NewMultiMutex: no members", func(context.Context) { farsync.NewMultiMutex() }),
 		panicking("farsync: NewMultiMutex: nil member", func(context.Context) { farsync.NewMultiMutex(mu(g.path), nil) }),
-		panicking("farsync: NewMultiMutex: "+g.path+" comes twice", func(context.Context) {
-			farsync.NewMultiMutex(mu(g.path), mu(g.path+"-b"), mu(g.path))
-		}),
 		panicking("farsync: NewMultiMutex: several stores, and one without a name", func(context.Context) { farsync.NewMultiMutex(nameless, one) }),
 		panicking(`farsync: NewMultiMutex: two stores have the name "one"`, func(context.Context) { farsync.NewMultiMutex(one, another) }),
 		panicking("farsync: NewPool: nil semaphore", func(ctx context.Context) { farsync.NewPool(ctx, nil) }),
@@ -33,10 +31,7 @@ func (g given) nothing() []Input {
 		"NewSemaphore":      func(store *farsync.Store, path string) { farsync.NewSemaphore(store, path, 1) },
 		"NewElection":       func(store *farsync.Store, path string) { farsync.NewElection(store, path) },
 	} {
-		list = append(list,
-			panicking("farsync: "+name+": nil store", func(context.Context) { construct(nil, g.path) }),
-			panicking("farsync: "+name+": empty path", func(context.Context) { construct(g.store, "") }),
-		)
+		list = append(list, panicking("farsync: "+name+": nil store", func(context.Context) { construct(nil, g.path) }))
 	}
 	return list
 }
@@ -77,11 +72,20 @@ func (g given) numbers() []Input {
 		}, nil, "farsync: proclaim "+g.path+"-proclaim", "65537 bytes, 65536 are allowed"),
 	}
 	for _, n := range []int64{0, -1, math.MinInt64} {
+		const why = "numbers come from data, which must not end the process"
+		none := farsync.NewSemaphore(g.store, g.path+"-none", n)
+		says := fmt.Sprintf("asked for %d units", n)
+		of := fmt.Sprintf("made with %d units", n)
 		list = append(list,
-			panicking("farsync: NewSemaphore: maxLeases below 1", func(context.Context) { farsync.NewSemaphore(g.store, g.path, n) }),
-			panicking("farsync: Semaphore.Resize: size below 1", func(ctx context.Context) { _ = sem.Resize(ctx, n) }),
-			panicking("farsync: Semaphore: ", func(ctx context.Context) { _, _ = sem.Acquire(ctx, n) }),
-			panicking("farsync: Semaphore: ", func(ctx context.Context) { _, _ = sem.TryAcquire(ctx, n) }),
+			input(fmt.Sprintf("a size of %d", n), why, func(ctx context.Context) error { return sem.Resize(ctx, n) }, nil, "farsync: resize "+g.path, says),
+			input(fmt.Sprintf("%d units", n), why, func(ctx context.Context) error { _, err := sem.Acquire(ctx, n); return err },
+				nil, "farsync: acquire "+g.path, says),
+			input(fmt.Sprintf("%d units, without waiting", n), why, func(ctx context.Context) error { _, err := sem.TryAcquire(ctx, n); return err },
+				nil, "farsync: try acquire "+g.path, says),
+			input(fmt.Sprintf("a semaphore of %d units", n), why, func(ctx context.Context) error { _, err := none.Acquire(ctx, 1); return err },
+				nil, "farsync: acquire "+g.path+"-none", of),
+			input(fmt.Sprintf("a new size of a semaphore of %d units", n), why, func(ctx context.Context) error { return none.Resize(ctx, 1) },
+				nil, "farsync: resize "+g.path+"-none", of),
 		)
 	}
 	return list

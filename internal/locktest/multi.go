@@ -47,6 +47,16 @@ var multiRows = []row{
 		}
 		all.Wait()
 	}},
+	{"MultiLocksAMemberThatComesTwiceOnce", "a transfer from an account to itself waits for itself", func(s *scene) {
+		lease, err := farsync.NewMultiMutex(s.members(s.client(), "b", "a", "b")...).Lock(s.ctx())
+		require.NoError(s, err)
+		require.Len(s, lease.Entries(), 2)
+		tokens := lease.Tokens()
+		require.Len(s, tokens, 3)
+		require.Equal(s, tokens[0], tokens[2])
+		require.NotZero(s, tokens[1])
+		require.NoError(s, lease.Release())
+	}},
 	{"MultiGivesTokensInTheOrderOfItsMembers", "a token that guards the wrong resource guards none", func(s *scene) {
 		one := s.client()
 		members := s.members(one, "b", "c", "a")
