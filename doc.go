@@ -15,14 +15,12 @@
 //	defer store.Close()
 //	mu := farsync.NewMutex(store, "/locks/billing")
 //
-//	lease, err := mu.Lock(ctx) // waits until held, or ctx is done
-//	if err != nil {
-//		return err
-//	}
-//	defer lease.Release()
-//	ctx, cancel := lease.Context(ctx) // done the moment the lease is lost
-//	defer cancel()
-//	return withdraw(ctx, lease.Token()) // the database refuses older tokens: docs/FENCE.md has the SQL
+//	return mu.Do(ctx, func(ctx context.Context, lease *farsync.Lease) error { // ctx is done the moment the lease is lost
+//		return withdraw(ctx, lease.Token()) // the database refuses older tokens: docs/FENCE.md has the SQL
+//	})
+//
+// Do waits for the mutex, runs the function, and releases. Lock and [Lease.Do], or [Lease.Context] and [Lease.Release], are
+// its parts: every primitive has them.
 //
 // # What a lease promises
 //

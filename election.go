@@ -66,7 +66,7 @@ func (e *Election) Proclaim(ctx context.Context, lease *Lease, value []byte) err
 //
 // If the leadership was lost while fn ran, Lead campaigns again once fn has returned, and runs it again. Otherwise it
 // returns what fn returned; or why it could not campaign, as Campaign does.
-func (e *Election) Lead(ctx context.Context, value []byte, fn func(ctx context.Context, token Token) error) error {
+func (e *Election) Lead(ctx context.Context, value []byte, fn func(ctx context.Context, lease *Lease) error) error {
 	for {
 		lost, err := e.term(ctx, value, fn)
 		if !lost || ctx.Err() != nil {
@@ -77,22 +77,19 @@ func (e *Election) Lead(ctx context.Context, value []byte, fn func(ctx context.C
 
 // term is one time of leadership.
 func (e *Election) term(
-	ctx context.Context, value []byte, fn func(ctx context.Context, token Token) error,
+	ctx context.Context, value []byte, fn func(ctx context.Context, lease *Lease) error,
 ) (lost bool, err error) {
 	lease, err := e.Campaign(ctx, value)
 	if err != nil {
 		return false, err
 	}
 	defer func() {
-		released := lease.Release()
-		if errors.Is(released, ErrLost) || errors.Is(released, ErrClosed) {
-			lost = errors.Is(released, ErrLost)
-			err = errors.Join(err, released)
+		if over := finish(lease); over != nil {
+			lost = errors.Is(over, ErrLost)
+			err = errors.Join(err, over)
 		}
 	}()
-	under, cancel := lease.Context(ctx)
-	defer cancel()
-	return false, fn(under, lease.Token())
+	return false, work(ctx, "lead", lease, fn)
 }
 
 // A Leader is the candidate that leads.

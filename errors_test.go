@@ -58,7 +58,7 @@ func calls() []call {
 		}},
 		{"Mutex.Do", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
 			return func(ctx context.Context) error {
-				return farsync.NewMutex(one, "/a").Do(ctx, func(context.Context, farsync.Token) error { return errWork })
+				return farsync.NewMutex(one, "/a").Do(ctx, func(context.Context, *farsync.Lease) error { return errWork })
 			}
 		}},
 		{"Mutex.Participants", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
@@ -368,7 +368,7 @@ func TestAWaiterLosesNothing(t *testing.T) {
 			return err
 		},
 		"do": func(ctx context.Context, one *farsync.Store) error {
-			return farsync.NewMutex(one, "/a").Do(ctx, func(context.Context, farsync.Token) error { return nil })
+			return farsync.NewMutex(one, "/a").Do(ctx, func(context.Context, *farsync.Lease) error { return nil })
 		},
 		"read": func(ctx context.Context, one *farsync.Store) error {
 			_, err := farsync.NewRWMutex(one, "/a").RLock(ctx)

@@ -34,25 +34,28 @@ func ExampleElection_Campaign() {
 	// true
 }
 
-// Lead runs a function for as long as this process leads.
+// Lead runs a function for as long as this process leads. The lease is there to proclaim with.
 func ExampleElection_Lead() {
 	service := storetest.NewMem()
 	store := service.Open(nil)
 	defer store.Close()
 
 	terms := 0
-	err := farsync.NewElection(store, "/elections/scheduler").Lead(context.Background(), []byte("10.0.0.1:8080"),
-		func(ctx context.Context, token farsync.Token) error {
-			terms++
-			if terms == 1 {
-				service.Expire(store) // the process was cut off for too long
-				<-ctx.Done()
-				fmt.Println("lost:", errors.Is(context.Cause(ctx), farsync.ErrLost))
-				return nil
-			}
-			fmt.Println("leads again")
+	election := farsync.NewElection(store, "/elections/scheduler")
+	err := election.Lead(context.Background(), []byte("starting"), func(ctx context.Context, lease *farsync.Lease) error {
+		if err := election.Proclaim(ctx, lease, []byte("ready at 10.0.0.1:8080")); err != nil {
+			return err
+		}
+		terms++
+		if terms == 1 {
+			service.Expire(store) // the process was cut off for too long
+			<-ctx.Done()
+			fmt.Println("lost:", errors.Is(context.Cause(ctx), farsync.ErrLost))
 			return nil
-		})
+		}
+		fmt.Println("leads again")
+		return nil
+	})
 	fmt.Println(err)
 	// Output:
 	// lost: true

@@ -86,7 +86,7 @@ func ExampleMutex_Do() {
 	var all sync.WaitGroup
 	for range 10 {
 		all.Go(func() {
-			err := mu.Do(context.Background(), func(ctx context.Context, token farsync.Token) error {
+			err := mu.Do(context.Background(), func(ctx context.Context, lease *farsync.Lease) error {
 				counter++ // no other caller is here, in this process or in another
 				return nil
 			})
@@ -101,6 +101,35 @@ func ExampleMutex_Do() {
 	// 10
 }
 
+// The wait for the lock is bounded apart from the work under it.
+func ExampleLease_Do() {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	rw := farsync.NewRWMutex(store, "/locks/catalog")
+
+	update := func(ctx context.Context) error {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		lease, err := rw.Lock(short)
+		if err != nil {
+			return err // also if others have it for longer than a second
+		}
+		return lease.Do(ctx, func(ctx context.Context, lease *farsync.Lease) error {
+			fmt.Println("the catalog is written")
+			if err := rw.Downgrade(ctx, lease); err != nil { // the lease is there for what takes one
+				return err
+			}
+			fmt.Println("and read back, before another can write")
+			return nil
+		})
+	}
+	fmt.Println(update(context.Background()))
+	// Output:
+	// the catalog is written
+	// and read back, before another can write
+	// <nil>
+}
+
 // All replicas run the same lines on the same schedule. One of them runs the job.
 func ExampleMutex_TryDo() {
 	service := storetest.NewMem()
@@ -111,12 +140,15 @@ func ExampleMutex_TryDo() {
 		replicas.Go(func() {
 			store := service.Open(nil)
 			defer store.Close()
-			err := farsync.NewMutex(store, "/cron/billing").TryDo(ctx, time.Minute, func(context.Context, farsync.Token) error {
+			ran, err := farsync.NewMutex(store, "/cron/billing").TryDo(ctx, time.Minute, func(context.Context, *farsync.Lease) error {
 				fmt.Println(name, "runs the job")
 				close(started)
 				return nil
 			})
-			if errors.Is(err, farsync.ErrLocked) {
+			switch {
+			case err != nil:
+				fmt.Println(err)
+			case !ran:
 				fmt.Println(name, "leaves it to another")
 				close(started)
 			}

@@ -81,6 +81,32 @@ func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel con
 	return stand(ctx, l.store, l.path, l), cancel
 }
 
+// Do runs fn under the lease, waits until fn has returned, and releases the lease. fn gets the lease, and the
+// context of Context(ctx), which is done when ctx is, or when the lease has ended: fn must then stop, and Do waits
+// for it. So the wait for a lock can be bounded apart from the work:
+//
+//	lease, err := mu.Lock(short)
+//	if err != nil {
+//		return err
+//	}
+//	return lease.Do(ctx, work)
+//
+// fn is not run if the lease has ended or ctx is done. The error then wraps Err, or ctx.Err().
+//
+// Otherwise the error is fn's, joined with ErrLost or ErrClosed if the lease ended so before fn returned: also when
+// fn succeeded, for then another holder may have worked at the same time. Neither says that what fn did had no
+// effect: ask the resource before doing it again.
+//
+// The lease has ended when Do returns, or fn panics. A release that the service has not confirmed is no error: it
+// continues in the background, as after Release. fn may release the lease itself; what that Release returns is for
+// fn to look at.
+func (l *Lease) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
+	return do(ctx, l, fn)
+}
+
+// lock is the path of the lock.
+func (l *Lease) lock() string { return l.path }
+
 // Release gives the lease back. It ends at once; then Release waits for the service to confirm, for no longer than a
 // third of the TTL or what was left of the lease. It takes no context, because a lock must not stay taken when the
 // caller's context is done.

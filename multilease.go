@@ -249,6 +249,19 @@ func (l *MultiLease) Entries() []driver.Entry {
 	return entries
 }
 
+// Do is as Lease.Do: it runs fn under the lease, waits until fn has returned, and gives all members back. The error
+// wraps ErrLost if the lease was lost before fn returned.
+func (l *MultiLease) Do(ctx context.Context, fn func(ctx context.Context, lease *MultiLease) error) error {
+	return do(ctx, l, fn)
+}
+
+// lock is the path of a member: of the one whose loss has ended the lease, if one has.
+func (l *MultiLease) lock() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.group.members[l.failed].path
+}
+
 // Release gives all members back, at the same time, and joins their errors, which are those of Lease.Release. It takes
 // no longer than the slowest of them.
 //

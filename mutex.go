@@ -95,66 +95,71 @@ func acquire(ctx context.Context, op string, store *Store, r *recipe.Request) (*
 	return lease, wrap(op, r.Queue, err)
 }
 
-// Do locks, runs fn, and releases. ctx governs both: how long Do waits for the mutex, and how long fn works. The
-// context that fn gets is done when ctx is, or when the lease is lost; fn must then stop, and Do waits for it. The
-// token is the lease's.
+// Do is Lock, and then Lease.Do: it waits until the mutex is held, runs fn, waits until fn has returned, and
+// releases. ctx governs both how long Do waits for the mutex and how long fn works. The context that fn gets is done
+// when ctx is, or when the lease has ended; fn must then stop.
 //
-// The error is that of Lock if fn was not run. Otherwise it is fn's, joined with ErrLost or ErrClosed if the lease ended so before
-// fn returned: also when fn succeeded, for then another holder may have worked at the same time. Neither says that what fn did had
-// no effect: ask the resource before doing it again. A release that the service has not confirmed is no error: it continues in the
-// background. If fn panics the mutex is released.
-func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, token Token) error) error {
+// The error is that of Lock if the mutex was not held, and nothing is held then. Otherwise the error is that of
+// Lease.Do, and the mutex is released: the error is fn's, or it wraps ErrLost or ErrClosed because the lease ended
+// so before fn returned, also if fn succeeded. If ctx ends in the moment in which the mutex is held, fn is not run,
+// and the error wraps ctx.Err().
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	lease, err := m.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	return run(ctx, lease, time.Time{}, fn)
+	return lease.Do(ctx, fn)
 }
 
-// TryDo is Do without waiting for others, for a job that every replica starts on the same schedule and one of them is to
-// run. All replicas call it with the same arguments. The one that gets the mutex runs fn; to the others the error wraps
-// ErrLocked, and fn was not run.
+// TryDo runs fn if the mutex is free, and then blocks until fn has returned and the mutex was held for atLeast. It
+// does not wait for other holders. It is for a job that every replica starts on the same schedule and one of them is
+// to run: all replicas call it with the same arguments.
 //
-// The mutex is held for at least as long as atLeast, counted from when it was held, also if fn has returned earlier, with
-// or without an error. Otherwise a replica whose clock is late would find it free and run the job again. Choose atLeast
-// longer than the clocks of the replicas are ever apart, and shorter than the time between two runs. TryDo returns when
-// that time is over.
+// ran tells whether fn was run. False without an error: another caller holds the mutex or waits for it, and runs the
+// job. False with an error: it is not known whether anybody runs the job. The error is one of TryLock's, such as
+// ErrUnavailable, or wraps ctx.Err() because ctx ended in the moment in which the mutex was held; the mutex is free
+// again then. It wraps ErrLocked only if ctx stands for a lease on this mutex: fn could never run.
 //
-// ctx governs how long fn works, and how long TryDo waits for the rest of atLeast. If its deadline passes, TryDo waits
-// all the same. If it is cancelled, by a process that shuts down, TryDo returns as soon as fn has returned, and the
-// Store keeps the mutex for the rest of the time; also if fn panics. Close of the Store gives the mutex back at once,
-// and with it what is left of atLeast. So a process that shuts down within that time ends without Close: the service
-// then keeps the mutex until the session runs out, for what is left of the TTL, about three quarters of it at least. With an
-// Options.TTL that is half as long again as atLeast it keeps the mutex for all of the time.
-func (m *Mutex) TryDo(ctx context.Context, atLeast time.Duration, fn func(ctx context.Context, token Token) error) error {
+// If ran is true the error is that of Lease.Do: fn's, whatever it wraps, and ErrLost or ErrClosed if the lease ended
+// so, also after fn and within atLeast, for then another replica may run the job again.
+//
+// The mutex is held for at least as long as atLeast, counted from when it was held, also if fn has returned earlier,
+// with or without an error. Otherwise a replica whose clock is late would find it free and run the job again. Choose
+// atLeast longer than the clocks of the replicas are ever apart, and shorter than the time between two runs. A
+// Release by fn gives up what is left of atLeast.
+//
+// ctx governs how long fn works, and how long TryDo waits for the rest of atLeast. If its deadline passes, TryDo
+// waits all the same. If it is cancelled, by a process that shuts down, TryDo returns as soon as fn has returned,
+// and the Store keeps the mutex for the rest of the time; also if fn panics. Close of the Store gives the mutex back
+// at once, and with it what is left of atLeast. So a process that shuts down within that time ends without Close:
+// the service then keeps the mutex until the session runs out, for what is left of the TTL, about three quarters of
+// it at least. With an Options.TTL that is half as long again as atLeast it keeps the mutex for all of the time.
+func (m *Mutex) TryDo(
+	ctx context.Context, atLeast time.Duration, fn func(ctx context.Context, lease *Lease) error,
+) (ran bool, err error) {
 	lease, err := m.TryLock(ctx)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, ErrLocked) && !errors.Is(err, errOneself):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return run(ctx, lease, time.Now().Add(atLeast), fn)
-}
-
-// run runs fn under a lease that has just been got, and releases it, but not before a time.
-func run(
-	ctx context.Context, lease *Lease, until time.Time, fn func(ctx context.Context, token Token) error,
-) (err error) {
+	until := time.Now().Add(atLeast)
 	defer func() {
-		if rest := time.Until(until); rest > 0 && lease.Err() == nil { // ctx was cancelled, or fn has panicked
+		if rest := time.Until(until); ran && rest > 0 && lease.Err() == nil { // ctx was cancelled, or fn has panicked
 			lease.ReleaseAfter(rest)
-			return
-		}
-		// A failed fn keeps its error. An unconfirmed release is no failure of fn: the Store continues it in the background.
-		if released := lease.Release(); errors.Is(released, ErrLost) || errors.Is(released, ErrClosed) {
-			err = errors.Join(err, released)
+		} else if lost := finish(lease); lost != nil {
+			err = errors.Join(err, lost)
 		}
 	}()
-	under, cancel := lease.Context(ctx)
-	err = fn(under, lease.Token())
-	cancel()
-	if rest := time.Until(until); rest > 0 {
+	err = work(ctx, "try do", lease, func(ctx context.Context, lease *Lease) error {
+		ran = true
+		return fn(ctx, lease)
+	})
+	if rest := time.Until(until); ran && rest > 0 {
 		sitOut(ctx, lease, rest)
 	}
-	return err
+	return ran, err
 }
 
 // sitOut waits for the rest of the time, while the lease is held and ctx is not cancelled.

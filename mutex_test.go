@@ -212,8 +212,8 @@ func TestDoReturnsWhatFnReturned(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewMutex(one, "/a")
 		var token farsync.Token
-		require.ErrorIs(t, mu.Do(t.Context(), func(ctx context.Context, got farsync.Token) error {
-			token = got
+		require.ErrorIs(t, mu.Do(t.Context(), func(ctx context.Context, lease *farsync.Lease) error {
+			token = lease.Token()
 			require.NoError(t, ctx.Err())
 			return errWork
 		}), errWork)
@@ -228,7 +228,7 @@ func TestDoReleasesWhenFnPanics(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewMutex(one, "/a")
 		require.Panics(t, func() {
-			_ = mu.Do(t.Context(), func(context.Context, farsync.Token) error { panic("in fn") })
+			_ = mu.Do(t.Context(), func(context.Context, *farsync.Lease) error { panic("in fn") })
 		})
 		lease, err := mu.TryLock(t.Context())
 		require.NoError(t, err)
@@ -240,7 +240,7 @@ func TestSuccessUnderALostLeaseIsErrLost(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewMutex(one, "/a")
 		work := func(result error) error {
-			return mu.Do(t.Context(), func(ctx context.Context, _ farsync.Token) error {
+			return mu.Do(t.Context(), func(ctx context.Context, _ *farsync.Lease) error {
 				service.Expire(one)
 				<-ctx.Done()
 				return result
@@ -261,7 +261,7 @@ func TestTryDoRunsOnceOnManyReplicas(t *testing.T) {
 			for _, limit := range []time.Duration{100 * time.Millisecond, time.Minute} {
 				bubble(t, func(t *testing.T, service *storetest.Mem, _, _ *farsync.Store) {
 					const replicas, atLeast = 3, 2 * time.Second
-					var ran, locked atomic.Int64
+					var ran, left atomic.Int64
 					var all sync.WaitGroup
 					begun := time.Now()
 					for i := range replicas {
@@ -270,13 +270,13 @@ func TestTryDoRunsOnceOnManyReplicas(t *testing.T) {
 							time.Sleep(time.Duration(i) * apart / (replicas - 1))
 							ctx, cancel := context.WithTimeout(t.Context(), limit)
 							defer cancel()
-							err := farsync.NewMutex(store, "/cron").TryDo(ctx, atLeast, func(ctx context.Context, _ farsync.Token) error {
+							did, err := farsync.NewMutex(store, "/cron").TryDo(ctx, atLeast, func(ctx context.Context, _ *farsync.Lease) error {
 								ran.Add(1)
 								return pause.For(ctx, job)
 							})
 							switch {
-							case errors.Is(err, farsync.ErrLocked):
-								locked.Add(1)
+							case !did && err == nil:
+								left.Add(1)
 							case job > limit && errors.Is(err, context.DeadlineExceeded): // cut short, and says so
 							case err != nil || job > limit:
 								t.Errorf("a job of %v, for at most %v: %v", job, limit, err)
@@ -288,7 +288,7 @@ func TestTryDoRunsOnceOnManyReplicas(t *testing.T) {
 					}
 					all.Wait()
 					require.EqualValues(t, 1, ran.Load(), "%v apart, a job of %v, for at most %v", apart, job, limit)
-					require.EqualValues(t, replicas-1, locked.Load())
+					require.EqualValues(t, replicas-1, left.Load())
 					require.GreaterOrEqual(t, time.Since(begun), atLeast)
 				})
 			}
@@ -309,8 +309,10 @@ func TestTryDoEndsEarly(t *testing.T) {
 			begun := time.Now()
 			done := make(chan error, 1)
 			go func() {
-				done <- farsync.NewMutex(one, "/cron").TryDo(ctx, time.Hour,
-					func(context.Context, farsync.Token) error { return nil })
+				ran, err := farsync.NewMutex(one, "/cron").TryDo(ctx, time.Hour,
+					func(context.Context, *farsync.Lease) error { return nil })
+				assert.True(t, ran)
+				done <- err
 			}()
 			time.Sleep(time.Second)
 			end(service, one, cancel)
@@ -338,17 +340,20 @@ func TestTryDoKeepsTheMutexForItsTime(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, mu *farsync.Mutex){
 		"cancelled in the job": func(t *testing.T, mu *farsync.Mutex) {
 			ctx, cancel := context.WithCancel(t.Context())
-			err := mu.TryDo(ctx, atLeast, func(ctx context.Context, _ farsync.Token) error { cancel(); return ctx.Err() })
+			ran, err := mu.TryDo(ctx, atLeast, func(ctx context.Context, _ *farsync.Lease) error { cancel(); return ctx.Err() })
+			require.True(t, ran)
 			require.ErrorIs(t, err, context.Canceled)
 		},
 		"cancelled after the job": func(t *testing.T, mu *farsync.Mutex) {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
-			require.NoError(t, mu.TryDo(ctx, atLeast, func(context.Context, farsync.Token) error { return nil }))
+			ran, err := mu.TryDo(ctx, atLeast, func(context.Context, *farsync.Lease) error { return nil })
+			require.True(t, ran)
+			require.NoError(t, err)
 		},
 		"panicked": func(t *testing.T, mu *farsync.Mutex) {
 			require.Panics(t, func() {
-				_ = mu.TryDo(t.Context(), atLeast, func(context.Context, farsync.Token) error { panic("a test") })
+				_, _ = mu.TryDo(t.Context(), atLeast, func(context.Context, *farsync.Lease) error { panic("a test") })
 			})
 		},
 	} {
@@ -389,11 +394,13 @@ func TestTheTimeOfTryDoOutlivesItsProcess(t *testing.T) {
 			time.Sleep(age)
 			ctx, cancel := context.WithCancel(t.Context())
 			begun := time.Now()
-			require.NoError(t, farsync.NewMutex(one, "/cron").TryDo(ctx, atLeast, func(context.Context, farsync.Token) error { cancel(); return nil }))
+			ran, err := farsync.NewMutex(one, "/cron").TryDo(ctx, atLeast, func(context.Context, *farsync.Lease) error { cancel(); return nil })
+			require.True(t, ran)
+			require.NoError(t, err)
 			service.Partition(one, true) // as if its process were gone
 			other := farsync.NewMutex(two, "/cron")
 			time.Sleep(atLeast - time.Since(begun) - time.Millisecond)
-			_, err := other.TryLock(t.Context())
+			_, err = other.TryLock(t.Context())
 			require.ErrorIs(t, err, farsync.ErrLocked, "the session was %v old", age)
 			time.Sleep(ttl)
 			lease, err := other.TryLock(t.Context())

@@ -56,15 +56,8 @@ func (p *Pool) TryGo(task func(context.Context) error) bool {
 }
 
 func (p *Pool) run(lease *Lease, task func(context.Context) error) {
-	p.group.Go(func() (err error) {
-		defer func() {
-			if released := lease.Release(); errors.Is(released, ErrLost) || errors.Is(released, ErrClosed) {
-				err = errors.Join(err, released)
-			}
-		}()
-		ctx, cancel := lease.Context(p.ctx)
-		defer cancel()
-		return task(ctx)
+	p.group.Go(func() error {
+		return lease.Do(p.ctx, func(ctx context.Context, _ *Lease) error { return task(ctx) })
 	})
 }
 

@@ -71,7 +71,7 @@ func (g *GocronElector) IsLeader(context.Context) error {
 }
 
 // Lease returns the lease on the leadership, or nil if this replica does not lead. A job takes its Token and its Context
-// from there. It is not the job's to release.
+// from there, and does not use its Do: the lease is not the job's to release.
 func (g *GocronElector) Lease() *farsync.Lease {
 	lease := g.lease.Load()
 	if lease == nil || lease.Err() != nil {

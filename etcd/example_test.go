@@ -31,8 +31,8 @@ func ExampleOpen() {
 	}
 	defer store.Close()
 
-	err = farsync.NewMutex(store, "/locks/billing").Do(ctx, func(ctx context.Context, token farsync.Token) error {
-		fmt.Println("the work, with token", token)
+	err = farsync.NewMutex(store, "/locks/billing").Do(ctx, func(ctx context.Context, lease *farsync.Lease) error {
+		fmt.Println("the work, with token", lease.Token())
 		return nil
 	})
 	if err != nil {

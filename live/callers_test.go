@@ -71,7 +71,7 @@ func TestCallersOfThisProcess(t *testing.T) {
 		synctest.Wait()
 		p.after(time.Second)
 		all.Go(func() {
-			_ = farsync.NewMutex(store, "/a").Do(ctx, func(context.Context, farsync.Token) error { return nil })
+			_ = farsync.NewMutex(store, "/a").Do(ctx, func(context.Context, *farsync.Lease) error { return nil })
 		})
 		synctest.Wait()
 		require.Equal(p, []string{"+live.lockHere holds", "+++live.lockHere", "+live.TestCallersOfThisProcess.func1.2"}, p.callers("two", "/a"))

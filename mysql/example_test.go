@@ -24,8 +24,8 @@ func ExampleOpen() {
 		return
 	}
 	defer func() { _ = store.Close() }()
-	err = farsync.NewMutex(store, "/locks/billing").Do(ctx, func(_ context.Context, token farsync.Token) error {
-		fmt.Println("the work, with token", token)
+	err = farsync.NewMutex(store, "/locks/billing").Do(ctx, func(_ context.Context, lease *farsync.Lease) error {
+		fmt.Println("the work, with token", lease.Token())
 		return nil
 	})
 	if err != nil {

@@ -42,7 +42,7 @@ func ExampleTrace() {
 		return
 	}
 	defer func() { _ = store.Close() }()
-	err = farsync.NewMutex(store, "/customers/4711").Do(ctx, func(context.Context, farsync.Token) error { return nil })
+	err = farsync.NewMutex(store, "/customers/4711").Do(ctx, func(context.Context, *farsync.Lease) error { return nil })
 	if err != nil {
 		log.Print(err)
 		return

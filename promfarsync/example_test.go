@@ -36,7 +36,7 @@ func ExampleTrace() {
 		log.Print(err)
 		return
 	}
-	err = farsync.NewMutex(store, "/billing").Do(ctx, func(context.Context, farsync.Token) error { return nil })
+	err = farsync.NewMutex(store, "/billing").Do(ctx, func(context.Context, *farsync.Lease) error { return nil })
 	if err = errors.Join(err, store.Close()); err != nil { // a Trace has been told everything when Close returns
 		log.Print(err)
 		return

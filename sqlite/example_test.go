@@ -27,7 +27,7 @@ func ExampleOpen() {
 		return
 	}
 	defer store.Close()
-	err = farsync.NewMutex(store, "/locks/billing").Do(ctx, func(ctx context.Context, token farsync.Token) error {
+	err = farsync.NewMutex(store, "/locks/billing").Do(ctx, func(ctx context.Context, lease *farsync.Lease) error {
 		fmt.Println("the work")
 		return nil
 	})

@@ -43,11 +43,11 @@ func candidateMain(text json.RawMessage) error {
 // next leader writes.
 //
 // If the leadership was lost, Lead campaigns again, whatever lead returns.
-func (p part) lead(ctx context.Context, token farsync.Token) error {
+func (p part) lead(ctx context.Context, lease *farsync.Lease) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if err := p.write(context.WithoutCancel(ctx), token); err != nil {
+		if err := p.write(context.WithoutCancel(ctx), lease.Token()); err != nil {
 			return err
 		}
 		select {

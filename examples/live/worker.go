@@ -107,11 +107,10 @@ func (w worker) hold(ctx context.Context, acquire func(context.Context) (*farsyn
 	if err != nil {
 		return err
 	}
-	defer lease.Release() // what was lost meanwhile, work says
-	w.stage.Tell(report{held})
-	inner, cancel := lease.Context(ctx)
-	defer cancel()
-	return pause.For(inner, work)
+	return lease.Do(ctx, func(ctx context.Context, _ *farsync.Lease) error {
+		w.stage.Tell(report{held})
+		return pause.For(ctx, work)
+	})
 }
 
 // both takes a lock, and then another with the context of the first: that is how others can tell that it waits while it holds. Two
@@ -121,25 +120,24 @@ func (w worker) both(ctx context.Context, first, second string) error {
 	if err != nil {
 		return err
 	}
-	w.stage.Tell(report{held})
-	inner, cancel := lease.Context(ctx)
-	defer cancel()
-	if err := pause.For(inner, time.Second); err != nil { // so that the other has its first as well
-		_ = lease.Release() // that is lost, too
-		return err
-	}
-	bound, stop := context.WithTimeout(inner, w.Patience)
-	defer stop()
-	other, err := farsync.NewMutex(w.store, w.path(second)).Lock(bound)
-	if err == nil {
+	err = lease.Do(ctx, func(ctx context.Context, _ *farsync.Lease) error {
+		w.stage.Tell(report{held})
+		if err := pause.For(ctx, time.Second); err != nil { // so that the other has its first as well
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, w.Patience)
+		defer cancel()
+		other, err := farsync.NewMutex(w.store, w.path(second)).Lock(ctx)
+		if err != nil {
+			return err
+		}
 		w.stage.Tell(report{held})
 		_ = other.Release() // it is held for no longer than the first
-	}
-	if lost := lease.Err(); lost != nil {
-		return lost // which has ended the wait for the other, too
-	}
-	_ = lease.Release()
+		return nil
+	})
 	switch {
+	case errors.Is(err, farsync.ErrLost):
+		return err // which has ended the wait for the other, too
 	case errors.Is(err, context.DeadlineExceeded):
 		w.stage.Tell(report{gaveUp})
 	case err != nil:

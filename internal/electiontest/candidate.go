@@ -63,10 +63,10 @@ func (e *election) stand() {
 	lead := farsync.NewElection(c.client.Store, e.path)
 	go func() { // stop joins it
 		defer close(c.done)
-		c.err = lead.Lead(ctx, []byte(c.name), func(term context.Context, token farsync.Token) error {
+		c.err = lead.Lead(ctx, []byte(c.name), func(term context.Context, lease *farsync.Lease) error {
 			defer e.section.Enter(term, 1)()
 			held := func() bool { return term.Err() == nil }
-			err := work(ctx, term, func() (bool, error) { return e.resource.write(c.name, token, held), nil })
+			err := work(ctx, term, func() (bool, error) { return e.resource.write(c.name, lease.Token(), held), nil })
 			if err != nil {
 				c.onceRefused.Do(func() { close(c.refused) })
 			}

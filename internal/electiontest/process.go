@@ -42,10 +42,10 @@ func Play(store *farsync.Store) error {
 	}()
 	name, resource := os.Getenv(nameVariable), os.Getenv(resourceVariable)
 	lead := farsync.NewElection(store, os.Getenv(pathVariable))
-	err := lead.Lead(ctx, []byte(name), func(term context.Context, token farsync.Token) error {
+	err := lead.Lead(ctx, []byte(name), func(term context.Context, lease *farsync.Lease) error {
 		believes := false // the lease was held after the last write was refused
 		return work(ctx, term, func() (bool, error) {
-			query := url.Values{"name": {name}, "token": {token.String()}, "believes": {strconv.FormatBool(believes)}}
+			query := url.Values{"name": {name}, "token": {lease.Token().String()}, "believes": {strconv.FormatBool(believes)}}
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, resource+"?"+query.Encode(), http.NoBody)
 			if err != nil {
 				return false, err

@@ -227,7 +227,8 @@ func (s *scene) lostBeforeTerm() {
 		terms := 0
 		go func() {
 			done <- farsync.NewElection(client.Store, path).Lead(s.ctx, []byte("again"),
-				func(ctx context.Context, token farsync.Token) error {
+				func(ctx context.Context, lease *farsync.Lease) error {
+					token := lease.Token()
 					terms++
 					for first := false; !first; {
 						list, _, err := recipe.Queue{Store: other.Store, Path: path}.List(s.ctx, 0)

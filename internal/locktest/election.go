@@ -185,9 +185,9 @@ var electionRows = []row{
 		defer cancel()
 		done := make(chan error, 1)
 		go func() {
-			done <- s.election(one).Lead(ctx, []byte("one"), func(ctx context.Context, token farsync.Token) error {
+			done <- s.election(one).Lead(ctx, []byte("one"), func(ctx context.Context, lease *farsync.Lease) error {
 				running <- struct{}{} // one at a time: room for one
-				terms <- token
+				terms <- lease.Token()
 				<-ctx.Done()
 				<-running
 				if errors.Is(context.Cause(ctx), farsync.ErrLost) {
@@ -212,7 +212,7 @@ var electionRows = []row{
 		one := s.client()
 		for _, want := range []error{nil, errStop} {
 			calls := 0
-			err := s.election(one).Lead(s.ctx(), nil, func(context.Context, farsync.Token) error {
+			err := s.election(one).Lead(s.ctx(), nil, func(context.Context, *farsync.Lease) error {
 				calls++
 				leader, err := s.election(one).Leader(s.ctx())
 				require.NoError(s, err)

@@ -60,14 +60,15 @@ var frozenRows = []frozenRow{
 	{name: "Mutex.TryLock, taken", prepare: taken(mutexLock), want: late},
 	{name: "Mutex.Do", bound: withRelease, prepare: running(
 		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
-			return s.mutex(c).Do(ctx, func(ctx context.Context, _ farsync.Token) error { return fn(ctx) })
+			return s.mutex(c).Do(ctx, func(ctx context.Context, _ *farsync.Lease) error { return fn(ctx) })
 		})},
 	{name: "Mutex.Do, taken", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
-		return s.mutex(s.callers).Do(ctx, func(context.Context, farsync.Token) error { return nil })
+		return s.mutex(s.callers).Do(ctx, func(context.Context, *farsync.Lease) error { return nil })
 	})},
 	{name: "Mutex.TryDo", bound: withRelease, prepare: running(
 		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
-			return s.mutex(c).TryDo(ctx, time.Millisecond, func(ctx context.Context, _ farsync.Token) error { return fn(ctx) })
+			_, err := s.mutex(c).TryDo(ctx, time.Millisecond, func(ctx context.Context, _ *farsync.Lease) error { return fn(ctx) })
+			return err
 		})},
 	{name: "Mutex.Participants", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
 		_, err := s.mutex(s.callers).Participants(ctx)
@@ -162,7 +163,7 @@ var frozenRows = []frozenRow{
 		})},
 	{name: "Election.Lead", bound: withRelease, prepare: running(
 		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
-			return s.election(c).Lead(ctx, nil, func(ctx context.Context, _ farsync.Token) error { return fn(ctx) })
+			return s.election(c).Lead(ctx, nil, func(ctx context.Context, _ *farsync.Lease) error { return fn(ctx) })
 		})},
 	{name: "Election.Leader", want: late, prepare: by(stand, func(ctx context.Context, s *frozenScene) error {
 		_, err := s.election(s.callers).Leader(ctx)
@@ -191,6 +192,14 @@ var frozenRows = []frozenRow{
 		return call
 	}},
 
+	{name: "Lease.Do", bound: withRelease, prepare: running(
+		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
+			lease, err := mutexLock(s, c)(ctx)
+			if err != nil {
+				return err
+			}
+			return lease.Do(ctx, func(ctx context.Context, _ *farsync.Lease) error { return fn(ctx) })
+		})},
 	{name: "Lease.Release", bound: ofRelease, prepare: held(shortLease, release)},
 	{name: "Lease.Release, asked", bound: ofRelease, prepare: held(func(s *frozenScene) *farsync.Lease {
 		lease := shortLease(s)
@@ -248,6 +257,14 @@ var frozenMultiRows = []frozenRow{
 			return err
 		}
 	}},
+	{name: "MultiLease.Do", bound: withRelease, prepare: running(
+		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
+			lease, err := farsync.NewMultiMutex(s.members(c, frozenMembers...)...).Lock(ctx)
+			if err != nil {
+				return err
+			}
+			return lease.Do(ctx, func(ctx context.Context, _ *farsync.MultiLease) error { return fn(ctx) })
+		})},
 	{name: "MultiLease.Release, of a quorum", bound: ofRelease, prepare: held(
 		func(s *frozenScene) *farsync.MultiLease {
 			lease, err := farsync.NewQuorumMutex(s.members(s.short(), "quorum")...).Lock(s.ctx())

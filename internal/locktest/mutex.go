@@ -236,7 +236,7 @@ var mutexRows = []row{
 	}},
 	{"MutexDoReportsALoss", "a success under a lost lock is none", func(s *scene) {
 		one := s.client()
-		err := s.mutex(one).Do(s.ctx(), func(ctx context.Context, _ farsync.Token) error {
+		err := s.mutex(one).Do(s.ctx(), func(ctx context.Context, _ *farsync.Lease) error {
 			s.Expire(s.T, one)
 			<-ctx.Done()
 			return errStop

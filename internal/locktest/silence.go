@@ -29,15 +29,14 @@ type try struct {
 
 // triesOn returns every Try that there is on a path of the store.
 func triesOn(store *farsync.Store, path string) []try {
-	done := errors.New("it ran")
 	return []try{
 		{"Mutex.TryLock", farsync.NewMutex(store, path+"/mutex").TryLock},
 		{"Mutex.TryDo", func(ctx context.Context) (*farsync.Lease, error) {
-			err := farsync.NewMutex(store, path+"/mutex").TryDo(ctx, 0, func(context.Context, farsync.Token) error { return done })
-			if errors.Is(err, done) {
-				err = nil
+			ran, err := farsync.NewMutex(store, path+"/mutex").TryDo(ctx, 0, func(context.Context, *farsync.Lease) error { return nil })
+			if err != nil || ran {
+				return nil, err
 			}
-			return nil, err
+			return nil, farsync.ErrLocked // it says so by no more than false
 		}},
 		{"ReentrantMutex.TryLock", farsync.NewReentrantMutex(store, path+"/mutex").TryLock},
 		{"RWMutex.TryLock", farsync.NewRWMutex(store, path+"/rw").TryLock},
