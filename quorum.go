@@ -349,10 +349,19 @@ func (k *keeper) release() error {
 			unsure++
 		}
 	}
-	if held < l.group.need || unsure > k.quorum.bears() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return wrap("release", k.quorum.path, l.shortage(errs))
+	switch {
+	case held < l.group.need:
+	case unsure > k.quorum.bears():
+		// It was held until now, so that no error may wrap ErrLost: a member that was lost is free, and no reason for this one.
+		for i, err := range errs {
+			if errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) {
+				errs[i] = nil
+			}
+		}
+	default:
+		return nil
 	}
-	return nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return wrap("release", k.quorum.path, l.shortage(errs))
 }

@@ -599,6 +599,36 @@ func TestLostQuorumLeaseLeavesNothing(t *testing.T) {
 	})
 }
 
+// A majority was held until the end, beside a member that was not, and the service has not said so: that is no loss of the lease.
+// To Do it is no error.
+func TestUnconfirmedReleaseOfAQuorumIsNoLoss(t *testing.T) {
+	for _, do := range []bool{false, true} {
+		inCouncil(t, 3, func(c *council) {
+			a := c.client("a")
+			for _, m := range c.members {
+				m.SetLatency(100 * time.Millisecond)
+			}
+			lease, err := a.TryLock(c.Context())
+			require.NoError(c, err)
+			require.Len(c, by(lease), 3, "all have as much time as the fastest")
+			end := func(context.Context, *farsync.MultiLease) error {
+				c.members[0].ExpireClient("a")
+				c.cut("a", true, 1, 2)
+				return nil
+			}
+			if do {
+				require.NoError(c, lease.Do(c.Context(), end))
+			} else {
+				require.NoError(c, end(c.Context(), lease))
+				err := lease.Release()
+				require.ErrorIs(c, err, farsync.ErrUnavailable)
+				require.NotErrorIs(c, err, farsync.ErrLost)
+			}
+			c.cut("a", false, 1, 2)
+		})
+	}
+}
+
 // Another client has a member that was lost, and waits for the next. The lease waits behind it there, and takes the other
 // members that it loses all the same. Neither waits for the other.
 func TestQuorumLeaseTakesMembersApart(t *testing.T) {
