@@ -35,7 +35,7 @@ var doers = map[string]func(t *testing.T, store *farsync.Store) doer{
 	"ReentrantMutex": leaseOf(func(s *farsync.Store) lockFunc { return farsync.NewReentrantMutex(s, "/a").Lock }),
 	"leader": leaseOf(func(s *farsync.Store) lockFunc {
 		return func(ctx context.Context) (*farsync.Lease, error) {
-			return farsync.NewElection(s, "/a").Campaign(ctx, nil)
+			return farsync.NewElection(s, "/a").Campaign(ctx, "")
 		}
 	}),
 	"MultiMutex": multiLeaseOf(func(s *farsync.Store) multiLockFunc {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -33,69 +34,112 @@ func NewElection(store *Store, path string) *Election {
 	return &Election{store, path}
 }
 
-// Campaign stands for election, waits until elected, and returns a lease on the leadership: its Release resigns. The
-// value is what observers see, 64 KiB at most; nil means the Holder of the store. The errors, and the state after one,
-// are those of Mutex.Lock.
-func (e *Election) Campaign(ctx context.Context, value []byte) (*Lease, error) {
-	request := recipe.Request{Queue: e.path, Kind: driver.Candidate, Units: 1, Value: value}
+// Campaign stands for election, waits until elected, and returns a lease on the leadership: its Release resigns. The value is
+// what observers see, 64 KiB at most; "" means the Holder of the store. The errors, and the state after one, are those of
+// Mutex.Lock.
+func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
+	request := recipe.Request{Queue: e.path, Kind: driver.Candidate, Units: 1, Value: said(value)}
 	return acquire(ctx, "campaign", built(e.store, "NewElection"), &request)
+}
+
+// said returns a value as package recipe takes it: nil for the Holder.
+func said(value string) []byte {
+	if value == "" {
+		return nil
+	}
+	return []byte(value)
 }
 
 var errNotLeader = errors.New("not a lease of this election")
 
-// Proclaim changes the value that observers see, while lease leads. If ctx ends before the service answers, the error wraps
-// ErrUnknown: the value may have changed, or may change later. If the lease ends while the request is under way, the error is that of
-// Lease.Err: ErrReleased, ErrClosed, or one that wraps ErrLost. Then, too, the value may have changed. After any other error it has
-// not. Proclaim ends no lease, unless the error wraps ErrLost.
+// Proclaim changes the value that observers see, while lease leads; "" means the Holder of the store. If ctx ends before the
+// service answers, the error wraps ErrUnknown: the value may have changed, or may change later. If the lease ends while the
+// request is under way, the error is that of Lease.Err: ErrReleased, ErrClosed, or one that wraps ErrLost. Then, too, the value
+// may have changed. After any other error it has not. Proclaim ends no lease, unless the error wraps ErrLost.
 //
 // Do not use it where a LeaderLatch of Curator's may wait right behind the leader. The latch takes the change for the event
 // that it waits for, and does not watch again. It then learns that it leads only when its connection breaks.
-func (e *Election) Proclaim(ctx context.Context, lease *Lease, value []byte) error {
+func (e *Election) Proclaim(ctx context.Context, lease *Lease, value string) error {
 	if lease == nil || lease.store != built(e.store, "NewElection") || lease.path != e.path {
 		return wrap("proclaim", e.path, errNotLeader)
 	}
-	if value == nil {
-		value = []byte{}
-	}
-	return wrap("proclaim", e.path, lease.hold.Change(ctx, driver.Candidate, value))
+	return wrap("proclaim", e.path, lease.hold.Change(ctx, driver.Candidate, said(value)))
 }
 
-// Lead campaigns, runs fn while it leads, waits for fn to return, and resigns. The context that fn gets is done when ctx
-// is, or when the leadership is lost; fn must then stop at once. The next leader is elected no sooner than Lead resigns or
-// the leadership is lost.
+// Lead campaigns with the value, runs fn while it leads, waits for fn to return, and resigns. fn gets the lease, and a context
+// that is done when ctx is, or when the leadership is lost; fn must then stop at once. The next leader is elected no sooner
+// than Lead resigns or the leadership is lost. If it is lost, Lead campaigns again once fn has returned, and runs fn again.
 //
-// If the leadership was lost while fn ran, Lead campaigns again once fn has returned, and runs it again. Otherwise it
-// returns what fn returned; or why it could not campaign, as Campaign does.
-func (e *Election) Lead(ctx context.Context, value []byte, fn func(ctx context.Context, lease *Lease) error) error {
+// When ctx is done Lead returns nil, whether it led or waited: that is how it is ended. It returns earlier, with nil, when fn has
+// returned nil and the leadership was not lost.
+//
+// An error of fn's own ends Lead in any case, also at the end of ctx; if the leadership was lost as well, the error wraps ErrLost, too.
+// An error is not fn's own if it says no more than that fn's context has ended, however it is wrapped: that context's Err, its
+// cause, or what a call of this package returned for it.
+//
+// All other errors are those of Campaign, and ErrClosed. Nothing is held when Lead returns.
+func (e *Election) Lead(ctx context.Context, value string, fn func(ctx context.Context, lease *Lease) error) error {
 	for {
-		lost, err := e.term(ctx, value, fn)
-		if !lost || ctx.Err() != nil {
+		if lost, err := e.term(ctx, value, fn); !lost {
 			return err
 		}
 	}
 }
 
-// term is one time of leadership.
+// term is one time of leadership. It reports whether that was lost, and nothing keeps another from following.
 func (e *Election) term(
-	ctx context.Context, value []byte, fn func(ctx context.Context, lease *Lease) error,
+	ctx context.Context, value string, fn func(ctx context.Context, lease *Lease) error,
 ) (lost bool, err error) {
 	lease, err := e.Campaign(ctx, value)
-	if err != nil {
+	switch over := ctx.Err(); {
+	case err == nil:
+	case over != nil && (errors.Is(err, over) || errors.Is(err, ErrClosed)): // a shutdown does both, in either order
+		return false, nil
+	default:
 		return false, err
 	}
-	defer func() {
-		if over := finish(lease); over != nil {
-			lost = errors.Is(over, ErrLost)
-			err = errors.Join(err, over)
+	var own error
+	err = lease.Do(ctx, func(ctx context.Context, lease *Lease) error {
+		if own = fn(ctx, lease); saysEnd(ctx, own) {
+			own = nil
 		}
-	}()
-	return false, work(ctx, "lead", lease, fn)
+		return own
+	})
+	switch {
+	case own != nil:
+		return false, err
+	case ctx.Err() != nil:
+		return false, nil //nolint:nilerr // it is how Lead ends, the loss of its lease or not
+	default:
+		return errors.Is(err, ErrLost), err
+	}
 }
 
-// A Leader is the candidate that leads.
+// saysEnd reports whether an error says no more than that ctx has ended. One that is joined with another is looked at in all of
+// its parts.
+func saysEnd(ctx context.Context, err error) bool {
+	over, cause := ctx.Err(), context.Cause(ctx)
+	if over == nil || err == nil {
+		return false
+	}
+	//nolint:errorlint // each of the errors that are joined by itself
+	if call, ok := err.(*Error); ok && (errors.Is(call, over) || errors.Is(call, cause)) {
+		return true // what stands beside it is why the call was still under way, or that its outcome is not known
+	}
+	switch err := err.(type) { //nolint:errorlint // likewise
+	case interface{ Unwrap() error }:
+		return saysEnd(ctx, err.Unwrap())
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(err.Unwrap(), func(part error) bool { return !saysEnd(ctx, part) })
+	}
+	return errors.Is(err, over) || errors.Is(cause, err) || errors.Is(err, cause)
+}
+
+// A Leader is the candidate that leads. The zero Leader means that nobody leads. Two of them are equal if the same lease leads
+// with the same value.
 type Leader struct {
 	// Value is what the leader says of itself.
-	Value []byte
+	Value string
 	// Token is the fencing token of its lease.
 	Token Token
 }
@@ -131,51 +175,63 @@ func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
 	case held == 0:
 		return Leader{}, driver.Target{}, ErrNoLeader
 	default:
-		leader := Leader{Value: list[0].Value, Token: makeToken(list[0].Revision, 0)}
+		leader := Leader{Value: string(list[0].Value), Token: makeToken(list[0].Revision, 0)}
 		return leader, driver.Target{Entry: list[0], What: driver.Changed}, nil
 	}
 }
 
 const (
-	// An observer looks again after a random part of a time that doubles from observeFirst to observeMost, while the
-	// service does not answer.
-	observeFirst = 20 * time.Millisecond
-	observeMost  = 2 * time.Second
+	// observeMost is after what part of it, by chance, an observer looks again where only time can tell.
+	observeMost = 2 * time.Second
 	// observeAgain is after how long it looks although nothing was told, at least.
 	observeAgain = 30 * time.Second
+	// strangers of another family have so long to leave the path, at which an observer looks after a part of strangersAgain.
+	strangers      = time.Second
+	strangersAgain = 200 * time.Millisecond
 )
 
-// Observe yields the leader, first and whenever it changes or proclaims another value. A vacancy is yielded
-// as ErrNoLeader, trouble with the service as its error, once if that grants nothing for a while; neither ends it. Of
-// changes that come quickly one after another some may be left out, never the last.
+// Observe yields the leader, first and whenever another leads or the leader proclaims another value, and the zero Leader while
+// nobody leads. Of changes that come quickly one after another some may be left out, never the last.
 //
-// It ends when the loop is left; when ctx is done, after a last yield of its error; and likewise when the Store is closed
-// or the path is not valid.
+// It waits through lost connections and lost sessions, of which the state of the Store tells. While the service grants nothing,
+// as Redis does for a TTL after a restart, it is not known who leads, and nothing is yielded.
+//
+// An error is the last thing that is yielded, with the zero Leader: that of ctx when it is done, ErrClosed, ErrName, ErrKind if other
+// primitives use the path and do not leave it within a second, or what the service said when it refused. So a loop that ends with the
+// first error misses nothing.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		var last driver.Entry // that was told
-		told, silent := false, false
+		var last Leader // that was yielded
+		told := false
+		var seen driver.Entry // by the last look
+		looked, silent := false, false
+		var since time.Time // when strangers were seen first
 		var brake pause.Brake
-		for delay := observeFirst; ; {
+		for {
 			leader, now, err := e.leader(ctx)
-			known := err == nil || errors.Is(err, ErrNoLeader) || isSilence(err)
-			changed := !told || now.Entry.ID != last.ID || now.Entry.Version != last.Version || silent != isSilence(err)
-			if !known || changed {
-				if !yield(leader, wrap("observe", e.path, err)) {
-					return
+			quiet := isSilence(err) && ctx.Err() == nil // a ctx that has ended tells of a silence, too
+			switch {
+			case err == nil || errors.Is(err, ErrNoLeader):
+				if !told || leader != last {
+					if !yield(leader, nil) {
+						return
+					}
+					told, last = true, leader
 				}
-			}
-			if !known && (ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrName)) {
+			case quiet:
+			case errors.Is(err, ErrKind) && (since.IsZero() || time.Since(since) < strangers):
+				if since.IsZero() {
+					since = time.Now()
+				}
+				_ = pause.For(ctx, rand.N(strangersAgain))
+				continue
+			default:
+				yield(Leader{}, wrap("observe", e.path, err))
 				return
 			}
-			if !known {
-				told = false // what was told may be over
-				_ = pause.For(ctx, rand.N(delay))
-				delay = min(2*delay, observeMost)
-				continue
-			}
-			brake.Woken(ctx, changed)
-			last, silent, told, delay = now.Entry, isSilence(err), true, observeFirst
+			since = time.Time{}
+			brake.Woken(ctx, !looked || now.Entry.ID != seen.ID || now.Entry.Version != seen.Version || quiet != silent)
+			looked, seen, silent = true, now.Entry, quiet
 			e.await(ctx, now)
 		}
 	}

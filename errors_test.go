@@ -113,7 +113,7 @@ func calls() []call {
 		}},
 		{"Election.Campaign", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
 			return func(ctx context.Context) error {
-				_, err := farsync.NewElection(one, "/a").Campaign(ctx, nil)
+				_, err := farsync.NewElection(one, "/a").Campaign(ctx, "")
 				return err
 			}
 		}},
@@ -122,8 +122,8 @@ func calls() []call {
 		}},
 		{"Election.Proclaim", true, func(t *testing.T, one, _ *farsync.Store) func(context.Context) error {
 			e := farsync.NewElection(one, "/a")
-			lease := must(t)(e.Campaign(t.Context(), nil))
-			return func(ctx context.Context) error { return e.Proclaim(ctx, lease, []byte("x")) }
+			lease := must(t)(e.Campaign(t.Context(), ""))
+			return func(ctx context.Context) error { return e.Proclaim(ctx, lease, "x") }
 		}},
 		{"Election.Observe", false, func(t *testing.T, one, _ *farsync.Store) func(context.Context) error {
 			return func(ctx context.Context) (last error) {
@@ -351,7 +351,7 @@ func TestProclaimIsForCandidatesOnly(t *testing.T) {
 			lease := must(t)(lock(t.Context()))
 			before := service.Entries("/a")
 			service.ResetCount()
-			require.ErrorContains(t, farsync.NewElection(one, "/a").Proclaim(t.Context(), lease, []byte("x")), "farsync: proclaim /a: ")
+			require.ErrorContains(t, farsync.NewElection(one, "/a").Proclaim(t.Context(), lease, "x"), "farsync: proclaim /a: ")
 			require.Zero(t, service.Count())
 			require.Equal(t, before, service.Entries("/a"))
 			require.NoError(t, lease.Err())
@@ -379,7 +379,7 @@ func TestAWaiterLosesNothing(t *testing.T) {
 			return err
 		},
 		"campaign": func(ctx context.Context, one *farsync.Store) error {
-			_, err := farsync.NewElection(one, "/a").Campaign(ctx, nil)
+			_, err := farsync.NewElection(one, "/a").Campaign(ctx, "")
 			return err
 		},
 	} {
@@ -392,7 +392,7 @@ func TestAWaiterLosesNothing(t *testing.T) {
 						hold = farsync.NewRWMutex(two, "/a").Lock
 					case "campaign":
 						hold = func(ctx context.Context) (*farsync.Lease, error) {
-							return farsync.NewElection(two, "/a").Campaign(ctx, nil)
+							return farsync.NewElection(two, "/a").Campaign(ctx, "")
 						}
 					}
 					lease := must(t)(hold(t.Context()))

@@ -17,13 +17,13 @@ func ExampleElection_Campaign() {
 	ctx := context.Background()
 
 	election := farsync.NewElection(here, "/elections/scheduler")
-	lease, err := election.Campaign(ctx, []byte("10.0.0.1:8080"))
+	lease, err := election.Campaign(ctx, "10.0.0.1:8080")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	leader, err := farsync.NewElection(there, "/elections/scheduler").Leader(ctx)
-	fmt.Println(string(leader.Value), err)
+	fmt.Println(leader.Value, err)
 
 	fmt.Println("resigned:", lease.Release())
 	_, err = election.Leader(ctx)
@@ -42,8 +42,8 @@ func ExampleElection_Lead() {
 
 	terms := 0
 	election := farsync.NewElection(store, "/elections/scheduler")
-	err := election.Lead(context.Background(), []byte("starting"), func(ctx context.Context, lease *farsync.Lease) error {
-		if err := election.Proclaim(ctx, lease, []byte("ready at 10.0.0.1:8080")); err != nil {
+	err := election.Lead(context.Background(), "starting", func(ctx context.Context, lease *farsync.Lease) error {
+		if err := election.Proclaim(ctx, lease, "ready at 10.0.0.1:8080"); err != nil {
 			return err
 		}
 		terms++
@@ -75,24 +75,18 @@ func ExampleElection_Observe() {
 	var lease *farsync.Lease
 	for leader, err := range farsync.NewElection(there, "/elections/scheduler").Observe(ctx) {
 		switch {
-		case errors.Is(err, farsync.ErrNoLeader) && lease == nil:
+		case err != nil: // the last that is yielded
+		case leader == farsync.Leader{} && lease == nil:
 			fmt.Println("no leader yet")
-			if lease, err = election.Campaign(ctx, []byte("10.0.0.1:8080")); err != nil {
-				fmt.Println(err)
-				return
-			}
-			continue
-		case errors.Is(err, farsync.ErrNoLeader):
+			lease, err = election.Campaign(ctx, "10.0.0.1:8080")
+		case leader == farsync.Leader{}:
 			fmt.Println("no leader any more")
 			return
-		case err != nil:
-			fmt.Println("trouble:", err) // Observe goes on
-			continue
-		}
-		fmt.Printf("%s leads\n", leader.Value)
-		if string(leader.Value) == "10.0.0.1:8080" {
-			err = election.Proclaim(ctx, lease, []byte("10.0.0.1:9090"))
-		} else {
+		case leader.Value == "10.0.0.1:8080":
+			fmt.Println(leader.Value, "leads")
+			err = election.Proclaim(ctx, lease, "10.0.0.1:9090")
+		default:
+			fmt.Println(leader.Value, "leads")
 			err = lease.Release()
 		}
 		if err != nil {

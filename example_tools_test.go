@@ -83,13 +83,13 @@ func ExampleElection_Proclaim() {
 
 	ctx := context.Background()
 	election := farsync.NewElection(leader, "/leader/relay")
-	lease, err := election.Campaign(ctx, []byte("starting"))
+	lease, err := election.Campaign(ctx, "starting")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer lease.Release()
-	if err := election.Proclaim(ctx, lease, []byte("ready at 10.0.0.7:8080")); err != nil {
+	if err := election.Proclaim(ctx, lease, "ready at 10.0.0.7:8080"); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -99,7 +99,7 @@ func ExampleElection_Proclaim() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(string(seen.Value))
+	fmt.Println(seen.Value)
 	// Output:
 	// ready at 10.0.0.7:8080
 }

@@ -18,7 +18,7 @@ func TestBadPathIsAnErrorOfEveryCall(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
 		held := lock(t, farsync.NewMutex(two, "/held"))
 		service.ResetCount()
-		none := func(context.Context, farsync.Token) error { t.Error("it runs without a lock"); return nil }
+		none := func(context.Context, *farsync.Lease) error { t.Error("it runs without a lock"); return nil }
 		for _, path := range []string{"", "no slash", "/a/", "/zookeeper"} {
 			mu, rw, sem := farsync.NewMutex(one, path), farsync.NewRWMutex(one, path), farsync.NewSemaphore(one, path, 1)
 			again, e := farsync.NewReentrantMutex(one, path), farsync.NewElection(one, path)
@@ -29,7 +29,7 @@ func TestBadPathIsAnErrorOfEveryCall(t *testing.T) {
 				"Mutex.Lock":                  func(ctx context.Context) error { return of(mu.Lock(ctx)) },
 				"Mutex.TryLock":               func(ctx context.Context) error { return of(mu.TryLock(ctx)) },
 				"Mutex.Do":                    func(ctx context.Context) error { return mu.Do(ctx, none) },
-				"Mutex.TryDo":                 func(ctx context.Context) error { return mu.TryDo(ctx, 1, none) },
+				"Mutex.TryDo":                 func(ctx context.Context) error { return of(mu.TryDo(ctx, 1, none)) },
 				"Mutex.Participants":          func(ctx context.Context) error { return of(mu.Participants(ctx)) },
 				"Mutex.Ask":                   mu.Ask,
 				"ReentrantMutex.Lock":         func(ctx context.Context) error { return of(again.Lock(ctx)) },
@@ -49,8 +49,8 @@ func TestBadPathIsAnErrorOfEveryCall(t *testing.T) {
 				"MultiMutex.Lock":             func(ctx context.Context) error { return of(multi.Lock(ctx)) },
 				"QuorumMutex.Lock":            func(ctx context.Context) error { return of(quorum.Lock(ctx)) },
 				"QuorumMutex.TryLock":         func(ctx context.Context) error { return of(quorum.TryLock(ctx)) },
-				"Election.Campaign":           func(ctx context.Context) error { return of(e.Campaign(ctx, nil)) },
-				"Election.Lead":               func(ctx context.Context) error { return e.Lead(ctx, nil, none) },
+				"Election.Campaign":           func(ctx context.Context) error { return of(e.Campaign(ctx, "")) },
+				"Election.Lead":               func(ctx context.Context) error { return e.Lead(ctx, "", none) },
 				"Election.Leader":             func(ctx context.Context) error { return of(e.Leader(ctx)) },
 				"Election.Candidates":         func(ctx context.Context) error { return of(e.Candidates(ctx)) },
 				"Election.Observe": func(ctx context.Context) (last error) {
@@ -60,7 +60,7 @@ func TestBadPathIsAnErrorOfEveryCall(t *testing.T) {
 				},
 				"Pool.Go": func(ctx context.Context) error {
 					pool, _ := farsync.NewPool(ctx, sem)
-					pool.Go(func(context.Context) error { return none(ctx, 0) })
+					pool.Go(func(context.Context) error { return none(ctx, nil) })
 					return pool.Wait()
 				},
 				"Break": func(ctx context.Context) error { return farsync.Break(ctx, one, path, 256, nil) },
@@ -91,7 +91,7 @@ func TestZeroValuesSayWhatToUse(t *testing.T) {
 	for constructor, calls := range map[string][]func(){
 		"NewMutex": {
 			func() { _, _ = mu.Lock(ctx) }, func() { _, _ = mu.TryLock(ctx) }, func() { _ = mu.Do(ctx, nil) },
-			func() { _ = mu.TryDo(ctx, 1, nil) }, func() { mu.Locker(ctx, nil).Lock() }, func() { _, _ = mu.Participants(ctx) }, func() { _ = mu.Ask(ctx) },
+			func() { _, _ = mu.TryDo(ctx, 1, nil) }, func() { mu.Locker(ctx, nil).Lock() }, func() { _, _ = mu.Participants(ctx) }, func() { _ = mu.Ask(ctx) },
 			func() { farsync.NewMultiMutex(mu) }, func() { farsync.NewQuorumMutex(mu) },
 		},
 		"NewReentrantMutex": {
@@ -109,7 +109,7 @@ func TestZeroValuesSayWhatToUse(t *testing.T) {
 		"NewMultiMutex":  {func() { _, _ = multi.Lock(ctx) }},
 		"NewQuorumMutex": {func() { _, _ = quorum.Lock(ctx) }, func() { _, _ = quorum.TryLock(ctx) }},
 		"NewElection": {
-			func() { _, _ = e.Campaign(ctx, nil) }, func() { _ = e.Lead(ctx, nil, nil) }, func() { _ = e.Proclaim(ctx, lease, nil) },
+			func() { _, _ = e.Campaign(ctx, "") }, func() { _ = e.Lead(ctx, "", nil) }, func() { _ = e.Proclaim(ctx, lease, "") },
 			func() { _, _ = e.Leader(ctx) }, func() { _, _ = e.Candidates(ctx) },
 			func() {
 				for _, err := range e.Observe(ctx) {

@@ -546,7 +546,7 @@ func (a *actor) intrude() {
 		}
 	default:
 		acquire = func(ctx context.Context) (*farsync.Lease, error) {
-			return farsync.NewElection(a.store, path).Campaign(ctx, nil)
+			return farsync.NewElection(a.store, path).Campaign(ctx, "")
 		}
 	}
 	lease, ok := demand(a, "intrude on "+path, acquire, farsync.ErrLocked, farsync.ErrSize)
@@ -580,7 +580,7 @@ func (a *actor) sizes() {
 }
 
 func (a *actor) stand() {
-	value := []byte(fmt.Sprint("first ", a.upTo(1000)))
+	value := fmt.Sprint("first ", a.upTo(1000))
 	lease, ok := demand(a, "campaign", func(ctx context.Context) (*farsync.Lease, error) {
 		return a.election.Campaign(ctx, value)
 	})
@@ -592,7 +592,7 @@ func (a *actor) stand() {
 	a.enter("/e", p)
 	sure := true
 	for a.chance(0.7) {
-		next := []byte(fmt.Sprint(a.upTo(3)))
+		next := fmt.Sprint(a.upTo(3))
 		if _, ok := demand(a, "proclaim", func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, a.election.Proclaim(ctx, lease, next)
 		}, farsync.ErrLost); ok {
@@ -603,7 +603,7 @@ func (a *actor) stand() {
 	}
 	time.Sleep(a.moment())
 	for _, e := range a.Entries("/e") {
-		if sure && lease.Err() == nil && e.Revision == lease.Token().Revision() && string(e.Value) != string(value) {
+		if sure && lease.Err() == nil && e.Revision == lease.Token().Revision() && string(e.Value) != value {
 			a.complain("proclaimed %q, and %q is seen", value, e.Value)
 		}
 	}

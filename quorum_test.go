@@ -504,7 +504,7 @@ func TestQuorumMutexRefused(t *testing.T) {
 		}
 		c.members[0].SetFault(nil)
 		c.members[1].SetFault(nil)
-		other, err := farsync.NewElection(a.stores[0], quorumPath).Campaign(c.Context(), nil)
+		other, err := farsync.NewElection(a.stores[0], quorumPath).Campaign(c.Context(), "")
 		require.NoError(c, err)
 		lease := c.lock(a)
 		require.Equal(c, []int{1, 2}, by(lease), "another family has the first")

@@ -171,8 +171,8 @@ func TestGocronElectorIsOne(t *testing.T) {
 				require.NoError(t, <-ended)
 			}
 		}
-		first := adapt.NewGocronElector(farsync.NewElection(one, "/leader"), []byte("first"))
-		second := adapt.NewGocronElector(farsync.NewElection(two, "/leader"), []byte("second"))
+		first := adapt.NewGocronElector(farsync.NewElection(one, "/leader"), "first")
+		second := adapt.NewGocronElector(farsync.NewElection(two, "/leader"), "second")
 		require.ErrorIs(t, first.IsLeader(t.Context()), adapt.ErrNotLeader, "it does not run")
 		stopFirst, stopSecond := run(first), run(second)
 		require.NoError(t, first.IsLeader(t.Context()))
@@ -198,9 +198,9 @@ func TestGocronElectorIsOne(t *testing.T) {
 
 func TestGocronElectorEndsWithItsStore(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
-		require.ErrorIs(t, adapt.NewGocronElector(farsync.NewElection(one, "no/slash"), nil).Run(t.Context()), farsync.ErrName)
+		require.ErrorIs(t, adapt.NewGocronElector(farsync.NewElection(one, "no/slash"), "").Run(t.Context()), farsync.ErrName)
 		ended := make(chan error, 1)
-		go func() { ended <- adapt.NewGocronElector(farsync.NewElection(one, "/leader"), nil).Run(t.Context()) }()
+		go func() { ended <- adapt.NewGocronElector(farsync.NewElection(one, "/leader"), "").Run(t.Context()) }()
 		synctest.Wait()
 		require.NoError(t, one.Close())
 		require.ErrorIs(t, <-ended, farsync.ErrClosed)

@@ -36,7 +36,7 @@ func ExampleNewGocronLocker() {
 func ExampleNewGocronElector() {
 	store := storetest.NewMem().Open(nil)
 	defer store.Close()
-	elector := adapt.NewGocronElector(farsync.NewElection(store, "/cron/leader"), nil)
+	elector := adapt.NewGocronElector(farsync.NewElection(store, "/cron/leader"), "")
 	err := elector.IsLeader(context.Background())
 	fmt.Println("leads without Run:", !errors.Is(err, adapt.ErrNotLeader))
 	// Output:

@@ -22,12 +22,13 @@ const campaignAgain = 2 * time.Second
 // the Context of the Lease.
 type GocronElector struct {
 	election *farsync.Election
-	value    []byte
+	value    string
 	lease    atomic.Pointer[farsync.Lease] // nil while it does not lead
 }
 
-// NewGocronElector returns an elector, which leads only while Run runs. value is what observers of the election see.
-func NewGocronElector(election *farsync.Election, value []byte) *GocronElector {
+// NewGocronElector returns an elector, which leads only while Run runs. value is what observers of the election see;
+// "" means the Holder of the store.
+func NewGocronElector(election *farsync.Election, value string) *GocronElector {
 	return &GocronElector{election: election, value: value}
 }
 
@@ -35,13 +36,9 @@ func NewGocronElector(election *farsync.Election, value []byte) *GocronElector {
 // and returns nil. ErrClosed: the Store was closed. ErrName: the election's path is not valid.
 func (g *GocronElector) Run(ctx context.Context) error {
 	for {
-		lease, err := g.election.Campaign(ctx, g.value)
+		err := g.election.Lead(ctx, g.value, g.lead)
 		switch {
-		case err == nil:
-			g.lead(ctx, lease)
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // it is how Run ends
-		case errors.Is(err, farsync.ErrClosed), errors.Is(err, farsync.ErrName):
+		case err == nil, errors.Is(err, farsync.ErrClosed), errors.Is(err, farsync.ErrName):
 			return err
 		default: // the service says no: it may think better of it
 			_ = pause.For(ctx, rand.N(campaignAgain))
@@ -50,16 +47,11 @@ func (g *GocronElector) Run(ctx context.Context) error {
 }
 
 // lead is one time of leadership.
-func (g *GocronElector) lead(ctx context.Context, lease *farsync.Lease) {
+func (g *GocronElector) lead(ctx context.Context, lease *farsync.Lease) error {
 	g.lease.Store(lease)
-	defer func() {
-		g.lease.Store(nil)
-		_ = lease.Release() // without an answer it goes with its session
-	}()
-	select {
-	case <-lease.Done():
-	case <-ctx.Done():
-	}
+	defer g.lease.Store(nil)
+	<-ctx.Done()
+	return nil
 }
 
 // IsLeader returns nil if this replica leads, by the clock at the time of the call, and ErrNotLeader if not.

@@ -71,14 +71,14 @@ func BenchmarkResignation(b *testing.B) {
 			elections := []*farsync.Election{
 				farsync.NewElection(open(10*time.Second), path), farsync.NewElection(open(10*time.Second), path),
 			}
-			lease, err := elections[0].Campaign(b.Context(), nil)
+			lease, err := elections[0].Campaign(b.Context(), "")
 			require.NoError(b, err)
 			var vacant []time.Duration
 			for i := 1; b.Loop(); i++ {
 				b.StopTimer()
 				next := make(chan *farsync.Lease, 1)
 				go func() { // ends when it is elected
-					lease, err := elections[i%2].Campaign(b.Context(), nil)
+					lease, err := elections[i%2].Campaign(b.Context(), "")
 					if err != nil {
 						b.Error(err)
 					}
@@ -126,11 +126,11 @@ func BenchmarkCrash(b *testing.B) {
 				path := newPath()
 				first, proxy := open(b)
 				second, _ := open(b)
-				lease, err := farsync.NewElection(first, path).Campaign(b.Context(), nil)
+				lease, err := farsync.NewElection(first, path).Campaign(b.Context(), "")
 				require.NoError(b, err)
 				next := make(chan *farsync.Lease, 1)
 				go func() { // ends when it is elected
-					lease, err := farsync.NewElection(second, path).Campaign(b.Context(), nil)
+					lease, err := farsync.NewElection(second, path).Campaign(b.Context(), "")
 					if err != nil {
 						b.Error(err)
 					}

@@ -53,7 +53,7 @@ func acquire(n int64) func(ctx context.Context, store *farsync.Store, path strin
 }
 
 func campaign(ctx context.Context, store *farsync.Store, path string) (*farsync.Lease, error) {
-	return farsync.NewElection(store, path).Campaign(ctx, nil)
+	return farsync.NewElection(store, path).Campaign(ctx, "")
 }
 
 var (

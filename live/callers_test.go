@@ -100,7 +100,7 @@ func TestCallersOfAllPrimitives(t *testing.T) {
 		keep(rw.RLock(p.Context()))
 		keep(rw.RLock(p.Context())) // which shares the entry of the first
 		keep(farsync.NewSemaphore(store, "/s", 3).Acquire(p.Context(), 2))
-		keep(farsync.NewElection(store, "/l").Campaign(p.Context(), []byte("me")))
+		keep(farsync.NewElection(store, "/l").Campaign(p.Context(), "me"))
 		owner := farsync.WithOwner(p.Context())
 		keep(again.Lock(owner))
 		keep(again.Lock(owner))

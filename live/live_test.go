@@ -386,7 +386,7 @@ func TestCloseEndsStreams(t *testing.T) {
 func TestSnapshotHasAll(t *testing.T) {
 	bubble(t, &Options{Limit: 150}, func(p *play) {
 		election := farsync.NewElection(p.store, "/leader")
-		_, err := election.Campaign(p.Context(), []byte(strings.Repeat("é", 500)+"\xff"))
+		_, err := election.Campaign(p.Context(), strings.Repeat("é", 500)+"\xff")
 		require.NoError(p, err)
 		for i := range 200 {
 			p.lock(fmt.Sprint("holder ", i), fmt.Sprintf("/locks/%03d", i))

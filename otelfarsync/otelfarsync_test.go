@@ -261,11 +261,11 @@ func TestSpansOfFailures(t *testing.T) {
 // TestTextsOfOthers: one that is not UTF-8 would have all the spans refused that are sent with it.
 func TestTextsOfOthers(t *testing.T) {
 	inBubble(t, nil, sdktrace.AlwaysSample(), func(s *scene) {
-		leader, err := farsync.NewElection(s.open("two", nil), "/leader").Campaign(s.Context(), append([]byte{0xff}, make([]byte, 5000)...))
+		leader, err := farsync.NewElection(s.open("two", nil), "/leader").Campaign(s.Context(), "\xff"+strings.Repeat("\x00", 5000))
 		require.NoError(s, err)
 		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
 		defer cancel()
-		_, err = farsync.NewElection(s.store, "/leader").Campaign(ctx, nil)
+		_, err = farsync.NewElection(s.store, "/leader").Campaign(ctx, "")
 		require.ErrorIs(s, err, context.DeadlineExceeded)
 		require.NoError(s, leader.Release())
 		_, err = farsync.NewMutex(s.store, "/a\xff").Lock(s.Context())

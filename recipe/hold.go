@@ -130,13 +130,16 @@ var errNotCandidate = errors.New("not a candidate")
 // has to be nil, and stays. A reader is left as it is. If the service has not said whether the entry was changed, readers may be
 // in or not, so that the hold is neither; then it is lost, and the error wraps ErrUnknown.
 //
-// With driver.Candidate a candidate gets another value. If the service has not said whether it did, the value may have changed
+// With driver.Candidate a candidate gets another value, nil for the Holder of the Store. If the service has not said whether it did, the value may have changed
 // or may change later, and the error wraps ErrUnknown.
 //
 // After any other error the hold is as it was, and Change may be called again.
 func (h *Hold) Change(ctx context.Context, k driver.Kind, value []byte) error {
 	if (k == driver.Candidate) != (h.grant.place.Load().entry.Kind == driver.Candidate) {
 		return errNotCandidate
+	}
+	if k == driver.Candidate && value == nil {
+		value = words{holder: h.grant.store.options.Holder}.value() // as when it joined
 	}
 	if ctx.Err() != nil {
 		return gaveUp(ctx, nil, false) // before anything is asked for, the outcome of which would be unknown

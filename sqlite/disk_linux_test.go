@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestMisuseOfADisk(t *testing.T) {
 			Says: []string{"farsync: campaign /full", "the disk is full", later},
 			Call: func(t *testing.T, ctx context.Context, _ *slog.Logger) error {
 				for i := 0; ; i++ {
-					_, err := farsync.NewElection(store, "/full/"+string(rune('a'+i))).Campaign(ctx, make([]byte, 60_000))
+					_, err := farsync.NewElection(store, "/full/"+string(rune('a'+i))).Campaign(ctx, strings.Repeat("x", 60_000))
 					if err != nil {
 						return err
 					}

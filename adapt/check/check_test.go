@@ -114,7 +114,7 @@ func TestGocronRunsJobsOnTheLeader(t *testing.T) {
 	ran := make(chan int64, 100)
 	stops := map[int64]func(){}
 	for replica := range int64(2) {
-		elector := adapt.NewGocronElector(farsync.NewElection(newStore(t, server), "/leader"), fmt.Append(nil, replica))
+		elector := adapt.NewGocronElector(farsync.NewElection(newStore(t, server), "/leader"), fmt.Sprint(replica))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- elector.Run(ctx) }()

@@ -14,7 +14,6 @@ import (
 
 func (a *app) electVerb() *cobra.Command {
 	w := &work{app: a, request: request{units: 1, kind: driver.Candidate}, conflict: codeTaken}
-	var value string
 	cmd := &cobra.Command{
 		Use:               "elect [flags] PATH -- COMMAND [ARGUMENT…]",
 		ValidArgsFunction: a.paths,
@@ -30,14 +29,11 @@ after a loss if COMMAND was sent SIGINT or SIGTERM.`,
 			if err := w.checkSession(); err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("value") {
-				w.request.value = []byte(value)
-			}
 			return w.do(cmd, arguments, w.terms)
 		},
 	}
 	f := cmd.Flags()
-	f.Var(text{&value, "TEXT"}, "value", "what farsync leader shows (default the host, the process ID and the label)")
+	f.Var(text{&w.request.value, "TEXT"}, "value", "what farsync leader shows (default the host, the process ID and the label)")
 	f.Var(&w.ttl, "ttl", "how long the service keeps the lead when it hears no more (default 10s)")
 	f.Var(text{&w.label, "TEXT"}, "label", "what others see behind the host and the process ID")
 	w.jobFlags(cmd)

@@ -391,7 +391,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}()
 	_, err = farsync.NewMutex(store, "/x").Lock(t.Context())
 	require.NoError(t, err)
-	_, err = farsync.NewElection(store, "/l").Campaign(t.Context(), []byte("leader"))
+	_, err = farsync.NewElection(store, "/l").Campaign(t.Context(), "leader")
 	require.NoError(t, err)
 	t.Setenv(location.Variable, url)
 	for _, line := range []string{

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -29,22 +28,18 @@ func (a *app) leaderVerb() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			show := func(leader farsync.Leader, err error) error {
+			show := func(leader farsync.Leader) error {
 				switch {
-				case errors.Is(err, farsync.ErrNoLeader) && a.json:
+				case a.json && leader == farsync.Leader{}:
 					return a.print(leaderJSON{Schema: 1})
-				case errors.Is(err, farsync.ErrNoLeader):
-					_, err = fmt.Fprintln(a.stdout)
 				case a.json:
-					text := string(leader.Value)
-					return a.print(leaderJSON{1, &text, leader.Token})
-				default:
-					text := string(leader.Value)
-					if f, ok := a.stdout.(*os.File); ok && isTerminal(f) {
-						text = legible.Text(text)
-					}
-					_, err = fmt.Fprintln(a.stdout, text)
+					return a.print(leaderJSON{1, &leader.Value, leader.Token})
 				}
+				text := leader.Value
+				if f, ok := a.stdout.(*os.File); ok && isTerminal(f) {
+					text = legible.Text(text)
+				}
+				_, err := fmt.Fprintln(a.stdout, text)
 				return unwritten(err)
 			}
 			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
@@ -54,17 +49,19 @@ func (a *app) leaderVerb() *cobra.Command {
 					if err != nil {
 						return &exit{codeOf(err), err}
 					}
-					return show(leader, nil)
+					return show(leader)
+				}
+				if quiet := recipe.SilenceOf(store); quiet != nil {
+					a.say(words(quiet)) // nothing is seen before it is over
 				}
 				for leader, err := range election.Observe(ctx) {
 					switch {
 					case ctx.Err() != nil:
 						return nil
-					case err != nil && !errors.Is(err, farsync.ErrNoLeader):
-						a.say(words(err)) // it looks again
-						continue
+					case err != nil:
+						return &exit{codeOf(err), err}
 					}
-					if err := show(leader, err); err != nil {
+					if err := show(leader); err != nil {
 						return err
 					}
 				}

@@ -23,7 +23,7 @@ type request struct {
 	size  int64 // of a semaphore
 	units int64
 	try   bool
-	value []byte // of a candidate
+	value string // of a candidate; empty for the holder
 
 	reading []string // the paths that a farsync around this one holds for reading
 }

@@ -66,7 +66,7 @@ func TestTextOfOthersReachesNoTerminal(t *testing.T) {
 	store := file(t)
 	s, closed := open(t, store)
 	defer closed()
-	_, err := farsync.NewElection(s, "/leader").Campaign(t.Context(), []byte(hostile))
+	_, err := farsync.NewElection(s, "/leader").Campaign(t.Context(), hostile)
 	require.NoError(t, err)
 	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
 	require.NoError(t, err)

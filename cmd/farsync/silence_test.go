@@ -70,6 +70,9 @@ func TestCommandWhileNothingIsGranted(t *testing.T) {
 	until(t, "watch says why nothing holds", func() bool {
 		return strings.Contains(watch.err.String(), silence) && strings.Count(watch.out.String(), " /x waits ") == 2
 	})
+	leader := start(t, store, "leader", "--watch", "/leader")
+	until(t, "leader says why nobody is seen", func() bool { return strings.Contains(leader.err.String(), silence) })
+	require.Empty(t, leader.out.String(), "nobody knows")
 	p := start(t, store, "run", "-n", "/x", "--", "true")
 	require.Equal(t, codeUnavailable, p.code(t), "beside waiters: %s", p.err.String())
 	require.Equal(t, 1, strings.Count(watch.err.String(), silence))

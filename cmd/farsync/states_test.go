@@ -97,7 +97,7 @@ func inEach(t *testing.T, begin func(t *testing.T) (string, []condition), usual 
 			defer alsoClosed()
 			held, err := farsync.NewMutex(holder, "/held").Lock(t.Context())
 			require.NoError(t, err)
-			_, err = farsync.NewElection(holder, "/lead").Campaign(t.Context(), []byte("leader-1"))
+			_, err = farsync.NewElection(holder, "/lead").Campaign(t.Context(), "leader-1")
 			require.NoError(t, err)
 			before := newOnlookers(t, store, flags)
 			before.see(t)
@@ -290,7 +290,7 @@ func callsAreNotMisled(t *testing.T, s *farsync.Store, c condition, held farsync
 		}),
 		"Lock": locks(farsync.NewMutex(s, "/x").Lock),
 		"Campaign": locks(func(ctx context.Context) (*farsync.Lease, error) {
-			return farsync.NewElection(s, "/e").Campaign(ctx, nil)
+			return farsync.NewElection(s, "/e").Campaign(ctx, "")
 		}),
 		// beside a goroutine that shares the value, and waits for the service
 		"TryLock of a line": locks(shared.TryLock),
@@ -300,7 +300,7 @@ func callsAreNotMisled(t *testing.T, s *farsync.Store, c condition, held farsync
 		// They look, which the service may let them do. Then they see who is there.
 		"Leader": func(ctx context.Context) error {
 			leader, err := farsync.NewElection(s, "/lead").Leader(ctx)
-			return cmp.Or(err, seen(string(leader.Value) == "leader-1"))
+			return cmp.Or(err, seen(leader.Value == "leader-1"))
 		},
 		"Participants": func(ctx context.Context) error {
 			list, err := farsync.NewMutex(s, "/held").Participants(ctx)
@@ -387,7 +387,7 @@ func TestRestartedServiceTellsOnlyWhatItKnows(t *testing.T) {
 			defer closed()
 			held, err := farsync.NewMutex(s, "/held").Lock(t.Context())
 			require.NoError(t, err)
-			_, err = farsync.NewElection(s, "/lead").Campaign(t.Context(), []byte("leader-1"))
+			_, err = farsync.NewElection(s, "/lead").Campaign(t.Context(), "leader-1")
 			require.NoError(t, err)
 			require.NoError(t, restart(t.Context()))
 			for _, row := range []struct {

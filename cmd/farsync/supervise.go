@@ -141,8 +141,8 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	screen := terminal.Open()
 	defer screen.Close()
 	s := &sight{app: w.app, store: store, holder: holder, width: terminal.Width(2)}
-	if w.request.value != nil {
-		s.holder = string(w.request.value)
+	if w.request.value != "" {
+		s.holder = w.request.value
 	}
 	s.hidden = func() bool { return s.width > 0 && screen.Foreground() != link.Group }
 	if !w.quiet && !w.json && !w.request.try {

@@ -33,7 +33,7 @@ func candidateMain(text json.RawMessage) error {
 	}
 	defer end()
 	election := farsync.NewElection(store, p.Service.Path)
-	return election.Lead(ctx, []byte(p.Name), p.lead)
+	return election.Lead(ctx, p.Name, p.lead)
 }
 
 // lead is what a leader does: here, it writes every few milliseconds. It must return when ctx is done, for by then
@@ -42,12 +42,13 @@ func candidateMain(text json.RawMessage) error {
 // A write that has begun is not given up when ctx is done, as at a resignation: its request would still be under way when the
 // next leader writes.
 //
-// If the leadership was lost, Lead campaigns again, whatever lead returns.
+// An error of its own would end Lead. A write that is refused after the leadership was lost is none: another leads, and this
+// candidate stands again.
 func (p part) lead(ctx context.Context, lease *farsync.Lease) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if err := p.write(context.WithoutCancel(ctx), lease.Token()); err != nil {
+		if err := p.write(context.WithoutCancel(ctx), lease.Token()); err != nil && lease.Err() == nil {
 			return err
 		}
 		select {

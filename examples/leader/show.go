@@ -76,10 +76,10 @@ func (s *show) observe(ctx context.Context, election *farsync.Election) (stop fu
 		for leader, err := range election.Observe(ctx) {
 			words := fmt.Sprintf("%s leads, with token %d", leader.Value, leader.Token)
 			switch {
-			case errors.Is(err, farsync.ErrNoLeader):
-				words = "no one leads"
 			case err != nil:
-				continue // it goes on looking
+				words = "nobody looks any more: " + err.Error()
+			case leader == farsync.Leader{}:
+				words = "no one leads"
 			}
 			select {
 			case s.seen <- words:

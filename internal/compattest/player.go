@@ -220,7 +220,7 @@ func (p *player) do(ctx context.Context, m Move) (a Answer, err error) {
 	case "downgrade":
 		return a, p.rw(m).Downgrade(ctx, p.lease(m.Of))
 	case "proclaim":
-		return a, election().Proclaim(ctx, p.lease(m.Of), []byte(m.Value))
+		return a, proclaim(ctx, election().Proclaim, p.lease(m.Of), m.Value)
 	case "give up":
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -242,6 +242,9 @@ func (p *player) do(ctx context.Context, m Move) (a Answer, err error) {
 		return Answer{Value: string(leader.Value), Token: leader.Token}, err
 	case "observe":
 		for leader, err := range election().Observe(ctx) {
+			if err == nil && leader.Token == 0 {
+				err = farsync.ErrNoLeader // as the farsync of before says it
+			}
 			p.answer(Answer{ID: m.ID, Value: string(leader.Value), Token: leader.Token}, err)
 		}
 		return a, ctx.Err()
@@ -288,10 +291,23 @@ func (p *player) get(ctx context.Context, m Move) (*farsync.Lease, error) {
 	case "try acquire":
 		return p.newSemaphore(m.Path, m.Size).TryAcquire(ctx, m.Units)
 	case "campaign":
-		return p.newElection(m.Path).Campaign(ctx, []byte(m.Value))
+		return campaign(ctx, p.newElection(m.Path).Campaign, m.Value)
 	default:
 		return nil, fmt.Errorf("no move: %q", m.Do)
 	}
+}
+
+// campaign and proclaim give a value in the type that the farsync of this player takes: bytes before, a string now.
+func campaign[V []byte | string](
+	ctx context.Context, call func(context.Context, V) (*farsync.Lease, error), value string,
+) (*farsync.Lease, error) {
+	return call(ctx, V(value))
+}
+
+func proclaim[V []byte | string](
+	ctx context.Context, call func(context.Context, *farsync.Lease, V) error, lease *farsync.Lease, value string,
+) error {
+	return call(ctx, lease, V(value))
 }
 
 // lines returns a line for each participant, with all that is known of it.

@@ -75,7 +75,7 @@ func everything(t *testing.T, open func() *farsync.Store) {
 		return farsync.NewSemaphore(s, "/locks/semaphore", 2).Acquire(ctx, 2)
 	})
 	serve("election", func(s *farsync.Store) (*farsync.Lease, error) {
-		return farsync.NewElection(s, "/locks/election").Campaign(ctx, nil)
+		return farsync.NewElection(s, "/locks/election").Campaign(ctx, "")
 	})
 	rw := farsync.NewRWMutex(first, "/locks/rw")
 	writer, err := rw.Lock(ctx)

@@ -63,12 +63,13 @@ func (e *election) stand() {
 	lead := farsync.NewElection(c.client.Store, e.path)
 	go func() { // stop joins it
 		defer close(c.done)
-		c.err = lead.Lead(ctx, []byte(c.name), func(term context.Context, lease *farsync.Lease) error {
+		c.err = lead.Lead(ctx, c.name, func(term context.Context, lease *farsync.Lease) error {
 			defer e.section.Enter(term, 1)()
 			held := func() bool { return term.Err() == nil }
 			err := work(ctx, term, func() (bool, error) { return e.resource.write(c.name, lease.Token(), held), nil })
-			if err != nil {
+			if errors.Is(err, errRefused) {
 				c.onceRefused.Do(func() { close(c.refused) })
+				return nil // the leadership is lost, and it stands again
 			}
 			return err
 		})

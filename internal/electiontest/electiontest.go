@@ -5,7 +5,6 @@ package electiontest
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -123,7 +122,7 @@ func (s *scene) campaign(ctx context.Context, store Client, path, value string) 
 	c := &campaigning{scene: s, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		c.lease, c.err = farsync.NewElection(store.Store, path).Campaign(ctx, []byte(value))
+		c.lease, c.err = farsync.NewElection(store.Store, path).Campaign(ctx, value)
 	}()
 	s.Cleanup(func() {
 		cancel()
@@ -169,13 +168,8 @@ func length(n int) func([]driver.Entry) bool {
 	return func(list []driver.Entry) bool { return len(list) == n }
 }
 
-// ended returns nil if a candidacy ended in a way in which it may end when its context was cancelled.
+// ended adds the candidate's name to the error of its candidacy: there is none when its context was cancelled.
 func ended(name string, err error) error {
-	for _, may := range []error{context.Canceled, farsync.ErrLost, farsync.ErrClosed} {
-		if errors.Is(err, may) {
-			return nil
-		}
-	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -2,7 +2,6 @@ package electiontest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,7 +15,7 @@ import (
 type observer struct {
 	mu      sync.Mutex
 	told    int
-	last    string // what was told last, errors of the service aside
+	last    string // what was told last
 	changed chan struct{}
 }
 
@@ -31,10 +30,12 @@ func (s *scene) observe(store Client, path string) *observer {
 		defer close(done)
 		for leader, err := range farsync.NewElection(store.Store, path).Observe(ctx) {
 			switch {
-			case err == nil:
-				o.tell(fmt.Sprintf("%s, token %d", leader.Value, leader.Token))
-			case errors.Is(err, farsync.ErrNoLeader):
+			case err != nil: // it ends with ctx
+				o.tell(err.Error())
+			case leader == farsync.Leader{}:
 				o.tell(vacant)
+			default:
+				o.tell(fmt.Sprintf("%s, token %d", leader.Value, leader.Token))
 			}
 		}
 	}()
@@ -114,7 +115,7 @@ func (s *scene) observeStorm() {
 			lead := farsync.NewElection(c.Store, path)
 			lease := s.lead(c, path, "new")
 			for n := range 5 {
-				require.NoError(s, lead.Proclaim(s.ctx, lease, fmt.Appendf(nil, "%d of %d in %d", n, i, round)))
+				require.NoError(s, lead.Proclaim(s.ctx, lease, fmt.Sprintf("%d of %d in %d", n, i, round)))
 			}
 			for _, o := range observers {
 				if round%5 == 0 {

@@ -42,9 +42,9 @@ func Play(store *farsync.Store) error {
 	}()
 	name, resource := os.Getenv(nameVariable), os.Getenv(resourceVariable)
 	lead := farsync.NewElection(store, os.Getenv(pathVariable))
-	err := lead.Lead(ctx, []byte(name), func(term context.Context, lease *farsync.Lease) error {
+	err := lead.Lead(ctx, name, func(term context.Context, lease *farsync.Lease) error {
 		believes := false // the lease was held after the last write was refused
-		return work(ctx, term, func() (bool, error) {
+		err := work(ctx, term, func() (bool, error) {
 			query := url.Values{"name": {name}, "token": {lease.Token().String()}, "believes": {strconv.FormatBool(believes)}}
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, resource+"?"+query.Encode(), http.NoBody)
 			if err != nil {
@@ -58,6 +58,10 @@ func Play(store *farsync.Store) error {
 			believes = !admitted && term.Err() == nil
 			return admitted, response.Body.Close()
 		})
+		if errors.Is(err, errRefused) {
+			return nil // the leadership is lost, and it stands again
+		}
+		return err
 	})
 	return ended(name, err)
 }

@@ -78,7 +78,7 @@ func (s *scene) brokenConnection() {
 	for range s.rounds(5) {
 		first.Reset()
 		second.Reset()
-		require.NoError(s, farsync.NewElection(first.Store, path).Proclaim(s.ctx, lease, []byte("after")))
+		require.NoError(s, farsync.NewElection(first.Store, path).Proclaim(s.ctx, lease, "after"))
 		// The other's server may be behind.
 		after := s.queued(second, path, func(list []driver.Entry) bool { return len(list) == 2 && string(list[0].Value) == "after" })
 		require.Equal(s, before[0].ID, after[0].ID)
@@ -120,7 +120,7 @@ func (s *scene) comingAndGoing() {
 		group.Go(func() error {
 			for range s.rounds(15) {
 				ctx, cancel := context.WithTimeout(s.ctx, rand.N(400*time.Millisecond))
-				lease, err := election.Campaign(ctx, nil)
+				lease, err := election.Campaign(ctx, "")
 				cancel()
 				switch {
 				case err == nil:
@@ -226,7 +226,7 @@ func (s *scene) lostBeforeTerm() {
 		done := make(chan error, 1)
 		terms := 0
 		go func() {
-			done <- farsync.NewElection(client.Store, path).Lead(s.ctx, []byte("again"),
+			done <- farsync.NewElection(client.Store, path).Lead(s.ctx, "again",
 				func(ctx context.Context, lease *farsync.Lease) error {
 					token := lease.Token()
 					terms++

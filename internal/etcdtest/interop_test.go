@@ -132,7 +132,7 @@ func (p *candidatePeer) leader(ctx context.Context) (string, error) {
 func ours(store *farsync.Store, name, path, value string) func(context.Context) (*farsync.Lease, error) {
 	if strings.Contains(strings.ToLower(name), "election") {
 		return func(ctx context.Context) (*farsync.Lease, error) {
-			return farsync.NewElection(store, path).Campaign(ctx, []byte(value))
+			return farsync.NewElection(store, path).Campaign(ctx, value)
 		}
 	}
 	return farsync.NewMutex(store, path).Lock
@@ -157,7 +157,7 @@ func TestPeersStandInOneQueue(t *testing.T) {
 						require.Equal(t, value, theirs)
 						leader, err := election.Leader(ctx)
 						require.NoError(t, err)
-						require.Equal(t, value, string(leader.Value))
+						require.Equal(t, value, leader.Value)
 					}
 				}
 			}
@@ -194,7 +194,7 @@ func TestPeersStandInOneQueue(t *testing.T) {
 			lease := got(t, next)
 			leads("ours")
 			if _, ok := second.(rival); ok {
-				require.NoError(t, election.Proclaim(ctx, lease, []byte("ours, still")))
+				require.NoError(t, election.Proclaim(ctx, lease, "ours, still"))
 				leads("ours, still")
 			}
 			require.Empty(t, theirs)
@@ -251,7 +251,7 @@ func observe(t *testing.T, ctx context.Context, client *clientv3.Client, store *
 		defer close(observing)
 		for leader, err := range farsync.NewElection(store, path).Observe(ctx) {
 			if err == nil {
-				values <- string(leader.Value)
+				values <- leader.Value
 			}
 		}
 	}()

@@ -180,10 +180,10 @@ func (c *cast) incident() {
 	c.wait(c.t.Context(), "pricing pid 5", "/config/prices", func(ctx context.Context, store *farsync.Store) (*farsync.Lease, error) {
 		return farsync.NewRWMutex(store, "/config/prices").Lock(ctx)
 	})
-	_, err := farsync.NewElection(c.store("relay-2 pid 17"), "/leader/relay").Campaign(within(c.t), []byte("relay-2:7070"))
+	_, err := farsync.NewElection(c.store("relay-2 pid 17"), "/leader/relay").Campaign(within(c.t), "relay-2:7070")
 	require.NoError(c.t, err)
 	c.wait(c.t.Context(), "relay-1 pid 16", "/leader/relay", func(ctx context.Context, store *farsync.Store) (*farsync.Lease, error) {
-		return farsync.NewElection(store, "/leader/relay").Campaign(ctx, []byte("relay-1:7070"))
+		return farsync.NewElection(store, "/leader/relay").Campaign(ctx, "relay-1:7070")
 	})
 	for _, name := range []string{"backup", "invoices", "newsletter", "rates", "sitemap"} {
 		c.lock("cron-1 pid 301", "/cron/"+name)

@@ -146,7 +146,7 @@ func TestTextOfOthersIsText(t *testing.T) {
 	s.view.Add("<b>etcd</b>", c.store("ops"))
 	markup := `<script>alert(1)</script><img src=x onerror=alert(1)>`
 	evil, shown := markup+"\u202e"+`"'&amp;`, markup+`\u202e"'&amp;`
-	_, err := farsync.NewElection(c.store("ops"), "/leader").Campaign(within(t), []byte(evil))
+	_, err := farsync.NewElection(c.store("ops"), "/leader").Campaign(within(t), evil)
 	require.NoError(t, err)
 	c.lock(`<script>document.title="owned"</script>`, "/a")
 	c.lockBehind("/a", `"><svg onload=alert(1)>`)

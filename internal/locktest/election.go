@@ -16,7 +16,7 @@ func (s *scene) election(store *farsync.Store) *farsync.Election {
 
 // campaign is Campaign with a value.
 func campaign(e *farsync.Election, value string) func(context.Context) (*farsync.Lease, error) {
-	return func(ctx context.Context) (*farsync.Lease, error) { return e.Campaign(ctx, []byte(value)) }
+	return func(ctx context.Context) (*farsync.Lease, error) { return e.Campaign(ctx, value) }
 }
 
 // A sight is what Observe has yielded.
@@ -42,14 +42,15 @@ func (s *scene) observing(e *farsync.Election) (sights <-chan sight, stop func()
 	return seen, stop
 }
 
-// see waits until the value is seen, or for an empty one that there is no leader. Trouble with the service is passed over.
+// see waits until the value is seen, or for an empty one that there is no leader. An error would be the last sight.
 func (s *scene) see(sights <-chan sight, value string) farsync.Leader {
 	s.Helper()
 	ctx := s.ctx()
 	for {
 		select {
 		case now := <-sights:
-			if now.err == nil && string(now.leader.Value) == value || value == "" && errors.Is(now.err, farsync.ErrNoLeader) {
+			require.NoError(s, now.err)
+			if now.leader.Value == value && (now.leader.Token == 0) == (value == "") {
 				return now.leader
 			}
 		case <-ctx.Done():
@@ -72,7 +73,7 @@ var electionRows = []row{
 		}
 		leader, err := e.Leader(s.ctx())
 		require.NoError(s, err)
-		require.Equal(s, farsync.Leader{Value: []byte("one"), Token: first.Token()}, leader)
+		require.Equal(s, farsync.Leader{Value: "one", Token: first.Token()}, leader)
 		list, err := e.Candidates(s.ctx())
 		require.NoError(s, err)
 		require.Len(s, list, 3)
@@ -112,7 +113,7 @@ var electionRows = []row{
 		first := s.take(campaign(e, "one"))
 		leader := s.see(sights, "one")
 		require.Equal(s, first.Token(), leader.Token)
-		require.NoError(s, e.Proclaim(s.ctx(), first, []byte("one, later")))
+		require.NoError(s, e.Proclaim(s.ctx(), first, "one, later"))
 		require.NoError(s, first.Err())
 		leader = s.see(sights, "one, later")
 		require.Equal(s, first.Token(), leader.Token)
@@ -121,14 +122,14 @@ var electionRows = []row{
 		require.Equal(s, leader, now)
 		behind := s.locking(campaign(s.election(two), "two"))
 		s.until(three, 2)
-		require.NoError(s, e.Proclaim(s.ctx(), first, []byte("one, at last")))
+		require.NoError(s, e.Proclaim(s.ctx(), first, "one, at last"))
 		s.see(sights, "one, at last")
 		behind.waits()
 		s.release(first)
 		second := behind.got()
 		s.see(sights, "two")
 		s.Expire(s.T, three)
-		require.NoError(s, s.election(two).Proclaim(s.ctx(), second, []byte("two, later")))
+		require.NoError(s, s.election(two).Proclaim(s.ctx(), second, "two, later"))
 		s.see(sights, "two, later")
 		s.release(second)
 		s.see(sights, "")
@@ -143,21 +144,25 @@ var electionRows = []row{
 		one, two := s.client(), s.client()
 		e := s.election(one)
 		lease := s.take(campaign(e, "one"))
-		require.Error(s, s.election(two).Proclaim(s.ctx(), lease, []byte("x")), "another store")
-		require.Error(s, farsync.NewElection(one, s.path+"-other").Proclaim(s.ctx(), lease, []byte("x")))
-		require.ErrorIs(s, e.Proclaim(canceled(), lease, []byte("x")), context.Canceled)
+		require.Error(s, s.election(two).Proclaim(s.ctx(), lease, "x"), "another store")
+		require.Error(s, farsync.NewElection(one, s.path+"-other").Proclaim(s.ctx(), lease, "x"))
+		require.ErrorIs(s, e.Proclaim(canceled(), lease, "x"), context.Canceled)
 		leader, err := e.Leader(s.ctx())
 		require.NoError(s, err)
-		require.Equal(s, "one", string(leader.Value))
-		require.NoError(s, e.Proclaim(s.ctx(), lease, nil))
+		require.Equal(s, "one", leader.Value)
+		holder := s.take(farsync.NewMutex(one, s.path+"-holder").TryLock)
+		list, err := farsync.NewMutex(two, s.path+"-holder").Participants(s.ctx())
+		require.NoError(s, err)
+		s.release(holder)
+		require.NoError(s, e.Proclaim(s.ctx(), lease, ""))
 		leader, err = e.Leader(s.ctx())
 		require.NoError(s, err)
-		require.Empty(s, leader.Value)
+		require.Equal(s, list[0].Holder, leader.Value, "the store's holder")
 		s.release(lease)
-		require.ErrorIs(s, e.Proclaim(s.ctx(), lease, []byte("x")), farsync.ErrReleased)
+		require.ErrorIs(s, e.Proclaim(s.ctx(), lease, "x"), farsync.ErrReleased)
 		lease = s.take(campaign(e, "two"))
 		s.Delete(s.T, s.until(two, 1)[0])
-		require.ErrorIs(s, e.Proclaim(s.ctx(), lease, []byte("x")), farsync.ErrLost)
+		require.ErrorIs(s, e.Proclaim(s.ctx(), lease, "x"), farsync.ErrLost)
 		require.ErrorIs(s, lease.Err(), farsync.ErrLost)
 		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
 		s.until(two, 0)
@@ -174,7 +179,7 @@ var electionRows = []row{
 		require.Greater(s, lease.Token().Revision(), before[1].Revision)
 		leader, err := s.election(one).Leader(s.ctx())
 		require.NoError(s, err)
-		require.Equal(s, farsync.Leader{Value: []byte("two"), Token: lease.Token()}, leader)
+		require.Equal(s, farsync.Leader{Value: "two", Token: lease.Token()}, leader)
 		s.release(lease)
 	}},
 	{"ElectionLeadsAgainAfterALoss", "a leader that was cut off for a moment goes on as a candidate, once its work has stopped", func(s *scene) {
@@ -185,13 +190,13 @@ var electionRows = []row{
 		defer cancel()
 		done := make(chan error, 1)
 		go func() {
-			done <- s.election(one).Lead(ctx, []byte("one"), func(ctx context.Context, lease *farsync.Lease) error {
+			done <- s.election(one).Lead(ctx, "one", func(ctx context.Context, lease *farsync.Lease) error {
 				running <- struct{}{} // one at a time: room for one
 				terms <- lease.Token()
 				<-ctx.Done()
 				<-running
 				if errors.Is(context.Cause(ctx), farsync.ErrLost) {
-					return nil
+					return ctx.Err() // it does not say why
 				}
 				return errStop
 			})
@@ -212,7 +217,7 @@ var electionRows = []row{
 		one := s.client()
 		for _, want := range []error{nil, errStop} {
 			calls := 0
-			err := s.election(one).Lead(s.ctx(), nil, func(context.Context, *farsync.Lease) error {
+			err := s.election(one).Lead(s.ctx(), "", func(context.Context, *farsync.Lease) error {
 				calls++
 				leader, err := s.election(one).Leader(s.ctx())
 				require.NoError(s, err)

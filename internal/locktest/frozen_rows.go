@@ -159,11 +159,11 @@ var frozenRows = []frozenRow{
 	{name: "Election.Proclaim", want: late, prepare: held(
 		func(s *frozenScene) *farsync.Lease { return s.take(stand(s, s.holders)) },
 		func(ctx context.Context, s *frozenScene, lease *farsync.Lease) error {
-			return s.election(s.holders).Proclaim(ctx, lease, []byte("later"))
+			return s.election(s.holders).Proclaim(ctx, lease, "later")
 		})},
 	{name: "Election.Lead", bound: withRelease, prepare: running(
 		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
-			return s.election(c).Lead(ctx, nil, func(ctx context.Context, _ *farsync.Lease) error { return fn(ctx) })
+			return s.election(c).Lead(ctx, "", func(ctx context.Context, _ *farsync.Lease) error { return fn(ctx) })
 		})},
 	{name: "Election.Leader", want: late, prepare: by(stand, func(ctx context.Context, s *frozenScene) error {
 		_, err := s.election(s.callers).Leader(ctx)

@@ -1,10 +1,10 @@
 package locktest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/farsync/farsync"
 )
@@ -58,15 +58,15 @@ func (g given) numbers() []Input {
 			return err
 		}, farsync.ErrSize, g.path+"-size", "declared as 5", "as 7 here"),
 		input("a value that is too long", "the service would refuse it in its own words, or be slow for all", func(ctx context.Context) error {
-			_, err := farsync.NewElection(g.store, g.path+"-value").Campaign(ctx, bytes.Repeat([]byte("x"), 64<<10+1))
+			_, err := farsync.NewElection(g.store, g.path+"-value").Campaign(ctx, strings.Repeat("x", 64<<10+1))
 			return err
 		}, nil, "farsync: campaign "+g.path+"-value", "65537 bytes, 65536 are allowed"),
 		input("a longer value to proclaim", "", func(ctx context.Context) error {
 			e := farsync.NewElection(g.store, g.path+"-proclaim")
-			lease, err := e.Campaign(ctx, nil)
+			lease, err := e.Campaign(ctx, "")
 			if err == nil {
 				defer func() { _ = lease.Release() }()
-				err = e.Proclaim(ctx, lease, bytes.Repeat([]byte("x"), 64<<10+1))
+				err = e.Proclaim(ctx, lease, strings.Repeat("x", 64<<10+1))
 			}
 			return err
 		}, nil, "farsync: proclaim "+g.path+"-proclaim", "65537 bytes, 65536 are allowed"),
@@ -128,14 +128,14 @@ func (g given) leases() []Input {
 			return rw(path+"x").Downgrade(ctx, lease)
 		}), nil, "farsync: downgrade "+g.path, "not a lease of this lock"),
 		input("a Mutex's lease to Proclaim", why, under("c", mutex, func(ctx context.Context, path string, lease *farsync.Lease) error {
-			return election(path).Proclaim(ctx, lease, nil)
+			return election(path).Proclaim(ctx, lease, "")
 		}), nil, "farsync: proclaim "+g.path, "not a candidate"),
 		input("another path's lease to Proclaim", why, under("d", mutex, func(ctx context.Context, path string, lease *farsync.Lease) error {
-			return election(path+"x").Proclaim(ctx, lease, nil)
+			return election(path+"x").Proclaim(ctx, lease, "")
 		}), nil, "farsync: proclaim "+g.path, "not a lease of this election"),
 		input("no lease to Downgrade", why, func(ctx context.Context) error { return rw(g.path).Downgrade(ctx, nil) },
 			nil, "farsync: downgrade "+g.path, "not a lease of this lock"),
-		input("no lease to Proclaim", why, func(ctx context.Context) error { return election(g.path).Proclaim(ctx, nil, nil) },
+		input("no lease to Proclaim", why, func(ctx context.Context) error { return election(g.path).Proclaim(ctx, nil, "") },
 			nil, "farsync: proclaim "+g.path, "not a lease of this election"),
 		input("a lease that was released", "the second Release of a defer", under("e", mutex, func(_ context.Context, _ string, lease *farsync.Lease) error {
 			if err := lease.Release(); err != nil {
@@ -155,7 +155,7 @@ func (g given) leases() []Input {
 				return err
 			}), farsync.ErrKind, "farsync: acquire "+g.path+"-h", "another kind of lock"),
 		input("a Mutex's path to an Election", "as above", under("i", mutex, func(ctx context.Context, path string, _ *farsync.Lease) error {
-			_, err := election(path).Campaign(ctx, nil)
+			_, err := election(path).Campaign(ctx, "")
 			return err
 		}), farsync.ErrKind, "farsync: campaign "+g.path+"-i", "another kind of lock"),
 		input("a reader that becomes a writer", "it would wait for itself", under("g", reader, func(ctx context.Context, path string, lease *farsync.Lease) error {

@@ -78,7 +78,7 @@ func waitsOn(store *farsync.Store, path string) []try {
 			return farsync.NewSemaphore(store, path+"/permits", 5).Acquire(ctx, 2)
 		}},
 		{"Election.Campaign", func(ctx context.Context) (*farsync.Lease, error) {
-			return farsync.NewElection(store, path+"/election").Campaign(ctx, nil)
+			return farsync.NewElection(store, path+"/election").Campaign(ctx, "")
 		}},
 	}
 }
@@ -165,9 +165,10 @@ func RunSilence(t *testing.T, s Silenced) {
 	}
 	_, err = election.Leader(Within(t, Soon))
 	silent(err, "Leader")
-	for _, err := range election.Observe(Within(t, Soon)) {
+	for leader, err := range election.Observe(Within(t, 100*time.Millisecond)) {
+		require.Zero(t, leader, "nobody knows who leads")
 		silent(err, "Observe")
-		break
+		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 
 	// Whoever looks sees that nobody holds, and until when.

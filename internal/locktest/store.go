@@ -1,9 +1,9 @@
 package locktest
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -222,21 +222,21 @@ var storeRows = []row{
 	{"StoreKeepsValues", "what an entry says has to come out as it went in, in other processes", func(s *scene) {
 		one, two := s.client(), s.client()
 		e := s.election(one)
-		long := bytes.Repeat([]byte("x"), 64<<10)
-		for _, value := range [][]byte{[]byte("it \x00 é /\n="), {}, long} {
+		long := strings.Repeat("x", 64<<10)
+		for _, value := range []string{"it \x00 é /\n=", long} {
 			lease := s.take(func(ctx context.Context) (*farsync.Lease, error) { return e.Campaign(ctx, value) })
 			list := s.until(two, 1)
 			require.Equal(s, driver.Candidate, list[0].Kind)
-			require.True(s, bytes.Equal(value, list[0].Value))
+			require.True(s, value == string(list[0].Value))
 			if !list[0].Since.IsZero() { // etcd keeps the value of a candidate and nothing else
 				require.WithinDuration(s, time.Now(), list[0].Since, time.Hour)
 			}
-			_, err := e.Campaign(s.ctx(), append(long, 'x'))
+			_, err := e.Campaign(s.ctx(), long+"x")
 			require.Error(s, err, "one byte too many")
 			require.NotErrorIs(s, err, context.DeadlineExceeded)
-			require.Error(s, e.Proclaim(s.ctx(), lease, append(long, 'x')))
+			require.Error(s, e.Proclaim(s.ctx(), lease, long+"x"))
 			require.NoError(s, lease.Err())
-			require.True(s, bytes.Equal(value, s.until(two, 1)[0].Value))
+			require.True(s, value == string(s.until(two, 1)[0].Value))
 			s.release(lease)
 		}
 	}},
@@ -247,12 +247,12 @@ var storeRows = []row{
 		s.Expire(s.T, one)
 		s.until(two, 0)
 		// The Store may know, or see that the entry is gone; or a connection may break on it, and it cannot tell.
-		if err := e.Proclaim(s.ctx(), lease, []byte("two")); !errors.Is(err, farsync.ErrUnknown) {
+		if err := e.Proclaim(s.ctx(), lease, "two"); !errors.Is(err, farsync.ErrUnknown) {
 			require.ErrorIs(s, err, farsync.ErrLost)
 		}
 		s.until(two, 0)
 		<-lease.Done()
-		require.ErrorIs(s, e.Proclaim(s.ctx(), lease, []byte("three")), farsync.ErrLost)
+		require.ErrorIs(s, e.Proclaim(s.ctx(), lease, "three"), farsync.ErrLost)
 		s.until(two, 0)
 		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
 	}},
@@ -285,12 +285,10 @@ func (s *scene) calls(store *farsync.Store) map[string]func(context.Context) err
 		"Participants of a semaphore": func(ctx context.Context) error { _, err := sem.Participants(ctx); return err },
 		"Ask":                         func(ctx context.Context) error { return s.mutex(store).Ask(ctx) },
 		"Observe": func(ctx context.Context) (last error) {
-			for _, last = range e.Observe(ctx) {
-				if known(last) == nil {
-					return nil
-				}
+			for _, err := range e.Observe(ctx) {
+				return err
 			}
-			return last
+			return nil
 		},
 	}
 }

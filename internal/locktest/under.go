@@ -72,11 +72,11 @@ var underRows = []row{
 		require.Empty(s, s.shownAt(one, "", 1)[0].Under)
 		s.release(inner)
 		leader := s.take(func(context.Context) (*farsync.Lease, error) {
-			return farsync.NewElection(one, s.path+"/leader").Campaign(ctx, []byte("me"))
+			return farsync.NewElection(one, s.path+"/leader").Campaign(ctx, "me")
 		})
 		seen, err := farsync.NewElection(two, s.path+"/leader").Leader(s.ctx())
 		require.NoError(s, err)
-		require.Equal(s, "me", string(seen.Value), "a candidate's value is its own")
+		require.Equal(s, "me", seen.Value, "a candidate's value is its own")
 		s.release(leader)
 		s.release(outer)
 	}},

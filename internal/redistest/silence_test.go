@@ -108,7 +108,7 @@ func TestSilenceHasNoLeader(t *testing.T) {
 	const ttl = 3 * time.Second
 	server := embedtest.Redis(t)
 	first := newStore(t, server.Endpoint(), fresh(ttl))
-	lease, err := farsync.NewElection(first, "/e").Campaign(within(t, soon), []byte("first"))
+	lease, err := farsync.NewElection(first, "/e").Campaign(within(t, soon), "first")
 	require.NoError(t, err)
 	server.Kill()
 	require.NoError(t, server.Restart(within(t, soon)))
@@ -116,7 +116,7 @@ func TestSilenceHasNoLeader(t *testing.T) {
 	var candidate sync.WaitGroup
 	defer candidate.Wait()
 	candidate.Go(func() { // it leads until its Store is closed
-		if _, err := next.Campaign(within(t, soon), []byte("next")); err != nil {
+		if _, err := next.Campaign(within(t, soon), "next"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -127,7 +127,7 @@ func TestSilenceHasNoLeader(t *testing.T) {
 	}, soon, time.Millisecond)
 	for leader, err := range next.Observe(within(t, soon)) {
 		if err == nil {
-			require.Equal(t, "next", string(leader.Value))
+			require.Equal(t, "next", leader.Value)
 			require.False(t, time.Now().Before(lease.Deadline()), "the first leads until then")
 			return
 		}

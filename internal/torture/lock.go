@@ -168,7 +168,7 @@ func (m *machine) lock(random *rand.Rand, primitive string) lock {
 	case election:
 		e := m.elections[queue]
 		l.kind = history.Lead
-		l.take = taking(func(ctx context.Context) (*farsync.Lease, error) { return e.Campaign(ctx, nil) })
+		l.take = taking(func(ctx context.Context) (*farsync.Lease, error) { return e.Campaign(ctx, "") })
 		l.observe = func(ctx context.Context) (int64, error) {
 			leader, err := e.Leader(ctx)
 			return int64(leader.Token), err

@@ -135,7 +135,7 @@ func TestEndOfTheCounterRefuses(t *testing.T) {
 			return farsync.NewSemaphore(store, path, 40).Acquire(ctx, 1)
 		},
 		"candidate": func(ctx context.Context, store *farsync.Store, path string) (*farsync.Lease, error) {
-			return farsync.NewElection(store, path).Campaign(ctx, nil)
+			return farsync.NewElection(store, path).Campaign(ctx, "")
 		},
 	}
 	var all []worn

@@ -292,13 +292,13 @@ func (p peers) elect(t *testing.T) {
 		p.latches.says(t, id, want)
 	}
 	campaign := func(value string) chan *farsync.Lease {
-		return behind(t, func(ctx context.Context) (*farsync.Lease, error) { return election.Campaign(ctx, []byte(value)) })
+		return behind(t, func(ctx context.Context) (*farsync.Lease, error) { return election.Campaign(ctx, value) })
 	}
 	leads := func(asked, value string) {
 		t.Helper()
 		leader, err := election.Leader(within(t, soon))
 		require.NoError(t, err)
-		require.Equal(t, value, string(leader.Value))
+		require.Equal(t, value, leader.Value)
 		latch(asked, "leader", "leader "+value)
 	}
 
@@ -332,7 +332,7 @@ func (p peers) elect(t *testing.T) {
 	latch("second", "close", "closed")
 	final := got(t, last)
 	require.Greater(t, final.Token(), lease.Token())
-	require.NoError(t, election.Proclaim(within(t, soon), final, []byte("last-still"))) // no latch waits behind it
+	require.NoError(t, election.Proclaim(within(t, soon), final, "last-still")) // no latch waits behind it
 	latch("onlooker", "start", "started")
 	awaitNodes(t, p.conn, path, 2)
 	leads("onlooker", "last-still")
@@ -354,7 +354,7 @@ var primitives = map[driver.Kind]func(context.Context, *farsync.Store, string) (
 		return farsync.NewSemaphore(s, path, 2).Acquire(ctx, 1)
 	},
 	driver.Candidate: func(ctx context.Context, s *farsync.Store, path string) (*farsync.Lease, error) {
-		return farsync.NewElection(s, path).Campaign(ctx, nil)
+		return farsync.NewElection(s, path).Campaign(ctx, "")
 	},
 }
 
