@@ -239,13 +239,13 @@ func (p *player) do(ctx context.Context, m Move) (a Answer, err error) {
 		return a, semaphore().Resize(ctx, m.Units)
 	case "leader":
 		leader, err := election().Leader(ctx)
-		return Answer{Value: string(leader.Value), Token: leader.Token}, err
+		return Answer{Value: string(leader.Value), Token: leader.Token}, err //nolint:unconvert // bytes in an earlier farsync
 	case "observe":
 		for leader, err := range election().Observe(ctx) {
 			if err == nil && leader.Token == 0 {
 				err = farsync.ErrNoLeader // as the farsync of before says it
 			}
-			p.answer(Answer{ID: m.ID, Value: string(leader.Value), Token: leader.Token}, err)
+			p.answer(Answer{ID: m.ID, Value: string(leader.Value), Token: leader.Token}, err) //nolint:unconvert // bytes in an earlier farsync
 		}
 		return a, ctx.Err()
 	case "queue":

@@ -227,7 +227,7 @@ var storeRows = []row{
 			lease := s.take(func(ctx context.Context) (*farsync.Lease, error) { return e.Campaign(ctx, value) })
 			list := s.until(two, 1)
 			require.Equal(s, driver.Candidate, list[0].Kind)
-			require.True(s, value == string(list[0].Value))
+			require.Zero(s, strings.Compare(value, string(list[0].Value)))
 			if !list[0].Since.IsZero() { // etcd keeps the value of a candidate and nothing else
 				require.WithinDuration(s, time.Now(), list[0].Since, time.Hour)
 			}
@@ -236,7 +236,7 @@ var storeRows = []row{
 			require.NotErrorIs(s, err, context.DeadlineExceeded)
 			require.Error(s, e.Proclaim(s.ctx(), lease, long+"x"))
 			require.NoError(s, lease.Err())
-			require.True(s, value == string(s.until(two, 1)[0].Value))
+			require.Zero(s, strings.Compare(value, string(s.until(two, 1)[0].Value)))
 			s.release(lease)
 		}
 	}},

@@ -118,7 +118,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "less than a majority is enough", store: onQuorum, primitive: quorum,
-		edits: []edit{{"quorum.go", "len(members)/2+1", "len(members)/2"}},
+		edits: []edit{{"quorum.go", "len(members)/2 + 1", "len(members) / 2"}},
 		tests: [2]string{".", "^TestQuorumMutexWithoutAMajority$"},
 	},
 	{
