@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/pause"
 )
@@ -118,7 +117,7 @@ func stay(t *testing.T, section *locktest.Section, units int64, inside func()) {
 // A ledger has the exclusive leases, in the order in which they were held.
 type ledger struct {
 	mu      sync.Mutex
-	tokens  []farsync.Token
+	tokens  []int64
 	holders []string
 }
 

@@ -49,7 +49,7 @@ type Answer struct {
 	ID    int
 	Err   string // empty if it has succeeded
 	Is    string // which of named Err is
-	Token farsync.Token
+	Token int64  // a number in JSON, as an earlier farsync writes a token
 	Value string
 	Queue []string // one line for each participant
 }
@@ -239,13 +239,13 @@ func (p *player) do(ctx context.Context, m Move) (a Answer, err error) {
 		return a, semaphore().Resize(ctx, m.Units)
 	case "leader":
 		leader, err := election().Leader(ctx)
-		return Answer{Value: string(leader.Value), Token: leader.Token}, err //nolint:unconvert // bytes in an earlier farsync
+		return Answer{Value: string(leader.Value), Token: int64(leader.Token)}, err //nolint:unconvert // bytes in an earlier farsync
 	case "observe":
 		for leader, err := range election().Observe(ctx) {
 			if err == nil && leader.Token == 0 {
 				err = farsync.ErrNoLeader // as the farsync of before says it
 			}
-			p.answer(Answer{ID: m.ID, Value: string(leader.Value), Token: leader.Token}, err) //nolint:unconvert // bytes in an earlier farsync
+			p.answer(Answer{ID: m.ID, Value: string(leader.Value), Token: int64(leader.Token)}, err) //nolint:unconvert // bytes in an earlier farsync
 		}
 		return a, ctx.Err()
 	case "queue":
@@ -263,7 +263,7 @@ func (p *player) do(ctx context.Context, m Move) (a Answer, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.leases[m.ID] = lease
-	return Answer{Token: lease.Token()}, nil
+	return Answer{Token: int64(lease.Token())}, nil
 }
 
 // get makes a move that gets a lease.

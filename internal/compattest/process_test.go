@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/earlier"
 )
@@ -182,7 +181,7 @@ type turn struct {
 	contestant
 	Move
 	answers chan Answer
-	token   farsync.Token
+	token   int64
 }
 
 var errSilent = errors.New("no answer")
