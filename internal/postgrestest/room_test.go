@@ -144,11 +144,13 @@ func TestCallThatGivesUpEndsNoOther(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t, soon))
 		failed := make(chan error, 1)
 		go func() { // joined below
-			var err error
-			for ctx.Err() == nil { // each waits for half a second at most
-				_, err = in.Create(ctx, driver.Entry{Queue: "/row", ID: in.NewID("/row", kind, 1), Kind: kind, Units: 1}, 0)
+			for { // each waits for half a second at most; the statement that is seen to be blocked may still be an earlier one
+				_, err := in.Create(ctx, driver.Entry{Queue: "/row", ID: in.NewID("/row", kind, 1), Kind: kind, Units: 1}, 0)
+				if err == nil || ctx.Err() != nil {
+					failed <- err
+					return
+				}
 			}
-			failed <- err
 		}()
 		d.awaitBlocked(t, "farsync_")
 		began := time.Now()
