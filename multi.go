@@ -35,9 +35,7 @@ func NewMultiMutex(members ...*Mutex) *MultiMutex {
 // Lock returns without waiting for that. The errors are those of Mutex.Lock, and ErrLost for a member that was lost. ErrName comes at
 // once, before any member is locked.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
-	if len(m.members) == 0 {
-		panic("farsync: use NewMultiMutex")
-	}
+	mustBeMade(len(m.members) > 0, "NewMultiMutex")
 	for _, member := range m.members {
 		if err := recipe.CheckPath(member.path); err != nil {
 			return nil, wrap("lock", member.path, err)

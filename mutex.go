@@ -46,10 +46,15 @@ func check(constructor string, store *Store) {
 
 // built returns the store of a primitive. It panics if there is none, as in the zero value of the type.
 func built(store *Store, constructor string) *Store {
-	if store == nil {
+	mustBeMade(store != nil, constructor)
+	return store
+}
+
+// mustBeMade panics for a primitive that its constructor has not made.
+func mustBeMade(is bool, constructor string) {
+	if !is {
 		panic("farsync: use " + constructor)
 	}
-	return store
 }
 
 // exclusive returns what a mutex asks for, in the line of its path.

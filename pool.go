@@ -69,8 +69,6 @@ func (p *Pool) Wait() error {
 
 // built returns the semaphore. It panics for the zero Pool, which has none.
 func (p *Pool) built() *Semaphore {
-	if p.semaphore == nil {
-		panic("farsync: use NewPool")
-	}
+	mustBeMade(p.semaphore != nil, "NewPool")
 	return p.semaphore
 }

@@ -180,9 +180,7 @@ func (l *MultiLease) enough() bool {
 
 // admit refuses what need not be asked for.
 func (q *QuorumMutex) admit(ctx context.Context) error {
-	if len(q.members) == 0 {
-		panic("farsync: use NewQuorumMutex")
-	}
+	mustBeMade(len(q.members) > 0, "NewQuorumMutex")
 	if err := recipe.CheckPath(q.path); err != nil {
 		return err
 	}

@@ -297,7 +297,7 @@ func (l *lateness) over() bool {
 // describe names an entry for people.
 func describe(e driver.Entry) string {
 	if len(e.Value) == 0 {
-		return "entry " + legible.Quote(e.ID)
+		return nameOf(e)
 	}
-	return legible.Quote(wordsOf(e).holder) + " (entry " + legible.Quote(e.ID) + ")"
+	return nameOf(e) + " (entry " + legible.Quote(e.ID) + ")"
 }

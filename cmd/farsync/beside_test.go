@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,10 +47,9 @@ func helpers(t *testing.T, dir string) (pids []int) {
 // parent returns the parent of a process.
 func parent(t *testing.T, pid int) (parent int) {
 	t.Helper()
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	require.NoError(t, err)
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	parent, err = strconv.Atoi(fields[1])
+	fields := stat(pid)
+	require.NotEmpty(t, fields)
+	parent, err := strconv.Atoi(fields[1])
 	require.NoError(t, err)
 	return parent
 }

@@ -60,11 +60,20 @@ func dead(pid int) bool {
 
 // state is that of a process as the kernel shows it: T if it is stopped.
 func state(pid int) byte {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
+	fields := stat(pid)
+	if fields == nil {
 		return 'X'
 	}
-	return text[bytes.LastIndexByte(text, ')')+2]
+	return fields[0][0]
+}
+
+// stat returns what the kernel says of a process behind its name, beginning with its state and its parent; nil if there is no such process.
+func stat(pid int) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }
 
 // end kills what a failed test leaves.

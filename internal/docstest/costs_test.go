@@ -4,7 +4,6 @@ package docstest_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net"
 	"os"
@@ -99,9 +98,7 @@ func TestCostOfAStoreOnMariaDB(t *testing.T) {
 	suite.Long(t, suite.MySQL, "measures memory, and counts goroutines, connections and statements")
 	server := embedtest.MariaDB(t)
 	require.NoError(t, mysql.Migrate(within(t, soon), server.DSN("test")))
-	db, err := sql.Open("mysql", server.DSN("test"))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
+	db := openDB(t, "mysql", server.DSN("test"))
 	costs(t, service{"MySQL, MariaDB", server.Endpoint(), func(o farsync.Options) (*farsync.Store, error) {
 		return mysql.Open(within(t, soon), server.DSN("test"), &mysql.Options{Options: o})
 	}, func() (n int) {
