@@ -115,8 +115,7 @@ func (e *Election) term(
 	}
 }
 
-// saysEnd reports whether an error says no more than that ctx has ended. One that is joined with another is looked at in all of
-// its parts.
+// saysEnd reports whether an error says no more than that ctx has ended. Of joined errors, every part has to say so.
 func saysEnd(ctx context.Context, err error) bool {
 	over, cause := ctx.Err(), context.Cause(ctx)
 	if over == nil || err == nil {
@@ -193,11 +192,11 @@ const (
 // Observe yields the leader, first and whenever another leads or the leader proclaims another value, and the zero Leader while
 // nobody leads. Of changes that come quickly one after another some may be left out, never the last.
 //
-// It waits through lost connections and lost sessions, of which the state of the Store tells. While the service grants nothing,
+// It waits through lost connections and lost sessions; the state of the Store shows them. While the service grants nothing,
 // as Redis does for a TTL after a restart, it is not known who leads, and nothing is yielded.
 //
-// An error is the last thing that is yielded, with the zero Leader: that of ctx when it is done, ErrClosed, ErrName, ErrKind if other
-// primitives use the path and do not leave it within a second, or what the service said when it refused. So a loop that ends with the
+// An error is the last thing that is yielded, with the zero Leader: the error of ctx when ctx is done, ErrClosed, ErrName, ErrKind if
+// other primitives use the path and do not leave it within a second, or the refusal of the service. So a loop that ends with the
 // first error misses nothing.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {

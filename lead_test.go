@@ -210,7 +210,7 @@ func TestLeadPassesOverACallThatWasGivenUp(t *testing.T) {
 	}
 }
 
-// TestShutdownOfALeaderIsNil, and that of a candidate who waits, in whichever order ctx and the Store end.
+// TestShutdownOfALeaderIsNil, and the shutdown of a candidate who waits, in whichever order ctx and the Store end.
 func TestShutdownOfALeaderIsNil(t *testing.T) {
 	for _, closedFirst := range []bool{false, true} {
 		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {

@@ -255,7 +255,7 @@ func (l *MultiLease) Do(ctx context.Context, fn func(ctx context.Context, lease 
 	return do(ctx, l, fn)
 }
 
-// lock is the path of a member: of the one whose loss has ended the lease, if one has.
+// lock is the path of a member: of the member whose loss has ended the lease, if there is one.
 func (l *MultiLease) lock() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -61,7 +61,7 @@ func Child() {
 	os.Exit(1)
 }
 
-// childCommand is the command that runs this executable, or the one that programVariable names, as the given child.
+// childCommand is the command that runs this executable, or the program that programVariable names, as the given child.
 func childCommand(child etcdChild) (*exec.Cmd, error) {
 	if _, ok := os.LookupEnv(childVariable); ok {
 		// Without this a TestMain that forgets Main would start children without end.

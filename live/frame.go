@@ -66,7 +66,7 @@ type (
 		HeldSince int64         `json:"heldSince,omitempty"`
 		ID        string        `json:"id"`
 		Session   string        `json:"session,omitempty"`
-		// Under are those of the entries above it that are shown, and UnderOthers is how many others there are: their IDs
+		// Under are the shown entries above it, and UnderOthers is how many other entries there are: their IDs
 		// have the paths of locks that are not for these eyes.
 		Under       []string `json:"under,omitempty"`
 		UnderOthers int      `json:"underOthers,omitempty"`

@@ -73,7 +73,7 @@ func deflated(text []byte) []byte {
 	return slices.Clip(out.Bytes())
 }
 
-// A stream is that of one viewer. Compressed, it is one member of a gzip file, RFC 1952, around the blocks of its messages.
+// A stream is what one viewer is sent. Compressed, it is one member of a gzip file, RFC 1952, around the blocks of its messages.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController

@@ -25,7 +25,7 @@ const (
 // An allowance is how many bytes of text are still kept of a Store in this survey. Below zero it is used up.
 type allowance int
 
-// keep returns the lock with what is kept of its texts, in strings of their own: those of the survey are parts of all that the entry says.
+// keep returns the lock with what is kept of its texts, in strings of their own: the strings of the survey are parts of all that the entry says.
 // Once the allowance is used up the entries of the lock have a name, an ID and a session alone.
 func (a *allowance) keep(lock farsync.Lock) farsync.Lock {
 	*a -= allowance(len(lock.Path))

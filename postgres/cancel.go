@@ -154,7 +154,7 @@ func abandon(conn *pgxpool.Conn) {
 // statement of the connection. But the server sends its process the signal before it closes the connection of the request
 // (SendCancelRequest, and processCancelRequest before PostgreSQL 18), and a process that reads its next statement drops what was to cancel the
 // one before (ProcessInterrupts while DoingCommandRead). The signal is pending when the end of the request is seen here, so it comes before
-// anything that is sent on the connection after that. A connection of which that is not certain is spent: whoever has it gives it up, instead of
+// anything that is sent on the connection after that. A connection for which that is not certain is spent: whoever has it gives it up, instead of
 // giving it back to where the next call would find it and fail.
 type canceler struct {
 	conn *pgconn.PgConn

@@ -130,8 +130,8 @@ var errNotCandidate = errors.New("not a candidate")
 // has to be nil, and stays. A reader is left as it is. If the service has not said whether the entry was changed, readers may be
 // in or not, so that the hold is neither; then it is lost, and the error wraps ErrUnknown.
 //
-// With driver.Candidate a candidate gets another value, nil for the Holder of the Store. If the service has not said whether it did, the value may have changed
-// or may change later, and the error wraps ErrUnknown.
+// With driver.Candidate a candidate gets another value, nil for the Holder of the Store. If the service has not said whether it did,
+// the value may have changed or may change later, and the error wraps ErrUnknown.
 //
 // After any other error the hold is as it was, and Change may be called again.
 func (h *Hold) Change(ctx context.Context, k driver.Kind, value []byte) error {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is one that is left.
+// A Process is a process of the family that is left.
 type Process struct {
 	PID  int
 	Name string
@@ -43,7 +43,7 @@ type sight struct {
 	born   uint64 // in ticks of 10 ms since the boot: nobody goes through all numbers in one
 }
 
-// see looks at a process. One that is dead and not yet reaped is seen, too.
+// see looks at a process. A dead process that is not yet reaped is seen, too.
 func see(pid int) (s sight, ok bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -75,12 +75,12 @@ func bornAt(pid int) uint64 {
 	return s.born
 }
 
-// descendants returns the processes that come from one, without those that are dead and not yet reaped. The caller sees to it that
-// the one is not reaped meanwhile. The list may miss what is being started, and what has just lost its parent. Not all kernels have
+// descendants returns the processes that come from a given process, without dead processes that are not yet reaped. The caller sees to
+// it that the given process is not reaped meanwhile. The list may miss a process that is being started, or has just lost its parent. Not all kernels have
 // /proc/PID/task/TID/children, and it leaves out siblings of processes that end.
 //
 // Nothing else is ever in it, though processes are looked at one after the other, and a number that was a parent's may be
-// another's when its turn comes. So each that seems to come from the one is looked at a second time, the farthest first. Its
+// another's when its turn comes. So each process that seems to come from it is looked at a second time, the farthest first. Its
 // parent of that moment was looked at before and is looked at again after. If that is the same process both times, it was there in
 // that moment, and the parent.
 func descendants(of int) (list []Process) {

@@ -6,7 +6,7 @@
 // process that has left its group, its session and its parent is still found: the family is over when wait4 has no child
 // left to wait for. On other systems the family is the process group.
 //
-// A process that has other children besides, see Shared, cannot tell orphans of the family from those of others. There the family is one
+// A process that has other children besides, see Shared, cannot tell orphans of the family from other orphans. There the family is
 // apart: it comes from a keeper, a process that has no other children, is given the orphans of the family, and ends
 // when none is left.
 package family
@@ -90,7 +90,7 @@ func (f *Family) Group() int { return f.pid }
 // Born is what tells the first process from a later one with its PID, see Is.
 func (f *Family) Born() uint64 { return f.born }
 
-// Is reports whether a process is there, reaped by nobody, and the one that Born was said of. On other systems than Linux it is always true.
+// Is reports whether a process is there, not reaped, and the process that Born was said of. On other systems than Linux it is always true.
 func Is(pid int, born uint64) bool { return bornAt(pid) == born }
 
 // SetHeir says which process the keeper has started, and 0 when that has ended.
@@ -150,8 +150,8 @@ func (f *Family) Leave() {
 	f.left = true
 }
 
-// KillBelow kills the processes of the family that are there now, and spares the first, and what a keeper has started. The one that is
-// spared has to be given the orphans of the family: what is not below it is not killed.
+// KillBelow kills the processes of the family that are there now, and spares the first, and what a keeper has started. The spared
+// process has to be given the orphans of the family: what is not below it is not killed.
 func (f *Family) KillBelow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

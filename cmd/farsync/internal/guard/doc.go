@@ -10,7 +10,7 @@
 // back. Both adopt orphans, so what COMMAND has started comes to the one that is left.
 //
 // Where the guard has other children, left to it by a shell that has become this program, a keeper stands between guard and supervisor. It
-// adopts orphans of the supervisor, so that the guard can tell them from those of the other children, and does nothing else.
+// adopts orphans of the supervisor, so that the guard can tell them from orphans of the other children, and does nothing else.
 //
 // The guard may be stopped, by Ctrl-Z as by SIGSTOP: the supervisor goes on, and so does the lease.
 package guard

@@ -14,7 +14,7 @@ import (
 	"github.com/farsync/farsync/cmd/farsync/internal/family"
 )
 
-// KeeperName is that of the keeper among processes, as Name is that of the supervisor.
+// KeeperName is the name of the keeper among processes, as Name is the name of the supervisor.
 const KeeperName = "farsync-keeper"
 
 // keeperVariable tells the keeper the descriptor of its report: two words of 4 bytes. The first is the PID of the supervisor, and the second
