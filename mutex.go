@@ -206,6 +206,8 @@ func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
 // said when it was asked; by the time it returns others may hold. Never decide by it that a lock is held or free.
 //
 // The callers of one Store share entries: one participant may stand for all who wait in a process.
+//
+// It shows a path of whatever kind. Of a semaphore there may be participants beside an error: see Semaphore.Participants.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, built(m.store, "NewMutex"), m.path)
 	return list, wrap("participants", m.path, err)

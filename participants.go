@@ -110,13 +110,14 @@ func known(t time.Time) time.Time {
 	return t
 }
 
-// participants returns the entries of a queue. Those that hold are at its head.
+// participants returns the entries of a queue. Those that hold are at its head. It returns them beside an error if only the size of a semaphore
+// could not be read.
 func participants(ctx context.Context, store *Store, path string) ([]Participant, error) {
-	entries, held, err := recipe.Queue{Store: store, Path: path}.List(ctx, 0)
+	l, err := recipe.Queue{Store: store, Path: path}.Listing(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	return participantsOf(store, entries, held), nil
+	return participantsOf(store, l.Entries, l.Held), l.Odd
 }
 
 // participantsOf returns the entries of a queue for people. As many hold as are told, those at its head.
@@ -136,7 +137,7 @@ func participantsOf(store *Store, entries []driver.Entry, held int) []Participan
 			Since:     known(e.Since),
 			HeldSince: e.HeldSince,
 			NotBefore: until,
-			Token:     makeToken(e.Revision, turnOf(e)),
+			Token:     tokenOf(e),
 			ID:        e.ID,
 			Session:   e.Session,
 			Under:     under,
@@ -145,6 +146,14 @@ func participantsOf(store *Store, entries []driver.Entry, held int) []Participan
 		}
 	}
 	return list
+}
+
+// tokenOf returns the token of an entry, or 0 if it has a revision that no token has, which another program may have written.
+func tokenOf(e driver.Entry) Token {
+	if e.Revision < 0 || e.Revision > maxRevision {
+		return 0
+	}
+	return makeToken(e.Revision, turnOf(e))
 }
 
 // turnOf returns the turn that the token of an entry has. Readers that share one are one to others.

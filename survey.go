@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 
-	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -13,8 +12,11 @@ import (
 type Lock struct {
 	// Path is what the primitive was made with.
 	Path string
-	// Size is how many units a semaphore has, 0 for all others.
+	// Size is how many units a semaphore has, 0 for all others, and where Err is not nil.
 	Size int64
+	// Err says that another program has written something else in the place of the size of a semaphore. It grants no units until that has
+	// been put right. Which of its participants hold cannot be told, and those that wait leave: all are shown as holders.
+	Err error
 	// Participants are its holders and its waiters, the holders first, the others in order. There is at least one.
 	Participants []Participant
 }
@@ -35,8 +37,8 @@ func Survey(ctx context.Context, store *Store, prefix string) iter.Seq2[Lock, er
 		}
 		err := recipe.CheckPrefix(prefix)
 		if err == nil {
-			err = recipe.Survey(ctx, store, below, func(path string, list []driver.Entry, held int, size int64) bool {
-				return yield(Lock{Path: path, Size: size, Participants: participantsOf(store, list, held)}, nil)
+			err = recipe.Survey(ctx, store, below, func(path string, l recipe.Listing) bool {
+				return yield(Lock{Path: path, Size: l.Size, Err: l.Odd, Participants: participantsOf(store, l.Entries, l.Held)}, nil)
 			})
 		}
 		if err != nil {

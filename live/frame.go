@@ -51,6 +51,7 @@ type (
 		// Size and UnitsHeld are those of a semaphore.
 		Size         int64             `json:"size,omitempty"`
 		UnitsHeld    int64             `json:"unitsHeld,omitempty"`
+		Error        string            `json:"error,omitempty"` // why the size is not known
 		Held         int               `json:"held"`
 		Waiting      int               `json:"waiting"`
 		Participants []participantJSON `json:"participants"`
@@ -209,6 +210,9 @@ func (s *sight) json() storeJSON {
 
 func (v *View) lockOf(store string, lock farsync.Lock, shown map[string]bool) lockJSON {
 	j := lockJSON{Store: store, Path: lock.Path, Kind: "mutex", Size: lock.Size, Participants: make([]participantJSON, len(lock.Participants))}
+	if lock.Err != nil {
+		j.Error = lock.Err.Error()
+	}
 	for i, p := range lock.Participants {
 		if p.Held {
 			j.Held++

@@ -21,46 +21,74 @@ type Queue struct {
 // positive it may leave out all but the oldest limit of them. It may be answered by a server that is behind the others by
 // a moment.
 func (q Queue) List(ctx context.Context, limit int) (list []driver.Entry, held int, err error) {
+	l, err := q.Listing(ctx, limit)
+	return l.Entries, l.Held, err
+}
+
+// A Listing is what a queue shows of itself.
+type Listing struct {
+	// Entries are as List returns them, and Held is how many of them hold.
+	Entries []driver.Entry
+	Held    int
+	// Size is how many units a semaphore has. It is 0 for all others, and where it is not known.
+	Size int64
+	// Odd says that the size of a semaphore is not known, because another program has written something else in its place. No client
+	// is granted units then, and each that waits for some gives up at its next look, which that write has made it take. So all permits at the head
+	// of the queue count as held: those that stay are holders.
+	Odd error
+}
+
+// Listing is List, with the size of a semaphore.
+func (q Queue) Listing(ctx context.Context, limit int) (l Listing, err error) {
 	var v driver.View
 	err = q.do(ctx, func(ctx context.Context, in *session) (err error) {
 		v, err = in.Session.List(ctx, q.Path, limit)
 		return err
 	})
 	if err != nil {
-		return nil, 0, err
+		return l, err
 	}
-	list = slices.Clone(v.Entries)
-	held, _, err = q.held(ctx, list, v.Silent)
-	return list, held, err
+	return q.listing(ctx, slices.Clone(v.Entries), v.Silent)
 }
 
-// held returns how many of the entries of the queue hold, none if the service is silent, and its size if they are permits. It sets what
-// is known of them here alone.
-func (q Queue) held(ctx context.Context, list []driver.Entry, silent bool) (held int, size int64, err error) {
+// listing returns what the entries of the queue show, of which none holds if the service is silent. It sets what is known of them here
+// alone.
+func (q Queue) listing(ctx context.Context, list []driver.Entry, silent bool) (l Listing, err error) {
+	l.Entries = list
 	if len(list) == 0 {
-		return 0, 0, nil
+		return l, nil
 	}
-	if list[0].Kind == driver.Permit {
-		if size, err = q.size(ctx); err != nil {
-			return 0, 0, err
+	for i := range list {
+		if list[i].Units < 1 {
+			list[i].Kind, list[i].Units = driver.Foreign, 1 // no client asks for none: another program has written it
 		}
 	}
-	if silent {
-		return 0, size, nil
+	if list[0].Kind == driver.Permit {
+		if l.Size, l.Odd, err = q.size(ctx); err != nil {
+			return Listing{}, err
+		}
 	}
-	held = holders(list, max(size, 1))
-	for i := range list[:held] {
+	switch {
+	case silent:
+		return l, nil
+	case l.Odd != nil:
+		l.Held = slices.IndexFunc(list, func(e driver.Entry) bool { return e.Kind != driver.Permit })
+		if l.Held < 0 {
+			l.Held = len(list)
+		}
+	default:
+		l.Held = holders(list, max(l.Size, 1))
+	}
+	for i := range list[:l.Held] {
 		list[i].Turn = wordsOf(list[i]).turn
 	}
-	q.Store.sinceHeld(list[:held])
-	return held, size, nil
+	q.Store.sinceHeld(list[:l.Held])
+	return l, nil
 }
 
-// Survey yields the queues whose paths begin with prefix, in the order of their paths, each with what List returns of it, and
-// with its size if it is a semaphore's. It ends when yield returns false.
-func Survey(
-	ctx context.Context, s *Store, prefix string, yield func(path string, list []driver.Entry, held int, size int64) bool,
-) error {
+// Survey yields the queues whose paths begin with prefix, in the order of their paths, each with what Listing returns of it. It ends when
+// yield returns false.
+func Survey(ctx context.Context, s *Store, prefix string, yield func(path string, l Listing) bool) error {
 	for after := ""; ; {
 		var v driver.View
 		err := s.inSession(ctx, func(in *session) verdict {
@@ -69,7 +97,8 @@ func Survey(
 				return err
 			})
 		})
-		page := v.Entries
+		// A row that says that it stands in an earlier queue would have the survey begin anew there, without end.
+		page := slices.DeleteFunc(slices.Clone(v.Entries), func(e driver.Entry) bool { return e.Queue <= after })
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -84,8 +113,8 @@ func Survey(
 			if CheckPath(after) != nil {
 				continue // what another program has put there: no primitive has that path
 			}
-			held, size, err := Queue{s, after}.held(ctx, list, v.Silent)
-			if err != nil || !yield(after, list, held, size) {
+			l, err := Queue{s, after}.listing(ctx, list, v.Silent)
+			if err != nil || !yield(after, l) {
 				return err
 			}
 		}
@@ -114,18 +143,20 @@ func (s *Store) sinceHeld(entries []driver.Entry) {
 	}
 }
 
-// size returns the current size of a queue of permits.
-func (q Queue) size(ctx context.Context) (int64, error) {
+// size returns the current size of a queue of permits. Odd says that what stands in its place is none.
+func (q Queue) size(ctx context.Context) (size int64, odd, err error) {
 	var r driver.Register
-	err := q.do(ctx, func(ctx context.Context, in *session) (err error) {
+	err = q.do(ctx, func(ctx context.Context, in *session) (err error) {
 		r, err = in.Register(ctx, q.Path)
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	_, current, err := parseSize(q.Path, r)
-	return max(current, 1), err
+	if _, size, odd = parseSize(q.Path, r); odd != nil {
+		return 0, odd, nil
+	}
+	return max(size, 1), nil, nil
 }
 
 // Wait returns nil once the target may have changed. It may return early for no reason, never late.
@@ -143,7 +174,7 @@ func (q Queue) wait(ctx context.Context, on []driver.Target) error {
 }
 
 // Resize sets the current size of a queue of permits, and declares it if it has none, or another and no entries. The
-// error wraps ErrSize if another size was declared.
+// error wraps ErrSize if another size was declared. What stands in the place of a size, and is none, declares nothing: it is written over.
 func (q Queue) Resize(ctx context.Context, declared, size int64) error {
 	if err := CheckPath(q.Path); err != nil {
 		return err
@@ -155,10 +186,8 @@ func (q Queue) Resize(ctx context.Context, declared, size int64) error {
 			if v.fate != done {
 				return v
 			}
-			was, is, err := parseSize(q.Path, r)
+			was, is, _ := parseSize(q.Path, r)
 			switch {
-			case err != nil:
-				return verdict{fate: not, err: err}
 			case was == declared && is == size:
 				return v
 			case was != declared:

@@ -27,7 +27,7 @@ func parseSize(queue string, r driver.Register) (declared, current int64, err er
 	}
 	n, err := fmt.Sscanf(r.Value, "%d %d", &declared, &current)
 	if err != nil || n != 2 || r.Value != makeSize(declared, current) || declared < 1 || current < 1 {
-		return 0, 0, fmt.Errorf("%q stands in the place of the size of semaphore %s, and is none", r.Value, queue)
+		return 0, 0, fmt.Errorf("%.64q stands in the place of the size of semaphore %s, and is none: Resize, or farsync resize, sets it", r.Value, queue)
 	}
 	return declared, current, nil
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"fmt"
 
+	client "github.com/redis/go-redis/v9"
+
 	"github.com/farsync/farsync/driver"
 )
 
@@ -64,10 +66,13 @@ func (s *session) List(ctx context.Context, queue string, limit int) (v driver.V
 		if limit > 0 {
 			page = min(page, limit-len(v.Entries))
 		}
-		a, err := s.eval(ctx, "list", queue, after, page)
+		a, err := s.look(ctx, "list", queue, after, page)
 		v.Entries, v.Silent = append(v.Entries, a.entries...), a.n == 1
 		if v.All = len(a.entries) < page; err != nil || v.All || len(v.Entries) == limit {
 			return v, err
+		}
+		if v.Entries[len(v.Entries)-1].Revision <= after {
+			return v, nil // a score beyond what counts as one, which another program has written: nothing is behind it
 		}
 	}
 }
@@ -84,6 +89,16 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 		given = 0
 	}
 	return s.one(ctx, "replace", e.ID, e.Version, k.String(), given, value)
+}
+
+// look makes a request that changes nothing, and which the server refuses where a key has a value of another kind, of another program: it would be
+// refused again.
+func (s *session) look(ctx context.Context, op string, args ...any) (answer, error) {
+	a, err := s.eval(ctx, op, args...)
+	if client.HasErrorPrefix(err, "WRONGTYPE") {
+		err = &failure{err, driver.Refused}
+	}
+	return a, err
 }
 
 // one makes a request whose answer shows one entry.
@@ -104,7 +119,7 @@ func (s *session) Delete(ctx context.Context, e driver.Entry) (driver.View, bool
 
 // Register reads the register of a queue.
 func (s *session) Register(ctx context.Context, queue string) (driver.Register, error) {
-	a, err := s.eval(ctx, "register", queue)
+	a, err := s.look(ctx, "register", queue)
 	return a.register, err
 }
 
@@ -130,7 +145,7 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 	if after != "" && after >= prefix {
 		from = "(" + after
 	}
-	a, err := s.eval(ctx, "survey", prefix, from, limit)
+	a, err := s.look(ctx, "survey", prefix, from, limit)
 	return driver.View{Entries: a.entries, Silent: a.n == 1}, err
 }
 

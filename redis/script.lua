@@ -43,6 +43,19 @@ local countable = 2 ^ 53 - 1
 -- Numbers of 51 bits are written out: tostring would round them to 14 digits.
 local function int(n) return string.format('%.0f', n) end
 
+-- The units of an entry, or of what is granted. Text that another program has put there is none: a script that broke off there would keep all other
+-- paths from being looked at.
+local function number(text)
+  local n = tonumber(text)
+  return n and n > 0 and n or 0
+end
+
+-- The fields of an entry. There are none where another program has put something else in the place of the hash.
+local function fields(id, ...)
+  local e = redis.pcall('HMGET', P .. 'e:' .. id, ...)
+  return e.err and {} or e
+end
+
 -- The one operation that is sent by EVAL, and to a server to which the namespace has not been introduced. ARGV: ttl in µs, 1 if
 -- nothing can be held in a namespace that has no record, the hash of the script, by which people call it, and of the introduction that the
 -- client has met last the term and the run. It ends all sessions, and has nothing granted for the longest TTL that was seen. n is for how
@@ -77,8 +90,10 @@ local function wake(name)
   local noted = call('SMEMBERS', P .. 'w:' .. name)
   for _, member in ipairs(noted) do
     local session, waiter = string.match(member, '^(%S+) ?(%S*)$')
-    tell(session, waiter ~= '' and waiter or name)
-    if waiter == '' then call('SREM', P .. 'ws:' .. session, name) end
+    if session then
+      tell(session, waiter ~= '' and waiter or name)
+      if waiter == '' then call('SREM', P .. 'ws:' .. session, name) end
+    end
   end
   if #noted > 0 then call('DEL', P .. 'w:' .. name) end
 end
@@ -94,11 +109,11 @@ local function forget(path, id)
   if call('HGET', P .. 'size:' .. path, 'current') then
     local held, granted = 0, 0
     for _, other in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do
-      local e = call('HMGET', P .. 'e:' .. other, 'queue', 'kind', 'units')
+      local e = fields(other, 'queue', 'kind', 'units')
       if not e[1] then
         drop(other)
       elseif e[2] == 'permit' and not call('ZSCORE', P .. 'wu:' .. path, other) then
-        held, granted = held + e[3], granted + 1
+        held, granted = held + number(e[3]), granted + 1
       end
     end
     call('HSET', P .. 'size:' .. path, 'held', int(held), 'granted', granted)
@@ -113,21 +128,22 @@ local function promote(path, self)
   local q, wu, size = P .. 'q:' .. path, P .. 'wu:' .. path, P .. 'size:' .. path
   local function first()
     local id = call('ZRANGE', wu, 0, 0)[1]
-    return id, id and call('HMGET', P .. 'e:' .. id, 'units', 'session')
+    return id, id and fields(id, 'units', 'session')
   end
   local id, e = first()
   local account = call('HMGET', size, 'current', 'held', 'granted')
-  if not account[1] or account[1] + 0 > countable or quiet > 0 then return end
-  local room, before, given, count = account[1] - (account[2] or 0), (account[3] or 0) + 0, 0, 0
+  if not account[1] or number(account[1]) > countable or quiet > 0 then return end
+  local room, before, given, count = number(account[1]) - number(account[2]), number(account[3]), 0, 0
   while id do
     if e[1] then
-      if e[1] + 0 > room or call('ZRANK', q, id) > before + count then break end
+      local units = number(e[1])
+      if units > room or (call('ZRANK', q, id) or 0) > before + count then break end
       if count == page then
         answer[3] = '1'
         call('SADD', P .. 'todo', path)
         break
       end
-      room, given, count = room - e[1], given + e[1], count + 1
+      room, given, count = room - units, given + units, count + 1
       if e[2] and id ~= self then tell(e[2], id) end
     else -- with those that are granted here: they are counted as what is not in wu
       forget(path, id)
@@ -145,12 +161,12 @@ end
 -- Removes an entry. It returns nil if it was not there, and otherwise the path of the queue if that is to be promoted, or
 -- an empty string.
 local function remove(id)
-  local e = call('HMGET', P .. 'e:' .. id, 'queue', 'session', 'kind', 'units', 'waits')
+  local e = fields(id, 'queue', 'session', 'kind', 'units', 'waits')
   local path, session, kind = e[1], e[2], e[3]
   if not path then return nil end
   -- First, for a server that refuses this to the user ends the script: the entry is still there then, and its units are held.
   if kind == 'permit' and call('ZREM', P .. 'wu:' .. path, id) == 0 then
-    call('HINCRBY', P .. 'size:' .. path, 'held', '-' .. e[4])
+    call('HINCRBY', P .. 'size:' .. path, 'held', int(0 - math.min(number(e[4]), countable)))
     call('HINCRBY', P .. 'size:' .. path, 'granted', -1)
   end
   call('ZREM', P .. 'q:' .. path, id)
@@ -216,7 +232,7 @@ end
 
 -- Appends an entry's fields to the answer, and returns false if it is not there.
 local function row(id)
-  local e = call('HMGET', P .. 'e:' .. id, 'queue', 'kind', 'units', 'revision', 'version', 'since', 'value', 'session')
+  local e = fields(id, 'queue', 'kind', 'units', 'revision', 'version', 'since', 'value', 'session')
   if not e[1] then return false end
   for i = 1, 8 do answer[#answer + 1] = e[i] or '' end
   answer[#answer + 1] = id
@@ -248,7 +264,7 @@ local function view(session, id, path, kind, units, waiting)
     ids = id == '' and call('ZRANGE', of, 0, 0) or call('ZREVRANGEBYSCORE', of, max, '-inf', 'LIMIT', 0, 1)
   elseif ahead > 0 then
     ids = call('ZRANGE', q, 0, 0)
-    if call('HGET', P .. 'e:' .. ids[1], 'kind') == 'permit' then ids = {} end
+    if fields(ids[1], 'kind')[1] == 'permit' then ids = {} end
   end
   for _, other in ipairs(ids) do
     if not row(other) then
@@ -270,7 +286,7 @@ local function view(session, id, path, kind, units, waiting)
       waits = call('ZSCORE', P .. 'wu:' .. path, id)
       answer[2] = waits and '1' or '0' -- promote and set tell its session in any case
     else
-      waits = not (size[3] and units + 0 <= size[3] - (size[4] or 0) and ahead == (size[5] or 0) + 0)
+      waits = not (size[3] and units + 0 <= number(size[3]) - number(size[4]) and ahead == number(size[5]))
     end
     show(kind, waits and most or '0', 'turn:' .. id, '')
   elseif waiting == '1' and id ~= '' and ids[1] and kept(answer[#answer - 1]) then
@@ -288,7 +304,7 @@ end
 
 -- Only another program writes a size that cannot be counted to: SetRegister refuses it.
 local function uncountable(path, kind)
-  return kind == 'permit' and (call('HGET', P .. 'size:' .. path, 'current') or 0) + 0 > countable
+  return kind == 'permit' and number(call('HGET', P .. 'size:' .. path, 'current')) > countable
 end
 
 -- ARGV: session, entry, path, kind, units, value, since in µs of the day
@@ -366,13 +382,17 @@ end
 
 -- ARGV: path, revision behind which it begins, limit. n is 1 if there is silence: none of them holds.
 if op == 'list' then
-  bury()
+  pcall(bury)
   local path = ARGV[2]
   answer[2] = quiet > 0 and '1' or '0'
-  for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'q:' .. path, '(' .. ARGV[3], '+inf', 'LIMIT', 0, ARGV[4])) do
-    if not row(id) then
-      -- Its hash was removed by hand. The caller goes on behind its revision.
-      local revision = int(call('ZSCORE', P .. 'q:' .. path, id))
+  local found = call('ZRANGEBYSCORE', P .. 'q:' .. path, '(' .. ARGV[3], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[4])
+  for i = 1, #found, 2 do
+    -- The caller goes on behind the revision, and the caller of a survey behind the queue: neither is taken from the hash, which may say anything. A
+    -- hash that was removed by hand says nothing.
+    local id, revision = found[i], int(found[i + 1])
+    if row(id) then
+      answer[#answer - 8], answer[#answer - 5] = path, revision
+    else
       for _, field in ipairs({path, '', '1', revision, '0', '0', '', '', id}) do answer[#answer + 1] = field end
     end
   end
@@ -493,13 +513,16 @@ end
 
 -- ARGV: prefix, where it begins as ZRANGEBYLEX has it, limit. n is as for list.
 if op == 'survey' then
-  bury()
+  pcall(bury)
   answer[2] = quiet > 0 and '1' or '0'
   local prefix, from = ARGV[2], ARGV[3]
   while #answer < 9 * ARGV[4] do
     local path = call('ZRANGEBYLEX', P .. 'queues', from, '+', 'LIMIT', 0, 1)[1]
     if not path or string.sub(path, 1, #prefix) ~= prefix then break end
-    for _, id in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do row(id) end
+    local ids = redis.pcall('ZRANGE', P .. 'q:' .. path, 0, -1)
+    for _, id in ipairs(ids.err and {} or ids) do
+      if row(id) then answer[#answer - 8] = path end
+    end
     from = '(' .. path
   end
   return answer

@@ -1,6 +1,7 @@
 -- In all of them ?1 is the time, in microseconds of the clock of this machine, and ?2 the boot that the clock began with. What
 -- sqlstore gives them comes behind. A LIMIT that is a parameter alone has SQLite prepare the statement anew each time, in order to
--- plan by its value: hence the + 0.
+-- plan by its value: hence the + 0. A column of numbers keeps text that another program has put there. The text is 0 to whoever looks, who would
+-- see nothing of all queues otherwise: hence the casts.
 
 -- A session whose deadline is 0 is over: nothing renews it, and no entry joins in it. Its entries are removed in
 -- steps, a thousand in a transaction, for other sessions wait meanwhile to write their renewals. The mark is written
@@ -106,10 +107,10 @@ LIMIT 64
 -- name: ahead
 -- The register, as an entry without ID; the entry ?4 and what is ahead of it, or the whole queue if that is empty, newest
 -- first. No entry if ?4 is not there.
-SELECT '', queue, '', 0, 0, version, 0, value, '' FROM farsync_registers WHERE queue = ?3
+SELECT '', queue, '', 0, 0, CAST(version AS INTEGER), 0, value, '' FROM farsync_registers WHERE queue = ?3
 UNION ALL
 SELECT * FROM (
-  SELECT id, queue, kind, units, revision, version, since, NULL, coalesce(session, '') FROM farsync_entries
+  SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), NULL, coalesce(session, '') FROM farsync_entries
   WHERE queue = ?3 AND revision <= CASE ?4
     WHEN '' THEN 9223372036854775807
     ELSE (SELECT revision FROM farsync_entries WHERE id = ?4) END
@@ -135,9 +136,9 @@ WITH RECURSIVE granted (revision, room) AS (
     WHEN '' THEN 9223372036854775807
     ELSE (SELECT revision FROM farsync_entries WHERE id = ?4) END
   FROM farsync_entries WHERE queue = ?3 ORDER BY revision LIMIT 1)
-SELECT '', queue, '', 0, 0, version, 0, value, '' FROM farsync_registers WHERE queue = ?3
+SELECT '', queue, '', 0, 0, CAST(version AS INTEGER), 0, value, '' FROM farsync_registers WHERE queue = ?3
 UNION ALL
-SELECT id, queue, kind, units, revision, version, since, NULL, coalesce(session, '') FROM farsync_entries WHERE id = ?4
+SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), NULL, coalesce(session, '') FROM farsync_entries WHERE id = ?4
 UNION ALL
 SELECT 'turn:' || ?4, ?3, 'permit', CASE
   WHEN own IN (SELECT revision FROM granted) THEN 0
@@ -146,7 +147,7 @@ SELECT 'turn:' || ?4, ?3, 'permit', CASE
 FROM oldest WHERE as_one AND first < own
 UNION ALL
 SELECT * FROM (
-  SELECT id, queue, kind, units, revision, version, since, NULL, coalesce(session, '') FROM oldest, farsync_entries
+  SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), NULL, coalesce(session, '') FROM oldest, farsync_entries
   WHERE NOT as_one AND queue = ?3 AND revision < own
   ORDER BY revision DESC LIMIT ?5 + 0)
 
@@ -154,7 +155,7 @@ SELECT * FROM (
 -- Whether the permit ?4 in the queue ?3 is granted or gone, or the register has another version than ?5; and one of those granted that is a stray, of no
 -- session.
 -- use: granted
-SELECT e.id IS NULL OR ?5 <> coalesce((SELECT version FROM farsync_registers WHERE queue = ?3), 0) OR e.revision IN (SELECT revision FROM granted),
+SELECT e.id IS NULL OR ?5 <> coalesce((SELECT CAST(version AS INTEGER) FROM farsync_registers WHERE queue = ?3), 0) OR e.revision IN (SELECT revision FROM granted),
   coalesce((SELECT h.id FROM granted g JOIN farsync_entries h ON h.revision = g.revision
     WHERE NOT EXISTS (SELECT 1 FROM farsync_sessions WHERE id = h.session) LIMIT 1), '')
 FROM (VALUES (1)) LEFT JOIN farsync_entries e ON e.id = ?4
@@ -177,16 +178,15 @@ ON CONFLICT (id) DO NOTHING;
 -- use: ahead
 
 -- name: list
--- A column of numbers keeps text that somebody has put there. It is 0 to those who look, who would see nothing of all queues otherwise.
 SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), value, coalesce(session, '')
 FROM farsync_entries
 WHERE queue = ?3 ORDER BY revision LIMIT ?4 + 0
 
 -- name: find
-SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries WHERE id = ?3
+SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), value, coalesce(session, '') FROM farsync_entries WHERE id = ?3
 
 -- name: owned
-SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
+SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), value, coalesce(session, '') FROM farsync_entries
 WHERE session = ?3 AND queue IN (SELECT value FROM json_each(?4)) ORDER BY revision
 
 -- name: survey
@@ -200,7 +200,7 @@ ORDER BY queue, revision
 
 -- name: replace
 UPDATE farsync_entries SET kind = ?5, version = version + 1, value = coalesce(?6, value) WHERE id = ?3 AND version = ?4
-RETURNING id, queue, kind, units, revision, version, since, value, coalesce(session, '')
+RETURNING id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), value, coalesce(session, '')
 
 -- name: delete
 DELETE FROM farsync_entries WHERE id = ?3 RETURNING id
@@ -212,12 +212,12 @@ UPDATE farsync_entries SET words = ?4 WHERE id = ?3 RETURNING id
 SELECT words FROM farsync_entries WHERE id = ?3
 
 -- name: register
-SELECT value, version FROM farsync_registers WHERE queue = ?3
+SELECT value, CAST(version AS INTEGER) FROM farsync_registers WHERE queue = ?3
 
 -- name: write
 -- Writes a register that has the version ?5, 0 if there is none, while the entry ?6 exists, if it is not empty.
 INSERT INTO farsync_registers (queue, value, version) SELECT ?3, ?4, ?5 + 1
-WHERE ?5 = coalesce((SELECT version FROM farsync_registers WHERE queue = ?3), 0)
+WHERE ?5 = coalesce((SELECT CAST(version AS INTEGER) FROM farsync_registers WHERE queue = ?3), 0)
   AND (?6 = '' OR EXISTS (SELECT 1 FROM farsync_entries WHERE id = ?6))
 ON CONFLICT (queue) DO UPDATE SET value = excluded.value, version = excluded.version
 RETURNING version
@@ -229,7 +229,7 @@ RETURNING version
 SELECT coalesce(e.id, ''),
   CASE t.value ->> 'what'
     WHEN 'registered' THEN t.value ->> 'version' <>
-      coalesce((SELECT version FROM farsync_registers WHERE queue = t.value ->> 'queue'), 0)
+      coalesce((SELECT CAST(version AS INTEGER) FROM farsync_registers WHERE queue = t.value ->> 'queue'), 0)
     WHEN 'joined' THEN EXISTS (SELECT 1 FROM farsync_entries WHERE queue = t.value ->> 'queue')
     WHEN 'told' THEN e.id IS NULL OR e.words <> ''
     WHEN 'changed' THEN e.id IS NULL OR e.version <> t.value ->> 'version' AND t.value ->> 'version' <> 0

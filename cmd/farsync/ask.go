@@ -106,7 +106,7 @@ func askFor(
 	defer look.Stop()
 	for end := time.After(wait); ; {
 		list, err := lock.Participants(ctx)
-		if err != nil {
+		if err != nil && len(list) == 0 {
 			return 0, nil, err
 		}
 		at := slices.IndexFunc(list, func(p farsync.Participant) bool {

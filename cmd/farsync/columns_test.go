@@ -18,11 +18,11 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	now := time.Date(2026, 11, 22, 4, 5, 6, 0, time.UTC)
 	at := func(d time.Duration) *time.Time { since := now.Add(-d); return &since }
 	locks := []lockJSON{
-		{"/deploy/shop", []userJSON{
+		{Path: "/deploy/shop", Participants: []userJSON{
 			{Holder: "ip-10-0-12-34.eu-central-1.compute.internal pid 41271", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, HeldSince: at(130 * time.Second)},
 			{Holder: "ip-10-0-12-35.eu-central-1.compute.internal pid 977 https://ci.example.com/jobs/4711", Kind: "exclusive", Units: 1, Token: 447120896, Joined: at(3 * time.Second)},
 		}},
-		{"/billing/eu-central-1/invoices/monthly/2026-11", []userJSON{
+		{Path: "/billing/eu-central-1/invoices/monthly/2026-11", Participants: []userJSON{
 			{Holder: "billing-worker-7d9f8b6c5d-x2x9z pid 1", Held: true, Kind: "permit", Units: 2, Token: 447121152, HeldSince: at(40 * time.Minute)},
 		}},
 	}
@@ -73,9 +73,9 @@ func TestLocksAreSorted(t *testing.T) {
 	}
 	for by, want := range map[bySort]string{"path": "/a /b /c", "for": "/b /c /a", "waiting": "/c /a /b"} {
 		locks := []lockJSON{
-			{"/a", []userJSON{user(true, time.Second)}},
-			{"/b", []userJSON{user(true, time.Hour)}},
-			{"/c", []userJSON{user(true, time.Minute), user(false, time.Second)}},
+			{Path: "/a", Participants: []userJSON{user(true, time.Second)}},
+			{Path: "/b", Participants: []userJSON{user(true, time.Hour)}},
+			{Path: "/c", Participants: []userJSON{user(true, time.Minute), user(false, time.Second)}},
 		}
 		by.sort(locks)
 		require.Equal(t, want, locks[0].Path+" "+locks[1].Path+" "+locks[2].Path)

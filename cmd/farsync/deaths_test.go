@@ -275,10 +275,10 @@ func outlive(t *testing.T, dir string, p *process, all []life, manner string) {
 }
 
 // open opens a Store, for what is not the command, with a TTL that a busy machine keeps.
-func open(t *testing.T, store string) (*farsync.Store, func()) { return openFor(t, store, time.Minute) }
+func open(t testing.TB, store string) (*farsync.Store, func()) { return openFor(t, store, time.Minute) }
 
 // openFor is open with a TTL.
-func openFor(t *testing.T, store string, ttl time.Duration) (*farsync.Store, func()) {
+func openFor(t testing.TB, store string, ttl time.Duration) (*farsync.Store, func()) {
 	l, err := location.Parse(store)
 	require.NoError(t, err)
 	s, closed, err := l.Open(t.Context(), farsync.Options{TTL: ttl, Holder: "observer"})

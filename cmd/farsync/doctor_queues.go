@@ -56,6 +56,9 @@ func (d *doctor) queues(ctx context.Context, store *farsync.Store) {
 // ailments are what is wrong with one queue.
 func ailments(lock lockJSON, now time.Time) (list []string) {
 	say := func(format string, arguments ...any) { list = append(list, fmt.Sprintf(format, arguments...)) }
+	if lock.Error != "" {
+		say("%s", lock.Error)
+	}
 	family := ""
 	for _, u := range lock.Participants {
 		switch is := recipe.Primitive(u.kind); {

@@ -252,12 +252,12 @@ func TestLeadersAndStandbysMayBeOld(t *testing.T) {
 	since := now.Add(-100 * 24 * time.Hour)
 	ahead := now.Add(time.Hour)
 	for kind, want := range map[driver.Kind]int{driver.Exclusive: 2, driver.Candidate: 0} {
-		list := ailments(lockJSON{"/x", []userJSON{
+		list := ailments(lockJSON{Path: "/x", Participants: []userJSON{
 			{Holder: "one", Held: true, Joined: &since, Session: "1", kind: kind}, {Holder: "two", Joined: &since, Session: "2", kind: kind},
 		}}, now)
 		require.Len(t, list, want, "%v", list)
 	}
-	list := ailments(lockJSON{"/x", []userJSON{{Holder: "one", Held: true, Joined: &ahead, Session: "1", kind: driver.Candidate}}}, now)
+	list := ailments(lockJSON{Path: "/x", Participants: []userJSON{{Holder: "one", Held: true, Joined: &ahead, Session: "1", kind: driver.Candidate}}}, now)
 	require.Len(t, list, 1)
 }
 

@@ -30,7 +30,7 @@ func TestJSONIsAsDocumented(t *testing.T) {
 	}
 	code, text, since := 3, "relay-1", time.Date(2026, 11, 22, 4, 5, 6, 0, time.UTC)
 	for name, v := range map[string]any{
-		"who": whoJSON{1, []lockJSON{{"/deploy/shop", []userJSON{
+		"who": whoJSON{1, []lockJSON{{Path: "/deploy/shop", Participants: []userJSON{
 			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 447120640, Joined: &since, HeldAfter: &since, ID: "m-1", Session: "7a"},
 			{Holder: "", Kind: "foreign", Units: 1, Token: 447120896, ID: "2"},
 		}}}, nil},
@@ -68,12 +68,12 @@ func TestTableShowsHoldersAndPlaces(t *testing.T) {
 	at := func(d time.Duration) *time.Time { since := now.Add(-d); return &since }
 	var out bytes.Buffer
 	require.NoError(t, (&app{}).table(&out, []lockJSON{
-		{"/deploy/shop", []userJSON{
+		{Path: "/deploy/shop", Participants: []userJSON{
 			{Holder: "ci-7 pid 412", Held: true, Kind: "exclusive", Units: 1, Token: 256, Joined: at(time.Hour), HeldSince: at(130 * time.Second)},
 			{Holder: "ci-2\x1b[31m", Kind: "exclusive", Units: 1, Token: 512, Joined: at(3 * time.Second)},
 			{Kind: "foreign", Units: 1, Token: 768},
 		}},
-		{"/reindex", []userJSON{{Holder: "idx-1", Held: true, Kind: "permit", Units: 2, Token: 1024, Joined: at(40 * time.Minute), HeldAfter: at(40 * time.Minute)}}},
+		{Path: "/reindex", Participants: []userJSON{{Holder: "idx-1", Held: true, Kind: "permit", Units: 2, Token: 1024, Joined: at(40 * time.Minute), HeldAfter: at(40 * time.Minute)}}},
 	}, now, 0))
 	require.Equal(t, `LOCK          WHO                                 KIND       FOR    TOKEN
 /deploy/shop  ci-7 pid 412 holds                  exclusive  2m10s  256
@@ -89,9 +89,9 @@ func TestTreeShowsADeadlock(t *testing.T) {
 		return userJSON{ID: id, Holder: holder, Held: held, Kind: "exclusive", Units: 1, Token: 256, Under: under, kind: driver.Exclusive}
 	}
 	locks := []lockJSON{
-		{"/a", []userJSON{user("a1", "web", true), user("a2", "worker", false, "b1")}},
-		{"/b", []userJSON{user("b1", "worker", true), user("b2", "web", false, "a1"), user("b3", "late", false)}},
-		{"/c", []userJSON{user("c1", "calm", true)}},
+		{Path: "/a", Participants: []userJSON{user("a1", "web", true), user("a2", "worker", false, "b1")}},
+		{Path: "/b", Participants: []userJSON{user("b1", "worker", true), user("b2", "web", false, "a1"), user("b3", "late", false)}},
+		{Path: "/c", Participants: []userJSON{user("c1", "calm", true)}},
 	}
 	var out bytes.Buffer
 	require.NoError(t, grow(locks, time.Now()).write(&out))

@@ -136,7 +136,7 @@ func (w *work) beside(ctx context.Context, store *farsync.Store, path string, he
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
-		if err == nil && lock.Path == path {
+		if err == nil && lock.Path == path && lock.Err == nil {
 			size = lock.Size // that may have been changed
 		}
 		break

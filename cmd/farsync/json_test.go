@@ -26,7 +26,7 @@ import (
 func TestNoNumberIsDamagedByAParserOfFloats(t *testing.T) {
 	const large, digits = 1<<62 | 1, "4611686018427387905"
 	for name, v := range map[string]any{
-		"who":   whoJSON{1, []lockJSON{{"/x", []userJSON{{Units: large, Token: large}}}}, nil},
+		"who":   whoJSON{1, []lockJSON{{Path: "/x", Participants: []userJSON{{Units: large, Token: large}}}}, nil},
 		"watch": eventJSON{User: userJSON{Units: large, Token: large}}, "leader": leaderJSON{Token: large},
 		"hold": holding{Token: []farsync.Token{large}}, "status": result{Token: []farsync.Token{large}}, "held": heldJSON{Token: []farsync.Token{large}},
 		"break": breakJSON{Token: large}, "resize": sizeJSON{Declared: large, Size: large},

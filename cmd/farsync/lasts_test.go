@@ -18,7 +18,7 @@ func TestWatchKnowsSinceWhenAtTheEarliest(t *testing.T) {
 		if held {
 			u.HeldAfter = u.Joined
 		}
-		return []lockJSON{{"/x", []userJSON{u}}}
+		return []lockJSON{{Path: "/x", Participants: []userJSON{u}}}
 	}
 	var v view
 	for _, is := range []struct {

@@ -19,7 +19,7 @@ what the users of PATH say with --limit.
 
 They go on saying that, also in a later deployment: a user who says another size than those who are there is refused with 65. So 3 units
 become 5, before a rolling deployment or after it, by a resize --limit 3 PATH 5, and --limit 3 stays. A new --limit is for a moment at which
-no user is left.`,
+no user is left. Where another program has written something else in the place of the size, resize sets it again.`,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.paths,
 		RunE: func(cmd *cobra.Command, arguments []string) error {

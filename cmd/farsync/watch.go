@@ -71,9 +71,10 @@ type view struct {
 	last []lockJSON           // what was seen last
 	// When those that are there were last seen to wait, by path and revision.
 	waited map[string]time.Time
-	at     time.Time    // when
-	hush   *silenceJSON // why nothing was granted then, or nil
-	told   bool         // that nothing is granted
+	at     time.Time         // when
+	hush   *silenceJSON      // why nothing was granted then, or nil
+	told   bool              // that nothing is granted
+	odd    map[string]string // what was said to be wrong with locks, by their paths
 }
 
 // run looks until ctx is done. A service that does not answer is waited for.
@@ -154,6 +155,13 @@ func (v *view) show(missing error) error {
 		v.say(v.hush.words)
 	}
 	v.told = v.hush != nil
+	odd := map[string]string{}
+	for _, lock := range v.last {
+		if odd[lock.Path] = lock.Error; lock.Error != v.odd[lock.Path] && lock.Error != "" && !v.json {
+			v.say(lock.Path + ": " + lock.Error)
+		}
+	}
+	v.odd = odd
 	for _, e := range v.events() {
 		if v.json {
 			if err := v.print(e); err != nil {

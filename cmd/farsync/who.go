@@ -115,6 +115,8 @@ type (
 	lockJSON struct {
 		Path         string     `json:"path"`
 		Participants []userJSON `json:"participants"`
+		// Error says that the size of a semaphore is not known.
+		Error string `json:"error,omitempty"`
 	}
 	userJSON struct {
 		Holder string        `json:"holder"`
@@ -270,6 +272,9 @@ func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Locatio
 			return found, err
 		}
 		one := lockJSON{Path: shown(l, lock.Path)}
+		if lock.Err != nil {
+			one.Error = words(lock.Err)
+		}
 		for _, p := range lock.Participants {
 			one.Participants = append(one.Participants, userOf(p))
 		}
@@ -329,11 +334,14 @@ func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Locat
 			return
 		}
 		list, err := farsync.NewMutex(store, l.Join(which)).Participants(ctx)
-		if err != nil {
-			err = &exit{codeOf(err), err}
-		}
-		if err != nil || len(list) > 0 {
-			yield(farsync.Lock{Path: l.Join(which), Participants: list}, err)
+		switch {
+		case len(list) > 0: // an error beside them is about the size
+			if of, ok := errors.AsType[*farsync.Error](err); ok {
+				err = of.Err
+			}
+			yield(farsync.Lock{Path: l.Join(which), Participants: list, Err: err}, nil)
+		case err != nil:
+			yield(farsync.Lock{}, &exit{codeOf(err), err})
 		}
 	}
 }
@@ -343,12 +351,13 @@ func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Locat
 func (a *app) table(w io.Writer, locks []lockJSON, now time.Time, width int) error {
 	rows := []row{tableHead}
 	for _, lock := range locks {
-		place := 0
-		for i, u := range lock.Participants {
-			path, what := lock.Path, "holds"
-			if i > 0 {
-				path = ""
-			}
+		path, place := lock.Path, 0
+		if lock.Error != "" {
+			rows = append(rows, row{path, lock.Error, "", "", ""})
+			path = ""
+		}
+		for _, u := range lock.Participants {
+			what := "holds"
 			switch {
 			case !u.Held:
 				place++
@@ -357,6 +366,7 @@ func (a *app) table(w io.Writer, locks []lockJSON, now time.Time, width int) err
 				what = "holds, waits for " + legible.Text(u.WaitsFor)
 			}
 			rows = append(rows, u.row(path, u.name()+" "+what, now))
+			path = ""
 		}
 	}
 	return unwritten(writeTable(w, rows, width))

@@ -229,7 +229,7 @@ function fill(r, lock) {
   };
   button.cut(Infinity);
   const tags = [];
-  if (lock.kind === "semaphore") tags.push(`${unitsHeld(lock)} of ${lock.size} units`);
+  if (lock.kind === "semaphore") tags.push(`${unitsHeld(lock)} of ${lock.error ? "?" : lock.size} units`);
   else if (kinds[lock.kind]) tags.push(kinds[lock.kind]);
   if (head.stores.length > 1) tags.push(lock.store);
   path.replaceChildren(button, ...tags.flatMap((t) => [" ", make("span", { class: "tag" }, t)]));
@@ -613,10 +613,11 @@ function showPanel() {
   const close = make("button", { type: "button", class: "close", "aria-label": "Close", "data-name": "close" }, "×");
   close.onclick = leave;
   const parts = [close, make("h2", { id: "lock-path", class: "mono" }, path)];
-  const what = lock ? [kinds[lock.kind] || "mutex", lock.kind === "semaphore" ? `${unitsHeld(lock)} of ${lock.size} units held` : ""]
+  const what = lock ? [kinds[lock.kind] || "mutex", lock.kind === "semaphore" ? `${unitsHeld(lock)} of ${lock.error ? "?" : lock.size} units held` : ""]
     : [panel.shown && head.stores.some((s) => s.name === store && !unread(s)) ? "free" : "not shown"];
   parts.push(make("p", { class: "kind" }, [...what, "on " + store].filter(Boolean).join(" · ")));
   if (panel.said) parts.push(make("p", { class: "said " + panel.said[1], role: "status" }, panel.said[0]));
+  if (lock?.error) parts.push(make("p", { class: "said" }, lock.error));
   if (lock) {
     if (allowed && lock.held) parts.push(action("ask", "Ask for it back", "", () => change("ask", { store, path })));
     parts.push(make("h3", {}, lock.held ? `Holding: ${lock.held}` : "Not held"));
