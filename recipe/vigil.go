@@ -19,6 +19,11 @@ const watchAfter = 3 * time.Second
 
 var errRemoved = errors.New("its entry was removed by another client")
 
+// errOvertaken is the cause of the loss of a grant that another entry should have kept waiting.
+func errOvertaken(by driver.Entry) error {
+	return fmt.Errorf("%s is ahead of its entry in the queue, so it was granted by what another program has written", describe(by))
+}
+
 // watchOver notes that a grant is held, and sees to it that its entry is watched when it has been held for a while. A person
 // with the right to do so may remove an entry at any time, and the next in the queue then holds. A holder that does not
 // learn of it would work beside the next until it releases.
@@ -91,8 +96,19 @@ func (s *Store) watchHeld(gr *grant) {
 	s.publish(gr, gr.place.Load())
 	hearing, answered := true, false
 	for brake := (pause.Brake{}); gr.life.Err() == nil; brake.Woken(gr.life, false) {
-		p := gr.place.Load()
+		p, began := gr.place.Load(), time.Now()
 		err := s.watchOwn(gr.life, p, hearing)
+		if hearing && err == nil && time.Since(began) >= recheckAfter {
+			// Nothing has happened. In place of a look for words, which the next watch makes, the queue is looked at.
+			by, gone := s.overtaken(gr, p)
+			if by != nil {
+				s.loseGrant(gr, errOvertaken(*by))
+				s.removeInBackground(p) // the holder has been told
+			}
+			if !gone {
+				continue
+			}
+		}
 		// An event is a hint. The entry may have been replaced in its place, too, by a request whose answer is not there yet, or will never
 		// be: an entry is found by its earlier ID.
 		words, v := s.heard(gr.life, p)
@@ -122,6 +138,37 @@ func (s *Store) watchHeld(gr *grant) {
 			hearing = !deaf && words == ""
 		}
 	}
+}
+
+// overtaken returns an entry ahead of the one at p, which holds, that should have kept it waiting, or that p may be gone. No entry joins
+// ahead of another, so there is none, unless another program has written what let this one in: a turn that no client of etcd has given, for
+// example. Two would hold for as long as the entry stands, for neither is removed.
+//
+// An entry has to be ahead at two looks, some time apart. An entry of ZooKeeper whose number came too late stands ahead of all for as
+// long as its client takes to remove it. Units are granted by a size that may be smaller by now, so of a permit only the caller looks whether it is
+// there.
+func (s *Store) overtaken(gr *grant, p *place) (by *driver.Entry, gone bool) {
+	for p.entry.Kind != driver.Permit {
+		v, got := s.ahead(gr.life, p.in, p.entry, true)
+		if errors.Is(got.err, driver.ErrGone) {
+			return nil, true
+		}
+		if got.fate != done || v.Silent || gr.place.Load() != p {
+			return nil, false
+		}
+		blockers := ruleOf(p.entry.Kind, 0).blockers(p.entry, v.Entries)
+		switch {
+		case len(blockers) == 0, by != nil && by.ID != blockers[0].ID:
+			return nil, false
+		case by != nil:
+			return by, false
+		}
+		by = &blockers[0]
+		if pause.For(gr.life, watchAfter) != nil {
+			return nil, false
+		}
+	}
+	return nil, true
 }
 
 // publish has the entry of a mutex say which turn is held on it, if that is not the first: others see the entry, and

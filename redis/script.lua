@@ -239,6 +239,9 @@ local function row(id)
   return true
 end
 
+-- Whether an entry stands in its queue. Where it was removed from there by hand, and its hash is left, the next is granted: it is gone.
+local function stands(id, path) return call('ZSCORE', P .. 'q:' .. path, id) end
+
 -- What is ahead of an entry, or of one that would join now if id is empty. If waiting is '1' it is what keeps the entry
 -- waiting, the nearest, or the oldest if id is empty, and the session is noted for it, which n says; otherwise it is everything. Version and value are those of the
 -- register. The first entry of the answer is the one itself, if it has an id. Behind the last is one empty field if the
@@ -250,7 +253,7 @@ end
 local function view(session, id, path, kind, units, waiting)
   local q, max = P .. 'q:' .. path, '+inf'
   if id ~= '' then
-    if not row(id) then return {'gone'} end
+    if not row(id) or not stands(id, path) then return {'gone'} end
     max, kind, units = '(' .. answer[10], answer[8], answer[9]
   end
   local own = #answer
@@ -401,7 +404,7 @@ end
 
 -- ARGV: entry. value is what it was asked.
 if op == 'find' then
-  if not row(ARGV[2]) then return {'gone'} end
+  if not row(ARGV[2]) or not stands(ARGV[2], answer[7]) then return {'gone'} end
   answer[4] = call('HGET', P .. 'e:' .. ARGV[2], 'asked') or ''
   return answer
 end
@@ -448,7 +451,7 @@ if op == 'watch' then
         if not call('ZSCORE', P .. 'wu:' .. path, turn) then return true end
       else
         local e = call('HMGET', P .. 'e:' .. id, 'queue', 'session', 'version', 'kind', 'asked')
-        if not e[1] then return true end
+        if not e[1] or not stands(id, e[1]) then return true end
         if not kept(e[2]) then return false, id end
         if what == told and e[5] then return true end
         if what == changed and (version == '0' and e[4] ~= kind or version ~= '0' and e[3] ~= version) then return true end

@@ -2,6 +2,7 @@ package etcdtest_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
@@ -270,4 +273,48 @@ func TestKeyThatIsUsedAgainStaysInTheList(t *testing.T) {
 	next := last.waits()
 	again.leave()
 	last.granted(next)
+}
+
+// TestTurnThatWasForged lets a waiter in beside the holder, whose key stands. The one that was let in is told, and the holder holds on.
+func TestTurnThatWasForged(t *testing.T) {
+	suite.Long(t, suite.Etcd, "two hold until the second looks at its place, 48 s later at most")
+	server, admin := begin(t)
+	path := newPath(t)
+	holder, err := farsync.NewMutex(newStore(t, server.Endpoint(), nil), path).Lock(within(t, soon))
+	require.NoError(t, err)
+	between, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waits := func(ctx context.Context) <-chan *farsync.Lease {
+		got := make(chan *farsync.Lease, 1)
+		go func() {
+			lease, err := farsync.NewMutex(newStore(t, server.Endpoint(), unaided), path).Lock(ctx)
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			got <- lease
+		}()
+		return got
+	}
+	second := waits(between)
+	awaitKeys(t, admin, path, 2)
+	third := waits(t.Context()) // two are ahead of it, so it awaits its turn
+	awaitKeys(t, admin, path, 3)
+	list, err := farsync.NewMutex(newStore(t, server.Endpoint(), nil), path).Participants(within(t, soon))
+	require.NoError(t, err)
+	var session clientv3.LeaseID
+	_, err = fmt.Sscanf(list[2].Session, "%x", &session)
+	require.NoError(t, err)
+	forged := path + "!turn/" + strings.TrimPrefix(list[2].ID, path+"/m-")
+	_, err = admin.Put(within(t, soon), forged, "0\n", clientv3.WithLease(session))
+	require.NoError(t, err)
+	lease := <-third
+	require.NoError(t, lease.Err())
+	require.NoError(t, holder.Err(), "two hold")
+	<-lease.Done()
+	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
+	require.ErrorContains(t, lease.Err(), "is ahead of its entry in the queue")
+	require.NoError(t, holder.Err())
+	cancel()
+	require.Nil(t, <-second)
+	require.NoError(t, holder.Release())
 }

@@ -6,8 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestEntryWhoseHashWasRemovedByHand is out of the way, and lets none pass that others keep waiting.
@@ -53,4 +55,47 @@ func TestEntryWhoseHashWasRemovedByHand(t *testing.T) {
 			require.Empty(t, v.Entries, k)
 		}
 	}
+}
+
+// TestEntryThatWasRemovedFromItsQueueByHand is gone, though its hash is there: the next is granted.
+func TestEntryThatWasRemovedFromItsQueueByHand(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	in := openSession(t, server.Endpoint(), time.Hour)
+	e := driver.Entry{Queue: "/hand", ID: in.NewID("/hand", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1}
+	v, err := in.Create(within(t, soon), e, 0)
+	require.NoError(t, err)
+	require.NoError(t, admin.ZRem(within(t, soon), prefix+"q:/hand", v.Self.ID).Err())
+	_, err = in.Ahead(within(t, soon), v.Self, true)
+	require.ErrorIs(t, err, driver.ErrGone)
+	_, err = in.Find(within(t, soon), v.Self)
+	require.ErrorIs(t, err, driver.ErrGone)
+	for _, what := range []driver.What{driver.Gone, driver.Told, driver.Changed} {
+		_, err = in.Watch(within(t, soon), driver.Entry{}, []driver.Target{{Entry: v.Self, What: what}}, func() { require.Fail(t, "it waits") })
+		require.NoError(t, err)
+	}
+	_, err = in.Heard(within(t, soon), v.Self)
+	require.ErrorIs(t, err, driver.ErrGone)
+	_, _, err = in.Delete(within(t, soon), v.Self)
+	require.NoError(t, err)
+}
+
+// TestHolderRemovedFromItsQueueByHand is told, although no message says so.
+func TestHolderRemovedFromItsQueueByHand(t *testing.T) {
+	suite.Long(t, suite.Redis, "a holder looks at its queue after 30 to 45 s")
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	lease, err := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/hand").Lock(within(t, soon))
+	require.NoError(t, err)
+	next := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/hand")
+	list, err := next.Participants(within(t, soon))
+	require.NoError(t, err)
+	require.NoError(t, admin.ZRem(within(t, soon), prefix+"q:/hand", list[0].ID).Err())
+	beside, err := next.Lock(within(t, soon))
+	require.NoError(t, err)
+	<-lease.Done()
+	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
+	require.NoError(t, beside.Release())
 }
