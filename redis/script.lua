@@ -14,7 +14,7 @@ local P, call, op = KEYS[1], redis.call, ARGV[1]
 -- A user who may not use one of the commands, with a key or a channel of the namespace, is refused before anything is done.
 if op == 'open' or op == 'introduce' then
   for _, command in ipairs({
-    {'TIME'}, {'GET', P}, {'SET', P, ''}, {'APPEND', P, ''}, {'OBJECT', 'ENCODING', P}, {'EXISTS', P}, {'DEL', P}, {'HGET', P, ''}, {'HMGET', P, ''}, {'HSET', P, '', ''},
+    {'INFO'}, {'TIME'}, {'GET', P}, {'SET', P, ''}, {'APPEND', P, ''}, {'OBJECT', 'ENCODING', P}, {'EXISTS', P}, {'DEL', P}, {'HGET', P, ''}, {'HMGET', P, ''}, {'HSET', P, '', ''},
     {'HDEL', P, ''}, {'HINCRBY', P, '', 1}, {'SADD', P, ''}, {'SREM', P, ''}, {'SPOP', P}, {'SMEMBERS', P}, {'SCARD', P},
     {'ZADD', P, 0, ''}, {'ZREM', P, ''}, {'ZCARD', P}, {'ZCOUNT', P, 0, 0}, {'ZSCORE', P, ''}, {'ZRANK', P, ''}, {'ZRANGE', P, 0, 0},
     {'ZRANGEBYSCORE', P, 0, 0}, {'ZREVRANGEBYSCORE', P, 0, 0}, {'ZRANGEBYLEX', P, '-', '+'}, {'ZUNIONSTORE', P, 1, P},
@@ -353,9 +353,10 @@ local function work()
   answer[3] = call('ZCOUNT', P .. 'sessions', '-inf', int(now)) + call('SCARD', P .. 'todo') > 0 and '1' or '0'
 end
 
--- ARGV: session, ttl in µs. n is the time.
+-- ARGV: session, ttl in µs, 1 if the policy is asked for. n is the time, and value a maxmemory-policy that removes any key, or nothing.
 if op == 'renew' then
   if not alive(ARGV[2]) then return {'session'} end
+  if ARGV[4] == '1' then answer[4] = string.match(call('INFO', 'memory'), 'maxmemory_policy:(allkeys%-[%w-]+)') or '' end
   call('ZREM', P .. 'sessions', ARGV[2]) -- as in note
   call('ZADD', P .. 'sessions', int(now + ARGV[3]), ARGV[2])
   work()

@@ -35,6 +35,9 @@ type session struct {
 	known *client.Script // what the server was given last
 	from  time.Time
 	clock clock
+
+	renewed int    // renewals that were sent
+	policy  string // the maxmemory-policy that was warned of, or none
 }
 
 func newSession(s *service, ttl time.Duration) *session {
@@ -159,12 +162,27 @@ func (s *session) noteSilence(left time.Duration) {
 // Renew moves the deadline of the session, and ends sessions that have passed theirs.
 func (s *session) Renew(ctx context.Context, _ []driver.Entry) error { return s.renew(ctx, "renew") }
 
+// askEvery is how many renewals there are for each that asks for the maxmemory-policy, which an administrator may set at any time. There are four
+// renewals in a TTL.
+const askEvery = 3
+
 // renew counts from before the request was sent, the server from when it runs the script, which is later.
 func (s *session) renew(ctx context.Context, op string) error {
 	sent := time.Now()
-	a, err := s.call(ctx, op, s.id, s.ttl.Microseconds())
+	s.mu.Lock()
+	s.renewed++
+	asks := op == "renew" && s.renewed%askEvery == 0
+	s.mu.Unlock()
+	args := []any{s.id, s.ttl.Microseconds()}
+	if asks {
+		args = append(args, 1)
+	}
+	a, err := s.call(ctx, op, args...)
 	if err != nil {
 		return err
+	}
+	if asks {
+		s.notePolicy(a.register.Value)
 	}
 	s.mu.Lock()
 	if sent.After(s.from) {
@@ -178,6 +196,23 @@ func (s *session) renew(ctx context.Context, op string) error {
 	}
 	s.work(ctx, a)
 	return nil
+}
+
+// notePolicy warns of a policy by which the server may remove locks, and says when it is another. Open refuses such a server. What is held goes on: nothing is
+// removed before the memory is full, and the next session is refused.
+func (s *session) notePolicy(policy string) {
+	s.mu.Lock()
+	was := s.policy
+	s.policy = policy
+	s.mu.Unlock()
+	switch {
+	case policy == was:
+	case policy == "":
+		s.log.Info("the redis server removes no locks any more when its memory is full", "maxmemory-policy was", was)
+	default:
+		s.log.Warn("the redis server removes locks when its memory is full: two may hold then", "maxmemory-policy", policy, "remedy",
+			"noeviction, or a volatile one: no further session is opened before")
+	}
 }
 
 // Close removes the session and its entries.
