@@ -49,6 +49,7 @@ type service struct {
 	keeps    bool                                                 // the caller's config has the pool keep connections that no call uses
 
 	before func(context.Context, *pgx.ConnConfig) error // what the caller does before a connection is made, or nil
+	loose  atomic.Pointer[string]                       // the synchronous_commit that was warned of; nil before the first renewal
 
 	mu       sync.Mutex
 	closed   bool
@@ -147,7 +148,9 @@ func (s *service) End(ctx context.Context, session string) error {
 // run runs a statement, which is a transaction of its own.
 func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	switch statement {
-	case "open", "renew", "keep", "end":
+	case "open", "renew", "keep":
+		return s.runBy(ctx, s.takeOwn, s.giveOwn, s.noteCommits(f), statement, args...)
+	case "end":
 		return s.runBy(ctx, s.takeOwn, s.giveOwn, f, statement, args...)
 	}
 	return s.runBy(ctx, s.acquire, s.release, f, statement, args...)
