@@ -207,7 +207,8 @@ func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
 //
 // The callers of one Store share entries: one participant may stand for all who wait in a process.
 //
-// It shows a path of whatever kind. Of a semaphore there may be participants beside an error: see Semaphore.Participants.
+// It shows a path of whatever kind. Of a semaphore there may be participants beside an error: see
+// Semaphore.Participants.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, built(m.store, "NewMutex"), m.path)
 	return list, wrap("participants", m.path, err)

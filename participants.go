@@ -110,8 +110,8 @@ func known(t time.Time) time.Time {
 	return t
 }
 
-// participants returns the entries of a queue. Those that hold are at its head. It returns them beside an error if only the size of a semaphore
-// could not be read.
+// participants returns the entries of a queue. Those that hold are at its head. It returns them beside an error if only
+// the size of a semaphore could not be read.
 func participants(ctx context.Context, store *Store, path string) ([]Participant, error) {
 	l, err := recipe.Queue{Store: store, Path: path}.Listing(ctx, 0)
 	if err != nil {
@@ -148,7 +148,8 @@ func participantsOf(store *Store, entries []driver.Entry, held int) []Participan
 	return list
 }
 
-// tokenOf returns the token of an entry, or 0 if it has a revision that no token has, which another program may have written.
+// tokenOf returns the token of an entry, or 0 if it has a revision that no token has, which another program may have
+// written.
 func tokenOf(e driver.Entry) Token {
 	if e.Revision < 0 || e.Revision > maxRevision {
 		return 0

@@ -80,7 +80,8 @@ func counts(what string, n int64) error {
 // waiters; made smaller, it takes nothing from holders: units come free until fewer are held. The size that all users
 // declare stays what it was. If n is less than 1, Resize fails at once.
 //
-// Where another program has written something else in the place of the size, Acquire fails, and names it. Resize sets the size again.
+// Where another program has written something else in the place of the size, Acquire fails, and names it. Resize sets
+// the size again.
 //
 // On ZooKeeper the size lasts as long as the node of the queue, which the server removes when the queue has been empty for a
 // while; after that the declared size counts again.
@@ -92,10 +93,10 @@ func (s *Semaphore) Resize(ctx context.Context, n int64) error {
 	return wrap("resize", s.path, recipe.Queue{Store: s.store, Path: s.path}.Resize(ctx, s.size, n))
 }
 
-// Participants returns the holders of units and the waiters for some, in the order of the queue, as Mutex.Participants does.
-// Those at the head hold whose units fit into the size together. After the semaphore was made smaller, some that still hold
-// are said to wait. If another program has written something else in the place of the size, Participants returns an error that says
-// so beside the participants, all of them as holders: see Lock.Err.
+// Participants returns the holders of units and the waiters for some, in the order of the queue, as Mutex.Participants
+// does. Those at the head hold whose units fit into the size together. After the semaphore was made smaller, some that
+// still hold are said to wait. If another program has written something else in the place of the size, Participants
+// returns an error that says so beside the participants, all of them as holders: see Lock.Err.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, built(s.store, "NewSemaphore"), s.path)
 	return list, wrap("participants", s.path, err)

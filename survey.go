@@ -14,8 +14,9 @@ type Lock struct {
 	Path string
 	// Size is how many units a semaphore has, 0 for all others, and where Err is not nil.
 	Size int64
-	// Err says that another program has written something else in the place of the size of a semaphore. It grants no units until that has
-	// been put right. Which of its participants hold cannot be told, and those that wait leave: all are shown as holders.
+	// Err says that another program has written something else in the place of the size of a semaphore. It grants no
+	// units until that has been put right. Which of its participants hold cannot be told, and those that wait leave:
+	// all are shown as holders.
 	Err error
 	// Participants are its holders and its waiters, the holders first, the others in order. There is at least one.
 	Participants []Participant

@@ -43,8 +43,9 @@ func TestSurveyOfAPrefixThatIsNoPath(t *testing.T) {
 	require.ErrorContains(t, err, "farsync: survey /: ")
 }
 
-// TestSizeThatIsNone: another program has written something else in the place of the size of a semaphore. Survey and Participants show who holds units of it, and all
-// other locks; whoever waits for units is told, and leaves; Resize sets the size again, also while units are held.
+// TestSizeThatIsNone: another program has written something else in the place of the size of a semaphore. Survey and
+// Participants show who holds units of it, and all other locks; whoever waits for units is told, and leaves; Resize
+// sets the size again, also while units are held.
 func TestSizeThatIsNone(t *testing.T) {
 	for _, none := range []string{"many", "0 0", "2", "2 2 2", "-2 2", "99999999999999999999 1"} {
 		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {

@@ -2,8 +2,8 @@ package postgres
 
 import "github.com/farsync/farsync/internal/sqlstore"
 
-// renewed are the rows of a statement that renews a session. Their last column is a synchronous_commit by which what the server confirms may be
-// lost, or empty.
+// renewed are the rows of a statement that renews a session. Their last column is a synchronous_commit by which what
+// the server confirms may be lost, or empty.
 type renewed struct {
 	sqlstore.Rows
 	loose *string // nil before a row was read
@@ -15,9 +15,10 @@ func (r *renewed) Scan(into ...any) error {
 	return r.Rows.Scan(append(into[:len(into):len(into)], r.loose)...)
 }
 
-// noteCommits has f read the rows of a statement that renews the session, and warns of a synchronous_commit by which what was confirmed may be
-// lost. An administrator may set it at any time, for the server, a database or a role: it counts from the next statement on. So each renewal
-// looks. The session lives on, for nothing is lost before the server crashes, or its replica is promoted.
+// noteCommits has f read the rows of a statement that renews the session, and warns of a synchronous_commit by which
+// what was confirmed may be lost. An administrator may set it at any time, for the server, a database or a role: it
+// counts from the next statement on. So each renewal looks. The session lives on, for nothing is lost before the server
+// crashes, or its replica is promoted.
 func (s *service) noteCommits(f func(sqlstore.Rows) error) func(sqlstore.Rows) error {
 	return func(rows sqlstore.Rows) error {
 		r := &renewed{Rows: rows}

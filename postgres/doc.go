@@ -82,8 +82,8 @@
 // Deadlines are by the clock of the server, and a holder's own deadline counts from before the request. If that clock
 // is set forward by more than two thirds of the TTL, others can be given locks that are held: let it be slewed. [Guard]
 // keeps what is written in the same database from their earlier holders. After a crash of the server all holds if
-// synchronous_commit is on, as it is unless changed. Where it is off, or local although there is a synchronous replica, a line at Warn says so,
-// when a Store is opened and within half of the TTL of a change.
+// synchronous_commit is on, as it is unless changed. Where it is off, or local although there is a synchronous replica,
+// a line at Warn says so, when a Store is opened and within half of the TTL of a change.
 //
 // A replica that was promoted and had not received all, as one that is not synchronous, gives locks to others while
 // their holders do not know: for how long two hold then, and what a guard does at which server, is a table of

@@ -1,6 +1,6 @@
--- The history of the database is that of the server, which ends when it is restarted or another is asked, and that of the table, which ends
--- when a backup is restored in its place. Every role may ask for both. Behind it is a synchronous_commit by which the server, or its replica, may lose what
--- it has confirmed, or nothing.
+-- The history of the database is that of the server, which ends when it is restarted or another is asked, and that of
+-- the table, which ends when a backup is restored in its place. Every role may ask for both. Behind it is a
+-- synchronous_commit by which the server, or its replica, may lose what it has confirmed, or nothing.
 -- name: history
 extract(epoch FROM pg_postmaster_start_time()) || ' ' || coalesce(pg_relation_filenode('farsync_entries'), 0),
 CASE WHEN current_setting('synchronous_commit') = 'off'

@@ -32,9 +32,9 @@ type Listing struct {
 	Held    int
 	// Size is how many units a semaphore has. It is 0 for all others, and where it is not known.
 	Size int64
-	// Odd says that the size of a semaphore is not known, because another program has written something else in its place. No client
-	// is granted units then, and each that waits for some gives up at its next look, which that write has made it take. So all permits at the head
-	// of the queue count as held: those that stay are holders.
+	// Odd says that the size of a semaphore is not known, because another program has written something else in its
+	// place. No client is granted units then, and each that waits for some gives up at its next look, which that write
+	// has made it take. So all permits at the head of the queue count as held: those that stay are holders.
 	Odd error
 }
 
@@ -51,8 +51,8 @@ func (q Queue) Listing(ctx context.Context, limit int) (l Listing, err error) {
 	return q.listing(ctx, slices.Clone(v.Entries), v.Silent)
 }
 
-// listing returns what the entries of the queue show, of which none holds if the service is silent. It sets what is known of them here
-// alone.
+// listing returns what the entries of the queue show, of which none holds if the service is silent. It sets what is
+// known of them here alone.
 func (q Queue) listing(ctx context.Context, list []driver.Entry, silent bool) (l Listing, err error) {
 	l.Entries = list
 	if len(list) == 0 {
@@ -86,8 +86,8 @@ func (q Queue) listing(ctx context.Context, list []driver.Entry, silent bool) (l
 	return l, nil
 }
 
-// Survey yields the queues whose paths begin with prefix, in the order of their paths, each with what Listing returns of it. It ends when
-// yield returns false.
+// Survey yields the queues whose paths begin with prefix, in the order of their paths, each with what Listing returns
+// of it. It ends when yield returns false.
 func Survey(ctx context.Context, s *Store, prefix string, yield func(path string, l Listing) bool) error {
 	for after := ""; ; {
 		var v driver.View
@@ -174,7 +174,8 @@ func (q Queue) wait(ctx context.Context, on []driver.Target) error {
 }
 
 // Resize sets the current size of a queue of permits, and declares it if it has none, or another and no entries. The
-// error wraps ErrSize if another size was declared. What stands in the place of a size, and is none, declares nothing: it is written over.
+// error wraps ErrSize if another size was declared. What stands in the place of a size, and is none, declares nothing:
+// it is written over.
 func (q Queue) Resize(ctx context.Context, declared, size int64) error {
 	if err := CheckPath(q.Path); err != nil {
 		return err

@@ -140,13 +140,14 @@ func (s *Store) watchHeld(gr *grant) {
 	}
 }
 
-// overtaken returns an entry ahead of the one at p, which holds, that should have kept it waiting, or that p may be gone. No entry joins
-// ahead of another, so there is none, unless another program has written what let this one in: a turn that no client of etcd has given, for
-// example. Two would hold for as long as the entry stands, for neither is removed.
+// overtaken returns an entry ahead of the one at p, which holds, that should have kept it waiting, or that p may be
+// gone. No entry joins ahead of another, so there is none, unless another program has written what let this one in: a
+// turn that no client of etcd has given, for example. Two would hold for as long as the entry stands, for neither is
+// removed.
 //
-// An entry has to be ahead at two looks, some time apart. An entry of ZooKeeper whose number came too late stands ahead of all for as
-// long as its client takes to remove it. Units are granted by a size that may be smaller by now, so of a permit only the caller looks whether it is
-// there.
+// An entry has to be ahead at two looks, some time apart. An entry of ZooKeeper whose number came too late stands ahead
+// of all for as long as its client takes to remove it. Units are granted by a size that may be smaller by now, so of a
+// permit only the caller looks whether it is there.
 func (s *Store) overtaken(gr *grant, p *place) (by *driver.Entry, gone bool) {
 	for p.entry.Kind != driver.Permit {
 		v, got := s.ahead(gr.life, p.in, p.entry, true)

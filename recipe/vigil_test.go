@@ -153,7 +153,8 @@ func TestLongHoldThatMayNotBeWatched(t *testing.T) {
 	})
 }
 
-// A deceived driver shows an entry ahead of all, as where the client holds by something that another program has written.
+// A deceived driver shows an entry ahead of all, as where the client holds by something that another program has
+// written.
 type deceived struct {
 	driver.Service
 	ahead atomic.Pointer[driver.Entry] // nil while it shows what is there
@@ -179,8 +180,9 @@ func (d deceivedSession) Ahead(ctx context.Context, e driver.Entry, waiting bool
 	return v, err
 }
 
-// TestHoldBehindAnotherIsLost: what lets an entry in was written by another program, and another entry still stands ahead of it and holds. Its holder is
-// told within 48 s, by a look that takes the place of one for words. An entry that is ahead for a moment costs nobody a lock.
+// TestHoldBehindAnotherIsLost: what lets an entry in was written by another program, and another entry still stands
+// ahead of it and holds. Its holder is told within 48 s, by a look that takes the place of one for words. An entry that
+// is ahead for a moment costs nobody a lock.
 func TestHoldBehindAnotherIsLost(t *testing.T) {
 	for _, kind := range []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Candidate} {
 		inBubble(t, func(w *world) {

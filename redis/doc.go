@@ -67,10 +67,10 @@
 //
 // # What it needs
 //
-// A maxmemory-policy of noeviction, or a volatile one: Open refuses a server that may remove any key when its memory is full. Where the policy is
-// set while a Store runs, a line at Warn says so within a TTL.
-// With full memory nothing new is locked, and what is held goes on. The user needs the commands EVALSHA, EVAL, SCRIPT LOAD,
-// INFO, SSUBSCRIBE, SPUBLISH and PING, WAIT with the option Replicas, all commands that the scripts use, and the keys and channels
+// A maxmemory-policy of noeviction, or a volatile one: Open refuses a server that may remove any key when its memory is
+// full. Where the policy is set while a Store runs, a line at Warn says so within a TTL. With full memory nothing new
+// is locked, and what is held goes on. The user needs the commands EVALSHA, EVAL, SCRIPT LOAD, INFO, SSUBSCRIBE,
+// SPUBLISH and PING, WAIT with the option Replicas, all commands that the scripts use, and the keys and channels
 // farsync:{<namespace>}:*.
 //
 // A Store has connections of its own. Of the settings that Open is given, it changes those by which go-redis repeats requests,

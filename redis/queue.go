@@ -91,8 +91,8 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 	return s.one(ctx, "replace", e.ID, e.Version, k.String(), given, value)
 }
 
-// look makes a request that changes nothing, and which the server refuses where a key has a value of another kind, of another program: it would be
-// refused again.
+// look makes a request that changes nothing, and which the server refuses where a key has a value of another kind, of
+// another program: it would be refused again.
 func (s *session) look(ctx context.Context, op string, args ...any) (answer, error) {
 	a, err := s.eval(ctx, op, args...)
 	if client.HasErrorPrefix(err, "WRONGTYPE") {

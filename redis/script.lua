@@ -43,8 +43,8 @@ local countable = 2 ^ 53 - 1
 -- Numbers of 51 bits are written out: tostring would round them to 14 digits.
 local function int(n) return string.format('%.0f', n) end
 
--- The units of an entry, or of what is granted. Text that another program has put there is none: a script that broke off there would keep all other
--- paths from being looked at.
+-- The units of an entry, or of what is granted. Text that another program has put there is none: a script that broke
+-- off there would keep all other paths from being looked at.
 local function number(text)
   local n = tonumber(text)
   return n and n > 0 and n or 0
@@ -239,7 +239,8 @@ local function row(id)
   return true
 end
 
--- Whether an entry stands in its queue. Where it was removed from there by hand, and its hash is left, the next is granted: it is gone.
+-- Whether an entry stands in its queue. Where it was removed from there by hand, and its hash is left, the next is
+-- granted: it is gone.
 local function stands(id, path) return call('ZSCORE', P .. 'q:' .. path, id) end
 
 -- What is ahead of an entry, or of one that would join now if id is empty. If waiting is '1' it is what keeps the entry
@@ -353,7 +354,8 @@ local function work()
   answer[3] = call('ZCOUNT', P .. 'sessions', '-inf', int(now)) + call('SCARD', P .. 'todo') > 0 and '1' or '0'
 end
 
--- ARGV: session, ttl in µs, 1 if the policy is asked for. n is the time, and value a maxmemory-policy that removes any key, or nothing.
+-- ARGV: session, ttl in µs, 1 if the policy is asked for. n is the time, and value a maxmemory-policy that removes any
+-- key, or nothing.
 if op == 'renew' then
   if not alive(ARGV[2]) then return {'session'} end
   if ARGV[4] == '1' then answer[4] = string.match(call('INFO', 'memory'), 'maxmemory_policy:(allkeys%-[%w-]+)') or '' end
@@ -391,8 +393,8 @@ if op == 'list' then
   answer[2] = quiet > 0 and '1' or '0'
   local found = call('ZRANGEBYSCORE', P .. 'q:' .. path, '(' .. ARGV[3], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[4])
   for i = 1, #found, 2 do
-    -- The caller goes on behind the revision, and the caller of a survey behind the queue: neither is taken from the hash, which may say anything. A
-    -- hash that was removed by hand says nothing.
+    -- The caller goes on behind the revision, and the caller of a survey behind the queue: neither is taken from the
+    -- hash, which may say anything. A hash that was removed by hand says nothing.
     local id, revision = found[i], int(found[i + 1])
     if row(id) then
       answer[#answer - 8], answer[#answer - 5] = path, revision

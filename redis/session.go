@@ -162,8 +162,8 @@ func (s *session) noteSilence(left time.Duration) {
 // Renew moves the deadline of the session, and ends sessions that have passed theirs.
 func (s *session) Renew(ctx context.Context, _ []driver.Entry) error { return s.renew(ctx, "renew") }
 
-// askEvery is how many renewals there are for each that asks for the maxmemory-policy, which an administrator may set at any time. There are four
-// renewals in a TTL.
+// askEvery is how many renewals there are for each that asks for the maxmemory-policy, which an administrator may set
+// at any time. There are four renewals in a TTL.
 const askEvery = 3
 
 // renew counts from before the request was sent, the server from when it runs the script, which is later.
@@ -198,8 +198,8 @@ func (s *session) renew(ctx context.Context, op string) error {
 	return nil
 }
 
-// notePolicy warns of a policy by which the server may remove locks, and says when it is another. Open refuses such a server. What is held goes on: nothing is
-// removed before the memory is full, and the next session is refused.
+// notePolicy warns of a policy by which the server may remove locks, and says when it is another. Open refuses such a
+// server. What is held goes on: nothing is removed before the memory is full, and the next session is refused.
 func (s *session) notePolicy(policy string) {
 	s.mu.Lock()
 	was := s.policy

@@ -1,7 +1,7 @@
--- In all of them ?1 is the time, in microseconds of the clock of this machine, and ?2 the boot that the clock began with. What
--- sqlstore gives them comes behind. A LIMIT that is a parameter alone has SQLite prepare the statement anew each time, in order to
--- plan by its value: hence the + 0. A column of numbers keeps text that another program has put there. The text is 0 to whoever looks, who would
--- see nothing of all queues otherwise: hence the casts.
+-- In all of them ?1 is the time, in microseconds of the clock of this machine, and ?2 the boot that the clock began
+-- with. What sqlstore gives them comes behind. A LIMIT that is a parameter alone has SQLite prepare the statement anew
+-- each time, in order to plan by its value: hence the + 0. A column of numbers keeps text that another program has put
+-- there. The text is 0 to whoever looks, who would see nothing of all queues otherwise: hence the casts.
 
 -- A session whose deadline is 0 is over: nothing renews it, and no entry joins in it. Its entries are removed in
 -- steps, a thousand in a transaction, for other sessions wait meanwhile to write their renewals. The mark is written

@@ -38,8 +38,8 @@ type odd struct {
 // good is what the paths begin with that farsync uses in the tests of odd rows, and no odd row.
 const good = "/good"
 
-// FuzzRowsOf… put arbitrary rows, keys, nodes and bytes into a store. Survey, Participants and the verbs show what is good beside them, and never
-// hang, fail or panic.
+// FuzzRowsOf… put arbitrary rows, keys, nodes and bytes into a store. Survey, Participants and the verbs show what is
+// good beside them, and never hang, fail or panic.
 
 func FuzzRowsOfSQLite(f *testing.F) {
 	store := file(f)
@@ -235,7 +235,8 @@ func FuzzRowsOfRedis(f *testing.F) {
 	})
 }
 
-// fuzzTables is fuzzRows for a database whose columns have types. Its statements take the queue, the name, the text and the number.
+// fuzzTables is fuzzRows for a database whose columns have types. Its statements take the queue, the name, the text and
+// the number.
 func fuzzTables(f *testing.F, store string, db *sql.DB, statements [][]string) {
 	f.Helper()
 	variables := strings.HasPrefix(store, "mysql:")
@@ -295,7 +296,8 @@ func doAll(ctx context.Context, db *sql.DB, statements ...string) error {
 	return nil
 }
 
-// fuzzRows has what is put into a store looked at. Put may be refused by the store, and then there is nothing to look at.
+// fuzzRows has what is put into a store looked at. Put may be refused by the store, and then there is nothing to look
+// at.
 func fuzzRows(f *testing.F, store string, put func(context.Context, odd) error, clean func(context.Context) error) {
 	f.Helper()
 	for place := range uint8(6) {

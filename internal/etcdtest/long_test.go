@@ -275,7 +275,8 @@ func TestKeyThatIsUsedAgainStaysInTheList(t *testing.T) {
 	last.granted(next)
 }
 
-// TestTurnThatWasForged lets a waiter in beside the holder, whose key stands. The one that was let in is told, and the holder holds on.
+// TestTurnThatWasForged lets a waiter in beside the holder, whose key stands. The one that was let in is told, and the
+// holder holds on.
 func TestTurnThatWasForged(t *testing.T) {
 	suite.Long(t, suite.Etcd, "two hold until the second looks at its place, 48 s later at most")
 	server, admin := begin(t)

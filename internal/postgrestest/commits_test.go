@@ -13,8 +13,8 @@ import (
 	"github.com/farsync/farsync/postgres"
 )
 
-// TestCommitsThatAreSetLooseUnderARunningStore: a server with synchronous_commit off has confirmed what it loses when it crashes. The next renewal warns of it, and
-// so does an Open, by no request more.
+// TestCommitsThatAreSetLooseUnderARunningStore: a server with synchronous_commit off has confirmed what it loses when
+// it crashes. The next renewal warns of it, and so does an Open, by no request more.
 func TestCommitsThatAreSetLooseUnderARunningStore(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/farsync/farsync/redis"
 )
 
-// TestPolicyThatIsSetUnderARunningStore: Open refuses a server that may remove locks when its memory is full. One that comes to do so later is warned of within a TTL,
-// which is four renewals, by no request more.
+// TestPolicyThatIsSetUnderARunningStore: Open refuses a server that may remove locks when its memory is full. One that
+// comes to do so later is warned of within a TTL, which is four renewals, by no request more.
 func TestPolicyThatIsSetUnderARunningStore(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
