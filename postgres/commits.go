@@ -1,6 +1,10 @@
 package postgres
 
-import "github.com/farsync/farsync/internal/sqlstore"
+import (
+	"slices"
+
+	"github.com/farsync/farsync/internal/sqlstore"
+)
 
 // renewed are the rows of a statement that renews a session. Their last column is a synchronous_commit by which what
 // the server confirms may be lost, or empty.
@@ -12,7 +16,7 @@ type renewed struct {
 // Scan reads the other columns of the row.
 func (r *renewed) Scan(into ...any) error {
 	r.loose = new(string)
-	return r.Rows.Scan(append(into[:len(into):len(into)], r.loose)...)
+	return r.Rows.Scan(append(slices.Clip(into), r.loose)...)
 }
 
 // noteCommits has f read the rows of a statement that renews the session, and warns of a synchronous_commit by which
@@ -29,9 +33,9 @@ func (s *service) noteCommits(f func(sqlstore.Rows) error) func(sqlstore.Rows) e
 		if was := s.loose.Swap(r.loose); was != nil {
 			before = *was
 		}
-		switch {
-		case now == before:
-		case now == "":
+		switch now {
+		case before:
+		case "":
 			s.log.Info("postgresql keeps what it confirms again", "synchronous_commit was", before)
 		default:
 			s.log.Warn("postgresql may lose what it has confirmed, when it crashes or its replica is promoted: two may hold then",

@@ -205,9 +205,9 @@ func (s *session) notePolicy(policy string) {
 	was := s.policy
 	s.policy = policy
 	s.mu.Unlock()
-	switch {
-	case policy == was:
-	case policy == "":
+	switch policy {
+	case was:
+	case "":
 		s.log.Info("the redis server removes no locks any more when its memory is full", "maxmemory-policy was", was)
 	default:
 		s.log.Warn("the redis server removes locks when its memory is full: two may hold then", "maxmemory-policy", policy, "remedy",

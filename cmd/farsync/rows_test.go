@@ -350,7 +350,7 @@ func looksAt(ctx context.Context, t *testing.T, s *farsync.Store, store string, 
 	require.EqualValues(t, 2, shown[good+"/units"].Size)
 	if recipe.CheckPath(o.queue) == nil {
 		list, err := farsync.NewMutex(s, o.queue).Participants(ctx)
-		require.NoError(t, ctx.Err(), err)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "it hangs")
 		for _, p := range list {
 			require.NotContains(t, p.String(), "\x1b")
 		}

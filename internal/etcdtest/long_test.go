@@ -287,8 +287,9 @@ func TestTurnThatWasForged(t *testing.T) {
 	defer cancel()
 	waits := func(ctx context.Context) <-chan *farsync.Lease {
 		got := make(chan *farsync.Lease, 1)
+		mu := farsync.NewMutex(newStore(t, server.Endpoint(), unaided), path)
 		go func() {
-			lease, err := farsync.NewMutex(newStore(t, server.Endpoint(), unaided), path).Lock(ctx)
+			lease, err := mu.Lock(ctx)
 			if err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
