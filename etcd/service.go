@@ -17,6 +17,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/aside"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -34,18 +35,20 @@ type Options struct {
 // Open fails if etcd cannot be reached until ctx ends, or within 5 seconds if ctx has no deadline, with an error that wraps
 // farsync.ErrUnavailable; if etcd refuses; and if an option is not valid.
 func Open(ctx context.Context, client *clientv3.Client, options *Options) (*farsync.Store, error) {
-	if options == nil {
-		options = new(Options)
+	var o Options
+	if options != nil {
+		o = *options
 	}
+	o.Logger = aside.Logger(o.Logger) // one queue for what the Store and its driver say; the Store closes it
 	var store *farsync.Store
 	service, err := NewService(client)
 	if err == nil {
-		store, err = recipe.Open(ctx, service, options.Options)
+		store, err = recipe.Open(ctx, service, o.Options)
 	}
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
 	}
-	warnOfOldServer(ctx, client, options.Logger)
+	warnOfOldServer(ctx, client, o.Logger)
 	return store, nil
 }
 
@@ -164,7 +167,7 @@ func (s *service) Close() error { return nil }
 // warnOfOldServer logs a warning about a server that can let an old leader revoke live leases: it lacks the fix of etcd's
 // issue 15247.
 func warnOfOldServer(ctx context.Context, client *clientv3.Client, log *slog.Logger) {
-	if log == nil || len(client.Endpoints()) == 0 {
+	if !log.Enabled(ctx, slog.LevelWarn) || len(client.Endpoints()) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)

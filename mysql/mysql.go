@@ -9,6 +9,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/aside"
 	"github.com/farsync/farsync/internal/sqlstore"
 	"github.com/farsync/farsync/recipe"
 )
@@ -67,13 +68,15 @@ func Migrate(ctx context.Context, dsn string) error {
 // Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline, with an
 // error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is not valid.
 func Open(ctx context.Context, dsn string, options *Options) (*farsync.Store, error) {
-	if options == nil {
-		options = new(Options)
+	var o Options
+	if options != nil {
+		o = *options
 	}
+	o.Logger = aside.Logger(o.Logger) // one queue for what the Store and its driver say
 	var store *farsync.Store
-	s, err := NewService(dsn, options)
+	s, err := NewService(dsn, &o)
 	if err == nil {
-		store, err = recipe.Open(ctx, s, options.Options)
+		store, err = recipe.Open(ctx, s, o.Options)
 	}
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "mysql", Err: err}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/aside"
 	"github.com/farsync/farsync/internal/sqlstore"
 	"github.com/farsync/farsync/internal/sqlstore/stdsql"
 )
@@ -69,7 +70,7 @@ func NewService(dsn string, options *Options) (driver.Service, error) {
 	}
 	s := &service{
 		most: n - 1, writes: make(chan struct{}, max((n-1)/2, 1)),
-		log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
+		log: aside.Logger(options.Logger),
 	}
 	s.places = sqlstore.NewPlaces(s.most, &s.room, func() {})
 	to, err := connectorOf(dsn, options.BeforeConnect, nil, nil)
@@ -193,5 +194,6 @@ func (s *service) Close() error {
 	for _, pool := range []*sql.DB{s.calls, s.sessions} {
 		all = append(all, pool.Close())
 	}
+	aside.Close(s.log)
 	return errors.Join(all...)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/aside"
 	"github.com/farsync/farsync/internal/sqlstore"
 	"github.com/farsync/farsync/recipe"
 )
@@ -95,14 +96,16 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 // Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline, with an
 // error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is not valid.
 func Open(ctx context.Context, config *pgxpool.Config, options *Options) (*farsync.Store, error) {
-	if options == nil {
-		options = new(Options)
+	var o Options
+	if options != nil {
+		o = *options
 	}
-	s, err := NewService(config, options)
+	o.Logger = aside.Logger(o.Logger) // one queue for what the Store and its driver say
+	s, err := NewService(config, &o)
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "postgres", Err: err}
 	}
-	store, err := recipe.Open(ctx, s, options.Options)
+	store, err := recipe.Open(ctx, s, o.Options)
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "postgres", Err: err}
 	}

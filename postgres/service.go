@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/aside"
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
@@ -83,7 +84,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	c.ConnConfig.OnNotification = nil // pgx would give the caller what a session listens for, and the session nothing
 	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectFor)
 	s := &service{
-		before: c.BeforeConnect, log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
+		before: c.BeforeConnect, log: aside.Logger(options.Logger),
 		own: make(chan *pgxpool.Conn, 1), sessions: map[*session]bool{},
 		keys: max(calls/2, 1), lifetime: c.MaxConnLifetime, keeps: c.MinConns > 0 || c.MinIdleConns > 0,
 	}
@@ -338,5 +339,6 @@ func (s *service) Close() error {
 	s.closeOwn()
 	s.pool.Close()
 	s.broken.Wait()
+	aside.Close(s.log)
 	return nil
 }

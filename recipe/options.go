@@ -32,8 +32,11 @@ type Options struct {
 	// for 5 seconds: give each Open a short ctx of its own. A ctx that is cancelled is an error of Open all the same, and so is a
 	// service that refuses, with a wrong password for example.
 	Late bool
-	// Logger receives what happens to the session, to locks and to cleanup. docs/RUNBOOK.md explains every line. Nothing is
-	// logged if it is nil.
+	// Logger receives what happens to the session, to locks and to cleanup. docs/RUNBOOK.md explains every line.
+	// Nothing is logged if it is nil. One goroutine calls its Handler, in order, and nothing but Close waits for it,
+	// for a second at most: a Handler that blocks or panics costs no lease. While it blocks 256 lines wait. Lines for
+	// which there is no room are left out, and a line says how many. Enabled is called where a line is made, and must
+	// return at once. Lines that are not written when the process ends are lost: close the Store first.
 	Logger *slog.Logger
 	// OnState is called when the State of the Store changes, in order, from one goroutine. Close waits for it to return.
 	// OnState may call Close. One that is 64 states behind is not told the oldest of them.

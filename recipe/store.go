@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/aside"
 	"github.com/farsync/farsync/internal/pause"
 )
 
@@ -67,7 +68,7 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 	if err != nil {
 		return nil, errors.Join(err, service.Close())
 	}
-	s := &Store{service: service, options: resolved, log: resolved.Logger, changed: make(chan struct{}), finished: make(chan struct{})}
+	s := &Store{service: service, options: resolved, log: aside.Logger(resolved.Logger), changed: make(chan struct{}), finished: make(chan struct{})}
 	s.sights = make(chan struct{}, maxSights)
 	if s.options.Name != "" {
 		s.log = s.log.With("store", s.options.Name)
@@ -76,7 +77,9 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 	first, err := s.first(ctx)
 	if late := resolved.Late && errors.Is(err, ErrUnavailable) && !errors.Is(err, context.Canceled); err != nil && !late {
 		s.shut(ErrClosed)
-		return nil, errors.Join(err, service.Close())
+		err = errors.Join(err, service.Close())
+		aside.Close(s.log) // the driver may have written into it
+		return nil, err
 	}
 	s.states = newAnnouncer(resolved.OnState)
 	if first == nil { // it comes late
@@ -262,13 +265,16 @@ func (s *Store) finish() error {
 	s.stop(ErrClosed)
 	s.tasks.Wait()
 	s.states.stop()
-	return errors.Join(s.unended, s.service.Close())
+	err := errors.Join(s.unended, s.service.Close())
+	aside.Close(s.log)
+	return err
 }
 
-// Close ends all leases and all waiting on this Store with ErrClosed, and ends the session, which frees what was held and
-// takes what waited out of the queues. It returns when everything that the Store has started has ended. If the service
-// does not confirm the end of the session within a third of the TTL, the error wraps ErrUnavailable, and the session ends
-// by itself, one TTL later. A second Close returns the same.
+// Close ends all leases and all waiting on this Store with ErrClosed, and ends the session, which frees what was held
+// and takes what waited out of the queues. It returns when everything that the Store has started has ended. If the
+// service does not confirm the end of the session within a third of the TTL, the error wraps ErrUnavailable, and the
+// session ends by itself, one TTL later. Close waits for the Logger to write what it has not written yet, for a second
+// at most; nothing is written after that. A second Close returns the same.
 //
 // A Close by OnState, or by a function of a Trace that a goroutine of the Store calls, begins all that and returns nil at once: Close waits for
 // that goroutine.

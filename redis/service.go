@@ -15,6 +15,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/aside"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -58,11 +59,9 @@ func NewService(to *client.UniversalOptions, options *Options) (driver.Service, 
 	if err != nil {
 		return nil, err
 	}
+	o.Logger = aside.Logger(o.Logger) // of Open's, too: one queue for what the Store and its driver say
 	s := &service{options: o, log: o.Logger, prefix: prefixOf(o.Namespace)}
 	s.met.Store(&introduction{})
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
 	if to != nil {
 		s.to = *to
 	}
@@ -124,8 +123,11 @@ func (s *service) End(ctx context.Context, session string) error {
 	return err
 }
 
-// Close does nothing: the last session has closed its connections.
-func (s *service) Close() error { return nil }
+// Close has nothing to close but the log: the last session has closed its connections.
+func (s *service) Close() error {
+	aside.Close(s.log)
+	return nil
+}
 
 //go:embed script.lua
 var scriptFile string

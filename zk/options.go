@@ -16,6 +16,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/aside"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -71,13 +72,15 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 // Open fails if no server answers until ctx ends, or within 5 seconds if ctx has no deadline, with an error that wraps
 // farsync.ErrUnavailable; if the service refuses; and if a server's name or an option is not valid.
 func Open(ctx context.Context, servers []string, options *Options) (*farsync.Store, error) {
-	if options == nil {
-		options = &Options{}
+	var o Options
+	if options != nil {
+		o = *options
 	}
+	o.Logger = aside.Logger(o.Logger) // one queue for what the Store and its driver say
 	var store *farsync.Store
-	s, err := NewService(servers, options)
+	s, err := NewService(servers, &o)
 	if err == nil {
-		store, err = recipe.Open(ctx, s, options.Options)
+		store, err = recipe.Open(ctx, s, o.Options)
 	}
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "ZooKeeper", Err: err}
@@ -101,10 +104,7 @@ func NewService(servers []string, options *Options) (driver.Service, error) {
 	if options != nil {
 		o = *options
 	}
-	s := &service{namespace: o.Namespace, tls: o.TLS, digest: o.Digest, before: o.BeforeConnect, log: o.Logger}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s := &service{namespace: o.Namespace, tls: o.TLS, digest: o.Digest, before: o.BeforeConnect, log: aside.Logger(o.Logger)}
 	if len(servers) == 0 {
 		return nil, errors.New("no servers")
 	}

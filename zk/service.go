@@ -15,6 +15,7 @@ import (
 	client "github.com/go-zookeeper/zk"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/aside"
 )
 
 // A service is a driver.Service: the servers, and how to speak to them.
@@ -84,8 +85,11 @@ func (s *service) prepare(ctx context.Context, w *wire) (dial dialer, user *Dige
 // Outcome says what err means.
 func (s *service) Outcome(err error) driver.Outcome { return outcome(err) }
 
-// Close does nothing: a service has nothing but its sessions.
-func (s *service) Close() error { return nil }
+// Close has nothing to close but the log: a service has nothing but its sessions.
+func (s *service) Close() error {
+	aside.Close(s.log)
+	return nil
+}
 
 // path returns where a queue's nodes are.
 func (s *service) path(queue string) string { return s.namespace + queue }

@@ -73,7 +73,7 @@ func TestRunbookExplainsEveryMessage(t *testing.T) {
 		of := filepath.Base(filepath.Dir(path))
 		return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") &&
 			(of == "recipe" || of == "etcd" || of == "zk" || of == "redis" || of == "sqlite" || of == "postgres" ||
-				of == "mysql" || of == "sqlstore" || of == "live")
+				of == "mysql" || of == "sqlstore" || of == "aside" || of == "live")
 	})
 	logged := regexp.MustCompile(`(?:\blog\.|slog\.Level)(Debug|Info|Warn|Error)(?:\(|, )"([^"]+)"`).FindAllStringSubmatch(code, -1)
 	require.NotEmpty(t, logged)

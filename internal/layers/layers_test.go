@@ -46,6 +46,11 @@ var rules = []rule{
 		why:   "the contract of a backend is made of nothing but the standard library's types",
 	},
 	{
+		of:    "internal/aside",
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "all that logs uses it",
+	},
+	{
 		of:    "internal/pause",
 		never: append([]string{thirdParty}, testOnly...),
 		why:   "all that waits uses it",
@@ -88,7 +93,7 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/census",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com", "go.opentelemetry.io"}, testOnly),
 		why:   "both modules that measure count with it, and neither is to bring the other's library",
 	},
@@ -100,26 +105,26 @@ var rules = []rule{
 	},
 	{
 		of:    "recipe",
-		ours:  []string{"driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours:  []string{"driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: append([]string{thirdParty}, testOnly...),
 		why:   "the waist decides by pure functions and knows no backend and no primitive; all else stands on it",
 	},
 	{
 		of:    farsync,
-		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours:  []string{"recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com", "go.opentelemetry.io"}, testOnly),
 		why: "the primitives run on any Store, so a program builds the one backend that it imports itself; " +
 			"golang.org/x/sync is what a Pool is made of",
 	},
 	{
 		of:    "etcd",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat([]string{"github.com/redis", "github.com/jackc", "github.com/go-sql-driver"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and costs a program etcd's client, nothing of a server or a tool",
 	},
 	{
 		of:   "zk",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours: []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/redis", "github.com/jackc", "github.com/go-sql-driver"}, etcdServer, commandLine, testOnly),
 		why: "a backend knows no other, and those who run ZooKeeper build neither etcd nor gRPC",
@@ -132,7 +137,7 @@ var rules = []rule{
 	},
 	{
 		of:   "sqlite",
-		ours: append([]string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"}, ofOneMachine...),
+		ours: append([]string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"}, ofOneMachine...),
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "github.com/jackc", "github.com/go-sql-driver"},
 			etcdServer, commandLine, testOnly),
@@ -140,7 +145,7 @@ var rules = []rule{
 	},
 	{
 		of:   "redis",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours: []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org", "github.com/jackc", "github.com/go-sql-driver"},
 			etcdServer, commandLine, testOnly),
@@ -148,7 +153,7 @@ var rules = []rule{
 	},
 	{
 		of:   "postgres",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
+		ours: []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "modernc.org", "github.com/go-sql-driver"},
 			etcdServer, commandLine, testOnly),
@@ -156,7 +161,7 @@ var rules = []rule{
 	},
 	{
 		of:   "mysql",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
+		ours: []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "modernc.org", "github.com/jackc"},
 			etcdServer, commandLine, testOnly),
@@ -170,7 +175,7 @@ var rules = []rule{
 	},
 	{
 		of:    "storetest",
-		ours:  []string{"recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours:  []string{"recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "go.opentelemetry.io"},
 		why:   "the root's own tests use it, so it cannot import the root; it fits any backend, so it knows none",
 	},
@@ -180,13 +185,13 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/locktest",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest"},
+		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"},
 		why:   "it says how the primitives behave over every Store, so it is handed one and knows none",
 	},
 	{
 		of:    "internal/electiontest",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest", "internal/locktest"},
+		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest", "internal/locktest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
 		why:   "it says how elections behave on every cluster, so it is handed one and knows none",
 	},
@@ -197,14 +202,14 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/compattest",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk"},
+		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk"},
 		never: slices.Concat(etcdServer, commandLine, testOnly),
 		why:   "it is compiled with an earlier farsync too, as the programs of a user are, and uses no more than they do",
 	},
 	{
 		of: "internal/zktest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "zk", "storetest", "embedtest", "internal/locktest",
+			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "zk", "storetest", "embedtest", "internal/locktest",
 			"internal/electiontest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -212,7 +217,7 @@ var rules = []rule{
 	{
 		of: "internal/etcdtest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "storetest", "embedtest", "internal/locktest",
+			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "storetest", "embedtest", "internal/locktest",
 			"internal/electiontest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -220,7 +225,7 @@ var rules = []rule{
 	{
 		of: "internal/postgrestest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "postgres", "storetest", "embedtest",
+			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "postgres", "storetest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -228,20 +233,20 @@ var rules = []rule{
 	{
 		of: "internal/mysqltest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "mysql", "storetest", "embedtest",
+			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "mysql", "storetest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
 	},
 	{
 		of:   "internal/stdsqltest",
-		ours: []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
+		ours: []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
 		why:  "it holds tests on a database that those who import what it tests are not to download, and no package imports it",
 	},
 	{
 		of: "internal/redistest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "redis", "storetest", "embedtest",
+			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "redis", "storetest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -249,27 +254,27 @@ var rules = []rule{
 	{
 		of: "internal/docstest",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest",
+			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest",
 		}, ofOneMachine...),
 		why: "it runs what the documents print, and uses no more than their readers do",
 	},
 	{
 		of: "internal/torture",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
+			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
 			"mysql", "sqlite", "internal/sqlstore", "embedtest",
 		}, ofOneMachine...),
 		why: "it does to every store what can go wrong, from outside, and no package imports it",
 	},
 	{
 		of:    "adapt",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
 		why:   "it fits the interfaces of others by the standard library's types alone, so that no program builds those others",
 	},
 	{
 		of:    "live",
-		ours:  []string{farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/deadlock"},
+		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/deadlock"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
 		why:   "a page for any Store, which a program serves itself, costs it nothing but the page",
 	},
@@ -289,7 +294,7 @@ var rules = []rule{
 	{
 		of: "cmd",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
+			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
 			"mysql", "sqlite", "internal/sqlstore", "live", "internal/deadlock",
 		}, ofOneMachine...),
 		never: slices.Concat(etcdServer, testOnly),
@@ -298,7 +303,7 @@ var rules = []rule{
 	{
 		of: "examples",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest", "live", "internal/deadlock",
+			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest", "live", "internal/deadlock",
 		}, ofOneMachine...),
 		why: "an example shows what its reader can do too",
 	},

@@ -1,7 +1,6 @@
 package locktest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +75,7 @@ func (in Input) run(t *testing.T) {
 		ctx, cancel = context.WithTimeout(ctx, in.Within)
 	}
 	defer cancel()
-	var log bytes.Buffer
+	var log Log                                                                  // its lines are written in the background until what t has opened is closed
 	t.Cleanup(func() { assert.NotContains(t, log.String(), Secret, "the log") }) // when what t has opened is closed
 	done, begun := make(chan struct{}), time.Now()
 	var err error
