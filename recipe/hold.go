@@ -247,7 +247,10 @@ func (h *Hold) moved(ctx context.Context, p *place) bool {
 func (h *Hold) After(d time.Duration, f func()) {
 	kept := h.grant.store.background(func() {
 		_ = pause.For(h.Life(), d)
-		h.grant.store.inside.call(f) // which ends the hold, so that a Trace is told
+		if h.tenure != nil {
+			h.tenure.others.Store(true) // f ends the hold, and a Trace that blocks would keep Close
+		}
+		f()
 	})
 	if !kept { // the Store is closed, and with it the hold
 		f()

@@ -38,8 +38,9 @@ type Options struct {
 	// which there is no room are left out, and a line says how many. Enabled is called where a line is made, and must
 	// return at once. Lines that are not written when the process ends are lost: close the Store first.
 	Logger *slog.Logger
-	// OnState is called when the State of the Store changes, in order, from one goroutine. Close waits for it to return.
-	// OnState may call Close. One that is 64 states behind is not told the oldest of them.
+	// OnState is called when the State of the Store changes, in order, from one goroutine, for which nothing but Close
+	// waits, for a second at most. An OnState that is 64 states behind is not told the oldest of them. A panic is
+	// logged. OnState may call Close.
 	OnState func(State)
 	// Trace is told what the primitives on the Store do, for metrics and traces. Packages otelfarsync and promfarsync make one.
 	Trace *Trace

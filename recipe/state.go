@@ -48,9 +48,12 @@ func (s State) answers() bool { return s == Connected || s == Recovering }
 // Repeats are left out.
 type announcer struct {
 	hook   func(State)
+	caught func(function string) // deferred around the hook
 	states chan State
-	done   sync.WaitGroup
-	number atomic.Uint64 // of the goroutine that calls the hook
+	told   State         // the last; the goroutine's own that calls the hook
+	done   chan struct{} // closed when that has ended
+	number atomic.Uint64 // of that goroutine
+	over   atomic.Bool   // the hook is called no more
 
 	mu   sync.Mutex
 	last State
@@ -58,24 +61,42 @@ type announcer struct {
 	ail  context.CancelCauseFunc
 }
 
-// newAnnouncer returns an announcer for hook, which may be nil. stop must be called.
-func newAnnouncer(hook func(State)) *announcer {
-	a := &announcer{hook: hook, states: make(chan State, 64)}
+// newAnnouncer returns an announcer for hook, which may be nil. A panic of hook is for caught. stop must be called.
+func newAnnouncer(hook func(State), caught func(function string)) *announcer {
+	a := &announcer{hook: hook, caught: caught, states: make(chan State, 64), done: make(chan struct{})}
 	a.well, a.ail = context.WithCancelCause(context.Background())
-	if hook != nil {
-		a.done.Go(func() {
-			n, _ := goroutine.Number()
-			a.number.Store(n)
-			var told State
-			for state := range a.states {
-				if state != told { // one in between was left out
-					hook(state)
-				}
-				told = state
-			}
-		})
+	if hook == nil {
+		close(a.done)
+	} else {
+		go a.tell() // joined by stop, unless the hook does not return
 	}
 	return a
+}
+
+// tell calls the hook until stop is called. A hook that ends its goroutine misses no other state.
+func (a *announcer) tell() {
+	n, _ := goroutine.Number()
+	a.number.Store(n)
+	done := false
+	defer func() {
+		if !done {
+			go a.tell() // in place of this goroutine, and joined as it was
+		}
+	}()
+	for state := range a.states {
+		again := state == a.told // one in between was left out
+		a.told = state
+		if !again && !a.over.Load() {
+			a.call(state)
+		}
+	}
+	done = true
+	close(a.done)
+}
+
+func (a *announcer) call(state State) {
+	defer a.caught("OnState")
+	a.hook(state)
 }
 
 // announce reports whether state is news. It never waits: a hook that is 64 states behind misses the oldest of them.
@@ -131,11 +152,16 @@ func (a *announcer) within() bool {
 	return ok && n == a.number.Load()
 }
 
-// stop returns when the hook has been told everything. It is called once, when nothing announces any more.
-func (a *announcer) stop() {
+// stop returns when the hook has been told everything, or when patience ends. No call of the hook begins after that. It
+// is called once, when nothing announces any more.
+func (a *announcer) stop(patience context.Context) {
 	a.mu.Lock()
 	a.ail(ErrClosed)
 	a.mu.Unlock()
 	close(a.states)
-	a.done.Wait()
+	select {
+	case <-a.done:
+	case <-patience.Done():
+		a.over.Store(true)
+	}
 }

@@ -36,13 +36,13 @@ type Store struct {
 	states  *announcer
 	lines   lines
 	sights  chan struct{} // has a value for each request of sight that is under way
-	health  State         // what the Trace was told last; the keeper's own
 	hushed  time.Time     // the end of the silence that was logged, zero after that; the keeper's own
 
 	life context.Context // the Store's own: done when it is closed, with the cause
 	shut context.CancelCauseFunc
 
 	inside insiders
+	teller teller
 	lapses lapses
 
 	ending   atomic.Bool   // by the first Close
@@ -70,6 +70,7 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 	}
 	s := &Store{service: service, options: resolved, log: aside.Logger(resolved.Logger), changed: make(chan struct{}), finished: make(chan struct{})}
 	s.sights = make(chan struct{}, maxSights)
+	s.teller.store = s
 	if s.options.Name != "" {
 		s.log = s.log.With("store", s.options.Name)
 	}
@@ -81,7 +82,7 @@ func Open(ctx context.Context, service driver.Service, o Options) (*Store, error
 		aside.Close(s.log) // the driver may have written into it
 		return nil, err
 	}
-	s.states = newAnnouncer(resolved.OnState)
+	s.states = newAnnouncer(resolved.OnState, s.caught)
 	if first == nil { // it comes late
 		s.announce(Lost)
 		s.tasks.Go(func() {
@@ -264,7 +265,10 @@ func (s *Store) end() error {
 func (s *Store) finish() error {
 	s.stop(ErrClosed)
 	s.tasks.Wait()
-	s.states.stop()
+	patience, cancel := context.WithTimeout(context.Background(), closePatience)
+	s.states.stop(patience)
+	s.teller.stop(patience)
+	cancel()
 	err := errors.Join(s.unended, s.service.Close())
 	aside.Close(s.log)
 	return err
@@ -273,11 +277,12 @@ func (s *Store) finish() error {
 // Close ends all leases and all waiting on this Store with ErrClosed, and ends the session, which frees what was held
 // and takes what waited out of the queues. It returns when everything that the Store has started has ended. If the
 // service does not confirm the end of the session within a third of the TTL, the error wraps ErrUnavailable, and the
-// session ends by itself, one TTL later. Close waits for the Logger to write what it has not written yet, for a second
-// at most; nothing is written after that. A second Close returns the same.
+// session ends by itself, one TTL later. Close waits until OnState and the Trace were told everything, for a second at
+// most, and then until the Logger has written everything, for another; none of them is called after that. A second
+// Close returns the same.
 //
-// A Close by OnState, or by a function of a Trace that a goroutine of the Store calls, begins all that and returns nil at once: Close waits for
-// that goroutine.
+// A Close by OnState, or by a function of a Trace that a goroutine of the Store calls, begins all that and returns nil
+// at once: Close waits for that goroutine.
 func (s *Store) Close() error {
 	if s.states.within() || s.inside.has() {
 		s.stop(ErrClosed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -12,10 +13,22 @@ import (
 // A Trace is told what the primitives of a Store do, for metrics, traces and pages. Each of its functions may be nil. It may be
 // shared by several Stores.
 //
-// The functions are called while others wait for them: in the goroutine of the caller that acquires, releases or asks a lease, or
-// in those of the Store, which renew the session and watch what is held. They must return soon, must be safe for concurrent use,
-// and cannot change what happens. They must not panic, nor call runtime.Goexit, as t.FailNow does: what was under way then keeps
-// its place until the Store is closed. They may call Close of the Store.
+// The functions must be safe for concurrent use, and cannot change what happens. A function that blocks or panics costs
+// no lease, and keeps Close for a second at most:
+//
+//   - Acquire, what that returns, Note, and the Ended of a lease that is released are part of the call of the goroutine that
+//     acquires or releases. If they block, that call does, and what it has acquired is held until the session ends.
+//   - Wait has a goroutine of its own. The call goes on when it returns, or after 2 seconds. While 64 calls of Wait have not
+//     returned by then, there are no others.
+//   - Session, and Ended in all other cases, are called by one goroutine of the Store, in order. While they block 256
+//     calls wait. Of more, the oldest are left out, which is logged.
+//
+// A panic is logged, with its stack, and the call goes on as if the function had returned nothing. Acquire, what that
+// returns, Note and Ended must not call runtime.Goexit, as t.FailNow does: it ends the goroutine that acquires or
+// releases. What was under way then keeps its place until the Store is closed.
+//
+// The functions may use the Store. A Close by Wait or Session, or by Ended of a lease that was not released, begins the
+// end and returns nil at once.
 type Trace struct {
 	// Acquire is called when a call begins that is to acquire: Lock, TryLock, Acquire, Campaign and all that is made of
 	// them. It returns ctx or one that is derived from it, with which the call goes on, and what is called with the result
@@ -28,8 +41,7 @@ type Trace struct {
 	// Ended is called when what was acquired has ended, once: released, or lost, or closed with its Store. For a ReentrantMutex that
 	// is when the last lease of an owner has ended. Whoever waited for it may have acquired it before.
 	Ended func(e End)
-	// Session is called when the session of the Store is opened or renewed, is overdue, and when it is over. While it has not
-	// returned, the session is not renewed.
+	// Session is called when the session of the Store was opened or renewed, is overdue, and when it is over.
 	Session func(h Health)
 	// Note returns a text that is published with the entry, for those that wait behind it to see: a traceparent, for example. It
 	// is called once for each call, after Acquire, with its ctx. A note of more than 256 bytes, or one that is not printable
@@ -112,8 +124,8 @@ type Health struct {
 	Cause error
 }
 
-// Traces returns a Trace that tells all of them, in that order. Nil ones are left out. Of the notes the first that is not empty
-// is published.
+// Traces returns a Trace that tells all of them, in that order. Nil ones are left out. Of the notes the first that is
+// not empty is published. If a function panics, the Traces after it are not told.
 func Traces(list ...*Trace) *Trace {
 	list = slices.DeleteFunc(slices.Clone(list), func(t *Trace) bool { return t == nil })
 	if len(list) == 0 {
@@ -200,12 +212,11 @@ func (s *Store) get(ctx context.Context, r *Request) (*Hold, error) {
 }
 
 func (s *Store) traced(ctx context.Context, r *Request) (*Hold, error) {
-	t := s.options.Trace
 	w := s.want(*r)
 	began := time.Now()
-	ctx, end := t.acquire(ctx, w)
+	ctx, end := s.tellAcquire(ctx, w)
 	if r.Kind != driver.Candidate {
-		r.note = checkedNote(t.note(ctx, w))
+		r.note = checkedNote(s.tellNote(ctx, w))
 	}
 	h, err := s.admitted(ctx, r)
 	got := Got{Err: err, Waited: time.Since(began)}
@@ -215,7 +226,7 @@ func (s *Store) traced(ctx context.Context, r *Request) (*Hold, error) {
 		}
 	}
 	if end != nil {
-		end(got)
+		s.tellGot(end, got)
 	}
 	if err == nil {
 		s.follow(h, w)
@@ -242,8 +253,7 @@ func (s *Store) want(r Request) Want {
 // traceWait says that a call waits in the queue, as w. What is carried for a line has no caller: each of the line has said that
 // it waits.
 func (s *Store) traceWait(ctx context.Context, r *Request, w *waiting) {
-	t := s.options.Trace
-	if t == nil || r.carried {
+	if s.options.Trace == nil || s.options.Trace.Wait == nil || r.carried {
 		return
 	}
 	in := w.place.in
@@ -265,12 +275,12 @@ func (s *Store) traceWait(ctx context.Context, r *Request, w *waiting) {
 		name, _, note := WordsOf(holder)
 		return name, note
 	}
-	t.wait(ctx, s.want(*r), b)
+	s.teller.wait(ctx, s.want(*r), b)
 }
 
 // traceLine says that a call waits in the line of its gate.
 func (g *gate) traceLine(ctx context.Context, w *waiter) {
-	if g.store.options.Trace != nil {
+	if t := g.store.options.Trace; t != nil && t.Wait != nil {
 		g.tellLine(ctx, w)
 	}
 }
@@ -278,28 +288,27 @@ func (g *gate) traceLine(ctx context.Context, w *waiter) {
 func (g *gate) tellLine(ctx context.Context, w *waiter) {
 	want := g.store.want(g.request())
 	want.Units = w.units
-	g.store.options.Trace.wait(ctx, want, Behind{Ahead: w.ahead + 1, Local: true, look: func(context.Context) (string, string) {
+	g.store.teller.wait(ctx, want, Behind{Ahead: w.ahead + 1, Local: true, look: func(context.Context) (string, string) {
 		holder := g.side().holder()
 		return holder.holder, holder.note
 	}})
 }
 
-// traceSession says how the session stands. It is called by the keeper of the session alone.
+// traceSession says how the session stands.
 func (s *Store) traceSession(h Health) {
-	t := s.options.Trace
-	if t == nil {
+	if s.options.Trace == nil || s.options.Trace.Session == nil {
 		return
 	}
-	h.Store, h.Was = s.options.Name, s.health
-	s.health = h.State
-	s.inside.call(func() { t.session(h) })
+	h.Store = s.options.Name
+	s.teller.tell(telling{health: h})
 }
 
 // A tenure is a turn, from when its Trace was told that it was acquired until it is told that it has ended.
 type tenure struct {
 	want   Want
-	hold   *Hold // its first
-	leases int   // that were not released. Guarded by the session's mu.
+	hold   *Hold       // its first
+	leases int         // that were not released. Guarded by the session's mu.
+	others atomic.Bool // a goroutine of the Store releases it, and is not to wait for the Trace
 }
 
 // follow sees to it that the end of h is told.
@@ -327,9 +336,17 @@ func (h *Hold) conclude(why, unconfirmed error, at time.Time) {
 	if t == nil || !h.grant.in().departs(t, errors.Is(why, ErrReleased)) {
 		return
 	}
-	h.grant.store.options.Trace.Ended(End{
-		Want: t.want, Token: h.token(), Held: at.Sub(t.hold.since), Err: why, Unconfirmed: unconfirmed,
-	})
+	end := h.ending(why, unconfirmed, at)
+	if t.others.Load() {
+		h.grant.store.teller.tell(telling{ends: []End{end}})
+		return
+	}
+	h.grant.store.tellEnded(end)
+}
+
+func (h *Hold) ending(why, unconfirmed error, at time.Time) End {
+	t := h.tenure
+	return End{Want: t.want, Token: h.token(), Held: at.Sub(t.hold.since), Err: why, Unconfirmed: unconfirmed}
 }
 
 // departs takes a tenure off the list, if it is there and is not kept by another lease than the one that was released.
@@ -363,13 +380,15 @@ func (s *Store) concludeAll(in *session, gr *grant) {
 		}
 	}
 	in.mu.Unlock()
-	if len(list) == 0 {
-		return
-	}
 	at := time.Now()
-	s.inside.call(func() {
-		for _, h := range list {
-			h.conclude(context.Cause(h.grant.life), nil, at) // h itself may have been released, and entered again before
+	var ends []End
+	for _, h := range list {
+		why := context.Cause(h.grant.life) // h itself may have been released, and entered again before
+		if in.departs(h.tenure, errors.Is(why, ErrReleased)) {
+			ends = append(ends, h.ending(why, nil, at))
 		}
-	})
+	}
+	if ends != nil {
+		s.teller.tell(telling{ends: ends})
+	}
 }
