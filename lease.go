@@ -68,7 +68,7 @@ func (l *Lease) Done() <-chan struct{} { return l.hold.Life().Done() }
 func (l *Lease) Err() error { return l.hold.Err() }
 
 // Context returns a context that is done when parent is, or the lease, with Err as its cause. The caller must call cancel
-// when the work is over.
+// when the work is over, unless parent ends then.
 //
 // Its Err looks at the clock as Lease.Err does. A context that is derived from it ends in the same moment as its Done
 // channel is closed, by a timer, and its own Err knows no earlier: ask this one, or the lease, right before a step that
@@ -157,12 +157,23 @@ func (l *Lease) Asked() <-chan struct{} {
 func (l *Lease) Entries() []driver.Entry { return l.hold.Entries() }
 
 // bind returns a context that ends with parent or with the lease, with the cause.
+//
+// A caller that never calls cancel keeps nothing under the life of the lease once parent has ended: a leader's lease may live
+// for weeks, and serve a thousand requests a second.
 func bind(
 	parent, life context.Context, lease interface{ Err() error },
 ) (context.Context, context.CancelFunc) {
 	bound, end := context.WithCancelCause(parent)
 	stop := context.AfterFunc(life, func() { end(lease.Err()) })
-	return &leaseContext{bound, lease, end}, func() { stop(); end(context.Canceled) }
+	unbind := func() bool { return true }
+	if parent.Done() != nil {
+		unbind = context.AfterFunc(bound, func() { stop() })
+	}
+	return &leaseContext{bound, lease, end}, func() {
+		unbind() // before bound ends, which would start a goroutine for it
+		stop()
+		end(context.Canceled)
+	}
 }
 
 // leaseContext is a context that looks at the lease's clock when it is asked.
