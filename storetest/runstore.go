@@ -16,16 +16,16 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// RunStore holds recipe.Store to its promises, in bubbles over Mem. It has clients play a number of short plays, and places
-// one fault in every way, and of two faults one in sample of the placements; none if sample is 0. With -short these are the same each
-// time, else others by a seed that is logged.
+// RunStore holds recipe.Store to its promises, in bubbles over Mem. It has clients play a number of short plays. Of all placements of one
+// fault it tries every one if single is 1, one in three if it is 3, and of all placements of two faults one in double, or none if that is
+// 0. With -short these are the same each time, else others by a seed that is logged.
 //
 // Whatever goes wrong, two exclusive holders are never at work at once, tokens increase, everything that waits is served,
 // nothing is left when all have released, and then the lock is free.
 //
 // With Go 1.26 and the race detector a test binary with bubbles may die of SIGSEGV in the runtime, with no word of a test: run it with
 // GOMAXPROCS=1, or with Go 1.27.
-func RunStore(t *testing.T, sample int) {
+func RunStore(t *testing.T, single, double int) {
 	t.Helper()
 	seed := uint64(1)
 	if !testing.Short() {
@@ -39,17 +39,19 @@ func RunStore(t *testing.T, sample int) {
 			t.Log(requests, "requests")
 			for at := range requests {
 				for _, m := range mishaps {
-					p.perform(t, placement{at, m})
+					if chosen.IntN(max(single, 1)) == 0 {
+						p.perform(t, placement{at, m})
+					}
 				}
 			}
-			if sample == 0 {
+			if double == 0 {
 				return
 			}
 			for at := range requests {
 				for then := at + 1; then < requests+2; then++ {
 					for _, m := range mishaps {
 						for _, m2 := range mishaps {
-							if chosen.IntN(sample) == 0 {
+							if chosen.IntN(double) == 0 {
 								p.perform(t, placement{at, m}, placement{then, m2})
 							}
 						}
