@@ -56,10 +56,10 @@ func TestContextLeavesNothingWithItsLease(t *testing.T) {
 
 			request, done = context.WithCancel(t.Context())
 			for _, parent := range []context.Context{request, context.Background()} {
-				ctx, cancel = bind(parent, l, lease)
+				bound, cancel := bind(parent, l, lease)
 				cancel()
 				require.Zero(t, l.waits.Load())
-				require.ErrorIs(t, ctx.Err(), context.Canceled)
+				require.ErrorIs(t, bound.Err(), context.Canceled)
 			}
 			done()
 		}

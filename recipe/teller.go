@@ -199,7 +199,11 @@ func (s *Store) caught(function string) {
 // What follows calls a function of the Trace of a Store that has one.
 
 func (s *Store) tellAcquire(ctx context.Context, w Want) (with context.Context, end func(Got)) {
-	with = ctx
+	defer func() {
+		if with == nil {
+			with = ctx // the function has panicked
+		}
+	}()
 	defer s.caught("Trace.Acquire")
 	return s.options.Trace.acquire(ctx, w)
 }
