@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"sync/atomic"
@@ -60,12 +61,19 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool, most int64)) {
 var errReplica = errors.New("the server is a replica, which has read-only transactions alone")
 
 // direct reports whether a connection is one to the server itself. A proxy gives out numbers of its own. A connection to the server itself is
-// at the isolation level that is needed afterwards. Most is how many connections the server can have.
+// at the isolation level that is needed afterwards, and its process notices within a second that its client has gone. Most is how many
+// connections the server can have.
+//
+// By default a process that waits for a lock notices nothing: the statement of a client that is dead, or has given up, would wait for as
+// long as others lock the row, and count as a connection, and so would each that comes after it. A request to cancel may be late, or
+// come before the process has read the statement, and is dropped then. Where the server's system cannot tell, the setting is refused.
 func direct(ctx context.Context, conn *pgconn.PgConn) (is bool, most int64, _ error) {
-	const ask = "SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('default_transaction_isolation'), " +
-		"current_setting('max_connections')"
+	ask := fmt.Sprintf("SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('default_transaction_isolation'), "+
+		"current_setting('max_connections'), CASE WHEN pg_backend_pid() = %d AND version() ~* 'linux' "+
+		"AND current_setting('client_connection_check_interval', true) = '0' "+
+		"THEN set_config('client_connection_check_interval', '1000', false) END", conn.PID())
 	answer, err := conn.Exec(ctx, ask).ReadAll()
-	if err != nil || len(answer) != 1 || len(answer[0].Rows) != 1 || len(answer[0].Rows[0]) != 4 {
+	if err != nil || len(answer) != 1 || len(answer[0].Rows) != 1 || len(answer[0].Rows[0]) != 5 {
 		return false, 0, err
 	}
 	row := answer[0].Rows[0]

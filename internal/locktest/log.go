@@ -3,6 +3,10 @@ package locktest
 import (
 	"strings"
 	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A Log can be read while it is written.
@@ -27,3 +31,9 @@ func (l *Log) String() string {
 
 // Has reports whether the log has the words.
 func (l *Log) Has(words string) bool { return strings.Contains(l.String(), words) }
+
+// Await waits until the log has the words: a Store has its lines written in the background, in their order.
+func (l *Log) Await(t testing.TB, words string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return l.Has(words) }, hang, time.Millisecond, "the log does not say %q", words)
+}

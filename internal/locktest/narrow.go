@@ -76,10 +76,8 @@ func RunNarrow(t *testing.T, n Narrow) {
 	require.NoError(t, Lock(t, open(t), "/narrow/late").Release())
 	all.Wait()
 	t.Logf("%d of %d served", served.Load(), n.Stores*paths*callers*times)
-	// Lines are written in the background.
-	for _, words := range []string{"has no room for another connection", n.Says} {
-		require.Eventually(t, func() bool { return log.Has(words) }, hang, time.Millisecond, "the log does not say %q", words)
-	}
+	log.Await(t, "has no room for another connection")
+	log.Await(t, n.Says)
 	for _, lease := range others {
 		require.NoError(t, lease.Err())
 		require.NoError(t, lease.Release())

@@ -99,8 +99,7 @@ type unconfirmed struct {
 }
 
 func (c *unconfirmed) Write(b []byte) (int, error) {
-	const size, code = 16, 80877102
-	if len(b) == size && binary.BigEndian.Uint32(b[4:]) == code {
+	if isCancel(b) {
 		c.requests.Add(1)
 		c.asks.Store(true)
 	}
@@ -118,4 +117,55 @@ func (c *unconfirmed) Read(b []byte) (int, error) {
 func (c *unconfirmed) SetDeadline(at time.Time) error {
 	c.end.Do(func() { close(c.over) }) // that of a request is set once, when its time is over
 	return c.Conn.SetDeadline(at)
+}
+
+// TestStatementEndsWithItsClient though it waits for a lock, and though no request to cancel has reached the server.
+func TestStatementEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	config := d.config(t)
+	config.MaxConns = 2
+	dial := config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return mute{conn}, err
+	}
+	service, err := postgres.NewService(config, d.options(0))
+	require.NoError(t, err)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	tx := d.begin(t)
+	require.NoError(t, postgres.InTx(within(t, soon), tx, "/row"))
+	ctx, cancel := context.WithCancel(within(t, soon))
+	failed := make(chan error, 1)
+	go func() { // joined below
+		_, err := in.Create(ctx, driver.Entry{Queue: "/row", ID: in.NewID("/row", driver.Read, 1), Kind: driver.Read, Units: 1}, 0)
+		failed <- err
+	}()
+	d.awaitBlocked(t, "farsync_create")
+	cancel()
+	require.Error(t, locktest.Got(t, failed))
+	require.Eventually(t, func() bool {
+		return d.count(t, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND state = 'active' AND position('farsync_create(' IN query) = 15`) == 0
+	}, soon, time.Millisecond)
+	require.NoError(t, tx.Rollback(within(t, soon)))
+	require.NoError(t, in.Close(within(t, soon)))
+	require.NoError(t, service.Close())
+}
+
+// mute is a connection that carries no request to cancel.
+type mute struct{ net.Conn }
+
+func (c mute) Write(b []byte) (int, error) {
+	if isCancel(b) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.Conn.Write(b)
+}
+
+// isCancel reports whether a message is a request to cancel.
+func isCancel(b []byte) bool {
+	const size, code = 16, 80877102
+	return len(b) == size && binary.BigEndian.Uint32(b[4:]) == code
 }

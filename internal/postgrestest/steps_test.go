@@ -34,7 +34,7 @@ func (d database) awaitBlocked(t testing.TB, words string) {
 	}, soon, time.Millisecond)
 }
 
-// TestDeadProcessIsBuriedWhileItsJoinWaits: the server does not notice that the client of a statement has gone.
+// TestDeadProcessIsBuriedWhileItsJoinWaits: the server may not notice that the client of a statement has gone.
 func TestDeadProcessIsBuriedWhileItsJoinWaits(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
