@@ -22,7 +22,7 @@ each = set -e; for module in $(1); do echo "==> $(2): $$module"; (cd $$module &&
 
 # The tests share two cores with their servers as it is.
 .NOTPARALLEL:
-.PHONY: help test race long load model torture bites check format vet lint tidy-check systems bench benchmarks fuzz tidy servers server-versions
+.PHONY: help test race long load model torture bites check format vet lint tidy-check systems bench benchmarks fuzz api tidy servers server-versions
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,7 +68,7 @@ deaths: servers ## the ways in which a COMMAND of farsync run can die, many time
 			-deaths=$$runs -deaths-ttl=2s -deaths-on=$$store $(if $(WAY),-deaths-of='$(WAY)')) | grep -Ev '^(=== | +--- PASS)'; \
 	done
 
-check: format tidy-check vet systems lint ## all that CI demands besides test
+check: format tidy-check vet api-check systems lint ## all that CI demands besides test
 
 bench: servers ## farsync beside its peers, into docs/PERFORMANCE.md: ROUNDS=5, ONLY=pattern, WINDOW=1s
 	@cd bench && go build -o ../bin/bench .
@@ -85,6 +85,9 @@ fuzz: ## every fuzz target for a moment: FUZZTIME=10s
 
 lint: ## golangci-lint, at the version that tools/go.mod pins
 	@$(call each,$(CODE),lint,$(GOLANGCI) run --allow-serial-runners ./...)
+
+api: ## writes api/*.txt, what each public package exports; a line that goes away has to be named in CHANGELOG.md
+	@go run ./internal/api -write
 
 tidy: ## put the code and the go.mod files in order
 	@$(call each,$(CODE),format,$(GOLANGCI) fmt)
@@ -103,6 +106,10 @@ format:
 
 vet:
 	@$(call each,$(CODE),vet,go vet ./...)
+
+api-check:
+	@echo "==> api"
+	@go run ./internal/api
 
 tidy-check:
 	@$(call each,$(MODULES),go mod tidy -diff,go mod tidy -diff)

@@ -51,6 +51,11 @@ var rules = []rule{
 		why:   "all that logs uses it",
 	},
 	{
+		of:    "internal/api",
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "it reads what the compiler has written of the others, and is built in the moment in which make check needs it",
+	},
+	{
 		of:    "internal/pause",
 		never: append([]string{thirdParty}, testOnly...),
 		why:   "all that waits uses it",
@@ -352,6 +357,7 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module + "/driver", to: module + "/recipe"},
 		{from: module + "/driver", to: "golang.org/x/sync/errgroup"},
 		{from: module + "/internal/deadlock", to: module + "/recipe"},
+		{from: module + "/internal/api", to: "golang.org/x/tools/go/packages"},
 		{from: module + "/recipe", to: module},
 		{from: module + "/recipe", to: module + "/storetest"},
 		{from: module + "/recipe", to: "golang.org/x/sync/errgroup"},
