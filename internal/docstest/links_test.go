@@ -115,3 +115,19 @@ func TestIndexLeadsToEveryDocument(t *testing.T) {
 		}
 	}
 }
+
+// TestPromiseNamesEveryPackage: a public package has a list of its symbols in the folder api, and a place in the table
+// of the packages that are under the promise.
+func TestPromiseNamesEveryPackage(t *testing.T) {
+	_, table, found := strings.Cut(prose(t, "docs/WHAT-MAY-CHANGE.md"), "\n| under the promise |")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n\n")
+	lists, err := filepath.Glob("../../api/*.txt")
+	require.NoError(t, err)
+	require.Greater(t, len(lists), 10, "the test would not notice that it looks at nothing")
+	for _, list := range lists {
+		if name := filepath.Base(list); name != "removed.txt" {
+			require.Contains(t, table, "](../api/"+name+")", "docs/WHAT-MAY-CHANGE.md does not name the package of %s", list)
+		}
+	}
+}

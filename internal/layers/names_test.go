@@ -31,7 +31,7 @@ func TestBackendsUseNoPrimitive(t *testing.T) {
 
 // A user meets package farsync and a backend.
 func TestNoSignatureNamesRecipe(t *testing.T) {
-	for _, of := range []string{farsync, "etcd", "zk", "sqlite", "redis", "postgres"} {
+	for _, of := range []string{farsync, "etcd", "zk", "sqlite", "redis", "postgres", "mysql"} {
 		for name, file := range parse(t, of) {
 			for _, wrong := range named(file, module+"/recipe") {
 				t.Errorf("%s: %s", name, wrong)
