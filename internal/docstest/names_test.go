@@ -92,3 +92,34 @@ func TestRunbookExplainsEveryMessage(t *testing.T) {
 		require.Contains(t, seen, message, "no code logs this")
 	}
 }
+
+// TestEveryCellOfTheComparisonShowsIt: what docs/COMPARISON.md says of a library is shown by a test of ours, by a
+// document, or by a source or an issue elsewhere. A link to a source names a version: a branch goes on.
+func TestEveryCellOfTheComparisonShowsIt(t *testing.T) {
+	page := document(t, "docs/COMPARISON.md")
+	cells := 0
+	lines := strings.Split(page, "\n")
+	for i, line := range lines {
+		heads := i+1 < len(lines) && strings.HasPrefix(lines[i+1], "|--") // a line of names of columns
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|--") || heads {
+			continue
+		}
+		columns := strings.Split(strings.Trim(line, "| "), " | ")
+		for _, cell := range columns[1:] {
+			cells++
+			require.Regexp(t, "`Test\\w+`|\\]\\(|\\]\\[", cell, "in the row of %s", columns[0])
+		}
+	}
+	require.Greater(t, cells, 100, "the test would not notice that it looks at nothing")
+
+	used := map[string]bool{}
+	for _, link := range regexp.MustCompile(`\]\[([\w-]+)\]`).FindAllStringSubmatch(page, -1) {
+		used[link[1]] = true
+	}
+	for _, link := range regexp.MustCompile(`(?m)^\[([\w-]+)\]: (.*)$`).FindAllStringSubmatch(page, -1) {
+		require.True(t, used[link[1]], "no cell uses the link %s", link[1])
+		delete(used, link[1])
+		require.Regexp(t, `^https://github\.com/[\w-]+/[\w-]+/((blob|tree)/([0-9a-f]{40}|(api/)?v\d+\.\d+\.\d+)|commit/[0-9a-f]{40}|(issues|pull)/\d+)`, link[2])
+	}
+	require.Empty(t, used, "links that lead nowhere")
+}
