@@ -68,7 +68,7 @@ deaths: servers ## the ways in which a COMMAND of farsync run can die, many time
 			-deaths=$$runs -deaths-ttl=2s -deaths-on=$$store $(if $(WAY),-deaths-of='$(WAY)')) | grep -Ev '^(=== | +--- PASS)'; \
 	done
 
-check: format tidy-check vet api-check systems lint ## all that CI demands besides test
+check: format tidy-check vet api-check plain-check systems lint ## all that CI demands besides test
 
 bench: servers ## farsync beside its peers, into docs/PERFORMANCE.md: ROUNDS=5, ONLY=pattern, WINDOW=1s
 	@cd bench && go build -o ../bin/bench .
@@ -110,6 +110,10 @@ vet:
 api-check:
 	@echo "==> api"
 	@go run ./internal/api
+
+plain-check:
+	@echo "==> plain"
+	@go run ./internal/plain
 
 tidy-check:
 	@$(call each,$(MODULES),go mod tidy -diff,go mod tidy -diff)

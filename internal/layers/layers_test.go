@@ -56,6 +56,11 @@ var rules = []rule{
 		why:   "it reads what the compiler has written of the others, and is built in the moment in which make check needs it",
 	},
 	{
+		of:    "internal/plain",
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "it reads the words of the others, and is built in the moment in which make check needs it",
+	},
+	{
 		of:    "internal/pause",
 		never: append([]string{thirdParty}, testOnly...),
 		why:   "all that waits uses it",
