@@ -98,7 +98,7 @@ func keepsItsData(t *testing.T, server database, of func(endpoint string, argume
 func TestPausedPostgresStopsItsSessions(t *testing.T) {
 	suite.Long(t, suite.Postgres, "stops and kills the server")
 	if runtime.GOOS != "linux" {
-		t.Skip("the processes of others cannot be stopped here")
+		suite.NotHere(t, "Linux, to stop the processes of others")
 	}
 	server := embedtest.Postgres(t)
 	client := psql(server.Endpoint())

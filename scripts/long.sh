@@ -22,6 +22,8 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 : >"$work/table"
+export FARSYNC_NOT_RUN=$work/notrun
+: >"$FARSYNC_NOT_RUN"
 failed=0
 
 # row NAME RESULT SECONDS COUNTS
@@ -139,5 +141,6 @@ cat "$work/table"
 if [ -s "$work/failed" ]; then
 	echo "failed, or not judged:"
 	cat "$work/failed"
+awk -v root="$PWD" -f scripts/notrun.awk "$FARSYNC_NOT_RUN"
 fi
 exit "$failed"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs what make test has of this module's tests, with the race detector, and prints what each package took, what the suite took beside a
-# fixed piece of work, how many tests are left to make long, and what failed: scripts/test.sh [flags of go test] packages
+# fixed piece of work, how many tests are left to make long, which could not be run here, and what failed: scripts/test.sh [flags of go test] packages
 #
 # A run of all packages that needs three times as much as scripts/suite-note.txt says, in units of that piece of work, is red: it has
 # grown. Seconds are no bound but for a hang, for they say as much about the machine as about the suite.
@@ -9,8 +9,9 @@ cd "$(dirname "$0")/.." || exit 1
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export FARSYNC_TIMES=$work/times
+export FARSYNC_TIMES=$work/times FARSYNC_NOT_RUN=$work/notrun
 : >"$FARSYNC_TIMES"
+: >"$FARSYNC_NOT_RUN"
 
 export FARSYNC_YARDSTICK=$work/yardstick
 go build -o "$FARSYNC_YARDSTICK" ./internal/suite/yardstick || exit 1
@@ -58,6 +59,7 @@ go run ./internal/suite/list | awk -F'\t' '
 		for (a in area) printf " %s %d", a, area[a]
 		print ""
 	}'
+awk -v root="$PWD" -f scripts/notrun.awk "$FARSYNC_NOT_RUN"
 awk -f scripts/failed.awk "$work/output" >"$work/failed"
 if [ -s "$work/failed" ]; then
 	echo "failed:"

@@ -173,7 +173,7 @@ func executable(t *testing.T) string {
 // TestMisuseByAnotherUser has a process of a user without rights open files, for root may write everything.
 func TestMisuseByAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to become another user")
+		suite.NotHere(t, "root, to become another user")
 	}
 	program := executable(t)
 	dir := filepath.Dir(program)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // withUmask has a process that is still to begin play its role by a program, with a umask.
@@ -73,7 +74,7 @@ func TestRightsOfAFile(t *testing.T) {
 // umask.
 func TestUsersOfOneGroup(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to become several users")
+		suite.NotHere(t, "root, to become several users")
 	}
 	const group = 61234
 	program := executable(t)

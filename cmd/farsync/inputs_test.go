@@ -18,6 +18,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // An input is a call of the command that is wrong.
@@ -377,7 +378,7 @@ func TestMisuseIsAnsweredAtOnce(t *testing.T) {
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip("there is no /dev/full here")
+		suite.NotHere(t, "/dev/full")
 	}
 	defer full.Close()
 	url := file(t)

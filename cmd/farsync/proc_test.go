@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // TestWithoutProc: the verbs that run COMMAND say what they lack.
@@ -16,7 +18,7 @@ func TestWithoutProc(t *testing.T) {
 	t.Parallel()
 	hide := []string{"-m", "sh", "-c", `umount -l /proc && exec "$0" "$@"`}
 	if out, err := exec.Command("unshare", append(hide, "true")...).CombinedOutput(); err != nil {
-		t.Skipf("to hide /proc needs the right to unmount it: %s", out)
+		suite.NotHere(t, "the right to unmount /proc: "+strings.TrimSpace(string(out)))
 	}
 	program := filepath.Join(t.TempDir(), "farsync") // the race detector needs /proc itself
 	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()

@@ -118,7 +118,7 @@ func TestCommandIgnoresWhatTheCallerDoes(t *testing.T) {
 	t.Parallel()
 	const look = "grep SigIgn /proc/self/status"
 	if exec.Command("sh", "-c", look).Run() != nil {
-		t.Skip("this system does not show which signals a process ignores")
+		suite.NotHere(t, "a system that shows which signals a process ignores")
 	}
 	for _, name := range []string{"", "HUP", "INT", "TSTP", "TTIN", "TTOU", "HUP INT TSTP TTIN TTOU"} {
 		line := look + "; exec farsync run /x -- " + look
@@ -139,7 +139,7 @@ func TestCommandIgnoresWhatTheCallerDoes(t *testing.T) {
 func TestInheritedDescriptorsAndNoOthers(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
-		t.Skip("this system does not list descriptors")
+		suite.NotHere(t, "/proc/self/fd")
 	}
 	for _, store := range []string{file(t), "etcd://" + strings.TrimPrefix(embedtest.Etcd(t).Endpoint(), "http://")} {
 		list := func(prefix string) (list []string) {

@@ -167,7 +167,7 @@ func TestFullDisk(t *testing.T) {
 	suite.Long(t, suite.Postgres, "fills the server's disk beside a TTL of 2 s")
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("only root can mount a small disk")
+		suite.NotHere(t, "root, to mount a small disk")
 	}
 	d := database{server: embedtest.Postgres(t)}
 	d.url = d.server.URL()

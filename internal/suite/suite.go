@@ -6,6 +6,10 @@
 package suite
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -37,3 +41,37 @@ func Long(t testing.TB, area Area, why string) {
 
 // More reports whether t is to do what it does in make long of that area alone. With go test -short it is not.
 func More(_ testing.TB, _ Area) bool { return !testing.Short() }
+
+// notRunVariable names the file in which scripts/test.sh and scripts/long.sh have what was not run on this machine.
+const notRunVariable = "FARSYNC_NOT_RUN"
+
+// NotHere skips t, which cannot be run on this machine or by this user, and has make test and make long name it at their end with
+// what it needs: go test says nothing of a skipped test in a package that passes. A missing server is no matter of NotHere; make
+// test fails without it.
+func NotHere(t testing.TB, needs string) {
+	t.Helper()
+	if file := os.Getenv(notRunVariable); file != "" {
+		if err := noteIn(file, t.Name(), needs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Skipf("not run here: needs %s", needs)
+}
+
+// noteIn adds a line in one write, for packages that run at the same time share the file.
+func noteIn(file, test, needs string) error {
+	folder, err := os.Getwd() // go test runs a package in its own
+	if err != nil {
+		return err
+	}
+	to, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	one := strings.Join(strings.Fields(needs), " ") // the words of a program may be several lines
+	_, err = fmt.Fprintf(to, "%s\t%s\t%s\n", filepath.ToSlash(folder), test, one)
+	if closed := to.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

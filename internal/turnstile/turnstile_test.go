@@ -13,12 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync/internal/suite"
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
 )
 
 func newGates(t *testing.T, n int) (gates []*Gate) {
 	if !supported {
-		t.Skip("files have no such locks here")
+		suite.NotHere(t, "a system whose files have locks of open descriptions")
 	}
 	file := filepath.Join(t.TempDir(), "gate")
 	for range n {

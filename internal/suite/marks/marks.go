@@ -85,7 +85,7 @@ func readFile(path string) ([]Mark, error) {
 			if !ok {
 				return true
 			}
-			if x, ok := selector.X.(*ast.Ident); !ok || x.Name != "suite" {
+			if x, ok := selector.X.(*ast.Ident); !ok || x.Name != "suite" || selector.Sel.Name != "Long" && selector.Sel.Name != "More" {
 				return true
 			}
 			if !isTest {

@@ -130,6 +130,7 @@ func TestMarksAreRead(t *testing.T) {
 			[]marks.Mark{{Area: "model", Test: "TestA", Part: true}}, "",
 		},
 		{"none", `func TestA(t *testing.T) {}`, nil, ""},
+		{"what is no mark", `func help(t *testing.T) { suite.NotHere(t, "a disk") }`, nil, ""},
 		{"outside of a test", `func help(t *testing.T) { suite.Long(t, suite.Etcd, "why") }`, nil, "suite.Long stands in no top-level test"},
 		{"another area", `func TestA(t *testing.T) { suite.Long(t, area, "why") }`, nil, "no constant of suite"},
 	} {
