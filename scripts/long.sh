@@ -64,7 +64,8 @@ export FARSYNC_EMBEDTEST_PROGRAM=$work/etcdserver
 
 race=(-race '-gcflags=modernc.org/...=-race=false -d=checkptr=0')
 
-# Tests of embedtest start a MySQL, and all of internal/mysqltest runs on it as well as on MariaDB. Who names a server needs no other.
+# Tests of embedtest start a MySQL, and all of internal/mysqltest runs on it as well as on MariaDB, and what the command does there. Who
+# names a server needs no other.
 mysql=yes
 if [ "$area" = mysql ] && [ -z "${FARSYNC_MYSQL:-}" ]; then
 	step "MySQL 9.7, unpacked" scripts/server-versions.sh mysql-9.7 || mysql=no
@@ -86,6 +87,8 @@ full() {
 }
 # loads STORE: every load of that store, for hours.
 loads() { if [ -z "${FULL:-}" ]; then larger=1; else step "every load of $1" make --no-print-directory load ONLY="^$1/"; fi; }
+# What the command does on a MySQL, in tests that have a part for each store.
+command='^(TestCommandOnMySQL|TestServices|TestOthersSeeWhatIsWaitedFor|TestTablesAreMissing|TestCredentialsRotate|TestDoctor.*|TestNoRefusal.*|TestNoSilence.*|TestRestartedService.*|TestServiceThatAFullDisk.*)$/(?i)mysql'
 losses='^TestLeaseEndsBeforeTheNextHolderIsGranted$'
 case $area in
 etcd)
@@ -110,6 +113,8 @@ postgres)
 mysql)
 	if [ "$mysql" = yes ]; then
 		tests "internal/mysqltest, all of it, -on=MySQL" . "${race[@]}" ./internal/mysqltest -on=MySQL
+		tests "the command, -on=MySQL" . "${race[@]}" ./cmd/farsync -on=MySQL -run "$command"
+		tests "least rights, -on=MySQL" . "${race[@]}" ./internal/docstest -on=MySQL -run '^TestLeastRightsOnMySQL$'
 	else
 		row "internal/mysqltest, all of it, -on=MySQL" "not judged" 0 "there is no MySQL here"
 	fi
@@ -137,10 +142,10 @@ esac
 
 printf '\nlong, %s:\n' "$area"
 cat "$work/table"
+awk -v root="$PWD" -f scripts/notrun.awk "$FARSYNC_NOT_RUN"
 [ "$larger" = 0 ] || echo "with larger numbers, for up to an hour each: FULL=1"
 if [ -s "$work/failed" ]; then
 	echo "failed, or not judged:"
 	cat "$work/failed"
-awk -v root="$PWD" -f scripts/notrun.awk "$FARSYNC_NOT_RUN"
 fi
 exit "$failed"

@@ -27,6 +27,7 @@ import (
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/mysqlkind"
 	"github.com/farsync/farsync/internal/suite"
 )
 
@@ -309,10 +310,10 @@ func TestDoctorFindsFaultsOfDatabases(t *testing.T) {
 // could see.
 func TestDoctorNamesATransactionThatIsOpen(t *testing.T) {
 	t.Parallel()
-	postgres, mariaDB := embedtest.Postgres(t, embedtest.Setting("max_prepared_transactions = 1")), embedtest.MariaDB(t)
+	postgres, server := embedtest.Postgres(t, embedtest.Setting("max_prepared_transactions = 1")), mysqlkind.Start(t)
 	onPostgres := "postgres://postgres@" + postgres.Endpoint() + "/postgres"
-	onMariaDB := "mysql://root@" + mariaDB.Endpoint() + "/test"
-	zone, err := sql.Open("mysql", mariaDB.DSN("test"))
+	onMySQL := "mysql://root@" + server.Endpoint() + "/test"
+	zone, err := sql.Open("mysql", server.DSN("test"))
 	require.NoError(t, err)
 	defer zone.Close()
 	_, err = zone.ExecContext(t.Context(), "SET GLOBAL time_zone = '+05:00'") // ages are no matter of it
@@ -340,12 +341,12 @@ func TestDoctorNamesATransactionThatIsOpen(t *testing.T) {
 			"SELECT ''", "prepared transaction 'it''s left' of postgres%s", "ROLLBACK PREPARED 'it''s left'%s",
 		},
 		{
-			"mariadb, a dump", onMariaDB, "mysql", mariaDB.DSN("test"),
+			"mysql, a dump", onMySQL, "mysql", server.DSN("test"),
 			[]string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"},
 			"SELECT CONNECTION_ID()", "connection %s, user root, host ", "KILL %s",
 		},
 		{
-			"mariadb, a forgotten session", onMariaDB, "mysql", mariaDB.DSN("test"),
+			"mysql, a forgotten session", onMySQL, "mysql", server.DSN("test"),
 			[]string{
 				"CREATE TABLE written (n int) ENGINE = InnoDB", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "BEGIN",
 				"INSERT INTO written VALUES (1)",
@@ -386,8 +387,8 @@ func TestDoctorNamesATransactionThatIsOpen(t *testing.T) {
 			require.Eventually(t, func() bool { return snapshots(t, row.store, 0)[0].OK }, soon, rarely, "it has ended")
 		})
 	}
-	t.Run("mariadb, a session that sees what was committed", func(t *testing.T) {
-		db, err := sql.Open("mysql", mariaDB.DSN("test"))
+	t.Run("mysql, a session that sees what was committed", func(t *testing.T) {
+		db, err := sql.Open("mysql", server.DSN("test"))
 		require.NoError(t, err)
 		defer db.Close()
 		reads, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
@@ -400,7 +401,7 @@ func TestDoctorNamesATransactionThatIsOpen(t *testing.T) {
 		require.NoError(t, keeps.QueryRowContext(t.Context(), "SELECT CONNECTION_ID() FROM (SELECT count(*) FROM written) all_of_them").Scan(&id))
 		var found []findingJSON
 		require.Eventually(t, func() bool { // a list that has the second has the first, if that is ever on it
-			found = snapshots(t, onMariaDB, 0)
+			found = snapshots(t, onMySQL, 0)
 			return slices.ContainsFunc(found, func(f findingJSON) bool { return strings.Contains(f.Text, "connection "+id+",") })
 		}, soon, rarely)
 		require.Len(t, found, 1)
@@ -418,14 +419,14 @@ func snapshots(t *testing.T, store string, older time.Duration) []findingJSON {
 	return d.findings
 }
 
-// rarely is how often a test asks MariaDB which transactions are open: it makes its list anew only if nobody has asked for a tenth of a second.
+// rarely is how often a test asks MySQL which transactions are open: it makes its list anew only if nobody has asked for a tenth of a second.
 const rarely = 200 * time.Millisecond
 
-// TestDoctorOfAUserWhoMayNotSeeTransactions of others says so on MariaDB, and finds nothing wrong. On PostgreSQL it finds them by their IDs.
+// TestDoctorOfAUserWhoMayNotSeeTransactions of others says so on MySQL, and finds nothing wrong. On PostgreSQL it finds them by their IDs.
 func TestDoctorOfAUserWhoMayNotSeeTransactions(t *testing.T) {
 	t.Parallel()
-	t.Run("mariadb", func(t *testing.T) {
-		server := embedtest.MariaDB(t)
+	t.Run("mysql", func(t *testing.T) {
+		server := mysqlkind.Start(t)
 		db, err := sql.Open("mysql", server.DSN("test"))
 		require.NoError(t, err)
 		defer db.Close()
@@ -485,18 +486,20 @@ func TestDoctorReckonsConnections(t *testing.T) {
 // TestDoctorCountsConnections on each server: the bound with the least room left is the server's, or that of the user.
 func TestDoctorCountsConnections(t *testing.T) {
 	t.Parallel()
-	postgres, maria := embedtest.Postgres(t), embedtest.MariaDB(t)
+	postgres, server := embedtest.Postgres(t), mysqlkind.Start(t)
 	for _, row := range []struct {
-		driver, dsn, store, as, limit, bound string
-		most, ofUser                         int
+		driver, dsn, store, as string
+		limit                  []string
+		bound                  string
+		most, ofUser           int
 	}{
 		{
 			"pgx", postgres.URL(), "postgres://postgres@" + postgres.Endpoint() + "/postgres", "postgres://guest@" + postgres.Endpoint() + "/postgres",
-			"CREATE ROLE guest LOGIN CONNECTION LIMIT 5 IN ROLE pg_read_all_data", "CONNECTION LIMIT of role guest", 100, 5,
+			[]string{"CREATE ROLE guest LOGIN CONNECTION LIMIT 5 IN ROLE pg_read_all_data"}, "CONNECTION LIMIT of role guest", 100, 5,
 		},
 		{
-			"mysql", maria.DSN("test"), "mysql://root@" + maria.Endpoint() + "/test", "mysql://guest@" + maria.Endpoint() + "/test",
-			"GRANT SELECT ON test.* TO guest IDENTIFIED BY '' WITH MAX_USER_CONNECTIONS 5", "max_user_connections", 151, 5,
+			"mysql", server.DSN("test"), "mysql://root@" + server.Endpoint() + "/test", "mysql://guest@" + server.Endpoint() + "/test",
+			[]string{"CREATE USER guest WITH MAX_USER_CONNECTIONS 5", "GRANT SELECT ON test.* TO guest"}, "max_user_connections", 151, 5,
 		},
 	} {
 		t.Run(row.driver, func(t *testing.T) {
@@ -522,8 +525,10 @@ func TestDoctorCountsConnections(t *testing.T) {
 			require.Zero(t, c.Stores)
 			require.Equal(t, 2, c.Least)
 			require.Greater(t, c.Each, 5)
-			_, err = db.ExecContext(t.Context(), row.limit)
-			require.NoError(t, err)
+			for _, statement := range row.limit {
+				_, err = db.ExecContext(t.Context(), statement)
+				require.NoError(t, err)
+			}
 			c = looks(row.as)
 			require.Equal(t, row.bound, c.Bound)
 			require.Equal(t, row.ofUser, c.Most)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/mysqlkind"
 	"github.com/farsync/farsync/internal/suite"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestCommandOnMySQL(t *testing.T) {
 	t.Parallel()
 	const password = "correct/horse?:@"
-	server := embedtest.MariaDB(t)
+	server := mysqlkind.Start(t)
 	host, port, _ := strings.Cut(server.Endpoint(), ":")
 	query := func(text string) {
 		client := exec.Command("mariadb", "--no-defaults", "-BN", "-h"+host, "-P"+port, "-uroot", "test")

@@ -23,6 +23,7 @@ import (
 
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/mysqlkind"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
 )
@@ -322,7 +323,7 @@ func lockedPostgres(t *testing.T, k *keyring) locked {
 }
 
 func lockedMySQL(t *testing.T, k *keyring) locked {
-	server := embedtest.MariaDB(t, embedtest.Setting("ssl-ca = "+k.file("server-ca.pem")),
+	server := mysqlkind.Start(t, embedtest.Setting("ssl-ca = "+k.file("server-ca.pem")),
 		embedtest.Setting("ssl-cert = "+k.file("server.pem")), embedtest.Setting("ssl-key = "+k.file("server.key")))
 	require.NoError(t, mysql.Migrate(t.Context(), server.DSN("test")))
 	db, err := sql.Open("mysql", server.DSN("test"))
@@ -337,7 +338,21 @@ func lockedMySQL(t *testing.T, k *keyring) locked {
 	return locked{
 		store:        "mysql://app@" + server.Endpoint() + "/test" + k.options(),
 		password:     func() { require.NoError(t, do("ALTER USER app IDENTIFIED BY '"+k.password+"'")) },
-		certificates: func() { require.NoError(t, do("FLUSH SSL")) },
-		kill:         func() { require.NoError(t, do("KILL CONNECTION USER app")) },
+		certificates: func() { require.NoError(t, do(mysqlkind.Of("FLUSH SSL", "ALTER INSTANCE RELOAD TLS"))) },
+		kill: func() { // on MySQL by no statement for all of a user's
+			rows, err := db.QueryContext(t.Context(), "SELECT id FROM information_schema.processlist WHERE user = 'app'")
+			require.NoError(t, err)
+			var all []int
+			for rows.Next() {
+				var id int
+				require.NoError(t, rows.Scan(&id))
+				all = append(all, id)
+			}
+			require.NoError(t, rows.Err())
+			require.NoError(t, rows.Close())
+			for _, id := range all {
+				_ = do(fmt.Sprint("KILL ", id)) // or it has ended
+			}
+		},
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/mysqlkind"
 	"github.com/farsync/farsync/mysql"
 )
 
@@ -155,7 +156,7 @@ func onPostgres(t *testing.T) func() *service {
 }
 
 func onMySQL(t *testing.T) func() *service {
-	server := embedtest.MariaDB(t)
+	server := mysqlkind.Start(t)
 	dsn := server.DSN("test")
 	require.NoError(t, mysql.Migrate(t.Context(), dsn))
 	return func() *service {

@@ -30,6 +30,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/mysqlkind"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
 )
@@ -375,7 +376,7 @@ func TestRestartedServiceTellsOnlyWhatItKnows(t *testing.T) {
 			return "postgres://postgres@" + server.Endpoint() + "/postgres?migrate=1", server.Restart, false
 		},
 		"mysql": func(t *testing.T) (string, func(context.Context) error, bool) {
-			server := embedtest.MariaDB(t)
+			server := mysqlkind.Start(t)
 			require.NoError(t, mysql.Migrate(t.Context(), server.DSN("test")))
 			return "mysql://root@" + server.Endpoint() + "/test", server.Restart, false
 		},
@@ -623,7 +624,7 @@ func postgresIsSilent(t *testing.T) (string, []condition) {
 }
 
 // mysqlStore returns the URL of a server for a user, what changes the server, and what grants the user its rights.
-func mysqlStore(t *testing.T, server *embedtest.MariaDBServer) (store string, exec func(t *testing.T, lines ...string), rights func(what, preposition string) func(t *testing.T)) {
+func mysqlStore(t *testing.T, server mysqlkind.Server) (store string, exec func(t *testing.T, lines ...string), rights func(what, preposition string) func(t *testing.T)) {
 	exec = executing(t, "mysql", server.DSN("test")) // in which everybody has all rights
 	const user = "'member'@'%'"
 	exec(t, "CREATE DATABASE locks", "CREATE USER "+user, "GRANT EXECUTE ON locks.* TO "+user)
@@ -640,12 +641,12 @@ func mysqlStore(t *testing.T, server *embedtest.MariaDBServer) (store string, ex
 }
 
 func mysqlRefuses(t *testing.T) (string, []condition) {
-	store, _, rights := mysqlStore(t, embedtest.MariaDB(t))
+	store, _, rights := mysqlStore(t, mysqlkind.Start(t))
 	return store, []condition{{name: "rights", begin: rights("REVOKE", "FROM"), end: rights("GRANT", "TO"), says: "command denied"}}
 }
 
 func mysqlIsSilent(t *testing.T) (string, []condition) {
-	server := embedtest.MariaDB(t)
+	server := mysqlkind.Start(t)
 	store, exec, _ := mysqlStore(t, server)
 	readOnly := func(value string) func(t *testing.T) {
 		return func(t *testing.T) { exec(t, "SET GLOBAL read_only = "+value) }
@@ -713,7 +714,7 @@ func TestServiceThatAFullDiskEndsIsToldAsSilent(t *testing.T) {
 			return "postgres://postgres@" + server.Endpoint() + "/postgres?migrate=1", server
 		},
 		"mysql": func(t *testing.T) (string, fillable) {
-			server := embedtest.MariaDB(t)
+			server := mysqlkind.Start(t)
 			return "mysql://root@" + server.Endpoint() + "/test?migrate=1", server
 		},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/mysqlkind"
 )
 
 // TestTablesAreMissing: a database without the tables is told in words that help a person who has no Go, and each of
@@ -37,7 +38,7 @@ func TestTablesAreMissing(t *testing.T) {
 	})
 	t.Run("mysql", func(t *testing.T) {
 		t.Parallel()
-		server := embedtest.MariaDB(t)
+		server := mysqlkind.Start(t)
 		client := func(t *testing.T, database string) []string {
 			program, err := exec.LookPath("mariadb")
 			require.NoError(t, err)

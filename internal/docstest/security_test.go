@@ -22,6 +22,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/mysqlkind"
 	"github.com/farsync/farsync/mysql"
 	"github.com/farsync/farsync/redis"
 	"github.com/farsync/farsync/sqlite"
@@ -107,9 +108,9 @@ func TestLeastRightsOnRedis(t *testing.T) {
 	require.ErrorContains(t, err, "NOPERM", "another namespace is out of reach")
 }
 
-// TestLeastRightsOnMySQL: on MariaDB, with each of the rights and with one less.
+// TestLeastRightsOnMySQL, and on MariaDB: with each of the rights and with one less.
 func TestLeastRightsOnMySQL(t *testing.T) {
-	server := embedtest.MariaDB(t)
+	server := mysqlkind.Start(t)
 	host, port, err := net.SplitHostPort(server.Endpoint())
 	require.NoError(t, err)
 	client := "mariadb --no-defaults -h " + host + " -P " + port + " -u root "

@@ -194,6 +194,11 @@ var rules = []rule{
 		why: "it is for the tests of any client of these servers, and our backends' own tests use it",
 	},
 	{
+		of:   "internal/mysqlkind",
+		ours: []string{"embedtest"},
+		why:  "it chooses a server for tests of all packages, and knows no client",
+	},
+	{
 		of:    "internal/locktest",
 		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"},
