@@ -29,6 +29,7 @@ import (
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/mysqlkind"
 	"github.com/farsync/farsync/internal/suite"
+	"github.com/farsync/farsync/mysql"
 )
 
 // patient returns the URL of a store with a TTL that a machine which is busy with other tests keeps.
@@ -387,6 +388,40 @@ func TestDoctorNamesATransactionThatIsOpen(t *testing.T) {
 			require.Eventually(t, func() bool { return snapshots(t, row.store, 0)[0].OK }, soon, rarely, "it has ended")
 		})
 	}
+	t.Run("mysql, beside a statement with bytes that are no text", func(t *testing.T) {
+		db, err := sql.Open("mysql", server.DSN("test"))
+		require.NoError(t, err)
+		defer db.Close()
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = conn.Close() }() // which the server has closed
+		var id string
+		require.NoError(t, conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
+		_, err = conn.ExecContext(t.Context(), "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+		require.NoError(t, err)
+		ended := make(chan struct{})
+		go func() { // until it is killed
+			defer close(ended)
+			_ = conn.QueryRowContext(t.Context(), "SELECT SLEEP(600), '\xff\xfe\x80'").Err()
+		}()
+		require.Eventually(t, func() bool {
+			found := snapshots(t, onMySQL, 0)
+			require.NotContains(t, found[0].Text, "not looked at")
+			return strings.Contains(found[0].Text, "connection "+id+", user root, host 127.0.0.1") && strings.Contains(found[0].Text, ", query. ")
+		}, soon, rarely, "it is found while it runs")
+		require.NoError(t, mysql.Migrate(t.Context(), server.DSN("test")))
+		for _, statement := range []string{"CREATE USER few WITH MAX_USER_CONNECTIONS 5", "GRANT SELECT ON test.* TO few"} {
+			_, err = db.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+		l, err := location.Parse("mysql://few@" + server.Endpoint() + "/test")
+		require.NoError(t, err)
+		_, err = l.Connections(t.Context())
+		require.NoError(t, err)
+		_, err = db.ExecContext(t.Context(), "KILL "+id)
+		require.NoError(t, err)
+		<-ended
+	})
 	t.Run("mysql, a session that sees what was committed", func(t *testing.T) {
 		db, err := sql.Open("mysql", server.DSN("test"))
 		require.NoError(t, err)

@@ -106,16 +106,29 @@ SELECT name, used, most, (SELECT count(*) FROM farsync_sessions) FROM bounds ORD
 
 // countOnMySQL asks one after the other, for no table that every user may read has what SHOW STATUS shows.
 func (c *Connections) countOnMySQL(ctx context.Context, conn *sql.Conn) error {
-	var name string
-	var most, mine int
+	var name, user string
+	var most int
 	err := conn.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Threads_connected'").Scan(&name, &c.Used)
 	if err == nil {
-		err = conn.QueryRowContext(ctx, `SELECT @@max_connections, @@max_user_connections, (SELECT COUNT(*)
-			FROM information_schema.processlist WHERE user = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)),
-			(SELECT COUNT(*) FROM farsync_sessions)`).Scan(&c.Most, &most, &mine, &c.Stores)
+		err = conn.QueryRowContext(ctx, `SELECT @@max_connections, @@max_user_connections, SUBSTRING_INDEX(CURRENT_USER(), '@', 1),
+			(SELECT COUNT(*) FROM farsync_sessions)`).Scan(&c.Most, &most, &user, &c.Stores)
 	}
-	if c.Bound = "max_connections"; most > 0 && most-mine < c.Most-c.Used {
+	c.Bound = "max_connections"
+	if err != nil || most == 0 {
+		return err
+	}
+	all, err := processes(ctx, conn)
+	if err != nil {
+		return err
+	}
+	mine := 0
+	for _, p := range all {
+		if p.user == user {
+			mine++
+		}
+	}
+	if most-mine < c.Most-c.Used {
 		c.Bound, c.Used, c.Most = "max_user_connections", mine, most
 	}
-	return err
+	return nil
 }

@@ -2,8 +2,10 @@ package location
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -28,8 +30,7 @@ var ErrHidden = errors.New("the user may not see the transactions of others")
 // stores. On PostgreSQL a user without the role pg_read_all_stats sees no age of other users' transactions. On MySQL and MariaDB the error
 // is ErrHidden if the user lacks the right PROCESS. Snapshots waits for a third of DialTimeout at most.
 func (l *Location) Snapshots(ctx context.Context, older time.Duration) ([]Snapshot, error) {
-	ask := map[string]string{"postgres": snapshotsOnPostgres, "mysql": snapshotsOnMySQL}[l.Scheme]
-	if ask == "" {
+	if l.Scheme != "postgres" && l.Scheme != "mysql" {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.Patience()/3)
@@ -43,9 +44,12 @@ func (l *Location) Snapshots(ctx context.Context, older time.Duration) ([]Snapsh
 		return nil, err
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(ctx, ask, older.Seconds())
+	if l.Scheme == "mysql" {
+		return snapshotsOfMySQL(ctx, db, older)
+	}
+	rows, err := db.QueryContext(ctx, snapshotsOnPostgres, older.Seconds())
 	if err != nil {
-		return nil, hidden(err)
+		return nil, err
 	}
 	defer rows.Close()
 	var list []Snapshot
@@ -58,7 +62,50 @@ func (l *Location) Snapshots(ctx context.Context, older time.Duration) ([]Snapsh
 		s.Age = time.Duration(age * float64(time.Second))
 		list = append(list, s)
 	}
-	return list, hidden(rows.Err())
+	return list, rows.Err()
+}
+
+// snapshotsOfMySQL asks for the transactions, and then for whose they are. One that has ended in between has an unknown owner.
+func snapshotsOfMySQL(ctx context.Context, db *sql.DB, older time.Duration) ([]Snapshot, error) {
+	const cannotConvert = 3854
+	list, ids, err := transactions(ctx, db, snapshotsOnMySQL, older)
+	if refused, ok := errors.AsType[*mysqldriver.MySQLError](err); ok && refused.Number == cannotConvert {
+		list, ids, err = transactions(ctx, db, snapshotsByEvents, older)
+	}
+	if err != nil || len(ids) == 0 {
+		return nil, hidden(err)
+	}
+	owners, err := processes(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range ids {
+		p, known := owners[id]
+		if !known {
+			p = process{"unknown", "unknown", "unknown"}
+		}
+		list[i].Who = fmt.Sprintf("connection %s, user %s, host %s, %s", id, p.user, p.host, strings.ToLower(p.command))
+	}
+	return list, nil
+}
+
+// transactions returns what ask shows of those that are open, and the IDs of their connections.
+func transactions(ctx context.Context, db *sql.DB, ask string, older time.Duration) (list []Snapshot, ids []string, err error) {
+	rows, err := db.QueryContext(ctx, ask, older.Seconds())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		var age int64
+		if err := rows.Scan(&id, &age); err != nil {
+			return nil, nil, err
+		}
+		ids = append(ids, id)
+		list = append(list, Snapshot{Age: time.Duration(age) * time.Second, End: "KILL " + id})
+	}
+	return list, ids, rows.Err()
 }
 
 func hidden(err error) error {
@@ -98,12 +145,20 @@ const snapshotsOnPostgres = `SELECT who, age, ended FROM (
 // A transaction at READ COMMITTED that has only read has a snapshot while a statement of it runs. The ID of a transaction that has only read is 0
 // on MariaDB, and from 2^48 on on MySQL. The start of a transaction is in the time zone of the system, whatever that of the connection is. A
 // transaction that is prepared, of a client that has gone, has no connection, and no snapshot.
-const snapshotsOnMySQL = `SELECT who, age, ended FROM (
-  SELECT CONCAT('connection ', t.trx_mysql_thread_id, ', user ', COALESCE(p.user, 'unknown'),
-      ', host ', COALESCE(p.host, 'unknown'), ', ', LOWER(COALESCE(p.command, 'unknown'))) AS who,
-    TIMESTAMPDIFF(SECOND, t.trx_started, CONVERT_TZ(NOW(), @@session.time_zone, 'SYSTEM')) AS age,
-    CONCAT('KILL ', t.trx_mysql_thread_id) AS ended
-  FROM information_schema.innodb_trx t LEFT JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id
+const snapshotsOnMySQL = `SELECT id, age FROM (
+  SELECT t.trx_mysql_thread_id AS id,
+    TIMESTAMPDIFF(SECOND, t.trx_started, CONVERT_TZ(NOW(), @@session.time_zone, 'SYSTEM')) AS age
+  FROM information_schema.innodb_trx t
   WHERE t.trx_mysql_thread_id NOT IN (0, CONNECTION_ID())
     AND (t.trx_isolation_level NOT LIKE 'READ%' OR t.trx_query IS NOT NULL OR t.trx_id BETWEEN 1 AND 281474976710655)
+) open WHERE age >= ? ORDER BY age DESC LIMIT 10`
+
+// On MySQL the table above has the text of each transaction's statement, and cannot be read by anybody while one has bytes that are no
+// text (error 3854). This needs the right to read performance_schema. Here a transaction counts from its BEGIN on, and not only from its
+// first statement.
+const snapshotsByEvents = `SELECT id, age FROM (
+  SELECT t.processlist_id AS id, CAST(e.timer_wait DIV 1000000000000 AS SIGNED) AS age
+  FROM performance_schema.events_transactions_current e JOIN performance_schema.threads t USING (thread_id)
+  WHERE e.state = 'ACTIVE' AND t.processlist_id <> CONNECTION_ID()
+    AND (e.isolation_level NOT LIKE 'READ%' OR t.processlist_command <> 'Sleep' OR e.trx_id BETWEEN 1 AND 281474976710655)
 ) open WHERE age >= ? ORDER BY age DESC LIMIT 10`
