@@ -51,6 +51,8 @@ func TestOthersSeeWhatIsWaitedFor(t *testing.T) {
 		"a semaphore on etcd":   {onEtcd, []string{"--limit", "2", "--units", "2"}, false},
 		"a mutex on ZooKeeper":  {onZooKeeper, nil, false},
 		"a mutex on PostgreSQL": {onPostgres, nil, false},
+		"a mutex on Redis":      {onRedis, nil, false},
+		"a mutex on MySQL":      {onMySQL, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
