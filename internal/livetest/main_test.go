@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -103,7 +104,8 @@ func newCast(t testing.TB) *cast {
 // store returns that of a name, closed by t.
 func (c *cast) store(name string) *farsync.Store {
 	if c.stores[name] == nil {
-		s := c.service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: name}})
+		// A browser may keep a small machine busy for longer than the usual TTL.
+		s := c.service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: name, TTL: time.Hour}})
 		c.stores[name] = s
 		c.t.Cleanup(func() { _ = s.Close() })
 	}
