@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"sync/atomic"
@@ -61,31 +60,30 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool, most int64)) {
 var errReplica = errors.New("the server is a replica, which has read-only transactions alone")
 
 // direct reports whether a connection is one to the server itself. A proxy gives out numbers of its own. A connection to the server itself is
-// at the isolation level that is needed afterwards, and its process notices within a second that its client has gone. Most is how many
-// connections the server can have.
-//
-// By default a process that waits for a lock notices nothing: the statement of a client that is dead, or has given up, would wait for as
-// long as others lock the row, and count as a connection, and so would each that comes after it. A request to cancel may be late, or
-// come before the process has read the statement, and is dropped then. Where the server's system cannot tell, the setting is refused.
+// at the isolation level that is needed afterwards, and notices the loss of its client. Most is how many connections the server can have.
 func direct(ctx context.Context, conn *pgconn.PgConn) (is bool, most int64, _ error) {
-	ask := fmt.Sprintf("SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('default_transaction_isolation'), "+
-		"current_setting('max_connections'), CASE WHEN pg_backend_pid() = %d AND version() ~* 'linux' "+
-		"AND current_setting('client_connection_check_interval', true) = '0' "+
-		"THEN set_config('client_connection_check_interval', '1000', false) END", conn.PID())
-	answer, err := conn.Exec(ctx, ask).ReadAll()
+	pid := strconv.FormatUint(uint64(conn.PID()), 10)
+	answer, err := conn.Exec(ctx, "SELECT pg_backend_pid(), pg_is_in_recovery(), "+
+		"current_setting('max_connections'), "+setLevel(pid)+", "+noticeLoss(pid)).ReadAll()
 	if err != nil || len(answer) != 1 || len(answer[0].Rows) != 1 || len(answer[0].Rows[0]) != 5 {
 		return false, 0, err
 	}
 	row := answer[0].Rows[0]
-	pid, replica, level := string(row[0]), string(row[1]), string(row[2])
-	if replica == "t" {
+	if string(row[1]) == "t" {
 		return false, 0, errReplica
 	}
-	most, _ = strconv.ParseInt(string(row[3]), 10, 64)
-	if pid != strconv.FormatUint(uint64(conn.PID()), 10) {
-		return false, most, nil
-	}
-	return true, most, setLevel(ctx, conn, level)
+	most, _ = strconv.ParseInt(string(row[2]), 10, 64)
+	return string(row[0]) == pid, most, nil
+}
+
+// noticeLoss is an expression that has the process of a connection to the server itself, whose number is pid, notice within a second that
+// its client has gone. By default a process that waits for a lock notices nothing: the statement of a client that is dead, or has given
+// up, would wait for as long as others lock the row, and count as a connection, and so would each that comes after it. A request to cancel
+// may be late, or come before the process has read the statement, and is dropped then. Systems that cannot tell refuse the setting; the
+// server does not say which do, and Linux can.
+func noticeLoss(pid string) string {
+	return "CASE WHEN pg_backend_pid() = " + pid + " AND version() ~* 'linux' AND current_setting('client_connection_check_interval') = '0' " +
+		"THEN set_config('client_connection_check_interval', '1000', false) END"
 }
 
 // A wire is a connection that says where it leads only once that is known to be the server itself. When pgx gives up a connection, it sends

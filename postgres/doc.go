@@ -62,9 +62,10 @@
 //
 // # Isolation
 //
-// The connections of a Store are at READ COMMITTED, whatever default_transaction_isolation is for the server, the database, the role or in the
-// config. A connection to the server itself is set to it once, when it is made: let no hook of the pool reset it. Through a proxy each
-// transaction is, in the same request, and the connections that the proxy lends to other clients keep their default.
+// The connections of a Store are at READ COMMITTED, whatever default_transaction_isolation is for the server, the
+// database, the role or in the config, also if that is changed later. A connection to the server itself is set to it
+// once, when it is made: let no hook of the pool reset it. Through a proxy each transaction is, in the same request,
+// and the connections that the proxy lends to other clients keep their default.
 //
 // # Passwords and certificates that change
 //
@@ -81,9 +82,10 @@
 //
 // Deadlines are by the clock of the server, and a holder's own deadline counts from before the request. If that clock
 // is set forward by more than two thirds of the TTL, others can be given locks that are held: let it be slewed. [Guard]
-// keeps what is written in the same database from their earlier holders. After a crash of the server all holds if
-// synchronous_commit is on, as it is unless changed. Where it is off, or local although there is a synchronous replica,
-// a line at Warn says so, when a Store is opened and within half of the TTL of a change.
+// keeps what is written in the same database from their earlier holders. After a crash of the server or its machine all
+// holds if fsync and synchronous_commit are on, as they are unless changed. Where one is off, or the latter is local
+// although there is a synchronous replica, a line at Warn says so, when a Store is opened and within half of the TTL of
+// a change.
 //
 // A replica that was promoted and had not received all, as one that is not synchronous, gives locks to others while
 // their holders do not know: for how long two hold then, and what a guard does at which server, is a table of

@@ -50,7 +50,7 @@ type service struct {
 	keeps    bool                                                 // the caller's config has the pool keep connections that no call uses
 
 	before func(context.Context, *pgx.ConnConfig) error // what the caller does before a connection is made, or nil
-	loose  atomic.Pointer[string]                       // the synchronous_commit that was warned of; nil before the first renewal
+	losses sqlstore.Losses
 
 	mu       sync.Mutex
 	closed   bool
@@ -88,6 +88,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		own: make(chan *pgxpool.Conn, 1), sessions: map[*session]bool{},
 		keys: max(calls/2, 1), lifetime: c.MaxConnLifetime, keeps: c.MinConns > 0 || c.MinIdleConns > 0,
 	}
+	s.losses.Log, s.losses.Remedy = s.log, "fsync on, and for the role of the Store synchronous_commit on, or remote_apply"
 	s.places = newPlaces(calls, &s.room, s.freeKeys)
 	if listens {
 		s.ears = cmp.Or(options.Listen, config.ConnConfig).Copy()
@@ -150,7 +151,7 @@ func (s *service) End(ctx context.Context, session string) error {
 func (s *service) run(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	switch statement {
 	case "open", "renew", "keep":
-		return s.runBy(ctx, s.takeOwn, s.giveOwn, s.noteCommits(f), statement, args...)
+		return s.runBy(ctx, s.takeOwn, s.giveOwn, s.losses.Note(f), statement, args...)
 	case "end":
 		return s.runBy(ctx, s.takeOwn, s.giveOwn, f, statement, args...)
 	}

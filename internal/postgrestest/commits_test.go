@@ -10,57 +10,68 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/postgres"
 )
 
-// TestCommitsThatAreSetLooseUnderARunningStore: a server with synchronous_commit off has confirmed what it loses when
-// it crashes. The next renewal warns of it, and so does an Open, by no request more.
-func TestCommitsThatAreSetLooseUnderARunningStore(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
+// loose begins the line of a Store whose server may lose what it has confirmed.
+const loose = `level=WARN msg="the database server may lose what it has confirmed, and two may hold then" settings=`
+
+// logged returns a session in the database, and what its Store logs.
+func (d database) logged(t *testing.T) (driver.Session, *locktest.Log) {
 	var log locktest.Log
 	options := d.options(time.Hour)
 	options.Options = farsync.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	service, err := postgres.NewService(d.config(t), options)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, service.Close()) })
-	open := func() driver.Session {
-		in, err := service.Open(within(t, soon), time.Hour)
-		require.NoError(t, err)
-		t.Cleanup(in.Drop)
-		return in
-	}
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	t.Cleanup(in.Drop)
+	return in, &log
+}
+
+// TestCommitsThatAreSetLooseUnderARunningStore: a server with fsync or synchronous_commit off has confirmed what it
+// loses when it, or its machine, crashes. The next renewal warns of it, and so does an Open, by no request more.
+func TestCommitsThatAreSetLooseUnderARunningStore(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, embedtest.Fsync())
+	in, log := d.logged(t)
 	// The server reads its settings anew a moment after it was told to, and a session before its next statement.
-	renewsUntil := func(in driver.Session, words string) {
+	renewsUntil := func(words string) {
 		for end := time.Now().Add(soon); !log.Has(words) && time.Now().Before(end); {
 			require.NoError(t, in.Renew(within(t, soon), nil))
 		}
 		require.Contains(t, log.String(), words)
 	}
-	in := open()
 	require.NoError(t, in.Renew(within(t, soon), nil))
-	const warning = "level=WARN msg=\"postgresql may lose what it has confirmed, when it crashes or its replica is promoted: two may hold then\" synchronous_commit="
 	set(t, d.server, "synchronous_commit = off")
-	renewsUntil(in, warning+"off")
+	renewsUntil(loose + `"synchronous_commit = off"`)
 	require.NoError(t, in.Renew(within(t, soon), nil))
+	set(t, d.server, "fsync = off")
+	renewsUntil(loose + `"fsync = off, synchronous_commit = off"`)
 	set(t, d.server, "synchronous_commit = local")
-	renewsUntil(in, "keeps what it confirms again") // there is no replica
+	renewsUntil(loose + `"fsync = off"`) // there is no replica
+	set(t, d.server, "fsync = on")
+	renewsUntil("keeps what it confirms again")
 	set(t, d.server, "synchronous_standby_names = '*'")
-	renewsUntil(in, warning+"local")
+	renewsUntil(loose + `"synchronous_commit = local"`)
 	set(t, d.server, "synchronous_standby_names = ''")
 	set(t, d.server, "synchronous_commit = remote_apply")
-	renewsUntil(in, `"synchronous_commit was"=local`)
-	require.Equal(t, 2, strings.Count(log.String(), "level=WARN"), "of two settings, once of each")
+	renewsUntil(`"settings were"="synchronous_commit = local"`)
+	// Lines come in order, so all that were said before are there.
+	require.Equal(t, 4, strings.Count(log.String(), "level=WARN"), "of each change, and once")
 
 	d.exec(t, "ALTER ROLE postgres SET synchronous_commit = off")
-	var again locktest.Log
-	options.Options = farsync.Options{Logger: slog.New(slog.NewTextHandler(&again, nil))}
-	another, err := postgres.NewService(d.config(t), options)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, another.Close()) })
-	opened, err := another.Open(within(t, soon), time.Hour)
-	require.NoError(t, err)
-	t.Cleanup(opened.Drop)
-	again.Await(t, warning+"off")
+	_, log = d.logged(t)
+	log.Await(t, loose+`"synchronous_commit = off"`)
+}
+
+// TestServersOfTestsAreWarnedOf: those of embedtest do not sync unless they are told to. Nothing but the server says
+// so, and a Store believes it.
+func TestServersOfTestsAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	_, log := newDatabase(t).logged(t)
+	log.Await(t, loose+`"fsync = off"`)
 }

@@ -77,6 +77,20 @@ func (d database) setLevel(t *testing.T, level string) {
 	d.exec(t, "ALTER ROLE CURRENT_USER SET default_transaction_isolation = '"+level+"'")
 }
 
+// TestIsolationLevelThatIsSetUnderARunningStore: a connection that has found the level that it needs has set it all the
+// same, for one that has not takes on what the server reads from its files later.
+func TestIsolationLevelThatIsSetUnderARunningStore(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t).watched(t)
+	one, two := d.open(t, time.Minute), d.open(t, time.Minute)
+	handOver(t, one, two) // by connections that are kept
+	set(t, d.server, "default_transaction_isolation = 'serializable'")
+	require.Eventually(t, func() bool {
+		return on[string](t, d.server, "SELECT current_setting('default_transaction_isolation')") == "serializable"
+	}, soon, 10*time.Millisecond)
+	handOver(t, one, two)
+}
+
 // TestDriverBesideAnotherIsolationLevel: every step is at the level that it needs.
 func TestDriverBesideAnotherIsolationLevel(t *testing.T) {
 	suite.Long(t, suite.Postgres, "the contract of a driver a third time")
