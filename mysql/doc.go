@@ -62,8 +62,10 @@
 //
 // Deadlines are by the clock of the server, in UTC, and a holder's own deadline counts from before the request. If that
 // clock is set forward by more than two thirds of the TTL, others can be given locks that are held: let it be slewed.
-// [Guard] keeps what is written in the same database from their earlier holders. After a crash of the server all holds
-// if innodb_flush_log_at_trx_commit is 1, as it is unless changed.
+// [Guard] keeps what is written in the same database from their earlier holders. After a crash of the server or its
+// machine all holds if innodb_flush_log_at_trx_commit is 1, as it is unless changed, and, with a binary log,
+// sync_binlog is 1, as it is on MySQL unless changed, and is not on MariaDB. Where they are not, a line at Warn says
+// so, when a Store is opened and within half of the TTL of a change.
 //
 // A replica that was promoted and had not received all gives locks to others while their holders do not know: for how
 // long two hold then, and what a guard does at which server, is a table of docs/WHICH-STORE.md. A lock that was

@@ -624,15 +624,51 @@ BEGIN
   CLOSE expired;
 END //
 
+-- Shows a session so many times, with the history of the database and with the settings by which the server or its machine may lose what was
+-- confirmed. A binary log that is not synced is one of these: what it lacks after a crash InnoDB takes back.
+--
+-- The history of the database ends when the server is restarted or another is asked. The end of a UUID has random bits of the server's run, and the
+-- address of a network card. No two servers of a replication have the same number. Nothing else tells of both on every server.
+CREATE PROCEDURE IF NOT EXISTS farsync_shown(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, times BIGINT)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  DECLARE of_history VARCHAR(64) DEFAULT CONCAT(@@GLOBAL.server_id, '-', SUBSTRING(UUID(), 20));
+  DECLARE of_settings VARCHAR(255) DEFAULT CONCAT_WS(', ',
+    IF(@@GLOBAL.innodb_flush_log_at_trx_commit IN (1, 3), NULL,
+      CONCAT('innodb_flush_log_at_trx_commit = ', @@GLOBAL.innodb_flush_log_at_trx_commit)),
+    IF(@@GLOBAL.log_bin AND @@GLOBAL.sync_binlog <> 1, CONCAT('sync_binlog = ', @@GLOBAL.sync_binlog), NULL));
+  SELECT of_id, of_history, of_settings FROM DUAL WHERE times > 0 UNION ALL
+    SELECT of_id, of_history, of_settings FROM DUAL WHERE times > 1;
+END //
+
 -- The time is read under the lock of the row. UTC_TIMESTAMP is when its statement began, which may have been kept since: FLUSH TABLES WITH READ
 -- LOCK and LOCK TABLES keep several renewals of a session, and let them go in any order. Where the statement begins with the row locked, times
 -- are in the order of commits, so the last deadline counts from after every request that was answered before. To keep the later of two
 -- deadlines would do for that, too, but where the clock is set back, the session of a process that dies then would stay for as long.
 --
 -- The end of others is tried on the way. That it fails does not make the renewal fail. A second row says that there may be more to end.
---
--- The history of the database ends when the server is restarted or another is asked. The end of a UUID has random bits of the server's run, and the
--- address of a network card. No two servers of a replication have the same number. Nothing else tells of both on every server.
+CREATE PROCEDURE IF NOT EXISTS farsync_renew_6(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  DECLARE lives, more BIGINT DEFAULT 0;
+  CALL farsync_primary();
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION;
+    SELECT COUNT(*) INTO lives FROM farsync_sessions WHERE id = of_id AND deadline > 0 FOR UPDATE;
+    IF lives > 0 THEN
+      UPDATE farsync_sessions SET deadline = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ttl WHERE id = of_id;
+    END IF;
+    COMMIT;
+  END;
+  BEGIN
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN END;
+    CALL farsync_bury_some_3(1000, more);
+  END;
+  CALL farsync_shown(of_id, lives + (lives > 0 AND more > 0));
+END //
+-- As earlier Stores and other programs call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_renew_5(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -761,8 +797,6 @@ BEGIN
   SELECT of_id, CONCAT(@@GLOBAL.server_id, '-', SUBSTRING(UUID(), 20));
 END //
 
--- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
--- there, or of an earlier version. So it comes last.
 CREATE PROCEDURE IF NOT EXISTS farsync_open_6(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -770,4 +804,15 @@ BEGIN
   INSERT INTO farsync_sessions (id, deadline, ttl)
     VALUES (of_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + of_ttl, of_ttl);
   SELECT of_id, CONCAT(@@GLOBAL.server_id, '-', SUBSTRING(UUID(), 20));
+END //
+
+-- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
+-- there, or of an earlier version. So it comes last.
+CREATE PROCEDURE IF NOT EXISTS farsync_open_7(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  CALL farsync_primary();
+  INSERT INTO farsync_sessions (id, deadline, ttl)
+    VALUES (of_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + of_ttl, of_ttl);
+  CALL farsync_shown(of_id, 1);
 END //

@@ -34,7 +34,7 @@ const (
 // names are those of procedures that have another than their step: a procedure never changes under its name, for CREATE … IF NOT EXISTS
 // would leave an earlier one as it is.
 var names = map[string]string{
-	"ahead": "ahead_2", "bury": "bury_4", "create": "create_4", "open": "open_6", "owned": "owned_2", "renew": "renew_5",
+	"ahead": "ahead_2", "bury": "bury_4", "create": "create_4", "open": "open_7", "owned": "owned_2", "renew": "renew_6",
 	"sight": "sight_2",
 }
 
@@ -52,6 +52,7 @@ type service struct {
 
 	room   sqlstore.Room
 	bounds boundary
+	losses sqlstore.Losses
 
 	mu     sync.Mutex
 	closed bool
@@ -72,6 +73,7 @@ func NewService(dsn string, options *Options) (driver.Service, error) {
 		most: n - 1, writes: make(chan struct{}, max((n-1)/2, 1)),
 		log: aside.Logger(options.Logger),
 	}
+	s.losses.Log, s.losses.Remedy = s.log, "innodb_flush_log_at_trx_commit 1 and, with a binary log, sync_binlog 1"
 	s.places = sqlstore.NewPlaces(s.most, &s.room, func() {})
 	to, err := connectorOf(dsn, options.BeforeConnect, nil, nil)
 	if err != nil {
@@ -117,8 +119,9 @@ func (s *service) write(ctx context.Context, f func(sqlstore.Rows) error, proced
 	case "renew":
 		s.look()
 		fallthrough
-	case "open", "end":
-		// They wait for no longer than it takes to insert an entry. A session that ends is renewed no more.
+	case "open":
+		return s.call(ctx, s.sessions, s.losses.Note(f), procedure, args...)
+	case "end": // a session that ends is renewed no more
 		return s.call(ctx, s.sessions, f, procedure, args...)
 	}
 	return s.writeAmongCalls(ctx, f, procedure, args...)

@@ -109,8 +109,8 @@ func TestStepsLockRowsAndNoGaps(t *testing.T) {
 			call: "create_4('/q', 'new', 1, 'gone', 'exclusive', 1, NULL, 0)", locks: []string{queue}, mysql: []string{entry, queue},
 		},
 		{call: "create_4('/q', 'one', 1, 'live', 'exclusive', 1, NULL, 0)", locks: []string{queue}},
-		{call: "renew_5('live')", locks: []string{session}},
-		{call: "renew_5('gone')"},
+		{call: "renew_6('live')", locks: []string{session}},
+		{call: "renew_6('gone')"},
 		{call: "bury_one_3('dead', 9, @removed, @is_busy)", locks: []string{entry, "farsync_entries farsync_entries_queue X,REC_NOT_GAP", ofSession, session}},
 		{call: "bury_one_3('live', 9, @removed, @is_busy)", locks: []string{session}}, // which it leaves at once
 		{call: "replace('one', 1, 'read', NULL)", locks: []string{entry}},
@@ -123,7 +123,7 @@ func TestStepsLockRowsAndNoGaps(t *testing.T) {
 			mysql: []string{entry, ofSession, session},
 		},
 		{call: "end('gone')"},
-		{call: "open_6('other', 1)"},
+		{call: "open_7('other', 1)"},
 		{call: "ahead_2('/q', '', 9)"},
 		{call: "owners('/q', '[]')"},
 	} {
