@@ -56,7 +56,9 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 		s.end(err)
 	default:
 		delete(s.owing, k.member)
-		s.past.renewed(resp.Header, least)
+		if s.past.renewed(resp.Header, least) || !rested {
+			s.streams.Go(func() { s.versions.look(s.life, s.client, s.client.Endpoints()...) }) // joined by Drop
+		}
 		// Not every answer is the latest: renewals may overtake one another on their streams.
 		if sent.After(s.from) {
 			s.ttl, s.from = time.Duration(resp.TTL)*time.Second, sent

@@ -50,13 +50,16 @@ func (p *past) answered(header *pb.ResponseHeader, least int64) {
 	p.see(header, least)
 }
 
-// renewed is answered for a renewal, and for the request that has opened the session.
-func (p *past) renewed(header *pb.ResponseHeader, least int64) {
+// renewed is answered for a renewal, and for the request that has opened the session. It reports whether the term is
+// another.
+func (p *past) renewed(header *pb.ResponseHeader, least int64) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.see(header, least) {
+		changed = p.cluster != header.ClusterId || p.term != header.RaftTerm
 		p.cluster, p.term, p.settled = header.ClusterId, header.RaftTerm, p.seen
 	}
+	return changed
 }
 
 // see takes what a header shows, if it shows anything: a proxy may leave it empty. The caller holds mu.

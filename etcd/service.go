@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"strconv"
 	"sync/atomic"
@@ -41,14 +40,17 @@ func Open(ctx context.Context, client *clientv3.Client, options *Options) (*fars
 	}
 	o.Logger = aside.Logger(o.Logger) // one queue for what the Store and its driver say; the Store closes it
 	var store *farsync.Store
-	service, err := NewService(client)
+	s, err := NewService(client)
 	if err == nil {
-		store, err = recipe.Open(ctx, service, o.Options)
+		s.(*service).versions.log = o.Logger
+		store, err = recipe.Open(ctx, s, o.Options)
 	}
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
 	}
-	warnOfOldServer(ctx, client, o.Logger)
+	if all := client.Endpoints(); len(all) > 0 {
+		s.(*service).versions.look(ctx, client, all[0])
+	}
 	return store, nil
 }
 
@@ -63,6 +65,8 @@ type service struct {
 	counts atomic.Bool
 	// progresses is set once a request for progress was answered: the server knows them, and so does every proxy before it.
 	progresses atomic.Bool
+
+	versions versions
 }
 
 var _ driver.Service = (*service)(nil)
@@ -163,20 +167,3 @@ func (s *service) End(ctx context.Context, session string) error {
 
 // Close does nothing: the client is the user's.
 func (s *service) Close() error { return nil }
-
-// warnOfOldServer logs a warning about a server that can let an old leader revoke live leases: it lacks the fix of etcd's
-// issue 15247.
-func warnOfOldServer(ctx context.Context, client *clientv3.Client, log *slog.Logger) {
-	if !log.Enabled(ctx, slog.LevelWarn) || len(client.Endpoints()) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	status, _ := client.Status(ctx, client.Endpoints()[0]) // of a server that does not answer nothing is known
-	version := (*pb.StatusResponse)(status).GetVersion()
-	var minor, patch int
-	n, _ := fmt.Sscanf(version, "3.%d.%d", &minor, &patch)
-	if n == 2 && (minor < 4 || minor == 4 && patch < 31 || minor == 5 && patch < 13) {
-		log.Warn("this etcd can let an old leader revoke live leases: upgrade to 3.5.13, 3.4.31 or later", "version", version)
-	}
-}

@@ -38,7 +38,7 @@ type session struct {
 	from     time.Time      // Invariant: it never moves back.
 	atRest   *keepalive     // between two renewals
 	watching *stream        // on which watches are set up
-	streams  sync.WaitGroup // their goroutines
+	streams  sync.WaitGroup // their goroutines, and a look at versions
 
 	// owing has the addresses of members that owe an answer: to the last renewal sent there, or to a request that was given up; or
 	// that have no leader. What is sent next is sent to another. Any answer of theirs takes them out.
@@ -132,8 +132,8 @@ func (s *session) Close(ctx context.Context) error {
 	return err
 }
 
-// Drop ends all streams and calls of the session, and waits for the goroutines of its watch streams. It has no others: a renewal
-// runs in the goroutine of its caller.
+// Drop ends all streams and calls of the session, and waits for the goroutines of its watch streams, and for one that
+// asks the members for their versions. It has no others: a renewal runs in the goroutine of its caller.
 func (s *session) Drop() {
 	s.mu.Lock() // with which they are started
 	s.end(errEnded)
