@@ -236,6 +236,10 @@ func TestDigestProtectsEntriesAndTheirQueue(t *testing.T) {
 	store.tap.sever() // the next connection is told who it is, too
 	require.NoError(t, lease.Release())
 	require.NoError(t, got(t, waiter).Release())
+	_, err = friend.SetACL("/queue/digest/team/lock", client.WorldACL(client.PermAll), -1)
+	require.NoError(t, err)
+	_, err = farsync.NewMutex(store.Store, "/team/lock").Lock(within(t, soon))
+	require.ErrorContains(t, err, "can be written to by everybody", "each join looks")
 }
 
 // TestNamespaceIsPutInFront: for others, which may have it as their chroot, the queue is another path.
