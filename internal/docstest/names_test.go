@@ -32,10 +32,10 @@ func TestTestsThatDocumentsNameAreThere(t *testing.T) {
 	})
 	code := read(t, func(path string) bool { return strings.HasSuffix(path, "_test.go") })
 	there := map[string]bool{}
-	for _, test := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(code, -1) {
+	for _, test := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(code, -1) {
 		there[test[1]] = true
 	}
-	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(documents, -1)
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(documents, -1)
 	require.Greater(t, len(named), 20, "the test would not notice that it looks at nothing")
 	for _, name := range named {
 		require.True(t, there[name[1]], "a document names %s, which is not there", name[1])
@@ -57,6 +57,23 @@ func TestEveryMarkNamesATest(t *testing.T) {
 		}
 	}
 	require.Greater(t, marks, 30, "the test would not notice that it looks at nothing")
+}
+
+// TestEveryRowOfARightNamesATest: what a neighbour can do with a right, and what it cannot, is shown by a test.
+func TestEveryRowOfARightNamesATest(t *testing.T) {
+	_, text, found := strings.Cut(document(t, "docs/SECURITY.md"), "\n## What a neighbour with fewer rights can do\n")
+	require.True(t, found)
+	text, _, found = strings.Cut(text, "\n## ")
+	require.True(t, found)
+	rows := 0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| right |") || strings.HasPrefix(line, "| who |") {
+			continue
+		}
+		rows++
+		require.Regexp(t, "`Test\\w+`", line)
+	}
+	require.Greater(t, rows, 25, "the test would not notice that it looks at nothing")
 }
 
 // TestRunbookExplainsEveryMessage: what a Store logs, or a View of package live, is in the runbook, with its level, and nothing else is.

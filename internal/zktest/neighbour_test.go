@@ -1,0 +1,69 @@
+package zktest
+
+import (
+	"testing"
+
+	client "github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+)
+
+// TestNeighbourWithoutTheDigest can change nothing and read nothing of a queue whose user has a Digest. It sees whether
+// a node is there whose name it knows.
+func TestNeighbourWithoutTheDigest(t *testing.T) {
+	server, stranger := begin(t)
+	require.NoError(t, stranger.AddAuth("digest", []byte("other:password"))) // another user is as good as none
+	options := as("user", "password")
+	options.TTL = longest
+	store := newStore(t, server, options)
+	lease := lock(t, store, "/neighbour/none")
+	node := nodeOf(t, lease)
+	for name, err := range map[string]error{
+		"list":   second(stranger.Children("/neighbour/none")),
+		"get":    second(stranger.Get(node)),
+		"set":    third(stranger.Set(node, nil, -1)),
+		"size":   third(stranger.Set("/neighbour/none", []byte("9 9"), -1)),
+		"delete": stranger.Delete(node, -1),
+		"create": third(stranger.Create("/neighbour/none/_c_x-lock-0", nil, client.FlagEphemeral, client.WorldACL(client.PermAll))),
+		"open":   third(stranger.SetACL("/neighbour/none", client.WorldACL(client.PermAll), -1)),
+	} {
+		require.ErrorIs(t, err, client.ErrNoAuth, name)
+	}
+	there, _, err := stranger.Exists(node)
+	require.NoError(t, err)
+	require.True(t, there)
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Release())
+}
+
+// TestNeighbourWhoMayCreateAbove a queue keeps others from a lock that nobody has used: it makes the node first, and
+// gives them no right, or all clients every right. They are refused, and their locks are those of nobody. A queue that
+// is there it cannot remove.
+func TestNeighbourWhoMayCreateAbove(t *testing.T) {
+	server, stranger := begin(t)
+	options := as("user", "password")
+	options.TTL = longest
+	store := newStore(t, server, options)
+	require.NoError(t, lock(t, store, "/neighbour/above/first").Release()) // the nodes above are open to all
+	for path, row := range map[string]struct {
+		acl  []client.ACL
+		says string
+	}{
+		"/neighbour/above/closed": {client.DigestACL(client.PermAll, "other", "password"), "an ACL forbids it to digest user user"},
+		"/neighbour/above/open":   {client.WorldACL(client.PermAll), "can be written to by everybody"},
+	} {
+		_, err := stranger.Create(path, nil, 0, row.acl)
+		require.NoError(t, err)
+		_, err = farsync.NewMutex(store, path).Lock(within(t, soon))
+		require.ErrorContains(t, err, row.says)
+	}
+	lease := lock(t, store, "/neighbour/above/held")
+	require.ErrorIs(t, stranger.Delete("/neighbour/above/held", -1), client.ErrNotEmpty)
+	require.NoError(t, lease.Release())
+}
+
+// second and third return the error of a request.
+func second[A, B any](_ A, _ B, err error) error { return err }
+
+func third[A any](_ A, err error) error { return err }
