@@ -43,7 +43,7 @@ func Break(ctx context.Context, store *Store, path string, token Token, o *Break
 }
 
 func breakLease(ctx context.Context, store *Store, path string, token Token, o BreakOptions) error {
-	queue := recipe.Queue{Store: store, Path: path}
+	queue := recipe.Queue{Store: store.below, Path: path}
 	entries, held, err := queue.List(ctx, 0)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func breakLease(ctx context.Context, store *Store, path string, token Token, o B
 			return queue.Break(ctx, e, token.turn(), o.Why, o.Remove)
 		}
 	}
-	if quiet := recipe.SilenceOf(store); quiet != nil {
+	if quiet := recipe.SilenceOf(store.below); quiet != nil {
 		return quiet // who held before is not known any more
 	}
 	return fmt.Errorf("%w: no holder has token %d", ErrReleased, token)

@@ -154,11 +154,11 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 
 // leader returns the leader, and what to wait for until that may have changed, which is nothing if only time can tell.
 func (e *Election) leader(ctx context.Context) (Leader, driver.Target, error) {
-	was := recipe.SilenceOf(built(e.store, "NewElection"))
-	list, held, err := recipe.Queue{Store: e.store, Path: e.path}.List(ctx, 1)
-	quiet := recipe.SilenceOf(e.store)
+	was := recipe.SilenceOf(built(e.store, "NewElection").below)
+	list, held, err := recipe.Queue{Store: e.store.below, Path: e.path}.List(ctx, 1)
+	quiet := recipe.SilenceOf(e.store.below)
 	if err == nil && held == 0 && was != nil && quiet == nil {
-		list, held, err = recipe.Queue{Store: e.store, Path: e.path}.List(ctx, 1) // it has ended meanwhile
+		list, held, err = recipe.Queue{Store: e.store.below, Path: e.path}.List(ctx, 1) // it has ended meanwhile
 	}
 	switch {
 	case err != nil:
@@ -244,7 +244,7 @@ func (e *Election) await(ctx context.Context, seen driver.Target) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, observeAgain+rand.N(observeAgain/2))
 	defer cancel()
-	_ = recipe.Queue{Store: e.store, Path: e.path}.Wait(ctx, seen)
+	_ = recipe.Queue{Store: e.store.below, Path: e.path}.Wait(ctx, seen)
 }
 
 // Candidates returns the leader and the candidates behind it, in order, as Mutex.Participants does. Holder is the value that a

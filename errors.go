@@ -59,10 +59,10 @@ type Error struct {
 	Err  error  // why it failed
 }
 
-// Error returns "farsync: ", the operation, the path and the error. A path that is not valid is shown by its error alone,
-// in a form that is safe to print.
+// Error returns "farsync: ", the operation, the path if there is one, and the error. A path that is not valid is shown by its
+// error alone, in a form that is safe to print.
 func (e *Error) Error() string {
-	if errors.Is(e.Err, ErrName) {
+	if e.Path == "" || errors.Is(e.Err, ErrName) {
 		return "farsync: " + e.Op + ": " + e.Err.Error()
 	}
 	return "farsync: " + e.Op + " " + e.Path + ": " + e.Err.Error()

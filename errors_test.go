@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -267,13 +266,13 @@ func TestErrUnavailableIsAloneFromOpenAndRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
 		service.PartitionClient("cut-off", true)
 		began := time.Now()
-		_, err := recipe.Open(t.Context(), service.Service("cut-off"), farsync.Options{})
+		_, err := farsync.Open(t.Context(), service.Service("cut-off"), nil)
 		require.ErrorIs(t, err, farsync.ErrUnavailable)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 5*time.Second, time.Since(began))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = recipe.Open(ctx, service.Service("cut-off"), farsync.Options{})
+		_, err = farsync.Open(ctx, service.Service("cut-off"), nil)
 		require.ErrorIs(t, err, farsync.ErrUnavailable)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "that of the caller")
 		service.PartitionClient("cut-off", false)

@@ -42,7 +42,7 @@ func bubble(t *testing.T, f func(t *testing.T, service *storetest.Mem, one, two 
 // open opens a Store over a driver, which is closed with the test.
 func open(t *testing.T, service driver.Service) *farsync.Store {
 	t.Helper()
-	store, err := recipe.Open(t.Context(), service, farsync.Options{})
+	store, err := farsync.Open(t.Context(), service, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store

@@ -21,7 +21,7 @@ type Participant struct {
 	// Held tells whether it holds. The others wait, in the order given.
 	Held bool
 	// Kind is what it asks for.
-	Kind driver.Kind
+	Kind Kind
 	// Units is how many units of a semaphore it asks for, 1 in all other cases.
 	Units int64
 	// Since is when it joined the queue. Zero where a foreign client does not tell.
@@ -67,7 +67,7 @@ func (p Participant) String() string {
 		b.WriteString(" since " + p.HeldSince.Format(time.RFC3339))
 	}
 	fmt.Fprintf(&b, " (%s", p.Kind)
-	if p.Kind == driver.Permit {
+	if p.Kind == KindPermit {
 		fmt.Fprintf(&b, " of %d units", p.Units)
 	}
 	fmt.Fprintf(&b, ", token %d", p.Token)
@@ -113,7 +113,7 @@ func known(t time.Time) time.Time {
 // participants returns the entries of a queue. Those that hold are at its head. It returns them beside an error if only
 // the size of a semaphore could not be read.
 func participants(ctx context.Context, store *Store, path string) ([]Participant, error) {
-	l, err := recipe.Queue{Store: store, Path: path}.Listing(ctx, 0)
+	l, err := recipe.Queue{Store: store.below, Path: path}.Listing(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func participants(ctx context.Context, store *Store, path string) ([]Participant
 // participantsOf returns the entries of a queue for people. As many hold as are told, those at its head.
 func participantsOf(store *Store, entries []driver.Entry, held int) []Participant {
 	var until time.Time
-	if quiet := recipe.SilenceOf(store); quiet != nil {
+	if quiet := recipe.SilenceOf(store.below); quiet != nil {
 		until = quiet.Until
 	}
 	list := make([]Participant, len(entries))
@@ -132,7 +132,7 @@ func participantsOf(store *Store, entries []driver.Entry, held int) []Participan
 		list[i] = Participant{
 			Holder:    holder,
 			Held:      i < held,
-			Kind:      e.Kind,
+			Kind:      Kind(e.Kind),
 			Units:     e.Units,
 			Since:     known(e.Since),
 			HeldSince: e.HeldSince,
@@ -168,12 +168,12 @@ func turnOf(e driver.Entry) int {
 // ask asks all holders to give the lock back. A free lock is no error. That nothing is granted is one: who held before
 // is not known any more.
 func ask(ctx context.Context, store *Store, path string) error {
-	queue := recipe.Queue{Store: store, Path: path}
+	queue := recipe.Queue{Store: store.below, Path: path}
 	entries, held, err := queue.List(ctx, 0)
 	if err != nil {
 		return err
 	}
-	if quiet := recipe.SilenceOf(store); quiet != nil && held == 0 {
+	if quiet := recipe.SilenceOf(store.below); quiet != nil && held == 0 {
 		return quiet
 	}
 	for _, e := range entries[:held] {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/nested"
 	"github.com/farsync/farsync/storetest"
 )
@@ -18,27 +18,27 @@ func TestParticipantIsOneLine(t *testing.T) {
 	for want, p := range map[string]farsync.Participant{
 		"ci-7 pid 412 holds since 2026-05-04T03:02:31Z (exclusive, token 447120640, joined 2026-05-04T03:02:01Z, " +
 			"entry /deploy/m-K3, session 694d8a6f)": {
-			Holder: "ci-7 pid 412", Held: true, Kind: driver.Exclusive, Units: 1, Since: at, HeldSince: at.Add(30 * time.Second),
+			Holder: "ci-7 pid 412", Held: true, Kind: farsync.KindExclusive, Units: 1, Since: at, HeldSince: at.Add(30 * time.Second),
 			Token: 447120640, ID: "/deploy/m-K3", Session: "694d8a6f",
 		},
 		"ci-9 pid 7 waits (permit of 3 units, token 512, joined 2026-05-04T03:02:01Z, entry /r/s3-A)": {
-			Holder: "ci-9 pid 7", Kind: driver.Permit, Units: 3, Since: at, Token: 512, ID: "/r/s3-A",
+			Holder: "ci-9 pid 7", Kind: farsync.KindPermit, Units: 3, Since: at, Token: 512, ID: "/r/s3-A",
 		},
 		`ci-2 pid 8 waits (write, token 768, entry /db/b/w-B, under /db/a/m-A and /db/m-C, note "00-4bf9-00f0-01")`: {
-			Holder: "ci-2 pid 8", Kind: driver.Write, Units: 1, Token: 768, ID: "/db/b/w-B",
+			Holder: "ci-2 pid 8", Kind: farsync.KindWrite, Units: 1, Token: 768, ID: "/db/b/w-B",
 			Under: []string{"/db/a/m-A", "/db/m-C"}, Note: "00-4bf9-00f0-01",
 		},
 		"unnamed holds (foreign, token 256, entry /lock/694d8a6f, session 694d8a6f)": {
-			Held: true, Kind: driver.Foreign, Units: 1, Token: 256, ID: "/lock/694d8a6f", Session: "694d8a6f",
+			Held: true, Kind: farsync.KindForeign, Units: 1, Token: 256, ID: "/lock/694d8a6f", Session: "694d8a6f",
 		},
 		"ci-7 pid 412 holds (read, token 1024, entry /db/r-B, waits for 4711 sleep)": {
-			Holder: "ci-7 pid 412", Held: true, Kind: driver.Read, Units: 1, Token: 1024, ID: "/db/r-B", WaitsFor: "4711 sleep",
+			Holder: "ci-7 pid 412", Held: true, Kind: farsync.KindRead, Units: 1, Token: 1024, ID: "/db/r-B", WaitsFor: "4711 sleep",
 		},
 		`unnamed waits (exclusive, token 256, entry "\x1b[2J", session "a\u202eb", under "\n" and c, waits for "\u200b")`: {
-			Kind: driver.Exclusive, Token: 256, ID: "\x1b[2J", Session: "a\u202eb", Under: []string{"\n", "c"}, WaitsFor: "\u200b",
+			Kind: farsync.KindExclusive, Token: 256, ID: "\x1b[2J", Session: "a\u202eb", Under: []string{"\n", "c"}, WaitsFor: "\u200b",
 		},
 		`"\x00\xff" waits (candidate, token 256, entry /e/c-B)`: {
-			Holder: "\x00\xff", Kind: driver.Candidate, Token: 256, ID: "/e/c-B",
+			Holder: "\x00\xff", Kind: farsync.KindCandidate, Token: 256, ID: "/e/c-B",
 		},
 	} {
 		require.Equal(t, want, p.String())
@@ -82,7 +82,7 @@ func must2[T any](v T, err error) func(*testing.T) T {
 // A caller whose process runs inside of another's hold says so in its entry, on the store of that hold alone.
 func TestUnderAHoldOfAnotherProcess(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
-		ctx := nested.Under(t.Context(), nested.Elsewhere{Store: one, Entry: "outer"})
+		ctx := nested.Under(t.Context(), nested.Elsewhere{Store: beneath.Store(one), Entry: "outer"})
 		for store, want := range map[*farsync.Store][]string{one: {"outer"}, two: nil} {
 			mu := farsync.NewMutex(store, "/a")
 			lease, err := mu.Lock(ctx)

@@ -192,7 +192,7 @@ func (s *stage) operate(end time.Time) {
 // visit has another client come, wait and hold, and go without a word.
 func (s *stage) visit() {
 	service := s.Service(fmt.Sprint("visitor-", s.upTo(1<<30)))
-	store, err := recipe.Open(context.Background(), service, farsync.Options{TTL: s.ttl})
+	store, err := farsync.Open(context.Background(), service, &farsync.Options{TTL: s.ttl})
 	if err != nil {
 		return
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -64,7 +63,7 @@ func (c *council) client(name string, traces ...*farsync.Trace) *client {
 	cl := &client{name: name}
 	var members []*farsync.Mutex
 	for i, m := range c.members {
-		store, err := recipe.Open(c.Context(), m.Service(name), farsync.Options{
+		store, err := farsync.Open(c.Context(), m.Service(name), &farsync.Options{
 			Name: fmt.Sprint("member-", i), Holder: name, TTL: quorumTTL, Late: true, Trace: farsync.Traces(traces...),
 		})
 		require.NoError(c, err)

@@ -104,10 +104,10 @@ func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, e
 // taken is the error of a Try beside another goroutine of its owner, which is about to hold. That one waits for others
 // only if the service answers, and grants: so the service is asked.
 func (m *ReentrantMutex) taken(ctx context.Context) error {
-	if _, _, err := (recipe.Queue{Store: m.store, Path: m.path}).List(ctx, 1); err != nil {
+	if _, _, err := (recipe.Queue{Store: m.store.below, Path: m.path}).List(ctx, 1); err != nil {
 		return err
 	}
-	if quiet := recipe.SilenceOf(m.store); quiet != nil {
+	if quiet := recipe.SilenceOf(m.store.below); quiet != nil {
 		return quiet
 	}
 	return ErrLocked
@@ -115,7 +115,7 @@ func (m *ReentrantMutex) taken(ctx context.Context) error {
 
 // gaveUp is the error of a ctx that has ended before the owner held.
 func (m *ReentrantMutex) gaveUp(ctx context.Context) error {
-	if quiet := recipe.SilenceOf(m.store); quiet != nil {
+	if quiet := recipe.SilenceOf(m.store.below); quiet != nil {
 		return fmt.Errorf("%w: %w", gaveUp(ctx), quiet)
 	}
 	if state := m.store.State(); state != Connected && state != Recovering {
@@ -129,7 +129,7 @@ func (m *ReentrantMutex) first(ctx context.Context, caller owner, o *ownership, 
 	err := oneself(ctx, m.store, m.path, driver.Exclusive)
 	var hold *recipe.Hold
 	if err == nil {
-		hold, err = recipe.Acquire(ctx, m.store, r)
+		hold, err = recipe.Acquire(ctx, m.store.below, r)
 	}
 	m.mu.Lock()
 	if err != nil {

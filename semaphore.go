@@ -90,7 +90,7 @@ func (s *Semaphore) Resize(ctx context.Context, n int64) error {
 	if err := cmp.Or(counts("the semaphore was made with", s.size), counts("asked for", n)); err != nil {
 		return wrap("resize", s.path, err)
 	}
-	return wrap("resize", s.path, recipe.Queue{Store: s.store, Path: s.path}.Resize(ctx, s.size, n))
+	return wrap("resize", s.path, recipe.Queue{Store: s.store.below, Path: s.path}.Resize(ctx, s.size, n))
 }
 
 // Participants returns the holders of units and the waiters for some, in the order of the queue, as Mutex.Participants

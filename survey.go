@@ -38,7 +38,7 @@ func Survey(ctx context.Context, store *Store, prefix string) iter.Seq2[Lock, er
 		}
 		err := recipe.CheckPrefix(prefix)
 		if err == nil {
-			err = recipe.Survey(ctx, store, below, func(path string, l recipe.Listing) bool {
+			err = recipe.Survey(ctx, store.below, below, func(path string, l recipe.Listing) bool {
 				return yield(Lock{Path: path, Size: l.Size, Err: l.Odd, Participants: participantsOf(store, l.Entries, l.Held)}, nil)
 			})
 		}

@@ -1,13 +1,13 @@
 // Package driver is the contract of a farsync backend: what a coordination service can do, in single steps.
 //
 // Users of farsync do not need this package. To bring farsync to another service, implement [Service] and [Session],
-// hand the Service to recipe.Open, and run the suite storetest.RunDriver against it.
+// hand the Service to farsync.Open, and run the suite storetest.RunDriver against it.
 //
 // # What a driver does, and what it does not
 //
 // A driver makes one attempt. Each method sends its request once, returns the answer or an error, and returns when ctx
 // ends. It does not retry, does not clean up later, does not decide which entry holds a lock, nor when a lease is over. All
-// of that is policy, and is written once, in package recipe. What a driver must say is how an attempt ended: [Outcome]
+// of that is policy, and is written once, in the Store above it. What a driver must say is how an attempt ended: [Outcome]
 // tells a definite no from an attempt that was certainly not carried out, and from one that may have been carried out or
 // may still be.
 //
@@ -41,7 +41,7 @@ var (
 	// ErrConflict means that an entry or a register is not as it was when it was read. Nothing was changed.
 	ErrConflict = errors.New("it has changed since it was read")
 	// ErrKind means that primitives of another family use the path. A driver returns it only for a client of another program
-	// whose entries it cannot show as such; all other cases are decided in package recipe.
+	// whose entries it cannot show as such; all other cases are decided by the Store.
 	ErrKind = errors.New("the path is used as another kind of lock")
 )
 
@@ -65,7 +65,7 @@ const (
 	Closed
 )
 
-// A Service opens sessions with a coordination service.
+// A Service opens sessions with a coordination service. If it is a fmt.Stringer too, the error of an Open that fails has that name.
 type Service interface {
 	// Open opens a session that the service keeps for about ttl after each renewal. If the answer is lost, the session
 	// that may have been opened has no entries and runs out by itself.

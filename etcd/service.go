@@ -17,7 +17,6 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/aside"
-	"github.com/farsync/farsync/recipe"
 )
 
 // Options change how a Store behaves. The zero value of each field is a good choice.
@@ -39,14 +38,14 @@ func Open(ctx context.Context, client *clientv3.Client, options *Options) (*fars
 		o = *options
 	}
 	o.Logger = aside.Logger(o.Logger) // one queue for what the Store and its driver say; the Store closes it
-	var store *farsync.Store
 	s, err := NewService(client)
-	if err == nil {
-		s.(*service).versions.log = o.Logger
-		store, err = recipe.Open(ctx, s, o.Options)
-	}
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "etcd", Err: err}
+	}
+	s.(*service).versions.log = o.Logger
+	store, err := farsync.Open(ctx, s, &o.Options)
+	if err != nil {
+		return nil, err
 	}
 	if all := client.Endpoints(); len(all) > 0 {
 		s.(*service).versions.look(ctx, client, all[0])
@@ -78,7 +77,7 @@ var _ driver.Service = (*service)(nil)
 //	if err != nil {
 //		return err
 //	}
-//	store, err := recipe.Open(ctx, storetest.Inject(service, injector), farsync.Options{})
+//	store, err := farsync.Open(ctx, storetest.Inject(service, injector), nil)
 //
 // The client remains the caller's, as with Open. An error means that it is nil, was closed, or has no connection.
 func NewService(client *clientv3.Client) (driver.Service, error) {
@@ -164,6 +163,9 @@ func (s *service) End(ctx context.Context, session string) error {
 	}
 	return in.Close(ctx)
 }
+
+// String is what errors of Open call it.
+func (*service) String() string { return "etcd" }
 
 // Close does nothing: the client is the user's.
 func (s *service) Close() error { return nil }

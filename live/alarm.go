@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/deadlock"
 )
 
@@ -77,7 +78,7 @@ func (a alarms) raise(seen map[string]time.Time, locks []lockJSON) []deadlockJSO
 func queueOf(lock lockJSON) deadlock.Queue {
 	q := deadlock.Queue{Path: lock.Path, Size: lock.Size, Entries: make([]deadlock.Entry, len(lock.Participants))}
 	for i, p := range lock.Participants {
-		q.Entries[i] = deadlock.Entry{ID: p.ID, Kind: p.kind, Units: p.Units, Under: p.Under}
+		q.Entries[i] = deadlock.Entry{ID: p.ID, Kind: driver.Kind(p.kind), Units: p.Units, Under: p.Under}
 	}
 	return q
 }

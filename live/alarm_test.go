@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
 )
 
@@ -82,7 +81,7 @@ func TestDeadlockStaysWhileItsStoreIsSilent(t *testing.T) {
 func TestDeadlockNeedsTwoAnswersOfEachStore(t *testing.T) {
 	queue := func(store, path, holder, waiter, under string) lockJSON {
 		return lockJSON{Store: store, Path: path, Participants: []participantJSON{
-			{ID: holder, Held: true, kind: driver.Exclusive, Units: 1}, {ID: waiter, kind: driver.Exclusive, Units: 1, Under: []string{under}},
+			{ID: holder, Held: true, kind: farsync.KindExclusive, Units: 1}, {ID: waiter, kind: farsync.KindExclusive, Units: 1, Under: []string{under}},
 		}}
 	}
 	locks := []lockJSON{queue("one", "/a", "a1", "a2", "b1"), queue("two", "/b", "b1", "b2", "a1")}

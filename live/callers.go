@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 )
 
 // callers are the calls of this process that hold or wait.
@@ -36,8 +35,8 @@ type stack [32]uintptr
 // A lease is what a call has acquired.
 type lease struct {
 	at    gone
-	kind  driver.Kind
-	token int64
+	kind  farsync.Kind
+	token farsync.Token
 }
 
 // A callerJSON are the calls of this process that hold or wait for a lock at one place of the program.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 )
 
 // What a View tells, in JSON. docs/LIVE.md explains the fields.
@@ -75,7 +74,7 @@ type (
 		WaitsFor    string   `json:"waitsFor,omitempty"`
 		TraceURL    string   `json:"traceURL,omitempty"`
 
-		kind driver.Kind
+		kind farsync.Kind
 	}
 	gone struct {
 		Store string `json:"store"`
@@ -230,14 +229,14 @@ func (v *View) lockOf(store string, lock farsync.Lock, shown map[string]bool) lo
 		j.Participants[i] = one
 	}
 	switch lock.Participants[0].Kind {
-	case driver.Permit:
+	case farsync.KindPermit:
 		j.Kind = "semaphore"
 		for _, p := range lock.Participants[:j.Held] { // they come first
 			j.UnitsHeld += p.Units
 		}
-	case driver.Read, driver.Write:
+	case farsync.KindRead, farsync.KindWrite:
 		j.Kind = "rwmutex"
-	case driver.Candidate:
+	case farsync.KindCandidate:
 		j.Kind = "election"
 	}
 	return j

@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
@@ -44,7 +44,7 @@ func bubble(t *testing.T, o *Options, f func(p *play)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := &play{T: t, service: storetest.NewMem(), record: &storetest.Record{}, clients: map[string]*farsync.Store{}}
-		store, err := recipe.Open(t.Context(), p.record.Wrap(p.service.Service("one"), "one"), farsync.Options{Holder: "one"})
+		store, err := farsync.Open(t.Context(), p.record.Wrap(p.service.Service("one"), "one"), &farsync.Options{Holder: "one"})
 		require.NoError(t, err)
 		defer store.Close()
 		p.store = store
@@ -262,7 +262,7 @@ func TestHolderSaysWhatItWaitsFor(t *testing.T) {
 		require.Empty(p, shown()[0].Locks[0].Participants[0].WaitsFor)
 		ctx, cancel := lease.Context(p.Context())
 		defer cancel()
-		require.NoError(p, recipe.Explain(ctx, p.client("a"), "4711 sleep"))
+		require.NoError(p, recipe.Explain(ctx, beneath.Store(p.client("a")), "4711 sleep"))
 		events := shown()
 		require.Len(p, events, 1, "it is told once")
 		require.Equal(p, "4711 sleep", events[0].Locks[0].Participants[0].WaitsFor)
@@ -455,7 +455,7 @@ func TestFiveThousandEntries(t *testing.T) {
 		lock := farsync.Lock{Path: fmt.Sprintf("/jobs/%08d", i*7919)}
 		for j := range each {
 			lock.Participants = append(lock.Participants, farsync.Participant{
-				Holder: fmt.Sprintf("worker-%d.example.com pid %d", j, 1000+i), Held: j == 0, Kind: driver.Exclusive, Units: 1, Since: time.Now(),
+				Holder: fmt.Sprintf("worker-%d.example.com pid %d", j, 1000+i), Held: j == 0, Kind: farsync.KindExclusive, Units: 1, Since: time.Now(),
 				Token: farsync.Token(1e9 + i*7919), ID: lock.Path + "/m-" + rand.Text(), Session: "694d81417acd4754",
 			})
 		}

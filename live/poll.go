@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
 )
@@ -125,7 +126,7 @@ func (s *source) look(ctx context.Context, limit int) (got sight) {
 	texts := allowance(min(limit, math.MaxInt/mostOfEntry)) * mostOfEntry
 	got.locks, got.rest, got.err = s.survey(ctx, limit, &texts, func() { silence.Reset(patience) })
 	got.full = got.err == nil && texts.usedUp()
-	got.state, got.hush, got.took = s.store.State(), recipe.SilenceOf(s.store), time.Since(begun)
+	got.state, got.hush, got.took = s.store.State(), recipe.SilenceOf(beneath.Store(s.store)), time.Since(begun)
 	if got.err == nil {
 		got.seen = time.Now()
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/aside"
 	"github.com/farsync/farsync/internal/sqlstore"
-	"github.com/farsync/farsync/recipe"
 )
 
 // Options change how a Store behaves. The zero value of each field is a good choice.
@@ -73,13 +72,9 @@ func Open(ctx context.Context, dsn string, options *Options) (*farsync.Store, er
 		o = *options
 	}
 	o.Logger = aside.Logger(o.Logger) // one queue for what the Store and its driver say
-	var store *farsync.Store
 	s, err := NewService(dsn, &o)
-	if err == nil {
-		store, err = recipe.Open(ctx, s, o.Options)
-	}
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "mysql", Err: err}
 	}
-	return store, nil
+	return farsync.Open(ctx, s, &o.Options)
 }

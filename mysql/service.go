@@ -186,6 +186,9 @@ func (s *service) reset() {
 	s.calls.SetMaxIdleConns(s.kept())
 }
 
+// String is what errors of Open call it.
+func (*service) String() string { return "mysql" }
+
 // Close closes the connections.
 func (s *service) Close() error {
 	s.end()

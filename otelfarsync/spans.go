@@ -11,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 )
 
 // traceparent is the one form of a note, W3C's, whatever else the program propagates: processes in other languages read it too.
@@ -29,8 +28,8 @@ func text(of string) string {
 }
 
 // names are those of the spans.
-var names = map[driver.Kind]string{
-	driver.Exclusive: "lock", driver.Write: "lock", driver.Read: "read lock", driver.Permit: "acquire", driver.Candidate: "campaign",
+var names = map[farsync.Kind]string{
+	farsync.KindExclusive: "lock", farsync.KindWrite: "lock", farsync.KindRead: "read lock", farsync.KindPermit: "acquire", farsync.KindCandidate: "campaign",
 }
 
 // begin begins the span of a call.
@@ -63,7 +62,7 @@ func (c *call) queued(ctx context.Context, b farsync.Behind) {
 func (c *call) end(g farsync.Got, outcome string) {
 	c.span.SetAttributes(outcomeKey.String(outcome), localKey.Bool(g.Local))
 	if g.Err == nil {
-		c.span.SetAttributes(tokenKey.Int64(g.Token), rejoinedKey.Int(g.Rejoined))
+		c.span.SetAttributes(tokenKey.Int64(int64(g.Token)), rejoinedKey.Int(g.Rejoined))
 	}
 	if outcome == "error" {
 		c.span.SetAttributes(errorKey.String(errorType(g.Err)))
@@ -92,16 +91,16 @@ func parse(note string) trace.SpanContext {
 // A lease is what was acquired, by what is told of its end too.
 type lease struct {
 	store, path string
-	kind        driver.Kind
-	token       int64
+	kind        farsync.Kind
+	token       farsync.Token
 }
 
-func leaseOf(w farsync.Want, token int64) lease { return lease{w.Store, w.Path, w.Kind, token} }
+func leaseOf(w farsync.Want, token farsync.Token) lease { return lease{w.Store, w.Path, w.Kind, token} }
 
 // held has the calls that have acquired what is held, if they are sampled.
 type held struct{ calls sync.Map }
 
-func (h *held) keep(c *call, w farsync.Want, token int64) {
+func (h *held) keep(c *call, w farsync.Want, token farsync.Token) {
 	if c.span.SpanContext().IsSampled() {
 		h.calls.Store(leaseOf(w, token), c)
 	}
@@ -122,7 +121,7 @@ func (t *tracing) holdSpan(e farsync.End, end string) {
 		trace.WithTimestamp(now.Add(-e.Held)),
 		trace.WithLinks(trace.Link{SpanContext: c.span.SpanContext()}),
 		trace.WithAttributes(storeKey.String(e.Store), kindKey.String(e.Kind.String()), pathKey.String(text(e.Path)),
-			unitsKey.Int64(e.Units), tokenKey.Int64(e.Token), endKey.String(end)))
+			unitsKey.Int64(e.Units), tokenKey.Int64(int64(e.Token)), endKey.String(end)))
 	if end == "lost" {
 		span.SetStatus(codes.Error, text(e.Err.Error()))
 	}

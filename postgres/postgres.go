@@ -12,7 +12,6 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/aside"
 	"github.com/farsync/farsync/internal/sqlstore"
-	"github.com/farsync/farsync/recipe"
 )
 
 // Options change how a Store behaves. The zero value of each field is a good choice.
@@ -105,9 +104,5 @@ func Open(ctx context.Context, config *pgxpool.Config, options *Options) (*farsy
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "postgres", Err: err}
 	}
-	store, err := recipe.Open(ctx, s, o.Options)
-	if err != nil {
-		return nil, &farsync.Error{Op: "open", Path: "postgres", Err: err}
-	}
-	return store, nil
+	return farsync.Open(ctx, s, &o.Options)
 }

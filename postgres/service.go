@@ -331,6 +331,9 @@ func (s *service) begin(f func()) {
 	}
 }
 
+// String is what errors of Open call it.
+func (*service) String() string { return "postgres" }
+
 // Close closes the connections.
 func (s *service) Close() error {
 	s.mu.Lock()

@@ -1,7 +1,8 @@
 // Package recipe is what all of farsync's primitives and all of its backends share: the rules that decide which entry waits, the
-// one loop that waits, what is held, and the one [Store] that keeps it all alive on a service that fails. Users of farsync need it
-// only for the fields of [Options], [Trace] and what a Trace is told, such as [Health], and for the methods of Store. To bring
-// farsync to another service, read package driver; Open makes a Store of a driver.
+// one loop that waits, what is held, and the one [Store] that keeps it all alive on a service that fails.
+//
+// It is not for import. Programs have all of it from package farsync, whose Open makes a Store of a driver, too; and no promise covers
+// this package: its names change without notice. What it is for is to be read, and checked.
 //
 // # The parts
 //

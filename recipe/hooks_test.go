@@ -14,7 +14,6 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A seal is a slog.Handler that does something in place of writing a line.
@@ -122,8 +121,8 @@ func (w *world) hooked(h hook, blocks bool, what func(w *world, goes chan struct
 			<-goes
 		}
 	})
-	s := w.Mem.Open(&storetest.MemOptions{Options: o})
-	other := w.Mem.Open(&storetest.MemOptions{Options: o})
+	s := w.with(o)
+	other := w.with(o)
 	plain := w.open()
 	var mine, others []*try
 	for _, path := range []string{"/a", "/b", "/lost"} {
@@ -212,7 +211,7 @@ func TestTraceThatBlocksIsToldTheLast(t *testing.T) {
 		goes := make(chan struct{})
 		var told []recipe.Health
 		left := 0
-		s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{
+		s := w.with(recipe.Options{
 			TTL: ttl,
 			Trace: &recipe.Trace{Session: func(h recipe.Health) {
 				<-goes
@@ -226,7 +225,7 @@ func TestTraceThatBlocksIsToldTheLast(t *testing.T) {
 					return true
 				})
 			})),
-		}})
+		})
 		for range 300 {
 			time.Sleep(ttl / 4) // a renewal
 		}
@@ -251,7 +250,7 @@ func TestPanicOfAHookIsLogged(t *testing.T) {
 	inBubble(t, func(w *world) {
 		book := newNotebook(slog.LevelError)
 		fail := func() { panic("a bug") }
-		s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{
+		s := w.with(recipe.Options{
 			TTL: ttl, Logger: slog.New(book), OnState: func(recipe.State) { fail() },
 			Trace: &recipe.Trace{
 				Acquire: func(ctx context.Context, w recipe.Want) (context.Context, func(recipe.Got)) {
@@ -266,7 +265,7 @@ func TestPanicOfAHookIsLogged(t *testing.T) {
 				Ended:   func(recipe.End) { fail() },
 				Session: func(recipe.Health) { fail() },
 			},
-		}})
+		})
 		w.settle()
 		logged := func(functions ...string) {
 			w.Helper()

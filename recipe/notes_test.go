@@ -64,9 +64,9 @@ func (n notebook) take() []string {
 // noted opens a Store that writes into a notebook.
 func (w *world) noted(least slog.Level) (*recipe.Store, notebook) {
 	book := newNotebook(least)
-	s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{
+	s := w.with(recipe.Options{
 		TTL: ttl, Holder: "noted", Name: "test", Logger: slog.New(book),
-	}})
+	})
 	w.Cleanup(func() {
 		w.Partition(s, false)
 		_ = s.Close()

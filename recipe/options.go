@@ -10,40 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// Options are those that every Store has. The zero value of each field is a good choice.
+// Options are those of a Store: see farsync.Options, which says what each of them is.
 type Options struct {
-	// TTL is how long the service keeps what this Store holds when it hears no more from it, from 1 second to 1 day. The
-	// service may round it, and what it grants counts. The default is 10 seconds.
-	//
-	// A short TTL frees the locks of a dead process sooner. A long one survives longer interruptions. The next holder has the
-	// lock a TTL after the last renewal that the service saw, and at most as much later as it takes to notice: a second on etcd,
-	// one of its ticks on ZooKeeper, and on Redis, PostgreSQL, MySQL and in an SQLite file up to a quarter of the TTL of the Store
-	// that notices. When the leader of etcd or ZooKeeper changes meanwhile, the TTL begins again. A Redis server that was restarted
-	// or replaced grants nothing for one TTL.
-	TTL time.Duration
-	// Holder is what others see of this Store: at most 1024 bytes of printable text. The default is the host name and the
-	// process ID. It is not a place for secrets.
-	Holder string
-	// Name identifies the Store in a MultiMutex whose members are on several Stores, and in a QuorumMutex. It must be the
-	// same in all processes.
-	Name string
-	// Late has Open return a Store although the service does not answer, for a service that others stand in for, as in a
-	// QuorumMutex. The Store is Lost until it has its first session. Open still waits for the service, until ctx's deadline or
-	// for 5 seconds: give each Open a short ctx of its own. A ctx that is cancelled is an error of Open all the same, and so is a
-	// service that refuses, with a wrong password for example.
-	Late bool
-	// Logger receives what happens to the session, to locks and to cleanup. docs/RUNBOOK.md explains every line.
-	// Nothing is logged if it is nil. One goroutine calls its Handler, in order, and nothing but Close waits for it,
-	// for a second at most: a Handler that blocks or panics costs no lease. While it blocks 256 lines wait. Lines for
-	// which there is no room are left out, and a line says how many. Enabled is called where a line is made, and must
-	// return at once. Lines that are not written when the process ends are lost: close the Store first.
-	Logger *slog.Logger
-	// OnState is called when the State of the Store changes, in order, from one goroutine, for which nothing but Close
-	// waits, for a second at most. An OnState that is 64 states behind is not told the oldest of them. A panic is
-	// logged. OnState may call Close.
+	TTL     time.Duration // from leastTTL to mostTTL; 0 is defaultTTL
+	Holder  string        // empty: the host name and the process ID
+	Name    string
+	Late    bool
+	Logger  *slog.Logger // nil: nothing is logged
 	OnState func(State)
-	// Trace is told what the primitives on the Store do, for metrics and traces. Packages otelfarsync and promfarsync make one.
-	Trace *Trace
+	Trace   *Trace
 }
 
 const (

@@ -23,9 +23,9 @@ const (
 	openMost  = 5 * time.Second
 )
 
-// A Store is farsync's client of one coordination service: what the constructors of package farsync are given. A backend's
-// Open makes one over its driver. It has one session at the service, however many locks are made on it. When the session
-// is lost, everything held under it is lost, and the Store opens another by itself: every primitive stays usable.
+// A Store is farsync's client of one coordination service, below the farsync.Store that users have. It has one session
+// at the service, however many locks are made on it. When the session is lost, everything held under it is lost, and the
+// Store opens another by itself: every primitive stays usable.
 //
 // All policy is here: when a request is sent again, what an answer that did not come means, what is removed in the
 // background, when a session is renewed and when it is given up.

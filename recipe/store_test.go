@@ -21,7 +21,7 @@ import (
 func TestStateIsKnownAfterOpen(t *testing.T) {
 	inBubble(t, func(w *world) {
 		for range 100 {
-			s := w.Mem.Open(nil)
+			s := w.with(recipe.Options{})
 			require.Equal(w, recipe.Connected, s.State())
 			require.NoError(w, s.Close())
 			require.Equal(w, recipe.Lost, s.State())
@@ -102,7 +102,7 @@ func TestDroppedSessionEndsNoStore(t *testing.T) {
 // A caller that is about to join again is not kept waiting for it.
 func TestCloseEndsTheWaitToJoinAgain(t *testing.T) {
 	inBubble(t, func(w *world) {
-		a := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl}})
+		a := w.with(recipe.Options{TTL: ttl})
 		holder := w.AddForeign(queue, "other")
 		first := w.start(a)
 		for range 10 { // its entry goes again and again, and so the pauses grow
@@ -128,7 +128,7 @@ func TestCloseEndsTheWaitToJoinAgain(t *testing.T) {
 func TestClosedClientClosesTheStore(t *testing.T) {
 	for n := range 40 {
 		inBubble(t, func(w *world) {
-			a, b := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl, Holder: "client-1"}}), w.open()
+			a, b := w.with(recipe.Options{TTL: ttl, Holder: "client-1"}), w.open()
 			var requests atomic.Int64
 			w.SetFault(func(op storetest.Op) storetest.Fault {
 				if op.Client == "client-1" && requests.Add(1) > int64(n) {
@@ -303,11 +303,11 @@ func TestCloseByATrace(t *testing.T) {
 			inBubble(t, func(w *world) {
 				var s *recipe.Store
 				closed := 0
-				s = w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl, Trace: trace(func() {
+				s = w.with(recipe.Options{TTL: ttl, Trace: trace(func() {
 					if closed++; closed == 1 {
 						assert.NoError(w, s.Close())
 					}
-				})}})
+				})})
 				held := w.granted(w.startFor(s, exclusive))
 				w.Partition(s, true)
 				time.Sleep(3 * ttl)
@@ -321,9 +321,9 @@ func TestCloseByATrace(t *testing.T) {
 	t.Run("a lease whose time is over", func(t *testing.T) {
 		inBubble(t, func(w *world) {
 			var s *recipe.Store
-			s = w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl, Trace: &recipe.Trace{Ended: func(recipe.End) {
+			s = w.with(recipe.Options{TTL: ttl, Trace: &recipe.Trace{Ended: func(recipe.End) {
 				assert.NoError(w, s.Close())
-			}}}})
+			}}})
 			h := w.granted(w.startFor(s, exclusive)).hold
 			h.After(time.Second, func() { _ = h.Release() })
 			time.Sleep(ttl)

@@ -3,172 +3,65 @@ package recipe
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/farsync/farsync/driver"
 )
 
-// A Trace is told what the primitives of a Store do, for metrics, traces and pages. Each of its functions may be nil. It may be
-// shared by several Stores.
-//
-// The functions must be safe for concurrent use, and cannot change what happens. A function that blocks or panics costs
-// no lease, and keeps Close for a second at most:
-//
-//   - Acquire, what that returns, Note, and the Ended of a lease that is released are part of the call of the goroutine that
-//     acquires or releases. If they block, that call does, and what it has acquired is held until the session ends.
-//   - Wait has a goroutine of its own. The call goes on when it returns, or after 2 seconds. While 64 calls of Wait have not
-//     returned by then, there are no others.
-//   - Session, and Ended in all other cases, are called by one goroutine of the Store, in order. While they block 256
-//     calls wait. Of more, the oldest are left out, which is logged.
-//
-// A panic is logged, with its stack, and the call goes on as if the function had returned nothing. Acquire, what that
-// returns, Note and Ended must not call runtime.Goexit, as t.FailNow does: it ends the goroutine that acquires or
-// releases. What was under way then keeps its place until the Store is closed.
-//
-// The functions may use the Store. A Close by Wait or Session, or by Ended of a lease that was not released, begins the
-// end and returns nil at once.
+// A Trace is told what the primitives of a Store do: see farsync.Trace, which says what its functions may do, and when they are
+// called. Each of them may be nil.
 type Trace struct {
-	// Acquire is called when a call begins that is to acquire: Lock, TryLock, Acquire, Campaign and all that is made of
-	// them. It returns ctx or one that is derived from it, with which the call goes on, and what is called with the result
-	// when the call ends, or nil. A call that enters a ReentrantMutex again acquires nothing, nor does one that is refused because
-	// the lease in its ctx would wait for itself.
 	Acquire func(ctx context.Context, w Want) (context.Context, func(Got))
-	// Wait is called when the call has found that it has to wait for others: never for a call that tries, once for most, and
-	// again if it waits anew because the session was lost. ctx is that of Acquire.
-	Wait func(ctx context.Context, w Want, b Behind)
-	// Ended is called when what was acquired has ended, once: released, or lost, or closed with its Store. For a ReentrantMutex that
-	// is when the last lease of an owner has ended. Whoever waited for it may have acquired it before.
-	Ended func(e End)
-	// Session is called when the session of the Store was opened or renewed, is overdue, and when it is over.
+	Wait    func(ctx context.Context, w Want, b Behind)
+	Ended   func(e End)
 	Session func(h Health)
-	// Note returns a text that is published with the entry, for those that wait behind it to see: a traceparent, for example. It
-	// is called once for each call, after Acquire, with its ctx. A note of more than 256 bytes, or one that is not printable
-	// text, is left out. Callers who share an entry have one note, that of the first. A candidate has none. Whoever may read
-	// the queue may read the note.
-	Note func(ctx context.Context, w Want) string
+	Note    func(ctx context.Context, w Want) string
 }
 
-// A Want is what a call asks for.
+// A Want is what a call asks for: farsync.Want.
 type Want struct {
-	// Store is the Name option of the Store.
 	Store string
-	// Path is that of the lock. It is as the program has given it, valid or not.
-	Path string
-	// Kind is what is asked for, and Units how many units of a semaphore, 1 in all other cases.
+	Path  string
 	Kind  driver.Kind
 	Units int64
-	// Try is true if the call does not wait for others.
-	Try bool
+	Try   bool
 }
 
-// A Got is how a call has ended.
+// A Got is how a call has ended: farsync.Got. Token is that of the lease.
 type Got struct {
-	// Err is nil if it has acquired, and otherwise what its caller gets, but for operation and path.
-	Err error
-	// Token is that of the lease, 0 if there is none.
-	Token int64
-	// Waited is how long the call has taken.
-	Waited time.Duration
-	// Local is true if another goroutine of this process has handed the lock on, without a word to the service.
-	Local bool
-	// Rejoined is how often it has lost its place in the queue, mostly with the session, and has joined again at the tail. It is 0
-	// if Local is true, or if the call has failed.
+	Err      error
+	Token    int64
+	Waited   time.Duration
+	Local    bool
 	Rejoined int
 }
 
-// A Behind is what a call waits behind, as far as is known when it begins to wait.
+// A Behind is what a call waits behind: farsync.Behind. Look is its Holder.
 type Behind struct {
-	// Ahead is how many are ahead of it: entries of the queue; or, if Local is true, goroutines of this process that wait in
-	// the same line, and what they all wait for. On etcd, of a hundred and more, it is as many as the Store has seen last.
 	Ahead int
 	Local bool
-
-	look func(context.Context) (holder, note string)
+	Look  func(context.Context) (holder, note string)
 }
 
-// Holder returns what holds the lock, and the note that it has published; empty what is not known. Unless Local is true it may
-// cost a request, which takes a second at most: meanwhile the call does not notice if its turn comes.
-func (b Behind) Holder(ctx context.Context) (holder, note string) { return b.look(ctx) }
-
-// An End is how something that was acquired has ended.
+// An End is how something that was acquired has ended: farsync.End.
 type End struct {
 	Want
-	// Token is that of the lease.
-	Token int64
-	// Held is for how long it was held.
-	Held time.Duration
-	// Err is ErrReleased, or wraps ErrLost and the cause, or ErrClosed.
-	Err error
-	// Unconfirmed is why the service has not confirmed the release in time, or nil.
+	Token       int64
+	Held        time.Duration
+	Err         error
 	Unconfirmed error
 }
 
-// A Health is how the session of a Store stands.
+// A Health is how the session of a Store stands: farsync.Health.
 type Health struct {
-	// Store is the Name option of the Store.
-	Store string
-	// Was is what State was in the last Health of the Store. It is 0 in the first.
-	Was, State State
-	// Opened is true if the session is new. Otherwise one that is Connected or Recovering was renewed.
-	Opened bool
-	// TTL is what the service grants.
-	TTL time.Duration
-	// RoundTrip is how long a renewal took, from when it was sent to its answer. Of a session that was not just renewed it is 0.
-	RoundTrip time.Duration
-	// Left is how long the leases under the session still had when the renewal came, or have while it is overdue. The less it
-	// is, the nearer was a loss.
-	Left time.Duration
-	// Cause is why the session is overdue or lost. It wraps ErrClosed if the Store was closed.
-	Cause error
-}
-
-// Traces returns a Trace that tells all of them, in that order. Nil ones are left out. Of the notes the first that is
-// not empty is published. If a function panics, the Traces after it are not told.
-func Traces(list ...*Trace) *Trace {
-	list = slices.DeleteFunc(slices.Clone(list), func(t *Trace) bool { return t == nil })
-	if len(list) == 0 {
-		return nil
-	}
-	return &Trace{
-		Acquire: func(ctx context.Context, w Want) (context.Context, func(Got)) {
-			ends := make([]func(Got), len(list))
-			for i, t := range list {
-				ctx, ends[i] = t.acquire(ctx, w) //nolint:fatcontext // one for each of the list
-			}
-			return ctx, func(g Got) {
-				for _, end := range ends {
-					if end != nil {
-						end(g)
-					}
-				}
-			}
-		},
-		Wait: func(ctx context.Context, w Want, b Behind) {
-			for _, t := range list {
-				t.wait(ctx, w, b)
-			}
-		},
-		Ended: func(e End) {
-			for _, t := range list {
-				t.ended(e)
-			}
-		},
-		Session: func(h Health) {
-			for _, t := range list {
-				t.session(h)
-			}
-		},
-		Note: func(ctx context.Context, w Want) string {
-			for _, t := range list {
-				if note := t.note(ctx, w); note != "" {
-					return note
-				}
-			}
-			return ""
-		},
-	}
+	Store      string
+	Was, State State // Was is 0 in the first
+	Opened     bool
+	TTL        time.Duration
+	RoundTrip  time.Duration
+	Left       time.Duration
+	Cause      error
 }
 
 func (t *Trace) acquire(ctx context.Context, w Want) (context.Context, func(Got)) {
@@ -261,7 +154,7 @@ func (s *Store) traceWait(ctx context.Context, r *Request, w *waiting) {
 	behind := w.behind
 	in.mu.Unlock()
 	b := Behind{Ahead: max(w.place.ahead, w.ahead(behind))}
-	b.look = func(ctx context.Context) (string, string) {
+	b.Look = func(ctx context.Context) (string, string) {
 		if in.silence() != nil {
 			return "", "" // nobody holds
 		}
@@ -288,7 +181,7 @@ func (g *gate) traceLine(ctx context.Context, w *waiter) {
 func (g *gate) tellLine(ctx context.Context, w *waiter) {
 	want := g.store.want(g.request())
 	want.Units = w.units
-	g.store.teller.wait(ctx, want, Behind{Ahead: w.ahead + 1, Local: true, look: func(context.Context) (string, string) {
+	g.store.teller.wait(ctx, want, Behind{Ahead: w.ahead + 1, Local: true, Look: func(context.Context) (string, string) {
 		holder := g.side().holder()
 		return holder.holder, holder.note
 	}})

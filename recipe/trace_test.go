@@ -60,7 +60,7 @@ func (c *chronicle) trace() *recipe.Trace {
 			}
 		},
 		Wait: func(ctx context.Context, _ recipe.Want, b recipe.Behind) {
-			holder, note := b.Holder(ctx)
+			holder, note := b.Look(ctx)
 			c.write("%v waits behind %d, of which %q holds, %q, local %t", name(ctx), b.Ahead, holder, note, b.Local)
 		},
 		Ended: func(e recipe.End) {
@@ -77,7 +77,7 @@ func (c *chronicle) trace() *recipe.Trace {
 // traced opens a Store that a chronicle is written of.
 func (w *world) traced(name string) (*recipe.Store, *chronicle) {
 	c := &chronicle{}
-	s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl, Holder: name, Name: "test", Trace: c.trace()}})
+	s := w.with(recipe.Options{TTL: ttl, Holder: name, Name: "test", Trace: c.trace()})
 	w.Cleanup(func() {
 		w.Partition(s, false)
 		require.NoError(w, s.Close())
@@ -300,8 +300,8 @@ func TestTraceOfASession(t *testing.T) {
 func TestTraceInPart(t *testing.T) {
 	inBubble(t, func(w *world) {
 		ended := 0
-		for _, trace := range []*recipe.Trace{{}, {Ended: func(recipe.End) { ended++ }}, recipe.Traces(nil, &recipe.Trace{}), recipe.Traces()} {
-			s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl, Trace: trace}})
+		for _, trace := range []*recipe.Trace{{}, {Ended: func(recipe.End) { ended++ }}} {
+			s := w.with(recipe.Options{TTL: ttl, Trace: trace})
 			g := newGate(s)
 			first := w.granted(w.startGate(g))
 			line := w.startGates(g, 2)
@@ -310,26 +310,6 @@ func TestTraceInPart(t *testing.T) {
 			require.NoError(w, s.Close())
 		}
 		require.Equal(w, 3, ended)
-		require.Nil(w, recipe.Traces(nil, nil))
-	})
-}
-
-func TestTraces(t *testing.T) {
-	inBubble(t, func(w *world) {
-		one, two := &chronicle{}, &chronicle{}
-		s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{
-			TTL: ttl, Holder: "both", Trace: recipe.Traces(one.trace(), nil, two.trace()),
-		}})
-		w.settle()
-		h := w.granted(w.start(s))
-		require.Equal(w, "note of 1", said(w.Entries(queue)[0]).note)
-		waits := w.start(s)
-		w.release(h)
-		w.release(w.granted(waits))
-		require.NoError(w, s.Close())
-		lines := one.take()
-		require.Len(w, lines, 9)
-		require.Equal(w, lines, two.take())
 	})
 }
 
@@ -337,9 +317,9 @@ func TestTraces(t *testing.T) {
 func TestTraceOfANoteThatIsTooLong(t *testing.T) {
 	inBubble(t, func(w *world) {
 		for _, note := range []string{string(make([]byte, 257)), "\n", "a\nunder=b"} {
-			s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl, Holder: "h", Trace: &recipe.Trace{
+			s := w.with(recipe.Options{TTL: ttl, Holder: "h", Trace: &recipe.Trace{
 				Note: func(context.Context, recipe.Want) string { return note },
-			}}})
+			}})
 			h := w.granted(w.start(s))
 			require.Equal(w, "h", string(w.Entries(queue)[0].Value))
 			w.release(h)
@@ -350,38 +330,4 @@ func TestTraceOfANoteThatIsTooLong(t *testing.T) {
 			require.NoError(w, s.Close())
 		}
 	})
-}
-
-// BenchmarkTrace shows what a Trace costs a lock that is free, beside none.
-func BenchmarkTrace(b *testing.B) {
-	for _, c := range []struct {
-		name  string
-		trace *recipe.Trace
-	}{
-		{"none", nil},
-		{"all", &recipe.Trace{
-			Acquire: func(ctx context.Context, _ recipe.Want) (context.Context, func(recipe.Got)) { return ctx, nil },
-			Wait:    func(context.Context, recipe.Want, recipe.Behind) {},
-			Ended:   func(recipe.End) {},
-			Session: func(recipe.Health) {},
-			Note:    func(context.Context, recipe.Want) string { return "" },
-		}},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			s := storetest.NewMem().Open(&storetest.MemOptions{Options: recipe.Options{Trace: c.trace}})
-			defer func() { require.NoError(b, s.Close()) }()
-			g := exclusive
-			g.Line = true
-			b.ReportAllocs()
-			for b.Loop() {
-				h, err := recipe.Acquire(b.Context(), s, g)
-				if err == nil {
-					err = h.Release()
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -219,7 +219,7 @@ func TestLateProclaimChangesNothing(t *testing.T) {
 // A connection whose other end is silent costs a second, whatever the TTL.
 func TestSilenceCostsASecond(t *testing.T) {
 	inBubble(t, func(w *world) {
-		s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: time.Minute, Holder: "client-1"}})
+		s := w.with(recipe.Options{TTL: time.Minute, Holder: "client-1"})
 		w.Cleanup(func() { require.NoError(w, s.Close()) })
 		for _, carriedOut := range []bool{false, true} {
 			began := time.Now()
@@ -239,7 +239,7 @@ func TestSilenceCostsASecond(t *testing.T) {
 func TestSessionSurvivesASilentServer(t *testing.T) {
 	for _, ttl := range []time.Duration{2 * time.Second, 3 * time.Second, 6 * time.Second, time.Minute} {
 		inBubble(t, func(w *world) {
-			s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{TTL: ttl, Holder: "client-1"}})
+			s := w.with(recipe.Options{TTL: ttl, Holder: "client-1"})
 			w.Cleanup(func() { require.NoError(w, s.Close()) })
 			first := w.granted(w.start(s))
 			var n atomic.Int64

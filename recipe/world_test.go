@@ -66,7 +66,8 @@ type world struct {
 	*testing.T
 	*storetest.Mem
 	clients int
-	onState func(recipe.State) // of the clients to be opened
+	names   map[*recipe.Store]string // of the clients
+	onState func(recipe.State)       // of the clients to be opened
 }
 
 // inBubble runs f in a bubble. When f has returned and its clients are closed, nothing may be left: the bubble sees to
@@ -74,7 +75,7 @@ type world struct {
 func inBubble(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, Mem: storetest.NewMem()}
+		w := &world{T: t, Mem: storetest.NewMem(), names: map[*recipe.Store]string{}}
 		t.Cleanup(func() {
 			time.Sleep(3 * ttl) // for sessions whose client could not end them
 			entries, sessions, watches := w.Left()
@@ -88,14 +89,36 @@ func inBubble(t *testing.T, f func(w *world)) {
 
 func (w *world) open() *recipe.Store {
 	w.clients++
-	s := w.Mem.Open(&storetest.MemOptions{Options: recipe.Options{
-		TTL: ttl, Holder: fmt.Sprintf("client-%d", w.clients), OnState: w.onState,
-	}})
+	s := w.with(recipe.Options{TTL: ttl, Holder: fmt.Sprintf("client-%d", w.clients), OnState: w.onState})
 	w.Cleanup(func() {
 		w.Partition(s, false)
 		require.NoError(w, s.Close())
 	})
 	return s
+}
+
+// with opens a Store with other options. The client has the name of the Holder, or one of its own. The caller closes it.
+func (w *world) with(o recipe.Options) *recipe.Store {
+	name := o.Holder
+	if name == "" {
+		name = fmt.Sprintf("mem-%d", len(w.names)+1)
+	}
+	s, err := recipe.Open(w.Context(), w.Service(name), o)
+	require.NoError(w, err)
+	w.names[s] = name
+	return s
+}
+
+// Expire ends the session of a Store at the service.
+func (w *world) Expire(s *recipe.Store) { w.ExpireClient(w.name(s)) }
+
+// Partition cuts a Store off from the service, or joins it again.
+func (w *world) Partition(s *recipe.Store, cut bool) { w.PartitionClient(w.name(s), cut) }
+
+func (w *world) name(s *recipe.Store) string {
+	name, ok := w.names[s]
+	require.True(w, ok, "a Store that with has not opened")
+	return name
 }
 
 // settle waits until nothing happens any more at this moment.

@@ -16,7 +16,6 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/aside"
-	"github.com/farsync/farsync/recipe"
 )
 
 // Open opens a session in Redis and returns a Store in it, which has connections of its own: to the one server of to.Addrs;
@@ -28,13 +27,10 @@ import (
 // is full; and if an option is not valid.
 func Open(ctx context.Context, to *client.UniversalOptions, options *Options) (*farsync.Store, error) {
 	s, err := NewService(to, options)
-	if err == nil {
-		var store *farsync.Store
-		if store, err = recipe.Open(ctx, s, s.(*service).options.Options); err == nil {
-			return store, nil
-		}
+	if err != nil {
+		return nil, &farsync.Error{Op: "open", Path: "redis", Err: err}
 	}
-	return nil, &farsync.Error{Op: "open", Path: "redis", Err: err}
+	return farsync.Open(ctx, s, &s.(*service).options.Options)
 }
 
 // A service is the driver.Service of one namespace. What it opens belongs to its sessions.
@@ -122,6 +118,9 @@ func (s *service) End(ctx context.Context, session string) error {
 	}
 	return err
 }
+
+// String is what errors of Open call it.
+func (*service) String() string { return "redis" }
 
 // Close has nothing to close but the log: the last session has closed its connections.
 func (s *service) Close() error {

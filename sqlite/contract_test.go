@@ -13,6 +13,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
@@ -55,7 +56,7 @@ func TestPrimitives(t *testing.T) {
 			path := "/expire/" + rand.Text()
 			lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
 			require.NoError(t, err)
-			list, _, err := recipe.Queue{Store: store, Path: path}.List(within(t, soon), 0)
+			list, _, err := recipe.Queue{Store: beneath.Store(store), Path: path}.List(within(t, soon), 0)
 			require.NoError(t, err)
 			expire(t, in.of(t).by, list[0].ID)
 			_ = lease.Release() // lost

@@ -14,6 +14,7 @@ import (
 
 // A service is the driver.Service of what a path names: one file after the other, if the file is replaced.
 type service struct {
+	name    string // as it was given, for people
 	path    string // absolute, as it was given: links in it may be switched
 	options Options
 
@@ -36,7 +37,7 @@ func NewService(name string, options *Options) (driver.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{path: path}
+	s := &service{name: name, path: path}
 	if options != nil {
 		s.options = *options
 	}
@@ -142,6 +143,9 @@ func (s *service) retire(f *file) {
 		s.closing.Go(func() { _ = f.close() }) // what it might say is of a file that is not in use
 	}
 }
+
+// String is what errors of Open call it.
+func (s *service) String() string { return shown(s.name) }
 
 // Close closes the file, once what writes has ended. The last connection folds the log into it.
 func (s *service) Close() error {

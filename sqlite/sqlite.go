@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/recipe"
 )
 
 // Options change how a Store behaves. The zero value of each field is a good choice.
@@ -36,9 +35,5 @@ func Open(ctx context.Context, file string, options *Options) (*farsync.Store, e
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: shown(file), Err: err}
 	}
-	store, err := recipe.Open(ctx, s, options.Options)
-	if err != nil {
-		return nil, &farsync.Error{Op: "open", Path: shown(file), Err: err}
-	}
-	return store, nil
+	return farsync.Open(ctx, s, &options.Options)
 }

@@ -7,8 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync"
 )
 
 // CheckTrace returns a Trace for one Store that fails t if it is not told in order what the Store does: each call begins and
@@ -16,10 +15,10 @@ import (
 // and when t is over, for which the Store must be closed, nothing is left that has not ended.
 //
 // It publishes a note with each entry.
-func CheckTrace(t testing.TB) *recipe.Trace {
-	c := &traceCheck{TB: t, held: map[string]recipe.Want{}}
+func CheckTrace(t testing.TB) *farsync.Trace {
+	c := &traceCheck{TB: t, held: map[string]farsync.Want{}}
 	t.Cleanup(c.over)
-	return &recipe.Trace{Acquire: c.acquire, Wait: c.wait, Ended: c.ended, Session: c.session, Note: c.note}
+	return &farsync.Trace{Acquire: c.acquire, Wait: c.wait, Ended: c.ended, Session: c.session, Note: c.note}
 }
 
 // A traceCheck is what one Trace has been told.
@@ -28,31 +27,31 @@ type traceCheck struct {
 
 	mu    sync.Mutex
 	calls int
-	open  int                    // calls that have not ended
-	held  map[string]recipe.Want // by kind, path and token
-	state recipe.State
+	open  int                     // calls that have not ended
+	held  map[string]farsync.Want // by kind, path and token
+	state farsync.State
 }
 
 // A tracedCall is a call that was begun.
 type tracedCall struct {
 	number      int
-	want        recipe.Want
+	want        farsync.Want
 	noted, over bool
 }
 
 type tracedCallKey struct{}
 
-func (c *traceCheck) acquire(ctx context.Context, w recipe.Want) (context.Context, func(recipe.Got)) {
+func (c *traceCheck) acquire(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls++
 	c.open++
 	call := &tracedCall{number: c.calls, want: w}
-	return context.WithValue(ctx, tracedCallKey{}, call), func(g recipe.Got) { c.got(call, g) }
+	return context.WithValue(ctx, tracedCallKey{}, call), func(g farsync.Got) { c.got(call, g) }
 }
 
 // call returns that of a ctx, which must not have ended. The caller holds mu.
-func (c *traceCheck) call(ctx context.Context, w recipe.Want, what string) *tracedCall {
+func (c *traceCheck) call(ctx context.Context, w farsync.Want, what string) *tracedCall {
 	call, _ := ctx.Value(tracedCallKey{}).(*tracedCall)
 	if call == nil {
 		c.Errorf("trace: %s without the context of a call: %+v", what, w)
@@ -64,27 +63,27 @@ func (c *traceCheck) call(ctx context.Context, w recipe.Want, what string) *trac
 	return call
 }
 
-func (c *traceCheck) note(ctx context.Context, w recipe.Want) string {
+func (c *traceCheck) note(ctx context.Context, w farsync.Want) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call := c.call(ctx, w, "Note")
-	if call.noted || w.Kind == driver.Candidate {
+	if call.noted || w.Kind == farsync.KindCandidate {
 		c.Errorf("trace: a second Note, or that of a candidate: %+v", w)
 	}
 	call.noted = true
 	return fmt.Sprint("call ", call.number)
 }
 
-func (c *traceCheck) wait(ctx context.Context, w recipe.Want, b recipe.Behind) {
+func (c *traceCheck) wait(ctx context.Context, w farsync.Want, b farsync.Behind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call := c.call(ctx, w, "Wait")
-	if w.Try || b.Ahead < 1 || !call.noted && w.Kind != driver.Candidate {
+	if w.Try || b.Ahead < 1 || !call.noted && w.Kind != farsync.KindCandidate {
 		c.Errorf("trace: %+v waits behind %d, noted: %t", w, b.Ahead, call.noted)
 	}
 }
 
-func (c *traceCheck) got(call *tracedCall, g recipe.Got) {
+func (c *traceCheck) got(call *tracedCall, g farsync.Got) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open--
@@ -103,7 +102,7 @@ func (c *traceCheck) got(call *tracedCall, g recipe.Got) {
 	c.held[key] = call.want
 }
 
-func (c *traceCheck) ended(e recipe.End) {
+func (c *traceCheck) ended(e farsync.End) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := tracedKey(e.Want, e.Token)
@@ -111,23 +110,23 @@ func (c *traceCheck) ended(e recipe.End) {
 		c.Errorf("trace: %s ends and is not held: %+v", key, e)
 	}
 	delete(c.held, key)
-	released := errors.Is(e.Err, recipe.ErrReleased)
-	if e.Held < 0 || !released && !errors.Is(e.Err, recipe.ErrLost) && !errors.Is(e.Err, recipe.ErrClosed) ||
+	released := errors.Is(e.Err, farsync.ErrReleased)
+	if e.Held < 0 || !released && !errors.Is(e.Err, farsync.ErrLost) && !errors.Is(e.Err, farsync.ErrClosed) ||
 		e.Unconfirmed != nil && !released {
 		c.Errorf("trace: %s ends: %+v", key, e)
 	}
 }
 
-func (c *traceCheck) session(h recipe.Health) {
+func (c *traceCheck) session(h farsync.Health) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	answered := h.Was == recipe.Connected || h.Was == recipe.Recovering
-	lived := answered || h.Was == recipe.Suspended
-	follows := map[recipe.State]bool{
-		recipe.Connected:  lived != h.Opened && h.Cause == nil,
-		recipe.Recovering: lived != h.Opened && h.Cause == nil,
-		recipe.Suspended:  answered && h.Cause != nil,
-		recipe.Lost:       lived && h.Cause != nil,
+	answered := h.Was == farsync.Connected || h.Was == farsync.Recovering
+	lived := answered || h.Was == farsync.Suspended
+	follows := map[farsync.State]bool{
+		farsync.Connected:  lived != h.Opened && h.Cause == nil,
+		farsync.Recovering: lived != h.Opened && h.Cause == nil,
+		farsync.Suspended:  answered && h.Cause != nil,
+		farsync.Lost:       lived && h.Cause != nil,
 	}
 	if h.Was != c.state || !follows[h.State] || h.TTL <= 0 || h.RoundTrip < 0 {
 		c.Errorf("trace: the session was %v, and now: %+v", c.state, h)
@@ -139,11 +138,11 @@ func (c *traceCheck) session(h recipe.Health) {
 func (c *traceCheck) over() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open > 0 || len(c.held) > 0 || c.state != 0 && c.state != recipe.Lost {
+	if c.open > 0 || len(c.held) > 0 || c.state != 0 && c.state != farsync.Lost {
 		c.Errorf("trace: %d calls have not ended, the session is %v, and these are held: %v", c.open, c.state, c.held)
 	}
 }
 
-func tracedKey(w recipe.Want, token int64) string {
+func tracedKey(w farsync.Want, token farsync.Token) string {
 	return fmt.Sprintf("%v %s token %d", w.Kind, w.Path, token)
 }

@@ -154,10 +154,10 @@ var createCases = []conformance{
 		a.create(e)
 		require.Empty(s, b.list(s.queue)[0].Value)
 	}},
-	{"BigValue", "package recipe refuses what is longer than 64 KiB, and nothing that is shorter", func(s *scene) {
+	{"BigValue", "a Store refuses what is longer than 64 KiB, and nothing that is shorter", func(s *scene) {
 		a, b := s.pair()
 		e := a.entry(s.queue, driver.Exclusive)
-		e.Value = bytes.Repeat([]byte("x"), 64<<10) // as much as package recipe allows
+		e.Value = bytes.Repeat([]byte("x"), 64<<10) // as much as a Store allows
 		made, _ := a.create(e)
 		require.Equal(s, e.Value, b.find(made).Value)
 		a.remove(made)

@@ -12,9 +12,20 @@ import (
 )
 
 // Inject returns a driver that asks i before each request what becomes of it. It has no policy of its own, so what it
-// shows to package recipe is what a service and its network can do. Granted moves only with requests that were answered.
+// shows to a Store is what a service and its network can do. Granted moves only with requests that were answered.
 func Inject(service driver.Service, i Injector) driver.Service {
 	return &injected{service: service, injector: i}
+}
+
+// String is what errors of Open call the service, if it says so.
+func (s *injected) String() string { return nameOf(s.service) }
+
+// nameOf returns what a service calls itself, or nothing.
+func nameOf(service driver.Service) string {
+	if named, ok := service.(fmt.Stringer); ok {
+		return named.String()
+	}
+	return ""
 }
 
 // ErrInjected is what every error of an Inject wraps.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/recipe"
 )
 
 // Mem is a coordination service in memory. Service returns drivers for it, and Open Stores over such drivers. Every other
@@ -28,7 +28,7 @@ type Mem struct {
 	said      map[*node]int64 // the sessions that have left words, with entries that may be gone
 	watches   map[*watch]struct{}
 	links     map[string]*link // by the name of the client
-	clients   map[*recipe.Store]string
+	clients   map[*farsync.Store]string
 	counts    map[OpKind]int
 	fault     func(Op) Fault
 	latency   time.Duration
@@ -91,7 +91,7 @@ func NewMem() *Mem {
 		said:      map[*node]int64{},
 		watches:   map[*watch]struct{}{},
 		links:     map[string]*link{},
-		clients:   map[*recipe.Store]string{},
+		clients:   map[*farsync.Store]string{},
 		counts:    map[OpKind]int{},
 	}
 }

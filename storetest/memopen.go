@@ -4,19 +4,19 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync"
 )
 
 // MemOptions are those of a Store that Mem.Open returns. The zero value is a good choice.
 type MemOptions struct {
 	// Options are those of every Store. The Holder is the name of the client in Op, too, with a number added if another
 	// client has that name. The default is "mem-" and a number.
-	recipe.Options
+	farsync.Options
 }
 
 // Open returns a Store over a driver of Service, in a session of its own. The caller closes it. Open panics if an option
 // is not valid, or if the service does not answer.
-func (m *Mem) Open(o *MemOptions) *recipe.Store {
+func (m *Mem) Open(o *MemOptions) *farsync.Store {
 	if o == nil {
 		o = &MemOptions{}
 	}
@@ -28,7 +28,7 @@ func (m *Mem) Open(o *MemOptions) *recipe.Store {
 	for n := 2; m.named(name); n++ {
 		name = fmt.Sprintf("%s-%d", options.Holder, n)
 	}
-	s, err := recipe.Open(context.Background(), m.Service(name), options)
+	s, err := farsync.Open(context.Background(), m.Service(name), &options)
 	if err != nil {
 		panic("storetest: Mem.Open: " + err.Error())
 	}
@@ -45,13 +45,13 @@ func (m *Mem) named(client string) bool {
 }
 
 // Expire is ExpireClient for the client of a Store that Open returned.
-func (m *Mem) Expire(s *recipe.Store) { m.ExpireClient(m.Client(s)) }
+func (m *Mem) Expire(s *farsync.Store) { m.ExpireClient(m.Client(s)) }
 
 // Partition is PartitionClient for the client of a Store that Open returned.
-func (m *Mem) Partition(s *recipe.Store, cut bool) { m.PartitionClient(m.Client(s), cut) }
+func (m *Mem) Partition(s *farsync.Store, cut bool) { m.PartitionClient(m.Client(s), cut) }
 
 // Client returns the name of the client of a Store that Open returned.
-func (m *Mem) Client(s *recipe.Store) string {
+func (m *Mem) Client(s *farsync.Store) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name, ok := m.clients[s]

@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
@@ -18,17 +20,17 @@ var exclusive = recipe.Request{Queue: "/q", Kind: driver.Exclusive, Units: 1}
 
 func TestMemOpen(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Mem) {
-		options := &storetest.MemOptions{Options: recipe.Options{Holder: "worker", TTL: 6 * time.Second}}
+		options := &storetest.MemOptions{Options: farsync.Options{Holder: "worker", TTL: 6 * time.Second}}
 		a, b := m.Open(options), m.Open(options)
 		require.Equal(t, "worker", m.Client(a))
 		require.Equal(t, "worker-2", m.Client(b))
 		for range 3 {
-			h, err := recipe.Acquire(t.Context(), a, exclusive)
+			h, err := recipe.Acquire(t.Context(), beneath.Store(a), exclusive)
 			require.NoError(t, err)
 			require.Equal(t, "worker", string(m.Entries("/q")[0].Value))
 			got := make(chan *recipe.Hold)
 			go func() {
-				h, err := recipe.Acquire(context.Background(), b, exclusive)
+				h, err := recipe.Acquire(context.Background(), beneath.Store(b), exclusive)
 				assert.NoError(t, err)
 				got <- h
 			}()
@@ -53,6 +55,6 @@ func TestMemOpen(t *testing.T) {
 
 func TestMemOpenPanics(t *testing.T) {
 	require.Panics(t, func() {
-		storetest.NewMem().Open(&storetest.MemOptions{Options: recipe.Options{TTL: time.Millisecond}})
+		storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{TTL: time.Millisecond}})
 	})
 }

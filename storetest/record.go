@@ -82,6 +82,9 @@ type recorded struct {
 	client string
 }
 
+// String is what errors of Open call the service, if it says so.
+func (s *recorded) String() string { return nameOf(s.Service) }
+
 // Open implements driver.Service.
 func (s *recorded) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	opened, err := s.Service.Open(ctx, ttl)

@@ -12,11 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/recipe"
 )
 
-// RunStore holds recipe.Store to its promises, in bubbles over Mem. It has clients play a number of short plays. Of all placements of one
+// RunStore holds the Store to its promises, in bubbles over Mem. It has clients play a number of short plays. Of all placements of one
 // fault it tries every one if single is 1, one in three if it is 3, and of all placements of two faults one in double, or none if that is
 // 0. With -short these are the same each time, else others by a seed that is logged.
 //
@@ -173,7 +175,7 @@ func (s *stage) perform(clients []func(*actor) error) {
 	defer cancel()
 	var stores []*recipe.Store
 	for range clients {
-		stores = append(stores, s.mem.Open(&MemOptions{recipe.Options{TTL: playTTL, Trace: CheckTrace(s)}}))
+		stores = append(stores, beneath.Store(s.mem.Open(&MemOptions{farsync.Options{TTL: playTTL, Trace: CheckTrace(s)}})))
 	}
 	s.mem.SetFault(s.fault)
 	var all sync.WaitGroup
@@ -203,7 +205,7 @@ func (s *stage) perform(clients []func(*actor) error) {
 		s.Errorf("%d watches left", watches)
 	}
 	s.mem.SetFault(nil)
-	later := s.mem.Open(&MemOptions{recipe.Options{TTL: playTTL}})
+	later := beneath.Store(s.mem.Open(&MemOptions{farsync.Options{TTL: playTTL}}))
 	free := recipe.Request{Queue: playQueue, Kind: driver.Exclusive, Units: 1, Try: true}
 	h, err := recipe.Acquire(context.Background(), later, free)
 	if err == nil {

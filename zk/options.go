@@ -77,15 +77,11 @@ func Open(ctx context.Context, servers []string, options *Options) (*farsync.Sto
 		o = *options
 	}
 	o.Logger = aside.Logger(o.Logger) // one queue for what the Store and its driver say
-	var store *farsync.Store
 	s, err := NewService(servers, &o)
-	if err == nil {
-		store, err = recipe.Open(ctx, s, o.Options)
-	}
 	if err != nil {
 		return nil, &farsync.Error{Op: "open", Path: "ZooKeeper", Err: err}
 	}
-	return store, nil
+	return farsync.Open(ctx, s, &o.Options)
 }
 
 // NewService returns the driver on which Open opens a Store. It connects to no server before a session is opened. Most
@@ -95,10 +91,10 @@ func Open(ctx context.Context, servers []string, options *Options) (*farsync.Sto
 //	if err != nil {
 //		return err
 //	}
-//	store, err := recipe.Open(ctx, storetest.Inject(service, injector), options.Options)
+//	store, err := farsync.Open(ctx, storetest.Inject(service, injector), &options.Options)
 //
 // NewService takes the same servers and options as Open. Of options.Options it uses the Logger, and leaves the others to
-// recipe.Open. An error means that a server's name or an option is not valid.
+// farsync.Open. An error means that a server's name or an option is not valid.
 func NewService(servers []string, options *Options) (driver.Service, error) {
 	var o Options
 	if options != nil {

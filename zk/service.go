@@ -85,6 +85,9 @@ func (s *service) prepare(ctx context.Context, w *wire) (dial dialer, user *Dige
 // Outcome says what err means.
 func (s *service) Outcome(err error) driver.Outcome { return outcome(err) }
 
+// String is what errors of Open call it.
+func (*service) String() string { return "ZooKeeper" }
+
 // Close has nothing to close but the log: a service has nothing but its sessions.
 func (s *service) Close() error {
 	aside.Close(s.log)

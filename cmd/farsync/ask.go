@@ -12,6 +12,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -78,12 +79,12 @@ func askFor(
 	ctx context.Context, store *farsync.Store, path, verb string, token farsync.Token, wait time.Duration,
 ) (count int, left *farsync.Participant, err error) {
 	failed := func(err error) error { return &farsync.Error{Op: verb, Path: path, Err: err} }
-	queue := recipe.Queue{Store: store, Path: path}
+	queue := recipe.Queue{Store: beneath.Store(store), Path: path}
 	list, held, err := queue.List(ctx, 0)
 	if err != nil {
 		return 0, nil, failed(err)
 	}
-	if quiet := recipe.SilenceOf(store); held == 0 && quiet != nil {
+	if quiet := recipe.SilenceOf(beneath.Store(store)); held == 0 && quiet != nil {
 		return 0, nil, failed(quiet) // who held before is not known any more, and may work on until its deadline
 	}
 	asked := slices.DeleteFunc(list[:held], func(e driver.Entry) bool { return token != anyToken && e.Revision != token.Revision() })
@@ -112,7 +113,7 @@ func askFor(
 		at := slices.IndexFunc(list, func(p farsync.Participant) bool {
 			return slices.ContainsFunc(asked, func(e driver.Entry) bool { return e.Revision == p.Token.Revision() })
 		})
-		if quiet := recipe.SilenceOf(store); at < 0 && len(asked) > 0 && quiet != nil {
+		if quiet := recipe.SilenceOf(beneath.Store(store)); at < 0 && len(asked) > 0 && quiet != nil {
 			return 0, nil, failed(quiet) // it was not given back: the service has forgotten it
 		}
 		if at < 0 {

@@ -13,7 +13,6 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -52,7 +51,7 @@ func TestBreakAsksTheHolderOfItsTokenAlone(t *testing.T) {
 					later = lease()
 				})
 				lists, told := 0, map[string]bool{}
-				breaker, err := recipe.Open(t.Context(), storetest.Inject(service.Service("breaker"),
+				breaker, err := farsync.Open(t.Context(), storetest.Inject(service.Service("breaker"),
 					storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault {
 						switch op.Kind {
 						case storetest.Tell:
@@ -63,7 +62,7 @@ func TestBreakAsksTheHolderOfItsTokenAlone(t *testing.T) {
 							}
 						}
 						return storetest.None
-					})), ttl)
+					})), &ttl)
 				require.NoError(t, err)
 				var out bytes.Buffer
 				b := &breaking{

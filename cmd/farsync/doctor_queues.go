@@ -61,8 +61,8 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 	}
 	family := ""
 	for _, u := range lock.Participants {
-		switch is := recipe.Primitive(u.kind); {
-		case u.kind == driver.Foreign: // it does not say
+		switch is := recipe.Primitive(driver.Kind(u.kind)); {
+		case u.kind == farsync.KindForeign: // it does not say
 		case family == "":
 			family = is
 		case is != family:
@@ -77,7 +77,7 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 		switch age := now.Sub(*u.Joined); {
 		case age < -clocksApart:
 			say("%s joins in %v from now: its clock, or this host's, is wrong", u.name(), rounded(-age))
-		case u.kind == driver.Candidate: // a leader leads, and a standby stands by, for as long as they run
+		case u.kind == farsync.KindCandidate: // a leader leads, and a standby stands by, for as long as they run
 		case u.Held && age > longHeld:
 			waits := ""
 			if u.WaitsFor != "" {

@@ -25,7 +25,6 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
-	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/mysqlkind"
 	"github.com/farsync/farsync/internal/suite"
@@ -253,13 +252,13 @@ func TestLeadersAndStandbysMayBeOld(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-100 * 24 * time.Hour)
 	ahead := now.Add(time.Hour)
-	for kind, want := range map[driver.Kind]int{driver.Exclusive: 2, driver.Candidate: 0} {
+	for kind, want := range map[farsync.Kind]int{farsync.KindExclusive: 2, farsync.KindCandidate: 0} {
 		list := ailments(lockJSON{Path: "/x", Participants: []userJSON{
 			{Holder: "one", Held: true, Joined: &since, Session: "1", kind: kind}, {Holder: "two", Joined: &since, Session: "2", kind: kind},
 		}}, now)
 		require.Len(t, list, want, "%v", list)
 	}
-	list := ailments(lockJSON{Path: "/x", Participants: []userJSON{{Holder: "one", Held: true, Joined: &ahead, Session: "1", kind: driver.Candidate}}}, now)
+	list := ailments(lockJSON{Path: "/x", Participants: []userJSON{{Holder: "one", Held: true, Joined: &ahead, Session: "1", kind: farsync.KindCandidate}}}, now)
 	require.Len(t, list, 1)
 }
 

@@ -9,11 +9,10 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
-	"github.com/farsync/farsync/driver"
 )
 
 func (a *app) electVerb() *cobra.Command {
-	w := &work{app: a, request: request{units: 1, kind: driver.Candidate}, conflict: codeTaken}
+	w := &work{app: a, request: request{units: 1, kind: farsync.KindCandidate}, conflict: codeTaken}
 	cmd := &cobra.Command{
 		Use:               "elect [flags] PATH -- COMMAND [ARGUMENT…]",
 		ValidArgsFunction: a.paths,

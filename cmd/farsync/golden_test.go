@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 )
 
 // TestJSONIsAsDocumented: testdata/json has a line of each schema. One that changes in another way than by a new field needs
@@ -86,7 +85,7 @@ func TestTableShowsHoldersAndPlaces(t *testing.T) {
 // TestTreeShowsADeadlock: two that hold what the other waits for.
 func TestTreeShowsADeadlock(t *testing.T) {
 	user := func(id, holder string, held bool, under ...string) userJSON {
-		return userJSON{ID: id, Holder: holder, Held: held, Kind: "exclusive", Units: 1, Token: 256, Under: under, kind: driver.Exclusive}
+		return userJSON{ID: id, Holder: holder, Held: held, Kind: "exclusive", Units: 1, Token: 256, Under: under, kind: farsync.KindExclusive}
 	}
 	locks := []lockJSON{
 		{Path: "/a", Participants: []userJSON{user("a1", "web", true), user("a2", "worker", false, "b1")}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/nested"
 	"github.com/farsync/farsync/recipe"
 )
@@ -93,7 +94,7 @@ func (w *work) inside(ctx context.Context, store *farsync.Store) (context.Contex
 		}
 	}
 	for _, o := range slices.Backward(under) {
-		ctx = nested.Under(ctx, nested.Elsewhere{Store: store, Entry: o.entry}) //nolint:fatcontext // each stands for one lock around
+		ctx = nested.Under(ctx, nested.Elsewhere{Store: beneath.Store(store), Entry: o.entry}) //nolint:fatcontext // each stands for one lock around
 	}
 	return ctx, nil
 }
@@ -120,11 +121,11 @@ func (w *work) beside(ctx context.Context, store *farsync.Store, path string, he
 	for _, p := range held {
 		switch {
 		case w.request.try:
-		case p.Kind == driver.Read && w.request.kind == driver.Read:
+		case p.Kind == farsync.KindRead && w.request.kind == farsync.KindRead:
 			w.request.reading = append(w.request.reading, path)
-		case p.Kind == driver.Permit && w.request.kind == driver.Permit:
+		case p.Kind == farsync.KindPermit && w.request.kind == farsync.KindPermit:
 			units += p.Units
-		case recipe.Primitive(p.Kind) == recipe.Primitive(w.request.kind): // the queue refuses a lock of another family
+		case recipe.Primitive(driver.Kind(p.Kind)) == recipe.Primitive(driver.Kind(w.request.kind)): // the queue refuses a lock of another family
 			return itself(shown(w.location, path))
 		}
 	}

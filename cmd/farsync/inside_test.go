@@ -11,7 +11,6 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
-	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -25,7 +24,7 @@ func TestAQueueThatMayNotBeReadIsAnotherStores(t *testing.T) {
 		outer, err := farsync.NewMutex(store, "/x").Lock(t.Context())
 		require.NoError(t, err)
 		inside := func() (*work, error) {
-			w := &work{location: &location.Location{}, request: request{paths: []string{"/x"}, kind: driver.Exclusive, units: 1}}
+			w := &work{location: &location.Location{}, request: request{paths: []string{"/x"}, kind: farsync.KindExclusive, units: 1}}
 			_, err := w.inside(t.Context(), store)
 			return w, err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
@@ -51,7 +52,7 @@ func (a *app) leaderVerb() *cobra.Command {
 					}
 					return show(leader)
 				}
-				if quiet := recipe.SilenceOf(store); quiet != nil {
+				if quiet := recipe.SilenceOf(beneath.Store(store)); quiet != nil {
 					a.say(words(quiet)) // nothing is seen before it is over
 				}
 				for leader, err := range election.Observe(ctx) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
@@ -19,7 +19,7 @@ import (
 // A request is what is to be locked.
 type request struct {
 	paths []string // of the service, in the order of the user
-	kind  driver.Kind
+	kind  farsync.Kind
 	size  int64 // of a semaphore
 	units int64
 	try   bool
@@ -34,27 +34,27 @@ var errItself = errors.New("it would wait for itself")
 // get locks one of the paths.
 func (q *request) get(ctx context.Context, store *farsync.Store, path string) (*farsync.Lease, error) {
 	switch q.kind {
-	case driver.Candidate:
+	case farsync.KindCandidate:
 		return farsync.NewElection(store, path).Campaign(ctx, q.value)
-	case driver.Permit:
+	case farsync.KindPermit:
 		if s := farsync.NewSemaphore(store, path, q.size); !q.try {
 			return s.Acquire(ctx, q.units)
 		} else {
 			return s.TryAcquire(ctx, q.units)
 		}
-	case driver.Read, driver.Write:
+	case farsync.KindRead, farsync.KindWrite:
 		rw := farsync.NewRWMutex(store, path)
 		switch {
-		case q.kind == driver.Read && q.try:
+		case q.kind == farsync.KindRead && q.try:
 			return rw.TryRLock(ctx)
-		case q.kind == driver.Read && slices.Contains(q.reading, path):
+		case q.kind == farsync.KindRead && slices.Contains(q.reading, path):
 			// As RLock under a lease for reading: ahead are readers, and perhaps a writer who waits for the farsync around this one.
 			lease, err := rw.TryRLock(ctx)
 			if errors.Is(err, farsync.ErrLocked) {
 				err = fmt.Errorf("read lock %s: a writer waits for the farsync around this one: %w", path, errItself)
 			}
 			return lease, err
-		case q.kind == driver.Read:
+		case q.kind == farsync.KindRead:
 			return rw.RLock(ctx)
 		case q.try:
 			return rw.TryLock(ctx)
@@ -183,7 +183,7 @@ func (h *held) Release() error {
 // service may not answer, or refuse, and COMMAND and the locks have no part in that.
 func (h *held) explain(store *farsync.Store, waitsFor string) {
 	h.says.Go(func() { // ends with the hold, when Release joins it
-		_ = recipe.Explain(h.life, store, fit(waitsFor))
+		_ = recipe.Explain(h.life, beneath.Store(store), fit(waitsFor))
 	})
 }
 

@@ -26,7 +26,6 @@ import (
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/cmd/farsync/internal/job"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
-	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
@@ -101,13 +100,13 @@ func (w *work) check(cmd *cobra.Command) error {
 	case w.nonblock && w.wait.set && w.wait.Duration > 0:
 		return usage("--nonblock does not wait, and --wait does: write one of them")
 	case w.shared:
-		w.request.kind = driver.Read
+		w.request.kind = farsync.KindRead
 	case w.exclusive:
-		w.request.kind = driver.Write
+		w.request.kind = farsync.KindWrite
 	case w.request.size > 0:
-		w.request.kind = driver.Permit
+		w.request.kind = farsync.KindPermit
 	default:
-		w.request.kind = driver.Exclusive
+		w.request.kind = farsync.KindExclusive
 	}
 	w.request.try = w.nonblock || w.wait.set && w.wait.Duration == 0
 	return w.checkSession()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/deadlock"
 	"github.com/farsync/farsync/internal/legible"
@@ -44,8 +45,8 @@ func deadlocks(locks []lockJSON) [][]deadlock.Place {
 	for i, lock := range locks {
 		queue := deadlock.Queue{Path: lock.Path}
 		for _, u := range lock.Participants {
-			queue.Entries = append(queue.Entries, deadlock.Entry{ID: u.ID, Kind: u.kind, Units: u.Units, Under: u.Under})
-			if u.Held && u.kind == driver.Permit {
+			queue.Entries = append(queue.Entries, deadlock.Entry{ID: u.ID, Kind: driver.Kind(u.kind), Units: u.Units, Under: u.Under})
+			if u.Held && u.kind == farsync.KindPermit {
 				queue.Size += u.Units // what is free beyond that would let the next one in: none is, where one waits
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync"
 )
 
 // TestTreeOfManyLayers: where the holder of one of two locks waits for both of the next two, and so on, each layer doubles
@@ -17,7 +17,7 @@ import (
 func TestTreeOfManyLayers(t *testing.T) {
 	const layers = 14
 	user := func(id string, held bool, under ...string) userJSON {
-		return userJSON{Holder: id, ID: id, Held: held, Under: under, kind: driver.Exclusive, Units: 1}
+		return userJSON{Holder: id, ID: id, Held: held, Under: under, kind: farsync.KindExclusive, Units: 1}
 	}
 	var locks []lockJSON
 	for layer := range layers {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
@@ -90,7 +91,7 @@ func (s *sight) look(ctx context.Context) {
 		return
 	}
 	line, place := behind(path, list, s.holder, time.Now())
-	if quiet := recipe.SilenceOf(s.store); quiet != nil {
+	if quiet := recipe.SilenceOf(beneath.Store(s.store)); quiet != nil {
 		line, place = "waiting for "+path+": "+quiet.Error(), inSilence
 	}
 	switch {

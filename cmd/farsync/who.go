@@ -15,7 +15,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
-	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
@@ -136,7 +136,7 @@ type (
 		// WaitsFor is what a holder waits for before it gives the lock back.
 		WaitsFor string `json:"waits_for,omitempty"`
 
-		kind driver.Kind
+		kind farsync.Kind
 	}
 )
 
@@ -150,7 +150,7 @@ func (u userJSON) row(path, what string, now time.Time) row {
 
 // amount is the kind, or how many units.
 func (u userJSON) amount() string {
-	if u.Kind == driver.Permit.String() {
+	if u.Kind == farsync.KindPermit.String() {
 		return units(u.Units)
 	}
 	return u.Kind
@@ -280,7 +280,7 @@ func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Locatio
 		}
 		found.Locks = append(found.Locks, one)
 	}
-	if quiet := recipe.SilenceOf(store); quiet != nil {
+	if quiet := recipe.SilenceOf(beneath.Store(store)); quiet != nil {
 		found.Silence = &silenceJSON{quiet.Until.UTC().Truncate(time.Millisecond), quiet.Why, quiet.Error()}
 	}
 	return found, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
 )
@@ -155,7 +156,7 @@ func (s *scene) queued(store Client, path string, so func([]driver.Entry) bool) 
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
 	defer cancel()
 	for {
-		list, _, err := recipe.Queue{Store: store.Store, Path: path}.List(ctx, 0)
+		list, _, err := recipe.Queue{Store: beneath.Store(store.Store), Path: path}.List(ctx, 0)
 		require.NoError(s, err)
 		if so(list) {
 			return list

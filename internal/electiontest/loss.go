@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -118,7 +119,7 @@ func (e *election) lose(rounds int, take func(*election, *candidate), forGood bo
 
 // explain adds to an error what there is to see.
 func (e *election) explain(err error, last term) error {
-	list, _, _ := recipe.Queue{Store: e.candidates[last.name].client.Store, Path: e.path}.List(e.ctx, 0)
+	list, _, _ := recipe.Queue{Store: beneath.Store(e.candidates[last.name].client.Store), Path: e.path}.List(e.ctx, 0)
 	var queue []string
 	for _, entry := range list {
 		queue = append(queue, fmt.Sprintf("%s, revision %d", entry.Value, entry.Revision))

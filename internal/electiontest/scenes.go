@@ -14,6 +14,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
 )
@@ -109,7 +110,7 @@ func (s *scene) comingAndGoing() {
 				return
 			case <-time.After(50 * time.Millisecond):
 			}
-			if list, _, err := (recipe.Queue{Store: clients[0].Store, Path: path}).List(s.ctx, 0); err == nil && len(list) > 0 {
+			if list, _, err := (recipe.Queue{Store: beneath.Store(clients[0].Store), Path: path}).List(s.ctx, 0); err == nil && len(list) > 0 {
 				s.Delete(s, list[rand.N(len(list))])
 			}
 		}
@@ -231,7 +232,7 @@ func (s *scene) lostBeforeTerm() {
 					token := lease.Token()
 					terms++
 					for first := false; !first; {
-						list, _, err := recipe.Queue{Store: other.Store, Path: path}.List(s.ctx, 0)
+						list, _, err := recipe.Queue{Store: beneath.Store(other.Store), Path: path}.List(s.ctx, 0)
 						if err != nil {
 							return err
 						}

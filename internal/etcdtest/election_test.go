@@ -17,7 +17,6 @@ import (
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/electiontest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/recipe"
 )
 
 const (
@@ -49,7 +48,7 @@ func TestElectionsOnACluster(t *testing.T) {
 		for _, over := range wrap {
 			service = over(service)
 		}
-		store, err := recipe.Open(within(t, soon), service, farsync.Options{TTL: ttl})
+		store, err := farsync.Open(within(t, soon), service, &farsync.Options{TTL: ttl})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = store.Close() })
 		return electiontest.Client{Store: store, Control: electionControl{proxy, store, admin}}

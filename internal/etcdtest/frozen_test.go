@@ -13,6 +13,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
@@ -53,7 +54,7 @@ func TestWaitersReturnBehindAFullWatchStream(t *testing.T) {
 	server, _ := begin(t)
 	store, standing := newStanding(t, server.Endpoint(), grpc.WithChainStreamInterceptor(fullOfCancels))
 	lock(t, store, "/full")
-	queue := recipe.Queue{Store: store, Path: "/full"}
+	queue := recipe.Queue{Store: beneath.Store(store), Path: "/full"}
 	holder, _, err := queue.List(t.Context(), 0)
 	require.NoError(t, err)
 	const waiters = 10

@@ -22,7 +22,6 @@ import (
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/recipe"
 )
 
 // What the tests of every store share.
@@ -141,7 +140,7 @@ func standingOn(t testing.TB, client *clientv3.Client, ttl time.Duration) (*fars
 	service, err := etcd.NewService(client)
 	require.NoError(t, err)
 	standing := &locktest.Standing{Service: service}
-	store, err := recipe.Open(within(t, soon), standing, farsync.Options{TTL: ttl})
+	store, err := farsync.Open(within(t, soon), standing, &farsync.Options{TTL: ttl})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store, standing

@@ -13,7 +13,6 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -36,7 +35,7 @@ func TestLocksUseTheirKeysAgain(t *testing.T) {
 	for range stores {
 		service, err := etcd.NewService(newClient(t, server.Endpoint()))
 		require.NoError(t, err)
-		store, err := recipe.Open(within(t, soon), storetest.Inject(service, count), farsync.Options{})
+		store, err := farsync.Open(within(t, soon), storetest.Inject(service, count), nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = store.Close() })
 		mutex, rw := farsync.NewMutex(store, path+"/m"), farsync.NewRWMutex(store, path+"/rw")

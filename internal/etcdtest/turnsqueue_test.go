@@ -19,7 +19,6 @@ import (
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -231,7 +230,7 @@ func TestTryThatJoinsTells(t *testing.T) {
 	var create, leave sync.Once
 	service, err := etcd.NewService(newClient(t, server.Endpoint()))
 	require.NoError(t, err)
-	store, err := recipe.Open(t.Context(), storetest.Inject(service, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault {
+	store, err := farsync.Open(t.Context(), storetest.Inject(service, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault {
 		switch op.Kind {
 		case storetest.Create:
 			create.Do(func() { held = lock(t, holder, path) })
@@ -242,7 +241,7 @@ func TestTryThatJoinsTells(t *testing.T) {
 			})
 		}
 		return storetest.None
-	})), unaided.Options)
+	})), &unaided.Options)
 	require.NoError(t, err)
 	_, err = farsync.NewMutex(store, path).TryLock(t.Context())
 	require.ErrorIs(t, err, farsync.ErrLocked)
@@ -268,13 +267,13 @@ func TestLostAnswersTellTheNext(t *testing.T) {
 					all.Go(func() {
 						service, err := etcd.NewService(newClient(t, server.Endpoint()))
 						require.NoError(t, err)
-						store, err := recipe.Open(t.Context(), storetest.Inject(service, storetest.InjectorFunc(
+						store, err := farsync.Open(t.Context(), storetest.Inject(service, storetest.InjectorFunc(
 							func(_ context.Context, op storetest.Op) storetest.Fault {
 								if op.Kind == kind && rand.N(3) == 0 {
 									return fault
 								}
 								return storetest.None
-							})), unaided.Options)
+							})), &unaided.Options)
 						require.NoError(t, err)
 						defer func() { require.NoError(t, store.Close()) }()
 						for range 15 {
@@ -330,7 +329,7 @@ func TestWaiterOfADeadOneLooks(t *testing.T) {
 			service, err := etcd.NewService(newClient(t, server.Endpoint()))
 			require.NoError(t, err)
 			w := targets{service, make(chan driver.Target, 10)}
-			store, err := recipe.Open(t.Context(), w, farsync.Options{TTL: 4 * time.Second})
+			store, err := farsync.Open(t.Context(), w, &farsync.Options{TTL: 4 * time.Second})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, store.Close()) }()
 			last := lockBehind(t, store, path)
@@ -402,7 +401,7 @@ func TestTurnAfterTheEndOfTheSession(t *testing.T) {
 	lost := make(chan struct{})
 	l := late{service, lost, make(chan driver.Entry, 1), new(sync.Once)}
 	awaitQueue(t, newStore(t, server.Endpoint(), nil), path, 2)
-	store, err := recipe.Open(t.Context(), l, farsync.Options{TTL: 2 * time.Second, OnState: func(s farsync.State) {
+	store, err := farsync.Open(t.Context(), l, &farsync.Options{TTL: 2 * time.Second, OnState: func(s farsync.State) {
 		if s == farsync.Lost {
 			close(lost)
 		}

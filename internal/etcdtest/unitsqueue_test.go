@@ -20,7 +20,6 @@ import (
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 )
 
@@ -128,12 +127,12 @@ func TestLostAnswersForgetNobodyWhoWaitsForUnits(t *testing.T) {
 				var all sync.WaitGroup
 				for range 8 {
 					all.Go(func() {
-						store, err := recipe.Open(t.Context(), injected(t, server.Endpoint(), func(op storetest.Op) storetest.Fault {
+						store, err := farsync.Open(t.Context(), injected(t, server.Endpoint(), func(op storetest.Op) storetest.Fault {
 							if op.Kind == kind && rand.N(3) == 0 {
 								return fault
 							}
 							return storetest.None
-						}), unaided.Options)
+						}), &unaided.Options)
 						require.NoError(t, err)
 						defer func() { require.NoError(t, store.Close()) }()
 						for range 15 {

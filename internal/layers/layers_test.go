@@ -103,7 +103,7 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/census",
-		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com", "go.opentelemetry.io"}, testOnly),
 		why:   "both modules that measure count with it, and neither is to bring the other's library",
 	},
@@ -120,21 +120,27 @@ var rules = []rule{
 		why:   "the waist decides by pure functions and knows no backend and no primitive; all else stands on it",
 	},
 	{
-		of:    farsync,
+		of:    "internal/beneath",
 		ours:  []string{"recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		never: append([]string{thirdParty}, testOnly...),
+		why:   "package farsync tells it the way from its Stores to those of the waist, so it cannot import that package",
+	},
+	{
+		of:    farsync,
+		ours:  []string{"recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com", "go.opentelemetry.io"}, testOnly),
 		why: "the primitives run on any Store, so a program builds the one backend that it imports itself; " +
 			"golang.org/x/sync is what a Pool is made of",
 	},
 	{
 		of:    "etcd",
-		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat([]string{"github.com/redis", "github.com/jackc", "github.com/go-sql-driver"}, etcdServer, commandLine, testOnly),
 		why:   "a backend knows no other, and costs a program etcd's client, nothing of a server or a tool",
 	},
 	{
 		of:   "zk",
-		ours: []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/redis", "github.com/jackc", "github.com/go-sql-driver"}, etcdServer, commandLine, testOnly),
 		why: "a backend knows no other, and those who run ZooKeeper build neither etcd nor gRPC",
@@ -147,7 +153,7 @@ var rules = []rule{
 	},
 	{
 		of:   "sqlite",
-		ours: append([]string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"}, ofOneMachine...),
+		ours: append([]string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"}, ofOneMachine...),
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "github.com/jackc", "github.com/go-sql-driver"},
 			etcdServer, commandLine, testOnly),
@@ -155,7 +161,7 @@ var rules = []rule{
 	},
 	{
 		of:   "redis",
-		ours: []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "modernc.org", "github.com/jackc", "github.com/go-sql-driver"},
 			etcdServer, commandLine, testOnly),
@@ -163,7 +169,7 @@ var rules = []rule{
 	},
 	{
 		of:   "postgres",
-		ours: []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
+		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "modernc.org", "github.com/go-sql-driver"},
 			etcdServer, commandLine, testOnly),
@@ -171,7 +177,7 @@ var rules = []rule{
 	},
 	{
 		of:   "mysql",
-		ours: []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
+		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
 		never: slices.Concat(
 			[]string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "modernc.org", "github.com/jackc"},
 			etcdServer, commandLine, testOnly),
@@ -185,9 +191,9 @@ var rules = []rule{
 	},
 	{
 		of:    "storetest",
-		ours:  []string{"recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "go.opentelemetry.io"},
-		why:   "the root's own tests use it, so it cannot import the root; it fits any backend, so it knows none",
+		why:   "it opens Stores for the tests of any program, so it is handed a backend and knows none",
 	},
 	{
 		of:  "embedtest",
@@ -200,13 +206,13 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/locktest",
-		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"},
 		why:   "it says how the primitives behave over every Store, so it is handed one and knows none",
 	},
 	{
 		of:    "internal/electiontest",
-		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest", "internal/locktest"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest", "internal/locktest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
 		why:   "it says how elections behave on every cluster, so it is handed one and knows none",
 	},
@@ -217,14 +223,14 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/compattest",
-		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk"},
 		never: slices.Concat(etcdServer, commandLine, testOnly),
 		why:   "it is compiled with an earlier farsync too, as the programs of a user are, and uses no more than they do",
 	},
 	{
 		of: "internal/zktest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "zk", "storetest", "embedtest", "internal/locktest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "zk", "storetest", "embedtest", "internal/locktest",
 			"internal/electiontest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -232,7 +238,7 @@ var rules = []rule{
 	{
 		of: "internal/etcdtest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "storetest", "embedtest", "internal/locktest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "storetest", "embedtest", "internal/locktest",
 			"internal/electiontest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -240,7 +246,7 @@ var rules = []rule{
 	{
 		of: "internal/postgrestest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "postgres", "storetest", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "postgres", "storetest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -248,20 +254,20 @@ var rules = []rule{
 	{
 		of: "internal/mysqltest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "mysql", "storetest", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "mysql", "storetest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
 	},
 	{
 		of:   "internal/stdsqltest",
-		ours: []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
+		ours: []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore"},
 		why:  "it holds tests on a database that those who import what it tests are not to download, and no package imports it",
 	},
 	{
 		of: "internal/redistest",
 		ours: []string{
-			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "redis", "storetest", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "redis", "storetest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -269,27 +275,27 @@ var rules = []rule{
 	{
 		of: "internal/docstest",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest",
 		}, ofOneMachine...),
 		why: "it runs what the documents print, and uses no more than their readers do",
 	},
 	{
 		of: "internal/torture",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
 			"mysql", "sqlite", "internal/sqlstore", "embedtest",
 		}, ofOneMachine...),
 		why: "it does to every store what can go wrong, from outside, and no package imports it",
 	},
 	{
 		of:    "adapt",
-		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
 		why:   "it fits the interfaces of others by the standard library's types alone, so that no program builds those others",
 	},
 	{
 		of:    "live",
-		ours:  []string{farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/deadlock"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/deadlock"},
 		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com"}, testOnly),
 		why:   "a page for any Store, which a program serves itself, costs it nothing but the page",
 	},
@@ -309,7 +315,7 @@ var rules = []rule{
 	{
 		of: "cmd",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "redis", "postgres",
 			"mysql", "sqlite", "internal/sqlstore", "live", "internal/deadlock",
 		}, ofOneMachine...),
 		never: slices.Concat(etcdServer, testOnly),
@@ -318,7 +324,7 @@ var rules = []rule{
 	{
 		of: "examples",
 		ours: append([]string{
-			farsync, "recipe", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest", "live", "internal/deadlock",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "zk", "sqlite", "internal/sqlstore", "embedtest", "live", "internal/deadlock",
 		}, ofOneMachine...),
 		why: "an example shows what its reader can do too",
 	},
@@ -407,7 +413,8 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module + "/redis", to: "github.com/go-sql-driver/mysql"},
 		{from: module + "/live", to: module + "/etcd"},
 		{from: module + "/live", to: "github.com/gorilla/websocket"},
-		{from: module + "/storetest", to: module},
+		{from: module + "/storetest", to: module + "/etcd"},
+		{from: module + "/internal/beneath", to: module},
 		{from: module + "/embedtest", to: module + "/recipe"},
 		{from: module + "/cmd/farsync", to: module + "/embedtest"},
 		{from: module + "/cmd/farsync", to: "go.etcd.io/etcd/server/v3/embed"},

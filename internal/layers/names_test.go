@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,10 +16,15 @@ import (
 )
 
 // lent are the names of package farsync that a backend may use: what its Open returns and takes, and no primitive.
-var lent = []string{"Store", "Options", "State", "Trace", "Connected", "Suspended", "Lost", "Error"}
+var lent = []string{"Open", "Store", "Options", "State", "Trace", "Connected", "Suspended", "Lost", "Error"}
+
+// met are the packages that a program imports.
+var met = []string{
+	farsync, "etcd", "zk", "sqlite", "redis", "postgres", "mysql", "storetest", "live", "adapt", "otelfarsync", "promfarsync",
+}
 
 func TestBackendsUseNoPrimitive(t *testing.T) {
-	for _, backend := range []string{"etcd", "zk", "sqlite", "redis", "postgres"} {
+	for _, backend := range []string{"etcd", "zk", "sqlite", "redis", "postgres", "mysql"} {
 		for name, file := range parse(t, backend) {
 			for _, used := range selectors(file, file, module) {
 				if !slices.Contains(lent, used) && !strings.HasPrefix(used, "Err") {
@@ -31,12 +37,47 @@ func TestBackendsUseNoPrimitive(t *testing.T) {
 
 // A user meets package farsync and a backend.
 func TestNoSignatureNamesRecipe(t *testing.T) {
-	for _, of := range []string{farsync, "etcd", "zk", "sqlite", "redis", "postgres", "mysql"} {
+	for _, of := range met {
 		for name, file := range parse(t, of) {
 			for _, wrong := range named(file, module+"/recipe") {
 				t.Errorf("%s: %s", name, wrong)
 			}
 		}
+	}
+}
+
+// An alias would send those who look it up to the package that it is of.
+func TestNoTypeIsAnAlias(t *testing.T) {
+	for _, of := range met {
+		for name, file := range parse(t, of) {
+			for _, d := range file.Decls {
+				d, ok := d.(*ast.GenDecl)
+				if !ok {
+					continue
+				}
+				for _, spec := range d.Specs {
+					if spec, ok := spec.(*ast.TypeSpec); ok && spec.Name.IsExported() && spec.Assign.IsValid() {
+						t.Errorf("%s: %s is an alias", name, spec.Name.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestGoDocAnswers: whoever looks up a method of a Store, an option, or what a Trace is told, finds it in package farsync, and is sent
+// nowhere else.
+func TestGoDocAnswers(t *testing.T) {
+	lookAtSources(t)
+	for _, name := range []string{
+		"Open", "Store", "Store.Close", "Store.State", "Store.Name", "Options", "Options.TTL", "State", "State.String", "Connected", "Kind",
+		"KindPermit", "Trace", "Trace.Acquire", "Want.Kind", "Got.Waited", "Behind.Holder", "End.Held", "Health.Left",
+	} {
+		command := exec.CommandContext(t.Context(), "go", "doc", ".", name)
+		command.Dir = root
+		said, err := command.CombinedOutput()
+		require.NoError(t, err, "go doc farsync.%s: %s", name, said)
+		require.NotContains(t, string(said), "recipe.", name)
 	}
 }
 
@@ -58,7 +99,7 @@ func (s *Shown) Open(func(r.Entry)) {}
 `, 0)
 	require.NoError(t, err)
 	require.Equal(t, []string{
-		"Shown names recipe.Hold", "Of names recipe.Rule", "Of names recipe.Rule", "Typed names recipe.Kind", "C names recipe.Kind",
+		"Store names recipe.Store", "Shown names recipe.Hold", "Of names recipe.Rule", "Of names recipe.Rule", "Typed names recipe.Kind", "C names recipe.Kind",
 		"Open names recipe.Entry", "Open names recipe.Entry",
 	}, named(file, module+"/recipe"))
 	require.Equal(t, []string{"Store", "NewMutex"}, selectors(file, file, module))
@@ -105,8 +146,8 @@ func selectors(file *ast.File, part ast.Node, path string) (used []string) {
 	return used
 }
 
-// named returns where the exported declarations of a file name the imported package. An alias may stand for one of its
-// types, and a variable or constant may have one of its values, which is not looked at.
+// named returns where the exported declarations of a file name the imported package. A variable or constant may have one of its
+// values, which is not looked at.
 func named(file *ast.File, path string) (wrong []string) {
 	look := func(of string, part ast.Node) {
 		for _, name := range selectors(file, part, path) {
@@ -123,7 +164,7 @@ func named(file *ast.File, path string) (wrong []string) {
 			for _, spec := range d.Specs {
 				switch spec := spec.(type) {
 				case *ast.TypeSpec:
-					if spec.Name.IsExported() && !spec.Assign.IsValid() {
+					if spec.Name.IsExported() {
 						if spec.TypeParams != nil {
 							look(spec.Name.Name, spec.TypeParams)
 						}

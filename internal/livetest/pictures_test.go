@@ -23,7 +23,6 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/recipe"
 )
 
 var pictures = flag.String("pictures", "", "the folder to write the pictures of docs/LIVE.md into")
@@ -33,7 +32,7 @@ func TestPictures(t *testing.T) {
 	suite.Long(t, suite.Live, "takes pictures of a page that stands still")
 	b := needBrowser(t)
 	c := newCast(t)
-	store, err := recipe.Open(t.Context(), aged{c.service.Service("ops pid 1")}, farsync.Options{})
+	store, err := farsync.Open(t.Context(), aged{c.service.Service("ops pid 1")}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	s := newSite(t, nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -104,7 +105,7 @@ var breakRows = []row{
 		require.NoError(s, err)
 		ctx, cancel := lease.Context(s.ctx())
 		defer cancel()
-		require.NoError(s, recipe.Explain(ctx, one, "4711 sleep"))
+		require.NoError(s, recipe.Explain(ctx, beneath.Store(one), "4711 sleep"))
 		require.ErrorIs(s, farsync.Break(s.ctx(), two, s.path, lease.Token()+3, nil), farsync.ErrReleased)
 		require.Eventually(s, func() bool {
 			list, err := s.mutex(two).Participants(s.ctx())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -17,7 +18,7 @@ func on(
 		s.take(s.rw(s.holders).Lock)
 		return s.until(s.callers, 1)[0]
 	}, func(ctx context.Context, s *frozenScene, e driver.Entry) error {
-		return call(ctx, recipe.Queue{Store: s.callers, Path: s.path}, e)
+		return call(ctx, recipe.Queue{Store: beneath.Store(s.callers), Path: s.path}, e)
 	})
 }
 
@@ -35,7 +36,7 @@ var frozenStoreRows = []frozenRow{
 		return q.Wait(ctx, driver.Target{Entry: e})
 	})},
 	{name: "Queue.Resize", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, _ driver.Entry) error {
-		return recipe.Queue{Store: q.Store, Path: q.Path + "-sized"}.Resize(ctx, 2, 3)
+		return recipe.Queue{Store: beneath.Store(q.Store), Path: q.Path + "-sized"}.Resize(ctx, 2, 3)
 	})},
 	{name: "Queue.Ask", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
 		return q.Ask(ctx, e)

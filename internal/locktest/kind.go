@@ -16,6 +16,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
 )
@@ -179,7 +180,7 @@ func (s *scene) untilMutexes(store *farsync.Store, n int) {
 	ctx := s.ctx()
 	other := func(e driver.Entry) bool { return e.Kind != driver.Exclusive }
 	for {
-		list, _, err := recipe.Queue{Store: store, Path: s.path}.List(ctx, 0)
+		list, _, err := recipe.Queue{Store: beneath.Store(store), Path: s.path}.List(ctx, 0)
 		require.NoError(s, err)
 		next := slices.IndexFunc(list, other)
 		if len(slices.DeleteFunc(list, other)) == n && (next < 0 || next > 1) {
@@ -196,7 +197,7 @@ func (s *scene) cross(one, two *farsync.Store, first, second kind, path string) 
 	if err != nil {
 		return err
 	}
-	list, _, err := recipe.Queue{Store: one, Path: path}.List(ctx, 1)
+	list, _, err := recipe.Queue{Store: beneath.Store(one), Path: path}.List(ctx, 1)
 	if err != nil || len(list) != 1 {
 		return fmt.Errorf("%d entries: %w", len(list), err)
 	}

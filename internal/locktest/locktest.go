@@ -13,6 +13,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
 )
@@ -156,7 +157,7 @@ func (s *scene) untilAt(store *farsync.Store, path string, n int) []driver.Entry
 	s.Helper()
 	ctx := s.ctx()
 	for {
-		list, _, err := recipe.Queue{Store: store, Path: path}.List(ctx, 0)
+		list, _, err := recipe.Queue{Store: beneath.Store(store), Path: path}.List(ctx, 0)
 		require.NoError(s, err)
 		if len(list) == n {
 			return list

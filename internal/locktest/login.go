@@ -11,7 +11,6 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/recipe"
 )
 
 // A Login is the password of a user, which a test has be wrong, and right again.
@@ -78,7 +77,7 @@ func RunLogin(t *testing.T, s LetIn) {
 		require.Equal(t, driver.NotDone, outcome, err)
 	}
 
-	store, err := recipe.Open(within(), s.Service(t, login), farsync.Options{TTL: time.Hour})
+	store, err := farsync.Open(within(), s.Service(t, login), &farsync.Options{TTL: time.Hour})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	other := s.Open(t, farsync.Options{TTL: time.Hour})
@@ -113,7 +112,7 @@ func RunLogin(t *testing.T, s LetIn) {
 	}
 	service = s.Service(t, login)
 	s.LogOut(t)
-	_, err = recipe.Open(within(), service, farsync.Options{})
+	_, err = farsync.Open(within(), service, nil)
 	require.ErrorContains(t, err, s.Says)
 	require.NotErrorIs(t, err, farsync.ErrUnavailable)
 	login.wrong.Store(false)

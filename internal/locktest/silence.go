@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -188,13 +189,13 @@ func RunSilence(t *testing.T, s Silenced) {
 	for lock, err := range farsync.Survey(Within(t, Soon), store, "/held") {
 		shown(lock.Participants, err)
 	}
-	require.NotNil(t, recipe.SilenceOf(store))
+	require.NotNil(t, recipe.SilenceOf(beneath.Store(store)))
 	end()
 	all.Wait()
 
 	s.End(t)
 	states.Await(t, farsync.Connected, farsync.Lost, farsync.Recovering, farsync.Connected)
-	require.Nil(t, recipe.SilenceOf(store))
+	require.Nil(t, recipe.SilenceOf(beneath.Store(store)))
 	for _, try := range triesOn(store, "/free") {
 		lease, err := try.call(Within(t, Soon))
 		require.NoError(t, err, try.name)

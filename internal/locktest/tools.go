@@ -12,6 +12,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/nested"
 	"github.com/farsync/farsync/recipe"
 )
@@ -88,7 +89,7 @@ func AwaitQueue(t testing.TB, store *farsync.Store, path string, n int) (list []
 	t.Helper()
 	require.Eventually(t, func() bool {
 		var err error
-		list, _, err = recipe.Queue{Store: store, Path: path}.List(t.Context(), 0)
+		list, _, err = recipe.Queue{Store: beneath.Store(store), Path: path}.List(t.Context(), 0)
 		return err == nil && len(list) == n
 	}, Soon, 2*time.Millisecond)
 	return list

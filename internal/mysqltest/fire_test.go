@@ -17,7 +17,6 @@ import (
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
-	"github.com/farsync/farsync/recipe"
 )
 
 var (
@@ -299,7 +298,7 @@ func openHears(t *testing.T, dsn, words string) {
 	require.NoError(t, err)
 	ctx, giveUp := context.WithCancel(within(t, soon))
 	defer giveUp()
-	_, err = recipe.Open(ctx, listened{service, words, giveUp}, farsync.Options{})
+	_, err = farsync.Open(ctx, listened{service, words, giveUp}, nil)
 	require.ErrorIs(t, err, farsync.ErrUnavailable)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, words)

@@ -11,6 +11,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/mysql"
 	"github.com/farsync/farsync/recipe"
@@ -67,7 +68,7 @@ func TestPrimitives(t *testing.T) {
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()
 			lease := lock(t, store, path)
-			list, _, err := recipe.Queue{Store: store, Path: path}.List(within(t, soon), 0)
+			list, _, err := recipe.Queue{Store: beneath.Store(store), Path: path}.List(within(t, soon), 0)
 			require.NoError(t, err)
 			d.expire(t, list[0].ID)
 			_ = lease.Release() // lost

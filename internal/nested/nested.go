@@ -14,8 +14,8 @@ type Lease interface {
 	Err() error
 }
 
-// Elsewhere is a lease that another process holds, and keeps until the call has ended. Store is what the call is made
-// on, and Entry the ID of the entry that stands for the lease there.
+// Elsewhere is a lease that another process holds, and keeps until the call has ended. Store is the *recipe.Store that the call
+// is made on, and Entry the ID of the entry that stands for the lease there.
 type Elsewhere struct {
 	Store any
 	Entry string

@@ -11,6 +11,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
@@ -72,7 +73,7 @@ func (d database) primitives(t *testing.T) {
 			path := "/expire/" + rand.Text()
 			lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
 			require.NoError(t, err)
-			list, _, err := recipe.Queue{Store: store, Path: path}.List(within(t, soon), 0)
+			list, _, err := recipe.Queue{Store: beneath.Store(store), Path: path}.List(within(t, soon), 0)
 			require.NoError(t, err)
 			d.expire(t, list[0].ID)
 			_ = lease.Release() // lost

@@ -12,6 +12,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
@@ -93,7 +94,7 @@ func TestPrimitives(t *testing.T) {
 		Expire: func(t *testing.T, store *farsync.Store) {
 			path := "/expire/" + rand.Text()
 			lease := lock(t, store, path)
-			list, _, err := recipe.Queue{Store: store, Path: path}.List(within(t, soon), 0)
+			list, _, err := recipe.Queue{Store: beneath.Store(store), Path: path}.List(within(t, soon), 0)
 			require.NoError(t, err)
 			admin.expire(t, list[0].ID)
 			_ = lease.Release() // lost

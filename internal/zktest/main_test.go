@@ -19,7 +19,6 @@ import (
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -119,7 +118,7 @@ func newStanding(t testing.TB, server string) (tapped, *locktest.Standing) {
 	service, err := zk.NewService([]string{p.addr()}, nil)
 	require.NoError(t, err)
 	standing := &locktest.Standing{Service: service}
-	store, err := recipe.Open(within(t, soon), standing, farsync.Options{TTL: longest})
+	store, err := farsync.Open(within(t, soon), standing, &farsync.Options{TTL: longest})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return tapped{store, p}, standing

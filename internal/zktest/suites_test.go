@@ -22,7 +22,6 @@ import (
 	"github.com/farsync/farsync/internal/electiontest"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/storetest"
 	"github.com/farsync/farsync/zk"
 )
@@ -301,7 +300,7 @@ func TestElectionsOnAnEnsemble(t *testing.T) {
 		for _, over := range wrap {
 			service = over(service)
 		}
-		store, err := recipe.Open(within(t, soon), service, farsync.Options{TTL: ttl})
+		store, err := farsync.Open(within(t, soon), service, &farsync.Options{TTL: ttl})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = store.Close() })
 		return electiontest.Client{Store: store, Control: electionControl{proxy, administrator{admin, server, seen}, store}}

@@ -1,0 +1,184 @@
+package farsync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/recipe"
+	"github.com/farsync/farsync/storetest"
+)
+
+// A chronicle is what a Trace was told, in words.
+type chronicle struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *chronicle) write(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, fmt.Sprintf(format, args...))
+}
+
+func (c *chronicle) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lines := c.lines
+	c.lines = nil
+	return lines
+}
+
+type callKey struct{ of *chronicle }
+
+// trace returns a Trace that writes down all it is told.
+func (c *chronicle) trace() *farsync.Trace {
+	calls := 0
+	return &farsync.Trace{
+		Acquire: func(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
+			calls++
+			n := calls
+			c.write("%d wants %+v", n, w)
+			return context.WithValue(ctx, callKey{c}, n), func(g farsync.Got) { c.write("%d got %+v", n, g) }
+		},
+		Wait: func(ctx context.Context, w farsync.Want, b farsync.Behind) {
+			holder, note := b.Holder(ctx)
+			c.write("%v waits for %v behind %d, local %t, of %q, %q", ctx.Value(callKey{c}), w.Kind, b.Ahead, b.Local, holder, note)
+		},
+		Ended:   func(e farsync.End) { c.write("ended %+v", e) },
+		Session: func(h farsync.Health) { c.write("session %+v", h) },
+		Note:    func(ctx context.Context, _ farsync.Want) string { return fmt.Sprint("note of ", ctx.Value(callKey{c})) },
+	}
+}
+
+// Every field of what a Trace is told comes from where package recipe has it.
+func TestTraceIsToldEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &chronicle{}
+		store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Holder: "h", Name: "n", Trace: c.trace()}})
+		synctest.Wait()
+		require.Equal(t, []string{
+			"session {Store:n Was:unknown State:connected Opened:true TTL:10s RoundTrip:0s Left:9.5s Cause:<nil>}",
+		}, c.take())
+		sem := farsync.NewSemaphore(store, "/s", 3)
+		first, err := sem.Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, []string{
+			"1 wants {Store:n Path:/s Kind:permit Units:2 Try:false}",
+			fmt.Sprintf("1 got {Err:<nil> Token:%v Waited:0s Local:false Rejoined:0}", first.Token()),
+		}, c.take())
+		time.AfterFunc(time.Second, func() { _ = first.Release() })
+		second, err := sem.Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		synctest.Wait()
+		lines := c.take()
+		require.Len(t, lines, 4)
+		require.Equal(t, []string{
+			"2 wants {Store:n Path:/s Kind:permit Units:2 Try:false}",
+			`2 waits for permit behind 1, local false, of "h", "note of 1"`,
+		}, lines[:2])
+		require.ElementsMatch(t, []string{
+			fmt.Sprintf("ended {Want:{Store:n Path:/s Kind:permit Units:2 Try:false} Token:%v Held:1s Err:released Unconfirmed:<nil>}", first.Token()),
+			fmt.Sprintf("2 got {Err:<nil> Token:%v Waited:1s Local:false Rejoined:0}", second.Token()),
+		}, lines[2:])
+		_, err = sem.TryAcquire(t.Context(), 3)
+		require.ErrorIs(t, err, farsync.ErrLocked)
+		require.Equal(t, []string{
+			"3 wants {Store:n Path:/s Kind:permit Units:3 Try:true}",
+			"3 got {Err:" + errors.Unwrap(err).Error() + " Token:0 Waited:0s Local:false Rejoined:0}",
+		}, c.take())
+		require.NoError(t, second.Release())
+		c.take()
+		require.NoError(t, store.Close())
+		require.Equal(t, []string{
+			"session {Store:n Was:connected State:lost Opened:false TTL:10s RoundTrip:0s Left:0s Cause:store closed}",
+		}, c.take())
+	})
+}
+
+func TestTraces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		require.Nil(t, farsync.Traces(nil, nil))
+		one, two := &chronicle{}, &chronicle{}
+		service := storetest.NewMem()
+		store := service.Open(&storetest.MemOptions{Options: farsync.Options{
+			Holder: "both", Trace: farsync.Traces(one.trace(), nil, &farsync.Trace{}, two.trace()),
+		}})
+		synctest.Wait()
+		lease := lock(t, farsync.NewMutex(store, "/a"))
+		list, err := farsync.NewMutex(store, "/a").Participants(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "note of 1", list[0].Note)
+		time.AfterFunc(time.Second, func() { _ = lease.Release() })
+		require.NoError(t, lock(t, farsync.NewMutex(store, "/a")).Release())
+		require.NoError(t, store.Close())
+		lines := one.take()
+		require.Len(t, lines, 9)
+		require.Equal(t, lines, two.take())
+	})
+}
+
+// The kinds and the states are those of the packages below, by their numbers and their names.
+func TestKindsAndStates(t *testing.T) {
+	for kind, of := range map[farsync.Kind]driver.Kind{
+		farsync.KindForeign: driver.Foreign, farsync.KindExclusive: driver.Exclusive, farsync.KindWrite: driver.Write,
+		farsync.KindRead: driver.Read, farsync.KindPermit: driver.Permit, farsync.KindCandidate: driver.Candidate,
+	} {
+		require.EqualValues(t, of, kind)
+		require.Equal(t, of.String(), kind.String())
+	}
+	for state, of := range map[farsync.State]recipe.State{
+		farsync.Connected: recipe.Connected, farsync.Suspended: recipe.Suspended, farsync.Lost: recipe.Lost,
+		farsync.Recovering: recipe.Recovering, 0: 0,
+	} {
+		require.EqualValues(t, of, state)
+		require.Equal(t, of.String(), state.String())
+	}
+}
+
+// BenchmarkTrace shows what a Trace costs a lock that is free, beside none.
+func BenchmarkTrace(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		trace *farsync.Trace
+	}{
+		{"none", nil},
+		{"all", &farsync.Trace{
+			Acquire: func(ctx context.Context, _ farsync.Want) (context.Context, func(farsync.Got)) {
+				return ctx, func(farsync.Got) {}
+			},
+			Wait:    func(context.Context, farsync.Want, farsync.Behind) {},
+			Ended:   func(farsync.End) {},
+			Session: func(farsync.Health) {},
+			Note:    func(context.Context, farsync.Want) string { return "" },
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{
+				Trace: c.trace, Logger: slog.New(slog.DiscardHandler),
+			}})
+			defer func() { require.NoError(b, store.Close()) }()
+			mu := farsync.NewMutex(store, "/a")
+			b.ReportAllocs()
+			for b.Loop() {
+				lease, err := mu.Lock(b.Context())
+				if err == nil {
+					err = lease.Release()
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
