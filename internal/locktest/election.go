@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 )
 
 func (s *scene) election(store *farsync.Store) *farsync.Election {
@@ -79,7 +78,7 @@ var electionRows = []row{
 		require.Len(s, list, 3)
 		for i, value := range []string{"one", "two", "three"} {
 			require.Equal(s, value, list[i].Holder)
-			require.Equal(s, driver.Candidate, list[i].Kind)
+			require.Equal(s, farsync.KindCandidate, list[i].Kind)
 			require.Equal(s, i == 0, list[i].Held)
 		}
 		last := first

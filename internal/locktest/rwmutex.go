@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 )
 
 func (s *scene) rw(store *farsync.Store) *farsync.RWMutex { return farsync.NewRWMutex(store, s.path) }
@@ -47,7 +46,7 @@ var rwRows = []row{
 		}
 		list, err := s.rw(looker).Participants(s.ctx())
 		require.NoError(s, err)
-		kinds := []driver.Kind{driver.Read, driver.Write, driver.Read, driver.Read, driver.Write, driver.Read}
+		kinds := []farsync.Kind{farsync.KindRead, farsync.KindWrite, farsync.KindRead, farsync.KindRead, farsync.KindWrite, farsync.KindRead}
 		for i, p := range list {
 			require.Equal(s, kinds[i], p.Kind)
 			require.Equal(s, i == 0, p.Held)
@@ -216,7 +215,7 @@ var rwRows = []row{
 		last.waits()
 		list, err := rw.Participants(s.ctx())
 		require.NoError(s, err)
-		for i, kind := range []driver.Kind{driver.Read, driver.Read, driver.Write, driver.Read} {
+		for i, kind := range []farsync.Kind{farsync.KindRead, farsync.KindRead, farsync.KindWrite, farsync.KindRead} {
 			require.Equal(s, kind, list[i].Kind)
 			require.Equal(s, i < 2, list[i].Held)
 		}

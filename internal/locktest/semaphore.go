@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 )
 
 func (s *scene) semaphore(store *farsync.Store, size int64) *farsync.Semaphore {
@@ -103,7 +102,7 @@ var semaphoreRows = []row{
 		require.NoError(s, err)
 		for i, n := range []int64{2, 3, 1} {
 			require.Equal(s, n, list[i].Units)
-			require.Equal(s, driver.Permit, list[i].Kind)
+			require.Equal(s, farsync.KindPermit, list[i].Kind)
 			require.Equal(s, i == 0, list[i].Held)
 			require.NotEmpty(s, list[i].Holder)
 		}
