@@ -2,8 +2,11 @@
 package recipe_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,11 +100,13 @@ func (w *world) open() *recipe.Store {
 	return s
 }
 
-// with opens a Store with other options. The client has the name of the Holder, or one of its own. The caller closes it.
+// with opens a Store with other options. The client has the name of the Holder, with a number added if another has that. The caller
+// closes it.
 func (w *world) with(o recipe.Options) *recipe.Store {
-	name := o.Holder
-	if name == "" {
-		name = fmt.Sprintf("mem-%d", len(w.names)+1)
+	first := cmp.Or(o.Holder, "mem")
+	name := first
+	for n := 2; slices.Contains(slices.Collect(maps.Values(w.names)), name); n++ {
+		name = fmt.Sprintf("%s-%d", first, n)
 	}
 	s, err := recipe.Open(w.Context(), w.Service(name), o)
 	require.NoError(w, err)
