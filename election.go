@@ -195,7 +195,7 @@ const (
 // It waits through lost connections and lost sessions; the state of the Store shows them. While the service grants nothing,
 // as Redis does for a TTL after a restart, it is not known who leads, and nothing is yielded.
 //
-// An error is the last thing that is yielded, with the zero Leader: the error of ctx when ctx is done, ErrClosed, ErrName, ErrKind if
+// An error is the last thing that is yielded, with the zero Leader: the error of ctx when ctx is done, ErrClosed, ErrPath, ErrKind if
 // other primitives use the path and do not leave it within a second, or the refusal of the service. So a loop that ends with the
 // first error misses nothing.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {

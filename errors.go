@@ -44,8 +44,8 @@ var (
 	// the holder of the oldest entry, and the primitive that this holder uses. Nothing was left behind, and the other users
 	// were not disturbed.
 	ErrKind = driver.ErrKind
-	// ErrName means that the path is not valid: see NewMutex.
-	ErrName = recipe.ErrName
+	// ErrPath means that the path is not valid: see NewMutex.
+	ErrPath = recipe.ErrPath
 	// ErrUnknown means that the service did not say whether a change was made. It may have been, or may be later.
 	ErrUnknown = recipe.ErrUnknown
 )
@@ -62,7 +62,7 @@ type Error struct {
 // Error returns "farsync: ", the operation, the path if there is one, and the error. A path that is not valid is shown by its
 // error alone, in a form that is safe to print.
 func (e *Error) Error() string {
-	if e.Path == "" || errors.Is(e.Err, ErrName) {
+	if e.Path == "" || errors.Is(e.Err, ErrPath) {
 		return "farsync: " + e.Op + ": " + e.Err.Error()
 	}
 	return "farsync: " + e.Op + " " + e.Path + ": " + e.Err.Error()

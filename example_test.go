@@ -172,7 +172,7 @@ func ExampleError() {
 		fmt.Println(e.Op)
 		fmt.Println(e.Path)
 	}
-	fmt.Println(errors.Is(err, farsync.ErrName))
+	fmt.Println(errors.Is(err, farsync.ErrPath))
 	// Output:
 	// try lock
 	// no/slash

@@ -134,7 +134,7 @@ func TestLeadReturnsWhatIsNotItsEnd(t *testing.T) {
 	never := func(context.Context, *farsync.Lease) error { return errors.New("it has led") }
 	until := func(ctx context.Context, _ *farsync.Lease) error { <-ctx.Done(); return ctx.Err() }
 	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
-		require.ErrorIs(t, farsync.NewElection(one, "no/slash").Lead(t.Context(), "", never), farsync.ErrName)
+		require.ErrorIs(t, farsync.NewElection(one, "no/slash").Lead(t.Context(), "", never), farsync.ErrPath)
 		lease := lock(t, farsync.NewMutex(two, "/e"))
 		require.ErrorIs(t, farsync.NewElection(one, "/e").Lead(t.Context(), "", never), farsync.ErrKind)
 		require.NoError(t, lease.Release())
@@ -328,7 +328,7 @@ func TestObserveEndsWith(t *testing.T) {
 		sees   []farsync.Leader
 		within time.Duration
 	}{
-		"a path that is not valid": {path: "no/slash", want: []error{farsync.ErrName}},
+		"a path that is not valid": {path: "no/slash", want: []error{farsync.ErrPath}},
 		"a Store that is closed": {
 			before: func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) func() {
 				time.AfterFunc(time.Second, func() { _ = one.Close() })

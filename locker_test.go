@@ -96,7 +96,7 @@ func TestLockerIsNotSilentAboutWhatDoesNotPass(t *testing.T) {
 		ctx, cancel = reader.Context(t.Context())
 		defer cancel()
 		panics(farsync.ErrUpgrade, farsync.NewRWMutex(one, "/a").Locker(ctx, tell))
-		panics(farsync.ErrName, farsync.NewMutex(one, "a").Locker(t.Context(), tell))
+		panics(farsync.ErrPath, farsync.NewMutex(one, "a").Locker(t.Context(), tell))
 		require.Empty(t, told)
 
 		// Another family may leave: that passes.

@@ -68,7 +68,7 @@ func TestBadPathIsAnErrorOfEveryCall(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				err := call(ctx)
 				cancel()
-				require.ErrorIs(t, err, farsync.ErrName, "%s of %q", name, path)
+				require.ErrorIs(t, err, farsync.ErrPath, "%s of %q", name, path)
 				of, ok := errors.AsType[*farsync.Error](err)
 				require.True(t, ok, "%s of %q", name, path)
 				require.Equal(t, path, of.Path, name)

@@ -32,7 +32,7 @@ func NewMultiMutex(members ...*Mutex) *MultiMutex {
 
 // Lock waits until all members are held, and returns one lease on all of them. If one of them fails, or is lost while
 // others are waited for, nothing is held: the members that were locked are released in the background, all at once, and
-// Lock returns without waiting for that. The errors are those of Mutex.Lock, and ErrLost for a member that was lost. ErrName comes at
+// Lock returns without waiting for that. The errors are those of Mutex.Lock, and ErrLost for a member that was lost. ErrPath comes at
 // once, before any member is locked.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	mustBeMade(len(m.members) > 0, "NewMultiMutex")

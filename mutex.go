@@ -30,7 +30,7 @@ type Mutex struct {
 // NewMutex returns a mutex on path: a slash, and then segments of 1 to 128 of the characters [A-Za-z0-9._-] joined by
 // slashes, 1024 bytes at most. The segments . and .., those that begin with _c_, and the tree /zookeeper are reserved.
 //
-// NewMutex does no I/O. A path that is not valid makes every call fail with ErrName, at once: see PathOf for paths that are
+// NewMutex does no I/O. A path that is not valid makes every call fail with ErrPath, at once: see PathOf for paths that are
 // made of data. NewMutex panics if store is nil.
 func NewMutex(store *Store, path string) *Mutex {
 	check("NewMutex", store)
@@ -67,7 +67,7 @@ func exclusive(path string) recipe.Request {
 //
 // On error nothing is held, and nothing stays in the queue: if the service cannot be reached, cleanup continues in the
 // background. The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the service that did not
-// answer, and not a holder that kept the mutex; ErrClosed if the Store was closed; ErrName; ErrKind if other primitives use the
+// answer, and not a holder that kept the mutex; ErrClosed if the Store was closed; ErrPath; ErrKind if other primitives use the
 // path; or what the service said when it refused. ErrLocked, at once: ctx was made by the Context of a lease on this path
 // that is still held, so that Lock would wait for itself.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
@@ -187,7 +187,7 @@ func sitOut(ctx context.Context, lease *Lease, d time.Duration) {
 
 // Locker returns the mutex as a sync.Locker, for code that was written for one. Its Lock has no way to fail. If the service
 // refuses, it calls onError and tries again, a moment later each time, until it holds; if onError is nil, it panics with
-// the error. It panics in any case when ctx is done, and with an error that cannot pass: ErrClosed, ErrName, ErrUpgrade, and
+// the error. It panics in any case when ctx is done, and with an error that cannot pass: ErrClosed, ErrPath, ErrUpgrade, and
 // ErrLocked, of a lease that ctx stands for.
 //
 // Unlock panics like sync.Mutex if it is not locked. It calls onError with any error of Lease.Release. If onError is nil, it panics

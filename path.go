@@ -18,7 +18,7 @@ import (
 // key that is too long for a segment becomes its SHA-256. The forms never change, as processes of different versions have to agree.
 //
 // Base is a path as NewMutex takes it, or "/" for keys at the top. Where it is neither, or the path becomes longer than 1024
-// bytes, the result is no valid path: every call with it fails with ErrName.
+// bytes, the result is no valid path: every call with it fails with ErrPath.
 func PathOf(base string, keys ...string) string {
 	switch {
 	case base == "" || len(keys) == 0:

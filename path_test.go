@@ -40,8 +40,8 @@ func TestPathOfAnyKeyIsAPath(t *testing.T) {
 	require.NoError(t, recipe.CheckPath(dots))
 	require.NotEqual(t, dots, farsync.PathOf("/customers", strings.Repeat(".", 129)))
 	for _, base := range []string{"", "a", "/a/", "//", "/a//b", "/..", "/zookeeper", "/_c_a", strings.Repeat("/abcdefg", 128)} {
-		require.ErrorIs(t, recipe.CheckPath(farsync.PathOf(base, "key")), farsync.ErrName, base)
-		require.ErrorIs(t, recipe.CheckPath(farsync.PathOf(base, "key", "and another")), farsync.ErrName, base)
+		require.ErrorIs(t, recipe.CheckPath(farsync.PathOf(base, "key")), farsync.ErrPath, base)
+		require.ErrorIs(t, recipe.CheckPath(farsync.PathOf(base, "key", "and another")), farsync.ErrPath, base)
 	}
 }
 

@@ -200,7 +200,7 @@ func TestQuorumMutexMistakesPanic(t *testing.T) {
 		require.NotPanics(t, func() { quorum(members...) })
 	}
 	_, err := quorum(mu(a, "x"), mu(b, "x")).Lock(t.Context())
-	require.ErrorIs(t, err, farsync.ErrName)
+	require.ErrorIs(t, err, farsync.ErrPath)
 }
 
 // A free lock costs a majority of members and not more, whatever the order of the arguments, and TryLock one round trip.

@@ -28,7 +28,7 @@ type Lock struct {
 //
 // It reads page by page, in each a few hundred participants, and is no picture of one moment: what was asked for first is
 // older than the rest. Never decide by it that a lock is held or free. After an error it yields no more; the error wraps
-// ErrName if no path can begin with prefix, one without a leading slash for example, and errors.ErrUnsupported if the Store
+// ErrPath if no path can begin with prefix, one without a leading slash for example, and errors.ErrUnsupported if the Store
 // cannot list its paths.
 func Survey(ctx context.Context, store *Store, prefix string) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {

@@ -32,7 +32,7 @@ func TestSurveyOfAPrefixThatIsNoPath(t *testing.T) {
 	}
 	for _, prefix := range []string{"jobs", "//", "/jobs//", "/ü", "/jobs/*"} {
 		_, err := surveyed(prefix)
-		require.ErrorIs(t, err, farsync.ErrName, prefix)
+		require.ErrorIs(t, err, farsync.ErrPath, prefix)
 	}
 	_, err := surveyed("jobs")
 	require.EqualError(t, err, `farsync: survey: bad name "jobs": no leading slash`)

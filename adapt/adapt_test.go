@@ -198,7 +198,7 @@ func TestGocronElectorIsOne(t *testing.T) {
 
 func TestGocronElectorEndsWithItsStore(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
-		require.ErrorIs(t, adapt.NewGocronElector(farsync.NewElection(one, "no/slash"), "").Run(t.Context()), farsync.ErrName)
+		require.ErrorIs(t, adapt.NewGocronElector(farsync.NewElection(one, "no/slash"), "").Run(t.Context()), farsync.ErrPath)
 		ended := make(chan error, 1)
 		go func() { ended <- adapt.NewGocronElector(farsync.NewElection(one, "/leader"), "").Run(t.Context()) }()
 		synctest.Wait()
@@ -222,9 +222,9 @@ func TestMisusePanics(t *testing.T) {
 func TestBadPathIsAnError(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
 		for _, path := range []string{"", "certs", "/certs/"} {
-			require.ErrorIs(t, adapt.NewCertMagic(one, path).Lock(t.Context(), "x"), farsync.ErrName)
+			require.ErrorIs(t, adapt.NewCertMagic(one, path).Lock(t.Context(), "x"), farsync.ErrPath)
 			_, err := adapt.NewGocronLocker[lock](one, path, time.Second).Lock(t.Context(), "x")
-			require.ErrorIs(t, err, farsync.ErrName)
+			require.ErrorIs(t, err, farsync.ErrPath)
 		}
 	})
 }

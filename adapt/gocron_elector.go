@@ -33,12 +33,12 @@ func NewGocronElector(election *farsync.Election, value string) *GocronElector {
 }
 
 // Run stands for election, leads, and stands again whenever the leadership is lost, until ctx is done. Then it resigns,
-// and returns nil. ErrClosed: the Store was closed. ErrName: the election's path is not valid.
+// and returns nil. ErrClosed: the Store was closed. ErrPath: the election's path is not valid.
 func (g *GocronElector) Run(ctx context.Context) error {
 	for {
 		err := g.election.Lead(ctx, g.value, g.lead)
 		switch {
-		case err == nil, errors.Is(err, farsync.ErrClosed), errors.Is(err, farsync.ErrName):
+		case err == nil, errors.Is(err, farsync.ErrClosed), errors.Is(err, farsync.ErrPath):
 			return err
 		default: // the service says no: it may think better of it
 			_ = pause.For(ctx, rand.N(campaignAgain))

@@ -216,7 +216,7 @@ func errorType(err error) string {
 		{farsync.ErrUnavailable, "unavailable"},
 		{farsync.ErrClosed, "closed"},
 		{driver.ErrKind, "kind"},
-		{farsync.ErrName, "name"},
+		{farsync.ErrPath, "name"},
 		{farsync.ErrSize, "size"},
 		{farsync.ErrTooLarge, "too_large"},
 	} {

@@ -269,7 +269,7 @@ func TestTextsOfOthers(t *testing.T) {
 		require.ErrorIs(s, err, context.DeadlineExceeded)
 		require.NoError(s, leader.Release())
 		_, err = farsync.NewMutex(s.store, "/a\xff").Lock(s.Context())
-		require.ErrorIs(s, err, farsync.ErrName)
+		require.ErrorIs(s, err, farsync.ErrPath)
 		told := 0
 		for _, span := range s.take() {
 			list := span.Attributes

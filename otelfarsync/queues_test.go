@@ -68,6 +68,6 @@ func TestQueues(t *testing.T) {
 		require.NoError(s, gauge.Unregister())
 		require.Empty(s, s.points())
 		_, err = otelfarsync.Queues(s.store, options, "/a", "cron")
-		require.ErrorIs(s, err, farsync.ErrName)
+		require.ErrorIs(s, err, farsync.ErrPath)
 	})
 }

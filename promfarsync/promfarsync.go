@@ -169,7 +169,7 @@ func outcomeOf(err error) (outcome, kind string) {
 		{farsync.ErrUnavailable, "unavailable"},
 		{farsync.ErrClosed, "closed"},
 		{driver.ErrKind, "kind"},
-		{farsync.ErrName, "name"},
+		{farsync.ErrPath, "name"},
 		{farsync.ErrSize, "size"},
 		{farsync.ErrTooLarge, "too_large"},
 	} {

@@ -43,7 +43,7 @@ func play(t *testing.T, trace *farsync.Trace) {
 		_, err = mu.Lock(short)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		_, err = farsync.NewRWMutex(store, "no path").RLock(t.Context())
-		require.ErrorIs(t, err, farsync.ErrName)
+		require.ErrorIs(t, err, farsync.ErrPath)
 		time.Sleep(3 * time.Second)
 		mem.SetFault(func(op storetest.Op) storetest.Fault {
 			if op.Kind == storetest.Delete {

@@ -51,7 +51,7 @@ func (r Request) rule() rule { return ruleOf(r.Kind, r.Size) }
 
 // Acquire waits until nothing ahead of a new entry blocks it, and returns a hold on it; or waits for a turn, if the request goes
 // in a line. On error nothing is held, and cleanup has begun. The error is that of a ctx that has ended, wraps ErrClosed,
-// ErrName, ErrSize, ErrTooLarge or driver.ErrKind, or is what the service said when it refused. Of a Try it may be a
+// ErrPath, ErrSize, ErrTooLarge or driver.ErrKind, or is what the service said when it refused. Of a Try it may be a
 // Silence.
 //
 // A caller whose ctx stands for a lease that is held waits with an entry of its own: what it waits for, and under what, can

@@ -18,8 +18,8 @@ var (
 	ErrReleased = errors.New("released")
 	// ErrClosed means that the Store was closed.
 	ErrClosed = errors.New("store closed")
-	// ErrName means that the path does not follow the grammar of CheckPath.
-	ErrName = errors.New("bad name")
+	// ErrPath means that the path does not follow the grammar of CheckPath.
+	ErrPath = errors.New("bad name")
 	// ErrSize means that the semaphore was declared with another size by its present users.
 	ErrSize = errors.New("semaphore sizes differ")
 	// ErrTooLarge means that more units are asked for than the semaphore has.

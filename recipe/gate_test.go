@@ -309,9 +309,9 @@ func TestBadNameAtTheGate(t *testing.T) {
 		g := gateFor(w.open(), r)
 		w.ResetCount()
 		_, err := g.Acquire(w.Context())
-		require.ErrorIs(w, err, recipe.ErrName)
+		require.ErrorIs(w, err, recipe.ErrPath)
 		_, err = g.TryAcquire(w.Context())
-		require.ErrorIs(w, err, recipe.ErrName)
+		require.ErrorIs(w, err, recipe.ErrPath)
 		require.Zero(w, w.Count())
 	})
 }

@@ -22,7 +22,7 @@ func checkValue(value []byte) error {
 	return nil
 }
 
-// CheckPrefix reports whether a path can begin with prefix, by the grammar of CheckPath. The error wraps ErrName.
+// CheckPrefix reports whether a path can begin with prefix, by the grammar of CheckPath. The error wraps ErrPath.
 func CheckPrefix(prefix string) error {
 	err := CheckPath(prefix)
 	if prefix == "" || err == nil || CheckPath(prefix+"a") == nil {
@@ -34,14 +34,14 @@ func CheckPrefix(prefix string) error {
 // CheckPath reports whether path names a queue, by one grammar for all stores: exactly one leading slash, then
 // segments of 1 to 128 characters of [A-Za-z0-9._-] joined by single slashes, 1024 bytes at most. The segments "."
 // and "..", the tree /zookeeper, and segments that begin with _c_ (the prefix of Curator's protected nodes) are
-// refused. The error wraps ErrName.
+// refused. The error wraps ErrPath.
 func CheckPath(path string) error {
 	bad := func(why string) error {
 		shown := path
 		if len(shown) > 64 {
 			shown = shown[:64] + "…"
 		}
-		return fmt.Errorf("%w %q: %s", ErrName, shown, why)
+		return fmt.Errorf("%w %q: %s", ErrPath, shown, why)
 	}
 	if len(path) > maxPath {
 		return bad(fmt.Sprintf("longer than %d bytes", maxPath))

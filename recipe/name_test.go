@@ -21,7 +21,7 @@ func FuzzCheckPath(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if err := recipe.CheckPath(text); err != nil {
-			require.ErrorIs(t, err, recipe.ErrName)
+			require.ErrorIs(t, err, recipe.ErrPath)
 			require.False(t, strings.ContainsFunc(err.Error(), unicode.IsControl), "%q", err)
 			require.Less(t, len(err.Error()), 1024)
 			return

@@ -9,7 +9,7 @@ import (
 )
 
 // A Queue is one queue of a Store, for callers that look at it or change its size without standing in it. Its methods
-// return an error that wraps ErrName if the path is not valid, that of a ctx that has ended, ErrClosed, or what the service
+// return an error that wraps ErrPath if the path is not valid, that of a ctx that has ended, ErrClosed, or what the service
 // said.
 type Queue struct {
 	Store *Store

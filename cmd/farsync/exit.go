@@ -157,7 +157,7 @@ func codeOf(err error) int {
 		return codeUnavailable
 	case errors.Is(err, farsync.ErrLocked), errors.Is(err, context.DeadlineExceeded):
 		return codeTaken
-	case errors.Is(err, farsync.ErrName), errors.Is(err, farsync.ErrSize), errors.Is(err, farsync.ErrTooLarge), errors.Is(err, farsync.ErrKind),
+	case errors.Is(err, farsync.ErrPath), errors.Is(err, farsync.ErrSize), errors.Is(err, farsync.ErrTooLarge), errors.Is(err, farsync.ErrKind),
 		errors.Is(err, errItself):
 		return codeData
 	case errors.Is(err, farsync.ErrNoLeader):

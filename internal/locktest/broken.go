@@ -74,7 +74,7 @@ var breakRows = []row{
 		s.release(second)
 		require.ErrorIs(s, farsync.Break(s.ctx(), two, s.path, second.Token(), nil), farsync.ErrReleased)
 		require.ErrorIs(s, farsync.Break(canceled(), two, s.path, 1, nil), context.Canceled)
-		require.ErrorIs(s, farsync.Break(s.ctx(), two, "no path", 1, nil), farsync.ErrName)
+		require.ErrorIs(s, farsync.Break(s.ctx(), two, "no path", 1, nil), farsync.ErrPath)
 	}},
 	{"BreakNamesOneTurn", "a lease that was handed on within a process is another lease, though its entry is the same", func(s *scene) {
 		one, two := s.client(), s.client()

@@ -161,7 +161,7 @@ func (g given) paths() (list []Input) {
 			func(ctx context.Context) error {
 				_, err := farsync.NewMutex(g.store, bad.path).Lock(ctx)
 				return err
-			}, farsync.ErrName, "farsync: lock: bad name", bad.says))
+			}, farsync.ErrPath, "farsync: lock: bad name", bad.says))
 	}
 	return list
 }
@@ -170,7 +170,7 @@ func (g given) paths() (list []Input) {
 func (g given) everywhere() (list []Input) {
 	bad := &scene{T: g.T, path: "no slash"}
 	for name, call := range bad.calls(g.store) {
-		list = append(list, input("a bad path to "+name, "the caller can tell bad data from trouble", call, farsync.ErrName, `"no slash`, "no leading slash"))
+		list = append(list, input("a bad path to "+name, "the caller can tell bad data from trouble", call, farsync.ErrPath, `"no slash`, "no leading slash"))
 	}
 	for name, call := range g.calls(g.closed) {
 		list = append(list, input("a closed Store to "+name, "the caller can tell that it was its own doing", call, farsync.ErrClosed, "store closed", g.path))

@@ -23,7 +23,7 @@ func (g given) nothing() []Input {
 		panicking("farsync: Unlock of unlocked Locker", func(ctx context.Context) { mu(g.path).Locker(ctx, nil).Unlock() }),
 		panicking("farsync: lock: bad name", func(ctx context.Context) { mu("no slash").Locker(ctx, nil).Lock() }),
 	}
-	list[len(list)-1].Is = []error{farsync.ErrName}
+	list[len(list)-1].Is = []error{farsync.ErrPath}
 	for name, construct := range map[string]func(store *farsync.Store, path string){
 		"NewMutex":          func(store *farsync.Store, path string) { farsync.NewMutex(store, path) },
 		"NewReentrantMutex": func(store *farsync.Store, path string) { farsync.NewReentrantMutex(store, path) },

@@ -281,7 +281,7 @@ func TestInTx(t *testing.T) {
 	first, second := d.begin(t), d.begin(t)
 	require.NoError(t, mysql.InTx(within(t, soon), first, "/in-tx"))
 	require.NoError(t, mysql.InTx(within(t, soon), first, "/in-tx"), "again")
-	require.ErrorIs(t, mysql.InTx(within(t, soon), first, "in-tx"), farsync.ErrName)
+	require.ErrorIs(t, mysql.InTx(within(t, soon), first, "in-tx"), farsync.ErrPath)
 	got := make(chan error, 1)
 	go func() { got <- mysql.InTx(within(t, soon), second, "/in-tx") }() // joined below
 	_, err := farsync.NewMutex(store, "/in-tx").Lock(within(t, 300*time.Millisecond))

@@ -131,7 +131,7 @@ func TestInTx(t *testing.T) {
 	first, second := d.begin(t), d.begin(t)
 	require.NoError(t, postgres.InTx(within(t, soon), first, "/in-tx"))
 	require.NoError(t, postgres.InTx(within(t, soon), first, "/in-tx"), "again")
-	require.ErrorIs(t, postgres.InTx(within(t, soon), first, "in-tx"), farsync.ErrName)
+	require.ErrorIs(t, postgres.InTx(within(t, soon), first, "in-tx"), farsync.ErrPath)
 	got := make(chan error, 1)
 	go func() { got <- postgres.InTx(within(t, soon), second, "/in-tx") }()
 	_, err := farsync.NewMutex(store, "/in-tx").Lock(within(t, 300*time.Millisecond))

@@ -141,7 +141,7 @@ func wrongOptions() (list []locktest.Input) {
 		"relative": "no leading slash", "/trailing/": "empty segment", "/": "empty segment", "/a/../b": "relative segment",
 		"/zookeeper": "/zookeeper is reserved",
 	} {
-		refused("the namespace "+namespace, good, zk.Options{Namespace: namespace}, []error{farsync.ErrName}, "option Namespace", says)
+		refused("the namespace "+namespace, good, zk.Options{Namespace: namespace}, []error{farsync.ErrPath}, "option Namespace", says)
 	}
 	readable := *as("user", locktest.Secret)
 	readable.PlaintextDigest = false
