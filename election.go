@@ -53,7 +53,7 @@ func said(value string) []byte {
 var errNotLeader = errors.New("not a lease of this election")
 
 // Proclaim changes the value that observers see, while lease leads; "" means the Holder of the store. If ctx ends before the
-// service answers, the error wraps ErrUnknown: the value may have changed, or may change later. If the lease ends while the
+// service answers, the error wraps ErrUncertain: the value may have changed, or may change later. If the lease ends while the
 // request is under way, the error is that of Lease.Err: ErrReleased, ErrClosed, or one that wraps ErrLost. Then, too, the value
 // may have changed. After any other error it has not. Proclaim ends no lease, unless the error wraps ErrLost.
 //

@@ -46,8 +46,8 @@ var (
 	ErrKind = driver.ErrKind
 	// ErrPath means that the path is not valid: see NewMutex.
 	ErrPath = recipe.ErrPath
-	// ErrUnknown means that the service did not say whether a change was made. It may have been, or may be later.
-	ErrUnknown = recipe.ErrUnknown
+	// ErrUncertain means that the service did not say whether a change was made. It may have been, or may be later.
+	ErrUncertain = recipe.ErrUncertain
 )
 
 var errToken = errors.New("the store's revision does not fit a token")

@@ -200,7 +200,7 @@ func TestLeadPassesOverACallThatWasGivenUp(t *testing.T) {
 					time.AfterFunc(5*time.Second, shutDown)
 					err := call(ctx, one, e, lease)
 					require.ErrorIs(t, err, context.Canceled)
-					beside := map[string]error{"Lock": farsync.ErrUnavailable, "Proclaim": farsync.ErrUnknown}[name]
+					beside := map[string]error{"Lock": farsync.ErrUnavailable, "Proclaim": farsync.ErrUncertain}[name]
 					require.ErrorIs(t, err, beside)
 					return fmt.Errorf("work: %w", err)
 				}))

@@ -390,7 +390,7 @@ func (a *actor) leave(what string, p *part) {
 	switch took := time.Since(began); {
 	case took > a.ttl/3+2*a.latency:
 		a.complain("release of %s took %v", what, took)
-	case errors.Is(err, farsync.ErrLost) && errors.Is(err, farsync.ErrUnknown): // a downgrade that was given up
+	case errors.Is(err, farsync.ErrLost) && errors.Is(err, farsync.ErrUncertain): // a downgrade that was given up
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		a.complain("release of %s: %v", what, err)
 	case err == nil && was != nil:

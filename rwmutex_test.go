@@ -232,7 +232,7 @@ func TestDowngradeOfUnknownOutcomeIsALoss(t *testing.T) {
 			err := rw.Downgrade(ctx, writer)
 			require.ErrorIs(t, err, farsync.ErrLost)
 			if !cut {
-				require.ErrorIs(t, err, farsync.ErrUnknown)
+				require.ErrorIs(t, err, farsync.ErrUncertain)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 			<-under.Done()

@@ -24,8 +24,8 @@ var (
 	ErrSize = errors.New("semaphore sizes differ")
 	// ErrTooLarge means that more units are asked for than the semaphore has.
 	ErrTooLarge = errors.New("more units than the semaphore has")
-	// ErrUnknown means that the service did not answer: the change may have been made, or may be made later.
-	ErrUnknown = errors.New("outcome unknown")
+	// ErrUncertain means that the service did not answer: the change may have been made, or may be made later.
+	ErrUncertain = errors.New("outcome unknown")
 	// ErrUnavailable means that the service does not answer, or, as a Silence, that it grants nothing to anybody for a
 	// while.
 	ErrUnavailable = errors.New("the service does not answer")

@@ -56,7 +56,7 @@ func (h *Hold) explain(ctx context.Context, waitsFor string) error {
 	case p.entry.Kind == driver.Candidate:
 		return errors.ErrUnsupported
 	case h.unsure:
-		return ErrUnknown
+		return ErrUncertain
 	case !h.grant.pin(h.turn):
 		return ErrReleased
 	}

@@ -128,10 +128,10 @@ var errNotCandidate = errors.New("not a candidate")
 //
 // With driver.Read a writer becomes a reader: no writer comes in between, and the readers behind it come in at once. The value
 // has to be nil, and stays. A reader is left as it is. If the service has not said whether the entry was changed, readers may be
-// in or not, so that the hold is neither; then it is lost, and the error wraps ErrUnknown.
+// in or not, so that the hold is neither; then it is lost, and the error wraps ErrUncertain.
 //
 // With driver.Candidate a candidate gets another value, nil for the Holder of the Store. If the service has not said whether it did,
-// the value may have changed or may change later, and the error wraps ErrUnknown.
+// the value may have changed or may change later, and the error wraps ErrUncertain.
 //
 // After any other error the hold is as it was, and Change may be called again.
 func (h *Hold) Change(ctx context.Context, k driver.Kind, value []byte) error {
@@ -173,7 +173,7 @@ func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) (over bo
 	bound, cancel := bind(ctx, h.Life())
 	defer cancel()
 	changed, err := h.grant.store.replace(bound, p, k, value, h.unsure)
-	h.unsure = err != nil && (h.unsure || errors.Is(err, ErrUnknown))
+	h.unsure = err != nil && (h.unsure || errors.Is(err, ErrUncertain))
 	if err != nil && h.ended() != nil && ctx.Err() == nil {
 		return false, h.Err() // the hold has ended on the way: its entry was removed, or it was released
 	}
@@ -182,7 +182,7 @@ func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) (over bo
 		changed.entry.Revision = p.entry.Revision // the token's
 		h.grant.place.Store(changed)
 		return false, nil
-	case errors.Is(err, driver.ErrGone), downgrade && errors.Is(err, ErrUnknown):
+	case errors.Is(err, driver.ErrGone), downgrade && errors.Is(err, ErrUncertain):
 		if errors.Is(err, driver.ErrGone) {
 			h.grant.vanish()
 		}

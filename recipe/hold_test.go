@@ -58,7 +58,7 @@ func TestLateProclaimAfterTheSameValue(t *testing.T) {
 			w.SetFault(plan(storetest.Replace, storetest.Late(10), second))
 			ctx, cancel := context.WithTimeout(w.Context(), time.Nanosecond)
 			defer cancel()
-			require.ErrorIs(w, leader.hold.Change(ctx, driver.Candidate, []byte("that")), recipe.ErrUnknown)
+			require.ErrorIs(w, leader.hold.Change(ctx, driver.Candidate, []byte("that")), recipe.ErrUncertain)
 			require.NoError(w, leader.hold.Change(w.Context(), driver.Candidate, []byte("this")))
 			w.busy(a, 20)
 			require.Equal(w, "this", string(w.Entries(queue)[0].Value))

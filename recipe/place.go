@@ -246,7 +246,7 @@ func (s *Store) removeOwned(in *session, queues []string, stray func(driver.Entr
 }
 
 // replace gives the entry of p another kind, another value, or both, and returns the place as it is then. ErrGone means
-// that the entry is gone, ErrUnknown that the service did not say whether the change was made, or will be.
+// that the entry is gone, ErrUncertain that the service did not say whether the change was made, or will be.
 //
 // Every attempt replaces one version of the entry, so an attempt that is carried out late, after another, changes
 // nothing. After an attempt of unknown outcome, and if read is true, the entry is read first. That it is found as it is to
@@ -298,6 +298,6 @@ func (s *Store) replace(ctx context.Context, p *place, k driver.Kind, value []by
 	case v.fate == not:
 		return nil, s.failure(ctx, v)
 	default:
-		return nil, fmt.Errorf("%w: %w", ErrUnknown, s.failure(ctx, v))
+		return nil, fmt.Errorf("%w: %w", ErrUncertain, s.failure(ctx, v))
 	}
 }

@@ -142,7 +142,7 @@ func TestDowngradeRefusedAfterALostReply(t *testing.T) {
 			w.granted(reader)
 			if blind {
 				require.ErrorIs(w, err, recipe.ErrLost)
-				require.ErrorIs(w, err, recipe.ErrUnknown)
+				require.ErrorIs(w, err, recipe.ErrUncertain)
 				require.ErrorIs(w, err, errRefused)
 				require.ErrorIs(w, writer.Err(), recipe.ErrLost)
 				require.Error(w, writer.Release())
@@ -204,7 +204,7 @@ func TestLateProclaimChangesNothing(t *testing.T) {
 			ctx, cancel := context.WithTimeout(w.Context(), time.Nanosecond)
 			err := leader.hold.Change(ctx, driver.Candidate, []byte("old"))
 			cancel()
-			require.ErrorIs(w, err, recipe.ErrUnknown)
+			require.ErrorIs(w, err, recipe.ErrUncertain)
 			require.NoError(w, leader.hold.Err())
 			require.NoError(w, leader.hold.Change(w.Context(), driver.Candidate, []byte("new")))
 			w.busy(a, late)

@@ -153,7 +153,7 @@ func usage(format string, arguments ...any) error {
 // codeOf returns the exit code for the error of a call on a Store.
 func codeOf(err error) int {
 	switch {
-	case errors.Is(err, farsync.ErrUnavailable), errors.Is(err, farsync.ErrLost), errors.Is(err, farsync.ErrClosed), errors.Is(err, farsync.ErrUnknown):
+	case errors.Is(err, farsync.ErrUnavailable), errors.Is(err, farsync.ErrLost), errors.Is(err, farsync.ErrClosed), errors.Is(err, farsync.ErrUncertain):
 		return codeUnavailable
 	case errors.Is(err, farsync.ErrLocked), errors.Is(err, context.DeadlineExceeded):
 		return codeTaken

@@ -246,7 +246,7 @@ var storeRows = []row{
 		s.Expire(s.T, one)
 		s.until(two, 0)
 		// The Store may know, or see that the entry is gone; or a connection may break on it, and it cannot tell.
-		if err := e.Proclaim(s.ctx(), lease, "two"); !errors.Is(err, farsync.ErrUnknown) {
+		if err := e.Proclaim(s.ctx(), lease, "two"); !errors.Is(err, farsync.ErrUncertain) {
 			require.ErrorIs(s, err, farsync.ErrLost)
 		}
 		s.until(two, 0)
