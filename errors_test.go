@@ -30,7 +30,7 @@ func TestErrorSaysOperationAndPathOnce(t *testing.T) {
 		require.EqualError(t, lease.Release(), "farsync: release /a: released")
 		require.EqualError(t, lease.Err(), "released")
 		_, err = farsync.NewMutex(one, "a\x00b").Lock(t.Context())
-		require.EqualError(t, err, `farsync: lock: bad name "a\x00b": no leading slash`)
+		require.EqualError(t, err, `farsync: lock: bad path "a\x00b": no leading slash`)
 	})
 }
 

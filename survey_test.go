@@ -35,7 +35,7 @@ func TestSurveyOfAPrefixThatIsNoPath(t *testing.T) {
 		require.ErrorIs(t, err, farsync.ErrPath, prefix)
 	}
 	_, err := surveyed("jobs")
-	require.EqualError(t, err, `farsync: survey: bad name "jobs": no leading slash`)
+	require.EqualError(t, err, `farsync: survey: bad path "jobs": no leading slash`)
 	require.NoError(t, lease.Release())
 	require.NoError(t, store.Close())
 	_, err = surveyed("")

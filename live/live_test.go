@@ -641,7 +641,7 @@ func TestMisuse(t *testing.T) {
 	require.Panics(t, func() { v.Add("a", store) })
 	require.Panics(t, func() { v.Add("", store) })
 	require.Panics(t, func() { v.Add("b", nil) })
-	require.PanicsWithValue(t, `live: Add: bad name "jobs": no leading slash`, func() { v.Add("b", store, "/a", "jobs") })
+	require.PanicsWithValue(t, `live: Add: bad path "jobs": no leading slash`, func() { v.Add("b", store, "/a", "jobs") })
 }
 
 // TestServiceThatGrantsNothingIsShown: nobody holds, though some wait, and the page says until when and why.

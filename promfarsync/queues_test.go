@@ -93,7 +93,7 @@ func TestQueuesBelowPrefixes(t *testing.T) {
 func TestQueuesBelowWhatIsNoPrefix(t *testing.T) {
 	store := storetest.NewMem().Open(nil)
 	defer func() { require.NoError(t, store.Close()) }()
-	require.PanicsWithValue(t, `promfarsync: Queues: bad name "cron": no leading slash`, func() { promfarsync.Queues(store, nil, "/a", "cron") })
+	require.PanicsWithValue(t, `promfarsync: Queues: bad path "cron": no leading slash`, func() { promfarsync.Queues(store, nil, "/a", "cron") })
 }
 
 // TestQueuesOfAServiceThatIsAway: what is not known is not 0, and the other metrics are there.

@@ -19,7 +19,7 @@ var (
 	// ErrClosed means that the Store was closed.
 	ErrClosed = errors.New("store closed")
 	// ErrPath means that the path does not follow the grammar of CheckPath.
-	ErrPath = errors.New("bad name")
+	ErrPath = errors.New("bad path")
 	// ErrSize means that the semaphore was declared with another size by its present users.
 	ErrSize = errors.New("semaphore sizes differ")
 	// ErrTooLarge means that more units are asked for than the semaphore has.

@@ -161,7 +161,7 @@ func (g given) paths() (list []Input) {
 			func(ctx context.Context) error {
 				_, err := farsync.NewMutex(g.store, bad.path).Lock(ctx)
 				return err
-			}, farsync.ErrPath, "farsync: lock: bad name", bad.says))
+			}, farsync.ErrPath, "farsync: lock: bad path", bad.says))
 	}
 	return list
 }

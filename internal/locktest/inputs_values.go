@@ -21,7 +21,7 @@ func (g given) nothing() []Input {
 		panicking(`farsync: NewMultiMutex: two stores have the name "one"`, func(context.Context) { farsync.NewMultiMutex(one, another) }),
 		panicking("farsync: NewPool: nil semaphore", func(ctx context.Context) { farsync.NewPool(ctx, nil) }),
 		panicking("farsync: Unlock of unlocked Locker", func(ctx context.Context) { mu(g.path).Locker(ctx, nil).Unlock() }),
-		panicking("farsync: lock: bad name", func(ctx context.Context) { mu("no slash").Locker(ctx, nil).Lock() }),
+		panicking("farsync: lock: bad path", func(ctx context.Context) { mu("no slash").Locker(ctx, nil).Lock() }),
 	}
 	list[len(list)-1].Is = []error{farsync.ErrPath}
 	for name, construct := range map[string]func(store *farsync.Store, path string){
