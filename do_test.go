@@ -236,7 +236,8 @@ func TestTryDoUnderItsOwnMutexIsAnError(t *testing.T) {
 		require.NoError(t, mu.Do(t.Context(), func(ctx context.Context, _ *farsync.Lease) error {
 			ran, err := mu.TryDo(ctx, time.Second, func(context.Context, *farsync.Lease) error { return nil })
 			require.False(t, ran)
-			require.ErrorIs(t, err, farsync.ErrLocked)
+			require.ErrorIs(t, err, farsync.ErrDeadlock)
+			require.NotErrorIs(t, err, farsync.ErrLocked)
 			ran, err = farsync.NewMutex(two, "/cron").TryDo(ctx, time.Second, func(context.Context, *farsync.Lease) error { return nil })
 			require.False(t, ran)
 			require.NoError(t, err, "another Store's")

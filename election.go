@@ -14,9 +14,6 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// ErrNoLeader is the error of an election without candidates.
-var ErrNoLeader = errors.New("no leader")
-
 // An Election makes one of many candidates the leader, until it resigns or is lost. Curator calls it LeaderLatch, and
 // takes part in the same election; so do etcdctl elect and concurrency.Election.
 //

@@ -13,9 +13,14 @@ import (
 // ctx.Err() if the caller gave up, or what the service said.
 var (
 	// ErrLocked means that a Try found the lock taken: held or waited for, by a client of a service that answers and
-	// grants. Or it means that the context of a call that waits stands for a lease on the same lock: it would wait for
-	// itself. Nothing was left behind.
+	// grants. Nothing was left behind. No call that waits for holders fails with it.
 	ErrLocked = recipe.ErrLocked
+	// ErrDeadlock means that the context of the call stands for a lease on the same lock, see Lease.Context: the call would
+	// wait for its own caller. It is a mistake in the program, and told at once, also by a Try. Nothing was left behind.
+	ErrDeadlock = errors.New("it would wait for itself")
+	// ErrUpgrade means that the write lock was asked for with a context that stands for a read lease on the same lock. It
+	// wraps ErrDeadlock.
+	ErrUpgrade = fmt.Errorf("%w: a reader cannot become a writer", ErrDeadlock)
 	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock now.
 	ErrLost = recipe.ErrLost
 	// ErrBroken means that the lease was ended by another client with Break; the text says by whom and why. It stands under
@@ -31,9 +36,6 @@ var (
 	// had had no answer for a third of the TTL or a second, whichever is less. A Try that finds a service which grants
 	// nothing fails with it at once.
 	ErrUnavailable = recipe.ErrUnavailable
-	// ErrUpgrade means that the write lock was asked for with a context that stands for a read lease on the same lock. It
-	// would wait for itself.
-	ErrUpgrade = errors.New("a reader cannot become a writer")
 	// ErrTooLarge means that more units were asked for than the semaphore has.
 	ErrTooLarge = recipe.ErrTooLarge
 	// ErrSize means that the semaphore was declared with another size by its present users. A deployment that replaces
@@ -48,6 +50,8 @@ var (
 	ErrPath = recipe.ErrPath
 	// ErrUncertain means that the service did not say whether a change was made. It may have been, or may be later.
 	ErrUncertain = recipe.ErrUncertain
+	// ErrNoLeader means that an election has no candidates, or that none of them leads yet.
+	ErrNoLeader = errors.New("no leader")
 )
 
 var errToken = errors.New("the store's revision does not fit a token")

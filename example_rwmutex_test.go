@@ -35,13 +35,15 @@ func ExampleRWMutex() {
 	under, cancel := one.Context(ctx)
 	defer cancel()
 	_, err = farsync.NewRWMutex(here, "/locks/catalog").Lock(under)
-	fmt.Println("upgrade:", errors.Is(err, farsync.ErrUpgrade))
+	fmt.Println(err)
+	fmt.Println("a mistake in this program:", errors.Is(err, farsync.ErrDeadlock))
 
 	fmt.Println(one.Release(), two.Release())
 	// Output:
 	// both read: true
 	// farsync: try lock /locks/catalog: locked: held by "mem-1"
-	// upgrade: true
+	// farsync: lock /locks/catalog: it would wait for itself: a reader cannot become a writer
+	// a mistake in this program: true
 	// <nil> <nil>
 }
 

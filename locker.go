@@ -65,7 +65,7 @@ func (l *locker) Lock() {
 
 // lasts reports whether the next attempt of a Locker, with the same context on the same Store and path, must fail as well.
 func lasts(err error) bool {
-	for _, target := range []error{ErrClosed, ErrPath, ErrUpgrade, ErrLocked} { // locked by a lease that its context stands for
+	for _, target := range []error{ErrClosed, ErrPath, ErrDeadlock} {
 		if errors.Is(err, target) {
 			return true
 		}

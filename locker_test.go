@@ -90,7 +90,7 @@ func TestLockerIsNotSilentAboutWhatDoesNotPass(t *testing.T) {
 		lease := lock(t, farsync.NewMutex(one, "/a"))
 		ctx, cancel := lease.Context(t.Context())
 		defer cancel()
-		panics(farsync.ErrLocked, farsync.NewMutex(one, "/a").Locker(ctx, tell))
+		panics(farsync.ErrDeadlock, farsync.NewMutex(one, "/a").Locker(ctx, tell))
 		require.NoError(t, lease.Release())
 		reader := must(t)(farsync.NewRWMutex(one, "/a").RLock(t.Context()))
 		ctx, cancel = reader.Context(t.Context())

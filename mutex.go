@@ -68,7 +68,7 @@ func exclusive(path string) recipe.Request {
 // On error nothing is held, and nothing stays in the queue: if the service cannot be reached, cleanup continues in the
 // background. The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the service that did not
 // answer, and not a holder that kept the mutex; ErrClosed if the Store was closed; ErrPath; ErrKind if other primitives use the
-// path; or what the service said when it refused. ErrLocked, at once: ctx was made by the Context of a lease on this path
+// path; or what the service said when it refused. ErrDeadlock, at once: ctx was made by the Context of a lease on this path
 // that is still held, so that Lock would wait for itself.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "lock", built(m.store, "NewMutex"), &m.request)
@@ -123,7 +123,7 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Leas
 // ran tells whether fn was run. False without an error: another caller holds the mutex or waits for it, and runs the
 // job. False with an error: it is not known whether anybody runs the job. The error is one of TryLock's, such as
 // ErrUnavailable, or wraps ctx.Err() because ctx ended in the moment in which the mutex was held; the mutex is free
-// again then. It wraps ErrLocked only if ctx stands for a lease on this mutex: fn could never run.
+// again then; or it wraps ErrDeadlock because ctx stands for a lease on this mutex: fn could never run.
 //
 // If ran is true the error is that of Lease.Do: fn's, whatever it wraps, and ErrLost or ErrClosed if the lease ended
 // so, also after fn and within atLeast, for then another replica may run the job again.
@@ -144,7 +144,7 @@ func (m *Mutex) TryDo(
 ) (ran bool, err error) {
 	lease, err := m.TryLock(ctx)
 	switch {
-	case errors.Is(err, ErrLocked) && !errors.Is(err, errOneself):
+	case errors.Is(err, ErrLocked):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -187,8 +187,8 @@ func sitOut(ctx context.Context, lease *Lease, d time.Duration) {
 
 // Locker returns the mutex as a sync.Locker, for code that was written for one. Its Lock has no way to fail. If the service
 // refuses, it calls onError and tries again, a moment later each time, until it holds; if onError is nil, it panics with
-// the error. It panics in any case when ctx is done, and with an error that cannot pass: ErrClosed, ErrPath, ErrUpgrade, and
-// ErrLocked, of a lease that ctx stands for.
+// the error. It panics in any case when ctx is done, and with an error that cannot pass: ErrClosed, ErrPath and
+// ErrDeadlock.
 //
 // Unlock panics like sync.Mutex if it is not locked. It calls onError with any error of Lease.Release. If onError is nil, it panics
 // with one that wraps ErrLost or ErrClosed, and passes over the others. After ErrLost, what happened under the lease may have

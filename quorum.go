@@ -87,7 +87,7 @@ func NewQuorumMutex(members ...*Mutex) *QuorumMutex {
 // On error nothing is held, and nothing stays in the queues: where a service does not answer, cleanup continues in the
 // background. The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the services that did
 // not answer. If so many members refuse that no majority is left, it wraps what each of them said: ErrClosed, ErrKind, or the
-// words of the service. ErrPath and ErrLocked come at once, and mean what they mean for Mutex.Lock.
+// words of the service. ErrPath and ErrDeadlock come at once, and mean what they mean for Mutex.Lock.
 func (q *QuorumMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := q.admit(ctx); err != nil {
 		return nil, wrap("lock", q.path, err)

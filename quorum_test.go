@@ -974,12 +974,13 @@ func TestQuorumMutexOfOneself(t *testing.T) {
 		defer cancel()
 		for i := range 5 {
 			_, err := farsync.NewMutex(a.stores[i], quorumPath).Lock(ctx)
-			require.ErrorIs(c, err, farsync.ErrLocked, "member %d", i)
+			require.ErrorIs(c, err, farsync.ErrDeadlock, "member %d", i)
 		}
 		_, err := a.Lock(ctx)
-		require.ErrorIs(c, err, farsync.ErrLocked)
+		require.ErrorIs(c, err, farsync.ErrDeadlock)
 		_, err = a.TryLock(ctx)
-		require.ErrorIs(c, err, farsync.ErrLocked)
+		require.ErrorIs(c, err, farsync.ErrDeadlock)
+		require.NotErrorIs(c, err, farsync.ErrLocked)
 		require.NoError(c, ctx.Err())
 		require.NoError(c, lease.Release())
 		<-ctx.Done()

@@ -11,10 +11,10 @@ import (
 )
 
 // errOneself means that a call would wait for its own caller.
-var errOneself = fmt.Errorf("%w by the lease that the context stands for: it would wait for itself", ErrLocked)
+var errOneself = fmt.Errorf("%w: the lock is held by the lease that the context stands for", ErrDeadlock)
 
 // errBehind means that a reader would wait for a writer that waits for the lease of its own caller.
-var errBehind = fmt.Errorf("%w by a writer that waits for the lease that the context stands for", ErrLocked)
+var errBehind = fmt.Errorf("%w: a writer waits for the lease that the context stands for", ErrDeadlock)
 
 // A standing is a lease as far as a context stands for it.
 type standing interface {
@@ -41,7 +41,7 @@ func stand(ctx context.Context, store *Store, path string, l standing) context.C
 }
 
 // oneself returns an error if a lock of that kind would wait for a lease that ctx stands for, which is not released before
-// the call returns: ErrUpgrade, or one that wraps ErrLocked. Units of a semaphore may be free beside those that are held.
+// the call returns: ErrUpgrade, or another that wraps ErrDeadlock. Units of a semaphore may be free beside those that are held.
 // What is between two families is for the queue to tell.
 func oneself(ctx context.Context, store *Store, path string, kind driver.Kind) error {
 	for held := range stoodFor(ctx, store, path) {

@@ -158,7 +158,7 @@ func codeOf(err error) int {
 	case errors.Is(err, farsync.ErrLocked), errors.Is(err, context.DeadlineExceeded):
 		return codeTaken
 	case errors.Is(err, farsync.ErrPath), errors.Is(err, farsync.ErrSize), errors.Is(err, farsync.ErrTooLarge), errors.Is(err, farsync.ErrKind),
-		errors.Is(err, errItself):
+		errors.Is(err, farsync.ErrDeadlock):
 		return codeData
 	case errors.Is(err, farsync.ErrNoLeader):
 		return codeNothing

@@ -150,7 +150,7 @@ func (w *work) beside(ctx context.Context, store *farsync.Store, path string, he
 
 func itself(path string) error {
 	return fmt.Errorf("%s is held by the farsync around this one: %w. Take another path, or unset %s if that farsync does not wait for this one",
-		path, errItself, underVariable)
+		path, farsync.ErrDeadlock, underVariable)
 }
 
 // environs returns the value of underVariable for a farsync inside of COMMAND: the locks that are held here, and those

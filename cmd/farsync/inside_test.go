@@ -30,7 +30,7 @@ func TestAQueueThatMayNotBeReadIsAnotherStores(t *testing.T) {
 		}
 		t.Setenv(underVariable, (&work{request: request{paths: []string{"/x"}}}).environs(&held{leases: []*farsync.Lease{outer}}))
 		_, err = inside()
-		require.ErrorIs(t, err, errItself)
+		require.ErrorIs(t, err, farsync.ErrDeadlock)
 		require.Equal(t, codeData, codeOf(err))
 		service.SetFault(func(op storetest.Op) storetest.Fault {
 			if op.Kind == storetest.List {

@@ -28,9 +28,6 @@ type request struct {
 	reading []string // the paths that a farsync around this one holds for reading
 }
 
-// errItself means that a call would wait for a process that waits for this one.
-var errItself = errors.New("it would wait for itself")
-
 // get locks one of the paths.
 func (q *request) get(ctx context.Context, store *farsync.Store, path string) (*farsync.Lease, error) {
 	switch q.kind {
@@ -51,7 +48,7 @@ func (q *request) get(ctx context.Context, store *farsync.Store, path string) (*
 			// As RLock under a lease for reading: ahead are readers, and perhaps a writer who waits for the farsync around this one.
 			lease, err := rw.TryRLock(ctx)
 			if errors.Is(err, farsync.ErrLocked) {
-				err = fmt.Errorf("read lock %s: a writer waits for the farsync around this one: %w", path, errItself)
+				err = fmt.Errorf("read lock %s: a writer waits for the farsync around this one: %w", path, farsync.ErrDeadlock)
 			}
 			return lease, err
 		case q.kind == farsync.KindRead:

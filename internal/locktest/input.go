@@ -49,7 +49,7 @@ const unusual = time.Second
 // toldApart are the errors that a caller tells apart.
 var toldApart = []error{
 	farsync.ErrLocked, farsync.ErrLost, farsync.ErrReleased, farsync.ErrClosed, farsync.ErrUnavailable, farsync.ErrUpgrade,
-	farsync.ErrTooLarge, farsync.ErrSize, farsync.ErrKind, farsync.ErrPath, farsync.ErrUncertain, farsync.ErrNoLeader,
+	farsync.ErrTooLarge, farsync.ErrSize, farsync.ErrKind, farsync.ErrPath, farsync.ErrUncertain, farsync.ErrNoLeader, farsync.ErrDeadlock,
 	context.Canceled, context.DeadlineExceeded,
 }
 

@@ -158,11 +158,17 @@ func (g given) leases() []Input {
 			_, err := election(path).Campaign(ctx, "")
 			return err
 		}), farsync.ErrKind, "farsync: campaign "+g.path+"-i", "another kind of lock"),
-		input("a reader that becomes a writer", "it would wait for itself", under("g", reader, func(ctx context.Context, path string, lease *farsync.Lease) error {
+		deadlock(input("a reader that becomes a writer", "it would wait for itself", under("g", reader, func(ctx context.Context, path string, lease *farsync.Lease) error {
 			ctx, cancel := lease.Context(ctx)
 			defer cancel()
 			_, err := rw(path).Lock(ctx)
 			return err
-		}), farsync.ErrUpgrade, "farsync: lock "+g.path+"-g"),
+		}), farsync.ErrUpgrade, "farsync: lock "+g.path+"-g")),
 	}
+}
+
+// deadlock returns an input whose error wraps ErrDeadlock, too.
+func deadlock(in Input) Input {
+	in.Is = append(in.Is, farsync.ErrDeadlock)
+	return in
 }

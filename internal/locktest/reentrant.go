@@ -72,7 +72,7 @@ var reentrantRows = []row{
 		defer cancel()
 		try := s.locking(func(context.Context) (*farsync.Lease, error) { return mu.TryLock(under) })
 		<-try.done
-		require.ErrorIs(s, try.err, farsync.ErrLocked, "ownership does not travel in a lease's context")
+		require.ErrorIs(s, try.err, farsync.ErrDeadlock, "ownership does not travel in a lease's context")
 		behind := s.locking(mu.Lock)
 		s.release(second)
 		behind.waits()

@@ -140,6 +140,7 @@ var rwRows = []row{
 			for _, lock := range []func(context.Context) (*farsync.Lease, error){rw.Lock, rw.TryLock, s.rw(one).Lock} {
 				_, err := lock(ctx)
 				require.ErrorIs(s, err, farsync.ErrUpgrade)
+				require.ErrorIs(s, err, farsync.ErrDeadlock)
 			}
 		}
 		refused(ctx)
