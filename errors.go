@@ -13,13 +13,15 @@ import (
 // ctx.Err() if the caller gave up, or what the service said.
 var (
 	// ErrLocked means that a Try found the lock taken: held or waited for, by a client of a service that answers and
-	// grants. Nothing was left behind. No call that waits for holders fails with it.
+	// grants. Nothing was left behind. No call that waits for holders fails with it. InTx of the packages postgres and
+	// mysql is a Try as far as leases go.
 	ErrLocked = recipe.ErrLocked
-	// ErrDeadlock means that the context of the call stands for a lease on the same lock, see Lease.Context: the call would
-	// wait for its own caller. It is a mistake in the program, and told at once, also by a Try. Nothing was left behind.
+	// ErrDeadlock means that the context of the call stands for a lease on the same lock, see Lease.Context: the call
+	// would wait for its own caller. It is a mistake in the program, and told at once, also by a Try. Nothing was left
+	// behind.
 	ErrDeadlock = errors.New("it would wait for itself")
-	// ErrUpgrade means that the write lock was asked for with a context that stands for a read lease on the same lock. It
-	// wraps ErrDeadlock.
+	// ErrUpgrade means that the write lock was asked for with a context that stands for a read lease on the same lock.
+	// It wraps ErrDeadlock.
 	ErrUpgrade = fmt.Errorf("%w: a reader cannot become a writer", ErrDeadlock)
 	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock now.
 	ErrLost = recipe.ErrLost
@@ -61,6 +63,17 @@ type Error struct {
 	Op   string // what was asked for, such as "lock"
 	Path string // of the lock, as it was given; of Open, what was opened
 	Err  error  // why it failed
+
+	// Holder is who was ahead of a call that locks, as Participant.Holder has it: with ErrLocked, with ErrKind, and
+	// when ctx ended while the call waited. It was so when the service said it, and proves nothing now.
+	//
+	// A call that waits until a deadline asks for the name shortly before, if it does not know it. Otherwise no request
+	// is made for a name, and Holder is empty where the answers do not show it: with ErrLocked on ZooKeeper, whose
+	// answers have the names of nodes and not their data; with ErrLocked of a Semaphore on Redis and the SQL stores,
+	// which count the units themselves; and mostly on etcd and ZooKeeper when ctx was cancelled. If ahead is another
+	// caller of the same Store, Holder is known on all stores. It is empty while the service grants nothing, and with
+	// all other errors.
+	Holder string
 }
 
 // Error returns "farsync: ", the operation, the path if there is one, and the error. A path that is not valid is shown by its
@@ -80,7 +93,15 @@ func wrap(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{op, path, err}
+	return &Error{Op: op, Path: path, Err: err, Holder: holderOf(err)}
+}
+
+// holderOf returns who was ahead of a call that has failed with err, "" if that is not known.
+func holderOf(err error) string {
+	if short, ok := err.(*shortage); ok { //nolint:errorlint // as recipe.HolderOf
+		return short.holder()
+	}
+	return recipe.HolderOf(err)
 }
 
 // isSilence reports whether the service grants nothing for a while.

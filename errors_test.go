@@ -24,13 +24,139 @@ func TestErrorSaysOperationAndPathOnce(t *testing.T) {
 		require.EqualError(t, err, fmt.Sprintf("farsync: try lock /a: locked: held by %q", list[0].Holder))
 		var of *farsync.Error
 		require.ErrorAs(t, err, &of)
-		require.Equal(t, farsync.Error{Op: "try lock", Path: "/a", Err: of.Err}, *of)
+		require.Equal(t, farsync.Error{Op: "try lock", Path: "/a", Err: of.Err, Holder: list[0].Holder}, *of)
 		require.ErrorIs(t, err, farsync.ErrLocked)
 		require.NoError(t, lease.Release())
 		require.EqualError(t, lease.Release(), "farsync: release /a: released")
 		require.EqualError(t, lease.Err(), "released")
 		_, err = farsync.NewMutex(one, "a\x00b").Lock(t.Context())
 		require.EqualError(t, err, `farsync: lock: bad path "a\x00b": no leading slash`)
+	})
+}
+
+// Whom a call finds in its way is a field of its error, and no request is made for that.
+func TestErrorHasTheHolder(t *testing.T) {
+	const none = ""
+	shortly := func(acquire func(context.Context) (*farsync.Lease, error)) func(context.Context) (*farsync.Lease, error) {
+		return func(ctx context.Context) (*farsync.Lease, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return acquire(ctx)
+		}
+	}
+	mutex := func(s *farsync.Store) lockFunc { return farsync.NewMutex(s, "/a").Lock }
+	campaign := func(s *farsync.Store) lockFunc {
+		return func(ctx context.Context) (*farsync.Lease, error) {
+			return farsync.NewElection(s, "/a").Campaign(ctx, "at "+s.Name())
+		}
+	}
+	units := func(n int64, try bool) func(s *farsync.Store) lockFunc {
+		return func(s *farsync.Store) lockFunc {
+			return func(ctx context.Context) (*farsync.Lease, error) {
+				if sem := farsync.NewSemaphore(s, "/a", 2); try {
+					return sem.TryAcquire(ctx, n)
+				} else {
+					return sem.Acquire(ctx, n)
+				}
+			}
+		}
+	}
+	for _, row := range []struct {
+		name   string
+		held   func(*farsync.Store) lockFunc // by the Store web-3
+		asked  func(*farsync.Store) lockFunc // by the Store web-4
+		is     error
+		holder string
+	}{
+		{"Mutex.TryLock", mutex, func(s *farsync.Store) lockFunc { return farsync.NewMutex(s, "/a").TryLock }, farsync.ErrLocked, "web-3"},
+		{"ReentrantMutex.TryLock", mutex, func(s *farsync.Store) lockFunc { return farsync.NewReentrantMutex(s, "/a").TryLock }, farsync.ErrLocked, "web-3"},
+		{
+			"RWMutex.TryLock", func(s *farsync.Store) lockFunc { return farsync.NewRWMutex(s, "/a").RLock },
+			func(s *farsync.Store) lockFunc { return farsync.NewRWMutex(s, "/a").TryLock }, farsync.ErrLocked, "web-3",
+		},
+		{
+			"RWMutex.TryRLock", func(s *farsync.Store) lockFunc { return farsync.NewRWMutex(s, "/a").Lock },
+			func(s *farsync.Store) lockFunc { return farsync.NewRWMutex(s, "/a").TryRLock }, farsync.ErrLocked, "web-3",
+		},
+		{"Semaphore.TryAcquire", units(1, false), units(2, true), farsync.ErrLocked, "web-3"},
+		{"Mutex.Lock", mutex, func(s *farsync.Store) lockFunc { return shortly(mutex(s)) }, context.DeadlineExceeded, "web-3"},
+		{"Semaphore.Acquire", units(1, false), func(s *farsync.Store) lockFunc { return shortly(units(2, false)(s)) }, context.DeadlineExceeded, "web-3"},
+		{"Election.Campaign", campaign, func(s *farsync.Store) lockFunc { return shortly(campaign(s)) }, context.DeadlineExceeded, "at zone-a"},
+		{"another primitive", mutex, campaign, farsync.ErrKind, "web-3"},
+		{"too many units", units(1, false), units(3, true), farsync.ErrTooLarge, none},
+		{"a bad path", mutex, func(s *farsync.Store) lockFunc { return farsync.NewMutex(s, "a").TryLock }, farsync.ErrPath, none},
+		{
+			"a ctx that is done", mutex, func(s *farsync.Store) lockFunc {
+				return func(ctx context.Context) (*farsync.Lease, error) {
+					ctx, cancel := context.WithCancelCause(ctx)
+					_, another := farsync.NewMutex(s, "/a").TryLock(ctx)
+					cancel(another) // the error of another call, which has a holder
+					return farsync.NewMutex(s, "/b").Lock(ctx)
+				}
+			}, context.Canceled, none,
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, service *storetest.Mem, _, _ *farsync.Store) {
+				three := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-3", Name: "zone-a"}})
+				four := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-4", Name: "zone-b"}})
+				defer three.Close()
+				defer four.Close()
+				lease := must(t)(row.held(three)(t.Context()))
+				service.ResetCount()
+				_, err := row.asked(four)(t.Context())
+				require.ErrorIs(t, err, row.is)
+				var of *farsync.Error
+				require.ErrorAs(t, err, &of)
+				require.Equal(t, row.holder, of.Holder)
+				if row.is == farsync.ErrLocked { //nolint:errorlint // that of the row
+					require.Equal(t, 1, service.Count(), "one look, and nothing for the name")
+				}
+				require.NoError(t, lease.Release())
+				require.NoError(t, three.Close())
+				require.NoError(t, four.Close())
+			})
+		})
+	}
+}
+
+// Within a process the holder is the Store itself, and nothing is asked. A context of its own lease waits for no other holder.
+func TestErrorHasTheHolderOfTheSameStore(t *testing.T) {
+	bubble(t, func(t *testing.T, service *storetest.Mem, _, two *farsync.Store) {
+		store := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-3"}})
+		defer store.Close()
+		holderOf := func(_ *farsync.Lease, err error) string {
+			of, ok := errors.AsType[*farsync.Error](err)
+			require.True(t, ok, "%v", err)
+			return of.Holder
+		}
+		mu, rw := farsync.NewMutex(store, "/a"), farsync.NewRWMutex(store, "/b")
+		lease := lock(t, mu)
+		service.ResetCount()
+		require.Equal(t, "web-3", holderOf(mu.TryLock(t.Context())))
+		require.Zero(t, service.Count())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Equal(t, "web-3", holderOf(mu.Lock(ctx)))
+		under, cancel := lease.Context(t.Context())
+		defer cancel()
+		_, err := mu.TryLock(under)
+		require.ErrorIs(t, err, farsync.ErrDeadlock)
+		require.Empty(t, holderOf(nil, err), "the caller itself")
+		require.NoError(t, lease.Release())
+
+		reader := must(t)(rw.RLock(t.Context()))
+		time.Sleep(shareFor)
+		writer := begin(farsync.NewRWMutex(two, "/b").Lock)
+		require.True(t, writer.waiting())
+		under, cancel = reader.Context(t.Context())
+		defer cancel()
+		_, err = rw.RLock(under)
+		require.ErrorIs(t, err, farsync.ErrDeadlock)
+		require.Equal(t, must2(rw.Participants(t.Context()))(t)[1].Holder, holderOf(nil, err), "the writer that waits for the caller")
+		require.NoError(t, reader.Release())
+		require.NoError(t, writer.got(t).Release())
+		require.NoError(t, store.Close())
 	})
 }
 

@@ -1,9 +1,11 @@
 package farsync_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -177,6 +179,41 @@ func ExampleError() {
 	// try lock
 	// no/slash
 	// true
+}
+
+// Each error is a decision of the caller: another has the lock, the service does not answer, or the program is wrong.
+func ExampleError_holder() {
+	service := storetest.NewMem()
+	here := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-3"}})
+	defer here.Close()
+	there := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-4"}})
+	defer there.Close()
+
+	status := func(err error) (code int, text string) {
+		switch e, _ := errors.AsType[*farsync.Error](err); {
+		case err == nil:
+			return http.StatusOK, "done"
+		case errors.Is(err, farsync.ErrLocked):
+			return http.StatusConflict, "locked by " + cmp.Or(e.Holder, "another client")
+		case errors.Is(err, farsync.ErrUnavailable):
+			return http.StatusServiceUnavailable, "try again"
+		case errors.Is(err, farsync.ErrPath):
+			return http.StatusNotFound, "no such document"
+		default: // ErrDeadlock and ErrKind among them
+			return http.StatusInternalServerError, err.Error()
+		}
+	}
+	lease, err := farsync.NewMutex(here, "/documents/17").TryLock(context.Background())
+	fmt.Println(status(err))
+	defer lease.Release()
+	_, err = farsync.NewMutex(there, "/documents/17").TryLock(context.Background())
+	fmt.Println(status(err))
+	_, err = farsync.NewMutex(there, "/documents/../17").TryLock(context.Background())
+	fmt.Println(status(err))
+	// Output:
+	// 200 done
+	// 409 locked by web-3
+	// 404 no such document
 }
 
 // A lease that is lost ends the contexts made from it, and says why.

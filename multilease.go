@@ -373,6 +373,20 @@ func (s *shortage) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(s.errs), taken)
 }
 
+// holder returns who was ahead of a Try at the first member that tells, if it is those that are taken that leave no
+// majority.
+func (s *shortage) holder() string {
+	if !errors.Is(s, ErrLocked) {
+		return ""
+	}
+	for _, err := range s.errs {
+		if holder := recipe.HolderOf(err); holder != "" {
+			return holder
+		}
+	}
+	return ""
+}
+
 func (s *shortage) count(of func(error) bool) (n int) {
 	for _, err := range s.errs {
 		if of(err) {

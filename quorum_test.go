@@ -286,6 +286,8 @@ func TestQuorumMutexTry(t *testing.T) {
 		_, err := b.TryLock(c.Context())
 		require.ErrorIs(c, err, farsync.ErrLocked)
 		require.EqualError(c, err, "farsync: try lock /q: no majority of 5 members: member-0, member-1, member-2, locked: held by \"a\"")
+		of, _ := errors.AsType[*farsync.Error](err)
+		require.Equal(c, "a", of.Holder)
 		time.Sleep(time.Second)
 		require.Equal(c, []int(nil), c.held("b"))
 

@@ -59,7 +59,8 @@ func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	lease, err := acquire(ctx, "read lock", rw.store, trying(rw.reader)) // nobody is ahead of it but for readers, and who waits for them
 	switch {
 	case errors.Is(err, ErrLocked):
-		err = wrap("read lock", rw.path, errBehind)
+		tried, _ := errors.AsType[*Error](err)
+		err = &Error{Op: "read lock", Path: rw.path, Err: errBehind, Holder: tried.Holder}
 	case isSilence(err): // the lease of its ctx is lost, and nobody waits for that
 		return acquire(ctx, "read lock", rw.store, &rw.reader)
 	}

@@ -2,7 +2,6 @@ package recipe
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -498,7 +497,7 @@ func (c *cohort) holder() words {
 // trouble returns what one of the line has waited for. That is no other goroutine if none holds, and the service says
 // nothing.
 func (c *cohort) trouble() verdict {
-	v := verdict{err: errTurn}
+	v := verdict{err: c.store.behindOwn()}
 	w := c.waits()
 	away := !c.store.State().answers()
 	c.mu.Lock()
@@ -514,7 +513,7 @@ func (c *cohort) trouble() verdict {
 	}
 	switch {
 	case w != nil:
-		v.err = fmt.Errorf("waiting behind %s", w.place.in.name(w))
+		v.err = w.place.in.behind(w)
 	case !c.grants.held() && (v.silent || away):
 		v.err = errNoAnswer
 	}

@@ -32,7 +32,6 @@ var (
 )
 
 var (
-	errTurn      = errors.New("waiting behind another goroutine of this process")
 	errNoAnswer  = errors.New("no answer")
 	errNoSession = errors.New("no session with the service")
 	errExpired   = errors.New("the service has ended the session")
@@ -48,6 +47,14 @@ var (
 // ErrUnavailable if the service did not answer, or a Silence if it grants nothing. What kept the call from succeeding
 // earlier is in the text alone.
 func gaveUp(ctx context.Context, trouble error, unavailable bool) error {
+	err := endOf(ctx, trouble, unavailable)
+	if behind, ok := errors.AsType[*waitingError](trouble); ok && behind.holder != "" {
+		return &keptError{err, behind.holder}
+	}
+	return err
+}
+
+func endOf(ctx context.Context, trouble error, unavailable bool) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(cause, err) {
 		err = fmt.Errorf("%w: %w", err, cause)

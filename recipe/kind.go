@@ -67,6 +67,8 @@ func (e *kindError) Error() string {
 
 func (e *kindError) Unwrap() error { return driver.ErrKind }
 
+func (e *kindError) aheadOf() string { return wordsOf(e.head).holder }
+
 // Primitive says, for an error, to which primitive entries of a kind belong.
 func Primitive(k driver.Kind) string {
 	switch k {

@@ -15,6 +15,41 @@ func (e *lockedError) Error() string { return ErrLocked.Error() + ": " + e.how +
 
 func (e *lockedError) Unwrap() error { return ErrLocked }
 
+func (e *lockedError) aheadOf() string { return wordsOf(e.by).holder }
+
+// A waitingError says what a call has waited for. What the call returns has it in its text, and not in its chain.
+type waitingError struct {
+	behind string // for people
+	holder string // "" if it is not known
+}
+
+func (e *waitingError) Error() string { return "waiting behind " + e.behind }
+
+// behindOwn is what a call has waited for while another goroutine of its Store held.
+func (s *Store) behindOwn() error {
+	return &waitingError{"another goroutine of this process", s.options.Holder}
+}
+
+// A keptError is the error of a call that was given up while it waited for a holder.
+type keptError struct {
+	error
+	holder string
+}
+
+func (e *keptError) Unwrap() error { return e.error }
+
+func (e *keptError) aheadOf() string { return e.holder }
+
+// HolderOf returns who was ahead of the call that has failed with err, as WordsOf has the holder; "" if that is not
+// known. The answer to the call has shown it: nothing is asked. The errors that err wraps are not looked at, for the
+// cause of a ctx may be the error of another lock.
+func HolderOf(err error) string {
+	if e, ok := err.(interface{ aheadOf() string }); ok {
+		return e.aheadOf()
+	}
+	return ""
+}
+
 // nameOf names an entry for people: by its holder, or by what the service calls it, where the read that has shown it
 // does not tell. It may be an entry of a driver's making, which has no name.
 func nameOf(e driver.Entry) string {

@@ -29,7 +29,7 @@ const turnAfter = time.Second
 // entry still exists, unless the driver brings that proof along.
 func (s *Store) await(ctx context.Context, p *place, r *Request, on []driver.Target, v verdict) error {
 	err := v.err
-	var behind string
+	var behind error
 	if err == nil && len(on) > 0 {
 		on, behind, v, err = s.outlast(ctx, p, r, on)
 	}
@@ -37,7 +37,7 @@ func (s *Store) await(ctx context.Context, p *place, r *Request, on []driver.Tar
 }
 
 // awaited returns the error of a wait that has ended with err. What it needs of the stack is not needed while p waits.
-func (s *Store) awaited(ctx context.Context, p *place, waiting bool, behind string, v verdict, err error) error {
+func (s *Store) awaited(ctx context.Context, p *place, waiting bool, behind error, v verdict, err error) error {
 	over := p.in.err()
 	switch {
 	case s.life.Err() != nil:
@@ -45,7 +45,7 @@ func (s *Store) awaited(ctx context.Context, p *place, waiting bool, behind stri
 	case ctx.Err() != nil:
 		trouble := v.err
 		if waiting {
-			trouble = fmt.Errorf("waiting behind %s", behind)
+			trouble = behind
 		}
 		return s.failure(ctx, verdict{err: trouble, silent: v.silent})
 	case over != nil:
@@ -57,10 +57,10 @@ func (s *Store) awaited(ctx context.Context, p *place, waiting bool, behind stri
 }
 
 // outlast waits for the targets, and for what is found instead of them, until nothing is left. On error it returns what was
-// waited for, and the name of that.
+// waited for, and says of that what is known.
 func (s *Store) outlast(
 	ctx context.Context, p *place, r *Request, on []driver.Target,
-) (left []driver.Target, behind string, v verdict, err error) {
+) (left []driver.Target, behind error, v verdict, err error) {
 	w := s.enlist(p, on)
 	defer p.in.delist(w)
 	defer s.sight(ctx, w)()
@@ -83,7 +83,7 @@ func (s *Store) outlast(
 		err = v.err
 	}
 	if err != nil {
-		behind = p.in.name(w)
+		behind = p.in.behind(w)
 	}
 	return on, behind, v, err
 }

@@ -72,6 +72,17 @@ func (in *session) name(w *waiting) string {
 	return describe(in.awaited(w))
 }
 
+// behind says what w waits for, as the trouble of its call. What it needs of the stack is not needed by one that waits.
+//
+//go:noinline
+func (in *session) behind(w *waiting) error {
+	e := &waitingError{behind: in.name(w)}
+	if in.silence() == nil {
+		e.holder = wordsOf(in.awaited(w)).holder
+	}
+	return e
+}
+
 // awaited returns what is known of what w waits for.
 func (in *session) awaited(w *waiting) driver.Entry {
 	in.mu.Lock()

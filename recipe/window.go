@@ -2,7 +2,6 @@ package recipe
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -393,7 +392,7 @@ func (w *window) locked() error {
 
 // trouble returns what one of the line has waited for.
 func (w *window) trouble() verdict {
-	v := verdict{err: errTurn}
+	v := verdict{err: w.store.behindOwn()}
 	at := w.waits()
 	away := !w.store.State().answers()
 	w.mu.Lock()
@@ -404,7 +403,7 @@ func (w *window) trouble() verdict {
 	w.mu.Unlock()
 	switch {
 	case at != nil:
-		v.err = fmt.Errorf("waiting behind %s", at.place.in.name(at))
+		v.err = at.place.in.behind(at)
 	case v.silent || away:
 		v.err = errNoAnswer
 	}

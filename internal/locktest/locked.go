@@ -9,11 +9,15 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// refused makes sure that a Try was refused by what it is in the way of, which its text names.
-func (s *scene) refused(err error, by string) {
+// refused makes sure that a Try was refused by what it is in the way of, which its text names, and of which the error
+// has the holder; "" if no answer has shown it.
+func (s *scene) refused(err error, by, holder string) {
 	s.Helper()
 	require.ErrorIs(s, err, farsync.ErrLocked)
 	require.ErrorContains(s, err, by)
+	var of *farsync.Error
+	require.ErrorAs(s, err, &of)
+	require.Equal(s, holder, of.Holder)
 }
 
 var lockedRows = []row{
@@ -23,27 +27,27 @@ var lockedRows = []row{
 		behind := s.locking(s.mutex(three).Lock)
 		list := s.until(two, 2)
 		words, _, _ := strings.Cut(string(list[0].Value), "\n")
-		holder := fmt.Sprintf("held by %q", words)
+		by, seen := fmt.Sprintf("held by %q", words), words
 		if s.Nameless {
-			holder = fmt.Sprintf("held by entry %q", list[0].ID)
+			by, seen = fmt.Sprintf("held by entry %q", list[0].ID), ""
 		}
 		_, err := s.mutex(two).TryLock(s.ctx())
-		s.refused(err, holder)
+		s.refused(err, by, seen)
 		_, err = farsync.NewReentrantMutex(two, s.path).TryLock(s.ctx())
-		s.refused(err, holder)
+		s.refused(err, by, seen)
 		_, err = s.mutex(one).TryLock(s.ctx())
-		s.refused(err, fmt.Sprintf("held in this process, by %q", words))
+		s.refused(err, fmt.Sprintf("held in this process, by %q", words), words)
 		s.release(lease)
 		s.release(behind.got())
 		lease = s.take(s.rw(one).Lock)
 		list = s.until(two, 1)
 		if s.Nameless {
-			holder = fmt.Sprintf("entry %q", list[0].ID)
+			by = fmt.Sprintf("entry %q", list[0].ID)
 		}
 		_, err = s.rw(two).TryLock(s.ctx())
-		s.refused(err, holder)
+		s.refused(err, by, seen)
 		_, err = s.rw(two).TryRLock(s.ctx())
-		s.refused(err, holder)
+		s.refused(err, by, seen)
 		s.release(lease)
 	}},
 }
