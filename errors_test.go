@@ -160,6 +160,53 @@ func TestErrorHasTheHolderOfTheSameStore(t *testing.T) {
 	})
 }
 
+// TestGuardOfAnEndedLeaseSaysWhy: with the path of the lock, and as Err of the lease does.
+func TestGuardOfAnEndedLeaseSaysWhy(t *testing.T) {
+	for _, row := range []struct {
+		why string
+		end func(t *testing.T, service *storetest.Mem, store *farsync.Store, release func() error)
+		is  error
+	}{
+		{"released", func(t *testing.T, _ *storetest.Mem, _ *farsync.Store, release func() error) {
+			require.NoError(t, release())
+		}, farsync.ErrReleased},
+		{"lost", func(_ *testing.T, service *storetest.Mem, store *farsync.Store, _ func() error) {
+			service.Expire(store)
+		}, farsync.ErrLost},
+		{"closed", func(t *testing.T, _ *storetest.Mem, store *farsync.Store, _ func() error) {
+			require.NoError(t, store.Close())
+		}, farsync.ErrClosed},
+	} {
+		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+			single := lock(t, farsync.NewMutex(one, "/a"))
+			several, err := farsync.NewMultiMutex(farsync.NewMutex(one, "/b"), farsync.NewMutex(one, "/c")).Lock(t.Context())
+			require.NoError(t, err)
+			for _, lease := range []interface {
+				farsync.Guarded
+				Done() <-chan struct{}
+				Err() error
+				Release() error
+			}{single, several} {
+				if lease.Err() == nil {
+					entries, err := lease.GuardEntries()
+					require.NoError(t, err)
+					require.NotEmpty(t, entries)
+					row.end(t, service, one, lease.Release)
+					<-lease.Done()
+				}
+				entries, err := lease.GuardEntries()
+				require.Empty(t, entries, row.why)
+				of, ok := errors.AsType[*farsync.Error](err)
+				require.True(t, ok, row.why)
+				path := map[bool]string{true: "/a", false: "/b"}[lease == single]
+				require.Equal(t, farsync.Error{Op: "guard", Path: path, Err: lease.Err()}, *of, row.why)
+				require.ErrorIs(t, err, row.is)
+				_ = lease.Release()
+			}
+		})
+	}
+}
+
 // A call is one exported call that asks the service, prepared while that answers.
 type call struct {
 	name    string

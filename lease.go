@@ -156,6 +156,12 @@ func (l *Lease) Asked() <-chan struct{} {
 // no writer holds before that.
 func (l *Lease) Entries() []driver.Entry { return l.hold.Entries() }
 
+// GuardEntries is Entries for a Guard, and says why there are none: the error wraps Err.
+func (l *Lease) GuardEntries() ([]driver.Entry, error) {
+	entries, err := l.hold.Guarded()
+	return entries, wrap("guard", l.path, err)
+}
+
 // bind returns a context that ends with parent or with the lease, with the cause.
 //
 // A caller that never calls cancel keeps nothing under the life of the lease once parent has ended: a leader's lease may live

@@ -249,6 +249,15 @@ func (l *MultiLease) Entries() []driver.Entry {
 	return entries
 }
 
+// GuardEntries is Entries for a Guard, and says why there are none: the error wraps Err.
+func (l *MultiLease) GuardEntries() ([]driver.Entry, error) {
+	entries := l.Entries()
+	if err := l.Err(); err != nil {
+		return nil, wrap("guard", l.lock(), err)
+	}
+	return entries, nil
+}
+
 // Do is as Lease.Do: it runs fn under the lease, waits until fn has returned, and gives all members back. The error
 // wraps ErrLost if the lease was lost before fn returned.
 func (l *MultiLease) Do(ctx context.Context, fn func(ctx context.Context, lease *MultiLease) error) error {

@@ -3,7 +3,7 @@ package etcd
 import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync"
 )
 
 // Guard returns comparisons for the If of a transaction of the caller's own, in the same etcd: it then commits only
@@ -11,15 +11,15 @@ import (
 // transaction protects is safe even from a holder that was suspended past its TTL.
 //
 //	resp, err := client.Txn(ctx).If(etcd.Guard(lease)...).Then(clientv3.OpPut("/balance", "100")).Commit()
-//	// resp.Succeeded is false if the lease was lost
+//	// resp.Succeeded is false if the lease had ended, and lease.Err says why
 //
 // A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
 // lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds until
 // the last of them is released; no writer holds before that.
 //
 // For a lease that has ended already, it returns a comparison that is never true.
-func Guard(h interface{ Entries() []driver.Entry }) []clientv3.Cmp {
-	entries := h.Entries()
+func Guard(h farsync.Guarded) []clientv3.Cmp {
+	entries, _ := h.GuardEntries() // a comparison has no other way to say why
 	if len(entries) == 0 {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision("farsync"), "<", 0)}
 	}

@@ -19,7 +19,7 @@ import (
 //	tx, err := db.BeginTx(ctx, nil)
 //	…
 //	if err := mysql.Guard(ctx, tx, lease); err != nil {
-//		return err // wraps farsync.ErrLost if the lease is over
+//		return err // wraps farsync.ErrLost, or what lease.Err says, if the lease is over
 //	}
 //	_, err = tx.ExecContext(ctx, "UPDATE accounts SET …")
 //	…
@@ -40,19 +40,18 @@ import (
 //
 // A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
 // lease would stand on the same entry. Leases for reading that share an entry already share the guard.
-func Guard(ctx context.Context, tx *sql.Tx, lease interface{ Entries() []driver.Entry }) error {
-	held := lease.Entries()
-	path, err := "lease", error(nil)
-	if len(held) == 0 {
-		err = farsync.ErrLost
-	}
-	for _, e := range held {
-		if err == nil {
-			path, err = e.Queue, stands(ctx, tx, e)
-		}
+func Guard(ctx context.Context, tx *sql.Tx, lease farsync.Guarded) error {
+	held, err := lease.GuardEntries()
+	if err == nil && len(held) == 0 {
+		err = farsync.ErrLost // a transaction without a guard is never the answer
 	}
 	if err != nil {
-		return &farsync.Error{Op: "guard", Path: path, Err: end(tx, err)}
+		return end(tx, err)
+	}
+	for _, e := range held {
+		if err := stands(ctx, tx, e); err != nil {
+			return &farsync.Error{Op: "guard", Path: e.Queue, Err: end(tx, err)}
+		}
 	}
 	return nil
 }

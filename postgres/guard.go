@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
 )
 
@@ -18,7 +17,7 @@ import (
 //	tx, err := pool.Begin(ctx)
 //	…
 //	if err := postgres.Guard(ctx, tx, lease); err != nil {
-//		return err // after tx.Rollback; wraps farsync.ErrLost if the lease is over
+//		return err // after tx.Rollback; wraps farsync.ErrLost, or what lease.Err says, if the lease is over
 //	}
 //	_, err = tx.Exec(ctx, "UPDATE accounts SET …")
 //	…
@@ -37,10 +36,13 @@ import (
 //
 // A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
 // lease would stand on the same entry. Leases for reading that share an entry already share the guard.
-func Guard(ctx context.Context, tx pgx.Tx, lease interface{ Entries() []driver.Entry }) error {
-	held := lease.Entries()
-	if len(held) == 0 {
-		return &farsync.Error{Op: "guard", Path: "lease", Err: farsync.ErrLost}
+func Guard(ctx context.Context, tx pgx.Tx, lease farsync.Guarded) error {
+	held, err := lease.GuardEntries()
+	if err == nil && len(held) == 0 {
+		err = farsync.ErrLost // a transaction without a guard is never the answer
+	}
+	if err != nil {
+		return err
 	}
 	for _, e := range held {
 		var found bool

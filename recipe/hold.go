@@ -102,10 +102,19 @@ func (h *Hold) Err() error {
 // as it stands, it stands for this turn, so that a transaction guarded by it does not commit under another. Readers
 // that share the entry already keep it.
 func (h *Hold) Entries() []driver.Entry {
-	if h.Err() != nil || !h.grant.pin(h.turn) {
-		return nil
+	entries, _ := h.Guarded()
+	return entries
+}
+
+// Guarded is Entries, and says why there are none.
+func (h *Hold) Guarded() ([]driver.Entry, error) {
+	if err := h.Err(); err != nil {
+		return nil, err
 	}
-	return []driver.Entry{h.grant.place.Load().entry}
+	if !h.grant.pin(h.turn) {
+		return nil, ErrReleased // for another turn has begun
+	}
+	return []driver.Entry{h.grant.place.Load().entry}, nil
 }
 
 // Again returns another hold on the same turn, for an owner that enters once more. The turn is over when all of them

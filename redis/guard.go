@@ -8,7 +8,6 @@ import (
 	client "github.com/redis/go-redis/v9"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 )
 
 // A GuardedScript is a script of the caller's own that changes something only while a lease is held.
@@ -35,7 +34,7 @@ end
 //	var withdraw = redis.Guard("", "return redis.call('DECRBY', KEYS[1], ARGV[1])")
 //	…
 //	left, err := withdraw.Run(ctx, client, lease, []string{"balance"}, 100)
-//	// err wraps farsync.ErrLost if the lease was lost; then nothing was changed
+//	// err wraps farsync.ErrLost if the lease was lost, and farsync.ErrReleased if it was released; then nothing was changed
 //
 // A guard never outlives its lease: once Run was called, the lock is not handed off within this process, where the next
 // lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds until
@@ -52,11 +51,14 @@ func Guard(namespace, script string) *GuardedScript {
 
 // Run runs the script while lease is held, and returns what it returns.
 func (g *GuardedScript) Run(
-	ctx context.Context, c client.Scripter, lease interface{ Entries() []driver.Entry }, keys []string, args ...any,
+	ctx context.Context, c client.Scripter, lease farsync.Guarded, keys []string, args ...any,
 ) (any, error) {
-	held := lease.Entries()
-	if len(held) == 0 {
-		return nil, &farsync.Error{Op: "guard", Path: "lease", Err: farsync.ErrLost}
+	held, err := lease.GuardEntries()
+	if err == nil && len(held) == 0 {
+		err = farsync.ErrLost // a script without a guard is never the answer
+	}
+	if err != nil {
+		return nil, err
 	}
 	keys, args = slices.Clip(keys), slices.Clip(args) // what stands behind them is the caller's
 	for _, e := range held {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
@@ -18,7 +17,7 @@ import (
 //	tx, err := db.BeginTx(ctx, nil) // waits for its turn to write, 5 seconds at most
 //	…
 //	if err := sqlite.Guard(ctx, tx, lease); err != nil {
-//		return err // after tx.Rollback; wraps farsync.ErrLost if the lease is over
+//		return err // after tx.Rollback; wraps farsync.ErrLost, or what lease.Err says, if the lease is over
 //	}
 //	_, err = tx.ExecContext(ctx, "UPDATE accounts SET …")
 //	…
@@ -39,10 +38,13 @@ import (
 //
 // In a process that has a Store on the file, the transaction must be of modernc.org/sqlite too: see the package
 // documentation.
-func Guard(ctx context.Context, tx *sql.Tx, lease interface{ Entries() []driver.Entry }) error {
-	held := lease.Entries()
-	if len(held) == 0 {
-		return &farsync.Error{Op: "guard", Path: "lease", Err: farsync.ErrLost}
+func Guard(ctx context.Context, tx *sql.Tx, lease farsync.Guarded) error {
+	held, err := lease.GuardEntries()
+	if err == nil && len(held) == 0 {
+		err = farsync.ErrLost // a transaction without a guard is never the answer
+	}
+	if err != nil {
+		return err
 	}
 	guard := sqlstore.Statements(statements)["guard"][0]
 	for _, e := range held {

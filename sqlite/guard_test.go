@@ -19,10 +19,10 @@ import (
 // held is an owner of entries of anybody's making.
 type held []driver.Entry
 
-func (h held) Entries() []driver.Entry { return h }
+func (h held) GuardEntries() ([]driver.Entry, error) { return h, nil }
 
 // guarded sets the balance if the guard allows it.
-func (o operator) guarded(lease interface{ Entries() []driver.Entry }, balance int) error {
+func (o operator) guarded(lease farsync.Guarded, balance int) error {
 	tx, err := o.db.BeginTx(context.Background(), nil)
 	if err != nil {
 		return err
@@ -67,7 +67,8 @@ func TestGuardCommitsOnlyWhileHeld(t *testing.T) {
 	}
 	before := held(lease.Entries())
 	require.NoError(t, lease.Release())
-	require.ErrorIs(t, user.guarded(lease, 4), farsync.ErrLost)
+	require.EqualError(t, user.guarded(lease, 4), "farsync: guard /guard: released")
+	require.ErrorIs(t, user.guarded(lease, 4), farsync.ErrReleased)
 	next, err := mu.Lock(t.Context())
 	require.NoError(t, err)
 	require.ErrorIs(t, user.guarded(before, 5), farsync.ErrLost, "the lease of before, while the same Mutex is held again")

@@ -56,4 +56,4 @@ func TestGuardIsOfOneRevision(t *testing.T) {
 // made are the entries of an owner that holds nothing.
 type made []driver.Entry
 
-func (m made) Entries() []driver.Entry { return m }
+func (m made) GuardEntries() ([]driver.Entry, error) { return m, nil }

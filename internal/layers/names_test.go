@@ -16,7 +16,7 @@ import (
 )
 
 // lent are the names of package farsync that a backend may use: what its Open returns and takes, and no primitive.
-var lent = []string{"Open", "Store", "Options", "State", "Trace", "Connected", "Suspended", "Lost", "Error"}
+var lent = []string{"Open", "Store", "Options", "State", "Trace", "Connected", "Suspended", "Lost", "Error", "Guarded"}
 
 // met are the packages that a program imports.
 var met = []string{

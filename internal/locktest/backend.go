@@ -37,4 +37,4 @@ type Backend struct {
 }
 
 // An Owner is a lease, as the guard of a backend takes it.
-type Owner interface{ Entries() []driver.Entry }
+type Owner = farsync.Guarded

@@ -13,7 +13,7 @@ import (
 // entries are an owner of what a row makes up.
 type entries []driver.Entry
 
-func (e entries) Entries() []driver.Entry { return e }
+func (e entries) GuardEntries() ([]driver.Entry, error) { return e, nil }
 
 // guardedRows are for a backend with a Guard. Each guard is used at once, and later too, as by a holder that was stopped.
 var guardedRows = []row{

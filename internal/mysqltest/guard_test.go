@@ -20,7 +20,7 @@ import (
 // held is an owner of entries of any making.
 type held []driver.Entry
 
-func (h held) Entries() []driver.Entry { return h }
+func (h held) GuardEntries() ([]driver.Entry, error) { return h, nil }
 
 // begin begins a transaction of the program's own. Its isolation is the server's: REPEATABLE READ.
 func (d database) begin(t testing.TB) *sql.Tx {
@@ -33,7 +33,8 @@ func (d database) begin(t testing.TB) *sql.Tx {
 
 // guard returns a write that the owner guards.
 func (d database) guard(t *testing.T, owner locktest.Owner) func() bool {
-	is := held(owner.Entries())
+	entries, _ := owner.GuardEntries() // none of a lease that has ended
+	is := held(entries)
 	return func() bool {
 		tx := d.begin(t)
 		err := mysql.Guard(within(t, soon), tx, is)
@@ -77,6 +78,11 @@ func TestGuard(t *testing.T) {
 	require.NoError(t, late.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries").Scan(&n))
 	require.NoError(t, lease.Release())
 	require.ErrorIs(t, mysql.Guard(within(t, soon), late, held{e}), farsync.ErrLost)
+	after := d.begin(t)
+	err = mysql.Guard(within(t, soon), after, lease)
+	require.EqualError(t, err, "farsync: guard /guard: released")
+	require.ErrorIs(t, err, farsync.ErrReleased)
+	require.ErrorIs(t, after.Rollback(), sql.ErrTxDone, "whatever is not guarded is rolled back")
 	require.Equal(t, 1, ask[int](t, d, "SELECT written FROM resource"))
 }
 

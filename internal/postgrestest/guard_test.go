@@ -18,7 +18,7 @@ import (
 // held is an owner of entries of any making.
 type held []driver.Entry
 
-func (h held) Entries() []driver.Entry { return h }
+func (h held) GuardEntries() ([]driver.Entry, error) { return h, nil }
 
 func (d database) begin(t testing.TB) pgx.Tx {
 	tx, err := d.admin.Begin(within(t, soon))
@@ -32,7 +32,7 @@ func TestGuard(t *testing.T) {
 	d := newDatabase(t)
 	d.exec(t, "CREATE TABLE accounts (balance int)")
 	d.exec(t, "INSERT INTO accounts VALUES (0)")
-	guarded := func(h interface{ Entries() []driver.Entry }, balance int) error {
+	guarded := func(h farsync.Guarded, balance int) error {
 		tx := d.begin(t)
 		err := postgres.Guard(within(t, soon), tx, h)
 		if err == nil {
@@ -59,7 +59,8 @@ func TestGuard(t *testing.T) {
 	}
 	before := held(lease.Entries())
 	require.NoError(t, lease.Release())
-	require.ErrorIs(t, guarded(lease, 4), farsync.ErrLost)
+	require.EqualError(t, guarded(lease, 4), "farsync: guard /guard: released")
+	require.ErrorIs(t, guarded(lease, 4), farsync.ErrReleased)
 	next, err := mu.Lock(within(t, soon))
 	require.NoError(t, err)
 	require.ErrorIs(t, guarded(before, 5), farsync.ErrLost, "the lease of before, while the same Mutex is held again")

@@ -21,7 +21,7 @@ func TestGuardRunsOnlyWhileHeld(t *testing.T) {
 	data, admin := newClient(t, server.Endpoint()), newAdministrator(t, server.Endpoint())
 	require.NoError(t, data.Set(within(t, soon), "balance", 100, 0).Err())
 	store := newStore(t, server.Endpoint(), fresh(time.Minute))
-	run := func(lease interface{ Entries() []driver.Entry }) (any, error) {
+	run := func(lease farsync.Guarded) (any, error) {
 		return withdraw.Run(within(t, soon), data, lease, []string{"balance"}, 10)
 	}
 	lease := lock(t, store, "/guard")
@@ -32,7 +32,8 @@ func TestGuardRunsOnlyWhileHeld(t *testing.T) {
 	}
 	require.NoError(t, lease.Release())
 	_, err := run(lease)
-	require.ErrorIs(t, err, farsync.ErrLost, "released")
+	require.EqualError(t, err, "farsync: guard /guard: released")
+	require.ErrorIs(t, err, farsync.ErrReleased)
 
 	// The token goes to Redis as its digits, as a value and as an argument of the script, and comes back whole.
 	lease = lock(t, store, "/guard")
@@ -78,7 +79,7 @@ func TestGuardRunsOnlyWhileHeld(t *testing.T) {
 // stopped is a lease as a process remembers it that was stopped.
 type stopped []driver.Entry
 
-func (s stopped) Entries() []driver.Entry { return s }
+func (s stopped) GuardEntries() ([]driver.Entry, error) { return s, nil }
 
 // TestGuardEndsWithItsTurn has goroutines that share a Mutex wait for each other, so that the lock is handed off where it may.
 func TestGuardEndsWithItsTurn(t *testing.T) {
