@@ -3,6 +3,7 @@ package farsync
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // leased is what Do works under: a Lease, or a MultiLease.
@@ -17,11 +18,33 @@ type leased interface {
 // do runs fn under a lease, and releases it.
 func do[L leased](ctx context.Context, lease L, fn func(context.Context, L) error) (err error) {
 	defer func() { // also if fn panics
-		if lost := finish(lease); lost != nil {
-			err = errors.Join(err, lost)
-		}
+		err = with(finish(lease), err)
 	}()
 	return work(ctx, "do", lease, fn)
+}
+
+// with returns the loss of a lease, or nil, beside what fn has returned under the lease. Where fn has returned the
+// cause of its context, or a Guard's error, its error says already why the lease has ended, and the loss is not said
+// again.
+func with(lost, err error) error {
+	switch cause := causeOf(lost); {
+	case lost == nil:
+		return err
+	case err == nil, err == cause: //nolint:errorlint // no word of fn's own
+		return lost
+	case errors.Is(err, cause):
+		return err
+	default:
+		return errors.Join(err, lost)
+	}
+}
+
+// causeOf returns what the Err of a lease says, of the error of its release.
+func causeOf(lost error) error {
+	if call, ok := lost.(*Error); ok { //nolint:errorlint // made by finish
+		return call.Err
+	}
+	return lost
 }
 
 // work runs fn under a lease, unless that has ended or ctx is done. A loss is for finish to tell.
@@ -49,7 +72,26 @@ func finish(lease leased) error {
 		err = wrap("release", lease.lock(), lease.Err())
 	}
 	if errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) {
-		return err
+		return eachCauseOnce(err)
 	}
 	return nil
+}
+
+// eachCauseOnce leaves out of joined errors of members those whose cause another has told: a session that has ended
+// takes all of its leases along.
+func eachCauseOnce(err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	var causes, parts []error
+	for _, part := range joined.Unwrap() {
+		if cause := causeOf(part); !slices.Contains(causes, cause) {
+			causes, parts = append(causes, cause), append(parts, part)
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return errors.Join(parts...)
 }

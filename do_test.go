@@ -3,6 +3,7 @@ package farsync_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -185,6 +186,74 @@ func TestDoOfALease(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDoSaysACauseOnce: fn may say why its context ended, and the loss is not said a second time.
+func TestDoSaysACauseOnce(t *testing.T) {
+	const cause = "lost: the service has ended the session: the service knows no such session"
+	for name, row := range map[string]struct {
+		fn   func(ctx context.Context, end func()) error
+		want string
+		is   error
+	}{
+		"fn succeeds": {func(_ context.Context, end func()) error { end(); return nil }, "farsync: release /a: " + cause, farsync.ErrLost},
+		"fn returns the cause": {
+			func(ctx context.Context, end func()) error { end(); return context.Cause(ctx) },
+			"farsync: release /a: " + cause, farsync.ErrLost,
+		},
+		"fn says what it was at": {
+			func(ctx context.Context, end func()) error {
+				end()
+				return fmt.Errorf("charge: %w", context.Cause(ctx))
+			},
+			"charge: " + cause, farsync.ErrLost,
+		},
+		"fn fails for a reason of its own": {
+			func(_ context.Context, end func()) error { end(); return errWork },
+			errWork.Error() + "\nfarsync: release /a: " + cause, farsync.ErrLost,
+		},
+		"fn returns the error of its context": {
+			func(ctx context.Context, end func()) error { end(); return ctx.Err() },
+			"context canceled\nfarsync: release /a: " + cause, farsync.ErrLost,
+		},
+	} {
+		for kind, open := range doers {
+			if kind == "QuorumMutex" { // its cause names the members
+				continue
+			}
+			t.Run(name+", "+kind, func(t *testing.T) {
+				bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+					err := open(t, one).do(t.Context(), func(ctx context.Context) error {
+						return row.fn(ctx, func() { service.Expire(one); <-ctx.Done() })
+					})
+					require.EqualError(t, err, row.want)
+					require.ErrorIs(t, err, row.is)
+				})
+			})
+		}
+	}
+	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		mu := farsync.NewMutex(one, "/a")
+		ran, err := mu.TryDo(t.Context(), time.Minute, func(ctx context.Context, _ *farsync.Lease) error {
+			service.Expire(one)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.True(t, ran)
+		require.EqualError(t, err, "farsync: release /a: "+cause)
+		err = mu.Do(t.Context(), func(ctx context.Context, lease *farsync.Lease) error {
+			service.Expire(one)
+			<-ctx.Done()
+			_, err := lease.GuardEntries()
+			return err
+		})
+		require.EqualError(t, err, "farsync: guard /a: "+cause)
+		err = mu.Do(t.Context(), func(ctx context.Context, _ *farsync.Lease) error {
+			require.NoError(t, one.Close())
+			return context.Cause(ctx)
+		})
+		require.EqualError(t, err, "farsync: release /a: store closed")
+	})
 }
 
 // A fn that never returns has run all the same, and releases.

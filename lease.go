@@ -95,7 +95,8 @@ func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel con
 //
 // Otherwise the error is fn's, joined with ErrLost or ErrClosed if the lease ended so before fn returned: also when
 // fn succeeded, for then another holder may have worked at the same time. Neither says that what fn did had no
-// effect: ask the resource before doing it again.
+// effect: ask the resource before doing it again. An error of fn's that wraps the cause of its context is not joined
+// with the same cause.
 //
 // The lease has ended when Do returns, or fn panics. A release that the service has not confirmed is no error: it
 // continues in the background, as after Release. fn may release the lease itself; what that Release returns is for

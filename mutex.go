@@ -153,8 +153,8 @@ func (m *Mutex) TryDo(
 	defer func() {
 		if rest := time.Until(until); ran && rest > 0 && lease.Err() == nil { // ctx was cancelled, or fn has panicked
 			lease.ReleaseAfter(rest)
-		} else if lost := finish(lease); lost != nil {
-			err = errors.Join(err, lost)
+		} else {
+			err = with(finish(lease), err)
 		}
 	}()
 	err = work(ctx, "try do", lease, func(ctx context.Context, lease *Lease) error {
