@@ -35,7 +35,7 @@ const (
 )
 
 // A grant is one entry that this process wins from its queue, and the turns that are taken on it. Only a grant of a gate
-// has more than one hold.
+// has more than one turn.
 type grant struct {
 	store  *Store
 	cohort *cohort               // nil for a grant of its own
@@ -51,6 +51,10 @@ type grant struct {
 	life  context.Context // the grant's own, a child of the session's: done when it is given up or its entry is found gone
 	end   context.CancelCauseFunc
 
+	// beside counts the holds on a grant without a cohort, beside the first, that have not been released. It is -1 when
+	// the last hold was.
+	beside atomic.Int32
+
 	// Guarded by the cohort's mu.
 	phase    phase
 	turns    int                // that have begun, after the first. Invariant: 0 ≤ turns ≤ 255
@@ -61,7 +65,7 @@ type grant struct {
 	note     string             // what its entry is to say; set before it is carried
 }
 
-// loneGrant returns a grant that is held at p, by one hold, and belongs to no gate.
+// loneGrant returns a grant that is held at p, by one hold, and belongs to no gate. It has one turn.
 func loneGrant(s *Store, p *place) *grant {
 	gr := &grant{store: s, phase: closing, holds: 1}
 	gr.winAt(p)
@@ -103,10 +107,24 @@ func (gr *grant) again(number int) error {
 	if gr.life.Err() != nil {
 		return context.Cause(gr.life) // its entry was found gone, or the last hold on it has ended
 	}
-	if gr.cohort == nil || !gr.cohort.again(gr, number) {
-		return ErrReleased
+	if gr.cohort != nil && gr.cohort.again(gr, number) || gr.cohort == nil && gr.join() {
+		return nil
 	}
-	return nil
+	return ErrReleased
+}
+
+// join adds a hold to a grant without a cohort, and reports false if the last one has ended. A release that comes before
+// it leaves nothing to add to; one that comes after it is not the last.
+func (gr *grant) join() bool {
+	for {
+		n := gr.beside.Load()
+		if n < 0 {
+			return false
+		}
+		if gr.beside.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
 }
 
 // close ends the turns on the grant with the present one.
@@ -140,7 +158,12 @@ func (gr *grant) lose() {
 }
 
 // finished ends one hold on the grant, and reports whether the grant is to be given up.
-func (gr *grant) finished() bool { return gr.cohort == nil || gr.cohort.finished(gr) }
+func (gr *grant) finished() bool {
+	if gr.cohort == nil {
+		return gr.beside.Add(-1) < 0
+	}
+	return gr.cohort.finished(gr)
+}
 
 // giveUp ends the life of a grant whose last hold has ended.
 func (gr *grant) giveUp() {

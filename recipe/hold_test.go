@@ -29,6 +29,28 @@ func TestAgainWhileTheGrantIsGivenUp(t *testing.T) {
 	})
 }
 
+// A grant of no gate, as that of a caller who holds other locks, is entered again as any other.
+func TestAgainOnAGrantOfItsOwn(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.open(), w.open()
+		first := w.granted(w.start(a))
+		again, err := first.hold.Again()
+		require.NoError(w, err)
+		next := w.start(b)
+		require.NoError(w, first.hold.Release())
+		third, err := first.hold.Again()
+		require.NoError(w, err, "the turn is not over")
+		require.NoError(w, again.Release())
+		w.settle()
+		require.NoError(w, third.Err())
+		require.False(w, next.returned())
+		require.NoError(w, third.Release())
+		_, err = first.hold.Again()
+		require.Equal(w, recipe.ErrReleased, err)
+		w.release(w.granted(next))
+	})
+}
+
 // The turn has been handed to another goroutine, on the same entry: its owner before cannot enter beside that.
 func TestAgainAfterTheTurnWasHandedOff(t *testing.T) {
 	inBubble(t, func(w *world) {
