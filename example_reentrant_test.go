@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/storetest"
@@ -46,38 +47,30 @@ func ExampleReentrantMutex() {
 	// <nil> 100
 }
 
-// Work that spreads over goroutines is one owner if they share the context that WithOwner made.
-func ExampleWithOwner() {
+// Work under the lock spreads over goroutines, which enter it again by the context of the lease.
+func ExampleReentrantMutex_context() {
 	store := storetest.NewMem().Open(nil)
 	defer store.Close()
-	mu := farsync.NewReentrantMutex(store, "/locks/import")
+	ctx := context.Background()
 
-	ctx := farsync.WithOwner(context.Background())
-	lease, err := mu.Lock(ctx)
+	a := &account{mu: farsync.NewReentrantMutex(store, "/locks/account")}
+	lease, err := a.mu.Lock(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release()
-
-	var parts sync.WaitGroup
-	parts.Go(func() {
-		again, err := mu.Lock(ctx)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		defer again.Release()
-		fmt.Println("the same hold:", again.Token() == lease.Token())
+	err = lease.Do(ctx, func(ctx context.Context, _ *farsync.Lease) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return a.deposit(ctx, 50) })
+		group.Go(func() error {
+			_, err := a.mu.TryLock(context.Background())
+			fmt.Println("without the context:", err)
+			return nil
+		})
+		return group.Wait()
 	})
-	parts.Wait()
-
-	parts.Go(func() {
-		_, err := mu.TryLock(context.Background())
-		fmt.Println("without the owner:", err)
-	})
-	parts.Wait()
+	fmt.Println(err, a.balance)
 	// Output:
-	// the same hold: true
-	// without the owner: farsync: try lock /locks/import: locked: held in this process, by "mem-1"
+	// without the context: farsync: try lock /locks/account: locked: held in this process, by "mem-1"
+	// <nil> 50
 }

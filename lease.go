@@ -24,8 +24,8 @@ type Lease struct {
 	path  string
 	token Token
 	kind  atomic.Uint32 // a driver.Kind: what it is a lease for; a writer's may become Read
-	leave func()        // called once, when it is about to be released; may be nil
-	left  sync.Once
+	leave func()        // of a ReentrantMutex: called once, when it is about to be released; else nil
+	left  atomic.Bool   // it was called
 
 	listen sync.Once
 	asked  chan struct{}  // closed when another client has asked for the lock back; nil until Asked is called
@@ -74,8 +74,9 @@ func (l *Lease) Err() error { return l.hold.Err() }
 // channel is closed, by a timer, and its own Err knows no earlier: ask this one, or the lease, right before a step that
 // cannot be undone.
 //
-// The context stands for the lease: a Lock of the same lock with it would wait for itself, and fails at once. A Lock of
-// another lock on the same Store publishes with its entry what it is under: see Participant.Under.
+// The context stands for the lease: a Lock of the same lock with it would wait for itself, and fails at once; that of a
+// ReentrantMutex enters again, in whatever goroutine. A Lock of another lock on the same Store publishes with its entry
+// what it is under: see Participant.Under.
 func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancel = bind(parent, l.hold.Life(), l)
 	return stand(ctx, l.store, l.path, l), cancel
@@ -116,8 +117,8 @@ func (l *Lease) lock() string { return l.path }
 // before. Any other error: it was held until now, but the service has not confirmed that the lock is free; removal
 // continues in the background, and ends at the latest with the session, one TTL later. ErrUnavailable is among them.
 func (l *Lease) Release() error {
-	if l.leave != nil {
-		l.left.Do(l.leave)
+	if l.leave != nil && !l.left.Swap(true) {
+		l.leave()
 	}
 	err := l.hold.Release()
 	l.listen.Do(func() {}) // listening does not begin any more

@@ -2,7 +2,9 @@ package farsync
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"iter"
+	"slices"
 	"sync"
 
 	"github.com/farsync/farsync/driver"
@@ -10,46 +12,46 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A ReentrantMutex is a Mutex that its owner may lock again while it holds, as often as it likes: Curator's
-// InterProcessMutex, in one queue with it. Each Lock gives a lease; the lock is free when the last of them is released.
+// A ReentrantMutex is a Mutex that code may lock again while it holds, as often as it likes: Curator's
+// InterProcessMutex, in one queue with it. Each Lock gives a lease of its own; the lock is free when the last of them
+// is released.
 //
-// The owner is the goroutine that calls Lock, or the owner that the context names: see WithOwner. Which goroutine it is, is
-// asked in Lock and TryLock only. A lease may be released by any goroutine, and counts down for the owner that got it.
-// Leases may be released in any order.
+// Lock enters again under a lease that is held, without a request:
 //
-// An owner enters again only through one ReentrantMutex value. Through another on the same path it would wait for itself.
-// Ownership does not travel through Lease.Context: a Lock with it, in another goroutine, would wait for the lease that
-// the context ends with, and fails like Mutex.Lock.
+//   - under the lease that its ctx stands for, in whatever goroutine. Such a ctx comes from Lease.Context or Lease.Do,
+//     or is derived from such a context. The lease may come from another ReentrantMutex on the same path of the same
+//     Store, so that a function may make a value for each call;
+//   - else under a lease that the calling goroutine has got from the same ReentrantMutex and that is not released, as
+//     Curator tells owners apart by thread.
+//
+// All other calls wait, or are refused, as with Mutex. A goroutine that holds waits for itself if it locks through
+// another ReentrantMutex on the path, with a ctx that does not stand for its lease.
+//
+// Goroutines that have entered under one lease are not kept apart from one another. Leases may be released in any
+// order, and by any goroutine: a release counts for the goroutine that got the lease. A goroutine whose leases are
+// all released is outside, also while others are inside: it enters no more but by their context.
 type ReentrantMutex struct {
 	store   *Store
 	path    string
 	request recipe.Request
 
-	mu     sync.Mutex
-	owners map[owner]*ownership
-}
-
-// An owner is a goroutine's number, or the value that WithOwner has made.
-type owner any
-
-// An ownership is what an owner holds, or is about to. There is one as long as a lease of the owner is not released.
-type ownership struct {
-	hold   *recipe.Hold  // nil while it is being acquired
-	known  chan struct{} // closed when it is known what became of that
-	leases int
+	mu  sync.Mutex
+	got map[uint64][]*recipe.Hold // by goroutine, oldest first: of its leases that are not released
 }
 
 // NewReentrantMutex returns a reentrant mutex on path, with the same rules for the arguments as NewMutex.
 func NewReentrantMutex(store *Store, path string) *ReentrantMutex {
 	check("NewReentrantMutex", store)
-	return &ReentrantMutex{
-		store: store, path: path, request: exclusive(path), owners: map[owner]*ownership{},
-	}
+	return &ReentrantMutex{store: store, path: path, request: exclusive(path), got: map[uint64][]*recipe.Hold{}}
 }
 
-// Lock waits until the caller's owner holds the mutex, and returns a lease on it. If the owner holds it already, that
-// costs no traffic. If what the owner holds is lost, the error wraps ErrLost, until the owner has released all leases
-// on it. All else is as with Mutex.Lock.
+// Lock enters again, or waits until the mutex is held, and returns a lease on it.
+//
+// A lease that has ended is not entered. The contexts that stand for it are done then: a Lock with one of them fails
+// with ctx.Err(), and wraps ErrReleased, ErrLost or ErrClosed as the cause. A context may outlive its lease, by
+// context.WithoutCancel. If the lease was released, a Lock with that context is like any other. If the lease was lost
+// and is not released yet, Lock fails with ErrLost, and so does a Lock of the goroutine that has got it: the work under
+// the lease may still go on. All else is as with Mutex.Lock.
 func (m *ReentrantMutex) Lock(ctx context.Context) (*Lease, error) {
 	lease, err := m.lease(ctx, m.request)
 	return lease, wrap("lock", m.path, err)
@@ -61,108 +63,108 @@ func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return lease, wrap("try lock", m.path, err)
 }
 
-// lease enters again for an owner that holds, and acquires for one that does not. Of several goroutines that are one owner,
-// the first acquires for all: two of them in the queue would wait for each other.
+// lease enters again, or acquires if there is nothing to enter.
 func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, error) {
 	built(m.store, "NewReentrantMutex")
-	if ctx.Err() != nil {
-		return nil, m.gaveUp(ctx)
+	caller, ok := goroutine.Number()
+	if !ok { // without it a second Lock would wait for the first in silence
+		panic("farsync: the runtime does not tell the goroutine's number; use a Mutex")
 	}
-	caller := ownerOf(ctx)
-	for {
-		m.mu.Lock()
-		o := m.owners[caller]
-		switch {
-		case o == nil:
-			o = &ownership{known: make(chan struct{})}
-			m.owners[caller] = o
-			m.mu.Unlock()
-			return m.first(ctx, caller, o, r)
-		case o.hold != nil:
-			hold, err := o.hold.Again()
-			if err == nil {
-				o.leases++
+	if ctx.Err() == nil { // else it is for Acquire to say so
+		for hold := range m.within(ctx, caller) {
+			again, err := enter(hold)
+			if errors.Is(err, ErrReleased) {
+				continue // its turn is over: it was released in this moment
 			}
-			m.mu.Unlock()
 			if err != nil {
 				return nil, err
 			}
-			return m.made(caller, o, hold)
-		}
-		m.mu.Unlock()
-		if r.Try {
-			return nil, m.taken(ctx)
-		}
-		select {
-		case <-o.known:
-		case <-ctx.Done():
-			return nil, m.gaveUp(ctx)
+			return m.made(caller, again)
 		}
 	}
-}
-
-// taken is the error of a Try beside another goroutine of its owner, which is about to hold. That one waits for others
-// only if the service answers, and grants: so the service is asked.
-func (m *ReentrantMutex) taken(ctx context.Context) error {
-	if _, _, err := (recipe.Queue{Store: m.store.below, Path: m.path}).List(ctx, 1); err != nil {
-		return err
+	if m.waitsForItself(ctx) {
+		return nil, errOneself
 	}
-	if quiet := recipe.SilenceOf(m.store.below); quiet != nil {
-		return quiet
-	}
-	return ErrLocked
-}
-
-// gaveUp is the error of a ctx that has ended before the owner held.
-func (m *ReentrantMutex) gaveUp(ctx context.Context) error {
-	if quiet := recipe.SilenceOf(m.store.below); quiet != nil {
-		return fmt.Errorf("%w: %w", gaveUp(ctx), quiet)
-	}
-	if state := m.store.State(); state != Connected && state != Recovering {
-		return unavailable(ctx, "")
-	}
-	return gaveUp(ctx)
-}
-
-// first acquires for an owner that holds nothing.
-func (m *ReentrantMutex) first(ctx context.Context, caller owner, o *ownership, r recipe.Request) (*Lease, error) {
-	err := oneself(ctx, m.store, m.path, driver.Exclusive)
-	var hold *recipe.Hold
-	if err == nil {
-		hold, err = recipe.Acquire(ctx, m.store.below, r)
-	}
-	m.mu.Lock()
-	if err != nil {
-		delete(m.owners, caller)
-	} else {
-		o.hold, o.leases = hold, 1
-	}
-	close(o.known)
-	m.mu.Unlock()
+	hold, err := recipe.Acquire(ctx, m.store.below, r)
 	if err != nil {
 		return nil, err
 	}
-	return m.made(caller, o, hold)
+	return m.made(caller, hold)
 }
 
-func (m *ReentrantMutex) made(caller owner, o *ownership, hold *recipe.Hold) (*Lease, error) {
+// within yields what the caller may be inside of: leases that its ctx stands for, and then those of its goroutine.
+// None of them was released when it was found.
+//
+// A ctx comes first, for it says under which lease the work is. One that was released is left out though others may
+// still hold its turn: what its holder did under it is over, and the others are to be found by contexts of their own.
+func (m *ReentrantMutex) within(ctx context.Context, caller uint64) iter.Seq[*recipe.Hold] {
+	return func(yield func(*recipe.Hold) bool) {
+		for held := range standings(ctx, m.store, m.path) {
+			if lease, ok := reentrant(held); ok && !lease.left.Load() && !yield(lease.hold) {
+				return
+			}
+		}
+		m.mu.Lock()
+		got := slices.Clone(m.got[caller])
+		m.mu.Unlock()
+		for _, hold := range slices.Backward(got) {
+			if !yield(hold) {
+				return
+			}
+		}
+	}
+}
+
+// reentrant returns a lease of a ReentrantMutex.
+func reentrant(s standing) (*Lease, bool) {
+	lease, ok := s.(*Lease)
+	return lease, ok && lease.leave != nil
+}
+
+// enter returns another hold on the turn of one, by the clock. It fails with ErrReleased if the turn is over: a
+// release of the last hold comes wholly before or wholly after it.
+func enter(hold *recipe.Hold) (*recipe.Hold, error) {
+	if err := hold.Err(); err != nil && !errors.Is(err, ErrReleased) {
+		return nil, err
+	}
+	return hold.Again()
+}
+
+// waitsForItself reports whether the call would wait for a lease that its ctx stands for. A lease of a ReentrantMutex
+// is none: one that could not be entered is over, or about to be.
+func (m *ReentrantMutex) waitsForItself(ctx context.Context) bool {
+	for held := range standings(ctx, m.store, m.path) {
+		if _, ok := reentrant(held); !ok && held.held() == driver.Exclusive && held.Err() == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// made makes a lease of a hold, for the goroutine that has got it.
+func (m *ReentrantMutex) made(caller uint64, hold *recipe.Hold) (*Lease, error) {
 	lease, err := newLease(m.store, m.path, driver.Exclusive, hold)
 	if err != nil {
-		m.leave(caller, o)
 		return nil, err
 	}
-	lease.leave = func() { m.leave(caller, o) }
+	lease.leave = func() { m.leave(caller, hold) }
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.got[caller] = append(m.got[caller], hold)
 	return lease, nil
 }
 
-// leave counts a lease out, before it is released: an owner that locks again after the last waits for that release like
-// any other. While any is left, o.hold can be entered again, also if it was released itself: what it stands for is
-// the turn.
-func (m *ReentrantMutex) leave(caller owner, o *ownership) {
+// leave takes a hold from its goroutine, before it is released: a goroutine that locks again after the last waits for
+// that release like any other.
+func (m *ReentrantMutex) leave(caller uint64, hold *recipe.Hold) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if o.leases--; o.leases == 0 {
-		delete(m.owners, caller)
+	got := m.got[caller]
+	i := slices.Index(got, hold)
+	if got = slices.Delete(got, i, i+1); len(got) > 0 {
+		m.got[caller] = got
+	} else {
+		delete(m.got, caller)
 	}
 }
 
@@ -170,28 +172,6 @@ func (m *ReentrantMutex) leave(caller owner, o *ownership) {
 func (m *ReentrantMutex) Participants(ctx context.Context) ([]Participant, error) {
 	list, err := participants(ctx, built(m.store, "NewReentrantMutex"), m.path)
 	return list, wrap("participants", m.path, err)
-}
-
-// ownerKey is the key of a context's owner.
-type ownerKey struct{}
-
-// WithOwner returns a context that stands for a new owner. A Lock of a ReentrantMutex with that context, or with one
-// derived from it, counts for that owner in whatever goroutine it is called. Use it for one task that runs in several
-// goroutines. The mutex does not keep these goroutines apart.
-func WithOwner(ctx context.Context) context.Context {
-	return context.WithValue(ctx, ownerKey{}, new(byte))
-}
-
-// ownerOf returns the context's owner, or the calling goroutine.
-func ownerOf(ctx context.Context) owner {
-	if named := ctx.Value(ownerKey{}); named != nil {
-		return named
-	}
-	n, ok := goroutine.Number()
-	if !ok {
-		panic("farsync: the runtime does not tell the goroutine's number; use WithOwner")
-	}
-	return n
 }
 
 // Ask is as with Mutex.

@@ -68,9 +68,20 @@ func reads(ctx context.Context, store *Store, path string) bool {
 // stoodFor yields what the leases are for that ctx stands for on a lock, and that are held.
 func stoodFor(ctx context.Context, store *Store, path string) iter.Seq[driver.Kind] {
 	return func(yield func(driver.Kind) bool) {
+		for lease := range standings(ctx, store, path) {
+			if lease.Err() == nil && !yield(lease.held()) {
+				return
+			}
+		}
+	}
+}
+
+// standings yields the leases on a lock that ctx stands for, held or not, the innermost first.
+func standings(ctx context.Context, store *Store, path string) iter.Seq[standing] {
+	return func(yield func(standing) bool) {
 		for lease := range nested.All(ctx) {
 			over, ok := lease.(under)
-			if ok && over.store == store && over.path == path && over.Err() == nil && !yield(over.held()) {
+			if ok && over.store == store && over.path == path && !yield(over.standing) {
 				return
 			}
 		}

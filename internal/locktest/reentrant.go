@@ -63,16 +63,14 @@ var reentrantRows = []row{
 		s.release(second)
 		s.until(two, 0)
 	}},
-	{"ReentrantForOneGoroutineOnly", "another goroutine of the process is another owner", func(s *scene) {
+	{"ReentrantForOneGoroutineOnly", "another goroutine of the process is outside, unless it has the context of a lease", func(s *scene) {
 		one := s.client()
 		mu := s.reentrant(one)
 		first := s.take(mu.Lock)
 		second := s.take(mu.Lock)
-		under, cancel := first.Context(s.ctx())
-		defer cancel()
-		try := s.locking(func(context.Context) (*farsync.Lease, error) { return mu.TryLock(under) })
+		try := s.locking(mu.TryLock)
 		<-try.done
-		require.ErrorIs(s, try.err, farsync.ErrDeadlock, "ownership does not travel in a lease's context")
+		require.ErrorIs(s, try.err, farsync.ErrLocked)
 		behind := s.locking(mu.Lock)
 		s.release(second)
 		behind.waits()
@@ -81,7 +79,7 @@ var reentrantRows = []row{
 		require.Greater(s, lease.Token(), first.Token())
 		s.release(lease)
 	}},
-	{"ReentrantExcludes", "an owner that enters again shares the lock with itself, and with no other owner", func(s *scene) {
+	{"ReentrantExcludes", "a goroutine that enters again shares the lock with itself, and with no other", func(s *scene) {
 		const clients, goroutines, times = 3, 2, 4
 		section := NewSection(s, 1)
 		var all sync.WaitGroup
@@ -128,63 +126,68 @@ var reentrantRows = []row{
 		require.ErrorIs(s, err, farsync.ErrLocked)
 		s.release(lease)
 	}},
-	{"ReentrantOwnerInManyGoroutines", "work that spreads is one owner, also when its goroutines all come first",
-		func(s *scene) {
-			one := s.client()
-			mu := s.reentrant(one)
-			ctx := farsync.WithOwner(s.ctx())
-			const goroutines = 8
-			leases := make([]*farsync.Lease, goroutines)
-			var all sync.WaitGroup
-			for i := range leases {
-				all.Go(func() { leases[i], _ = mu.Lock(ctx) })
-			}
-			all.Wait()
-			for _, lease := range leases {
-				require.NotNil(s, lease)
-				require.Equal(s, leases[0].Token(), lease.Token())
-			}
-			list := s.until(one, 1)
-			require.Equal(s, list[0].Revision, leases[0].Token().Revision(), "one of them goes for all")
-			_, err := mu.TryLock(s.ctx())
-			require.ErrorIs(s, err, farsync.ErrLocked, "this goroutine is none of that owner without the context")
-			_, err = mu.TryLock(farsync.WithOwner(ctx))
-			require.ErrorIs(s, err, farsync.ErrLocked, "nor is another owner")
-			for _, lease := range leases[1:] {
-				all.Go(func() { s.release(lease) })
-			}
-			all.Wait()
-			require.NoError(s, leases[0].Err())
-			behind := s.locking(mu.Lock)
-			again := s.take(func(context.Context) (*farsync.Lease, error) { return mu.TryLock(ctx) })
-			s.release(leases[0])
-			behind.waits()
-			s.release(again)
-			s.release(behind.got())
-			s.until(one, 0)
-		}},
-	{"ReentrantOwnerWhoseFirstGivesUp", "the others of an owner must not wait for one that has gone", func(s *scene) {
+	{"ReentrantByTheContextOfALease", "work under a lock spreads over goroutines, and they call what locks", func(s *scene) {
 		one, two := s.client(), s.client()
-		holder := s.take(s.reentrant(two).Lock)
 		mu := s.reentrant(one)
-		owner := farsync.WithOwner(context.Background())
-		first := s.locking(func(ctx context.Context) (*farsync.Lease, error) {
-			mine, cancel := context.WithCancel(owner)
-			defer cancel()
-			defer context.AfterFunc(ctx, cancel)()
-			return mu.Lock(mine)
-		})
-		s.until(one, 2)
-		_, err := mu.TryLock(owner)
-		require.ErrorIs(s, err, farsync.ErrLocked, "the owner does not hold yet")
-		second := s.locking(func(context.Context) (*farsync.Lease, error) { return mu.Lock(owner) })
-		first.cancel()
-		<-first.done
-		require.ErrorIs(s, first.err, context.Canceled)
-		s.release(holder)
-		s.release(second.got())
+		outer := s.take(mu.Lock)
+		under, cancel := outer.Context(s.ctx())
+		defer cancel()
+		const goroutines = 8
+		leases := make([]*farsync.Lease, goroutines)
+		var all sync.WaitGroup
+		for i := range leases {
+			all.Go(func() { leases[i], _ = s.reentrant(one).Lock(under) }) // a value for each call will do
+		}
+		all.Wait()
+		for _, lease := range leases {
+			require.NotNil(s, lease)
+			require.Equal(s, outer.Token(), lease.Token())
+		}
+		s.until(two, 1)
+		_, err := s.reentrant(two).TryLock(under)
+		require.ErrorIs(s, err, farsync.ErrLocked, "the context stands for a lease on the other Store")
+		_, err = s.mutex(one).Lock(under)
+		require.ErrorIs(s, err, farsync.ErrLocked, "a Mutex is not entered again")
+		behind := s.locking(mu.Lock)
+		for _, lease := range leases[1:] {
+			all.Go(func() { s.release(lease) })
+		}
+		all.Wait()
+		s.release(outer)
+		require.NoError(s, leases[0].Err())
+		behind.waits()
+		_, err = mu.Lock(under)
+		require.ErrorIs(s, err, farsync.ErrReleased, "its lease is over, though others hold the lock")
+		s.release(leases[0])
+		next := behind.got()
+		require.Greater(s, next.Token(), outer.Token())
+		s.release(next)
 		s.until(one, 0)
 	}},
+	{"ReentrantUnderAnotherLock", "who holds another lock waits with an entry of its own, which is entered again as any other",
+		func(s *scene) {
+			one, two := s.client(), s.client()
+			outer := s.take(farsync.NewMutex(one, s.path+"/outer").Lock)
+			under, cancel := outer.Context(s.ctx())
+			defer cancel()
+			mu := s.reentrant(one)
+			first, err := mu.Lock(under)
+			require.NoError(s, err)
+			within, done := first.Context(under)
+			defer done()
+			second, err := mu.Lock(under)
+			require.NoError(s, err)
+			third := s.locking(func(context.Context) (*farsync.Lease, error) { return mu.Lock(within) }).got()
+			require.Equal(s, first.Token(), third.Token())
+			s.until(two, 1)
+			s.release(first)
+			s.release(third)
+			_, err = s.mutex(two).TryLock(s.ctx())
+			require.ErrorIs(s, err, farsync.ErrLocked)
+			s.release(second)
+			s.until(two, 0)
+			s.release(outer)
+		}},
 	{"ReentrantReleasedByAnotherGoroutine", "a lease may be given to the goroutine that ends the work", func(s *scene) {
 		one := s.client()
 		mu := s.reentrant(one)
@@ -192,7 +195,7 @@ var reentrantRows = []row{
 		done := make(chan error)
 		go func() { done <- giveBack(first) }()
 		require.NoError(s, <-done)
-		require.NoError(s, second.Err(), "it counts down for the owner that got it")
+		require.NoError(s, second.Err(), "it counts for the goroutine that got it")
 		go func() { done <- giveBack(second) }()
 		require.NoError(s, <-done)
 		s.until(one, 0)
@@ -204,11 +207,15 @@ var reentrantRows = []row{
 		one, two := s.client(), s.client()
 		mu := s.reentrant(one)
 		first, second := s.take(mu.Lock), s.take(mu.Lock)
+		under, cancel := second.Context(s.ctx())
+		defer cancel()
 		s.Expire(s.T, one)
 		<-second.Done()
 		for _, lock := range []func(context.Context) (*farsync.Lease, error){mu.Lock, mu.TryLock} {
-			_, err := lock(s.ctx())
-			require.ErrorIs(s, err, farsync.ErrLost)
+			for _, ctx := range []context.Context{s.ctx(), under, context.WithoutCancel(under)} {
+				_, err := lock(ctx)
+				require.ErrorIs(s, err, farsync.ErrLost)
+			}
 		}
 		theirs := s.take(s.reentrant(two).Lock)
 		require.ErrorIs(s, first.Release(), farsync.ErrLost)

@@ -138,23 +138,18 @@ func RunSilence(t *testing.T, s Silenced) {
 	for _, w := range waitsOn(other, "/held") {
 		wait(w.call)
 	}
-	shared, owner := farsync.NewMutex(store, "/held/mutex"), farsync.WithOwner(t.Context())
-	reentrant := farsync.NewReentrantMutex(third, "/held/mutex")
+	shared, reentrant := farsync.NewMutex(store, "/held/mutex"), farsync.NewReentrantMutex(third, "/held/mutex")
 	wait(shared.Lock)
 	AwaitQueue(t, store, "/held/mutex", 2)
-	wait(func(ctx context.Context) (*farsync.Lease, error) {
-		owned, cancel := context.WithCancel(owner)
-		defer context.AfterFunc(ctx, cancel)()
-		return reentrant.Lock(owned)
-	})
+	wait(reentrant.Lock)
 	AwaitQueue(t, store, "/held/mutex", 3)
 	AwaitQueue(t, store, "/held/rw", 2)
 	AwaitQueue(t, store, "/held/permits", 1)
 	AwaitQueue(t, store, "/held/election", 1)
 	tried("/held")
 	for name, try := range map[string]func(context.Context) (*farsync.Lease, error){
-		"TryLock beside a goroutine that waits": shared.TryLock,
-		"TryLock of an owner that waits":        func(context.Context) (*farsync.Lease, error) { return reentrant.TryLock(owner) },
+		"TryLock beside a goroutine that waits":                     shared.TryLock,
+		"TryLock of a ReentrantMutex beside a goroutine that waits": reentrant.TryLock,
 	} {
 		_, err := try(Within(t, Soon))
 		silent(err, name)
