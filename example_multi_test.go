@@ -2,6 +2,7 @@ package farsync_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/farsync/farsync"
@@ -28,6 +29,63 @@ func ExampleMultiMutex() {
 	// Output:
 	// one token for each: 2
 	// farsync: try lock /accounts/3: locked: held in this process, by "mem-1"
+	// <nil>
+}
+
+// Both accounts, or none: who finds one of them taken holds nothing, and does something else.
+func ExampleMultiMutex_TryLock() {
+	service := storetest.NewMem()
+	here, there := service.Open(nil), service.Open(nil)
+	defer here.Close()
+	defer there.Close()
+	ctx := context.Background()
+
+	audit, err := farsync.NewMutex(there, "/accounts/7").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	both := farsync.NewMultiMutex(farsync.NewMutex(here, "/accounts/7"), farsync.NewMutex(here, "/accounts/3"))
+	_, err = both.TryLock(ctx)
+	fmt.Println("taken:", errors.Is(err, farsync.ErrLocked))
+	fmt.Println(audit.Release())
+	lease, err := both.TryLock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(len(lease.Tokens()), lease.Release())
+	// Output:
+	// taken: true
+	// <nil>
+	// 2 <nil>
+}
+
+// A job that holds several locks gives way when it is asked for one of them.
+func ExampleMultiLease_Asked() {
+	service := storetest.NewMem()
+	background, foreground := service.Open(nil), service.Open(nil)
+	defer background.Close()
+	defer foreground.Close()
+	ctx := context.Background()
+
+	lease, err := farsync.NewMultiMutex(
+		farsync.NewMutex(background, "/index/a"), farsync.NewMutex(background, "/index/b"),
+	).Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	asked := lease.Asked()
+	if err := farsync.NewMutex(foreground, "/index/b").Ask(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	<-asked
+	fmt.Println("asked to give way; still held:", lease.Err() == nil)
+	fmt.Println(lease.Release())
+	// Output:
+	// asked to give way; still held: true
 	// <nil>
 }
 

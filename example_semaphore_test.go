@@ -69,6 +69,22 @@ func ExampleSemaphore_Resize() {
 	// <nil>
 }
 
+// Size is what counts for all users, also for those that declare another size.
+func ExampleSemaphore_Size() {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	ctx := context.Background()
+
+	semaphore := farsync.NewSemaphore(store, "/limits/connections", 2)
+	fmt.Println(semaphore.Size(ctx)) // nobody has used it
+	fmt.Println(semaphore.Resize(ctx, 3))
+	fmt.Println(semaphore.Size(ctx))
+	// Output:
+	// 2 <nil>
+	// <nil>
+	// 3 <nil>
+}
+
 // At most two of the tasks run at a time, in all processes that use the semaphore.
 func ExamplePool() {
 	store := storetest.NewMem().Open(nil)

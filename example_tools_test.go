@@ -30,10 +30,36 @@ func ExampleMutex_Participants() {
 		return
 	}
 	for _, p := range list {
-		fmt.Println(p.Holder, p.Held, p.Token == lease.Token())
+		fmt.Println(p.Holder, p.Held, p.ID == lease.ID())
 	}
 	// Output:
 	// web-1 true true
+}
+
+// The ID tells which of the participants a lease is. A token does not: while a lock is handed on within a process,
+// others may see the token of the turn before.
+func ExampleLease_ID() {
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	mu := farsync.NewMutex(store, "/locks/billing")
+	ctx := context.Background()
+
+	lease, err := mu.Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release()
+	list, err := mu.Participants(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, p := range list {
+		fmt.Println("this one:", p.ID == lease.ID())
+	}
+	// Output:
+	// this one: true
 }
 
 // Ask asks the holder to give the lock back. A holder that listens to Asked does so when it can.

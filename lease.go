@@ -56,6 +56,12 @@ func (l *Lease) is(k driver.Kind) bool { return l.held() == k }
 // Token is the lease's fencing token.
 func (l *Lease) Token() Token { return l.token }
 
+// ID is what the service calls the entry of the lease: it equals the ID of the lease's Participant. Leases that follow
+// one another on one entry within a process have one ID, and so have leases that share an entry: goroutines that read,
+// and those of a ReentrantMutex. Their tokens tell them apart. RWMutex.Downgrade may give the lease another ID. An ID
+// decides nothing, and stays when the lease has ended.
+func (l *Lease) ID() string { return l.hold.ID() }
+
 // Deadline is when the lease ends unless it is renewed before, as it is all the time while the service can be reached.
 // A healthy lease is renewed long before its deadline.
 func (l *Lease) Deadline() time.Time { return l.hold.Deadline() }
@@ -67,8 +73,8 @@ func (l *Lease) Done() <-chan struct{} { return l.hold.Life().Done() }
 // It looks at the clock, and so may know of a loss a moment before Done is closed.
 func (l *Lease) Err() error { return l.hold.Err() }
 
-// Context returns a context that is done when parent is, or the lease, with Err as its cause. The caller must call cancel
-// when the work is over, unless parent ends then.
+// Context returns a context that is done when parent is, or the lease, with Err as its cause. The caller must call
+// cancel when the work is over, unless parent ends then.
 //
 // Its Err looks at the clock as Lease.Err does. A context that is derived from it ends in the same moment as its Done
 // channel is closed, by a timer, and its own Err knows no earlier: ask this one, or the lease, right before a step that
@@ -128,16 +134,16 @@ func (l *Lease) Release() error {
 
 // ReleaseAfter gives the lease back when d has passed, and does not wait for that: until then the lease is held, and
 // its Store renews it. Release and Close of the Store end the lease before, as they end any. If the process ends
-// without either, the service keeps the lease until the session runs out: for what is left of the TTL, about three quarters of it at
-// least, for a session is renewed every quarter.
+// without either, the service keeps the lease until the session runs out: for what is left of the TTL, about three
+// quarters of it at least, for a session is renewed every quarter.
 //
-// ReleaseAfter reports no error: a lease that is lost before is seen by Done and Err, and a release that the service does
-// not confirm continues in the background, as after Release.
+// ReleaseAfter reports no error: a lease that is lost before is seen by Done and Err, and a release that the service
+// does not confirm continues in the background, as after Release.
 func (l *Lease) ReleaseAfter(d time.Duration) { l.hold.After(d, func() { _ = l.Release() }) }
 
-// Asked is closed once another client has asked for the lock back, with Ask or as a Curator client with its Revoker. It is
-// only a request: the lease stays held until it is released. Listening begins with the first call, and costs one watch. The
-// channel stays open when the lease ends, and where the store cannot carry such requests.
+// Asked is closed once another client has asked for the lock back, with Ask or as a Curator client with its Revoker.
+// It is only a request: the lease stays held until it is released. Listening begins with the first call, and costs
+// one watch. The channel stays open when the lease ends, and where the store cannot carry such requests.
 func (l *Lease) Asked() <-chan struct{} {
 	l.listen.Do(func() {
 		l.asked = make(chan struct{})
@@ -166,8 +172,8 @@ func (l *Lease) GuardEntries() ([]driver.Entry, error) {
 
 // bind returns a context that ends with parent or with the lease, with the cause.
 //
-// A caller that never calls cancel keeps nothing under the life of the lease once parent has ended: a leader's lease may live
-// for weeks, and serve a thousand requests a second.
+// A caller that never calls cancel keeps nothing under the life of the lease once parent has ended: a leader's lease
+// may live for weeks, and serve a thousand requests a second.
 func bind(
 	parent, life context.Context, lease interface{ Err() error },
 ) (context.Context, context.CancelFunc) {

@@ -19,11 +19,12 @@ import (
 type MultiMutex struct{ group }
 
 // NewMultiMutex returns a mutex of the members. If they are on more than one store, each of these needs a name, the
-// same in all processes: the Name option of its package. Two stores of one service are two names for the same locks: members on one
-// path of it wait for each other, until ctx is done.
+// same in all processes: the Name option of its package. Two stores of one service are two names for the same locks:
+// members on one path of it wait for each other, until ctx is done.
 //
-// Members on one path of one store are one member, which is locked once: a transfer from an account to itself needs no case of its
-// own. NewMultiMutex panics if there are no members, if one is nil, if one of several stores has no name, and if two have the same.
+// Members on one path of one store are one member, which is locked once: a transfer from an account to itself needs
+// no case of its own. NewMultiMutex panics if there are no members, if one is nil, if one of several stores has no
+// name, and if two have the same.
 func NewMultiMutex(members ...*Mutex) *MultiMutex {
 	g := newGroup("NewMultiMutex", members)
 	g.need = len(g.members)
@@ -31,19 +32,44 @@ func NewMultiMutex(members ...*Mutex) *MultiMutex {
 }
 
 // Lock waits until all members are held, and returns one lease on all of them. If one of them fails, or is lost while
-// others are waited for, nothing is held: the members that were locked are released in the background, all at once, and
-// Lock returns without waiting for that. The errors are those of Mutex.Lock, and ErrLost for a member that was lost. ErrPath comes at
-// once, before any member is locked.
+// others are waited for, nothing is held: the members that were locked are released in the background, all at once,
+// and Lock returns without waiting for that. The errors are those of Mutex.Lock, and ErrLost for a member that was
+// lost. ErrPath comes at once, before any member is locked.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
+	l := newMultiLease(&m.group)
+	if err := m.take(ctx, "lock", l, (*Mutex).Lock); err != nil {
+		l.abandon()
+		return nil, err
+	}
+	return l, nil
+}
+
+// TryLock is Lock without waiting for others: all members or none. It tries them one after another. If a member is
+// held or another caller waits for it, the error wraps ErrLocked and has the path of that member, and the members
+// behind it are not tried. Those before it were held for a moment: TryLock gives them back, all at once, and waits
+// for the service to confirm as Release does, while ctx lives; so the next TryLock of this process does not find them
+// taken. A release that is not confirmed continues in the background, and is no error of TryLock. The other errors,
+// and the state after one, are those of Lock.
+func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
+	l := newMultiLease(&m.group)
+	if err := m.take(ctx, "try lock", l, (*Mutex).TryLock); err != nil {
+		l.retreat(ctx)
+		return nil, err
+	}
+	return l, nil
+}
+
+// take locks all members for l, each by lock. On error some may be held.
+func (m *MultiMutex) take(
+	ctx context.Context, op string, l *MultiLease, lock func(*Mutex, context.Context) (*Lease, error),
+) error {
 	mustBeMade(len(m.members) > 0, "NewMultiMutex")
 	for _, member := range m.members {
 		if err := recipe.CheckPath(member.path); err != nil {
-			return nil, wrap("lock", member.path, err)
+			return wrap(op, member.path, err)
 		}
 	}
-	return m.gather(ctx, newMultiLease(&m.group), func(ctx context.Context, i int) (*Lease, error) {
-		return m.members[i].Lock(ctx)
-	})
+	return m.gather(ctx, op, l, func(ctx context.Context, i int) (*Lease, error) { return lock(m.members[i], ctx) })
 }
 
 // A group is mutexes that are locked together.
@@ -54,8 +80,8 @@ type group struct {
 	need    int      // how many of them have to be held
 }
 
-// newGroup puts the members in order. The order must be the same in all processes, so it is none of theirs, nor of what they
-// find at the other end of a connection.
+// newGroup puts the members in order. The order must be the same in all processes, so it is none of theirs, nor of
+// what they find at the other end of a connection.
 func newGroup(constructor string, members []*Mutex) group {
 	fail := func(why string) { panic("farsync: " + constructor + ": " + why) }
 	if len(members) == 0 {
@@ -97,14 +123,14 @@ func newGroup(constructor string, members []*Mutex) group {
 	return g
 }
 
-// gather locks members for l in order, until as many are held as have to be. On error all are released in the background.
-// The error is that of ctx, or an *Error with the reason for which too few can be held.
+// gather locks members for l in order, until as many are held as have to be. On error the caller
+// gives back what is held. The error is that of ctx, or an *Error with the reason for which too few can be held.
 //
 // Whoever holds a member waits only for later ones, so there is no circle of callers that wait for one another. That is
 // also true if some are left out.
 func (g *group) gather(
-	ctx context.Context, l *MultiLease, lock func(ctx context.Context, i int) (*Lease, error),
-) (*MultiLease, error) {
+	ctx context.Context, op string, l *MultiLease, lock func(ctx context.Context, i int) (*Lease, error),
+) error {
 	// A loss that leaves too few ends the waiting for the others.
 	under, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -112,24 +138,22 @@ func (g *group) gather(
 	for _, i := range g.order {
 		lease, err := lock(under, i)
 		if err != nil && ctx.Err() != nil {
-			l.abandon()
-			return nil, err
+			return err
 		}
 		l.answer(i, lease, err)
 		if l.won() {
-			return l, nil
+			return nil
 		}
 		if lease != nil && l.keeper == nil {
-			// Those that wait for this one can be seen to wait for what is waited for next. Of a QuorumMutex each is on a Store
-			// of its own, which knows nothing of the others.
+			// Those that wait for this one can be seen to wait for what is waited for next. Of a QuorumMutex each is
+			// on a Store of its own, which knows nothing of the others.
 			under = stand(under, g.members[i].store, g.members[i].path, lease) //nolint:fatcontext // one for each member
 		}
 		if err := l.Err(); err != nil {
-			l.abandon()
 			if _, told := errors.AsType[*Error](err); told {
-				return nil, err
+				return err
 			}
-			return nil, wrap("lock", g.members[l.failed].path, err)
+			return wrap(op, g.members[l.failed].path, err)
 		}
 	}
 	panic("farsync: a group that is neither won nor lost")

@@ -14,9 +14,9 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A MultiLease is a hold on the members of a MultiMutex or of a QuorumMutex. That of a MultiMutex ends with the first of
-// its members' leases that ends, that of a QuorumMutex when fewer than a majority are left. All methods may be called by
-// any goroutine at any time.
+// A MultiLease is a hold on the members of a MultiMutex or of a QuorumMutex. That of a MultiMutex ends with the first
+// of its members' leases that ends, that of a QuorumMutex when fewer than a majority are left. All methods may be
+// called by any goroutine at any time.
 type MultiLease struct {
 	group  *group
 	keeper *keeper     // of a QuorumMutex; nil for a MultiMutex
@@ -34,6 +34,10 @@ type MultiLease struct {
 	until  time.Time      // the last deadline of as many members as have to be held
 	failed int            // the first member whose error has ended it
 	left   []*recipe.Hold // to be given back by unlock
+	asked  chan struct{}  // closed when a member has been asked for; nil until Asked is called
+
+	heard sync.Once      // closes asked
+	ears  sync.WaitGroup // what listens for that; added to under mu while the lease lives
 }
 
 func newMultiLease(g *group) *MultiLease {
@@ -77,6 +81,9 @@ func (l *MultiLease) answer(i int, lease *Lease, err error) {
 func (l *MultiLease) set(i int, lease *Lease) {
 	l.leases[i] = lease
 	l.stops[i] = context.AfterFunc(lease.hold.Life(), func() { l.miss(i) })
+	if l.asked != nil {
+		l.hear(lease)
+	}
 }
 
 // miss looks when a member was lost, and has it taken again.
@@ -106,9 +113,9 @@ func (l *MultiLease) won() bool {
 	return l.look() >= l.group.need
 }
 
-// look counts the members that are held, by the clock, and ends the lease if they are too few, with those that may still
-// come. Members are added only after a look at the others: so a moment in which there were too few is not missed. The
-// caller holds mu, and calls unlock.
+// look counts the members that are held, by the clock, and ends the lease if they are too few, with those that may
+// still come. Members are added only after a look at the others: so a moment in which there were too few is not
+// missed. The caller holds mu, and calls unlock.
 func (l *MultiLease) look() (held int) {
 	if l.life.Err() != nil {
 		return 0
@@ -142,12 +149,13 @@ func (l *MultiLease) why() error {
 	return l.shortage(l.errs)
 }
 
-// Tokens returns the members' fencing tokens, in the order in which the members were given. A member that a MultiMutex was given twice
-// has its token at both places. They never change.
+// Tokens returns the members' fencing tokens, in the order in which the members were given. A member that a
+// MultiMutex was given twice has its token at both places. They never change.
 //
-// Those of a QuorumMutex are of the members by which the lease was won, a majority; all others are 0. Of two leases, the later one has
-// the higher token of every member that both have, and they have one in common. So a resource that is to be
-// protected keeps the highest token of each member, and refuses a request that has a lower one for any of them, zeros aside.
+// Those of a QuorumMutex are of the members by which the lease was won, a majority; all others are 0. Of two leases,
+// the later one has the higher token of every member that both have, and they have one in common. So a resource that
+// is to be protected keeps the highest token of each member, and refuses a request that has a lower one for any of
+// them, zeros aside.
 func (l *MultiLease) Tokens() []Token {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,8 +200,8 @@ func (l *MultiLease) deadline() time.Time {
 func (l *MultiLease) Done() <-chan struct{} { return l.life.Done() }
 
 // Err is nil while enough members are held, by the clock at the time of the call; else as with Lease.Err. That of a
-// QuorumMutex tells about each member that was lost, and about each that was never held as far as it is known why, and wraps all
-// their errors.
+// QuorumMutex tells about each member that was lost, and about each that was never held as far as it is known why,
+// and wraps all their errors.
 func (l *MultiLease) Err() error {
 	l.mu.Lock()
 	defer l.unlock()
@@ -231,9 +239,9 @@ func (l *MultiLease) Context(parent context.Context) (ctx context.Context, cance
 	return ctx, cancel
 }
 
-// Entries is as Lease.Entries, for all members that are held. Those of different stores need a Guard of their own in each,
-// and a Guard tells of its own member alone, which need not be among those by which the lease of a QuorumMutex is held a
-// moment later.
+// Entries is as Lease.Entries, for all members that are held. Those of different stores need a Guard of their own in
+// each, and a Guard tells of its own member alone, which need not be among those by which the lease of a QuorumMutex
+// is held a moment later.
 func (l *MultiLease) Entries() []driver.Entry {
 	l.mu.Lock()
 	defer l.unlock()
@@ -271,17 +279,48 @@ func (l *MultiLease) lock() string {
 	return l.group.members[l.failed].path
 }
 
+// Asked is closed once another client has asked for one of the members back, as with Lease.Asked. It is only a
+// request for all of them: the lease stays held until it is released. Listening begins with the first call, and costs
+// one watch a member; of a QuorumMutex also for members that are regained. The channel stays open when the lease
+// ends.
+func (l *MultiLease) Asked() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asked == nil {
+		l.asked = make(chan struct{})
+		for _, lease := range l.leases {
+			if lease != nil {
+				l.hear(lease)
+			}
+		}
+	}
+	return l.asked
+}
+
+// hear listens for a member. It ends with the member's lease or with l, and Release joins it. The caller holds mu.
+func (l *MultiLease) hear(lease *Lease) {
+	if l.life.Err() != nil { // Release may have joined the others
+		return
+	}
+	l.ears.Go(func() {
+		if lease.hold.Asked(l.life) == nil {
+			l.heard.Do(func() { close(l.asked) })
+		}
+	})
+}
+
 // Release gives all members back, at the same time, and joins their errors, which are those of Lease.Release. It takes
 // no longer than the slowest of them.
 //
-// For a QuorumMutex it returns nil if a majority was held until now, and enough members have confirmed the release for another to
-// get a majority. Members whose Store is not Connected are given back in the background. When a lease of a
-// QuorumMutex is lost, its other members are given back at once, before Release is called.
+// For a QuorumMutex it returns nil if a majority was held until now, and enough members have confirmed the release
+// for another to get a majority. Members whose Store is not Connected are given back in the background. When a lease
+// of a QuorumMutex is lost, its other members are given back at once, before Release is called.
 func (l *MultiLease) Release() error {
 	if l.taken.Swap(true) {
 		return ErrReleased
 	}
 	l.over()
+	defer l.ears.Wait()
 	if l.keeper != nil {
 		return l.keeper.release()
 	}
@@ -313,6 +352,22 @@ func (l *MultiLease) abandon() {
 	l.mu.Lock()
 	defer l.unlock()
 	l.giveUp()
+}
+
+// retreat is abandon for a caller that waits until it is confirmed, while ctx lives. No member is added any more.
+func (l *MultiLease) retreat(ctx context.Context) {
+	if ctx.Err() != nil {
+		l.abandon()
+		return
+	}
+	l.over()
+	var all sync.WaitGroup
+	for _, lease := range l.leases {
+		if lease != nil {
+			all.Go(func() { _ = lease.hold.ReleaseIn(ctx) }) // what is not confirmed continues in the background
+		}
+	}
+	all.Wait()
 }
 
 // giveUp gives back the members of a lease that has ended. The caller holds mu, and calls unlock.

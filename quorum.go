@@ -93,11 +93,13 @@ func (q *QuorumMutex) Lock(ctx context.Context) (*MultiLease, error) {
 		return nil, wrap("lock", q.path, err)
 	}
 	for delay := quorumFirst; ; delay = min(2*delay, quorumMost) {
-		l, err := q.gather(ctx, q.newLease(), q.lock)
+		l := q.newLease()
+		err := q.gather(ctx, "lock", l, q.lock)
 		if err == nil {
 			l.keeper.start()
 			return l, nil
 		}
+		l.abandon()
 		short, ok := errors.AsType[*shortage](err)
 		if !ok || ctx.Err() == nil && short.definite(q.bears()) {
 			return nil, err

@@ -13,43 +13,44 @@ import (
 // few left wait. Curator calls it InterProcessSemaphoreV2, and its units leases; golang.org/x/sync/semaphore is the
 // same within one process. It does not share a queue with Curator, which counts waiters as holders.
 //
-// It is fair (FIFO), so a large request is not passed over for ever by small ones. A request gets all its units or none.
-// Of the callers of one Store on one path, whichever values they use, 16 stand in the queue once there are no units left.
-// The others wait in the process, first in first out, and callers who give up there cost the service nothing. A caller whose
-// ctx was made by Lease.Context of another lease has an entry of its own. Among callers of one Store, a caller may come in
-// before one who came earlier and asks for another number of units, for the place of a caller who has given up is taken by the
-// next who asks for as many.
+// It is fair (FIFO), so a large request is not passed over for ever by small ones. A request gets all its units or
+// none. Of the callers of one Store on one path, whichever values they use, 16 stand in the queue once there are no
+// units left. The others wait in the process, first in first out, and callers who give up there cost the service
+// nothing. A caller whose ctx was made by Lease.Context of another lease has an entry of its own. Among callers of
+// one Store, a caller may come in before one who came earlier and asks for another number of units, for the place of
+// a caller who has given up is taken by the next who asks for as many.
 //
-// The size is kept in the service with the queue. All users of the semaphore declare the same size; any other is refused with
-// ErrSize. While the queue is empty it may be declared anew. Resize changes the size that counts.
+// The size is kept in the service with the queue. All users of the semaphore declare the same size; any other is
+// refused with ErrSize. While the queue is empty it may be declared anew. Resize changes the size that counts.
 //
 // So a rolling deployment, in which processes of before and after stand in one queue, never changes the size that they
 // declare. To go from 3 units to 5, all go on declaring 3, and one Resize(ctx, 5) of a semaphore that declares 3 sets
 // the size that counts: before the deployment or after it. To declare 5, first end all processes that declare 3.
 //
 // What a release wakes: a waiter watches the nearest entries ahead that leave it no room. When units are released in
-// the order in which they were acquired, that is one waiter a release, whatever the size. A release out of order, by the
-// k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes.
+// the order in which they were acquired, that is one waiter a release, whatever the size. A release out of order, by
+// the k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes.
 type Semaphore struct {
 	store *Store
 	path  string
 	size  int64
 }
 
-// NewSemaphore returns a semaphore of maxLeases units on path, with the same rules for store and path as NewMutex. If maxLeases is
-// less than 1, every Acquire, TryAcquire and Resize fails at once.
+// NewSemaphore returns a semaphore of maxLeases units on path, with the same rules for store and path as NewMutex. If
+// maxLeases is less than 1, every Acquire, TryAcquire and Resize fails at once.
 func NewSemaphore(store *Store, path string, maxLeases int64) *Semaphore {
 	check("NewSemaphore", store)
 	return &Semaphore{store, path, maxLeases}
 }
 
-// Acquire waits until n units are held, and returns one lease on all of them. ErrTooLarge, at once: the semaphore does
-// not have n units; also while it waits, if it is made smaller. ErrSize: others declared another size, and the oldest of them has stayed
-// for a second, or for eight times as long as the service takes to answer if that is more, but for a third of the TTL at most. Where they come and go
-// Acquire waits five times as long. If n is less than 1, Acquire fails at once. All else is as with Mutex.Lock.
+// Acquire waits until n units are held, and returns one lease on all of them. ErrTooLarge, at once: the semaphore
+// does not have n units; also while it waits, if it is made smaller. ErrSize: others declared another size, and the
+// oldest of them has stayed for a second, or for eight times as long as the service takes to answer if that is more,
+// but for a third of the TTL at most. Where they come and go Acquire waits five times as long. If n is less than 1,
+// Acquire fails at once. All else is as with Mutex.Lock.
 //
-// A ctx that stands for a lease on units of the same semaphore is not refused, for other units may come free. An Acquire for more
-// units than the semaphore has beside those of that lease waits until ctx is done.
+// A ctx that stands for a lease on units of the same semaphore is not refused, for other units may come free. An
+// Acquire for more units than the semaphore has beside those of that lease waits until ctx is done.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) (*Lease, error) {
 	return s.acquire(ctx, "acquire", n, false)
 }
@@ -68,7 +69,8 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int64, try bool) (
 	return acquire(ctx, op, s.store, &request)
 }
 
-// counts returns an error if n units are fewer than 1. Numbers come from data, so that is none of the program's mistakes.
+// counts returns an error if n units are fewer than 1. Numbers come from data, so that is none of the program's
+// mistakes.
 func counts(what string, n int64) error {
 	if n < 1 {
 		return fmt.Errorf("%s %d units: 1 is the least", what, n)
@@ -83,14 +85,32 @@ func counts(what string, n int64) error {
 // Where another program has written something else in the place of the size, Acquire fails, and names it. Resize sets
 // the size again.
 //
-// On ZooKeeper the size lasts as long as the node of the queue, which the server removes when the queue has been empty for a
-// while; after that the declared size counts again.
+// On ZooKeeper the size lasts as long as the node of the queue, which the server removes when the queue has been
+// empty for a while; after that the declared size counts again.
 func (s *Semaphore) Resize(ctx context.Context, n int64) error {
 	built(s.store, "NewSemaphore")
 	if err := cmp.Or(counts("the semaphore was made with", s.size), counts("asked for", n)); err != nil {
 		return wrap("resize", s.path, err)
 	}
 	return wrap("resize", s.path, recipe.Queue{Store: s.store.below, Path: s.path}.Resize(ctx, s.size, n))
+}
+
+// Size returns the size that counts: what Resize has set last, or else what the users of the semaphore have declared.
+// It is what the service said when it was asked; by the time Size returns it may be another. A semaphore that nobody
+// has used, or whose size the service has forgotten, has the size that it was made with: the next Acquire would
+// declare it.
+//
+// ctx governs how long Size waits for the service. Size changes nothing. Where another program has written something
+// else in the place of the size, Size fails, and names it. The other errors are those of Mutex.Participants.
+func (s *Semaphore) Size(ctx context.Context) (int64, error) {
+	size, err := recipe.Queue{Store: built(s.store, "NewSemaphore").below, Path: s.path}.Size(ctx)
+	if err == nil && size == 0 {
+		size, err = s.size, counts("the semaphore was made with", s.size)
+	}
+	if err != nil {
+		return 0, wrap("size", s.path, err)
+	}
+	return size, nil
 }
 
 // Participants returns the holders of units and the waiters for some, in the order of the queue, as Mutex.Participants

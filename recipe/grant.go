@@ -173,7 +173,7 @@ func (gr *grant) giveUp() {
 
 // release ends one hold on the grant. After the last it hands the grant off, or gives it up and waits for the service,
 // for no longer than a third of the TTL or what is left of the session.
-func (gr *grant) release() error {
+func (gr *grant) release(ctx context.Context) error {
 	if !gr.finished() {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (gr *grant) release() error {
 	var err error
 	if p.in.err() == nil { // else the entry goes with its session, and the holder has been told
 		limit := min(p.in.ttl/3, time.Until(p.in.until()))
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		err = gr.store.remove(ctx, p)
 		cancel()
 		switch {

@@ -44,6 +44,9 @@ func newHold(gr *grant, turn int) *Hold {
 // the grant from the queue, and one higher for each turn that has begun on it since.
 func (h *Hold) Token() (revision int64, turn int) { return h.grant.place.Load().entry.Revision, h.turn }
 
+// ID returns what the service calls the hold's entry. A Change may put another entry in its place.
+func (h *Hold) ID() string { return h.grant.place.Load().entry.ID }
+
 // Deadline is when the hold ends unless its session is renewed before.
 func (h *Hold) Deadline() time.Time { return h.grant.in().until() }
 
@@ -98,9 +101,9 @@ func (h *Hold) Err() error {
 	return h.ended()
 }
 
-// Entries returns the entry that stands for the hold, or none if it has ended. No other turn begins on that entry: as long
-// as it stands, it stands for this turn, so that a transaction guarded by it does not commit under another. Readers
-// that share the entry already keep it.
+// Entries returns the entry that stands for the hold, or none if it has ended. No other turn begins on that entry: as
+// long as it stands, it stands for this turn, so that a transaction guarded by it does not commit under another.
+// Readers that share the entry already keep it.
 func (h *Hold) Entries() []driver.Entry {
 	entries, _ := h.Guarded()
 	return entries
@@ -132,15 +135,15 @@ func (h *Hold) Again() (*Hold, error) {
 
 var errNotCandidate = errors.New("not a candidate")
 
-// Change changes the hold's entry in its place in the queue. The hold continues, with the turn and the revision that it had when
-// it was granted. There are two changes:
+// Change changes the hold's entry in its place in the queue. The hold continues, with the turn and the revision that
+// it had when it was granted. There are two changes:
 //
-// With driver.Read a writer becomes a reader: no writer comes in between, and the readers behind it come in at once. The value
-// has to be nil, and stays. A reader is left as it is. If the service has not said whether the entry was changed, readers may be
-// in or not, so that the hold is neither; then it is lost, and the error wraps ErrUncertain.
+// With driver.Read a writer becomes a reader: no writer comes in between, and the readers behind it come in at once.
+// The value has to be nil, and stays. A reader is left as it is. If the service has not said whether the entry was
+// changed, readers may be in or not, so that the hold is neither; then it is lost, and the error wraps ErrUncertain.
 //
-// With driver.Candidate a candidate gets another value, nil for the Holder of the Store. If the service has not said whether it did,
-// the value may have changed or may change later, and the error wraps ErrUncertain.
+// With driver.Candidate a candidate gets another value, nil for the Holder of the Store. If the service has not said
+// whether it did, the value may have changed or may change later, and the error wraps ErrUncertain.
 //
 // After any other error the hold is as it was, and Change may be called again.
 func (h *Hold) Change(ctx context.Context, k driver.Kind, value []byte) error {
@@ -283,7 +286,11 @@ func (h *Hold) Abandon() {
 // Nil: it was held to the end. ErrLost: it was not. ErrClosed: the Store was closed before. ErrReleased: Release was
 // called before. Any other error: it was held, but the service has not confirmed that the entry is gone; ErrUnavailable
 // is among them.
-func (h *Hold) Release() error {
+func (h *Hold) Release() error { return h.ReleaseIn(context.Background()) }
+
+// ReleaseIn is Release for a caller that waits no longer than until ctx is done. Removal continues in the background
+// then.
+func (h *Hold) ReleaseIn(ctx context.Context) error {
 	if h.taken.Swap(true) {
 		return ErrReleased
 	}
@@ -291,7 +298,7 @@ func (h *Hold) Release() error {
 	h.end(ErrReleased)
 	h.alone <- struct{}{} // a Change that is under way ends with the hold
 	at := time.Now()
-	err := h.grant.release()
+	err := h.grant.release(ctx)
 	<-h.alone
 	switch {
 	case lost != nil:

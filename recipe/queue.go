@@ -143,13 +143,28 @@ func (s *Store) sinceHeld(entries []driver.Entry) {
 	}
 }
 
-// size returns the current size of a queue of permits. Odd says that what stands in its place is none.
-func (q Queue) size(ctx context.Context) (size int64, odd, err error) {
-	var r driver.Register
+// Size returns the current size of a queue of permits, 0 if none is declared. What stands in the place of the size, and
+// is none, is an error.
+func (q Queue) Size(ctx context.Context) (size int64, err error) {
+	r, err := q.register(ctx)
+	if err != nil {
+		return 0, err
+	}
+	_, size, err = parseSize(q.Path, r)
+	return size, err
+}
+
+func (q Queue) register(ctx context.Context) (r driver.Register, err error) {
 	err = q.do(ctx, func(ctx context.Context, in *session) (err error) {
 		r, err = in.Register(ctx, q.Path)
 		return err
 	})
+	return r, err
+}
+
+// size returns the current size of a queue of permits. Odd says that what stands in its place is none.
+func (q Queue) size(ctx context.Context) (size int64, odd, err error) {
+	r, err := q.register(ctx)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -132,6 +132,10 @@ var frozenRows = []frozenRow{
 	{name: "Semaphore.Resize", want: late, prepare: by(acquireAll, func(ctx context.Context, s *frozenScene) error {
 		return s.semaphore(s.callers, 2).Resize(ctx, 3)
 	})},
+	{name: "Semaphore.Size", want: late, prepare: by(acquireAll, func(ctx context.Context, s *frozenScene) error {
+		_, err := s.semaphore(s.callers, 2).Size(ctx)
+		return err
+	})},
 	{name: "Semaphore.Participants", want: late, prepare: by(acquireAll, func(ctx context.Context, s *frozenScene) error {
 		_, err := s.semaphore(s.callers, 2).Participants(ctx)
 		return err
@@ -243,6 +247,13 @@ var frozenMultiRows = []frozenRow{
 			s.untilAt(s.holders, s.path+"/"+last, 2)
 			return call
 		}},
+	{name: "MultiMutex.TryLock", want: late, prepare: func(s *frozenScene) func(context.Context) error {
+		multi := farsync.NewMultiMutex(s.members(s.callers, frozenMembers...)...)
+		return func(ctx context.Context) error {
+			_, err := multi.TryLock(ctx)
+			return err
+		}
+	}},
 	{name: "QuorumMutex.Lock", want: late, prepare: func(s *frozenScene) func(context.Context) error {
 		quorum := farsync.NewQuorumMutex(s.members(s.callers, "quorum")...)
 		return func(ctx context.Context) error {
@@ -271,6 +282,16 @@ var frozenMultiRows = []frozenRow{
 			if err != nil {
 				s.Fatal(err)
 			}
+			return lease
+		},
+		func(_ context.Context, _ *frozenScene, lease *farsync.MultiLease) error { return lease.Release() })},
+	{name: "MultiLease.Release, asked", bound: ofRelease, prepare: held(
+		func(s *frozenScene) *farsync.MultiLease {
+			lease, err := farsync.NewMultiMutex(s.members(s.short(), frozenMembers...)...).Lock(s.ctx())
+			if err != nil {
+				s.Fatal(err)
+			}
+			lease.Asked() // it listens
 			return lease
 		},
 		func(_ context.Context, _ *frozenScene, lease *farsync.MultiLease) error { return lease.Release() })},

@@ -32,6 +32,10 @@ var frozenStoreRows = []frozenRow{
 		_, err := q.Listing(ctx, 0)
 		return err
 	})},
+	{name: "Queue.Size", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, _ driver.Entry) error {
+		_, err := q.Size(ctx)
+		return err
+	})},
 	{name: "Queue.Wait", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
 		return q.Wait(ctx, driver.Target{Entry: e})
 	})},

@@ -43,10 +43,10 @@ func TestMemFrozen(t *testing.T) {
 
 // instant are the exported methods that ask no service.
 var instant = []string{
-	"Lease.Token", "Lease.Deadline", "Lease.Done", "Lease.Err", "Lease.Context", "Lease.Asked", "Lease.Entries", "Lease.GuardEntries",
+	"Lease.Token", "Lease.ID", "Lease.Deadline", "Lease.Done", "Lease.Err", "Lease.Context", "Lease.Asked", "Lease.Entries", "Lease.GuardEntries",
 	"Lease.ReleaseAfter",
 	"MultiLease.Tokens", "MultiLease.Deadline", "MultiLease.Done", "MultiLease.Err", "MultiLease.Context",
-	"MultiLease.Entries", "MultiLease.GuardEntries", "Store.State", "Store.Name",
+	"MultiLease.Asked", "MultiLease.Entries", "MultiLease.GuardEntries", "Store.State", "Store.Name",
 }
 
 func TestFrozenRowsCoverEveryCall(t *testing.T) {

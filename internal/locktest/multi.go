@@ -57,6 +57,34 @@ var multiRows = []row{
 		require.NotZero(s, tokens[1])
 		require.NoError(s, lease.Release())
 	}},
+	{"MultiTriesAllOrNone", "who does not wait must not keep a part", func(s *scene) {
+		one, two := s.client(), s.client()
+		multi := farsync.NewMultiMutex(s.members(one, "a", "b", "c")...)
+		taken := s.lock(s.members(two, "b")[0])
+		_, err := multi.TryLock(s.ctx())
+		require.ErrorIs(s, err, farsync.ErrLocked)
+		require.ErrorContains(s, err, s.path+"/b")
+		s.untilAt(two, s.path+"/a", 0)
+		s.untilAt(two, s.path+"/c", 0)
+		s.release(taken)
+		lease, err := multi.TryLock(s.ctx())
+		require.NoError(s, err)
+		require.Len(s, lease.Entries(), 3)
+		require.NoError(s, giveBack(lease))
+		for _, name := range []string{"/a", "/b", "/c"} {
+			s.untilAt(two, s.path+name, 0)
+		}
+	}},
+	{"MultiIsAskedForAnyMember", "who needs one of them does not know of the others", func(s *scene) {
+		one, two := s.client(), s.client()
+		lease, err := farsync.NewMultiMutex(s.members(one, "a", "b")...).Lock(s.ctx())
+		require.NoError(s, err)
+		asked := lease.Asked()
+		require.NoError(s, s.members(two, "b")[0].Ask(s.ctx()))
+		<-asked
+		require.NoError(s, lease.Err())
+		require.NoError(s, giveBack(lease))
+	}},
 	{"MultiGivesTokensInTheOrderOfItsMembers", "a token that guards the wrong resource guards none", func(s *scene) {
 		one := s.client()
 		members := s.members(one, "b", "c", "a")

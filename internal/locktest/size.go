@@ -137,11 +137,14 @@ var sizeRows = []row{
 	}},
 }
 
-// sizeIs makes sure that a semaphore that is declared with that size has so many units.
+// sizeIs makes sure that a semaphore that is declared with that size has so many units, and says so.
 func (s *scene) sizeIs(store *farsync.Store, declared, current int64) {
 	s.Helper()
 	sem := s.semaphore(store, declared)
-	_, err := sem.TryAcquire(s.ctx(), current+1)
+	size, err := sem.Size(s.ctx())
+	require.NoError(s, err)
+	require.Equal(s, current, size)
+	_, err = sem.TryAcquire(s.ctx(), current+1)
 	require.ErrorIs(s, err, farsync.ErrTooLarge)
 	if lease, err := sem.TryAcquire(s.ctx(), current); err == nil {
 		s.release(lease)

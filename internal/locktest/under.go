@@ -25,6 +25,24 @@ func (s *scene) id(store *farsync.Store, name string) string {
 }
 
 var underRows = []row{
+	{"IDIsThatOfTheParticipant", "a lease is found among the participants, also after a hand-over, when the token is not", func(s *scene) {
+		one, two := s.client(), s.client()
+		leases := map[string]*farsync.Lease{
+			"/mutex":    s.lock(farsync.NewMutex(one, s.path+"/mutex")),
+			"/reader":   s.take(farsync.NewRWMutex(one, s.path+"/reader").RLock),
+			"/writer":   s.take(farsync.NewRWMutex(one, s.path+"/writer").Lock),
+			"/permit":   s.take(units(farsync.NewSemaphore(one, s.path+"/permit", 3), 2)),
+			"/election": s.take(campaign(farsync.NewElection(one, s.path+"/election"), "me")),
+		}
+		behind := s.locking(farsync.NewMutex(one, s.path+"/mutex").Lock)
+		s.release(leases["/mutex"])
+		leases["/mutex"] = behind.got()
+		require.NoError(s, farsync.NewRWMutex(one, s.path+"/writer").Downgrade(s.ctx(), leases["/writer"]))
+		for name, lease := range leases {
+			require.Equal(s, s.id(two, name), lease.ID(), name)
+			s.release(lease)
+		}
+	}},
 	{"UnderSaysWhatAWaiterHolds", "two that wait for each other are found by what they hold meanwhile", func(s *scene) {
 		one, two := s.client(), s.client()
 		below := func(store *farsync.Store, name string) *farsync.Mutex { return farsync.NewMutex(store, s.path+name) }
