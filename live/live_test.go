@@ -462,7 +462,9 @@ func TestFiveThousandEntries(t *testing.T) {
 		list = append(list, lock)
 	}
 	v := New(nil)
-	v.Add("etcd", &farsync.Store{})
+	store := storetest.NewMem().Open(nil)
+	defer store.Close()
+	v.Add("etcd", store)
 	frame := func() *frame { return v.frame(time.Now(), time.Second, []sight{{source: v.sources[0], locks: list}}) }
 	began := time.Now()
 	first := frame()
