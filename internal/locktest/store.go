@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 )
 
 // storeRows are what a Store promises to all primitives alike.
@@ -183,7 +184,7 @@ var storeRows = []row{
 		holder := s.lock(s.mutex(two))
 		waiting := s.locking(s.mutex(one).Lock)
 		list := s.until(two, 2)
-		require.Equal(s, farsync.KindExclusive, list[1].Kind)
+		require.Equal(s, driver.Exclusive, list[1].Kind)
 		lease := s.lock(farsync.NewMutex(one, s.path+"-held"))
 		lease.Asked()
 		var calls errgroup.Group
@@ -225,7 +226,7 @@ var storeRows = []row{
 		for _, value := range []string{"it \x00 é /\n=", long} {
 			lease := s.take(func(ctx context.Context) (*farsync.Lease, error) { return e.Campaign(ctx, value) })
 			list := s.until(two, 1)
-			require.Equal(s, farsync.KindCandidate, list[0].Kind)
+			require.Equal(s, driver.Candidate, list[0].Kind)
 			require.Zero(s, strings.Compare(value, string(list[0].Value)))
 			if !list[0].Since.IsZero() { // etcd keeps the value of a candidate and nothing else
 				require.WithinDuration(s, time.Now(), list[0].Since, time.Hour)
