@@ -40,7 +40,7 @@ var frozenStoreRows = []frozenRow{
 		return q.Wait(ctx, driver.Target{Entry: e})
 	})},
 	{name: "Queue.Resize", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, _ driver.Entry) error {
-		return recipe.Queue{Store: beneath.Store(q.Store), Path: q.Path + "-sized"}.Resize(ctx, 2, 3)
+		return recipe.Queue{Store: q.Store, Path: q.Path + "-sized"}.Resize(ctx, 2, 3)
 	})},
 	{name: "Queue.Ask", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
 		return q.Ask(ctx, e)
