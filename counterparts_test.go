@@ -87,7 +87,7 @@ func TestMultiMutexTriesAllOrNone(t *testing.T) {
 		ctx, cancel := lease.Context(t.Context())
 		defer cancel()
 		_, err = multi.TryLock(ctx)
-		require.ErrorIs(t, err, farsync.ErrLocked)
+		require.ErrorIs(t, err, farsync.ErrDeadlock)
 		require.ErrorContains(t, err, "would wait for itself")
 		require.NoError(t, lease.Release())
 
@@ -158,7 +158,7 @@ func TestSemaphoreTellsTheSizeThatCounts(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		}
 		none("farsync: size /b: the semaphore was made with 0 units: 1 is the least", farsync.NewSemaphore(one, "/b", 0))
-		none("bad name", farsync.NewSemaphore(one, "b", 1))
+		none("bad path", farsync.NewSemaphore(one, "b", 1))
 		service.Partition(one, true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

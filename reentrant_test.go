@@ -120,7 +120,7 @@ func TestReentrantMutexEntersThroughAnotherValueByTheContext(t *testing.T) {
 		ctx, cancel = mutex.Context(t.Context())
 		defer cancel()
 		_, err = farsync.NewReentrantMutex(two, "/a").Lock(ctx)
-		require.ErrorIs(t, err, farsync.ErrLocked)
+		require.ErrorIs(t, err, farsync.ErrDeadlock)
 		require.ErrorContains(t, err, "would wait for itself")
 		behind := begin(func(own context.Context) (*farsync.Lease, error) {
 			return farsync.NewReentrantMutex(one, "/a").Lock(context.WithoutCancel(ctx))

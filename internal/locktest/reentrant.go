@@ -147,7 +147,7 @@ var reentrantRows = []row{
 		_, err := s.reentrant(two).TryLock(under)
 		require.ErrorIs(s, err, farsync.ErrLocked, "the context stands for a lease on the other Store")
 		_, err = s.mutex(one).Lock(under)
-		require.ErrorIs(s, err, farsync.ErrLocked, "a Mutex is not entered again")
+		require.ErrorIs(s, err, farsync.ErrDeadlock, "a Mutex is not entered again")
 		behind := s.locking(mu.Lock)
 		for _, lease := range leases[1:] {
 			all.Go(func() { s.release(lease) })
