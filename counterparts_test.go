@@ -15,7 +15,7 @@ import (
 
 func TestMultiMutexTriesAllOrNone(t *testing.T) {
 	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
-		mu := func(store *farsync.Store, path string) *farsync.Mutex { return farsync.NewMutex(store, path) }
+		mu := farsync.NewMutex
 		multi := farsync.NewMultiMutex(mu(one, "/b"), mu(one, "/a"), mu(one, "/c"), mu(one, "/a"))
 		nothing := func(paths ...string) {
 			t.Helper()

@@ -58,13 +58,12 @@ func TestNeighbourWithOtherRights(t *testing.T) {
 			return err
 		},
 		"watch": func(ctx context.Context) error {
-			for seen := range n.Watch(ctx, key) {
-				if strings.Contains(seen.Err().Error(), "permission denied") {
-					return rpctypes.ErrPermissionDenied
-				}
-				return seen.Err()
+			seen := <-n.Watch(ctx, key)
+			err := seen.Err()
+			if err != nil && strings.Contains(err.Error(), "permission denied") {
+				return rpctypes.ErrPermissionDenied
 			}
-			return nil
+			return err
 		},
 		"leases":     func(ctx context.Context) error { _, err := n.Leases(ctx); return err },
 		"renew":      func(ctx context.Context) error { _, err := n.KeepAliveOnce(ctx, id); return err },

@@ -30,7 +30,7 @@ func forbidden(t testing.TB, c *client.Client, commands ...string) {
 	t.Helper()
 	for _, command := range commands {
 		var words []any
-		for _, word := range strings.Fields(command) {
+		for word := range strings.FieldsSeq(command) {
 			words = append(words, strings.ReplaceAll(word, "%", prefix))
 		}
 		require.ErrorContains(t, c.Do(within(t, soon), words...).Err(), "NOPERM", command)
@@ -147,7 +147,7 @@ func TestNeighbourWhoRunsAScriptWithoutEnd(t *testing.T) {
 	}
 	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
 	require.NoError(t, admin.ScriptKill(within(t, soon)).Err())
-	<-ended
+	_ = locktest.Got(t, ended) // that of a script which was killed
 	next := lock(t, newStore(t, server.Endpoint(), fresh(time.Minute)), "/mine")
 	require.Greater(t, next.Token(), lease.Token())
 	require.NoError(t, next.Release())

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"log/slog"
+	"slices"
 	"sync/atomic"
 )
 
@@ -25,7 +26,7 @@ type shown struct {
 // Scan reads the other columns of the row.
 func (r *shown) Scan(into ...any) error {
 	r.settings = new(string)
-	return r.Rows.Scan(append(into[:len(into):len(into)], r.settings)...)
+	return r.Rows.Scan(append(slices.Clip(into), r.settings)...)
 }
 
 // Note has f read the rows of a statement that opens or renews a session, and warns of the settings if they are others
