@@ -80,7 +80,7 @@ func ExampleGuard() {
 		fmt.Println("paid")
 	}
 	_ = lease.Release()
-	if err := pay(lease); errors.Is(err, farsync.ErrLost) {
+	if err := pay(lease); errors.Is(err, farsync.ErrReleased) {
 		fmt.Println("another may hold the lock, and nothing was paid")
 	}
 }

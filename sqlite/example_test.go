@@ -87,9 +87,9 @@ func ExampleGuard() {
 	}
 	fmt.Println("while held:", open(lease))
 	fmt.Println("released:", lease.Release())
-	fmt.Println("afterwards, lost:", errors.Is(open(lease), farsync.ErrLost))
+	fmt.Println("afterwards, refused:", errors.Is(open(lease), farsync.ErrReleased))
 	// Output:
 	// while held: <nil>
 	// released: <nil>
-	// afterwards, lost: true
+	// afterwards, refused: true
 }

@@ -294,7 +294,9 @@ func TestDoctorFindsATTLThatIsNotGranted(t *testing.T) {
 
 func TestDoctorFindsFaultsOfDatabases(t *testing.T) {
 	t.Parallel()
-	server := embedtest.Postgres(t)
+	loose := embedtest.Postgres(t)
+	finds(t, "postgres://postgres@"+loose.Endpoint()+"/postgres?migrate=1", "may lose what it has confirmed, and two may hold then, settings fsync = off")
+	server := embedtest.Postgres(t, embedtest.Fsync())
 	store := "postgres://postgres@" + server.Endpoint() + "/postgres"
 	finds(t, store, "the tables of farsync are not there")
 	healthy(t, store+"?migrate=1")

@@ -138,7 +138,7 @@ func onRedis(t *testing.T) func() *service {
 }
 
 func onPostgres(t *testing.T) func() *service {
-	server := embedtest.Postgres(t)
+	server := embedtest.Postgres(t, embedtest.Fsync())
 	do := statements(t, "pgx", server.URL())
 	migrated := start(t, "postgres://postgres@"+server.Endpoint()+"/postgres?migrate=1", "who")
 	require.Equal(t, codeNothing, migrated.code(t))
@@ -156,7 +156,7 @@ func onPostgres(t *testing.T) func() *service {
 }
 
 func onMySQL(t *testing.T) func() *service {
-	server := mysqlkind.Start(t)
+	server := mysqlkind.Start(t, embedtest.Fsync())
 	dsn := server.DSN("test")
 	require.NoError(t, mysql.Migrate(t.Context(), dsn))
 	return func() *service {
