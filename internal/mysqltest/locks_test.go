@@ -198,11 +198,17 @@ var lists = func() chan time.Time {
 // awaitWaiting waits until a connection does.
 func awaitWaiting(t *testing.T, d database) {
 	t.Helper()
+	awaitList(t, func() bool { return waiting(t, d) > 0 })
+}
+
+// awaitList waits until the list of transactions, for which shows asks, is as it should be.
+func awaitList(t *testing.T, shows func() bool) {
+	t.Helper()
 	require.Eventually(t, func() (is bool) {
 		last := <-lists
 		defer func() { lists <- last }()
 		if time.Since(last) >= 150*time.Millisecond {
-			is, last = waiting(t, d) > 0, time.Now()
+			is, last = shows(), time.Now()
 		}
 		return is
 	}, soon, 10*time.Millisecond)
