@@ -37,10 +37,7 @@ import (
 // A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
 // lease would stand on the same entry. Leases for reading that share an entry already share the guard.
 func Guard(ctx context.Context, tx pgx.Tx, lease farsync.Guarded) error {
-	held, err := lease.GuardEntries()
-	if err == nil && len(held) == 0 {
-		err = farsync.ErrLost // a transaction without a guard is never the answer
-	}
+	held, err := recipe.Guarding(lease)
 	if err != nil {
 		return err
 	}

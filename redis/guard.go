@@ -8,6 +8,7 @@ import (
 	client "github.com/redis/go-redis/v9"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/recipe"
 )
 
 // A GuardedScript is a script of the caller's own that changes something only while a lease is held.
@@ -53,10 +54,7 @@ func Guard(namespace, script string) *GuardedScript {
 func (g *GuardedScript) Run(
 	ctx context.Context, c client.Scripter, lease farsync.Guarded, keys []string, args ...any,
 ) (any, error) {
-	held, err := lease.GuardEntries()
-	if err == nil && len(held) == 0 {
-		err = farsync.ErrLost // a script without a guard is never the answer
-	}
+	held, err := recipe.Guarding(lease)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/sqlstore"
+	"github.com/farsync/farsync/recipe"
 )
 
 // Guard makes a transaction of the caller's own, on the same file, one that commits only while lease is held. What the
@@ -39,10 +40,7 @@ import (
 // In a process that has a Store on the file, the transaction must be of modernc.org/sqlite too: see the package
 // documentation.
 func Guard(ctx context.Context, tx *sql.Tx, lease farsync.Guarded) error {
-	held, err := lease.GuardEntries()
-	if err == nil && len(held) == 0 {
-		err = farsync.ErrLost // a transaction without a guard is never the answer
-	}
+	held, err := recipe.Guarding(lease)
 	if err != nil {
 		return err
 	}
