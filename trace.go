@@ -37,7 +37,7 @@ type Trace struct {
 	// again if it waits anew because the session was lost. ctx is that of Acquire.
 	Wait func(ctx context.Context, w Want, b Behind)
 	// Ended is called when what was acquired has ended, once: released, or lost, or closed with its Store. For a ReentrantMutex that
-	// is when the last lease of an owner has ended. Whoever waited for it may have acquired it before.
+	// is when the last of the leases that were entered under one another has ended. Whoever waited for it may have acquired it before.
 	Ended func(e End)
 	// Session is called when the session of the Store was opened or renewed, is overdue, and when it is over.
 	Session func(h Health)

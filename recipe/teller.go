@@ -196,16 +196,21 @@ func (s *Store) caught(function string) {
 	}
 }
 
-// What follows calls a function of the Trace of a Store that has one.
+// The functions below call a function of the Trace, which the Store has. Of Acquire and Note they look whether there is one; of the
+// others whoever calls them has looked.
 
 func (s *Store) tellAcquire(ctx context.Context, w Want) (with context.Context, end func(Got)) {
+	acquire := s.options.Trace.Acquire
+	if acquire == nil {
+		return ctx, nil
+	}
 	defer func() {
 		if with == nil {
 			with = ctx // the function has panicked
 		}
 	}()
 	defer s.caught("Trace.Acquire")
-	return s.options.Trace.acquire(ctx, w)
+	return acquire(ctx, w)
 }
 
 func (s *Store) tellGot(end func(Got), g Got) {
@@ -214,21 +219,24 @@ func (s *Store) tellGot(end func(Got), g Got) {
 }
 
 func (s *Store) tellNote(ctx context.Context, w Want) string {
+	if s.options.Trace.Note == nil {
+		return ""
+	}
 	defer s.caught("Trace.Note")
-	return s.options.Trace.note(ctx, w)
+	return s.options.Trace.Note(ctx, w)
 }
 
 func (s *Store) tellWait(ctx context.Context, w Want, b Behind) {
 	defer s.caught("Trace.Wait")
-	s.options.Trace.wait(ctx, w, b)
+	s.options.Trace.Wait(ctx, w, b)
 }
 
 func (s *Store) tellEnded(e End) {
 	defer s.caught("Trace.Ended")
-	s.options.Trace.ended(e)
+	s.options.Trace.Ended(e)
 }
 
 func (s *Store) tellSession(h Health) {
 	defer s.caught("Trace.Session")
-	s.options.Trace.session(h)
+	s.options.Trace.Session(h)
 }

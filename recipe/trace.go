@@ -64,38 +64,6 @@ type Health struct {
 	Cause      error
 }
 
-func (t *Trace) acquire(ctx context.Context, w Want) (context.Context, func(Got)) {
-	if t.Acquire == nil {
-		return ctx, nil
-	}
-	return t.Acquire(ctx, w)
-}
-
-func (t *Trace) wait(ctx context.Context, w Want, b Behind) {
-	if t.Wait != nil {
-		t.Wait(ctx, w, b)
-	}
-}
-
-func (t *Trace) ended(e End) {
-	if t.Ended != nil {
-		t.Ended(e)
-	}
-}
-
-func (t *Trace) session(h Health) {
-	if t.Session != nil {
-		t.Session(h)
-	}
-}
-
-func (t *Trace) note(ctx context.Context, w Want) string {
-	if t.Note == nil {
-		return ""
-	}
-	return t.Note(ctx, w)
-}
-
 // get is how every hold is got. What a Trace takes is on the stack of no caller without one.
 func (s *Store) get(ctx context.Context, r *Request) (*Hold, error) {
 	if s.options.Trace != nil {
