@@ -70,7 +70,7 @@ func TestVersionThatIsSeenUnderARunningStore(t *testing.T) {
 	warns := func(version string) {
 		t.Helper()
 		words := `level=WARN msg="this etcd can let an old leader revoke live leases: upgrade to 3.5.13, 3.4.31 or later" version=` + version
-		require.Eventually(t, func() bool { return log.Has(words) }, soon, time.Millisecond, words)
+		log.Await(t, words)
 	}
 	is("3.5.12")
 	warns("3.5.12")

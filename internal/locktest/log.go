@@ -32,6 +32,9 @@ func (l *Log) String() string {
 // Has reports whether the log has the words.
 func (l *Log) Has(words string) bool { return strings.Contains(l.String(), words) }
 
+// Loose begins the line of a Store on a database whose server may lose what it has confirmed. The settings follow.
+const Loose = `level=WARN msg="the database server may lose what it has confirmed, and two may hold then" settings=`
+
 // Await waits until the log has the words: a Store has its lines written in the background, in their order.
 func (l *Log) Await(t testing.TB, words string) {
 	t.Helper()

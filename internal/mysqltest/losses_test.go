@@ -15,9 +15,6 @@ import (
 	"github.com/farsync/farsync/mysql"
 )
 
-// loose begins the line of a Store whose server may lose what it has confirmed.
-const loose = `level=WARN msg="the database server may lose what it has confirmed, and two may hold then" settings=`
-
 // logged returns a session in the database, and what its Store logs, which it does in a goroutine of its own.
 func (d database) logged(t *testing.T) (driver.Session, *locktest.Log) {
 	var log locktest.Log
@@ -39,19 +36,19 @@ func TestLossesThatAreSetUnderARunningStore(t *testing.T) {
 	renewed := func(words string) {
 		t.Helper()
 		require.NoError(t, in.Renew(within(t, soon), nil))
-		require.Eventually(t, func() bool { return log.Has(words) }, soon, time.Millisecond, words)
+		log.Await(t, words)
 	}
 	require.NoError(t, in.Renew(within(t, soon), nil))
 	d.exec(t, "SET GLOBAL sync_binlog = 0")
-	renewed(loose + `"sync_binlog = 0"`)
+	renewed(locktest.Loose + `"sync_binlog = 0"`)
 	require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), "nothing before")
 	require.NoError(t, in.Renew(within(t, soon), nil))
 	d.exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 2")
-	renewed(loose + `"innodb_flush_log_at_trx_commit = 2, sync_binlog = 0"`)
+	renewed(locktest.Loose + `"innodb_flush_log_at_trx_commit = 2, sync_binlog = 0"`)
 	require.Equal(t, 2, strings.Count(log.String(), "level=WARN"), "once each")
 	d.exec(t, "SET GLOBAL sync_binlog = 1")
 	d.exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 0")
-	renewed(loose + `"innodb_flush_log_at_trx_commit = 0"`)
+	renewed(locktest.Loose + `"innodb_flush_log_at_trx_commit = 0"`)
 	d.exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 1")
 	renewed(`"settings were"="innodb_flush_log_at_trx_commit = 0"`)
 }
@@ -61,5 +58,5 @@ func TestLossesThatAreSetUnderARunningStore(t *testing.T) {
 func TestServersOfTestsAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	_, log := newDatabase(t).logged(t)
-	require.Eventually(t, func() bool { return log.Has(loose + `"innodb_flush_log_at_trx_commit = 2"`) }, soon, time.Millisecond)
+	log.Await(t, locktest.Loose+`"innodb_flush_log_at_trx_commit = 2"`)
 }

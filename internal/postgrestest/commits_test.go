@@ -15,9 +15,6 @@ import (
 	"github.com/farsync/farsync/postgres"
 )
 
-// loose begins the line of a Store whose server may lose what it has confirmed.
-const loose = `level=WARN msg="the database server may lose what it has confirmed, and two may hold then" settings=`
-
 // logged returns a session in the database, and what its Store logs.
 func (d database) logged(t *testing.T) (driver.Session, *locktest.Log) {
 	var log locktest.Log
@@ -47,16 +44,16 @@ func TestCommitsThatAreSetLooseUnderARunningStore(t *testing.T) {
 	}
 	require.NoError(t, in.Renew(within(t, soon), nil))
 	set(t, d.server, "synchronous_commit = off")
-	renewsUntil(loose + `"synchronous_commit = off"`)
+	renewsUntil(locktest.Loose + `"synchronous_commit = off"`)
 	require.NoError(t, in.Renew(within(t, soon), nil))
 	set(t, d.server, "fsync = off")
-	renewsUntil(loose + `"fsync = off, synchronous_commit = off"`)
+	renewsUntil(locktest.Loose + `"fsync = off, synchronous_commit = off"`)
 	set(t, d.server, "synchronous_commit = local")
-	renewsUntil(loose + `"fsync = off"`) // there is no replica
+	renewsUntil(locktest.Loose + `"fsync = off"`) // there is no replica
 	set(t, d.server, "fsync = on")
 	renewsUntil("keeps what it confirms again")
 	set(t, d.server, "synchronous_standby_names = '*'")
-	renewsUntil(loose + `"synchronous_commit = local"`)
+	renewsUntil(locktest.Loose + `"synchronous_commit = local"`)
 	set(t, d.server, "synchronous_standby_names = ''")
 	set(t, d.server, "synchronous_commit = remote_apply")
 	renewsUntil(`"settings were"="synchronous_commit = local"`)
@@ -65,7 +62,7 @@ func TestCommitsThatAreSetLooseUnderARunningStore(t *testing.T) {
 
 	d.exec(t, "ALTER ROLE postgres SET synchronous_commit = off")
 	_, log = d.logged(t)
-	log.Await(t, loose+`"synchronous_commit = off"`)
+	log.Await(t, locktest.Loose+`"synchronous_commit = off"`)
 }
 
 // TestServersOfTestsAreWarnedOf: those of embedtest do not sync unless they are told to. Nothing but the server says
@@ -73,5 +70,5 @@ func TestCommitsThatAreSetLooseUnderARunningStore(t *testing.T) {
 func TestServersOfTestsAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	_, log := newDatabase(t).logged(t)
-	log.Await(t, loose+`"fsync = off"`)
+	log.Await(t, locktest.Loose+`"fsync = off"`)
 }

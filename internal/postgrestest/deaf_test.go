@@ -47,7 +47,7 @@ func TestListenThatLeadsNowhere(t *testing.T) {
 			lease, err := permits.Acquire(within(t, soon), 1)
 			require.NoError(t, err)
 			next := locktest.Behind(t, func(ctx context.Context) (*farsync.Lease, error) { return permits.Acquire(ctx, 1) })
-			require.Eventually(t, func() bool { return log.Has("cannot listen to the PostgreSQL server") }, soon, time.Millisecond)
+			log.Await(t, "cannot listen to the PostgreSQL server")
 			require.True(t, log.Has(row.cause))
 			require.NoError(t, lease.Release())
 			require.NoError(t, locktest.Got(t, next).Release())

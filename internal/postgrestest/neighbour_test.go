@@ -165,23 +165,7 @@ func TestNeighbourWhoSetsRevisions(t *testing.T) {
 	set := func(last string) {
 		require.NoError(t, n.try(t, "UPDATE farsync_queues SET last = "+last+" WHERE path = '/mine'"))
 	}
-	token := func() farsync.Token {
-		lease := lock(t, store, "/mine")
-		require.NoError(t, lease.Release())
-		return lease.Token()
-	}
-	first := token()
-	set("0")
-	second := token()
-	require.Greater(t, second, first)
-	set("last + 1000000000000")
-	require.Greater(t, token(), second+1_000_000_000_000)
-	set("9223372036854775807")
-	_, err := farsync.NewMutex(store, "/mine").Lock(within(t, soon))
-	require.ErrorContains(t, err, "out of range")
-	require.NoError(t, lock(t, store, "/other").Release())
-	set("0")
-	require.Greater(t, token(), first)
+	locktest.RunSetRevisions(t, store, "/mine", set)
 }
 
 // TestNeighbourWhoMayChangeWhatRuns counts as an operator: each of these rights is enough to have what Stores do

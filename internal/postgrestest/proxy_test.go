@@ -62,7 +62,7 @@ func TestProxyIsNamedInTheLog(t *testing.T) {
 			got <- err
 		}()
 		if listen == nil {
-			require.Eventually(t, func() bool { return log.Has("postgres.Options.Listen") }, soon, time.Millisecond)
+			log.Await(t, "postgres.Options.Listen")
 		}
 		require.NoError(t, lease.Release())
 		require.NoError(t, <-got)

@@ -36,7 +36,7 @@ func TestClockThatIsSetForwardByLess(t *testing.T) {
 	lease := lock(t, store, "/clock")
 	leave := section.Enter(lease, 1)
 	require.NoError(t, server.StepClock(clockTTL/2))
-	require.Eventually(t, func() bool { return log.Has("the clock of the redis server was set") }, soon, 10*time.Millisecond)
+	log.Await(t, "the clock of the redis server was set")
 	_, err := farsync.NewMutex(newStore(t, server.Endpoint(), fresh(clockTTL)), "/clock").TryLock(within(t, soon))
 	require.ErrorIs(t, err, farsync.ErrLocked)
 	require.NoError(t, lease.Err())
@@ -82,7 +82,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 	proxy.Cut()
 	require.NoError(t, server.StepClock(-clockTTL))
 	stepped := time.Now()
-	require.Eventually(t, func() bool { return log.Has("the clock of the redis server was set") }, soon, 10*time.Millisecond)
+	log.Await(t, "the clock of the redis server was set")
 	next := lock(t, newStore(t, server.Endpoint(), fresh(clockTTL)), "/dead")
 	require.ErrorIs(t, dead.Err(), farsync.ErrLost)
 	// The deadline lay at least three quarters of a TTL ahead, for a renewal is no older than a quarter.
