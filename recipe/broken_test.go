@@ -111,6 +111,27 @@ func TestBreakWhoseWordsAreReplaced(t *testing.T) {
 	})
 }
 
+// A holder who was asked and keeps the lock hears of a Break within ten seconds and a look, however long the TTL is: the words of
+// the Break replace those that asked, of which the watch on the entry tells nothing.
+func TestBreakOfAHolderWhoWasAsked(t *testing.T) {
+	for _, ttl := range []time.Duration{ttl, time.Hour} {
+		inBubble(t, func(w *world) {
+			s, other := w.with(recipe.Options{TTL: ttl, Holder: "holder"}), w.open()
+			defer func() { require.NoError(w, s.Close()) }()
+			h := w.granted(w.start(s)).hold
+			q := recipe.Queue{Store: other, Path: queue}
+			time.Sleep(5 * time.Second) // it is watched
+			require.NoError(w, q.Ask(w.Context(), w.Entries(queue)[0]))
+			time.Sleep(time.Second) // and has heard
+			began := time.Now()
+			require.NoError(w, q.Break(w.Context(), w.Entries(queue)[0], 0, "stuck", false))
+			require.LessOrEqual(w, time.Since(began), min(ttl/3, 10*time.Second)+time.Second)
+			require.ErrorIs(w, h.Err(), recipe.ErrBroken)
+			require.ErrorIs(w, h.Release(), recipe.ErrLost)
+		})
+	}
+}
+
 // Who asks for one turn does not ask the goroutine that was handed the entry next.
 func TestAskTurn(t *testing.T) {
 	inBubble(t, func(w *world) {

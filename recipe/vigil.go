@@ -17,6 +17,10 @@ import (
 // holds never pay for that.
 const watchAfter = 3 * time.Second
 
+// rehearAfter is the most time after which the holder of an entry with which words were left looks for others that have taken their
+// place: a holder who was asked and keeps the lock hears of a Break no later, whatever the TTL is.
+const rehearAfter = 10 * time.Second
+
 var errRemoved = errors.New("its entry was removed by another client")
 
 // errOvertaken is the cause of the loss of a grant that another entry should have kept waiting.
@@ -216,8 +220,8 @@ func (s *Store) restore(gr *grant, p *place) {
 	_ = s.rewrite(gr.life, gr, p, now.Version, w)
 }
 
-// watchOwn waits until the entry of p may be gone or, if hearing, words may have been left with it. Otherwise it returns every
-// third of the TTL, for words that replace others make no event for a watch of the end.
+// watchOwn waits until the entry of p may be gone or, if hearing, words may have been left with it. Otherwise it returns after a
+// third of the TTL, or rehearAfter if that is less, for words that replace others make no event for a watch of the end.
 func (s *Store) watchOwn(ctx context.Context, p *place, hearing bool) error {
 	on := driver.Target{Entry: p.entry, What: driver.Told}
 	if hearing {
@@ -225,7 +229,7 @@ func (s *Store) watchOwn(ctx context.Context, p *place, hearing bool) error {
 		return err
 	}
 	on.What = driver.Gone
-	bound, cancel := context.WithTimeout(ctx, p.in.ttl/3)
+	bound, cancel := context.WithTimeout(ctx, min(p.in.ttl/3, rehearAfter))
 	defer cancel()
 	_, _, err := s.watch(bound, p.in, new(driver.Entry), []driver.Target{on})
 	if bound.Err() != nil && ctx.Err() == nil {
