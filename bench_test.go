@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // BenchmarkFreePair is a Lock and a Release of a mutex that no other client wants.
 func BenchmarkFreePair(b *testing.B) {
-	store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Logger: slog.New(slog.DiscardHandler)}})
+	store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Logger: slog.New(slog.DiscardHandler)}})
 	defer func() { require.NoError(b, store.Close()) }()
 	mu := farsync.NewMutex(store, "/a")
 	b.ReportAllocs()

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 func TestMultiMutexTriesAllOrNone(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		mu := farsync.NewMutex
 		multi := farsync.NewMultiMutex(mu(one, "/b"), mu(one, "/a"), mu(one, "/c"), mu(one, "/a"))
 		nothing := func(paths ...string) {
@@ -28,12 +28,12 @@ func TestMultiMutexTriesAllOrNone(t *testing.T) {
 		taken := lock(t, mu(two, "/b"))
 		// That the service refuses to remove what was held is no error of the Try. Removal goes on.
 		refusals := 3
-		service.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Delete && refusals > 0 {
+		service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Delete && refusals > 0 {
 				refusals--
-				return storetest.Refuse(errWork)
+				return farsynctest.Refuse(errWork)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		lease, err := multi.TryLock(t.Context())
 		require.Nil(t, lease)
@@ -45,11 +45,11 @@ func TestMultiMutexTriesAllOrNone(t *testing.T) {
 		nothing("/a", "/c")
 
 		// It waits for the removal, so that the next Try finds none of its own. When ctx ends it does not.
-		service.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Delete {
-				return storetest.Delay(500 * time.Millisecond)
+		service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Delete {
+				return farsynctest.Delay(500 * time.Millisecond)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		began := time.Now()
 		_, err = multi.TryLock(t.Context())
@@ -81,7 +81,7 @@ func TestMultiMutexTriesAllOrNone(t *testing.T) {
 		service.ResetCount()
 		lease, err = multi.TryLock(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 3, service.Count(storetest.Create), "a member that comes twice is locked once")
+		require.Equal(t, 3, service.Count(farsynctest.Create), "a member that comes twice is locked once")
 		require.Len(t, lease.Tokens(), 4)
 		require.Equal(t, lease.Tokens()[1], lease.Tokens()[3])
 		ctx, cancel := lease.Context(t.Context())
@@ -104,10 +104,10 @@ func TestMultiMutexTriesAllOrNone(t *testing.T) {
 
 // A member that is lost while the others are tried leaves nothing held.
 func TestMultiMutexLosesAMemberWhileItTries(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
-		east, west := storetest.NewMem(), storetest.NewMem()
-		open := func(service *storetest.Mem, name string) *farsync.Store {
-			return service.Open(&storetest.MemOptions{Options: farsync.Options{Name: name}})
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
+		east, west := farsynctest.NewMem(), farsynctest.NewMem()
+		open := func(service *farsynctest.Mem, name string) *farsync.Store {
+			return service.Open(&farsynctest.MemOptions{Options: farsync.Options{Name: name}})
 		}
 		here, there := open(east, "east"), open(west, "west")
 		multi := farsync.NewMultiMutex(farsync.NewMutex(here, "/a"), farsync.NewMutex(there, "/b"))
@@ -131,7 +131,7 @@ func TestMultiMutexLosesAMemberWhileItTries(t *testing.T) {
 }
 
 func TestSemaphoreTellsTheSizeThatCounts(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		size := func(want int64, s *farsync.Semaphore) {
 			t.Helper()
 			got, err := s.Size(t.Context())
@@ -173,7 +173,7 @@ func TestSemaphoreTellsTheSizeThatCounts(t *testing.T) {
 // The ID of a lease is that of its participant, also after a hand-over, when the token of the participant is that of
 // the turn before.
 func TestIDOfALeaseIsThatOfItsParticipant(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 		mu := farsync.NewMutex(one, "/a")
 		first := lock(t, mu)
 		behind := begin(mu.Lock)
@@ -198,7 +198,7 @@ func TestIDOfALeaseIsThatOfItsParticipant(t *testing.T) {
 
 func TestMultiLeaseIsAskedForAnyMember(t *testing.T) {
 	for asked := range 3 {
-		bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+		bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 			var members []*farsync.Mutex
 			for _, path := range []string{"/a", "/b", "/c"} {
 				members = append(members, farsync.NewMutex(one, path))
@@ -245,12 +245,12 @@ func TestMultiLeaseIsAskedForAnyMember(t *testing.T) {
 // A QuorumMutex regains members, and listens to those, too.
 func TestQuorumLeaseIsAskedForAMemberThatWasRegained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var services []*storetest.Mem
+		var services []*farsynctest.Mem
 		var stores, others []*farsync.Store
 		var members []*farsync.Mutex
 		for _, name := range []string{"a", "b", "c"} {
-			service := storetest.NewMem()
-			store := service.Open(&storetest.MemOptions{Options: farsync.Options{Name: name}})
+			service := farsynctest.NewMem()
+			store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Name: name}})
 			defer store.Close()
 			other := service.Open(nil)
 			defer other.Close()

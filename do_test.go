@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 var errStop = errors.New("stop")
@@ -87,7 +87,7 @@ func TestDoOfALease(t *testing.T) {
 		*testing.T
 		doer
 
-		service *storetest.Mem
+		service *farsynctest.Mem
 		store   *farsync.Store
 	}
 	for name, row := range map[string]struct {
@@ -156,7 +156,7 @@ func TestDoOfALease(t *testing.T) {
 	} {
 		for kind, open := range doers {
 			t.Run(name+" ends it, "+kind, func(t *testing.T) {
-				bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+				bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 					s := &scene{t, open(t, one), service, one}
 					if row.before != nil {
 						row.before(s)
@@ -222,7 +222,7 @@ func TestDoSaysACauseOnce(t *testing.T) {
 				continue
 			}
 			t.Run(name+", "+kind, func(t *testing.T) {
-				bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+				bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 					err := open(t, one).do(t.Context(), func(ctx context.Context) error {
 						return row.fn(ctx, func() { service.Expire(one); <-ctx.Done() })
 					})
@@ -232,7 +232,7 @@ func TestDoSaysACauseOnce(t *testing.T) {
 			})
 		}
 	}
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewMutex(one, "/a")
 		ran, err := mu.TryDo(t.Context(), time.Minute, func(ctx context.Context, _ *farsync.Lease) error {
 			service.Expire(one)
@@ -261,7 +261,7 @@ func TestDoOfALeaseReleasesWhateverFnDoes(t *testing.T) {
 	for name, leave := range map[string]func(){"panics": func() { panic("a test") }, "exits": runtime.Goexit} {
 		for kind, open := range doers {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+				bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 					d := open(t, one)
 					done := make(chan any)
 					go func() {
@@ -280,7 +280,7 @@ func TestDoOfALeaseReleasesWhateverFnDoes(t *testing.T) {
 
 // TestTryDoTellsAJobThatFailedOnATryLock of its own from a job that another replica runs: it ran, and failed half-way.
 func TestTryDoTellsAJobThatFailedOnATryLock(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 		ledger := lock(t, farsync.NewMutex(two, "/ledger"))
 		half := false
 		ran, err := farsync.NewMutex(one, "/cron").TryDo(t.Context(), time.Second, func(ctx context.Context, _ *farsync.Lease) error {
@@ -300,7 +300,7 @@ func TestTryDoTellsAJobThatFailedOnATryLock(t *testing.T) {
 
 // A job whose ctx stands for the mutex already would be left out on every run, by every replica.
 func TestTryDoUnderItsOwnMutexIsAnError(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 		mu := farsync.NewMutex(one, "/cron")
 		require.NoError(t, mu.Do(t.Context(), func(ctx context.Context, _ *farsync.Lease) error {
 			ran, err := mu.TryDo(ctx, time.Second, func(context.Context, *farsync.Lease) error { return nil })
@@ -318,9 +318,9 @@ func TestTryDoUnderItsOwnMutexIsAnError(t *testing.T) {
 // ctx ends in the moment in which the mutex is held: the job does not run, and the mutex is not kept for the rest of the time, so
 // that another replica can run it.
 func TestTryDoWhoseCtxEndsAsItHolds(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, _, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, _, two *farsync.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
-		one := service.Open(&storetest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{
+		one := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{
 			Acquire: func(ctx context.Context, _ farsync.Want) (context.Context, func(farsync.Got)) {
 				return ctx, func(farsync.Got) { cancel() }
 			},
@@ -340,7 +340,7 @@ func TestTryDoWhoseCtxEndsAsItHolds(t *testing.T) {
 
 // A job that releases gives up what is left of the time; nothing is wrong with it.
 func TestTryDoWhoseJobReleases(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
 		begun := time.Now()
 		ran, err := farsync.NewMutex(one, "/cron").TryDo(t.Context(), time.Hour, func(_ context.Context, lease *farsync.Lease) error {
 			return lease.Release()

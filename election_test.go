@@ -9,24 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
-	"github.com/farsync/farsync/storetest"
 )
 
 // The service refuses to watch an entry that no session ends. An observer then looks now and then.
 func TestObserveBehindAStray(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := storetest.NewMem()
+		m := farsynctest.NewMem()
 		s := m.Open(nil)
 		stray := m.AddStray("/e", "stray")
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		m.ResetCount()
-		m.SetFault(func(storetest.Op) storetest.Fault {
+		m.SetFault(func(farsynctest.Op) farsynctest.Fault {
 			if m.Count() > 10000 {
 				panic("it spins")
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		n := 0
 		for leader, err := range farsync.NewElection(s, "/e").Observe(ctx) {
@@ -45,7 +45,7 @@ func TestObserveBehindAStray(t *testing.T) {
 func TestNobodyLeadsWhileNothingIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const silence = 10 * time.Second
-		m := storetest.NewMem()
+		m := farsynctest.NewMem()
 		s := m.Open(nil)
 		m.Restart(silence)
 		began := time.Now()
@@ -88,7 +88,7 @@ func TestNobodyLeadsWhileNothingIsGranted(t *testing.T) {
 func TestLeaderAsTheSilenceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const silence = 10 * time.Second
-		m := storetest.NewMem()
+		m := farsynctest.NewMem()
 		s := m.Open(nil)
 		defer s.Close()
 		m.Restart(silence)

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 func TestErrorSaysOperationAndPathOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		lease := lock(t, farsync.NewMutex(one, "/a"))
 		_, err := farsync.NewMutex(two, "/a").TryLock(t.Context())
 		list := must2(farsync.NewMutex(two, "/a").Participants(t.Context()))(t)
@@ -97,9 +97,9 @@ func TestErrorHasTheHolder(t *testing.T) {
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, service *storetest.Mem, _, _ *farsync.Store) {
-				three := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-3", Name: "zone-a"}})
-				four := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-4", Name: "zone-b"}})
+			bubble(t, func(t *testing.T, service *farsynctest.Mem, _, _ *farsync.Store) {
+				three := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: "web-3", Name: "zone-a"}})
+				four := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: "web-4", Name: "zone-b"}})
 				defer three.Close()
 				defer four.Close()
 				lease := must(t)(row.held(three)(t.Context()))
@@ -122,8 +122,8 @@ func TestErrorHasTheHolder(t *testing.T) {
 
 // Within a process the holder is the Store itself, and nothing is asked. A context of its own lease waits for no other holder.
 func TestErrorHasTheHolderOfTheSameStore(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, _, two *farsync.Store) {
-		store := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-3"}})
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, _, two *farsync.Store) {
+		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: "web-3"}})
 		defer store.Close()
 		holderOf := func(_ *farsync.Lease, err error) string {
 			of, ok := errors.AsType[*farsync.Error](err)
@@ -164,20 +164,20 @@ func TestErrorHasTheHolderOfTheSameStore(t *testing.T) {
 func TestGuardOfAnEndedLeaseSaysWhy(t *testing.T) {
 	for _, row := range []struct {
 		why string
-		end func(t *testing.T, service *storetest.Mem, store *farsync.Store, release func() error)
+		end func(t *testing.T, service *farsynctest.Mem, store *farsync.Store, release func() error)
 		is  error
 	}{
-		{"released", func(t *testing.T, _ *storetest.Mem, _ *farsync.Store, release func() error) {
+		{"released", func(t *testing.T, _ *farsynctest.Mem, _ *farsync.Store, release func() error) {
 			require.NoError(t, release())
 		}, farsync.ErrReleased},
-		{"lost", func(_ *testing.T, service *storetest.Mem, store *farsync.Store, _ func() error) {
+		{"lost", func(_ *testing.T, service *farsynctest.Mem, store *farsync.Store, _ func() error) {
 			service.Expire(store)
 		}, farsync.ErrLost},
-		{"closed", func(t *testing.T, _ *storetest.Mem, store *farsync.Store, _ func() error) {
+		{"closed", func(t *testing.T, _ *farsynctest.Mem, store *farsync.Store, _ func() error) {
 			require.NoError(t, store.Close())
 		}, farsync.ErrClosed},
 	} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 			single := lock(t, farsync.NewMutex(one, "/a"))
 			several, err := farsync.NewMultiMutex(farsync.NewMutex(one, "/b"), farsync.NewMutex(one, "/c")).Lock(t.Context())
 			require.NoError(t, err)
@@ -325,7 +325,7 @@ var gaveUpAfter = []time.Duration{
 func TestAChainHasOnlyWhatHappenedToTheCaller(t *testing.T) {
 	for _, c := range calls() {
 		for _, after := range gaveUpAfter {
-			bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+			bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 				f := c.prepare(t, one, two)
 				service.Partition(one, true)
 				defer func() {
@@ -365,50 +365,50 @@ func TestErrUnavailableIsAboutTheService(t *testing.T) {
 		_, err := farsync.NewMutex(one, "/taken").TryLock(ctx)
 		return err
 	}
-	silent := func(kinds ...storetest.OpKind) func(*storetest.Mem, *farsync.Store) {
-		return func(service *storetest.Mem, one *farsync.Store) {
-			service.SetFault(func(op storetest.Op) storetest.Fault {
+	silent := func(kinds ...farsynctest.OpKind) func(*farsynctest.Mem, *farsync.Store) {
+		return func(service *farsynctest.Mem, one *farsync.Store) {
+			service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
 				if op.Client == service.Client(one) && slices.Contains(kinds, op.Kind) {
-					return storetest.Silence(false)
+					return farsynctest.Silence(false)
 				}
-				return storetest.None
+				return farsynctest.None
 			})
 		}
 	}
-	broken := func(service *storetest.Mem, one *farsync.Store) {
-		service.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Client == service.Client(one) && op.Kind == storetest.Create {
-				return storetest.LoseRequest
+	broken := func(service *farsynctest.Mem, one *farsync.Store) {
+		service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Client == service.Client(one) && op.Kind == farsynctest.Create {
+				return farsynctest.LoseRequest
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 	}
 	for _, row := range []struct {
 		why   string
 		ttl   time.Duration
-		befel func(service *storetest.Mem, one *farsync.Store)
+		befel func(service *farsynctest.Mem, one *farsync.Store)
 		call  func(context.Context, *farsync.Store) error
 		after time.Duration
 		want  bool
 	}{
 		{"the holder keeps it", 10 * time.Second, silent(), lockTaken, time.Hour, false},
-		{"a request is unanswered, but not for long", 10 * time.Second, silent(storetest.Create), lockFree, 900 * time.Millisecond, false},
-		{"a request is unanswered for a second", 10 * time.Second, silent(storetest.Create), lockFree, time.Second, true},
-		{"not yet a third of the TTL", ttl, silent(storetest.Create), lockFree, 600 * time.Millisecond, false},
-		{"a third of the TTL", ttl, silent(storetest.Create), lockFree, 700 * time.Millisecond, true},
-		{"attempt after attempt", 10 * time.Second, silent(storetest.Create), lockFree, time.Minute, true},
+		{"a request is unanswered, but not for long", 10 * time.Second, silent(farsynctest.Create), lockFree, 900 * time.Millisecond, false},
+		{"a request is unanswered for a second", 10 * time.Second, silent(farsynctest.Create), lockFree, time.Second, true},
+		{"not yet a third of the TTL", ttl, silent(farsynctest.Create), lockFree, 600 * time.Millisecond, false},
+		{"a third of the TTL", ttl, silent(farsynctest.Create), lockFree, 700 * time.Millisecond, true},
+		{"attempt after attempt", 10 * time.Second, silent(farsynctest.Create), lockFree, time.Minute, true},
 		{"the connection breaks, again and again", 10 * time.Second, broken, lockFree, 5 * time.Second, true},
-		{"a look that is not answered", 10 * time.Second, silent(storetest.Ahead), locked, 2 * time.Second, true},
-		{"a wait that does not begin", 10 * time.Second, silent(storetest.Watch), lockTaken, 2 * time.Second, true},
+		{"a look that is not answered", 10 * time.Second, silent(farsynctest.Ahead), locked, 2 * time.Second, true},
+		{"a wait that does not begin", 10 * time.Second, silent(farsynctest.Watch), lockTaken, 2 * time.Second, true},
 		{"cut off, but not known yet: a wait is no request without an answer", 10 * time.Second, cutLater, lockTaken, 2 * time.Second, false},
 		{"suspended", 10 * time.Second, cutLater, lockTaken, 5 * time.Second, true},
 		{"no session", 10 * time.Second, cutOff, lockTaken, time.Minute, true},
 		{"no session", 10 * time.Second, cutOff, lockFree, time.Minute, true},
-		{"only renewals are not answered: suspended", 10 * time.Second, silent(storetest.Renew), lockTaken, 5 * time.Second, true},
+		{"only renewals are not answered: suspended", 10 * time.Second, silent(farsynctest.Renew), lockTaken, 5 * time.Second, true},
 	} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, _, two *farsync.Store) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, _, two *farsync.Store) {
 			lease := lock(t, farsync.NewMutex(two, "/taken"))
-			one := service.Open(&storetest.MemOptions{Options: farsync.Options{TTL: row.ttl}})
+			one := service.Open(&farsynctest.MemOptions{Options: farsync.Options{TTL: row.ttl}})
 			row.befel(service, one)
 			ctx, cancel := context.WithTimeout(t.Context(), row.after)
 			defer cancel()
@@ -429,14 +429,14 @@ func TestErrUnavailableIsAboutTheService(t *testing.T) {
 }
 
 // cutLater has the call wait in the queue by then.
-func cutLater(service *storetest.Mem, one *farsync.Store) {
+func cutLater(service *farsynctest.Mem, one *farsync.Store) {
 	time.AfterFunc(500*time.Millisecond, func() { service.Partition(one, true) })
 }
 
-func cutOff(service *storetest.Mem, one *farsync.Store) { service.Partition(one, true) }
+func cutOff(service *farsynctest.Mem, one *farsync.Store) { service.Partition(one, true) }
 
 func TestErrUnavailableIsAloneFromOpenAndRelease(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		service.PartitionClient("cut-off", true)
 		began := time.Now()
 		_, err := farsync.Open(t.Context(), service.Service("cut-off"), nil)
@@ -476,7 +476,7 @@ func TestErrUnavailableIsAloneFromOpenAndRelease(t *testing.T) {
 // A lost lease that was not released is in no other caller's way.
 func TestALostLeaseDoesNotMakeTriesFail(t *testing.T) {
 	for _, known := range []bool{true, false} { // whether the client has been told
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 			mu, rw, re := farsync.NewMutex(one, "/a"), farsync.NewRWMutex(one, "/b"), farsync.NewReentrantMutex(one, "/c")
 			// Another goroutine's: this one would enter again.
 			held := []*farsync.Lease{lock(t, mu), must(t)(rw.Lock(t.Context())), begin(re.Lock).got(t)}
@@ -513,7 +513,7 @@ func TestALostLeaseDoesNotMakeTriesFail(t *testing.T) {
 }
 
 func TestProclaimIsForCandidatesOnly(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		for _, lock := range []func(context.Context) (*farsync.Lease, error){
 			farsync.NewMutex(one, "/a").Lock, farsync.NewRWMutex(one, "/a").Lock, farsync.NewRWMutex(one, "/a").RLock,
 		} {
@@ -554,7 +554,7 @@ func TestAWaiterLosesNothing(t *testing.T) {
 	} {
 		for _, expire := range []bool{true, false} {
 			for _, after := range gaveUpAfter {
-				bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+				bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 					hold := farsync.NewMutex(two, "/a").Lock
 					switch name {
 					case "read":

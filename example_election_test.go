@@ -6,11 +6,11 @@ import (
 	"fmt"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 func ExampleElection_Campaign() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()
@@ -36,7 +36,7 @@ func ExampleElection_Campaign() {
 
 // Lead runs a function for as long as this process leads. The lease is there to proclaim with.
 func ExampleElection_Lead() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	store := service.Open(nil)
 	defer store.Close()
 
@@ -65,7 +65,7 @@ func ExampleElection_Lead() {
 
 // Observe yields the present leader, and then each change.
 func ExampleElection_Observe() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()

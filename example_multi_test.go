@@ -6,13 +6,13 @@ import (
 	"fmt"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // A transfer needs both accounts. The order in which they are named does not matter: two transfers in opposite
 // directions do not wait for each other.
 func ExampleMultiMutex() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	ctx := context.Background()
 
@@ -34,7 +34,7 @@ func ExampleMultiMutex() {
 
 // Both accounts, or none: who finds one of them taken holds nothing, and does something else.
 func ExampleMultiMutex_TryLock() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()
@@ -63,7 +63,7 @@ func ExampleMultiMutex_TryLock() {
 
 // A job that holds several locks gives way when it is asked for one of them.
 func ExampleMultiLease_Asked() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	background, foreground := service.Open(nil), service.Open(nil)
 	defer background.Close()
 	defer foreground.Close()
@@ -95,7 +95,7 @@ func ExampleQuorumMutex() {
 	ctx := context.Background()
 	var members []*farsync.Mutex
 	for _, name := range []string{"east", "west", "north"} { // the same in all processes
-		store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Name: name}})
+		store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Name: name}})
 		defer store.Close()
 		members = append(members, farsync.NewMutex(store, "/locks/billing"))
 	}
@@ -117,7 +117,7 @@ func ExampleQuorumMutex() {
 
 // A job in the background gives way when it is asked to.
 func ExampleLease_Asked() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	background, foreground := service.Open(nil), service.Open(nil)
 	defer background.Close()
 	defer foreground.Close()

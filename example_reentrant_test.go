@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // An account is changed under its lock, by methods that call one another.
@@ -38,7 +38,7 @@ func (a *account) depositTwice(ctx context.Context, amount int) error {
 }
 
 func ExampleReentrantMutex() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 
 	a := &account{mu: farsync.NewReentrantMutex(store, "/locks/account")}
@@ -49,7 +49,7 @@ func ExampleReentrantMutex() {
 
 // Work under the lock spreads over goroutines, which enter it again by the context of the lease.
 func ExampleReentrantMutex_context() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	ctx := context.Background()
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 func ExampleRWMutex() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()
@@ -49,7 +49,7 @@ func ExampleRWMutex() {
 
 // What was written is read back before another client can write.
 func ExampleRWMutex_Downgrade() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()

@@ -6,11 +6,11 @@ import (
 	"fmt"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 func ExampleSemaphore() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()
@@ -40,7 +40,7 @@ func ExampleSemaphore() {
 
 // More units wake the waiters.
 func ExampleSemaphore_Resize() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()
@@ -71,7 +71,7 @@ func ExampleSemaphore_Resize() {
 
 // Size is what counts for all users, also for those that declare another size.
 func ExampleSemaphore_Size() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	ctx := context.Background()
 
@@ -87,7 +87,7 @@ func ExampleSemaphore_Size() {
 
 // At most two of the tasks run at a time, in all processes that use the semaphore.
 func ExamplePool() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 
 	pool, _ := farsync.NewPool(context.Background(), farsync.NewSemaphore(store, "/limits/downloads", 2))

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // The examples run on a store in memory, so that they need no server. In a program, open that of a service:
 // etcd.Open(ctx, client, nil).
 func ExampleMutex() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	mu := farsync.NewMutex(store, "/locks/billing")
 
@@ -36,7 +36,7 @@ func ExampleMutex() {
 }
 
 func ExampleMutex_TryLock() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()
@@ -59,7 +59,7 @@ func ExampleMutex_TryLock() {
 
 // Lock waits for as long as its context allows.
 func ExampleMutex_Lock_timeout() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()
@@ -80,7 +80,7 @@ func ExampleMutex_Lock_timeout() {
 }
 
 func ExampleMutex_Do() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	mu := farsync.NewMutex(store, "/locks/counter")
 
@@ -105,7 +105,7 @@ func ExampleMutex_Do() {
 
 // The wait for the lock is bounded apart from the work under it.
 func ExampleLease_Do() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	rw := farsync.NewRWMutex(store, "/locks/catalog")
 
@@ -134,7 +134,7 @@ func ExampleLease_Do() {
 
 // All replicas run the same lines on the same schedule. One of them runs the job.
 func ExampleMutex_TryDo() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	ctx, shutDown := context.WithCancel(context.Background())
 	var replicas sync.WaitGroup
 	for _, name := range []string{"first replica", "second replica"} {
@@ -166,7 +166,7 @@ func ExampleMutex_TryDo() {
 
 // An error says what was asked for, on which path, and why it failed.
 func ExampleError() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 
 	_, err := farsync.NewMutex(store, "no/slash").TryLock(context.Background())
@@ -183,10 +183,10 @@ func ExampleError() {
 
 // Each error is a decision of the caller: another has the lock, the service does not answer, or the program is wrong.
 func ExampleError_holder() {
-	service := storetest.NewMem()
-	here := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-3"}})
+	service := farsynctest.NewMem()
+	here := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: "web-3"}})
 	defer here.Close()
-	there := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-4"}})
+	there := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: "web-4"}})
 	defer there.Close()
 
 	status := func(err error) (code int, text string) {
@@ -218,8 +218,8 @@ func ExampleError_holder() {
 
 // A lease that is lost ends the contexts made from it, and says why.
 func ExampleLease_Context() {
-	service := storetest.NewMem()
-	store := service.Open(&storetest.MemOptions{Options: farsync.Options{TTL: time.Second}})
+	service := farsynctest.NewMem()
+	store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{TTL: time.Second}})
 	defer store.Close()
 
 	lease, err := farsync.NewMutex(store, "/locks/billing").Lock(context.Background())
@@ -259,7 +259,7 @@ func (t *table) write(row string, token farsync.Token) error {
 
 // A resource that checks tokens is safe even from a holder that slept through the loss of its lease.
 func ExampleToken() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	sleeper, other := service.Open(nil), service.Open(nil)
 	defer sleeper.Close()
 	defer other.Close()
@@ -292,7 +292,7 @@ func ExampleToken() {
 
 // A Locker goes wherever a sync.Locker does: here, into a condition variable.
 func ExampleMutex_Locker() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	mu := farsync.NewMutex(store, "/locks/queue")
 

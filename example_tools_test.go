@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // Participants shows what holds a lock and what waits for it, in the order of the queue.
 func ExampleMutex_Participants() {
-	service := storetest.NewMem()
-	store := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-1"}})
+	service := farsynctest.NewMem()
+	store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: "web-1"}})
 	defer store.Close()
 	mu := farsync.NewMutex(store, "/locks/billing")
 
@@ -39,7 +39,7 @@ func ExampleMutex_Participants() {
 // The ID tells which of the participants a lease is. A token does not: while a lock is handed on within a process,
 // others may see the token of the turn before.
 func ExampleLease_ID() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	mu := farsync.NewMutex(store, "/locks/billing")
 	ctx := context.Background()
@@ -64,7 +64,7 @@ func ExampleLease_ID() {
 
 // Ask asks the holder to give the lock back. A holder that listens to Asked does so when it can.
 func ExampleMutex_Ask() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()
@@ -102,7 +102,7 @@ func ExampleMutex_Ask() {
 
 // A leader changes what the others see of it while it leads.
 func ExampleElection_Proclaim() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	leader, other := service.Open(nil), service.Open(nil)
 	defer leader.Close()
 	defer other.Close()
@@ -132,9 +132,9 @@ func ExampleElection_Proclaim() {
 
 // OnState hears of the session: what a health check or a page of the operator shows.
 func ExampleOptions_onState() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	states := make(chan farsync.State, 8)
-	store := service.Open(&storetest.MemOptions{Options: farsync.Options{
+	store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{
 		TTL:     time.Second,
 		OnState: func(s farsync.State) { states <- s },
 	}})

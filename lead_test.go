@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // A stateError is an error of a fn's own, of a type that cannot be compared.
@@ -48,7 +48,7 @@ func TestLeadEndsInOneWay(t *testing.T) {
 	} {
 		for _, cause := range []error{nil, errStop} {
 			t.Run(fmt.Sprintf("%s, of an end for %v", name, cause), func(t *testing.T) {
-				bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+				bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 					ctx, shutDown := context.WithCancelCause(t.Context())
 					leader, waiter := make(chan error, 1), make(chan error, 1)
 					go func() {
@@ -105,7 +105,7 @@ func TestLeadDropsNoErrorBesideALoss(t *testing.T) {
 		}, ends: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+			bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 				const losses = 4
 				e, terms := farsync.NewElection(one, "/e"), 0
 				err := e.Lead(t.Context(), "", func(ctx context.Context, lease *farsync.Lease) error {
@@ -133,7 +133,7 @@ func TestLeadDropsNoErrorBesideALoss(t *testing.T) {
 func TestLeadReturnsWhatIsNotItsEnd(t *testing.T) {
 	never := func(context.Context, *farsync.Lease) error { return errors.New("it has led") }
 	until := func(ctx context.Context, _ *farsync.Lease) error { <-ctx.Done(); return ctx.Err() }
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 		require.ErrorIs(t, farsync.NewElection(one, "no/slash").Lead(t.Context(), "", never), farsync.ErrPath)
 		lease := lock(t, farsync.NewMutex(two, "/e"))
 		require.ErrorIs(t, farsync.NewElection(one, "/e").Lead(t.Context(), "", never), farsync.ErrKind)
@@ -164,7 +164,7 @@ func TestLeadReturnsWhatIsNotItsEnd(t *testing.T) {
 
 // TestLeadOfAServiceThatIsSilent: the end of ctx is what was asked for, also where nobody could lead before.
 func TestLeadOfAServiceThatIsSilent(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		service.Partition(one, true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -192,7 +192,7 @@ func TestLeadPassesOverACallThatWasGivenUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+			bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 				ctx, shutDown := context.WithCancel(t.Context())
 				e := farsync.NewElection(one, "/e")
 				require.NoError(t, e.Lead(ctx, "", func(ctx context.Context, lease *farsync.Lease) error {
@@ -213,11 +213,11 @@ func TestLeadPassesOverACallThatWasGivenUp(t *testing.T) {
 // TestShutdownOfALeaderIsNil, and the shutdown of a candidate who waits, in whichever order ctx and the Store end.
 func TestShutdownOfALeaderIsNil(t *testing.T) {
 	for _, closedFirst := range []bool{false, true} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			// A Campaign that ends because the Store is closed finds that ctx has ended, too.
-			two := service.Open(&storetest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{
+			two := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{
 				Acquire: func(ctx context.Context, _ farsync.Want) (context.Context, func(farsync.Got)) {
 					return ctx, func(farsync.Got) { cancel() }
 				},
@@ -273,7 +273,7 @@ func observed(ctx context.Context, e *farsync.Election, more func(farsync.Leader
 // TestObserveIsALoopThatEndsWithItsFirstError, as every Seq2 with an error: a vacancy is none, neither is a Store that has lost
 // its session, or its connection for a while.
 func TestObserveIsALoopThatEndsWithItsFirstError(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := farsync.NewElection(two, "/e")
 		var list []farsync.Leader
@@ -322,7 +322,7 @@ func TestObserveIsALoopThatEndsWithItsFirstError(t *testing.T) {
 func TestObserveEndsWith(t *testing.T) {
 	nobody := []farsync.Leader{{}}
 	for name, row := range map[string]struct {
-		before func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) (after func())
+		before func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) (after func())
 		path   string
 		want   []error
 		sees   []farsync.Leader
@@ -330,33 +330,33 @@ func TestObserveEndsWith(t *testing.T) {
 	}{
 		"a path that is not valid": {path: "no/slash", want: []error{farsync.ErrPath}},
 		"a Store that is closed": {
-			before: func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) func() {
+			before: func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) func() {
 				time.AfterFunc(time.Second, func() { _ = one.Close() })
 				return func() {}
 			},
 			want: []error{farsync.ErrClosed}, sees: nobody, within: time.Second,
 		},
 		"what the service refuses": {
-			before: func(t *testing.T, service *storetest.Mem, _, _ *farsync.Store) func() {
-				service.SetFault(func(op storetest.Op) storetest.Fault {
-					if op.Kind == storetest.List {
-						return storetest.Refuse(errForbidden)
+			before: func(t *testing.T, service *farsynctest.Mem, _, _ *farsync.Store) func() {
+				service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+					if op.Kind == farsynctest.List {
+						return farsynctest.Refuse(errForbidden)
 					}
-					return storetest.None
+					return farsynctest.None
 				})
 				return func() { service.SetFault(nil) }
 			},
 			want: []error{errForbidden},
 		},
 		"another family that stays": {
-			before: func(t *testing.T, _ *storetest.Mem, _, two *farsync.Store) func() {
+			before: func(t *testing.T, _ *farsynctest.Mem, _, two *farsync.Store) func() {
 				lease := lock(t, farsync.NewMutex(two, "/e"))
 				return func() { require.NoError(t, lease.Release()) }
 			},
 			want: []error{farsync.ErrKind}, within: 1200 * time.Millisecond,
 		},
 		"another family that leaves": {
-			before: func(t *testing.T, _ *storetest.Mem, _, two *farsync.Store) func() {
+			before: func(t *testing.T, _ *farsynctest.Mem, _, two *farsync.Store) func() {
 				lease := lock(t, farsync.NewMutex(two, "/e"))
 				time.AfterFunc(700*time.Millisecond, func() { _ = lease.Release() })
 				return func() {}
@@ -364,14 +364,14 @@ func TestObserveEndsWith(t *testing.T) {
 			want: []error{context.DeadlineExceeded}, sees: nobody, within: time.Minute,
 		},
 		"ctx, while the service grants nothing": {
-			before: func(t *testing.T, service *storetest.Mem, _, _ *farsync.Store) func() {
+			before: func(t *testing.T, service *farsynctest.Mem, _, _ *farsync.Store) func() {
 				service.Restart(time.Hour)
 				return func() {}
 			},
 			want: []error{context.DeadlineExceeded, farsync.ErrUnavailable}, within: time.Minute,
 		},
 		"ctx, while the service does not answer": {
-			before: func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) func() {
+			before: func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) func() {
 				service.Partition(one, true)
 				return func() { service.Partition(one, false) }
 			},
@@ -379,7 +379,7 @@ func TestObserveEndsWith(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+			bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 				after := func() {}
 				if row.before != nil {
 					after = row.before(t, service, one, two)
@@ -407,8 +407,8 @@ func TestObserveEndsWith(t *testing.T) {
 
 // TestEmptyValueIsTheHolder, whether it is campaigned with, led with or proclaimed.
 func TestEmptyValueIsTheHolder(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, _, two *farsync.Store) {
-		one := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-3"}})
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, _, two *farsync.Store) {
+		one := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: "web-3"}})
 		defer one.Close()
 		e, seen := farsync.NewElection(one, "/e"), farsync.NewElection(two, "/e")
 		value := func() string {

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 func TestLockersExcludeInAndAcrossProcesses(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 		a := farsync.NewMutex(one, "/a").Locker(t.Context(), nil)
 		b := farsync.NewMutex(two, "/a").Locker(t.Context(), nil)
 		inside, most, runs := 0, 0, 0
@@ -45,14 +45,14 @@ func TestLockersExcludeInAndAcrossProcesses(t *testing.T) {
 }
 
 func TestLockerTriesThroughErrors(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		failures := 5
-		service.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create && failures > 0 {
+		service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create && failures > 0 {
 				failures--
-				return storetest.Refuse(errWork)
+				return farsynctest.Refuse(errWork)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		var told []error
 		l := farsync.NewMutex(one, "/a").Locker(t.Context(), func(err error) { told = append(told, err) })
@@ -64,7 +64,7 @@ func TestLockerTriesThroughErrors(t *testing.T) {
 }
 
 func TestLockerIsNotSilentAboutWhatDoesNotPass(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		panics := func(want error, l interface{ Lock() }) {
 			t.Helper()
 			defer func() {
@@ -75,11 +75,11 @@ func TestLockerIsNotSilentAboutWhatDoesNotPass(t *testing.T) {
 		}
 		var told []error
 		tell := func(err error) { told = append(told, err) }
-		service.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create {
-				return storetest.Refuse(errWork)
+		service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create {
+				return farsynctest.Refuse(errWork)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		refused := farsync.NewMutex(one, "/a").Locker(t.Context(), nil)
 		panics(errWork, refused)
@@ -112,12 +112,12 @@ func TestLockerIsNotSilentAboutWhatDoesNotPass(t *testing.T) {
 
 // An onError that panics, as a t.Fatal does, leaves it unlocked, and of two that Unlock at once one panics.
 func TestLockerIsUsableAfterAPanic(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
-		service.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create {
-				return storetest.Refuse(errWork)
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
+		service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create {
+				return farsynctest.Refuse(errWork)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		l := farsync.NewMutex(one, "/a").Locker(t.Context(), func(err error) { panic(err) })
 		require.Panics(t, l.Lock)
@@ -138,7 +138,7 @@ func TestLockerIsUsableAfterAPanic(t *testing.T) {
 }
 
 func TestLossUnderALockerIsNeverSilent(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		lose := func(l interface {
 			Lock()
 			Unlock()
@@ -159,7 +159,7 @@ func TestLossUnderALockerIsNeverSilent(t *testing.T) {
 }
 
 func TestLockerPanicsWhenItsContextEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 		lease := lock(t, farsync.NewMutex(two, "/a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		l := farsync.NewMutex(one, "/a").Locker(ctx, nil)

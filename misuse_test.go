@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // TestBadPathIsAnErrorOfEveryCall: a path comes from data, and may be a setting that is missing. The call says so before it asks the
 // service, and before it waits for anything.
 func TestBadPathIsAnErrorOfEveryCall(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		held := lock(t, farsync.NewMutex(two, "/held"))
 		service.ResetCount()
 		none := func(context.Context, *farsync.Lease) error { t.Error("it runs without a lock"); return nil }
@@ -82,7 +82,7 @@ func TestBadPathIsAnErrorOfEveryCall(t *testing.T) {
 // TestZeroValuesSayWhatToUse, in place of a nil pointer somewhere below.
 func TestZeroValuesSayWhatToUse(t *testing.T) {
 	ctx := t.Context()
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	mu, rw, again, e := new(farsync.Mutex), new(farsync.RWMutex), new(farsync.ReentrantMutex), new(farsync.Election)
 	sem, multi, quorum, pool := new(farsync.Semaphore), new(farsync.MultiMutex), new(farsync.QuorumMutex), new(farsync.Pool)

@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/storetest"
 )
 
 func TestMultiMutexMistakesPanic(t *testing.T) {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	open := func(name string) *farsync.Store {
-		store := service.Open(&storetest.MemOptions{Options: farsync.Options{Name: name}})
+		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Name: name}})
 		t.Cleanup(func() { _ = store.Close() })
 		return store
 	}
@@ -35,7 +35,7 @@ func TestMultiMutexMistakesPanic(t *testing.T) {
 
 // TestMemberThatComesTwiceIsLockedOnce: a transfer from an account to itself is one of the transfers that data asks for.
 func TestMemberThatComesTwiceIsLockedOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		mu := func(path string) *farsync.Mutex { return farsync.NewMutex(one, path) }
 		a := mu("/a")
 		for _, row := range []struct {
@@ -77,10 +77,10 @@ func TestMemberThatComesTwiceIsLockedOnce(t *testing.T) {
 
 // Two services; the stores' names order them, the same in all processes, whatever the order of the arguments.
 func TestMultiMutexOverSeveralStores(t *testing.T) {
-	bubble(t, func(t *testing.T, east *storetest.Mem, one, two *farsync.Store) {
-		west := storetest.NewMem()
-		open := func(service *storetest.Mem, name string) *farsync.Store {
-			return service.Open(&storetest.MemOptions{Options: farsync.Options{Name: name}})
+	bubble(t, func(t *testing.T, east *farsynctest.Mem, one, two *farsync.Store) {
+		west := farsynctest.NewMem()
+		open := func(service *farsynctest.Mem, name string) *farsync.Store {
+			return service.Open(&farsynctest.MemOptions{Options: farsync.Options{Name: name}})
 		}
 		here := []*farsync.Store{open(east, "east"), open(west, "west")}
 		there := []*farsync.Store{open(east, "east"), open(west, "west")}
@@ -122,7 +122,7 @@ func TestMultiMutexOverSeveralStores(t *testing.T) {
 
 // A caller that gives up is not made to wait until each member was given back, one after another.
 func TestMultiMutexGivesUpAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		var members []*farsync.Mutex
 		for i := range 10 {
 			members = append(members, farsync.NewMutex(one, fmt.Sprint("/a/", i)))
@@ -155,7 +155,7 @@ func TestMultiMutexGivesUpAtOnce(t *testing.T) {
 }
 
 func TestMultiMutexReleasesAllAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		var members []*farsync.Mutex
 		for i := range 10 {
 			members = append(members, farsync.NewMutex(one, fmt.Sprint("/a/", i)))
@@ -184,7 +184,7 @@ func TestMultiMutexReleasesAllAtOnce(t *testing.T) {
 
 // TestEntriesOfAMultiLeaseAreAllOrNone: a transaction with the guards of only some members would commit beside another holder.
 func TestEntriesOfAMultiLeaseAreAllOrNone(t *testing.T) {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	multi := farsync.NewMultiMutex(farsync.NewMutex(store, "/a"), farsync.NewMutex(store, "/b"))
 	times := 200
@@ -206,7 +206,7 @@ func TestEntriesOfAMultiLeaseAreAllOrNone(t *testing.T) {
 
 // TestMultiMutexNamesTheMemberThatWasLost, and not the one that it waited for.
 func TestMultiMutexNamesTheMemberThatWasLost(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		last := lock(t, farsync.NewMutex(two, "/b"))
 		multi := farsync.NewMultiMutex(farsync.NewMutex(one, "/b"), farsync.NewMutex(one, "/a"))
 		waiting := begin(func(ctx context.Context) (*farsync.Lease, error) {
@@ -227,7 +227,7 @@ func TestMultiMutexNamesTheMemberThatWasLost(t *testing.T) {
 // TestMultiMutexSaysWhatItHolds: while it waits for one member it holds others, and a plain Lock that is taken inside another may
 // close a circle with it. Then that can be seen.
 func TestMultiMutexSaysWhatItHolds(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		last, err := farsync.NewMutex(two, "/c").Lock(t.Context())
 		require.NoError(t, err)
 		mu := func(path string) *farsync.Mutex { return farsync.NewMutex(one, path) }

@@ -17,17 +17,17 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 var errWork = errors.New("work failed")
 
 // bubble runs f in a bubble with a service and two of its clients.
-func bubble(t *testing.T, f func(t *testing.T, service *storetest.Mem, one, two *farsync.Store)) {
+func bubble(t *testing.T, f func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store)) {
 	synctest.Test(t, func(t *testing.T) {
-		service := storetest.NewMem()
+		service := farsynctest.NewMem()
 		one, two := service.Open(nil), service.Open(nil)
 		defer one.Close() // for when f fails: a bubble waits for all of its goroutines
 		defer two.Close()
@@ -94,7 +94,7 @@ func TestBadNamesAreRefusedBeforeAnyRequest(t *testing.T) {
 		{"/_c_b", "Curator looks for its nodes by this prefix"},
 		{"/a/_c_b", "Curator looks for its nodes by this prefix"},
 	} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 			service.ResetCount()
 			mu := farsync.NewMutex(one, row.path)
 			_, err := mu.Lock(t.Context())
@@ -117,7 +117,7 @@ func TestBadNamesAreRefusedBeforeAnyRequest(t *testing.T) {
 }
 
 func TestMistakesInTheProgramPanic(t *testing.T) {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	require.PanicsWithValue(t, "farsync: NewMutex: nil store", func() { farsync.NewMutex(nil, "/a") })
 	locker := farsync.NewMutex(store, "/a").Locker(t.Context(), nil)
@@ -125,7 +125,7 @@ func TestMistakesInTheProgramPanic(t *testing.T) {
 }
 
 func TestReleaseTwiceTellsTheSecond(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
 		lease := lock(t, farsync.NewMutex(one, "/a"))
 		require.NoError(t, lease.Release())
 		require.ErrorIs(t, lease.Release(), farsync.ErrReleased)
@@ -135,7 +135,7 @@ func TestReleaseTwiceTellsTheSecond(t *testing.T) {
 }
 
 func TestTokensRiseOverHandOversTurnsAndSessions(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		a, b := farsync.NewMutex(one, "/a"), farsync.NewMutex(two, "/a")
 		last := farsync.Token(0)
 		next := func(lease *farsync.Lease) {
@@ -159,7 +159,7 @@ func TestTokensRiseOverHandOversTurnsAndSessions(t *testing.T) {
 }
 
 func TestLeaseContextTellsWhoEndedIt(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewMutex(one, "/a")
 		lease := lock(t, mu)
 		parent, cancelParent := context.WithCancelCause(t.Context())
@@ -190,7 +190,7 @@ func TestLeaseContextTellsWhoEndedIt(t *testing.T) {
 }
 
 func TestLeaseEndsAtItsDeadlineToTheInstant(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		lease := lock(t, farsync.NewMutex(one, "/a"))
 		service.Partition(one, true)
 		deadline := lease.Deadline()
@@ -209,7 +209,7 @@ func TestLeaseEndsAtItsDeadlineToTheInstant(t *testing.T) {
 }
 
 func TestDoReturnsWhatFnReturned(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewMutex(one, "/a")
 		var token farsync.Token
 		require.ErrorIs(t, mu.Do(t.Context(), func(ctx context.Context, lease *farsync.Lease) error {
@@ -225,7 +225,7 @@ func TestDoReturnsWhatFnReturned(t *testing.T) {
 }
 
 func TestDoReleasesWhenFnPanics(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewMutex(one, "/a")
 		require.Panics(t, func() {
 			_ = mu.Do(t.Context(), func(context.Context, *farsync.Lease) error { panic("in fn") })
@@ -237,7 +237,7 @@ func TestDoReleasesWhenFnPanics(t *testing.T) {
 }
 
 func TestSuccessUnderALostLeaseIsErrLost(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewMutex(one, "/a")
 		work := func(result error) error {
 			return mu.Do(t.Context(), func(ctx context.Context, _ *farsync.Lease) error {
@@ -259,7 +259,7 @@ func TestTryDoRunsOnceOnManyReplicas(t *testing.T) {
 	for _, apart := range []time.Duration{0, 30 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond} {
 		for _, job := range []time.Duration{0, time.Millisecond, 200 * time.Millisecond, 5 * time.Second} {
 			for _, limit := range []time.Duration{100 * time.Millisecond, time.Minute} {
-				bubble(t, func(t *testing.T, service *storetest.Mem, _, _ *farsync.Store) {
+				bubble(t, func(t *testing.T, service *farsynctest.Mem, _, _ *farsync.Store) {
 					const replicas, atLeast = 3, 2 * time.Second
 					var ran, left atomic.Int64
 					var all sync.WaitGroup
@@ -298,12 +298,12 @@ func TestTryDoRunsOnceOnManyReplicas(t *testing.T) {
 
 // A process that shuts down does not wait for the rest, and neither does one whose lease is lost.
 func TestTryDoEndsEarly(t *testing.T) {
-	for name, end := range map[string]func(service *storetest.Mem, store *farsync.Store, cancel func()){
-		"cancelled": func(_ *storetest.Mem, _ *farsync.Store, cancel func()) { cancel() },
-		"lost":      func(service *storetest.Mem, store *farsync.Store, _ func()) { service.Partition(store, true) },
-		"closed":    func(_ *storetest.Mem, store *farsync.Store, _ func()) { _ = store.Close() },
+	for name, end := range map[string]func(service *farsynctest.Mem, store *farsync.Store, cancel func()){
+		"cancelled": func(_ *farsynctest.Mem, _ *farsync.Store, cancel func()) { cancel() },
+		"lost":      func(service *farsynctest.Mem, store *farsync.Store, _ func()) { service.Partition(store, true) },
+		"closed":    func(_ *farsynctest.Mem, store *farsync.Store, _ func()) { _ = store.Close() },
 	} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			begun := time.Now()
@@ -359,7 +359,7 @@ func TestTryDoKeepsTheMutexForItsTime(t *testing.T) {
 	} {
 		for _, closed := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", closed ", closed), func(t *testing.T) {
-				bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+				bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 					begun := time.Now()
 					run(t, farsync.NewMutex(one, "/cron"))
 					require.Less(t, time.Since(begun), time.Minute, "it does not wait for the rest")
@@ -388,8 +388,8 @@ func TestTryDoKeepsTheMutexForItsTime(t *testing.T) {
 func TestTheTimeOfTryDoOutlivesItsProcess(t *testing.T) {
 	const atLeast, ttl = time.Minute, 90 * time.Second
 	for age := time.Duration(0); age < ttl/2; age += 2500 * time.Millisecond {
-		bubble(t, func(t *testing.T, service *storetest.Mem, _, two *farsync.Store) {
-			one := service.Open(&storetest.MemOptions{Options: farsync.Options{TTL: ttl}})
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, _, two *farsync.Store) {
+			one := service.Open(&farsynctest.MemOptions{Options: farsync.Options{TTL: ttl}})
 			defer one.Close()
 			time.Sleep(age)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -415,20 +415,20 @@ func TestTheTimeOfTryDoOutlivesItsProcess(t *testing.T) {
 func TestReleaseAfter(t *testing.T) {
 	const d = time.Minute
 	for name, row := range map[string]struct {
-		end    func(service *storetest.Mem, store *farsync.Store, lease *farsync.Lease) error // after half of the time
+		end    func(service *farsynctest.Mem, store *farsync.Store, lease *farsync.Lease) error // after half of the time
 		want   error
 		within time.Duration
 	}{
-		"in time":  {func(*storetest.Mem, *farsync.Store, *farsync.Lease) error { return nil }, farsync.ErrReleased, d},
-		"released": {func(_ *storetest.Mem, _ *farsync.Store, lease *farsync.Lease) error { return lease.Release() }, farsync.ErrReleased, d / 2},
-		"closed":   {func(_ *storetest.Mem, store *farsync.Store, _ *farsync.Lease) error { return store.Close() }, farsync.ErrClosed, d / 2},
-		"lost": {func(service *storetest.Mem, store *farsync.Store, _ *farsync.Lease) error {
+		"in time":  {func(*farsynctest.Mem, *farsync.Store, *farsync.Lease) error { return nil }, farsync.ErrReleased, d},
+		"released": {func(_ *farsynctest.Mem, _ *farsync.Store, lease *farsync.Lease) error { return lease.Release() }, farsync.ErrReleased, d / 2},
+		"closed":   {func(_ *farsynctest.Mem, store *farsync.Store, _ *farsync.Lease) error { return store.Close() }, farsync.ErrClosed, d / 2},
+		"lost": {func(service *farsynctest.Mem, store *farsync.Store, _ *farsync.Lease) error {
 			service.Expire(store)
 			return nil
 		}, farsync.ErrLost, d/2 + 10*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+			bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 				begun := time.Now()
 				lease := lock(t, farsync.NewMutex(one, "/x"))
 				lease.ReleaseAfter(d)
@@ -444,7 +444,7 @@ func TestReleaseAfter(t *testing.T) {
 			})
 		})
 	}
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		lease := lock(t, farsync.NewMutex(one, "/x"))
 		require.NoError(t, one.Close())
 		lease.ReleaseAfter(d)
@@ -455,10 +455,10 @@ func TestReleaseAfter(t *testing.T) {
 
 func TestParticipantsAreListedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := storetest.NewMem()
+		service := farsynctest.NewMem()
 		var leases []<-chan *farsync.Lease
 		for i := range 3 {
-			store := service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: fmt.Sprint("worker ", i)}})
+			store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: fmt.Sprint("worker ", i)}})
 			defer store.Close()
 			leases = append(leases, locking(t, farsync.NewMutex(store, "/a")))
 			synctest.Wait()
@@ -483,7 +483,7 @@ func TestParticipantsAreListedInOrder(t *testing.T) {
 }
 
 func TestCloseEndsLeasesAndWaiting(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 		lease := lock(t, farsync.NewMutex(one, "/a"))
 		waiting := make(chan error)
 		go func() {
@@ -504,7 +504,7 @@ func TestCloseEndsLeasesAndWaiting(t *testing.T) {
 
 // Callers of one Store share an entry, whichever values they have made of the path. Break and the tokens name one of them.
 func TestCallersWithAValueEachShareAnEntry(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		next := func() <-chan *farsync.Lease {
 			got := make(chan *farsync.Lease, 1)
 			go func() { // received from below

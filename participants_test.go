@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/nested"
-	"github.com/farsync/farsync/storetest"
 )
 
 func TestParticipantIsOneLine(t *testing.T) {
@@ -46,7 +46,7 @@ func TestParticipantIsOneLine(t *testing.T) {
 }
 
 func TestParticipantHoldsSince(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		start := time.Now()
 		holder := lock(t, farsync.NewMutex(two, "/a"))
 		mu := farsync.NewMutex(one, "/a")
@@ -81,7 +81,7 @@ func must2[T any](v T, err error) func(*testing.T) T {
 
 // A caller whose process runs inside of another's hold says so in its entry, on the store of that hold alone.
 func TestUnderAHoldOfAnotherProcess(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 		ctx := nested.Under(t.Context(), nested.Elsewhere{Store: beneath.Store(one), Entry: "outer"})
 		for store, want := range map[*farsync.Store][]string{one: {"outer"}, two: nil} {
 			mu := farsync.NewMutex(store, "/a")

@@ -15,9 +15,9 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 var (
@@ -31,7 +31,7 @@ var errPlayRefused = errors.New("permission denied for a while")
 
 // A stage is a service with clients of all primitives, on which everything goes wrong that can.
 type stage struct {
-	*storetest.Mem
+	*farsynctest.Mem
 	ttl     time.Duration
 	exact   bool // nothing takes away what a holder has reason to believe it has
 	latency time.Duration
@@ -114,11 +114,11 @@ func (s *stage) moment() time.Duration {
 }
 
 // fault is what becomes of a request.
-func (s *stage) fault(op storetest.Op) storetest.Fault {
+func (s *stage) fault(op farsynctest.Op) farsynctest.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.random.Float64() >= s.faults {
-		return storetest.None
+		return farsynctest.None
 	}
 	what := s.random.IntN(11)
 	if *lateFlag {
@@ -126,29 +126,29 @@ func (s *stage) fault(op storetest.Op) storetest.Fault {
 	}
 	switch what {
 	case 0, 1:
-		return storetest.LoseRequest
+		return farsynctest.LoseRequest
 	case 2, 3:
-		return storetest.LoseReply
+		return farsynctest.LoseReply
 	case 4, 5:
-		return storetest.Late(s.random.IntN(40))
+		return farsynctest.Late(s.random.IntN(40))
 	case 6:
 		if s.random.IntN(3) == 0 {
-			return storetest.Refuse(errPlayRefused)
+			return farsynctest.Refuse(errPlayRefused)
 		}
-		return storetest.LoseReply
+		return farsynctest.LoseReply
 	case 7:
-		return storetest.Fail(driver.NotDone, errors.New("not now"))
+		return farsynctest.Fail(driver.NotDone, errors.New("not now"))
 	case 8:
-		return storetest.Delay(time.Duration(s.random.Int64N(int64(s.ttl) / 2)))
+		return farsynctest.Delay(time.Duration(s.random.Int64N(int64(s.ttl) / 2)))
 	case 9:
-		if s.random.IntN(10) == 0 && op.Kind != storetest.OpenSession {
-			return storetest.Fail(driver.Expired, errors.New("no such session")) // from a server that is mistaken
+		if s.random.IntN(10) == 0 && op.Kind != farsynctest.OpenSession {
+			return farsynctest.Fail(driver.Expired, errors.New("no such session")) // from a server that is mistaken
 		}
-		return storetest.None
+		return farsynctest.None
 	case 12:
-		return storetest.Refuse(errPlayRefused)
+		return farsynctest.Refuse(errPlayRefused)
 	default:
-		return storetest.Silence(s.random.IntN(2) == 0)
+		return farsynctest.Silence(s.random.IntN(2) == 0)
 	}
 }
 
@@ -665,7 +665,7 @@ func perform(t *testing.T, seed uint64) (wrong string, served, failed int) {
 	synctest.Test(t, func(*testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		s := &stage{
-			Mem: storetest.NewMem(), random: random, held: map[string][]*part{}, tokens: map[string]farsync.Token{},
+			Mem: farsynctest.NewMem(), random: random, held: map[string][]*part{}, tokens: map[string]farsync.Token{},
 			ttl:     []time.Duration{time.Second, 3 * time.Second, 10 * time.Second}[random.IntN(3)],
 			latency: []time.Duration{0, 0, time.Millisecond, 20 * time.Millisecond}[random.IntN(4)],
 			exact:   random.IntN(3) > 0,
@@ -675,7 +675,7 @@ func perform(t *testing.T, seed uint64) (wrong string, served, failed int) {
 		}
 		for i := range 2 + random.IntN(3) {
 			a := &actor{stage: s, name: fmt.Sprint("client-", i)}
-			a.store = s.Open(&storetest.MemOptions{Options: farsync.Options{TTL: s.ttl, Holder: a.name}})
+			a.store = s.Open(&farsynctest.MemOptions{Options: farsync.Options{TTL: s.ttl, Holder: a.name}})
 			for _, path := range stagePaths[:3] {
 				a.mutexes = append(a.mutexes, farsync.NewMutex(a.store, path))
 			}

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 func TestPoolLimitHoldsOverProcesses(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		const size, tasks = 3, 20
 		var running, most, ran atomic.Int64
 		var pools []*farsync.Pool
@@ -57,7 +57,7 @@ func TestPoolLimitHoldsOverProcesses(t *testing.T) {
 }
 
 func TestPoolEndsWithTheFirstError(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		pool, ctx := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 2))
 		pool.Go(func(ctx context.Context) error {
 			<-ctx.Done()
@@ -72,7 +72,7 @@ func TestPoolEndsWithTheFirstError(t *testing.T) {
 }
 
 func TestPoolTriesOnly(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		lease := must(t)(farsync.NewSemaphore(two, "/a", 1).Acquire(t.Context(), 1))
 		pool, _ := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 1))
 		ran := false
@@ -87,7 +87,7 @@ func TestPoolTriesOnly(t *testing.T) {
 }
 
 func TestPoolTaskUnderALostUnitHasFailed(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		pool, ctx := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 1))
 		pool.Go(func(ctx context.Context) error {
 			<-ctx.Done()
@@ -104,7 +104,7 @@ func TestPoolTaskUnderALostUnitHasFailed(t *testing.T) {
 }
 
 func TestPoolOfARefusedSemaphore(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		lease := must(t)(farsync.NewSemaphore(two, "/a", 1).Acquire(t.Context(), 1))
 		pool, ctx := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 2))
 		pool.Go(func(context.Context) error { panic("not run") })

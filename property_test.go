@@ -14,7 +14,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // A step is one thing that happens.
@@ -77,7 +77,7 @@ func (a *attempt) returned() bool {
 
 // A play is clients of one lock in a bubble, and what was tried.
 type play struct {
-	service  *storetest.Mem
+	service  *farsynctest.Mem
 	stores   []*farsync.Store
 	attempts []*attempt
 }
@@ -88,7 +88,7 @@ func playSteps(
 	t *testing.T, latency time.Duration, steps []step, act func(*play, step), check func(p *play, settled bool) string,
 ) (wrong string) {
 	synctest.Test(t, func(*testing.T) {
-		p := &play{service: storetest.NewMem()}
+		p := &play{service: farsynctest.NewMem()}
 		p.service.SetLatency(latency)
 		for range playClients {
 			p.stores = append(p.stores, p.service.Open(nil))
@@ -104,9 +104,9 @@ func playSteps(
 					a.cancel()
 				}
 			case "lose a request":
-				p.lose(storetest.LoseRequest)
+				p.lose(farsynctest.LoseRequest)
 			case "lose a reply":
-				p.lose(storetest.LoseReply)
+				p.lose(farsynctest.LoseReply)
 			case "expire":
 				p.service.Expire(p.stores[s.client])
 			default:
@@ -159,11 +159,11 @@ func playSteps(
 }
 
 // lose has one of the next requests that are not for a session's upkeep go wrong.
-func (p *play) lose(fault storetest.Fault) {
+func (p *play) lose(fault farsynctest.Fault) {
 	var done atomic.Bool
-	p.service.SetFault(func(op storetest.Op) storetest.Fault {
+	p.service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
 		if op.Queue == "" || done.Swap(true) {
-			return storetest.None
+			return farsynctest.None
 		}
 		return fault
 	})

@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/storetest"
 )
 
 // An assembly is services that fail independently, and clients of a QuorumMutex on them. Whatever happens to the
 // services, all keep their promise: a service that forgets grants nothing for a TTL.
 type assembly struct {
 	*stage
-	members []*storetest.Mem
+	members []*farsynctest.Mem
 	leases  []*farsync.MultiLease // those that may be held. Guarded by the stage's mu.
 	highest []farsync.Token       // of each member. Guarded by the stage's mu.
 }
@@ -159,7 +159,7 @@ func convene(t *testing.T, seed uint64) (wrong string, served, failed int) {
 			faults:  []float64{0, 0.02, 0.1, 0.3}[random.IntN(4)],
 		}, highest: make([]farsync.Token, n)}
 		for range n {
-			m := storetest.NewMem()
+			m := farsynctest.NewMem()
 			m.SetLatency(s.latency)
 			s.members = append(s.members, m)
 		}
@@ -168,7 +168,7 @@ func convene(t *testing.T, seed uint64) (wrong string, served, failed int) {
 			a := &sitting{actor: &actor{stage: s.stage, name: fmt.Sprint("client-", i)}, of: s}
 			var members []*farsync.Mutex
 			for j, m := range s.members {
-				store := m.Open(&storetest.MemOptions{Options: farsync.Options{
+				store := m.Open(&farsynctest.MemOptions{Options: farsync.Options{
 					TTL: s.ttl, Holder: a.name, Name: fmt.Sprint("member-", j),
 				}})
 				a.stores = append(a.stores, store)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 const (
@@ -26,7 +26,7 @@ var errForbidden = errors.New("permission denied")
 // A council is services that fail independently, in a bubble.
 type council struct {
 	*testing.T
-	members []*storetest.Mem
+	members []*farsynctest.Mem
 	opened  []*farsync.Store
 }
 
@@ -36,7 +36,7 @@ func inCouncil(t *testing.T, n int, f func(c *council)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &council{T: t}
 		for range n {
-			c.members = append(c.members, storetest.NewMem())
+			c.members = append(c.members, farsynctest.NewMem())
 		}
 		defer func() {
 			for _, store := range c.opened {
@@ -96,7 +96,7 @@ func (c *council) held(name string) (at []int) {
 
 func (c *council) requests() (n int) {
 	for _, m := range c.members {
-		n += m.Count(storetest.Create, storetest.Ahead, storetest.List, storetest.Delete, storetest.Watch, storetest.Find)
+		n += m.Count(farsynctest.Create, farsynctest.Ahead, farsynctest.List, farsynctest.Delete, farsynctest.Watch, farsynctest.Find)
 	}
 	return n
 }
@@ -169,9 +169,9 @@ func by(lease *farsync.MultiLease) (members []int) {
 }
 
 func TestQuorumMutexMistakesPanic(t *testing.T) {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	open := func(name string) *farsync.Store {
-		store := service.Open(&storetest.MemOptions{Options: farsync.Options{Name: name}})
+		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Name: name}})
 		t.Cleanup(func() { _ = store.Close() })
 		return store
 	}
@@ -480,11 +480,11 @@ func TestQuorumMutexRefused(t *testing.T) {
 	inCouncil(t, 3, func(c *council) {
 		a := c.client("a")
 		for i, m := range c.members {
-			m.SetFault(func(op storetest.Op) storetest.Fault {
-				if op.Kind == storetest.Create {
-					return storetest.Refuse(errForbidden)
+			m.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+				if op.Kind == farsynctest.Create {
+					return farsynctest.Refuse(errForbidden)
 				}
-				return storetest.None
+				return farsynctest.None
 			})
 			if i == 0 {
 				lease := c.lock(a)
@@ -847,11 +847,11 @@ func TestTraceMayAskTheLease(t *testing.T) {
 		}
 	}}
 	var members []*farsync.Mutex
-	var services []*storetest.Mem
+	var services []*farsynctest.Mem
 	var stores []*farsync.Store
 	for i := range 3 {
-		service := storetest.NewMem()
-		store := service.Open(&storetest.MemOptions{Options: farsync.Options{Name: fmt.Sprint(i), TTL: time.Second, Trace: trace}})
+		service := farsynctest.NewMem()
+		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Name: fmt.Sprint(i), TTL: time.Second, Trace: trace}})
 		t.Cleanup(func() { _ = store.Close() })
 		services, stores = append(services, service), append(stores, store)
 		members = append(members, farsync.NewMutex(store, quorumPath))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // apart calls in a goroutine of its own, which has got no lease.
@@ -29,7 +29,7 @@ func apart(
 }
 
 func TestReentrantMutexEntersAgainWithoutARequest(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewReentrantMutex(one, "/a")
 		first := must(t)(mu.Lock(t.Context()))
 		ctx, cancel := first.Context(t.Context())
@@ -43,14 +43,14 @@ func TestReentrantMutexEntersAgainWithoutARequest(t *testing.T) {
 		}
 		require.Zero(t, service.Count())
 		require.NoError(t, second.Release())
-		require.Equal(t, 1, service.Count(storetest.Delete))
+		require.Equal(t, 1, service.Count(farsynctest.Delete))
 		require.Equal(t, 1, service.Count())
 	})
 }
 
 // With a ctx that has ended it does not enter again.
 func TestReentrantMutexGivesUpAsAMutex(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewReentrantMutex(one, "/a")
 		lease := must(t)(mu.Lock(t.Context()))
 		under, cancel := lease.Context(t.Context())
@@ -73,7 +73,7 @@ func TestReentrantMutexGivesUpAsAMutex(t *testing.T) {
 // released, in whatever order they do.
 func TestReentrantMutexIsFreeWhenTheLastHasReleased(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-		bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+		bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 			mu := farsync.NewReentrantMutex(one, "/a")
 			outer := must(t)(mu.Lock(t.Context()))
 			ctx, cancel := outer.Context(t.Context())
@@ -98,7 +98,7 @@ func TestReentrantMutexIsFreeWhenTheLastHasReleased(t *testing.T) {
 // Without the context a goroutine is known to its own value alone. What has entered by a context is known by its
 // goroutine, too.
 func TestReentrantMutexEntersThroughAnotherValueByTheContext(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, two *farsync.Store) {
 		mu, other := farsync.NewReentrantMutex(one, "/a"), farsync.NewReentrantMutex(one, "/a")
 		outer := must(t)(mu.Lock(t.Context()))
 		ctx, cancel := outer.Context(t.Context())
@@ -134,7 +134,7 @@ func TestReentrantMutexEntersThroughAnotherValueByTheContext(t *testing.T) {
 // A goroutine that has released all that it had got is outside, also while others are inside: it would begin a new
 // piece of work beside theirs.
 func TestReentrantMutexKeepsOutWhoHasReleased(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewReentrantMutex(one, "/a")
 		outer := must(t)(mu.Lock(t.Context()))
 		ctx, cancel := outer.Context(t.Context())
@@ -154,7 +154,7 @@ func TestReentrantMutexKeepsOutWhoHasReleased(t *testing.T) {
 // A context ends with its lease, and so does a Lock with it. One that outlives a lease that was released stands for
 // nothing: its Lock is like any other.
 func TestReentrantMutexByTheContextOfAReleasedLease(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
 		mu := farsync.NewReentrantMutex(one, "/a")
 		outer := must(t)(mu.Lock(t.Context()))
 		ctx, cancel := outer.Context(t.Context())
@@ -185,7 +185,7 @@ func TestReentrantMutexByTheContextOfAReleasedLease(t *testing.T) {
 // A lease that was lost is not entered again, by whatever context, until it was released: the work under it may go
 // on, and what is below it must not go on under another holder's nose with a new lease.
 func TestReentrantMutexByTheContextOfALostLease(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		mu := farsync.NewReentrantMutex(one, "/a")
 		outer := must(t)(mu.Lock(t.Context()))
 		ctx, cancel := outer.Context(t.Context())
@@ -219,7 +219,7 @@ func TestReentrantMutexByTheContextOfALostLease(t *testing.T) {
 
 // Who holds another lock has an entry of its own, which is entered again as any other.
 func TestReentrantMutexUnderAnotherLock(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		outer := lock(t, farsync.NewMutex(one, "/a"))
 		ctx, cancel := outer.Context(t.Context())
 		defer cancel()
@@ -242,7 +242,7 @@ func TestReentrantMutexUnderAnotherLock(t *testing.T) {
 func TestReentrantMutexEntersWhileItIsReleased(t *testing.T) {
 	const goroutines, rounds = 4, 50
 	for _, nested := range []bool{false, true} { // with a line, and with an entry of its own
-		bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
+		bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
 			ctx := t.Context()
 			if nested {
 				outer := lock(t, farsync.NewMutex(one, "/outer"))

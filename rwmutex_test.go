@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 const (
@@ -66,7 +66,7 @@ func must(t *testing.T) func(lease *farsync.Lease, err error) *farsync.Lease {
 
 func TestReadersOfAProcessShareAnEntryWithinBounds(t *testing.T) {
 	for _, try := range []bool{false, true} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 			rw := farsync.NewRWMutex(one, "/a")
 			lock := rw.RLock
 			if try {
@@ -109,7 +109,7 @@ func TestReadersOfAProcessShareAnEntryWithinBounds(t *testing.T) {
 
 // A reader that reads once more fails at once where it would wait for a writer who waits for it.
 func TestReaderDoesNotWaitForWhoWaitsForIt(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		rw := farsync.NewRWMutex(one, "/a")
 		first := must(t)(rw.RLock(t.Context()))
 		ctx, cancel := first.Context(t.Context())
@@ -138,7 +138,7 @@ func TestReaderDoesNotWaitForWhoWaitsForIt(t *testing.T) {
 
 // The line of a process that waits for its reader in the queue comes in with it.
 func TestReadersInTheLineComeInTogether(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		writer := must(t)(farsync.NewRWMutex(two, "/a").Lock(t.Context()))
 		rw := farsync.NewRWMutex(one, "/a")
 		readers := []*pending{begin(rw.RLock), begin(rw.RLock), begin(rw.RLock), begin(rw.RLock)}
@@ -160,7 +160,7 @@ func TestReadersInTheLineComeInTogether(t *testing.T) {
 
 // The first of the waiters gives up: one of them has to be in the queue all the same.
 func TestReadersInTheLineOutliveTheirFirst(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		writer := must(t)(farsync.NewRWMutex(two, "/a").Lock(t.Context()))
 		rw := farsync.NewRWMutex(one, "/a")
 		readers := []*pending{begin(rw.RLock), begin(rw.RLock), begin(rw.RLock)}
@@ -174,7 +174,7 @@ func TestReadersInTheLineOutliveTheirFirst(t *testing.T) {
 }
 
 func TestReadersOfALostSessionJoinAnew(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		rw := farsync.NewRWMutex(one, "/a")
 		first, second := must(t)(rw.RLock(t.Context())), must(t)(rw.RLock(t.Context()))
 		service.Expire(one)
@@ -197,7 +197,7 @@ func TestReadersOfALostSessionJoinAnew(t *testing.T) {
 
 // The turn after a downgrade would be a writer's on a place that reads.
 func TestDowngradeHandsNoTurnOn(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		rw := farsync.NewRWMutex(one, "/a")
 		writer := must(t)(rw.Lock(t.Context()))
 		line := begin(rw.Lock)
@@ -219,7 +219,7 @@ func TestDowngradeHandsNoTurnOn(t *testing.T) {
 // Nothing answers: readers may be in or not.
 func TestDowngradeOfUnknownOutcomeIsALoss(t *testing.T) {
 	for _, cut := range []bool{false, true} { // when the ctx ends, or when the lease does
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 			rw := farsync.NewRWMutex(one, "/a")
 			writer := must(t)(rw.Lock(t.Context()))
 			under, cancel := writer.Context(t.Context())
@@ -250,14 +250,14 @@ func TestDowngradeOfUnknownOutcomeIsALoss(t *testing.T) {
 
 // The replies are lost, but there are more where they came from.
 func TestDowngradeSurvivesLostReplies(t *testing.T) {
-	for _, fault := range []storetest.Fault{storetest.LoseRequest, storetest.LoseReply} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	for _, fault := range []farsynctest.Fault{farsynctest.LoseRequest, farsynctest.LoseReply} {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 			rw := farsync.NewRWMutex(one, "/a")
 			writer := must(t)(rw.Lock(t.Context()))
 			lost := false
-			service.SetFault(func(op storetest.Op) storetest.Fault {
-				if op.Kind != storetest.Replace || lost {
-					return storetest.None
+			service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+				if op.Kind != farsynctest.Replace || lost {
+					return farsynctest.None
 				}
 				lost = true
 				return fault
@@ -273,10 +273,10 @@ func TestDowngradeSurvivesLostReplies(t *testing.T) {
 // A Trace is told by the call that has found the loss.
 func TestTraceMayReleaseWhatDowngradeHasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := storetest.NewMem()
+		service := farsynctest.NewMem()
 		var lease *farsync.Lease
 		var released error
-		store := service.Open(&storetest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{Ended: func(farsync.End) {
+		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{Ended: func(farsync.End) {
 			released = lease.Release()
 		}}}})
 		defer func() { require.NoError(t, store.Close()) }()

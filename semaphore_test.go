@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // TestNumbersThatCannotBeAreErrors: what a user asks for, and the size in a setting, is data.
 func TestNumbersThatCannotBeAreErrors(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		service.ResetCount()
 		s := farsync.NewSemaphore(one, "/a", 2)
 		_, err := s.Acquire(t.Context(), 0)
@@ -53,8 +53,8 @@ func TestSemaphoreReleaseWakesOneInOrderAndAFewOutOfOrder(t *testing.T) {
 		{"the third oldest could be the one that makes room for each of the first three waiters", 2, 3},
 		{"the youngest: for all that stand in the queue", size - 1, 16},
 	} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
-			var record storetest.Record
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
+			var record farsynctest.Record
 			holders := farsync.NewSemaphore(one, "/a", size)
 			var held []*farsync.Lease
 			for range size {
@@ -69,8 +69,8 @@ func TestSemaphoreReleaseWakesOneInOrderAndAFewOutOfOrder(t *testing.T) {
 			record.Reset()
 			require.NoError(t, held[row.released].Release())
 			synctest.Wait()
-			require.Equal(t, row.woken, record.Count(storetest.Watch), row.why)
-			require.LessOrEqual(t, record.Count(storetest.Ahead), row.woken, "and look once at the most")
+			require.Equal(t, row.woken, record.Count(farsynctest.Watch), row.why)
+			require.LessOrEqual(t, record.Count(farsynctest.Ahead), row.woken, "and look once at the most")
 			first := waiting[0].got(t)
 			require.True(t, waiting[1].waiting())
 			require.NoError(t, first.Release())
@@ -89,7 +89,7 @@ func TestSemaphoreReleaseWakesOneInOrderAndAFewOutOfOrder(t *testing.T) {
 
 // An entry that asks for more than a sum can hold is there for a moment, before it is refused.
 func TestSemaphoreIsNotFooledByAHugeRequest(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		service.SetLatency(10 * time.Millisecond) // so that the moment is long
 		s := farsync.NewSemaphore(one, "/a", 2)
 		first := must(t)(s.Acquire(t.Context(), 2))
@@ -107,7 +107,7 @@ func TestSemaphoreIsNotFooledByAHugeRequest(t *testing.T) {
 }
 
 func TestSemaphoreParticipantsAfterAResize(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		s := farsync.NewSemaphore(one, "/a", 4)
 		list, err := s.Participants(t.Context())
 		require.NoError(t, err)

@@ -10,11 +10,11 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 func TestSurveyOfAPrefixThatIsNoPath(t *testing.T) {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	lease := lock(t, farsync.NewMutex(store, "/jobs/a"))
 	surveyed := func(prefix string) (paths []string, err error) {
 		for lock, err := range farsync.Survey(t.Context(), store, prefix) {
@@ -48,7 +48,7 @@ func TestSurveyOfAPrefixThatIsNoPath(t *testing.T) {
 // sets the size again, also while units are held.
 func TestSizeThatIsNone(t *testing.T) {
 	for _, none := range []string{"many", "0 0", "2", "2 2 2", "-2 2", "99999999999999999999 1"} {
-		bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 			other, err := service.Service("other").Open(t.Context(), time.Minute)
 			require.NoError(t, err)
 			overwrite := func(text string) {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A chronicle is what a Trace was told, in words.
@@ -64,7 +64,7 @@ func (c *chronicle) trace() *farsync.Trace {
 func TestTraceIsToldEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &chronicle{}
-		store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Holder: "h", Name: "n", Trace: c.trace()}})
+		store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: "h", Name: "n", Trace: c.trace()}})
 		synctest.Wait()
 		require.Equal(t, []string{
 			"session {Store:n Was:unknown State:connected Opened:true TTL:10s RoundTrip:0s Left:9.5s Cause:<nil>}",
@@ -110,8 +110,8 @@ func TestTraces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		require.Nil(t, farsync.Traces(nil, nil))
 		one, two := &chronicle{}, &chronicle{}
-		service := storetest.NewMem()
-		store := service.Open(&storetest.MemOptions{Options: farsync.Options{
+		service := farsynctest.NewMem()
+		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{
 			Holder: "both", Trace: farsync.Traces(one.trace(), nil, &farsync.Trace{}, two.trace()),
 		}})
 		synctest.Wait()
@@ -164,7 +164,7 @@ func BenchmarkTrace(b *testing.B) {
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{
+			store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{
 				Trace: c.trace, Logger: slog.New(slog.DiscardHandler),
 			}})
 			defer func() { require.NoError(b, store.Close()) }()

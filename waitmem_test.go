@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // A goroutine that waits in the line of a path takes its place in the line, and its stack.
 func TestMemoryOfAWaitingLock(t *testing.T) {
 	const waiters, most = 5000, int64(6 << 10)
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		lease := lock(t, farsync.NewMutex(one, "/a"))
 		mu := farsync.NewMutex(two, "/a")
 		used := func() int64 {

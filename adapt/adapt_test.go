@@ -11,14 +11,14 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/adapt"
+	"github.com/farsync/farsync/farsynctest"
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
-	"github.com/farsync/farsync/storetest"
 )
 
 // bubble runs f in a bubble with a service and two of its clients.
-func bubble(t *testing.T, f func(t *testing.T, service *storetest.Mem, one, two *farsync.Store)) {
+func bubble(t *testing.T, f func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store)) {
 	synctest.Test(t, func(t *testing.T) {
-		service := storetest.NewMem()
+		service := farsynctest.NewMem()
 		one, two := service.Open(nil), service.Open(nil)
 		defer one.Close() // for when f fails: a bubble waits for all of its goroutines
 		defer two.Close()
@@ -34,7 +34,7 @@ func bubble(t *testing.T, f func(t *testing.T, service *storetest.Mem, one, two 
 type lock interface{ Unlock(context.Context) error }
 
 func TestCertMagicExcludes(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		ctx := t.Context()
 		first, second := adapt.NewCertMagic(one, "/certs"), adapt.NewCertMagic(two, "/certs")
 		const name = "issue_cert_*.example.com"
@@ -71,7 +71,7 @@ func TestCertMagicExcludes(t *testing.T) {
 
 // One that has lost the lock unlocks while another goroutine of its process holds it.
 func TestCertMagicUnlocksNoLeaseOfAnother(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		ctx := t.Context()
 		here, there := adapt.NewCertMagic(one, "/certs"), adapt.NewCertMagic(two, "/certs")
 		require.NoError(t, here.Lock(ctx, "x"))
@@ -93,7 +93,7 @@ func TestCertMagicUnlocksNoLeaseOfAnother(t *testing.T) {
 }
 
 func TestGocronLockerKeepsALockForTheMinimum(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		ctx := t.Context()
 		const job, minimum = "github.com/acme/billing.run", 10 * time.Second
 		first := adapt.NewGocronLocker[lock](one, "/cron", minimum)
@@ -134,7 +134,7 @@ func TestGocronLockerKeepsALockForTheMinimum(t *testing.T) {
 }
 
 func TestGocronLockerUnlocksAfterClose(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		g := adapt.NewGocronLocker[lock](one, "/cron", time.Hour)
 		held, err := g.Lock(t.Context(), "job")
 		require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestGocronLockerUnlocksAfterClose(t *testing.T) {
 }
 
 func TestGocronLockerTellsOfALoss(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
 		g := adapt.NewGocronLocker[lock](one, "/cron", time.Second)
 		held, err := g.Lock(t.Context(), "job")
 		require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestGocronLockerTellsOfALoss(t *testing.T) {
 }
 
 func TestGocronElectorIsOne(t *testing.T) {
-	bubble(t, func(t *testing.T, service *storetest.Mem, one, two *farsync.Store) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		run := func(g *adapt.GocronElector) (stop func()) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
@@ -197,7 +197,7 @@ func TestGocronElectorIsOne(t *testing.T) {
 }
 
 func TestGocronElectorEndsWithItsStore(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
 		require.ErrorIs(t, adapt.NewGocronElector(farsync.NewElection(one, "no/slash"), "").Run(t.Context()), farsync.ErrPath)
 		ended := make(chan error, 1)
 		go func() { ended <- adapt.NewGocronElector(farsync.NewElection(one, "/leader"), "").Run(t.Context()) }()
@@ -208,7 +208,7 @@ func TestGocronElectorEndsWithItsStore(t *testing.T) {
 }
 
 func TestMisusePanics(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
 		require.Panics(t, func() { adapt.NewCertMagic(nil, "/certs") })
 		require.Panics(t, func() { adapt.NewGocronLocker[lock](nil, "/cron", time.Second) })
 		require.PanicsWithValue(t,
@@ -220,7 +220,7 @@ func TestMisusePanics(t *testing.T) {
 
 // TestBadPathIsAnError: a path may be a setting that is missing.
 func TestBadPathIsAnError(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
 		for _, path := range []string{"", "certs", "/certs/"} {
 			require.ErrorIs(t, adapt.NewCertMagic(one, path).Lock(t.Context(), "x"), farsync.ErrPath)
 			_, err := adapt.NewGocronLocker[lock](one, path, time.Second).Lock(t.Context(), "x")
@@ -231,7 +231,7 @@ func TestBadPathIsAnError(t *testing.T) {
 
 // TestNamesOfOthersAreKeptApart: whatever a library calls its locks, each has a path of its own, and a valid one.
 func TestNamesOfOthersAreKeptApart(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *storetest.Mem, one, _ *farsync.Store) {
+	bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
 		c := adapt.NewCertMagic(one, "/certs")
 		names := []string{
 			"", ".", "..", "...", "_", "_.", "_2e", "a/b", "a_2fb", "a\x00b", "*.example.com", "_c_x", "ü", "a b", "zookeeper",

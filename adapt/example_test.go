@@ -8,12 +8,12 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/adapt"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // In a program the type is gocron.Lock, and the locker goes to gocron.WithDistributedLocker.
 func ExampleNewGocronLocker() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	locker := adapt.NewGocronLocker[lock](store, "/cron/billing", 30*time.Second)
 	defer locker.Close()
@@ -34,7 +34,7 @@ func ExampleNewGocronLocker() {
 
 // In a program the elector goes to gocron.WithDistributedElector.
 func ExampleNewGocronElector() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	elector := adapt.NewGocronElector(farsync.NewElection(store, "/cron/leader"), "")
 	err := elector.IsLeader(context.Background())
@@ -45,7 +45,7 @@ func ExampleNewGocronElector() {
 
 // In a program its methods take the place of those of a certmagic.Storage.
 func ExampleNewCertMagic() {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	locks := adapt.NewCertMagic(store, "/certmagic")
 

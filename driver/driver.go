@@ -1,7 +1,7 @@
 // Package driver is the contract of a farsync backend: what a coordination service can do, in single steps.
 //
 // Users of farsync do not need this package. To bring farsync to another service, implement [Service] and [Session],
-// hand the Service to farsync.Open, and run the suite storetest.RunDriver against it.
+// hand the Service to farsync.Open, and run the suite drivertest.RunDriver against it.
 //
 // # What a driver does, and what it does not
 //

@@ -77,7 +77,7 @@ var _ driver.Service = (*service)(nil)
 //	if err != nil {
 //		return err
 //	}
-//	store, err := farsync.Open(ctx, storetest.Inject(service, injector), nil)
+//	store, err := farsync.Open(ctx, farsynctest.Inject(service, injector), nil)
 //
 // The client remains the caller's, as with Open. An error means that it is nil, was closed, or has no connection.
 func NewService(client *clientv3.Client) (driver.Service, error) {

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // told adds a Store whose calls the View is told of.
 func (p *play) told(name string) *farsync.Store {
-	store := p.service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: name, Name: name, Trace: p.view.Callers()}})
+	store := p.service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: name, Name: name, Trace: p.view.Callers()}})
 	p.clients[name] = store
 	p.view.Add(name, store)
 	return store
@@ -131,7 +131,7 @@ func TestCallersOfStoresOfOneName(t *testing.T) {
 	bubble(t, nil, func(p *play) {
 		var leases []*farsync.Lease
 		for range 3 {
-			store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Trace: p.view.Callers()}})
+			store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: p.view.Callers()}})
 			defer func() { require.NoError(p, store.Close()) }()
 			lease, err := lockHere(p.Context(), farsync.NewMutex(store, "/a"))
 			require.NoError(p, err)
@@ -175,7 +175,7 @@ func BenchmarkCallers(b *testing.B) {
 		trace *farsync.Trace
 	}{{"none", nil}, {"callers", New(nil).Callers()}} {
 		b.Run(c.name, func(b *testing.B) {
-			store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Trace: c.trace}})
+			store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: c.trace}})
 			defer func() { require.NoError(b, store.Close()) }()
 			mu := farsync.NewMutex(store, "/a")
 			b.ReportAllocs()

@@ -22,19 +22,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A play is a View of a Store whose requests are counted, in a bubble in which time is not real.
 type play struct {
 	*testing.T
 
-	service *storetest.Mem
-	record  *storetest.Record
+	service *farsynctest.Mem
+	record  *farsynctest.Record
 	store   *farsync.Store
 	clients map[string]*farsync.Store
 	view    *View
@@ -43,7 +43,7 @@ type play struct {
 func bubble(t *testing.T, o *Options, f func(p *play)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := &play{T: t, service: storetest.NewMem(), record: &storetest.Record{}, clients: map[string]*farsync.Store{}}
+		p := &play{T: t, service: farsynctest.NewMem(), record: &farsynctest.Record{}, clients: map[string]*farsync.Store{}}
 		store, err := farsync.Open(t.Context(), p.record.Wrap(p.service.Service("one"), "one"), &farsync.Options{Holder: "one"})
 		require.NoError(t, err)
 		defer store.Close()
@@ -69,7 +69,7 @@ func bubble(t *testing.T, o *Options, f func(p *play)) {
 }
 
 // surveys returns how many surveys there were. A survey of a few queues asks once for them, and once for more.
-func (p *play) surveys() int { return (p.record.Count(storetest.Survey) + 1) / 2 }
+func (p *play) surveys() int { return (p.record.Count(farsynctest.Survey) + 1) / 2 }
 
 // lock locks a path for a client of its own.
 func (p *play) lock(holder, path string) *farsync.Lease {
@@ -82,7 +82,7 @@ func (p *play) lock(holder, path string) *farsync.Lease {
 // client returns the Store of another process, closed by p.
 func (p *play) client(holder string) *farsync.Store {
 	if p.clients[holder] == nil {
-		p.clients[holder] = p.service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: holder}})
+		p.clients[holder] = p.service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: holder}})
 	}
 	return p.clients[holder]
 }
@@ -462,7 +462,7 @@ func TestFiveThousandEntries(t *testing.T) {
 		list = append(list, lock)
 	}
 	v := New(nil)
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	v.Add("etcd", store)
 	frame := func() *frame { return v.frame(time.Now(), time.Second, []sight{{source: v.sources[0], locks: list}}) }
@@ -490,7 +490,7 @@ func TestFiveThousandEntries(t *testing.T) {
 // TestAnswers is on a real server: headers, mounting, timeouts.
 func TestAnswers(t *testing.T) {
 	defer func() { require.NoError(t, locktest.Leaks()) }()
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	store := service.Open(nil)
 	defer store.Close()
 	view := New(nil)
@@ -636,7 +636,7 @@ func TestChangesNeedLeave(t *testing.T) {
 }
 
 func TestMisuse(t *testing.T) {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	v := New(nil)
 	v.Add("a", store)

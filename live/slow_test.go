@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // A site is a View on a server of net/http without any timeout, in a bubble. Its connections are pipes, which keep nothing: a client who
@@ -333,7 +333,7 @@ func TestViewersShareWhatTheyAreSent(t *testing.T) {
 	}
 	list = append(list, farsync.Lock{Path: "/crowd", Participants: make([]farsync.Participant, 5000)})
 	v := New(nil)
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 	v.Add("etcd", store)
 	f := v.frame(time.Now(), time.Second, []sight{{source: v.sources[0], locks: list}})

@@ -27,16 +27,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
 	"github.com/farsync/farsync/otelfarsync"
 	"github.com/farsync/farsync/sqlite"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A scene is a service in a bubble, with a Store whose metrics and spans are kept.
 type scene struct {
 	*testing.T
-	*storetest.Mem
+	*farsynctest.Mem
 	store  *farsync.Store
 	spans  *tracetest.InMemoryExporter
 	tracer trace.Tracer
@@ -46,7 +46,7 @@ type scene struct {
 func inBubble(t *testing.T, path func(string) string, sampler sdktrace.Sampler, f func(s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{T: t, Mem: storetest.NewMem(), spans: tracetest.NewInMemoryExporter(), reader: sdkmetric.NewManualReader()}
+		s := &scene{T: t, Mem: farsynctest.NewMem(), spans: tracetest.NewInMemoryExporter(), reader: sdkmetric.NewManualReader()}
 		tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(s.spans), sdktrace.WithSampler(sampler))
 		s.tracer = tracers.Tracer("test")
 		s.store = s.open("one", otelfarsync.Trace(&otelfarsync.Options{
@@ -58,7 +58,7 @@ func inBubble(t *testing.T, path func(string) string, sampler sdktrace.Sampler, 
 
 // open opens another Store, closed with the scene.
 func (s *scene) open(holder string, trace *farsync.Trace) *farsync.Store {
-	store := s.Mem.Open(&storetest.MemOptions{Options: farsync.Options{Holder: holder, Name: "mem", Trace: trace}})
+	store := s.Mem.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: holder, Name: "mem", Trace: trace}})
 	s.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -326,7 +326,7 @@ func TestSpansThatAreNotSampled(t *testing.T) {
 		require.Equal(s, "one", string(s.Entries("/a")[0].Value))
 		go func() { _, _ = farsync.NewMutex(s.store, "/a").Lock(s.Context()) }()
 		synctest.Wait()
-		require.Zero(s, s.Count(storetest.List))
+		require.Zero(s, s.Count(farsynctest.List))
 		require.NoError(s, lease.Release())
 		list, err := farsync.NewMutex(other, "/a").Participants(s.Context())
 		require.NoError(s, err)

@@ -15,8 +15,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/otelfarsync"
-	"github.com/farsync/farsync/storetest"
 )
 
 func TestQueues(t *testing.T) {
@@ -50,11 +50,11 @@ func TestQueues(t *testing.T) {
 
 		// What is not known is not 0.
 		refused := errors.New("not now")
-		s.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Survey {
-				return storetest.Refuse(refused)
+		s.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Survey {
+				return farsynctest.Refuse(refused)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		var handled error
 		before := otel.GetErrorHandler()

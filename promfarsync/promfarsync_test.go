@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
 	"github.com/farsync/farsync/promfarsync"
-	"github.com/farsync/farsync/storetest"
 )
 
 var update = flag.Bool("update", false, "write testdata/exposition.txt")
@@ -31,8 +31,8 @@ const golden = "testdata/exposition.txt"
 func play(t *testing.T, trace *farsync.Trace) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		mem := storetest.NewMem()
-		store := mem.Open(&storetest.MemOptions{Options: farsync.Options{Name: "mem", Trace: trace}})
+		mem := farsynctest.NewMem()
+		store := mem.Open(&farsynctest.MemOptions{Options: farsync.Options{Name: "mem", Trace: trace}})
 		mu := farsync.NewMutex(store, "/a")
 		first, err := mu.Lock(t.Context())
 		require.NoError(t, err)
@@ -45,11 +45,11 @@ func play(t *testing.T, trace *farsync.Trace) {
 		_, err = farsync.NewRWMutex(store, "no path").RLock(t.Context())
 		require.ErrorIs(t, err, farsync.ErrPath)
 		time.Sleep(3 * time.Second)
-		mem.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Delete {
-				return storetest.Refuse(fmt.Errorf("not now"))
+		mem.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Delete {
+				return farsynctest.Refuse(fmt.Errorf("not now"))
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		require.Error(t, first.Release())
 		mem.SetFault(nil)
@@ -128,7 +128,7 @@ func TestManyPaths(t *testing.T) {
 	trace, err := promfarsync.Trace(registry, nil)
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Trace: trace}})
+		store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: trace}})
 		for i := range 10_000 {
 			lease, err := farsync.NewMutex(store, fmt.Sprint("/customers/", i)).Lock(t.Context())
 			require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestPathsOfAClass(t *testing.T) {
 	})
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Trace: trace}})
+		store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: trace}})
 		for i := range 2 {
 			lease, err := farsync.NewMutex(store, fmt.Sprint("/customers/", i)).Lock(t.Context())
 			require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestNamesThatAreNone(t *testing.T) {
 		registry := prometheus.NewPedanticRegistry()
 		trace, err := promfarsync.Trace(registry, &promfarsync.Options{Path: row.path})
 		require.NoError(t, err)
-		store := storetest.NewMem().Open(&storetest.MemOptions{Options: farsync.Options{Trace: trace}})
+		store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: trace}})
 		_, _ = farsync.NewMutex(store, row.name).TryLock(t.Context())
 		require.NoError(t, store.Close())
 		require.Contains(t, string(exposition(t, registry)), fmt.Sprintf("farsync_path=%q", row.class))
@@ -213,9 +213,9 @@ func TestNothingHeldIsZero(t *testing.T) {
 	trace, err := promfarsync.Trace(r, nil)
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		mem := storetest.NewMem()
+		mem := farsynctest.NewMem()
 		holder := mem.Open(nil)
-		store := mem.Open(&storetest.MemOptions{Options: farsync.Options{Name: "mem", Trace: trace}})
+		store := mem.Open(&farsynctest.MemOptions{Options: farsync.Options{Name: "mem", Trace: trace}})
 		lease, err := farsync.NewMutex(holder, "/a").Lock(t.Context())
 		require.NoError(t, err)
 		_, err = farsync.NewMutex(store, "/a").TryLock(t.Context())

@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/promfarsync"
-	"github.com/farsync/farsync/storetest"
 )
 
 const goldenQueues = "testdata/queues.txt"
 
 // busy has a lock with two waiters and two that are free of them, of three Stores, and returns one Store, in a bubble.
-func busy(t *testing.T, mem *storetest.Mem) *farsync.Store {
+func busy(t *testing.T, mem *farsynctest.Mem) *farsync.Store {
 	t.Helper()
 	open := func() *farsync.Store {
-		store := mem.Open(&storetest.MemOptions{Options: farsync.Options{Name: "mem"}})
+		store := mem.Open(&farsynctest.MemOptions{Options: farsync.Options{Name: "mem"}})
 		t.Cleanup(func() { _ = store.Close() })
 		return store
 	}
@@ -49,7 +49,7 @@ func customers(path string) string {
 
 func TestQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := storetest.NewMem()
+		mem := farsynctest.NewMem()
 		store := busy(t, mem)
 		registry := prometheus.NewPedanticRegistry()
 		require.NoError(t, registry.Register(promfarsync.Queues(store, &promfarsync.Options{Path: customers})))
@@ -69,7 +69,7 @@ func TestQueues(t *testing.T) {
 // TestQueuesBelowPrefixes: each is counted once, and a class is there only if it is asked for.
 func TestQueuesBelowPrefixes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := busy(t, storetest.NewMem())
+		store := busy(t, farsynctest.NewMem())
 		for _, row := range []struct {
 			prefixes      []string
 			held, waiting int
@@ -91,7 +91,7 @@ func TestQueuesBelowPrefixes(t *testing.T) {
 }
 
 func TestQueuesBelowWhatIsNoPrefix(t *testing.T) {
-	store := storetest.NewMem().Open(nil)
+	store := farsynctest.NewMem().Open(nil)
 	defer func() { require.NoError(t, store.Close()) }()
 	require.PanicsWithValue(t, `promfarsync: Queues: bad path "cron": no leading slash`, func() { promfarsync.Queues(store, nil, "/a", "cron") })
 }
@@ -99,15 +99,15 @@ func TestQueuesBelowWhatIsNoPrefix(t *testing.T) {
 // TestQueuesOfAServiceThatIsAway: what is not known is not 0, and the other metrics are there.
 func TestQueuesOfAServiceThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := storetest.NewMem()
+		mem := farsynctest.NewMem()
 		store := busy(t, mem)
 		registry := prometheus.NewPedanticRegistry()
 		require.NoError(t, registry.Register(promfarsync.Queues(store, nil)))
-		mem.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Survey {
-				return storetest.Refuse(fmt.Errorf("not now"))
+		mem.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Survey {
+				return farsynctest.Refuse(fmt.Errorf("not now"))
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		require.Empty(t, exposition(t, registry))
 		mem.SetFault(nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // handedOn returns a hold in its second turn, and the gate.
@@ -168,9 +168,9 @@ func TestEntrySaysItsTurn(t *testing.T) {
 		turnIs(b, 0)
 		time.Sleep(10 * ttl)
 		turnIs(b, 1)
-		require.Equal(w, 1, w.Count(storetest.Replace))
+		require.Equal(w, 1, w.Count(farsynctest.Replace))
 		require.NoError(w, h.Release())
 		w.release(w.granted(w.start(b)))
-		require.Equal(w, 1, w.Count(storetest.Replace))
+		require.Equal(w, 1, w.Count(farsynctest.Replace))
 	})
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A closing is a driver whose Deletes are carried out when the Store was closed meanwhile, and its session ended.
@@ -37,7 +37,7 @@ func (s closingSession) Delete(context.Context, driver.Entry) (driver.View, bool
 // What Close has removed was not lost: its holder had it until it released it.
 func TestReleaseDuringCloseIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &closing{Service: storetest.NewMem().Service("closing")}
+		c := &closing{Service: farsynctest.NewMem().Service("closing")}
 		store, err := recipe.Open(t.Context(), c, recipe.Options{})
 		require.NoError(t, err)
 		c.store = store

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/nested"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // maxEntries is how many entries may stand in the queue for the goroutines of one gate.
@@ -57,8 +57,8 @@ func TestOneEntryStandsForALine(t *testing.T) {
 		w.ResetCount()
 		w.release(remote)
 		w.serves(append([]*try{first}, line...)...)
-		require.Equal(w, 4, w.Count(storetest.Create)+1, "a grant serves 256")
-		require.Equal(w, 5, w.Count(storetest.Delete))
+		require.Equal(w, 4, w.Count(farsynctest.Create)+1, "a grant serves 256")
+		require.Equal(w, 5, w.Count(farsynctest.Delete))
 		w.idle(g)
 	})
 }
@@ -207,7 +207,7 @@ func TestEntryGoesWithTheLastOfTheLine(t *testing.T) {
 
 // It gives up in each step that it makes, while others stand behind it.
 func TestTheFirstGivesUpInEachStep(t *testing.T) {
-	for _, kind := range []storetest.OpKind{storetest.Create, storetest.Ahead, storetest.Watch} {
+	for _, kind := range []farsynctest.OpKind{farsynctest.Create, farsynctest.Ahead, farsynctest.Watch} {
 		for step := 1; step <= 2; step++ {
 			inBubble(t, func(w *world) {
 				var seen atomic.Int64
@@ -215,14 +215,14 @@ func TestTheFirstGivesUpInEachStep(t *testing.T) {
 				remote := w.granted(w.startGate(newGate(far)))
 				g := newGate(near)
 				reached := make(chan struct{})
-				w.SetFault(func(op storetest.Op) storetest.Fault {
+				w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
 					if op.Kind != kind {
-						return storetest.None
+						return farsynctest.None
 					}
 					if seen.Add(1) == int64(step) {
 						close(reached)
 					}
-					return storetest.Delay(100 * time.Millisecond)
+					return farsynctest.Delay(100 * time.Millisecond)
 				})
 				first := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = g.Acquire(ctx) })
 				w.settle()
@@ -474,11 +474,11 @@ func TestRefusalInTheLine(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.open()
 		g := newGate(s)
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create {
-				return storetest.Refuse(errNo)
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create {
+				return farsynctest.Refuse(errNo)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		release := make(chan struct{})
 		first := w.launch(func(ctx context.Context, t *try) { <-release; t.hold, t.err = g.Acquire(ctx) })
@@ -536,7 +536,7 @@ func TestErrorOfOneInTheLineBehindAWatchThatStands(t *testing.T) {
 		near, far := w.open(), w.open()
 		g := newGate(near)
 		remote := w.granted(w.startGate(newGate(far)))
-		w.SetFault(plan(storetest.Watch, storetest.LoseRequest))
+		w.SetFault(plan(farsynctest.Watch, farsynctest.LoseRequest))
 		first := w.startGate(g)
 		time.Sleep(ttl)
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
@@ -653,7 +653,7 @@ func TestTryAcquireBesideALineWithoutAnAnswer(t *testing.T) {
 func TestNoneWaitsForOneThatTries(t *testing.T) {
 	inBubble(t, func(w *world) {
 		g := newGate(w.open())
-		w.SetFault(faults(storetest.Ahead, 1, storetest.Delay(3*time.Second)))
+		w.SetFault(faults(farsynctest.Ahead, 1, farsynctest.Delay(3*time.Second)))
 		tries := w.begin(func(ctx context.Context, t *try) { t.hold, t.err = g.TryAcquire(ctx) })
 		require.False(w, tries.returned())
 		holder := w.granted(w.startGate(g))
@@ -749,12 +749,12 @@ func TestCohortPlays(t *testing.T) {
 			}
 			rough := seed%2 == 1
 			if rough {
-				w.SetFault(func(storetest.Op) storetest.Fault {
+				w.SetFault(func(farsynctest.Op) farsynctest.Fault {
 					if chance(0.97) {
-						return storetest.None
+						return farsynctest.None
 					}
-					what := []storetest.Fault{
-						storetest.LoseReply, storetest.LoseRequest, storetest.Late(3), storetest.Delay(upTo(300 * time.Millisecond)),
+					what := []farsynctest.Fault{
+						farsynctest.LoseReply, farsynctest.LoseRequest, farsynctest.Late(3), farsynctest.Delay(upTo(300 * time.Millisecond)),
 					}
 					return what[upTo(time.Duration(len(what)))-1]
 				})

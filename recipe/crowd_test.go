@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A busy is a service that carries out one join or removal at a time, each of which takes a millisecond, as a database does whose queue is
@@ -106,7 +106,7 @@ func crowdIsServed(t *testing.T, r recipe.Request, joinsOne int) {
 		time.Sleep(lasts / 2)
 		more := runtime.NumGoroutine() - goroutines
 		all.Wait()
-		joins := w.Count(storetest.Create)
+		joins := w.Count(farsynctest.Create)
 		w.Logf("%d grants and %d gave up, by %d joins", got.Load(), gaveUp.Load(), joins)
 		require.Zero(w, refused.Load())
 		require.Greater(w, gaveUp.Load(), int64(1000))
@@ -124,11 +124,11 @@ func TestTryBesideAReleaseWithoutAnAnswer(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.open()
 		first := w.granted(w.startFor(s, inLine(queue, driver.Exclusive)))
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Delete {
-				return storetest.LoseReply
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Delete {
+				return farsynctest.LoseReply
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		released := make(chan error, 1)
 		go func() { released <- first.hold.Release() }() // joined below

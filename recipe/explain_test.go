@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/nested"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // on returns a context that stands for the hold.
@@ -58,17 +58,17 @@ func TestExplainLeavesWordsThatOthersHaveLeft(t *testing.T) {
 // TestExplainHasNoSayInALease: whatever becomes of the request, the lease is held, and given back at once.
 func TestExplainHasNoSayInALease(t *testing.T) {
 	refused := errors.New("refused")
-	for _, fault := range []storetest.Fault{
-		storetest.LoseRequest, storetest.LoseReply, storetest.Late(1), storetest.Refuse(refused), storetest.Silence(true), storetest.Silence(false),
+	for _, fault := range []farsynctest.Fault{
+		farsynctest.LoseRequest, farsynctest.LoseReply, farsynctest.Late(1), farsynctest.Refuse(refused), farsynctest.Silence(true), farsynctest.Silence(false),
 	} {
 		inBubble(t, func(w *world) {
 			a, b := w.open(), w.open()
 			first, second := w.granted(w.start(a)), w.start(b)
-			w.SetFault(func(op storetest.Op) storetest.Fault {
-				if op.Kind == storetest.Replace {
+			w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+				if op.Kind == farsynctest.Replace {
 					return fault
 				}
-				return storetest.None
+				return farsynctest.None
 			})
 			ctx, cancel := context.WithCancel(first.on(w))
 			explained := make(chan error, 1)

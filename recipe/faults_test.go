@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A mishap is what befalls the client that sends a request, at that moment.
@@ -20,34 +20,34 @@ type mishap struct {
 	name string
 	// early: it takes away what a holder has reason to believe it has, so that only tokens keep holders apart.
 	early  bool
-	befall func(w *world, s *recipe.Store) storetest.Fault
+	befall func(w *world, s *recipe.Store) farsynctest.Fault
 }
 
 var mishaps = []mishap{
-	{"lose the request", false, func(*world, *recipe.Store) storetest.Fault { return storetest.LoseRequest }},
-	{"lose the reply", false, func(*world, *recipe.Store) storetest.Fault { return storetest.LoseReply }},
-	{"late", false, func(*world, *recipe.Store) storetest.Fault { return storetest.Late(5) }},
-	{"silence", false, func(*world, *recipe.Store) storetest.Fault { return storetest.Silence(true) }},
-	{"expire", true, func(w *world, s *recipe.Store) storetest.Fault {
+	{"lose the request", false, func(*world, *recipe.Store) farsynctest.Fault { return farsynctest.LoseRequest }},
+	{"lose the reply", false, func(*world, *recipe.Store) farsynctest.Fault { return farsynctest.LoseReply }},
+	{"late", false, func(*world, *recipe.Store) farsynctest.Fault { return farsynctest.Late(5) }},
+	{"silence", false, func(*world, *recipe.Store) farsynctest.Fault { return farsynctest.Silence(true) }},
+	{"expire", true, func(w *world, s *recipe.Store) farsynctest.Fault {
 		w.Expire(s)
-		return storetest.None
+		return farsynctest.None
 	}},
-	{"delete the first entry", true, func(w *world, _ *recipe.Store) storetest.Fault {
+	{"delete the first entry", true, func(w *world, _ *recipe.Store) farsynctest.Fault {
 		if list := w.Entries(queue); len(list) > 0 {
 			w.Delete(list[0].ID)
 		}
-		return storetest.None
+		return farsynctest.None
 	}},
-	{"delete the last entry", true, func(w *world, _ *recipe.Store) storetest.Fault {
+	{"delete the last entry", true, func(w *world, _ *recipe.Store) farsynctest.Fault {
 		if list := w.Entries(queue); len(list) > 0 {
 			w.Delete(list[len(list)-1].ID)
 		}
-		return storetest.LoseReply
+		return farsynctest.LoseReply
 	}},
-	{"cut off for two TTL", false, func(w *world, s *recipe.Store) storetest.Fault {
+	{"cut off for two TTL", false, func(w *world, s *recipe.Store) farsynctest.Fault {
 		w.Partition(s, true)
 		time.AfterFunc(2*ttl, func() { w.Partition(s, false) })
-		return storetest.LoseReply
+		return farsynctest.LoseReply
 	}},
 }
 
@@ -73,7 +73,7 @@ func contend(t *testing.T, placed ...placement) int {
 			stores[fmt.Sprintf("client-%d", i+1)] = w.open()
 		}
 		var mu sync.Mutex
-		w.SetFault(func(op storetest.Op) storetest.Fault {
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
 			mu.Lock()
 			now := requests
 			requests++
@@ -83,7 +83,7 @@ func contend(t *testing.T, placed ...placement) int {
 					return p.befall(w, stores[op.Client])
 				}
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		var all sync.WaitGroup
 		for _, s := range stores {

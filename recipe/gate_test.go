@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 const (
@@ -208,12 +208,12 @@ func TestCancelledWhenSentToTheQueue(t *testing.T) {
 			var g gate
 			var second, third *try
 			g = newGate(s)
-			w.SetFault(func(op storetest.Op) storetest.Fault {
-				if op.Kind == storetest.Ahead && second == nil {
+			w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+				if op.Kind == farsynctest.Ahead && second == nil {
 					second, third = w.startGate(g), w.startGate(g)
 					second.cancel()
 				}
-				return storetest.None
+				return farsynctest.None
 			})
 			_, err := g.TryAcquire(w.Context())
 			require.ErrorIs(w, err, recipe.ErrLocked)
@@ -329,7 +329,7 @@ func TestTryAcquireAtTheGate(t *testing.T) {
 		_, err = newGate(far).TryAcquire(w.Context())
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Equal(w, 1, w.Count())
-		require.Equal(w, 1, w.Count(storetest.Ahead))
+		require.Equal(w, 1, w.Count(farsynctest.Ahead))
 		require.NoError(w, h.Release())
 		h, err = newGate(far).TryAcquire(w.Context())
 		require.NoError(w, err)
@@ -383,13 +383,13 @@ func TestReleaseOfADeletedEntry(t *testing.T) {
 
 // The delete was carried out, or it was not and is sent again.
 func TestDeleteOfReleaseIsLost(t *testing.T) {
-	for _, fault := range []storetest.Fault{storetest.LoseReply, storetest.LoseRequest} {
+	for _, fault := range []farsynctest.Fault{farsynctest.LoseReply, farsynctest.LoseRequest} {
 		for _, times := range []int{1, 3} {
 			inBubble(t, func(w *world) {
 				a, b := w.open(), w.open()
 				g := newGate(a)
 				first, second := w.granted(w.startGate(g)), w.startGate(newGate(b))
-				w.SetFault(plan(storetest.Delete, slices.Repeat([]storetest.Fault{fault}, times)...))
+				w.SetFault(plan(farsynctest.Delete, slices.Repeat([]farsynctest.Fault{fault}, times)...))
 				require.NoError(w, first.hold.Release())
 				w.release(w.finally(second))
 				w.release(w.granted(w.startGate(g)))
@@ -404,11 +404,11 @@ func TestReleaseIsNotConfirmed(t *testing.T) {
 		a, b := w.open(), w.open()
 		g := newGate(a)
 		first, second := w.granted(w.startGate(g)), w.startGate(newGate(b))
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Delete {
-				return storetest.LoseRequest
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Delete {
+				return farsynctest.LoseRequest
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		began := time.Now()
 		err := first.hold.Release()

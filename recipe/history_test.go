@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // shown returns the oldest entry of a queue, with its session.
@@ -45,7 +45,7 @@ func TestReleaseThatIsUndoneIsDoneAgain(t *testing.T) {
 				}
 				w.release(held)
 				time.Sleep(10 * ttl)
-				require.Zero(w, w.Count(storetest.Owned))
+				require.Zero(w, w.Count(farsynctest.Owned))
 
 				w.Revive(undone)
 				began := time.Now()
@@ -55,7 +55,7 @@ func TestReleaseThatIsUndoneIsDoneAgain(t *testing.T) {
 				next := w.finally(w.startFor(b, r))
 				require.LessOrEqual(w, time.Since(began), ttl/4+time.Millisecond)
 				time.Sleep(10 * ttl)
-				require.Equal(w, 4, w.Count(storetest.Owned), "two of each Store")
+				require.Equal(w, 4, w.Count(farsynctest.Owned), "two of each Store")
 				w.release(next)
 				w.release(ahead)
 				w.release(w.granted(waits))
@@ -71,17 +71,17 @@ func TestJoinUnderWayIsNotTakenForOneThatStandsAgain(t *testing.T) {
 		w.release(w.granted(w.start(a)))
 		var silent atomic.Bool
 		silent.Store(true)
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create && op.Client == "client-1" && silent.Load() {
-				return storetest.LoseReply
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create && op.Client == "client-1" && silent.Load() {
+				return farsynctest.LoseReply
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		joins := w.start(a)
 		stands := w.shown(b, queue)
 		w.history()
 		time.Sleep(5 * ttl)
-		require.Positive(w, w.Count(storetest.Owned))
+		require.Positive(w, w.Count(farsynctest.Owned))
 		require.False(w, joins.returned())
 		silent.Store(false)
 		w.finally(joins)
@@ -110,7 +110,7 @@ func TestHistoryThatChangesAllTheTimeIsLookedAtOnceATTL(t *testing.T) {
 			w.history()
 			time.Sleep(ttl / 4)
 		}
-		require.InDelta(w, 25, w.Count(storetest.Owned), 2)
+		require.InDelta(w, 25, w.Count(farsynctest.Owned), 2)
 	})
 }
 
@@ -122,11 +122,11 @@ func TestLookAfterServiceHasGoneBackIsRepeated(t *testing.T) {
 		e := w.shown(a, queue)
 		w.release(held)
 		w.Revive(e)
-		refused := storetest.Refuse(errRefused)
-		owned := plan(storetest.Owned, storetest.LoseReply, storetest.LoseRequest, refused, refused, storetest.LoseReply)
-		deleted := plan(storetest.Delete, refused, storetest.LoseRequest, storetest.LoseReply)
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Owned {
+		refused := farsynctest.Refuse(errRefused)
+		owned := plan(farsynctest.Owned, farsynctest.LoseReply, farsynctest.LoseRequest, refused, refused, farsynctest.LoseReply)
+		deleted := plan(farsynctest.Delete, refused, farsynctest.LoseRequest, farsynctest.LoseReply)
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Owned {
 				return owned(op)
 			}
 			return deleted(op)
@@ -166,10 +166,10 @@ func TestEntriesThatHaveGoneAreForgotten(t *testing.T) {
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		w.release(ahead)
 		settled()
-		for _, fault := range []storetest.Fault{
-			storetest.LoseRequest, storetest.LoseReply, storetest.Late(3), storetest.Refuse(errRefused),
+		for _, fault := range []farsynctest.Fault{
+			farsynctest.LoseRequest, farsynctest.LoseReply, farsynctest.Late(3), farsynctest.Refuse(errRefused),
 		} {
-			for _, kind := range []storetest.OpKind{storetest.Create, storetest.Delete, storetest.Ahead} {
+			for _, kind := range []farsynctest.OpKind{farsynctest.Create, farsynctest.Delete, farsynctest.Ahead} {
 				w.SetFault(plan(kind, fault, fault))
 				if try := w.start(a); !try.returned() {
 					<-try.done

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // The last hold has been released, and the removal is under way: nothing is left to enter again.
@@ -17,7 +17,7 @@ func TestAgainWhileTheGrantIsGivenUp(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
 		first := w.granted(w.startGate(newGate(a)))
-		w.SetFault(faults(storetest.Delete, 1, storetest.Delay(time.Second)))
+		w.SetFault(faults(farsynctest.Delete, 1, farsynctest.Delay(time.Second)))
 		released := make(chan error, 1)
 		go func() { released <- first.hold.Release() }()
 		w.settle()
@@ -71,13 +71,13 @@ func TestAgainAfterTheTurnWasHandedOff(t *testing.T) {
 
 // A Proclaim after one of unknown outcome finds the value that it wants. The other may still come, and must not count.
 func TestLateProclaimAfterTheSameValue(t *testing.T) {
-	for _, second := range []storetest.Fault{storetest.None, storetest.LoseRequest, storetest.LoseReply, storetest.Late(1)} {
+	for _, second := range []farsynctest.Fault{farsynctest.None, farsynctest.LoseRequest, farsynctest.LoseReply, farsynctest.Late(1)} {
 		inBubble(t, func(w *world) {
 			a := w.open()
 			leader := w.granted(w.startFor(a, recipe.Request{
 				Queue: queue, Kind: driver.Candidate, Units: 1, Value: []byte("this"),
 			}))
-			w.SetFault(plan(storetest.Replace, storetest.Late(10), second))
+			w.SetFault(plan(farsynctest.Replace, farsynctest.Late(10), second))
 			ctx, cancel := context.WithTimeout(w.Context(), time.Nanosecond)
 			defer cancel()
 			require.ErrorIs(w, leader.hold.Change(ctx, driver.Candidate, []byte("that")), recipe.ErrUncertain)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // stand appends an entry of a kind that stays until its session ends, as that of a client which looks at nothing.
@@ -31,7 +31,7 @@ func TestKindIsThatOfTheHead(t *testing.T) {
 		w.ResetCount()
 		second := w.start(b)
 		require.Len(w, w.Entries(queue), 3, "it waits behind the intruder as behind all that blocks")
-		require.Zero(w, w.Count(storetest.Find, storetest.List), "what Create has shown has the oldest entry in it")
+		require.Zero(w, w.Count(farsynctest.Find, farsynctest.List), "what Create has shown has the oldest entry in it")
 		w.release(first)
 		require.False(w, second.returned())
 		require.NoError(w, intruder.Close(w.Context()))
@@ -138,11 +138,11 @@ func TestKindOfAHeadThatIsGone(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.open()
 		session, head := w.stand("", driver.Permit)
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Find {
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Find {
 				w.Delete(head.ID)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		asks := w.start(a)
 		require.Zero(w, time.Since(w.granted(asks).at))
@@ -162,7 +162,7 @@ func TestKindOfAPermit(t *testing.T) {
 		require.ErrorIs(w, recipe.Queue{Store: b, Path: queue}.Resize(w.Context(), 3, 4), driver.ErrKind)
 		_, err = recipe.Acquire(w.Context(), b, trying(permits(1, 3)))
 		require.ErrorIs(w, err, driver.ErrKind)
-		require.Zero(w, w.Count(storetest.SetRegister))
+		require.Zero(w, w.Count(farsynctest.SetRegister))
 		require.Len(w, w.Entries(queue), 1)
 		w.release(first)
 	})

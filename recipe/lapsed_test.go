@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A server hangs for about a TTL and goes on. It has renewals in its socket of a session that its client has lost, and keeps the session for
@@ -30,15 +30,15 @@ func TestNobodyWaitsForALapsedSession(t *testing.T) {
 					holder := w.open()
 					held := w.granted(w.start(holder))
 					var renewed, ended atomic.Pointer[time.Time]
-					w.SetFault(func(op storetest.Op) storetest.Fault {
+					w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
 						switch now := time.Now(); op.Kind {
-						case storetest.Renew:
+						case farsynctest.Renew:
 							renewed.Store(&now)
-						case storetest.EndSession:
+						case farsynctest.EndSession:
 							ended.CompareAndSwap(nil, &now)
 							assert.ErrorIs(w, held.hold.Err(), recipe.ErrLost)
 						}
-						return storetest.None
+						return farsynctest.None
 					})
 					time.Sleep(ttl/4 + ttl/4) // the second is being answered
 					w.settle()
@@ -99,12 +99,12 @@ func TestALapsedSessionIsEndedAtItsTime(t *testing.T) {
 				sent := held.hold.Deadline().Add(ttl/20 - ttl)
 				var ended []time.Time
 				var lost []error
-				w.SetFault(func(op storetest.Op) storetest.Fault {
-					if op.Kind == storetest.EndSession {
+				w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+					if op.Kind == farsynctest.EndSession {
 						lost = append(lost, held.hold.Err())
 						ended = append(ended, time.Now()) // one at a time
 					}
-					return storetest.None
+					return farsynctest.None
 				})
 				time.Sleep(time.Until(sent.Add(2*takes + time.Millisecond))) // it is answered by then
 				w.Partition(s, true)
@@ -145,28 +145,28 @@ func TestALapsedSessionEndsWithWhatStandsAgain(t *testing.T) {
 // Whatever becomes of a request to end a session, another follows, up to a few.
 func TestALapsedSessionIsEndedWhateverIsLost(t *testing.T) {
 	for name, row := range map[string]struct {
-		fault storetest.Fault
+		fault farsynctest.Fault
 		asked int
 	}{
-		"answered":    {storetest.None, 1},
-		"lost":        {storetest.LoseRequest, 2},
-		"answer lost": {storetest.LoseReply, 2},
-		"late":        {storetest.Late(3), 2},
-		"silence":     {storetest.Silence(false), 2},
-		"not done":    {storetest.Fail(driver.NotDone, errors.New("busy")), 2},
-		"over":        {storetest.Fail(driver.Expired, errors.New("over")), 1},
-		"refused":     {storetest.Refuse(errRefused), 1},
-		"unsupported": {storetest.Refuse(errors.ErrUnsupported), 1},
+		"answered":    {farsynctest.None, 1},
+		"lost":        {farsynctest.LoseRequest, 2},
+		"answer lost": {farsynctest.LoseReply, 2},
+		"late":        {farsynctest.Late(3), 2},
+		"silence":     {farsynctest.Silence(false), 2},
+		"not done":    {farsynctest.Fail(driver.NotDone, errors.New("busy")), 2},
+		"over":        {farsynctest.Fail(driver.Expired, errors.New("over")), 1},
+		"refused":     {farsynctest.Refuse(errRefused), 1},
+		"unsupported": {farsynctest.Refuse(errors.ErrUnsupported), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
 				s := w.open()
 				var asked atomic.Int64
-				w.SetFault(func(op storetest.Op) storetest.Fault {
-					if op.Kind == storetest.EndSession && asked.Add(1) == 1 {
+				w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+					if op.Kind == farsynctest.EndSession && asked.Add(1) == 1 {
 						return row.fault
 					}
-					return storetest.None
+					return farsynctest.None
 				})
 				w.lose(s)
 				time.Sleep(2 * ttl)
@@ -182,12 +182,12 @@ func TestALapsedSessionIsLeftInTheEnd(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.open()
 		var asked atomic.Int64
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.EndSession {
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.EndSession {
 				asked.Add(1)
-				return storetest.LoseRequest
+				return farsynctest.LoseRequest
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		w.lose(s)
 		time.Sleep(10 * ttl)
@@ -265,14 +265,14 @@ func TestCloseWaitsForNoLapsedSession(t *testing.T) {
 // A driver that cannot end a session by a name is not asked to.
 func TestASessionWithoutANameIsNotEnded(t *testing.T) {
 	inBubble(t, func(w *world) {
-		r := &storetest.Record{}
+		r := &farsynctest.Record{}
 		s, err := recipe.Open(w.Context(), r.Wrap(unnamed{w.Service("unnamed")}, "unnamed"), recipe.Options{TTL: ttl})
 		require.NoError(w, err)
 		w.granted(w.start(s))
 		w.ExpireClient("unnamed")
 		time.Sleep(2 * ttl)
-		require.Equal(w, 2, r.Count(storetest.OpenSession))
-		require.Zero(w, r.Count(storetest.EndSession))
+		require.Equal(w, 2, r.Count(farsynctest.OpenSession))
+		require.Zero(w, r.Count(farsynctest.EndSession))
 		require.NoError(w, s.Close())
 	})
 }

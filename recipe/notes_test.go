@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A notebook is a slog.Handler that keeps every line.
@@ -146,11 +146,11 @@ func TestNotes(t *testing.T) {
 		revision, _ = unconfirmed.hold.Token()
 		book.take()
 		refusal := errors.New("not now")
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Delete {
-				return storetest.Refuse(refusal)
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Delete {
+				return farsynctest.Refuse(refusal)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		require.ErrorIs(t, unconfirmed.hold.Release(), refusal)
 		w.settle()
@@ -176,9 +176,9 @@ func TestNotes(t *testing.T) {
 		wrote("INFO session connected again: store=test", "WARN session renewed late: store=test left=100ms")
 		require.NoError(t, hold.Release())
 
-		owned, created := faults(storetest.Owned, 1, storetest.Refuse(refusal)), faults(storetest.Create, 1, storetest.Late(2))
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Owned {
+		owned, created := faults(farsynctest.Owned, 1, farsynctest.Refuse(refusal)), faults(farsynctest.Create, 1, farsynctest.Late(2))
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Owned {
 				return owned(op)
 			}
 			return created(op)
@@ -191,11 +191,11 @@ func TestNotes(t *testing.T) {
 		time.Sleep(time.Minute)
 		wrote("DEBUG own entries not looked for: store=test cause=owned: not now", "INFO late entry removed: store=test path=/q kind=exclusive")
 
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.OpenSession {
-				return storetest.Fail(driver.NotDone, refusal)
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.OpenSession {
+				return farsynctest.Fail(driver.NotDone, refusal)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		w.Expire(s)
 		time.Sleep(5 * time.Second)
@@ -275,13 +275,13 @@ func TestTheHolderIsNamed(t *testing.T) {
 			_, err = recipe.Acquire(ctx, s, exclusive)
 			require.EqualError(w, err, `context deadline exceeded (waiting behind "client-1" (entry "`+id+`"))`)
 			require.Equal(w, patience, time.Since(began))
-			require.Equal(w, 1, w.Count(storetest.List), "one read, and only of a call that has come to its end")
+			require.Equal(w, 1, w.Count(farsynctest.List), "one read, and only of a call that has come to its end")
 			cancel()
 		}
 		w.ResetCount()
 		waits := w.start(s)
 		time.Sleep(5 * time.Second)
-		require.Zero(w, w.Count(storetest.List), "a ctx without a deadline asks for nothing")
+		require.Zero(w, w.Count(farsynctest.List), "a ctx without a deadline asks for nothing")
 		waits.cancel()
 		<-waits.done
 		require.EqualError(w, waits.err, `context canceled (waiting behind entry "`+id+`")`)
@@ -294,7 +294,7 @@ func TestTheHolderIsNamed(t *testing.T) {
 		}
 		w.ResetCount()
 		time.Sleep(15 * time.Second)
-		require.Equal(w, 1, w.Count(storetest.List))
+		require.Equal(w, 1, w.Count(farsynctest.List))
 		require.Len(w, book.take(), 20)
 		waits.cancel()
 		<-waits.done

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A mute is a driver whose first attempt to open a session fails with a cause, and whose others are not answered.
@@ -36,7 +36,7 @@ func TestOpenSaysWhatAnAttemptHasSaid(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), within)
 			defer cancel()
-			m := &mute{Service: storetest.NewMem().Service("mute")}
+			m := &mute{Service: farsynctest.NewMem().Service("mute")}
 			_, err := recipe.Open(ctx, m, recipe.Options{})
 			require.ErrorIs(t, err, recipe.ErrUnavailable)
 			if within < time.Second {
@@ -69,7 +69,7 @@ func (l *late) Open(ctx context.Context, _ time.Duration) (driver.Session, error
 func TestOpenSaysWhatTheAttemptThatWasCutShortHasHeard(t *testing.T) {
 	for _, silent := range []error{context.DeadlineExceeded, errors.New("no answer from any of [a b]")} {
 		synctest.Test(t, func(t *testing.T) {
-			_, err := recipe.Open(t.Context(), &late{Service: storetest.NewMem().Service("late"), silent: silent}, recipe.Options{})
+			_, err := recipe.Open(t.Context(), &late{Service: farsynctest.NewMem().Service("late"), silent: silent}, recipe.Options{})
 			require.ErrorIs(t, err, recipe.ErrUnavailable)
 			require.ErrorContains(t, err, "the certificate has expired")
 		})
@@ -124,11 +124,11 @@ func TestOpenLate(t *testing.T) {
 			require.ErrorContains(w, err, "no session with the service: "+says)
 		}
 		fails("")
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.OpenSession {
-				return storetest.Refuse(errors.New("wrong password"))
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.OpenSession {
+				return farsynctest.Refuse(errors.New("wrong password"))
 			}
-			return storetest.Fault{}
+			return farsynctest.Fault{}
 		})
 		fails("open session: wrong password")
 		w.SetFault(nil)
@@ -158,7 +158,7 @@ func TestOpenLate(t *testing.T) {
 
 		// A service that refuses need not be waited for.
 		refused := errors.New("wrong password")
-		w.SetFault(func(storetest.Op) storetest.Fault { return storetest.Refuse(refused) })
+		w.SetFault(func(farsynctest.Op) farsynctest.Fault { return farsynctest.Refuse(refused) })
 		_, err = recipe.Open(w.Context(), w.Service("late"), options)
 		require.ErrorIs(w, err, refused)
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 func TestAcquireIsFIFO(t *testing.T) {
@@ -61,7 +61,7 @@ func TestOneReleaseWakesOne(t *testing.T) {
 			w.ResetCount()
 			w.release(try)
 			require.Equal(w, 1, w.Count(), "the delete: the wake-up brought its proof along")
-			require.Equal(w, 1, w.Count(storetest.Delete))
+			require.Equal(w, 1, w.Count(farsynctest.Delete))
 			if i < waiters-1 {
 				require.True(w, tries[i+1].returned())
 			}
@@ -78,14 +78,14 @@ func TestContendedTraffic(t *testing.T) {
 		w.ResetCount()
 		first := w.start(a)
 		require.Equal(w, 1, w.Count(), "a free lock is one write")
-		require.Equal(w, 1, w.Count(storetest.Create))
+		require.Equal(w, 1, w.Count(farsynctest.Create))
 		second := w.start(b)
 		require.Equal(w, 3, w.Count())
-		require.Equal(w, 1, w.Count(storetest.Watch))
+		require.Equal(w, 1, w.Count(farsynctest.Watch))
 		time.Sleep(time.Second)
 		w.release(w.granted(first))
 		w.release(w.granted(second))
-		require.Zero(w, w.Count(storetest.Ahead), "the wake-up brought its proof along")
+		require.Zero(w, w.Count(farsynctest.Ahead), "the wake-up brought its proof along")
 		require.Equal(w, 5, w.Count())
 	})
 }
@@ -126,7 +126,7 @@ func TestReleaseOfAUnitWakesThoseItMayLetIn(t *testing.T) {
 			w.ResetCount()
 			w.release(w.granted(queued[k-1]))
 			w.granted(queued[size])
-			require.Equal(w, k-1, w.Count(storetest.Watch))
+			require.Equal(w, k-1, w.Count(farsynctest.Watch))
 			require.Equal(w, k, w.Count(), "the release itself; a wake-up brings its proof along")
 			for i, try := range queued {
 				if i != k-1 {
@@ -273,10 +273,10 @@ func TestOwnEntryDeletedWhileWaiting(t *testing.T) {
 
 // The caller stays.
 func TestReplyOfJoinIsLost(t *testing.T) {
-	for _, fault := range []storetest.Fault{storetest.LoseReply, storetest.LoseRequest} {
+	for _, fault := range []farsynctest.Fault{farsynctest.LoseReply, farsynctest.LoseRequest} {
 		inBubble(t, func(w *world) {
 			s := w.open()
-			w.SetFault(faults(storetest.Create, 1, fault))
+			w.SetFault(faults(farsynctest.Create, 1, fault))
 			try := w.finally(w.start(s))
 			require.Len(w, w.Entries(queue), 1)
 			require.Equal(w, try.hold.Entries()[0].ID, w.Entries(queue)[0].ID)
@@ -289,15 +289,15 @@ func TestReplyOfJoinIsLost(t *testing.T) {
 func TestReplyOfJoinIsLostAndTheCallerGone(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
-		w.SetFault(func(op storetest.Op) storetest.Fault {
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
 			switch {
-			case op.Kind != storetest.Create || op.Client != "client-1":
-				return storetest.None
+			case op.Kind != farsynctest.Create || op.Client != "client-1":
+				return farsynctest.None
 			case op.Attempt == 0:
-				return storetest.LoseReply
+				return farsynctest.LoseReply
 			default:
 				w.Partition(a, true)
-				return storetest.None
+				return farsynctest.None
 			}
 		})
 		first := w.start(a)
@@ -323,20 +323,20 @@ func TestJoiningAgainIsLimited(t *testing.T) {
 		s := w.open()
 		first := w.AddForeign(queue, "first")
 		w.ResetCount()
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Watch {
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Watch {
 				w.Delete(op.Entry)
 				time.AfterFunc(time.Millisecond, func() { w.Touch(first) })
 			}
-			require.Less(w, w.Count(storetest.Create), 200)
-			return storetest.None
+			require.Less(w, w.Count(farsynctest.Create), 200)
+			return farsynctest.None
 		})
 		second := w.start(s)
 		time.Sleep(time.Minute)
 		second.cancel()
 		w.settle()
 		require.ErrorIs(w, second.err, context.Canceled)
-		require.Greater(w, w.Count(storetest.Create), 20)
+		require.Greater(w, w.Count(farsynctest.Create), 20)
 		w.Delete(first)
 	})
 }
@@ -344,11 +344,11 @@ func TestJoiningAgainIsLimited(t *testing.T) {
 func TestLostEventIsADelay(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Watch {
-				return storetest.Silence(true) // it stands, and does not tell
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Watch {
+				return farsynctest.Silence(true) // it stands, and does not tell
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		first, second := w.start(a), w.start(b)
 		w.release(w.granted(first))
@@ -365,15 +365,15 @@ func TestWatchThatDoesNotStandIsBegunAgain(t *testing.T) {
 		a, b := w.open(), w.open()
 		var begun []time.Duration
 		start := time.Now()
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind != storetest.Watch || op.Client != "client-2" {
-				return storetest.None
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind != farsynctest.Watch || op.Client != "client-2" {
+				return farsynctest.None
 			}
 			begun = append(begun, time.Since(start).Truncate(time.Second))
 			if len(begun) < 5 {
-				return storetest.Silence(false)
+				return farsynctest.Silence(false)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		first := w.granted(w.start(a))
 		second := w.start(b)
@@ -417,11 +417,11 @@ func TestServiceRefusesTheWatch(t *testing.T) {
 		a, b := w.open(), w.open()
 		first := w.granted(w.start(a))
 		refusal := errors.New("permission denied")
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Watch {
-				return storetest.Refuse(refusal)
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Watch {
+				return farsynctest.Refuse(refusal)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		second := w.start(b)
 		require.True(w, second.returned())
@@ -454,7 +454,7 @@ func TestTryAcquire(t *testing.T) {
 		_, err = recipe.Acquire(w.Context(), b, trying(exclusive))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Equal(w, 1, w.Count())
-		require.Equal(w, 1, w.Count(storetest.Ahead))
+		require.Equal(w, 1, w.Count(farsynctest.Ahead))
 		require.NoError(w, h.Release())
 	})
 }
@@ -463,12 +463,12 @@ func TestTryAcquireComesSecond(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
 		var first *try
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create && first == nil {
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create && first == nil {
 				first = &try{} // the next to join is another client
 				first = w.start(a)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		_, err := recipe.Acquire(w.Context(), b, trying(exclusive))
 		require.ErrorIs(w, err, recipe.ErrLocked)

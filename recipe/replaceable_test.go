@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 var replaceable = recipe.Request{Queue: queue, Kind: driver.Exclusive, Units: 1, Replaceable: true}
@@ -24,14 +24,14 @@ func (w *world) unavailable(t *try, began time.Time) time.Duration {
 }
 
 func TestReplaceableRequestLeavesAServiceThatIsSilent(t *testing.T) {
-	for _, fault := range []storetest.Fault{storetest.Silence(false), storetest.Silence(true), storetest.LoseRequest, storetest.LoseReply} {
+	for _, fault := range []farsynctest.Fault{farsynctest.Silence(false), farsynctest.Silence(true), farsynctest.LoseRequest, farsynctest.LoseReply} {
 		inBubble(t, func(w *world) {
 			s := w.open()
-			w.SetFault(func(op storetest.Op) storetest.Fault {
-				if op.Kind == storetest.Create {
+			w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+				if op.Kind == farsynctest.Create {
 					return fault
 				}
-				return storetest.None
+				return farsynctest.None
 			})
 			began := time.Now()
 			require.Equal(w, ttl/10, w.unavailable(w.startFor(s, replaceable), began))

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A line has one timer, whatever the deadlines of those that stand in it. Each is told the holder's name, and a crowd that gives up
@@ -47,7 +47,7 @@ func TestTheHolderIsNamedToALine(t *testing.T) {
 			require.ErrorIs(w, each.err, context.DeadlineExceeded)
 			require.ErrorContains(w, each.err, `waiting behind "client-1"`)
 		}
-		require.Equal(w, 6, w.Count(storetest.List), "one read for each moment at which some give up")
+		require.Equal(w, 6, w.Count(farsynctest.List), "one read for each moment at which some give up")
 
 		// Those that are served before their time is over ask for nothing, nor does a line behind a holder of its own process.
 		waits := within(time.Hour)
@@ -58,7 +58,7 @@ func TestTheHolderIsNamedToALine(t *testing.T) {
 		require.ErrorContains(w, late.err, "behind another goroutine of this process")
 		waits.cancel()
 		<-waits.done
-		require.Equal(w, 6, w.Count(storetest.List))
+		require.Equal(w, 6, w.Count(farsynctest.List))
 		w.release(hold)
 		w.idle(g)
 	})

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 func permits(units, size int64) recipe.Request {
@@ -31,18 +31,18 @@ func (w *world) declare(s *recipe.Store, size int64) {
 
 // While a size is declared anew, none that joins is granted by the old one. The answer that says that the size was declared may be lost.
 func TestDeclaredAnewWithALostReply(t *testing.T) {
-	for _, fault := range []storetest.Fault{storetest.None, storetest.LoseReply, storetest.Late(0)} {
+	for _, fault := range []farsynctest.Fault{farsynctest.None, farsynctest.LoseReply, farsynctest.Late(0)} {
 		inBubble(t, func(w *world) {
 			a, b := w.open(), w.open()
 			w.declare(a, 3)
 			var second *try
-			w.SetFault(func(op storetest.Op) storetest.Fault {
-				if op.Kind == storetest.SetRegister && second == nil {
+			w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+				if op.Kind == farsynctest.SetRegister && second == nil {
 					second = &try{}
 					second = w.startFor(b, permits(2, 3))
 					return fault
 				}
-				return storetest.None
+				return farsynctest.None
 			})
 			first := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, permits(1, 1)) })
 			time.Sleep(ttl)
@@ -83,12 +83,12 @@ func TestDeclaredAnewNextToAnOldServer(t *testing.T) {
 		w.Cleanup(func() { require.NoError(w, a.Close()) })
 		w.declare(b, 3)
 		var second *try
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create && op.Client == "old" && second == nil && len(w.Entries(queue)) > 0 {
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create && op.Client == "old" && second == nil && len(w.Entries(queue)) > 0 {
 				second = &try{}
 				second = w.startFor(b, permits(2, 3))
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		first := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, permits(1, 1)) })
 		time.Sleep(ttl)
@@ -106,14 +106,14 @@ func TestDeclaredAnewNextToAnOldServer(t *testing.T) {
 func TestSizeDeclaredByTheLastAndTheFirst(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b, c := w.open(), w.open(), w.open()
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.SetRegister { // each joins before any has written; they come in the order c, a, b
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.SetRegister { // each joins before any has written; they come in the order c, a, b
 				after := map[string]time.Duration{
 					"client-1": 2 * time.Millisecond, "client-2": 9 * time.Millisecond, "client-3": time.Millisecond,
 				}[op.Client]
-				return storetest.Delay(after)
+				return farsynctest.Delay(after)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		first := w.startFor(a, permits(1, 2))
 		second := w.startFor(b, permits(1, 2))
@@ -150,11 +150,11 @@ func TestSizeDeclaredAnewAndBackBetweenTwoLooks(t *testing.T) {
 		a, b, c := w.open(), w.open(), w.open()
 		set := w.operator()
 		first := w.granted(w.startFor(a, permits(2, 2)))
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Watch && op.Client == "client-2" {
-				return storetest.Delay(time.Second)
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Watch && op.Client == "client-2" {
+				return farsynctest.Delay(time.Second)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		second := w.startFor(b, permits(1, 2))
 		set("5 5")
@@ -180,12 +180,12 @@ func TestWaiterDeclaresAnewAndIsNotAlone(t *testing.T) {
 		w.settle()
 		require.Len(w, w.Entries(queue), 1, "one that may be refused stands in no other's way")
 		var third *try
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create && op.Client == "client-2" && third == nil && len(w.Entries(queue)) > 0 {
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create && op.Client == "client-2" && third == nil && len(w.Entries(queue)) > 0 {
 				third = &try{}
 				third = w.startFor(c, permits(1, 1))
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		require.NoError(w, first.hold.Release())
 		time.Sleep(ttl)
@@ -200,11 +200,11 @@ func TestWaiterDeclaresAnewAndIsNotAlone(t *testing.T) {
 func TestSizeDeclaredAnewByMany(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.declare(w.open(), 3)
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Watch {
-				return storetest.None
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Watch {
+				return farsynctest.None
 			}
-			return storetest.Delay(rand.N(5 * time.Millisecond))
+			return farsynctest.Delay(rand.N(5 * time.Millisecond))
 		})
 		var tries []*try
 		for range 20 {
@@ -225,8 +225,8 @@ func TestSizeDeclaredAnewByManyThatAreSlow(t *testing.T) {
 	inBubble(t, func(w *world) {
 		stores := []*recipe.Store{w.open(), w.open(), w.open(), w.open()}
 		w.declare(stores[0], 7)
-		w.SetFault(func(storetest.Op) storetest.Fault {
-			return storetest.Delay(150*time.Millisecond + rand.N(100*time.Millisecond))
+		w.SetFault(func(farsynctest.Op) farsynctest.Fault {
+			return farsynctest.Delay(150*time.Millisecond + rand.N(100*time.Millisecond))
 		})
 		w.declareTogether(stores)
 	})
@@ -255,12 +255,12 @@ func TestSizeDeclaredAnewWhileTheServiceBecomesSlow(t *testing.T) {
 			stores := []*recipe.Store{w.open(), w.open(), w.open(), w.open()}
 			w.declare(stores[0], 7)
 			w.ResetCount()
-			w.SetFault(func(storetest.Op) storetest.Fault {
+			w.SetFault(func(farsynctest.Op) farsynctest.Fault {
 				n := w.Count()
 				if n < quick {
-					return storetest.Delay(time.Duration(1+n%5) * time.Millisecond)
+					return farsynctest.Delay(time.Duration(1+n%5) * time.Millisecond)
 				}
-				return storetest.Delay(time.Duration(200+n%7*20) * time.Millisecond)
+				return farsynctest.Delay(time.Duration(200+n%7*20) * time.Millisecond)
 			})
 			w.declareTogether(stores)
 		})
@@ -288,11 +288,11 @@ func TestGraceFollowsAServiceThatBecomesSlow(t *testing.T) {
 					began := time.Now()
 					asks := w.startFor(a, row.request)
 					require.False(w, asks.returned())
-					w.SetFault(func(op storetest.Op) storetest.Fault {
-						if op.Client == "client-1" && op.Kind != storetest.Renew {
-							return storetest.Delay(slow)
+					w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+						if op.Client == "client-1" && op.Kind != farsynctest.Renew {
+							return farsynctest.Delay(slow)
 						}
-						return storetest.None
+						return farsynctest.None
 					})
 					if leaves {
 						time.Sleep(2 * time.Second)
@@ -321,11 +321,11 @@ func TestGraceOfASlowServiceEndsWithItsContext(t *testing.T) {
 				w.declare(a, 7)
 				head, _ := w.stand("head", driver.Permit)
 				asks := w.startFor(a, request)
-				w.SetFault(func(op storetest.Op) storetest.Fault {
-					if op.Client == "client-1" && op.Kind != storetest.Renew {
-						return storetest.Delay(400 * time.Millisecond)
+				w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+					if op.Client == "client-1" && op.Kind != farsynctest.Renew {
+						return farsynctest.Delay(400 * time.Millisecond)
 					}
-					return storetest.None
+					return farsynctest.None
 				})
 				time.Sleep(after)
 				w.settle()
@@ -348,12 +348,12 @@ func TestResizeDeclaresAnewNextToANewcomer(t *testing.T) {
 		a, b := w.open(), w.open()
 		w.declare(a, 2)
 		var other *try
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create && op.Client == "client-1" && other == nil {
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create && op.Client == "client-1" && other == nil {
 				other = &try{}
 				other = w.startFor(b, permits(2, 2))
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		require.ErrorIs(w, recipe.Queue{Store: a, Path: queue}.Resize(w.Context(), 1, 1), recipe.ErrSize)
 		w.granted(other)
@@ -372,11 +372,11 @@ func TestSizeBehindAStray(t *testing.T) {
 		w.AddStray(queue, "stray")
 		w.ResetCount()
 		var n atomic.Int64
-		w.SetFault(func(storetest.Op) storetest.Fault {
+		w.SetFault(func(farsynctest.Op) farsynctest.Fault {
 			if n.Add(1) > 1000 {
 				panic("it spins")
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		_, err := recipe.Acquire(w.Context(), a, permits(1, 1))
 		require.ErrorIs(w, err, recipe.ErrSize)
@@ -403,18 +403,18 @@ func TestSizesAreNeverMixed(t *testing.T) {
 			var mu sync.Mutex
 			var held, size int64 // of those that hold
 			var granted, refused int
-			w.SetFault(func(op storetest.Op) storetest.Fault {
+			w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
 				mu.Lock()
 				defer mu.Unlock()
 				switch n := faults.IntN(100); {
 				case n < 2:
-					return storetest.LoseReply
+					return farsynctest.LoseReply
 				case n < 4:
-					return storetest.Late(faults.IntN(8))
-				case n < 50 && op.Kind != storetest.Renew:
-					return storetest.Delay(time.Duration(faults.IntN(20)) * time.Millisecond)
+					return farsynctest.Late(faults.IntN(8))
+				case n < 50 && op.Kind != farsynctest.Renew:
+					return farsynctest.Delay(time.Duration(faults.IntN(20)) * time.Millisecond)
 				default:
-					return storetest.None
+					return farsynctest.None
 				}
 			})
 			var all sync.WaitGroup

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 func TestStateIsKnownAfterOpen(t *testing.T) {
@@ -130,11 +130,11 @@ func TestClosedClientClosesTheStore(t *testing.T) {
 		inBubble(t, func(w *world) {
 			a, b := w.with(recipe.Options{TTL: ttl, Holder: "client-1"}), w.open()
 			var requests atomic.Int64
-			w.SetFault(func(op storetest.Op) storetest.Fault {
+			w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
 				if op.Client == "client-1" && requests.Add(1) > int64(n) {
-					return storetest.Fail(driver.Closed, errHangsUp)
+					return farsynctest.Fail(driver.Closed, errHangsUp)
 				}
-				return storetest.None
+				return farsynctest.None
 			})
 			var all sync.WaitGroup
 			for _, s := range []*recipe.Store{a, b} {
@@ -166,11 +166,11 @@ func TestClosedClientClosesTheStore(t *testing.T) {
 // A renewal whose answer comes later than the next is due counts from when it was sent.
 func TestSlowRenewalsKeepTheSession(t *testing.T) {
 	inBubble(t, func(w *world) {
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Renew {
-				return storetest.Delay(3 * time.Second) // a quarter of the TTL is less
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Renew {
+				return farsynctest.Delay(3 * time.Second) // a quarter of the TTL is less
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		first := w.granted(w.start(w.open()))
 		time.Sleep(time.Minute)
@@ -185,17 +185,17 @@ func TestLateRenewalIsFollowedSoon(t *testing.T) {
 	inBubble(t, func(w *world) {
 		var mu sync.Mutex
 		var sent []time.Time
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind != storetest.Renew {
-				return storetest.None
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind != farsynctest.Renew {
+				return farsynctest.None
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			sent = append(sent, time.Now())
 			if len(sent) == 2 || len(sent) == 3 {
-				return storetest.Delay(ttl/4 + ttl/25)
+				return farsynctest.Delay(ttl/4 + ttl/25)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		first := w.granted(w.start(w.open()))
 		time.Sleep(2 * ttl)

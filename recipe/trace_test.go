@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A chronicle is what a Trace was told, in words.
@@ -259,11 +259,11 @@ func TestTraceOfAReleaseThatIsNotConfirmed(t *testing.T) {
 		h := w.granted(w.start(s))
 		c.take()
 		refusal := errors.New("not now")
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Delete {
-				return storetest.Refuse(refusal)
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Delete {
+				return farsynctest.Refuse(refusal)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		require.ErrorIs(w, h.hold.Release(), refusal)
 		w.wrote(c, "test /q ended after 0s: released, unconfirmed delete: not now")

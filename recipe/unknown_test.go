@@ -12,24 +12,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 var errRefused = errors.New("permission denied")
 
 // plan returns a fault function that gives the requests of one kind by the first client the faults in turn, and none to
 // those after them.
-func plan(kind storetest.OpKind, faults ...storetest.Fault) func(storetest.Op) storetest.Fault {
+func plan(kind farsynctest.OpKind, faults ...farsynctest.Fault) func(farsynctest.Op) farsynctest.Fault {
 	var n atomic.Int64
-	return func(op storetest.Op) storetest.Fault {
+	return func(op farsynctest.Op) farsynctest.Fault {
 		if op.Kind != kind || op.Client != "client-1" {
-			return storetest.None
+			return farsynctest.None
 		}
 		if i := int(n.Add(1)); i <= len(faults) {
 			return faults[i-1]
 		}
-		return storetest.None
+		return farsynctest.None
 	}
 }
 
@@ -60,7 +60,7 @@ func TestLateCreateIsRemoved(t *testing.T) {
 				inBubble(t, func(w *world) {
 					a, b := w.open(), w.open()
 					w.anchor(a)
-					w.SetFault(plan(storetest.Create, storetest.Late(late)))
+					w.SetFault(plan(farsynctest.Create, farsynctest.Late(late)))
 					first := w.start(a)
 					if givesUp {
 						first.cancel()
@@ -85,7 +85,7 @@ func TestVeryLateCreateIsRemoved(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
 		w.anchor(a)
-		w.SetFault(plan(storetest.Create, storetest.Late(1000)))
+		w.SetFault(plan(farsynctest.Create, farsynctest.Late(1000)))
 		first := w.start(a)
 		first.cancel()
 		time.Sleep(time.Minute)
@@ -99,11 +99,11 @@ func TestVeryLateCreateIsRemoved(t *testing.T) {
 
 // A refusal speaks for its own attempt: the one before may have been carried out.
 func TestRefusedAfterUnknownIsUnknown(t *testing.T) {
-	for _, before := range []storetest.Fault{storetest.LoseReply, storetest.LoseRequest, storetest.Late(3)} {
+	for _, before := range []farsynctest.Fault{farsynctest.LoseReply, farsynctest.LoseRequest, farsynctest.Late(3)} {
 		inBubble(t, func(w *world) {
 			a, b := w.open(), w.open()
 			w.anchor(a)
-			w.SetFault(plan(storetest.Create, before, storetest.Refuse(errRefused)))
+			w.SetFault(plan(farsynctest.Create, before, farsynctest.Refuse(errRefused)))
 			first := w.start(a)
 			<-first.done
 			require.ErrorIs(w, first.err, errRefused)
@@ -128,14 +128,14 @@ func TestDowngradeRefusedAfterALostReply(t *testing.T) {
 			writer := w.writer(a)
 			reader := w.startFor(b, recipe.Request{Queue: queue, Kind: driver.Read, Units: 1})
 			var lost atomic.Bool
-			w.SetFault(func(op storetest.Op) storetest.Fault {
+			w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
 				switch {
-				case op.Kind == storetest.Replace && !lost.Swap(true):
-					return storetest.LoseReply
-				case op.Kind == storetest.Replace, blind && op.Kind == storetest.Find:
-					return storetest.Refuse(errRefused)
+				case op.Kind == farsynctest.Replace && !lost.Swap(true):
+					return farsynctest.LoseReply
+				case op.Kind == farsynctest.Replace, blind && op.Kind == farsynctest.Find:
+					return farsynctest.Refuse(errRefused)
 				default:
-					return storetest.None
+					return farsynctest.None
 				}
 			})
 			err := writer.Change(w.Context(), driver.Read, nil)
@@ -165,11 +165,11 @@ func TestRemovalOutlivesRefusals(t *testing.T) {
 			a, b := w.open(), w.open()
 			w.anchor(a)
 			var allowed atomic.Bool
-			w.SetFault(func(op storetest.Op) storetest.Fault {
-				if op.Kind == storetest.Delete && !allowed.Load() {
-					return storetest.Refuse(errRefused)
+			w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+				if op.Kind == farsynctest.Delete && !allowed.Load() {
+					return farsynctest.Refuse(errRefused)
 				}
-				return storetest.None
+				return farsynctest.None
 			})
 			var waiting *try
 			if byRelease {
@@ -200,7 +200,7 @@ func TestLateProclaimChangesNothing(t *testing.T) {
 			leader := w.granted(w.startFor(a, recipe.Request{
 				Queue: queue, Kind: driver.Candidate, Units: 1, Value: []byte("starting"),
 			}))
-			w.SetFault(plan(storetest.Replace, storetest.Late(late)))
+			w.SetFault(plan(farsynctest.Replace, farsynctest.Late(late)))
 			ctx, cancel := context.WithTimeout(w.Context(), time.Nanosecond)
 			err := leader.hold.Change(ctx, driver.Candidate, []byte("old"))
 			cancel()
@@ -223,11 +223,11 @@ func TestSilenceCostsASecond(t *testing.T) {
 		w.Cleanup(func() { require.NoError(w, s.Close()) })
 		for _, carriedOut := range []bool{false, true} {
 			began := time.Now()
-			w.SetFault(plan(storetest.Create, storetest.Silence(carriedOut)))
+			w.SetFault(plan(farsynctest.Create, farsynctest.Silence(carriedOut)))
 			first := w.finally(w.start(s))
 			require.Less(w, time.Since(began), 2*time.Second)
 			began = time.Now()
-			w.SetFault(plan(storetest.Delete, storetest.Silence(carriedOut)))
+			w.SetFault(plan(farsynctest.Delete, farsynctest.Silence(carriedOut)))
 			require.NoError(w, first.hold.Release())
 			require.Less(w, time.Since(began), 2*time.Second)
 			require.Empty(w, w.Entries(queue))
@@ -243,11 +243,11 @@ func TestSessionSurvivesASilentServer(t *testing.T) {
 			w.Cleanup(func() { require.NoError(w, s.Close()) })
 			first := w.granted(w.start(s))
 			var n atomic.Int64
-			w.SetFault(func(op storetest.Op) storetest.Fault {
-				if op.Kind == storetest.Renew && n.Add(1)%2 == 0 {
-					return storetest.Silence(false)
+			w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+				if op.Kind == farsynctest.Renew && n.Add(1)%2 == 0 {
+					return farsynctest.Silence(false)
 				}
-				return storetest.None
+				return farsynctest.None
 			})
 			time.Sleep(10 * ttl)
 			require.NoError(w, first.hold.Err())
@@ -260,11 +260,11 @@ func TestSessionSurvivesASilentServer(t *testing.T) {
 func TestOnlyTheCallersDeadlineIsInTheChain(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a := w.open()
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Create {
-				return storetest.Silence(false)
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Create {
+				return farsynctest.Silence(false)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		first := w.start(a)
 		time.Sleep(1500 * time.Millisecond)
@@ -309,7 +309,7 @@ func TestUnavailableOrTaken(t *testing.T) {
 
 func TestOpenWithoutAnAnswerIsUnavailable(t *testing.T) {
 	inBubble(t, func(w *world) {
-		w.SetFault(func(storetest.Op) storetest.Fault { return storetest.Silence(false) })
+		w.SetFault(func(farsynctest.Op) farsynctest.Fault { return farsynctest.Silence(false) })
 		began := time.Now()
 		_, err := recipe.Open(w.Context(), w.Service("x"), recipe.Options{})
 		require.ErrorIs(w, err, recipe.ErrUnavailable)
@@ -322,7 +322,7 @@ func TestOpenWithoutAnAnswerIsUnavailable(t *testing.T) {
 		require.ErrorIs(w, err, recipe.ErrUnavailable)
 		require.ErrorIs(w, err, context.DeadlineExceeded)
 
-		w.SetFault(func(storetest.Op) storetest.Fault { return storetest.Refuse(errRefused) })
+		w.SetFault(func(farsynctest.Op) farsynctest.Fault { return farsynctest.Refuse(errRefused) })
 		_, err = recipe.Open(w.Context(), w.Service("x"), recipe.Options{})
 		require.ErrorIs(w, err, errRefused)
 		require.NotErrorIs(w, err, recipe.ErrUnavailable)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A person removes the entry of a lock that has been held for a while: its holder is told at once, not when it releases.
@@ -101,11 +101,11 @@ func TestDowngradeWithoutAnAnswerIsNoRemoval(t *testing.T) {
 	inBubble(t, func(w *world) {
 		h := w.writer(w.open())
 		time.Sleep(ttl)
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Replace || op.Kind == storetest.Find {
-				return storetest.LoseReply
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Replace || op.Kind == farsynctest.Find {
+				return farsynctest.LoseReply
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		changed := make(chan error, 1)
 		go func() { changed <- h.Change(w.Context(), driver.Read, nil) }()
@@ -130,9 +130,9 @@ func TestWhatALongHoldCosts(t *testing.T) {
 			first := w.granted(w.start(s))
 			time.Sleep(row.held)
 			w.release(first)
-			require.Equal(w, row.watches, w.Count(storetest.Watch))
-			require.Zero(w, w.Count(storetest.Find))
-			require.Equal(w, 2+row.watches, w.Count()-w.Count(storetest.Renew))
+			require.Equal(w, row.watches, w.Count(farsynctest.Watch))
+			require.Zero(w, w.Count(farsynctest.Find))
+			require.Equal(w, 2+row.watches, w.Count()-w.Count(farsynctest.Renew))
 		}
 	})
 }
@@ -140,11 +140,11 @@ func TestWhatALongHoldCosts(t *testing.T) {
 // A watch that the service refuses ends nothing.
 func TestLongHoldThatMayNotBeWatched(t *testing.T) {
 	inBubble(t, func(w *world) {
-		w.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.Watch || op.Kind == storetest.Find {
-				return storetest.Refuse(errRefused)
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Watch || op.Kind == farsynctest.Find {
+				return farsynctest.Refuse(errRefused)
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		first := w.granted(w.start(w.open()))
 		time.Sleep(10 * ttl)
@@ -230,7 +230,7 @@ func TestUnitsOfASemaphoreThatWasMadeSmallerAreHeldOn(t *testing.T) {
 		require.NoError(w, second.hold.Err())
 		w.ResetCount()
 		time.Sleep(time.Minute)
-		require.Positive(w, w.Count(storetest.Heard), "whether it is there is asked now and then")
+		require.Positive(w, w.Count(farsynctest.Heard), "whether it is there is asked now and then")
 		w.release(second)
 	})
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // units returns a request for units of a semaphore that has size.
@@ -156,7 +156,7 @@ func TestEntryOfACallerWhoHasGonePassesOn(t *testing.T) {
 			require.ErrorIs(w, t.err, context.Canceled)
 		}
 		require.Equal(w, before, w.Entries(queue))
-		require.Zero(w, w.Count(storetest.Create, storetest.Delete), "nothing is asked of the service")
+		require.Zero(w, w.Count(farsynctest.Create, farsynctest.Delete), "nothing is asked of the service")
 		for _, t := range crowd[20 : maxEntries+20] {
 			t.cancel()
 			w.settle()
@@ -228,7 +228,7 @@ func TestTryBesideALineForUnits(t *testing.T) {
 		_, err := recipe.Acquire(w.Context(), s, trying(units(1, 1)))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.ErrorContains(w, err, `waited for in this process, behind "client-1"`)
-		require.Zero(w, w.Count(storetest.Ahead, storetest.Create))
+		require.Zero(w, w.Count(farsynctest.Ahead, farsynctest.Create))
 		w.release(held)
 		for _, t := range crowd {
 			w.release(w.granted(t))

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 const (
@@ -67,7 +67,7 @@ func said(e driver.Entry) words {
 // A world is a service with clients, in a bubble.
 type world struct {
 	*testing.T
-	*storetest.Mem
+	*farsynctest.Mem
 	clients int
 	names   map[*recipe.Store]string // of the clients
 	onState func(recipe.State)       // of the clients to be opened
@@ -78,7 +78,7 @@ type world struct {
 func inBubble(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, Mem: storetest.NewMem(), names: map[*recipe.Store]string{}}
+		w := &world{T: t, Mem: farsynctest.NewMem(), names: map[*recipe.Store]string{}}
 		t.Cleanup(func() {
 			time.Sleep(3 * ttl) // for sessions whose client could not end them
 			entries, sessions, watches := w.Left()
@@ -207,15 +207,15 @@ func (w *world) release(t *try) {
 }
 
 // faults returns a fault function that gives the n-th request of a kind the fault, and all others none.
-func faults(kind storetest.OpKind, n int, fault storetest.Fault) func(storetest.Op) storetest.Fault {
-	return func(op storetest.Op) storetest.Fault {
+func faults(kind farsynctest.OpKind, n int, fault farsynctest.Fault) func(farsynctest.Op) farsynctest.Fault {
+	return func(op farsynctest.Op) farsynctest.Fault {
 		if op.Kind != kind {
-			return storetest.None
+			return farsynctest.None
 		}
 		n--
 		if n == 0 {
 			return fault
 		}
-		return storetest.None
+		return farsynctest.None
 	}
 }

@@ -30,7 +30,7 @@ go test -short -race '-gcflags=modernc.org/...=-race=false -d=checkptr=0' -timeo
 	-exec "$PWD/scripts/timed.sh" "$@" 2>&1 | tee "$work/output" || failed=1
 # With the detector this test tries a part of what it tries without.
 [ "$*" != ./... ] ||
-	go test -short -exec "$PWD/scripts/timed.sh" -run '^TestStore$' ./storetest 2>&1 | tee -a "$work/output" || failed=1
+	go test -short -exec "$PWD/scripts/timed.sh" -run '^TestStore$' ./driver/drivertest 2>&1 | tee -a "$work/output" || failed=1
 
 printf '\n%-32s %12s %12s\n' package 'by the clock' 'of processor'
 sort -k3 -n -r "$FARSYNC_TIMES" | awk -v root="$PWD" '

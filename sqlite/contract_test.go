@@ -13,16 +13,16 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/driver/drivertest"
 	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
 func TestDriverKeepsTheContract(t *testing.T) {
 	var in scenes
-	storetest.RunDriver(t, storetest.Backend{
+	drivertest.RunDriver(t, drivertest.Backend{
 		Open: func(t *testing.T) driver.Service {
 			s, err := NewService(in.of(t).file, nil)
 			require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestPrimitives(t *testing.T) {
 	locktest.Run(t, locktest.Backend{
 		Open: func(t *testing.T) *farsync.Store {
 			options := *ttl(10 * time.Second)
-			options.Trace = storetest.CheckTrace(t)
+			options.Trace = drivertest.CheckTrace(t)
 			return newStore(t, in.of(t).file, &options)
 		},
 		Case: in.play,

@@ -91,7 +91,7 @@ func Open(ctx context.Context, servers []string, options *Options) (*farsync.Sto
 //	if err != nil {
 //		return err
 //	}
-//	store, err := farsync.Open(ctx, storetest.Inject(service, injector), &options.Options)
+//	store, err := farsync.Open(ctx, farsynctest.Inject(service, injector), &options.Options)
 //
 // NewService takes the same servers and options as Open. Of options.Options it uses the Logger, and leaves the others to
 // farsync.Open. An error means that a server's name or an option is not valid.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/farsynctest"
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
-	"github.com/farsync/farsync/storetest"
 )
 
 // TestBreakAsksTheHolderOfItsTokenAlone: a client that comes to hold the lock while break looks at it is not asked in place of the one
@@ -33,9 +33,9 @@ func TestBreakAsksTheHolderOfItsTokenAlone(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { // the holder is asked before the time of --ask has passed
-				service := storetest.NewMem()
+				service := farsynctest.NewMem()
 				ttl := farsync.Options{TTL: time.Second}
-				holders := service.Open(&storetest.MemOptions{Options: ttl})
+				holders := service.Open(&farsynctest.MemOptions{Options: ttl})
 				lease := func() *farsync.Lease {
 					l, err := farsync.NewSemaphore(holders, path, row.size).Acquire(t.Context(), 1)
 					require.NoError(t, err)
@@ -51,17 +51,17 @@ func TestBreakAsksTheHolderOfItsTokenAlone(t *testing.T) {
 					later = lease()
 				})
 				lists, told := 0, map[string]bool{}
-				breaker, err := farsync.Open(t.Context(), storetest.Inject(service.Service("breaker"),
-					storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault {
+				breaker, err := farsync.Open(t.Context(), farsynctest.Inject(service.Service("breaker"),
+					farsynctest.InjectorFunc(func(_ context.Context, op farsynctest.Op) farsynctest.Fault {
 						switch op.Kind {
-						case storetest.Tell:
+						case farsynctest.Tell:
 							told[op.Entry] = true
-						case storetest.List:
+						case farsynctest.List:
 							if lists++; lists == 2 || !row.released {
 								change()
 							}
 						}
-						return storetest.None
+						return farsynctest.None
 					})), &ttl)
 				require.NoError(t, err)
 				var out bytes.Buffer

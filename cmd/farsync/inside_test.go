@@ -11,14 +11,14 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 // TestAQueueThatMayNotBeReadIsAnotherStores: the path of a lock around may be one that the user of another store has no
 // right to. It is none of that store's locks, and the farsync inside goes on.
 func TestAQueueThatMayNotBeReadIsAnotherStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := storetest.NewMem()
+		service := farsynctest.NewMem()
 		store := service.Open(nil)
 		defer store.Close()
 		outer, err := farsync.NewMutex(store, "/x").Lock(t.Context())
@@ -32,11 +32,11 @@ func TestAQueueThatMayNotBeReadIsAnotherStores(t *testing.T) {
 		_, err = inside()
 		require.ErrorIs(t, err, farsync.ErrDeadlock)
 		require.Equal(t, codeData, codeOf(err))
-		service.SetFault(func(op storetest.Op) storetest.Fault {
-			if op.Kind == storetest.List {
-				return storetest.Refuse(errors.New("permission denied"))
+		service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.List {
+				return farsynctest.Refuse(errors.New("permission denied"))
 			}
-			return storetest.None
+			return farsynctest.None
 		})
 		w, err := inside()
 		require.NoError(t, err)

@@ -24,11 +24,11 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 func main() {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	store := service.Open(nil)
 	work := new(job)
 	fmt.Println("a candidate:", work.alive(-1), ready(store))

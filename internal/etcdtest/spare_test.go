@@ -12,8 +12,8 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A read of a queue passes over every key that was ever there, until the server compacts them away.
@@ -26,16 +26,16 @@ func TestLocksUseTheirKeysAgain(t *testing.T) {
 	const stores, times = 3, 100
 	var all sync.WaitGroup
 	var attempts atomic.Int64
-	count := storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault {
-		if op.Kind == storetest.Create || op.Kind == storetest.Delete {
+	count := farsynctest.InjectorFunc(func(_ context.Context, op farsynctest.Op) farsynctest.Fault {
+		if op.Kind == farsynctest.Create || op.Kind == farsynctest.Delete {
 			attempts.Add(1)
 		}
-		return storetest.Fault{}
+		return farsynctest.Fault{}
 	})
 	for range stores {
 		service, err := etcd.NewService(newClient(t, server.Endpoint()))
 		require.NoError(t, err)
-		store, err := farsync.Open(within(t, soon), storetest.Inject(service, count), nil)
+		store, err := farsync.Open(within(t, soon), farsynctest.Inject(service, count), nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = store.Close() })
 		mutex, rw := farsync.NewMutex(store, path+"/m"), farsync.NewRWMutex(store, path+"/rw")

@@ -13,11 +13,11 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/driver/drivertest"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/storetest"
 )
 
 // An administrator does on a server what the suites ask for.
@@ -75,7 +75,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 		proxy, _ := proxies.Load(s)
 		return proxy.(*embedtest.Proxy)
 	}
-	storetest.RunDriver(t, storetest.Backend{
+	drivertest.RunDriver(t, drivertest.Backend{
 		Open: func(t *testing.T) driver.Service {
 			proxy := embedtest.NewProxy(t, server.Endpoint())
 			s, err := etcd.NewService(newClient(t, "http://"+proxy.Addr()))
@@ -113,7 +113,7 @@ func TestPrimitives(t *testing.T) {
 		Case: locktest.Beside,
 		Open: func(t *testing.T) *farsync.Store {
 			options := *ttl(suitesTTL)
-			options.Trace = storetest.CheckTrace(t)
+			options.Trace = drivertest.CheckTrace(t)
 			return newStore(t, server.Endpoint(), &options)
 		},
 		Expire:  func(t *testing.T, store *farsync.Store) { admin.expire(t, store) },

@@ -17,9 +17,9 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/storetest"
 )
 
 // unaided are options with which a waiter that awaits its turn looks by itself after an hour: within a test, none does.
@@ -230,17 +230,17 @@ func TestTryThatJoinsTells(t *testing.T) {
 	var create, leave sync.Once
 	service, err := etcd.NewService(newClient(t, server.Endpoint()))
 	require.NoError(t, err)
-	store, err := farsync.Open(t.Context(), storetest.Inject(service, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault {
+	store, err := farsync.Open(t.Context(), farsynctest.Inject(service, farsynctest.InjectorFunc(func(_ context.Context, op farsynctest.Op) farsynctest.Fault {
 		switch op.Kind {
-		case storetest.Create:
+		case farsynctest.Create:
 			create.Do(func() { held = lock(t, holder, path) })
-		case storetest.Delete:
+		case farsynctest.Delete:
 			leave.Do(func() {
 				waits = lockBehind(t, waiter, path)
 				awaitKeys(t, admin, path, 3)
 			})
 		}
-		return storetest.None
+		return farsynctest.None
 	})), &unaided.Options)
 	require.NoError(t, err)
 	_, err = farsync.NewMutex(store, path).TryLock(t.Context())
@@ -254,9 +254,9 @@ func TestTryThatJoinsTells(t *testing.T) {
 // TestLostAnswersTellTheNext: the answers to releases and touches are lost below the policy, or come late, and none has to look by itself.
 func TestLostAnswersTellTheNext(t *testing.T) {
 	suite.Long(t, suite.Etcd, "contenders race while answers are lost")
-	for _, kind := range []storetest.OpKind{storetest.Create, storetest.Delete, storetest.Touch} {
-		for name, fault := range map[string]storetest.Fault{
-			"request lost": storetest.LoseRequest, "reply lost": storetest.LoseReply, "late": storetest.Late(3),
+	for _, kind := range []farsynctest.OpKind{farsynctest.Create, farsynctest.Delete, farsynctest.Touch} {
+		for name, fault := range map[string]farsynctest.Fault{
+			"request lost": farsynctest.LoseRequest, "reply lost": farsynctest.LoseReply, "late": farsynctest.Late(3),
 		} {
 			t.Run(fmt.Sprint(kind, ", ", name), func(t *testing.T) {
 				server, admin := begin(t)
@@ -267,12 +267,12 @@ func TestLostAnswersTellTheNext(t *testing.T) {
 					all.Go(func() {
 						service, err := etcd.NewService(newClient(t, server.Endpoint()))
 						require.NoError(t, err)
-						store, err := farsync.Open(t.Context(), storetest.Inject(service, storetest.InjectorFunc(
-							func(_ context.Context, op storetest.Op) storetest.Fault {
+						store, err := farsync.Open(t.Context(), farsynctest.Inject(service, farsynctest.InjectorFunc(
+							func(_ context.Context, op farsynctest.Op) farsynctest.Fault {
 								if op.Kind == kind && rand.N(3) == 0 {
 									return fault
 								}
-								return storetest.None
+								return farsynctest.None
 							})), &unaided.Options)
 						require.NoError(t, err)
 						defer func() { require.NoError(t, store.Close()) }()

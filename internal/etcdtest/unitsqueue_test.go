@@ -18,9 +18,9 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/storetest"
 )
 
 const sizeOfUnits = 4
@@ -116,9 +116,9 @@ func TestContendersForUnitsWhileTheSizeChanges(t *testing.T) {
 // late.
 func TestLostAnswersForgetNobodyWhoWaitsForUnits(t *testing.T) {
 	suite.Long(t, suite.Etcd, "contenders race while answers are lost")
-	for _, kind := range []storetest.OpKind{storetest.Create, storetest.Delete, storetest.Watch, storetest.Ahead} {
-		for name, fault := range map[string]storetest.Fault{
-			"request lost": storetest.LoseRequest, "reply lost": storetest.LoseReply, "late": storetest.Late(3),
+	for _, kind := range []farsynctest.OpKind{farsynctest.Create, farsynctest.Delete, farsynctest.Watch, farsynctest.Ahead} {
+		for name, fault := range map[string]farsynctest.Fault{
+			"request lost": farsynctest.LoseRequest, "reply lost": farsynctest.LoseReply, "late": farsynctest.Late(3),
 		} {
 			t.Run(fmt.Sprint(kind, ", ", name), func(t *testing.T) {
 				server, admin := begin(t)
@@ -127,11 +127,11 @@ func TestLostAnswersForgetNobodyWhoWaitsForUnits(t *testing.T) {
 				var all sync.WaitGroup
 				for range 8 {
 					all.Go(func() {
-						store, err := farsync.Open(t.Context(), injected(t, server.Endpoint(), func(op storetest.Op) storetest.Fault {
+						store, err := farsync.Open(t.Context(), injected(t, server.Endpoint(), func(op farsynctest.Op) farsynctest.Fault {
 							if op.Kind == kind && rand.N(3) == 0 {
 								return fault
 							}
-							return storetest.None
+							return farsynctest.None
 						}), &unaided.Options)
 						require.NoError(t, err)
 						defer func() { require.NoError(t, store.Close()) }()
@@ -148,10 +148,10 @@ func TestLostAnswersForgetNobodyWhoWaitsForUnits(t *testing.T) {
 	}
 }
 
-func injected(t testing.TB, endpoint string, fault func(op storetest.Op) storetest.Fault) driver.Service {
+func injected(t testing.TB, endpoint string, fault func(op farsynctest.Op) farsynctest.Fault) driver.Service {
 	service, err := etcd.NewService(newClient(t, endpoint))
 	require.NoError(t, err)
-	return storetest.Inject(service, storetest.InjectorFunc(func(_ context.Context, op storetest.Op) storetest.Fault { return fault(op) }))
+	return farsynctest.Inject(service, farsynctest.InjectorFunc(func(_ context.Context, op farsynctest.Op) farsynctest.Fault { return fault(op) }))
 }
 
 // acquireBehind acquires a unit in the background.

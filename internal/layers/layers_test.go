@@ -34,12 +34,19 @@ const thirdParty = "…"
 type rule struct {
 	of    string   // the package, relative to the module
 	ours  []string // of our packages: these, those below them, and those below itself
+	apart []string // of our packages: none of these, although they lie below some of ours
 	never []string // of all packages: none of these, and none below them
 	why   string
 }
 
 // A package has one rule. The rule may come before the package.
 var rules = []rule{
+	{
+		of:    "driver/drivertest",
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "farsynctest", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
+		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "go.opentelemetry.io"},
+		why:   "it is for the tests of any backend, so it is handed one and knows none",
+	},
 	{
 		of:    "driver",
 		never: append([]string{thirdParty}, testOnly...),
@@ -190,10 +197,11 @@ var rules = []rule{
 		why:   "it is handed the rules that it explores, and knows what an entry is",
 	},
 	{
-		of:    "storetest",
+		of:    "farsynctest",
 		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible"},
-		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis", "go.opentelemetry.io"},
-		why:   "it opens Stores for the tests of any program, so it is handed a backend and knows none",
+		apart: []string{"driver/drivertest"},
+		never: slices.Concat([]string{"go.etcd.io", "google.golang.org", "github.com", "go.opentelemetry.io"}, testOnly),
+		why:   "it opens Stores for the tests of any program, so it knows no backend, and chooses nobody's library of assertions",
 	},
 	{
 		of:  "embedtest",
@@ -206,13 +214,13 @@ var rules = []rule{
 	},
 	{
 		of:    "internal/locktest",
-		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "farsynctest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper", "github.com/redis"},
 		why:   "it says how the primitives behave over every Store, so it is handed one and knows none",
 	},
 	{
 		of:    "internal/electiontest",
-		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "storetest", "internal/locktest"},
+		ours:  []string{farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "farsynctest", "internal/locktest"},
 		never: []string{"go.etcd.io", "google.golang.org", "github.com/go-zookeeper"},
 		why:   "it says how elections behave on every cluster, so it is handed one and knows none",
 	},
@@ -230,7 +238,7 @@ var rules = []rule{
 	{
 		of: "internal/zktest",
 		ours: []string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "zk", "storetest", "embedtest", "internal/locktest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "zk", "farsynctest", "embedtest", "internal/locktest",
 			"internal/electiontest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -238,7 +246,7 @@ var rules = []rule{
 	{
 		of: "internal/etcdtest",
 		ours: []string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "storetest", "embedtest", "internal/locktest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "etcd", "farsynctest", "embedtest", "internal/locktest",
 			"internal/electiontest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -246,7 +254,7 @@ var rules = []rule{
 	{
 		of: "internal/postgrestest",
 		ours: []string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "postgres", "storetest", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "postgres", "farsynctest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -254,7 +262,7 @@ var rules = []rule{
 	{
 		of: "internal/mysqltest",
 		ours: []string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "mysql", "storetest", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "internal/sqlstore", "mysql", "farsynctest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -267,7 +275,7 @@ var rules = []rule{
 	{
 		of: "internal/redistest",
 		ours: []string{
-			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "redis", "storetest", "embedtest",
+			farsync, "recipe", "internal/beneath", "driver", "internal/aside", "internal/pause", "internal/goroutine", "internal/nested", "internal/legible", "redis", "farsynctest", "embedtest",
 			"internal/locktest",
 		},
 		why: "it holds one backend's tests against real servers, and no package imports it",
@@ -368,14 +376,14 @@ func TestRulesRefuse(t *testing.T) {
 		standard bool
 	}{
 		{from: module, to: module + "/etcd"},
-		{from: module, to: module + "/storetest"},
+		{from: module, to: module + "/farsynctest"},
 		{from: module, to: "github.com/petermattis/goid"},
 		{from: module + "/driver", to: module + "/recipe"},
 		{from: module + "/driver", to: "golang.org/x/sync/errgroup"},
 		{from: module + "/internal/deadlock", to: module + "/recipe"},
 		{from: module + "/internal/api", to: "golang.org/x/tools/go/packages"},
 		{from: module + "/recipe", to: module},
-		{from: module + "/recipe", to: module + "/storetest"},
+		{from: module + "/recipe", to: module + "/farsynctest"},
 		{from: module + "/recipe", to: "golang.org/x/sync/errgroup"},
 		{from: module + "/recipe", to: "testing/synctest", standard: true},
 		{from: module + "/etcd", to: module + "/zk"},
@@ -413,7 +421,11 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module + "/redis", to: "github.com/go-sql-driver/mysql"},
 		{from: module + "/live", to: module + "/etcd"},
 		{from: module + "/live", to: "github.com/gorilla/websocket"},
-		{from: module + "/storetest", to: module + "/etcd"},
+		{from: module + "/farsynctest", to: module + "/etcd"},
+		{from: module + "/farsynctest", to: module + "/driver/drivertest"},
+		{from: module + "/farsynctest", to: "github.com/stretchr/testify/require"},
+		{from: module + "/farsynctest", to: "testing", standard: true},
+		{from: module + "/driver/drivertest", to: module + "/etcd"},
 		{from: module + "/internal/beneath", to: module},
 		{from: module + "/embedtest", to: module + "/recipe"},
 		{from: module + "/cmd/farsync", to: module + "/embedtest"},
@@ -422,12 +434,12 @@ func TestRulesRefuse(t *testing.T) {
 		{from: module, to: "go.opentelemetry.io/otel"},
 		{from: module, to: "github.com/prometheus/client_golang/prometheus"},
 		{from: module + "/recipe", to: "go.opentelemetry.io/otel"},
-		{from: module + "/storetest", to: "go.opentelemetry.io/otel"},
+		{from: module + "/farsynctest", to: "go.opentelemetry.io/otel"},
 		{from: module + "/redis", to: "go.opentelemetry.io/otel/trace"},
 		{from: module + "/zk", to: "github.com/prometheus/client_golang/prometheus"},
 		{from: module + "/etcd", to: "github.com/spf13/cobra"},
 		{from: module + "/zk", to: "github.com/spf13/pflag"},
-		{from: module + "/examples/quickstart", to: module + "/storetest"},
+		{from: module + "/examples/quickstart", to: module + "/farsynctest"},
 	} {
 		r, ok := ruleOf(c.from)
 		require.True(t, ok, c.from)
@@ -441,7 +453,7 @@ func TestRulesRefuse(t *testing.T) {
 // there that starts a server has every program download that server.
 func TestTestsOfImportedPackagesBuildNoServer(t *testing.T) {
 	lookAtSources(t)
-	for _, of := range []string{farsync, "driver", "recipe", "storetest", "adapt", "live", "etcd", "zk", "sqlite", "redis", "postgres", "mysql"} {
+	for _, of := range []string{farsync, "driver", "recipe", "farsynctest", "driver/drivertest", "adapt", "live", "etcd", "zk", "sqlite", "redis", "postgres", "mysql"} {
 		for path := range list(t, "-test", "./"+of) {
 			refused := below(path, module+"/embedtest") || slices.ContainsFunc(etcdServer, func(server string) bool {
 				return below(path, server)
@@ -486,7 +498,8 @@ func (r rule) refused(packages map[string]listed, p listed) [][]string {
 
 func (r rule) allows(p listed) bool {
 	if p.ours() {
-		return slices.ContainsFunc(append(r.ours, r.of), func(of string) bool { return within(p.ImportPath, of) })
+		return slices.ContainsFunc(append(r.ours, r.of), func(of string) bool { return within(p.ImportPath, of) }) &&
+			!slices.ContainsFunc(r.apart, func(of string) bool { return within(p.ImportPath, of) })
 	}
 	return !slices.ContainsFunc(r.never, func(path string) bool {
 		return below(p.ImportPath, path) || path == thirdParty && !p.Standard

@@ -20,7 +20,7 @@ var lent = []string{"Open", "Store", "Options", "State", "Trace", "Connected", "
 
 // met are the packages that a program imports.
 var met = []string{
-	farsync, "etcd", "zk", "sqlite", "redis", "postgres", "mysql", "storetest", "live", "adapt", "otelfarsync", "promfarsync",
+	farsync, "etcd", "zk", "sqlite", "redis", "postgres", "mysql", "farsynctest", "live", "adapt", "otelfarsync", "promfarsync",
 }
 
 func TestBackendsUseNoPrimitive(t *testing.T) {

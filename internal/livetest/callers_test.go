@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/live"
-	"github.com/farsync/farsync/storetest"
 )
 
 // noting returns a Store whose locks have a note, closed by t.
 func (c *cast) noting(name, note string) *farsync.Store {
-	store := c.service.Open(&storetest.MemOptions{Options: farsync.Options{
+	store := c.service.Open(&farsynctest.MemOptions{Options: farsync.Options{
 		Holder: name, Trace: &farsync.Trace{Note: func(context.Context, farsync.Want) string { return note }},
 	}})
 	c.t.Cleanup(func() { _ = store.Close() })
@@ -79,7 +79,7 @@ func TestCallersAreShown(t *testing.T) {
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)
-	store := c.service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: "web-1 pid 88", Trace: s.view.Callers()}})
+	store := c.service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: "web-1 pid 88", Trace: s.view.Callers()}})
 	t.Cleanup(func() { _ = store.Close() })
 	s.view.Add("etcd", store)
 	mu := farsync.NewMutex(store, "/a")

@@ -17,8 +17,8 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/live"
-	"github.com/farsync/farsync/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -93,19 +93,19 @@ func (s *site) page() string { return s.URL + folder }
 // A cast are clients of one service, by their names.
 type cast struct {
 	t       testing.TB
-	service *storetest.Mem
+	service *farsynctest.Mem
 	stores  map[string]*farsync.Store
 }
 
 func newCast(t testing.TB) *cast {
-	return &cast{t, storetest.NewMem(), map[string]*farsync.Store{}}
+	return &cast{t, farsynctest.NewMem(), map[string]*farsync.Store{}}
 }
 
 // store returns that of a name, closed by t.
 func (c *cast) store(name string) *farsync.Store {
 	if c.stores[name] == nil {
 		// A browser may keep a small machine busy for longer than the usual TTL.
-		s := c.service.Open(&storetest.MemOptions{Options: farsync.Options{Holder: name, TTL: time.Hour}})
+		s := c.service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: name, TTL: time.Hour}})
 		c.stores[name] = s
 		c.t.Cleanup(func() { _ = s.Close() })
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // TestMemFrozen is where the time counts: a call is back at the very moment when its ctx ends.
 func TestMemFrozen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := storetest.NewMem()
+		service := farsynctest.NewMem()
 		var clients []*farsync.Store
 		partition := func(cut bool) {
 			for _, c := range clients {
@@ -29,7 +29,7 @@ func TestMemFrozen(t *testing.T) {
 		}
 		RunFrozen(t, Frozen{
 			Open: func(_ *testing.T, ttl time.Duration) *farsync.Store {
-				c := service.Open(&storetest.MemOptions{Options: farsync.Options{TTL: ttl}})
+				c := service.Open(&farsynctest.MemOptions{Options: farsync.Options{TTL: ttl}})
 				clients = append(clients, c)
 				return c
 			},

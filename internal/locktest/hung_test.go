@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
-	"github.com/farsync/farsync/storetest"
+	"github.com/farsync/farsync/farsynctest"
 )
 
 func TestHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := storetest.NewMem()
+		m := farsynctest.NewMem()
 		RunHung(t, Hung{
 			Open: func(t *testing.T, o farsync.Options) *farsync.Store {
-				store := m.Open(&storetest.MemOptions{Options: o})
+				store := m.Open(&farsynctest.MemOptions{Options: o})
 				t.Cleanup(func() { _ = store.Close() })
 				return store
 			},

@@ -6,8 +6,8 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A called is a service with a name.
@@ -16,7 +16,7 @@ type called struct{ driver.Service }
 func (called) String() string { return "Mem" }
 
 func TestInputsOfMem(t *testing.T) {
-	service := storetest.NewMem()
+	service := farsynctest.NewMem()
 	locktest.Mistaken{Open: func(ctx context.Context, options farsync.Options) (*farsync.Store, error) {
 		return farsync.Open(ctx, called{service.Service("mistaken")}, &options)
 	}, Opens: "farsync: open Mem: "}.Run(t)

@@ -6,15 +6,16 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/driver/drivertest"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/storetest"
 )
 
 func TestMem(t *testing.T) {
-	var service *storetest.Mem
+	var service *farsynctest.Mem
 	locktest.Run(t, locktest.Backend{
 		Open: func(t *testing.T) *farsync.Store {
-			return service.Open(&storetest.MemOptions{Options: farsync.Options{Trace: storetest.CheckTrace(t)}})
+			return service.Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: drivertest.CheckTrace(t)}})
 		},
 		Expire: func(_ *testing.T, store *farsync.Store) { service.Expire(store) },
 		Delete: func(t *testing.T, e driver.Entry) {
@@ -31,7 +32,7 @@ func TestMem(t *testing.T) {
 		Beside: func(*testing.T, string) []string { return make([]string, service.Words()) },
 		Case: func(t *testing.T, run func(*testing.T)) {
 			synctest.Test(t, func(t *testing.T) {
-				service = storetest.NewMem()
+				service = farsynctest.NewMem()
 				run(t)
 			})
 		},

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/storetest"
 )
 
 // A verdict is a test that fails without consequences.
@@ -102,7 +102,7 @@ func TestSectionCountsWhatIsHeldInside(t *testing.T) {
 func TestSectionFindsALockThatDoesNotWait(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			service := storetest.NewMem()
+			service := farsynctest.NewMem()
 			service.SetLatency(100 * time.Microsecond)
 			v := &verdict{TB: t}
 			section := locktest.NewSection(v, 1)

@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/locktest"
-	"github.com/farsync/farsync/storetest"
 )
 
 func TestSilenceOfMem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const silence = time.Minute
-		service := storetest.NewMem()
+		service := farsynctest.NewMem()
 		locktest.RunSilence(t, locktest.Silenced{
 			Open: func(t testing.TB, options farsync.Options) *farsync.Store {
-				store := service.Open(&storetest.MemOptions{Options: options})
+				store := service.Open(&farsynctest.MemOptions{Options: options})
 				t.Cleanup(func() { _ = store.Close() })
 				return store
 			},

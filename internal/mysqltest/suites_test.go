@@ -10,19 +10,19 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/driver/drivertest"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/mysql"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
 func TestDriverKeepsTheContract(t *testing.T) {
 	d := newDatabase(t)
 	var proxies sync.Map // of driver.Service
-	storetest.RunDriver(t, storetest.Backend{
+	drivertest.RunDriver(t, drivertest.Backend{
 		Open: func(t *testing.T) driver.Service {
 			proxy := embedtest.NewProxy(t, d.server.Endpoint())
 			s, err := mysql.NewService(d.through(proxy.Addr()), nil)
@@ -61,7 +61,7 @@ func TestPrimitives(t *testing.T) {
 	locktest.Run(t, locktest.Backend{
 		Open: func(t *testing.T) *farsync.Store {
 			options := ttl(10 * time.Second) // a Release waits for an answer for a third of it, also on a busy machine
-			options.Trace = storetest.CheckTrace(t)
+			options.Trace = drivertest.CheckTrace(t)
 			return d.open(t, options)
 		},
 		Case: locktest.Beside,

@@ -10,13 +10,13 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/driver/drivertest"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
@@ -32,7 +32,7 @@ func TestPrimitives(t *testing.T) {
 
 func (d database) keepsTheContract(t *testing.T) {
 	var proxies sync.Map // of driver.Service
-	storetest.RunDriver(t, storetest.Backend{
+	drivertest.RunDriver(t, drivertest.Backend{
 		Open: func(t *testing.T) driver.Service {
 			to, proxy := d.through(t)
 			s := to.service(t)
@@ -66,7 +66,7 @@ func (d database) keepsTheContract(t *testing.T) {
 func (d database) primitives(t *testing.T) {
 	locktest.Run(t, locktest.Backend{
 		Open: func(t *testing.T) *farsync.Store {
-			return d.traced(t, 10*time.Second, storetest.CheckTrace(t)) // a Release waits for an answer for a third of it, also on a busy machine
+			return d.traced(t, 10*time.Second, drivertest.CheckTrace(t)) // a Release waits for an answer for a third of it, also on a busy machine
 		},
 		Case: locktest.Beside,
 		Expire: func(t *testing.T, store *farsync.Store) {

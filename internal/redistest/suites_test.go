@@ -11,13 +11,13 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/driver/drivertest"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/recipe"
 	"github.com/farsync/farsync/redis"
-	"github.com/farsync/farsync/storetest"
 )
 
 // suitesTTL is the TTL of what the suites open. It is long, for a session must not run out because the machine is busy
@@ -31,7 +31,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 	server := embedtest.Redis(t)
 	admin := newAdministrator(t, server.Endpoint())
 	var proxies sync.Map // by service
-	backend := storetest.Backend{
+	backend := drivertest.Backend{
 		Open: func(t *testing.T) driver.Service {
 			proxy := embedtest.NewProxy(t, server.Endpoint())
 			s := newService(t, proxy.Addr(), nil)
@@ -70,7 +70,7 @@ func TestDriverKeepsTheContract(t *testing.T) {
 			}
 		}
 	}
-	storetest.RunDriver(t, backend)
+	drivertest.RunDriver(t, backend)
 }
 
 // TestPrimitives runs what the primitives do on every service, each row beside others.
@@ -81,7 +81,7 @@ func TestPrimitives(t *testing.T) {
 	locktest.Run(t, locktest.Backend{
 		Open: func(t *testing.T) *farsync.Store {
 			options := *fresh(suitesTTL)
-			options.Trace = storetest.CheckTrace(t)
+			options.Trace = drivertest.CheckTrace(t)
 			return newStore(t, server.Endpoint(), &options)
 		},
 		Case: func(t *testing.T, run func(t *testing.T)) {

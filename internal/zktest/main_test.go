@@ -143,7 +143,7 @@ func openSession(t testing.TB, server string, ttl time.Duration) driver.Session 
 // create creates an entry.
 func create(t testing.TB, in driver.Session, queue string, k driver.Kind) driver.Entry {
 	t.Helper()
-	e := driver.Entry{Queue: queue, ID: in.NewID(queue, k, 1), Kind: k, Units: 1, Value: []byte("storetest")}
+	e := driver.Entry{Queue: queue, ID: in.NewID(queue, k, 1), Kind: k, Units: 1, Value: []byte("drivertest")}
 	v, err := in.Create(within(t, soon), e, 0)
 	require.NoError(t, err)
 	return v.Self

@@ -18,11 +18,11 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/driver/drivertest"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/electiontest"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
-	"github.com/farsync/farsync/storetest"
 	"github.com/farsync/farsync/zk"
 )
 
@@ -97,7 +97,7 @@ func TestDriver(t *testing.T) {
 	server, conn := begin(t)
 	admin := administrator{conn, server, new(passwords)}
 	var proxies sync.Map // of driver.Service
-	storetest.RunDriver(t, storetest.Backend{
+	drivertest.RunDriver(t, drivertest.Backend{
 		TTL:  suiteTTL,
 		Case: locktest.Beside,
 		Open: func(t *testing.T) driver.Service {
@@ -154,7 +154,7 @@ func TestPrimitives(t *testing.T) {
 			p := newTap(t, server)
 			p.keep(admin.seen)
 			options := *withTTL(suiteTTL)
-			options.Trace = storetest.CheckTrace(t)
+			options.Trace = drivertest.CheckTrace(t)
 			return newStore(t, p.addr(), &options)
 		},
 		Expire: func(t *testing.T, store *farsync.Store) {
