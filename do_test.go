@@ -321,8 +321,8 @@ func TestTryDoWhoseCtxEndsAsItHolds(t *testing.T) {
 	bubble(t, func(t *testing.T, service *farsynctest.Mem, _, two *farsync.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		one := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{
-			Acquire: func(ctx context.Context, _ farsync.Want) (context.Context, func(farsync.Got)) {
-				return ctx, func(farsync.Got) { cancel() }
+			Acquire: func(ctx context.Context, _ farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
+				return ctx, func(farsync.TraceResult) { cancel() }
 			},
 		}}})
 		defer one.Close()

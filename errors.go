@@ -13,7 +13,7 @@ import (
 // ctx.Err() if the caller gave up, or what the service said.
 var (
 	// ErrLocked means that a Try found the lock taken: held or waited for, by a client of a service that answers and
-	// grants. Nothing was left behind. No call that waits for holders fails with it. InTx of the packages postgres and
+	// grants. Nothing was left behind. No call that waits for holders fails with it. LockTx of the packages postgres and
 	// mysql is a Try as far as leases go.
 	ErrLocked = recipe.ErrLocked
 	// ErrDeadlock means that the context of the call stands for a lease on the same lock, see Lease.Context: the call
@@ -34,7 +34,7 @@ var (
 	ErrClosed = recipe.ErrClosed
 	// ErrUnavailable means that the service does not answer; or that it grants nothing to anybody for a while, as Redis
 	// does after a restart: then the text says for how long. Beside ctx.Err(), it tells that the caller gave up on the
-	// service, not on the present holder: when ctx ended, the Store was not Connected, or the last request of the call
+	// service, not on the present holder: when ctx ended, the Store was not StateConnected, or the last request of the call
 	// had had no answer for a third of the TTL or a second, whichever is less. A Try that finds a service which grants
 	// nothing fails with it at once.
 	ErrUnavailable = recipe.ErrUnavailable

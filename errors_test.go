@@ -316,7 +316,7 @@ func calls() []call {
 }
 
 // Each call is made while no request and no event passes, and given up after each of these times: before the state is
-// Suspended, before the session is lost, and after that.
+// StateSuspended, before the session is lost, and after that.
 var gaveUpAfter = []time.Duration{
 	0, time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 6 * time.Second, 9500 * time.Millisecond, 9501 * time.Millisecond, 9510 * time.Millisecond, 14 * time.Second,
 	time.Minute,

@@ -218,8 +218,8 @@ func TestShutdownOfALeaderIsNil(t *testing.T) {
 			defer cancel()
 			// A Campaign that ends because the Store is closed finds that ctx has ended, too.
 			two := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{
-				Acquire: func(ctx context.Context, _ farsync.Want) (context.Context, func(farsync.Got)) {
-					return ctx, func(farsync.Got) { cancel() }
+				Acquire: func(ctx context.Context, _ farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
+					return ctx, func(farsync.TraceResult) { cancel() }
 				},
 			}}})
 			defer two.Close()

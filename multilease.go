@@ -313,7 +313,7 @@ func (l *MultiLease) hear(lease *Lease) {
 // no longer than the slowest of them.
 //
 // For a QuorumMutex it returns nil if a majority was held until now, and enough members have confirmed the release
-// for another to get a majority. Members whose Store is not Connected are given back in the background. When a lease
+// for another to get a majority. Members whose Store is not StateConnected are given back in the background. When a lease
 // of a QuorumMutex is lost, its other members are given back at once, before Release is called.
 func (l *MultiLease) Release() error {
 	if l.taken.Swap(true) {

@@ -654,7 +654,7 @@ func (s *stage) afterwards() {
 			}
 		}
 		cancel()
-		if a.store.State() != farsync.Connected {
+		if a.store.State() != farsync.StateConnected {
 			s.complain("%v afterwards", a.store.State())
 		}
 	}

@@ -39,7 +39,7 @@ const (
 // Lock takes the members in the order of the names of their stores, and waits at each for those ahead of it in its queue,
 // until it holds a majority. So nothing is decided by chance, no two wait for each other, and the first member that all can
 // reach serves first come, first served. A member is passed over if it has not answered for a tenth of the TTL, if its Store
-// is not Connected, if it refuses, and if it grants nothing because it was restarted. When those that are left make no
+// is not StateConnected, if it refuses, and if it grants nothing because it was restarted. When those that are left make no
 // majority, Lock gives back what it has and begins again, a moment later each time.
 //
 // A lease that is held for longer than about a tenth of the TTL takes the other members too, in the background, and those
@@ -58,7 +58,7 @@ type QuorumMutex struct {
 
 // NewQuorumMutex returns a mutex of the members: mutexes on one path, each on a store of its own. Two stores of the same
 // service would fail together, and wait for each other. Each store needs a name, the same in all processes: the Name option
-// of its package. Give the members in one order in all processes: the Tokens come in that order. Open the stores with the option Late,
+// of its package. Give the members in one order in all processes: the Tokens come in that order. Open the stores with the option Lazy,
 // each with a short ctx of its own: all processes have to name all members, also those that are gone, for a majority of those that
 // are left is no majority. NewQuorumMutex panics if there are no members, if one is nil, if two are on one store, if one of several
 // stores has no name, if two have the same, and if the paths differ.
@@ -328,7 +328,7 @@ func (k *keeper) release() error {
 		case lease == nil && k.taking[i]: // what waited for it may still stand there
 			errs[i] = errLater
 		case lease == nil:
-		case lease.Err() == nil && lease.store.State() != Connected:
+		case lease.Err() == nil && lease.store.State() != StateConnected:
 			errs[i] = errLater
 			lease.hold.Abandon()
 		default:

@@ -64,7 +64,7 @@ func (c *council) client(name string, traces ...*farsync.Trace) *client {
 	var members []*farsync.Mutex
 	for i, m := range c.members {
 		store, err := farsync.Open(c.Context(), m.Service(name), &farsync.Options{
-			Name: fmt.Sprint("member-", i), Holder: name, TTL: quorumTTL, Late: true, Trace: farsync.Traces(traces...),
+			Name: fmt.Sprint("member-", i), Holder: name, TTL: quorumTTL, Lazy: true, Trace: farsync.JoinTraces(traces...),
 		})
 		require.NoError(c, err)
 		cl.stores = append(cl.stores, store)
@@ -837,7 +837,7 @@ func TestQuorumReleaseCountsWhatWasBeingTaken(t *testing.T) {
 func TestTraceMayAskTheLease(t *testing.T) {
 	var lease atomic.Pointer[farsync.MultiLease]
 	var asked atomic.Int32
-	trace := &farsync.Trace{Ended: func(farsync.End) {
+	trace := &farsync.Trace{Ended: func(farsync.TraceEnd) {
 		if l := lease.Load(); l != nil {
 			_, _, _ = l.Deadline(), l.Tokens(), l.Entries()
 			if l.Err() != nil {
@@ -878,7 +878,7 @@ func TestTraceMayReleaseTheLease(t *testing.T) {
 		inCouncil(t, 3, func(c *council) {
 			var lease *farsync.MultiLease
 			var told, released atomic.Int32
-			a, b := c.client("a", &farsync.Trace{Ended: func(farsync.End) {
+			a, b := c.client("a", &farsync.Trace{Ended: func(farsync.TraceEnd) {
 				told.Add(1)
 				_ = lease.Release()
 				released.Add(1)
@@ -903,8 +903,8 @@ func TestTraceMayReleaseTheLease(t *testing.T) {
 func TestQuorumReleaseCountsWhatWasJustWon(t *testing.T) {
 	inCouncil(t, 3, func(c *council) {
 		won, proceed := make(chan struct{}), make(chan struct{})
-		a, b := c.client("a", &farsync.Trace{Acquire: func(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
-			return ctx, func(got farsync.Got) {
+		a, b := c.client("a", &farsync.Trace{Acquire: func(ctx context.Context, w farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
+			return ctx, func(got farsync.TraceResult) {
 				if w.Store == "member-2" && got.Err == nil {
 					close(won)
 					<-proceed

@@ -276,7 +276,7 @@ func TestTraceMayReleaseWhatDowngradeHasLost(t *testing.T) {
 		service := farsynctest.NewMem()
 		var lease *farsync.Lease
 		var released error
-		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{Ended: func(farsync.End) {
+		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{Ended: func(farsync.TraceEnd) {
 			released = lease.Release()
 		}}}})
 		defer func() { require.NoError(t, store.Close()) }()

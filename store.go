@@ -26,7 +26,7 @@ var _ = beneath.Lead(func(store any) *recipe.Store { return store.(*Store).below
 // NewService of those packages. ctx governs Open alone. A nil *Options is the zero Options.
 //
 // Open fails if the service does not answer until ctx ends, or within 5 seconds if ctx has no deadline, with an error that wraps
-// ErrUnavailable; if the service refuses; and if an option is not valid. Then the service is closed. With the option Late a
+// ErrUnavailable; if the service refuses; and if an option is not valid. Then the service is closed. With the option Lazy a
 // service that does not answer is no reason to fail.
 //
 // The Path of the Error is what the service calls itself, if it is a fmt.Stringer, and otherwise empty.
@@ -56,7 +56,7 @@ func Open(ctx context.Context, service driver.Service, o *Options) (*Store, erro
 // at once: Close waits for that goroutine.
 func (s *Store) Close() error { return s.below.Close() }
 
-// State returns how the Store stands with its service, as OnState was told last. Once the Store was closed it is Lost, which
+// State returns how the Store stands with its service, as OnState was told last. Once the Store was closed it is StateLost, which
 // OnState is not told.
 func (s *Store) State() State { return State(s.below.State()) }
 
@@ -80,11 +80,11 @@ type Options struct {
 	// Name identifies the Store in a MultiMutex whose members are on several Stores, and in a QuorumMutex. It must be the
 	// same in all processes.
 	Name string
-	// Late has Open return a Store although the service does not answer, for a service that others stand in for, as in a
-	// QuorumMutex. The Store is Lost until it has its first session. Open still waits for the service, until ctx's deadline or
+	// Lazy has Open return a Store although the service does not answer, for a service that others stand in for, as in a
+	// QuorumMutex. The Store is StateLost until it has its first session. Open still waits for the service, until ctx's deadline or
 	// for 5 seconds: give each Open a short ctx of its own. A ctx that is cancelled is an error of Open all the same, and so is a
 	// service that refuses, with a wrong password for example.
-	Late bool
+	Lazy bool
 	// Logger receives what happens to the session, to locks and to cleanup. docs/RUNBOOK.md explains every line.
 	// Nothing is logged if it is nil. One goroutine calls its Handler, in order, and nothing but Close waits for it,
 	// for a second at most: a Handler that blocks or panics costs no lease. While it blocks 256 lines wait. Lines for
@@ -101,7 +101,7 @@ type Options struct {
 
 // below returns the options as package recipe takes them.
 func (o *Options) below() recipe.Options {
-	b := recipe.Options{TTL: o.TTL, Holder: o.Holder, Name: o.Name, Late: o.Late, Logger: o.Logger, Trace: o.Trace.below()}
+	b := recipe.Options{TTL: o.TTL, Holder: o.Holder, Name: o.Name, Late: o.Lazy, Logger: o.Logger, Trace: o.Trace.below()}
 	if told := o.OnState; told != nil {
 		b.OnState = func(s recipe.State) { told(State(s)) }
 	}
@@ -113,16 +113,16 @@ type State uint8
 
 // The states of a Store.
 const (
-	// Connected means that the last renewal of the session was acknowledged.
-	Connected State = iota + 1
-	// Suspended means that a renewal is overdue. Leases are still held, until their deadline.
-	Suspended
-	// Lost means that the session is over, and with it every lease under it. Connected follows once there is a new one.
-	Lost
-	// Recovering means that the session is open, and that the service grants nothing for a while: a Redis server that
+	// StateConnected means that the last renewal of the session was acknowledged.
+	StateConnected State = iota + 1
+	// StateSuspended means that a renewal is overdue. Leases are still held, until their deadline.
+	StateSuspended
+	// StateLost means that the session is over, and with it every lease under it. StateConnected follows once there is a new one.
+	StateLost
+	// StateRecovering means that the session is open, and that the service grants nothing for a while: a Redis server that
 	// was restarted or replaced does so for one TTL, so that all who held before can stop. A Try fails with
-	// ErrUnavailable meanwhile. Connected follows.
-	Recovering
+	// ErrUnavailable meanwhile. StateConnected follows.
+	StateRecovering
 )
 
 // String returns the state's name in lower case.

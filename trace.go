@@ -32,24 +32,24 @@ type Trace struct {
 	// them. It returns ctx or one that is derived from it, with which the call goes on, and what is called with the result
 	// when the call ends, or nil. A call that enters a ReentrantMutex again acquires nothing, nor does one that is refused because
 	// the lease in its ctx would wait for itself.
-	Acquire func(ctx context.Context, w Want) (context.Context, func(Got))
+	Acquire func(ctx context.Context, w TraceCall) (context.Context, func(TraceResult))
 	// Wait is called when the call has found that it has to wait for others: never for a call that tries, once for most, and
 	// again if it waits anew because the session was lost. ctx is that of Acquire.
-	Wait func(ctx context.Context, w Want, b Behind)
+	Wait func(ctx context.Context, w TraceCall, b TraceWait)
 	// Ended is called when what was acquired has ended, once: released, or lost, or closed with its Store. For a ReentrantMutex that
 	// is when the last of the leases that were entered under one another has ended. Whoever waited for it may have acquired it before.
-	Ended func(e End)
+	Ended func(e TraceEnd)
 	// Session is called when the session of the Store was opened or renewed, is overdue, and when it is over.
-	Session func(h Health)
+	Session func(h TraceSession)
 	// Note returns a text that is published with the entry, for those that wait behind it to see: a traceparent, for example. It
 	// is called once for each call, after Acquire, with its ctx. A note of more than 256 bytes, or one that is not printable
 	// text, is left out. Callers who share an entry have one note, that of the first. A candidate has none. Whoever may read
 	// the queue may read the note.
-	Note func(ctx context.Context, w Want) string
+	Note func(ctx context.Context, w TraceCall) string
 }
 
-// A Want is what a call asks for.
-type Want struct {
+// A TraceCall is what a call asks for.
+type TraceCall struct {
 	// Store is the Name option of the Store.
 	Store string
 	// Path is that of the lock. It is as the program has given it, valid or not.
@@ -61,8 +61,8 @@ type Want struct {
 	Try bool
 }
 
-// A Got is how a call has ended.
-type Got struct {
+// A TraceResult is how a call has ended.
+type TraceResult struct {
 	// Err is nil if it has acquired, and otherwise what its caller gets, but for operation and path.
 	Err error
 	// Token is that of the lease, 0 if there is none.
@@ -76,8 +76,8 @@ type Got struct {
 	Rejoined int
 }
 
-// A Behind is what a call waits behind, as far as is known when it begins to wait.
-type Behind struct {
+// A TraceWait is what a call waits behind, as far as is known when it begins to wait.
+type TraceWait struct {
 	// Ahead is how many are ahead of it: entries of the queue; or, if Local is true, goroutines of this process that wait in
 	// the same line, and what they all wait for. On etcd, of a hundred and more, it is as many as the Store has seen last.
 	Ahead int
@@ -88,11 +88,11 @@ type Behind struct {
 
 // Holder returns what holds the lock, and the note that it has published; empty what is not known. Unless Local is true it may
 // cost a request, which takes a second at most: meanwhile the call does not notice if its turn comes.
-func (b Behind) Holder(ctx context.Context) (holder, note string) { return b.look(ctx) }
+func (b TraceWait) Holder(ctx context.Context) (holder, note string) { return b.look(ctx) }
 
-// An End is how something that was acquired has ended.
-type End struct {
-	Want
+// A TraceEnd is how something that was acquired has ended.
+type TraceEnd struct {
+	TraceCall
 	// Token is that of the lease.
 	Token Token
 	// Held is for how long it was held.
@@ -103,13 +103,13 @@ type End struct {
 	Unconfirmed error
 }
 
-// A Health is how the session of a Store stands.
-type Health struct {
+// A TraceSession is how the session of a Store stands.
+type TraceSession struct {
 	// Store is the Name option of the Store.
 	Store string
-	// Was is what State was in the last Health of the Store. It is 0 in the first.
+	// Was is what State was in the last TraceSession of the Store. It is 0 in the first.
 	Was, State State
-	// Opened is true if the session is new. Otherwise one that is Connected or Recovering was renewed.
+	// Opened is true if the session is new. Otherwise one that is StateConnected or StateRecovering was renewed.
 	Opened bool
 	// TTL is what the service grants.
 	TTL time.Duration
@@ -122,20 +122,20 @@ type Health struct {
 	Cause error
 }
 
-// Traces returns a Trace that tells all of them, in that order. Nil ones are left out. Of the notes the first that is
+// JoinTraces returns a Trace that tells all of them, in that order. Nil ones are left out. Of the notes the first that is
 // not empty is published. If a function panics, the Traces after it are not told.
-func Traces(list ...*Trace) *Trace {
+func JoinTraces(list ...*Trace) *Trace {
 	list = slices.DeleteFunc(slices.Clone(list), func(t *Trace) bool { return t == nil })
 	if len(list) == 0 {
 		return nil
 	}
 	return &Trace{
-		Acquire: func(ctx context.Context, w Want) (context.Context, func(Got)) {
-			ends := make([]func(Got), len(list))
+		Acquire: func(ctx context.Context, w TraceCall) (context.Context, func(TraceResult)) {
+			ends := make([]func(TraceResult), len(list))
 			for i, t := range list {
 				ctx, ends[i] = t.acquire(ctx, w) //nolint:fatcontext // one for each of the list
 			}
-			return ctx, func(g Got) {
+			return ctx, func(g TraceResult) {
 				for _, end := range ends {
 					if end != nil {
 						end(g)
@@ -143,22 +143,22 @@ func Traces(list ...*Trace) *Trace {
 				}
 			}
 		},
-		Wait: func(ctx context.Context, w Want, b Behind) {
+		Wait: func(ctx context.Context, w TraceCall, b TraceWait) {
 			for _, t := range list {
 				t.wait(ctx, w, b)
 			}
 		},
-		Ended: func(e End) {
+		Ended: func(e TraceEnd) {
 			for _, t := range list {
 				t.ended(e)
 			}
 		},
-		Session: func(h Health) {
+		Session: func(h TraceSession) {
 			for _, t := range list {
 				t.session(h)
 			}
 		},
-		Note: func(ctx context.Context, w Want) string {
+		Note: func(ctx context.Context, w TraceCall) string {
 			for _, t := range list {
 				if note := t.note(ctx, w); note != "" {
 					return note
@@ -169,32 +169,32 @@ func Traces(list ...*Trace) *Trace {
 	}
 }
 
-func (t *Trace) acquire(ctx context.Context, w Want) (context.Context, func(Got)) {
+func (t *Trace) acquire(ctx context.Context, w TraceCall) (context.Context, func(TraceResult)) {
 	if t.Acquire == nil {
 		return ctx, nil
 	}
 	return t.Acquire(ctx, w)
 }
 
-func (t *Trace) wait(ctx context.Context, w Want, b Behind) {
+func (t *Trace) wait(ctx context.Context, w TraceCall, b TraceWait) {
 	if t.Wait != nil {
 		t.Wait(ctx, w, b)
 	}
 }
 
-func (t *Trace) ended(e End) {
+func (t *Trace) ended(e TraceEnd) {
 	if t.Ended != nil {
 		t.Ended(e)
 	}
 }
 
-func (t *Trace) session(h Health) {
+func (t *Trace) session(h TraceSession) {
 	if t.Session != nil {
 		t.Session(h)
 	}
 }
 
-func (t *Trace) note(ctx context.Context, w Want) string {
+func (t *Trace) note(ctx context.Context, w TraceCall) string {
 	if t.Note == nil {
 		return ""
 	}
@@ -213,20 +213,20 @@ func (t *Trace) below() *recipe.Trace {
 			if end == nil {
 				return ctx, nil
 			}
-			return ctx, func(g recipe.Got) { end(Got{g.Err, Token(g.Token), g.Waited, g.Local, g.Rejoined}) }
+			return ctx, func(g recipe.Got) { end(TraceResult{g.Err, Token(g.Token), g.Waited, g.Local, g.Rejoined}) }
 		}
 	}
 	if wait := t.Wait; wait != nil {
 		b.Wait = func(ctx context.Context, w recipe.Want, b recipe.Behind) {
-			wait(ctx, wantOf(w), Behind{b.Ahead, b.Local, b.Look})
+			wait(ctx, wantOf(w), TraceWait{b.Ahead, b.Local, b.Look})
 		}
 	}
 	if ended := t.Ended; ended != nil {
-		b.Ended = func(e recipe.End) { ended(End{wantOf(e.Want), Token(e.Token), e.Held, e.Err, e.Unconfirmed}) }
+		b.Ended = func(e recipe.End) { ended(TraceEnd{wantOf(e.Want), Token(e.Token), e.Held, e.Err, e.Unconfirmed}) }
 	}
 	if session := t.Session; session != nil {
 		b.Session = func(h recipe.Health) {
-			session(Health{h.Store, State(h.Was), State(h.State), h.Opened, h.TTL, h.RoundTrip, h.Left, h.Cause})
+			session(TraceSession{h.Store, State(h.Was), State(h.State), h.Opened, h.TTL, h.RoundTrip, h.Left, h.Cause})
 		}
 	}
 	if note := t.Note; note != nil {
@@ -235,4 +235,4 @@ func (t *Trace) below() *recipe.Trace {
 	return b
 }
 
-func wantOf(w recipe.Want) Want { return Want{w.Store, w.Path, Kind(w.Kind), w.Units, w.Try} }
+func wantOf(w recipe.Want) TraceCall { return TraceCall{w.Store, w.Path, Kind(w.Kind), w.Units, w.Try} }

@@ -44,19 +44,21 @@ type callKey struct{ of *chronicle }
 func (c *chronicle) trace() *farsync.Trace {
 	calls := 0
 	return &farsync.Trace{
-		Acquire: func(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
+		Acquire: func(ctx context.Context, w farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
 			calls++
 			n := calls
 			c.write("%d wants %+v", n, w)
-			return context.WithValue(ctx, callKey{c}, n), func(g farsync.Got) { c.write("%d got %+v", n, g) }
+			return context.WithValue(ctx, callKey{c}, n), func(g farsync.TraceResult) { c.write("%d got %+v", n, g) }
 		},
-		Wait: func(ctx context.Context, w farsync.Want, b farsync.Behind) {
+		Wait: func(ctx context.Context, w farsync.TraceCall, b farsync.TraceWait) {
 			holder, note := b.Holder(ctx)
 			c.write("%v waits for %v behind %d, local %t, of %q, %q", ctx.Value(callKey{c}), w.Kind, b.Ahead, b.Local, holder, note)
 		},
-		Ended:   func(e farsync.End) { c.write("ended %+v", e) },
-		Session: func(h farsync.Health) { c.write("session %+v", h) },
-		Note:    func(ctx context.Context, _ farsync.Want) string { return fmt.Sprint("note of ", ctx.Value(callKey{c})) },
+		Ended:   func(e farsync.TraceEnd) { c.write("ended %+v", e) },
+		Session: func(h farsync.TraceSession) { c.write("session %+v", h) },
+		Note: func(ctx context.Context, _ farsync.TraceCall) string {
+			return fmt.Sprint("note of ", ctx.Value(callKey{c}))
+		},
 	}
 }
 
@@ -88,7 +90,7 @@ func TestTraceIsToldEverything(t *testing.T) {
 			`2 waits for permit behind 1, local false, of "h", "note of 1"`,
 		}, lines[:2])
 		require.ElementsMatch(t, []string{
-			fmt.Sprintf("ended {Want:{Store:n Path:/s Kind:permit Units:2 Try:false} Token:%v Held:1s Err:released Unconfirmed:<nil>}", first.Token()),
+			fmt.Sprintf("ended {TraceCall:{Store:n Path:/s Kind:permit Units:2 Try:false} Token:%v Held:1s Err:released Unconfirmed:<nil>}", first.Token()),
 			fmt.Sprintf("2 got {Err:<nil> Token:%v Waited:1s Local:false Rejoined:0}", second.Token()),
 		}, lines[2:])
 		_, err = sem.TryAcquire(t.Context(), 3)
@@ -108,11 +110,11 @@ func TestTraceIsToldEverything(t *testing.T) {
 
 func TestTraces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		require.Nil(t, farsync.Traces(nil, nil))
+		require.Nil(t, farsync.JoinTraces(nil, nil))
 		one, two := &chronicle{}, &chronicle{}
 		service := farsynctest.NewMem()
 		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{
-			Holder: "both", Trace: farsync.Traces(one.trace(), nil, &farsync.Trace{}, two.trace()),
+			Holder: "both", Trace: farsync.JoinTraces(one.trace(), nil, &farsync.Trace{}, two.trace()),
 		}})
 		synctest.Wait()
 		lease := lock(t, farsync.NewMutex(store, "/a"))
@@ -138,8 +140,8 @@ func TestKindsAndStates(t *testing.T) {
 		require.Equal(t, of.String(), kind.String())
 	}
 	for state, of := range map[farsync.State]recipe.State{
-		farsync.Connected: recipe.Connected, farsync.Suspended: recipe.Suspended, farsync.Lost: recipe.Lost,
-		farsync.Recovering: recipe.Recovering, 0: 0,
+		farsync.StateConnected: recipe.Connected, farsync.StateSuspended: recipe.Suspended, farsync.StateLost: recipe.Lost,
+		farsync.StateRecovering: recipe.Recovering, 0: 0,
 	} {
 		require.EqualValues(t, of, state)
 		require.Equal(t, of.String(), state.String())
@@ -154,13 +156,13 @@ func BenchmarkTrace(b *testing.B) {
 	}{
 		{"none", nil},
 		{"all", &farsync.Trace{
-			Acquire: func(ctx context.Context, _ farsync.Want) (context.Context, func(farsync.Got)) {
-				return ctx, func(farsync.Got) {}
+			Acquire: func(ctx context.Context, _ farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
+				return ctx, func(farsync.TraceResult) {}
 			},
-			Wait:    func(context.Context, farsync.Want, farsync.Behind) {},
-			Ended:   func(farsync.End) {},
-			Session: func(farsync.Health) {},
-			Note:    func(context.Context, farsync.Want) string { return "" },
+			Wait:    func(context.Context, farsync.TraceCall, farsync.TraceWait) {},
+			Ended:   func(farsync.TraceEnd) {},
+			Session: func(farsync.TraceSession) {},
+			Note:    func(context.Context, farsync.TraceCall) string { return "" },
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

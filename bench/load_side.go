@@ -71,7 +71,7 @@ func (k kind) ourSide(s store) opener {
 		var sessions atomic.Int64
 		var leases []*farsync.Lease
 		counted := farsync.Options{OnState: func(state farsync.State) {
-			if state == farsync.Lost {
+			if state == farsync.StateLost {
 				sessions.Add(1)
 			}
 		}}

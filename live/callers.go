@@ -62,13 +62,13 @@ func (v *View) Callers() *farsync.Trace {
 	return &farsync.Trace{Acquire: c.begin, Ended: c.end}
 }
 
-func (c *callers) begin(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
+func (c *callers) begin(ctx context.Context, w farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
 	one := &call{at: gone{w.Store, w.Path}, since: time.Now()}
 	runtime.Callers(2, one.stack[:])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all[one] = struct{}{}
-	return ctx, func(g farsync.Got) {
+	return ctx, func(g farsync.TraceResult) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if g.Err != nil {
@@ -82,7 +82,7 @@ func (c *callers) begin(ctx context.Context, w farsync.Want) (context.Context, f
 }
 
 // end is called once for what was acquired, and not before begin's function has returned.
-func (c *callers) end(e farsync.End) {
+func (c *callers) end(e farsync.TraceEnd) {
 	of := lease{gone{e.Store, e.Path}, e.Kind, e.Token}
 	c.mu.Lock()
 	defer c.mu.Unlock()

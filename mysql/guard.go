@@ -82,23 +82,23 @@ func end(tx *sql.Tx, err error) error {
 	return err
 }
 
-// InTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
+// LockTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
 // such transaction on the path, until ctx ends, or for the connection's innodb_lock_wait_timeout. It fails with farsync.ErrLocked if a
 // lease on the path is held or waited for, and while the transaction runs no lease on it is given out: those that ask wait for
 // the server. Let it be the first statement of its transaction, or let the transaction be at READ COMMITTED: at REPEATABLE READ a
-// transaction sees what there was when it first read, and InTx fails if that is not enough. At SERIALIZABLE its
-// look locks the gap in which the path has no entry, and Locks on other paths wait for the transaction: do not use that. InTx does not refuse
+// transaction sees what there was when it first read, and LockTx fails if that is not enough. At SERIALIZABLE its
+// look locks the gap in which the path has no entry, and Locks on other paths wait for the transaction: do not use that. LockTx does not refuse
 // it, for the server shows the level of a connection and not that of its transaction.
 //
-// A transaction that meets an error of the server in InTx is rolled back, as by [Guard]. One that InTx refuses, for a lease or for what it does not
-// see, goes on, and those that join the path wait for it all the same: end it soon. To roll back to a savepoint from before InTx may give up the
+// A transaction that meets an error of the server in LockTx is rolled back, as by [Guard]. One that LockTx refuses, for a lease or for what it does not
+// see, goes on, and those that join the path wait for it all the same: end it soon. To roll back to a savepoint from before LockTx may give up the
 // lock: where the path was new, its row goes.
 //
 // It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and no token, and the
 // lock and what is written under it commit together. It is worse for long work: it holds a connection and a transaction,
 // which keeps old versions of rows from being purged, its waiters hold one each, and when the connection breaks the lock is gone while the
 // work goes on, or stays until the server notices: see [Guard].
-func InTx(ctx context.Context, tx *sql.Tx, path string) error {
+func LockTx(ctx context.Context, tx *sql.Tx, path string) error {
 	err := recipe.CheckPath(path)
 	if err == nil {
 		err = lockQueue(ctx, tx, path)

@@ -85,17 +85,17 @@ type call struct {
 // A callKey is the key of a call in its context, for the tracing that has begun it: several may.
 type callKey struct{ *tracing }
 
-func (t *tracing) acquire(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
+func (t *tracing) acquire(ctx context.Context, w farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
 	c := &call{parent: trace.SpanContextFromContext(ctx), labels: t.labels(w)}
 	for _, gauge := range []metric.Int64UpDownCounter{t.leases, t.waiting} {
 		gauge.Add(ctx, 0, metric.WithAttributes(c.labels...)) // from 0 on: what is absent is not == 0
 	}
 	ctx, c.span = t.begin(ctx, w)
 	ctx = context.WithValue(ctx, callKey{t}, c)
-	return ctx, func(g farsync.Got) { t.got(context.WithoutCancel(ctx), c, w, g) }
+	return ctx, func(g farsync.TraceResult) { t.got(context.WithoutCancel(ctx), c, w, g) }
 }
 
-func (t *tracing) wait(ctx context.Context, _ farsync.Want, b farsync.Behind) {
+func (t *tracing) wait(ctx context.Context, _ farsync.TraceCall, b farsync.TraceWait) {
 	c, _ := ctx.Value(callKey{t}).(*call)
 	if c == nil {
 		return
@@ -107,7 +107,7 @@ func (t *tracing) wait(ctx context.Context, _ farsync.Want, b farsync.Behind) {
 	c.queued(ctx, b)
 }
 
-func (t *tracing) got(ctx context.Context, c *call, w farsync.Want, g farsync.Got) {
+func (t *tracing) got(ctx context.Context, c *call, w farsync.TraceCall, g farsync.TraceResult) {
 	if c.waits {
 		t.waiting.Add(ctx, -1, metric.WithAttributes(c.labels...))
 	}
@@ -125,8 +125,8 @@ func (t *tracing) got(ctx context.Context, c *call, w farsync.Want, g farsync.Go
 	c.end(g, outcome)
 }
 
-func (t *tracing) ended(e farsync.End) {
-	ctx, labels := context.Background(), t.labels(e.Want)
+func (t *tracing) ended(e farsync.TraceEnd) {
+	ctx, labels := context.Background(), t.labels(e.TraceCall)
 	t.leases.Add(ctx, -1, metric.WithAttributes(labels...))
 	if e.Unconfirmed != nil {
 		t.unconfirmed.Add(ctx, 1, metric.WithAttributes(labels...))
@@ -148,7 +148,7 @@ const (
 	ended    = "ended"
 )
 
-func (t *tracing) session(h farsync.Health) {
+func (t *tracing) session(h farsync.TraceSession) {
 	ctx, store := context.Background(), storeKey.String(h.Store)
 	if h.Was == 0 { // the first of the Store. What begins with 1 has not increased.
 		t.losses.Add(ctx, 0, metric.WithAttributes(store, errorKey.String(noAnswer)))
@@ -159,12 +159,12 @@ func (t *tracing) session(h farsync.Health) {
 		t.count(ctx, store, h.State, 1)
 	}
 	switch {
-	case (h.State == farsync.Connected || h.State == farsync.Recovering) && !h.Opened:
+	case (h.State == farsync.StateConnected || h.State == farsync.StateRecovering) && !h.Opened:
 		t.renewals.Record(ctx, h.RoundTrip.Seconds(), metric.WithAttributes(store))
 		t.left.Record(ctx, h.Left.Seconds(), metric.WithAttributes(store))
-	case h.State == farsync.Lost && !errors.Is(h.Cause, farsync.ErrClosed):
+	case h.State == farsync.StateLost && !errors.Is(h.Cause, farsync.ErrClosed):
 		why := ended
-		if h.Was == farsync.Suspended {
+		if h.Was == farsync.StateSuspended {
 			why = noAnswer
 		}
 		t.losses.Add(ctx, 1, metric.WithAttributes(store, errorKey.String(why)))
@@ -173,13 +173,13 @@ func (t *tracing) session(h farsync.Health) {
 
 // count adds to the number of sessions in a state. One that is lost is none.
 func (t *tracing) count(ctx context.Context, store attribute.KeyValue, state farsync.State, n int64) {
-	if state != 0 && state != farsync.Lost {
+	if state != 0 && state != farsync.StateLost {
 		t.sessions.Add(ctx, n, metric.WithAttributes(store, stateKey.String(state.String())))
 	}
 }
 
 // labels returns the attributes of a metric.
-func (t *tracing) labels(w farsync.Want) []attribute.KeyValue {
+func (t *tracing) labels(w farsync.TraceCall) []attribute.KeyValue {
 	labels := append(make([]attribute.KeyValue, 0, 6), storeKey.String(w.Store), kindKey.String(w.Kind.String()))
 	if class := t.class(w); class != "" {
 		labels = append(labels, pathKey.String(class))
@@ -187,7 +187,7 @@ func (t *tracing) labels(w farsync.Want) []attribute.KeyValue {
 	return labels
 }
 
-func (t *tracing) class(w farsync.Want) string {
+func (t *tracing) class(w farsync.TraceCall) string {
 	return census.Class(t.path, w.Path)
 }
 

@@ -306,7 +306,7 @@ func TestTracesTellApart(t *testing.T) {
 		held := s.lock(s.store, "/a")
 		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
 		defer cancel()
-		_, err := farsync.NewMutex(s.open("two", farsync.Traces(traces...)), "/a").Lock(ctx)
+		_, err := farsync.NewMutex(s.open("two", farsync.JoinTraces(traces...)), "/a").Lock(ctx)
 		require.ErrorIs(s, err, context.DeadlineExceeded)
 		require.NoError(s, held.Release())
 		for i, exporter := range spans {
@@ -339,7 +339,7 @@ func TestSpansThatAreNotSampled(t *testing.T) {
 func TestNotesOfStrangers(t *testing.T) {
 	inBubble(t, nil, sdktrace.AlwaysSample(), func(s *scene) {
 		for _, note := range []string{"hello", "00-zz-zz-01", "00-00000000000000000000000000000000-0000000000000000-01"} {
-			stranger := s.open("stranger", &farsync.Trace{Note: func(context.Context, farsync.Want) string { return note }})
+			stranger := s.open("stranger", &farsync.Trace{Note: func(context.Context, farsync.TraceCall) string { return note }})
 			lease := s.lock(stranger, "/a")
 			time.AfterFunc(time.Second, func() { _ = lease.Release() })
 			require.NoError(s, s.lock(s.store, "/a").Release())
@@ -369,7 +369,7 @@ func TestSpansOfTwoProcesses(t *testing.T) {
 	exported := tracetest.NewInMemoryExporter()
 	tracing := otelfarsync.Trace(&otelfarsync.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(exported))})
 	waits := make(chan struct{}, 100)
-	told := farsync.Traces(tracing, &farsync.Trace{Wait: func(context.Context, farsync.Want, farsync.Behind) { waits <- struct{}{} }})
+	told := farsync.JoinTraces(tracing, &farsync.Trace{Wait: func(context.Context, farsync.TraceCall, farsync.TraceWait) { waits <- struct{}{} }})
 	store, err := sqlite.Open(t.Context(), file, &sqlite.Options{Options: farsync.Options{Trace: told}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()

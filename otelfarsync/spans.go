@@ -33,7 +33,7 @@ var names = map[farsync.Kind]string{
 }
 
 // begin begins the span of a call.
-func (t *tracing) begin(ctx context.Context, w farsync.Want) (context.Context, trace.Span) {
+func (t *tracing) begin(ctx context.Context, w farsync.TraceCall) (context.Context, trace.Span) {
 	name := names[w.Kind]
 	if w.Try {
 		name = "try " + name
@@ -46,7 +46,7 @@ func (t *tracing) begin(ctx context.Context, w farsync.Want) (context.Context, t
 }
 
 // queued notes that the call waits, and links it to the one that has acquired what it waits for.
-func (c *call) queued(ctx context.Context, b farsync.Behind) {
+func (c *call) queued(ctx context.Context, b farsync.TraceWait) {
 	if !c.span.IsRecording() {
 		return
 	}
@@ -59,7 +59,7 @@ func (c *call) queued(ctx context.Context, b farsync.Behind) {
 }
 
 // end ends the span of a call.
-func (c *call) end(g farsync.Got, outcome string) {
+func (c *call) end(g farsync.TraceResult, outcome string) {
 	c.span.SetAttributes(outcomeKey.String(outcome), localKey.Bool(g.Local))
 	if g.Err == nil {
 		c.span.SetAttributes(tokenKey.Int64(int64(g.Token)), rejoinedKey.Int(g.Rejoined))
@@ -72,7 +72,7 @@ func (c *call) end(g farsync.Got, outcome string) {
 }
 
 // note returns the traceparent of a call that is sampled.
-func (t *tracing) note(ctx context.Context, _ farsync.Want) string {
+func (t *tracing) note(ctx context.Context, _ farsync.TraceCall) string {
 	c, _ := ctx.Value(callKey{t}).(*call)
 	if c == nil || !c.span.SpanContext().IsSampled() {
 		return ""
@@ -95,26 +95,28 @@ type lease struct {
 	token       farsync.Token
 }
 
-func leaseOf(w farsync.Want, token farsync.Token) lease { return lease{w.Store, w.Path, w.Kind, token} }
+func leaseOf(w farsync.TraceCall, token farsync.Token) lease {
+	return lease{w.Store, w.Path, w.Kind, token}
+}
 
 // held has the calls that have acquired what is held, if they are sampled.
 type held struct{ calls sync.Map }
 
-func (h *held) keep(c *call, w farsync.Want, token farsync.Token) {
+func (h *held) keep(c *call, w farsync.TraceCall, token farsync.Token) {
 	if c.span.SpanContext().IsSampled() {
 		h.calls.Store(leaseOf(w, token), c)
 	}
 }
 
 // holdSpan makes the span of what was held.
-func (t *tracing) holdSpan(e farsync.End, end string) {
-	kept, ok := t.held.calls.LoadAndDelete(leaseOf(e.Want, e.Token))
+func (t *tracing) holdSpan(e farsync.TraceEnd, end string) {
+	kept, ok := t.held.calls.LoadAndDelete(leaseOf(e.TraceCall, e.Token))
 	if !ok {
 		return
 	}
 	c, now := kept.(*call), time.Now()
 	name := "hold"
-	if class := t.class(e.Want); class != "" {
+	if class := t.class(e.TraceCall); class != "" {
 		name += " " + class
 	}
 	_, span := t.tracer.Start(trace.ContextWithSpanContext(context.Background(), c.parent), name,

@@ -53,7 +53,7 @@
 // wait, at most a fifth of a second. That the other side is a proxy is seen in the process number that it gives out, so one that pools
 // sessions is taken for one that pools transactions. A call whose ctx ends gives its connection up, where it would have the server
 // cancel the statement otherwise: a proxy is sent no request to cancel, for PgBouncer before 1.20 may end of one. The statement may wait
-// at the server for 5 seconds more, for a transaction with a [Guard] or with [InTx].
+// at the server for 5 seconds more, for a transaction with a [Guard] or with [LockTx].
 //
 // # Callers who give up
 //

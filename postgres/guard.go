@@ -54,18 +54,18 @@ func Guard(ctx context.Context, tx pgx.Tx, lease farsync.Guarded) error {
 	return nil
 }
 
-// InTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
+// LockTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
 // such transaction on the path, until ctx ends. It fails with farsync.ErrLocked if a lease on the path is held or waited for, and
 // while the transaction runs no lease on it is given out: those that ask wait for the server.
 //
-// Call InTx on the transaction itself: the lock is gone once a nested pgx.Tx, which is a savepoint, is rolled back. At REPEATABLE READ and
+// Call LockTx on the transaction itself: the lock is gone once a nested pgx.Tx, which is a savepoint, is rolled back. At REPEATABLE READ and
 // SERIALIZABLE it fails, to be tried again in another transaction, if the path was locked since the first statement.
 //
 // It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and no token, and the
 // lock and what is written under it commit together. It is worse for long work: it holds a connection and a transaction,
 // which keeps vacuum from cleaning up, its waiters hold one each, and when the connection breaks the lock is gone while the work goes
 // on.
-func InTx(ctx context.Context, tx pgx.Tx, path string) error {
+func LockTx(ctx context.Context, tx pgx.Tx, path string) error {
 	var taken bool
 	err := recipe.CheckPath(path)
 	if err == nil {

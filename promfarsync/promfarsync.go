@@ -56,23 +56,23 @@ type call struct {
 // A callKey is the key of a call in its context, for those that count it: several may.
 type callKey struct{ *counting }
 
-func (c *counting) acquire(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
+func (c *counting) acquire(ctx context.Context, w farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
 	begun := &call{labels: c.labels(w)}
 	for _, g := range []*prometheus.GaugeVec{c.leases, c.waiting} {
 		g.WithLabelValues(begun.labels...) // from 0 on: what is absent is not == 0
 	}
 	ctx = context.WithValue(ctx, callKey{c}, begun)
-	return ctx, func(g farsync.Got) { c.got(ctx, begun, g) }
+	return ctx, func(g farsync.TraceResult) { c.got(ctx, begun, g) }
 }
 
-func (c *counting) wait(ctx context.Context, _ farsync.Want, _ farsync.Behind) {
+func (c *counting) wait(ctx context.Context, _ farsync.TraceCall, _ farsync.TraceWait) {
 	if begun, _ := ctx.Value(callKey{c}).(*call); begun != nil && !begun.waits {
 		begun.waits = true
 		c.waiting.WithLabelValues(begun.labels...).Inc()
 	}
 }
 
-func (c *counting) got(ctx context.Context, begun *call, g farsync.Got) {
+func (c *counting) got(ctx context.Context, begun *call, g farsync.TraceResult) {
 	if begun.waits {
 		c.waiting.WithLabelValues(begun.labels...).Dec()
 	}
@@ -95,8 +95,8 @@ func (c *counting) got(ctx context.Context, begun *call, g farsync.Got) {
 // released is the end of what was held until it was given back.
 const released = "released"
 
-func (c *counting) ended(e farsync.End) {
-	labels := c.labels(e.Want)
+func (c *counting) ended(e farsync.TraceEnd) {
+	labels := c.labels(e.TraceCall)
 	c.leases.WithLabelValues(labels...).Dec()
 	if e.Unconfirmed != nil {
 		c.unconfirmed.WithLabelValues(labels...).Inc()
@@ -117,7 +117,7 @@ const (
 	ended    = "ended"
 )
 
-func (c *counting) session(h farsync.Health) {
+func (c *counting) session(h farsync.TraceSession) {
 	if h.Was == 0 { // the first of the Store. What begins with 1 has not increased.
 		c.losses.WithLabelValues(h.Store, noAnswer)
 		c.losses.WithLabelValues(h.Store, ended)
@@ -127,12 +127,12 @@ func (c *counting) session(h farsync.Health) {
 		c.count(h.Store, h.State, 1)
 	}
 	switch {
-	case (h.State == farsync.Connected || h.State == farsync.Recovering) && !h.Opened:
+	case (h.State == farsync.StateConnected || h.State == farsync.StateRecovering) && !h.Opened:
 		c.renewals.WithLabelValues(h.Store).Observe(h.RoundTrip.Seconds())
 		c.left.WithLabelValues(h.Store).Observe(h.Left.Seconds())
-	case h.State == farsync.Lost && !errors.Is(h.Cause, farsync.ErrClosed):
+	case h.State == farsync.StateLost && !errors.Is(h.Cause, farsync.ErrClosed):
 		why := ended
-		if h.Was == farsync.Suspended {
+		if h.Was == farsync.StateSuspended {
 			why = noAnswer
 		}
 		c.losses.WithLabelValues(h.Store, why).Inc()
@@ -141,13 +141,13 @@ func (c *counting) session(h farsync.Health) {
 
 // count adds to the number of sessions in a state. One that is lost is none.
 func (c *counting) count(store string, state farsync.State, n float64) {
-	if state != 0 && state != farsync.Lost {
+	if state != 0 && state != farsync.StateLost {
 		c.sessions.WithLabelValues(store, state.String()).Add(n)
 	}
 }
 
 // labels returns the values of ofLock.
-func (c *counting) labels(w farsync.Want) []string {
+func (c *counting) labels(w farsync.TraceCall) []string {
 	return []string{w.Store, w.Kind.String(), census.Class(c.Path, w.Path)}
 }
 

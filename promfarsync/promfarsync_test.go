@@ -195,7 +195,7 @@ func TestTracesCountApart(t *testing.T) {
 		require.NoError(t, err)
 		registries, traces = append(registries, registry), append(traces, trace)
 	}
-	play(t, farsync.Traces(traces...))
+	play(t, farsync.JoinTraces(traces...))
 	require.Equal(t, string(exposition(t, registries[0])), string(exposition(t, registries[1])))
 }
 

@@ -33,7 +33,7 @@
 // is granted for the longest TTL that was seen in the namespace. So the first lock of a new namespace takes one TTL, unless the option Fresh is set. Meanwhile a holder that has not
 // heard of it holds on until its deadline, and others see its queue without it. No call says then that a lock is taken,
 // or free: a Try and Election.Leader fail with farsync.ErrUnavailable and say for how long, a Lock waits, and the Store
-// is farsync.Recovering.
+// is farsync.StateRecovering.
 //
 //	one server, clocks set in small steps       two holders never overlap
 //	killed and restarted, with its data         the same, after a silence of one TTL

@@ -167,7 +167,7 @@ func (d *doctor) servers(ctx context.Context) {
 }
 
 // session notes the TTL of the first session.
-func (d *doctor) session(h farsync.Health) {
+func (d *doctor) session(h farsync.TraceSession) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if h.Opened && d.granted == 0 {

@@ -326,13 +326,13 @@ func (w *work) open(ctx context.Context, holder string) (store *farsync.Store, c
 	first := make(chan struct{})
 	once := sync.OnceFunc(func() { close(first) })
 	trace := &farsync.Trace{
-		Session: func(h farsync.Health) {
+		Session: func(h farsync.TraceSession) {
 			if h.Opened {
 				w.granted.Store(int64(h.TTL))
 				once()
 			}
 		},
-		Wait: func(context.Context, farsync.Want, farsync.Behind) { w.behind.Store(true) },
+		Wait: func(context.Context, farsync.TraceCall, farsync.TraceWait) { w.behind.Store(true) },
 	}
 	answered := w.awaiting(w.location)
 	store, closed, err = w.location.Open(ctx, farsync.Options{TTL: w.asked(), Holder: holder, Logger: w.logger(), Trace: trace})

@@ -24,7 +24,7 @@ func TestServeShowsThePage(t *testing.T) {
 	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	path := t.TempDir() + "/locks.db"
 	store, err := sqlite.Open(t.Context(), path, &sqlite.Options{Options: farsync.Options{
-		TTL: time.Minute, Holder: "the test", Trace: &farsync.Trace{Note: func(context.Context, farsync.Want) string { return parent }},
+		TTL: time.Minute, Holder: "the test", Trace: &farsync.Trace{Note: func(context.Context, farsync.TraceCall) string { return parent }},
 	}})
 	require.NoError(t, err)
 	defer store.Close()

@@ -16,7 +16,7 @@ import (
 //
 // It publishes a note with each entry.
 func CheckTrace(t testing.TB) *farsync.Trace {
-	c := &traceCheck{TB: t, held: map[string]farsync.Want{}}
+	c := &traceCheck{TB: t, held: map[string]farsync.TraceCall{}}
 	t.Cleanup(c.over)
 	return &farsync.Trace{Acquire: c.acquire, Wait: c.wait, Ended: c.ended, Session: c.session, Note: c.note}
 }
@@ -27,31 +27,31 @@ type traceCheck struct {
 
 	mu    sync.Mutex
 	calls int
-	open  int                     // calls that have not ended
-	held  map[string]farsync.Want // by kind, path and token
+	open  int                          // calls that have not ended
+	held  map[string]farsync.TraceCall // by kind, path and token
 	state farsync.State
 }
 
 // A tracedCall is a call that was begun.
 type tracedCall struct {
 	number      int
-	want        farsync.Want
+	want        farsync.TraceCall
 	noted, over bool
 }
 
 type tracedCallKey struct{}
 
-func (c *traceCheck) acquire(ctx context.Context, w farsync.Want) (context.Context, func(farsync.Got)) {
+func (c *traceCheck) acquire(ctx context.Context, w farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls++
 	c.open++
 	call := &tracedCall{number: c.calls, want: w}
-	return context.WithValue(ctx, tracedCallKey{}, call), func(g farsync.Got) { c.got(call, g) }
+	return context.WithValue(ctx, tracedCallKey{}, call), func(g farsync.TraceResult) { c.got(call, g) }
 }
 
 // call returns the call of a ctx, which must not have ended. The caller holds mu.
-func (c *traceCheck) call(ctx context.Context, w farsync.Want, what string) *tracedCall {
+func (c *traceCheck) call(ctx context.Context, w farsync.TraceCall, what string) *tracedCall {
 	call, _ := ctx.Value(tracedCallKey{}).(*tracedCall)
 	if call == nil {
 		c.Errorf("trace: %s without the context of a call: %+v", what, w)
@@ -63,7 +63,7 @@ func (c *traceCheck) call(ctx context.Context, w farsync.Want, what string) *tra
 	return call
 }
 
-func (c *traceCheck) note(ctx context.Context, w farsync.Want) string {
+func (c *traceCheck) note(ctx context.Context, w farsync.TraceCall) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call := c.call(ctx, w, "Note")
@@ -74,7 +74,7 @@ func (c *traceCheck) note(ctx context.Context, w farsync.Want) string {
 	return fmt.Sprint("call ", call.number)
 }
 
-func (c *traceCheck) wait(ctx context.Context, w farsync.Want, b farsync.Behind) {
+func (c *traceCheck) wait(ctx context.Context, w farsync.TraceCall, b farsync.TraceWait) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call := c.call(ctx, w, "Wait")
@@ -83,7 +83,7 @@ func (c *traceCheck) wait(ctx context.Context, w farsync.Want, b farsync.Behind)
 	}
 }
 
-func (c *traceCheck) got(call *tracedCall, g farsync.Got) {
+func (c *traceCheck) got(call *tracedCall, g farsync.TraceResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open--
@@ -102,11 +102,11 @@ func (c *traceCheck) got(call *tracedCall, g farsync.Got) {
 	c.held[key] = call.want
 }
 
-func (c *traceCheck) ended(e farsync.End) {
+func (c *traceCheck) ended(e farsync.TraceEnd) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := tracedKey(e.Want, e.Token)
-	if w, ok := c.held[key]; !ok || w != e.Want {
+	key := tracedKey(e.TraceCall, e.Token)
+	if w, ok := c.held[key]; !ok || w != e.TraceCall {
 		c.Errorf("trace: %s ends and is not held: %+v", key, e)
 	}
 	delete(c.held, key)
@@ -117,16 +117,16 @@ func (c *traceCheck) ended(e farsync.End) {
 	}
 }
 
-func (c *traceCheck) session(h farsync.Health) {
+func (c *traceCheck) session(h farsync.TraceSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	answered := h.Was == farsync.Connected || h.Was == farsync.Recovering
-	lived := answered || h.Was == farsync.Suspended
+	answered := h.Was == farsync.StateConnected || h.Was == farsync.StateRecovering
+	lived := answered || h.Was == farsync.StateSuspended
 	follows := map[farsync.State]bool{
-		farsync.Connected:  lived != h.Opened && h.Cause == nil,
-		farsync.Recovering: lived != h.Opened && h.Cause == nil,
-		farsync.Suspended:  answered && h.Cause != nil,
-		farsync.Lost:       lived && h.Cause != nil,
+		farsync.StateConnected:  lived != h.Opened && h.Cause == nil,
+		farsync.StateRecovering: lived != h.Opened && h.Cause == nil,
+		farsync.StateSuspended:  answered && h.Cause != nil,
+		farsync.StateLost:       lived && h.Cause != nil,
 	}
 	if h.Was != c.state || !follows[h.State] || h.TTL <= 0 || h.RoundTrip < 0 {
 		c.Errorf("trace: the session was %v, and now: %+v", c.state, h)
@@ -138,11 +138,11 @@ func (c *traceCheck) session(h farsync.Health) {
 func (c *traceCheck) over() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open > 0 || len(c.held) > 0 || c.state != 0 && c.state != farsync.Lost {
+	if c.open > 0 || len(c.held) > 0 || c.state != 0 && c.state != farsync.StateLost {
 		c.Errorf("trace: %d calls have not ended, the session is %v, and these are held: %v", c.open, c.state, c.held)
 	}
 }
 
-func tracedKey(w farsync.Want, token farsync.Token) string {
+func tracedKey(w farsync.TraceCall, token farsync.Token) string {
 	return fmt.Sprintf("%v %s token %d", w.Kind, w.Path, token)
 }

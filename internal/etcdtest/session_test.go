@@ -27,14 +27,14 @@ func TestHolderAndWaiterOutliveARestart(t *testing.T) {
 	awaitQueue(t, holders, "/restart", 2)
 
 	server.Kill()
-	told.Await(t, farsync.Connected, farsync.Suspended)
+	told.Await(t, farsync.StateConnected, farsync.StateSuspended)
 	// The rest of the outage: until a third of the TTL is left. The last renewal was up to a third of it ago.
 	select {
 	case <-time.After(time.Until(holder.Deadline()) - 2*time.Second):
 	case <-holder.Done():
 	}
 	require.NoError(t, server.Restart(within(t, soon)))
-	told.Await(t, farsync.Connected, farsync.Suspended, farsync.Connected)
+	told.Await(t, farsync.StateConnected, farsync.StateSuspended, farsync.StateConnected)
 	require.NoError(t, holder.Err())
 	require.Empty(t, waiter)
 	require.NoError(t, holder.Release())
@@ -42,7 +42,7 @@ func TestHolderAndWaiterOutliveARestart(t *testing.T) {
 	require.Greater(t, lease.Token(), holder.Token())
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Release())
-	require.Equal(t, []farsync.State{farsync.Connected, farsync.Suspended, farsync.Connected}, told.All())
+	require.Equal(t, []farsync.State{farsync.StateConnected, farsync.StateSuspended, farsync.StateConnected}, told.All())
 }
 
 // TestStoreConnectsOftenWhileItsSessionIsAtStake: gRPC by itself waits for a second after the first attempt to
@@ -79,14 +79,14 @@ func TestStoreOutlivesAnOutageLongerThanItsTTL(t *testing.T) {
 	ended(t, holder)
 	require.ErrorIs(t, holder.Err(), farsync.ErrLost)
 	require.ErrorIs(t, holder.Release(), farsync.ErrLost)
-	toldWaiters.Await(t, farsync.Connected, farsync.Suspended, farsync.Lost)
+	toldWaiters.Await(t, farsync.StateConnected, farsync.StateSuspended, farsync.StateLost)
 	require.Empty(t, waiter)
 	require.NoError(t, server.Restart(within(t, soon)))
 	lease := got(t, waiter)
 	require.NoError(t, lease.Err())
 	require.Greater(t, lease.Token().Revision(), old[1].CreateRevision)
-	told.Await(t, farsync.Connected, farsync.Suspended, farsync.Lost, farsync.Connected)
-	toldWaiters.Await(t, farsync.Connected, farsync.Suspended, farsync.Lost, farsync.Connected)
+	told.Await(t, farsync.StateConnected, farsync.StateSuspended, farsync.StateLost, farsync.StateConnected)
+	toldWaiters.Await(t, farsync.StateConnected, farsync.StateSuspended, farsync.StateLost, farsync.StateConnected)
 	behind := lockBehind(t, holders, "/outage")
 	awaitKeys(t, admin, "/outage", 2)
 	require.NoError(t, lease.Release())

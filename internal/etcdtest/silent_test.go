@@ -95,7 +95,7 @@ func TestOneSilentFollowerOfThreeIsNoOutage(t *testing.T) {
 	all.Wait()
 	require.Eventually(t, func() bool { return quick.renewals.Load() >= before+12 }, soon, 10*time.Millisecond)
 	require.NoError(t, held.Err(), "the session has outlived its TTL several times")
-	require.NotContains(t, quick.All(), farsync.Lost)
+	require.NotContains(t, quick.All(), farsync.StateLost)
 	if err := held.Release(); err != nil { // as above
 		require.ErrorIs(t, err, farsync.ErrUnavailable)
 	}

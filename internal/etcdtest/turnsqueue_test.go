@@ -402,7 +402,7 @@ func TestTurnAfterTheEndOfTheSession(t *testing.T) {
 	l := late{service, lost, make(chan driver.Entry, 1), new(sync.Once)}
 	awaitQueue(t, newStore(t, server.Endpoint(), nil), path, 2)
 	store, err := farsync.Open(t.Context(), l, &farsync.Options{TTL: 2 * time.Second, OnState: func(s farsync.State) {
-		if s == farsync.Lost {
+		if s == farsync.StateLost {
 			close(lost)
 		}
 	}})

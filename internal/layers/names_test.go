@@ -16,7 +16,7 @@ import (
 )
 
 // lent are the names of package farsync that a backend may use: what its Open returns and takes, and no primitive.
-var lent = []string{"Open", "Store", "Options", "State", "Trace", "Connected", "Suspended", "Lost", "Error", "Guarded"}
+var lent = []string{"Open", "Store", "Options", "State", "Trace", "StateConnected", "StateSuspended", "StateLost", "Error", "Guarded"}
 
 // met are the packages that a program imports.
 var met = []string{
@@ -70,8 +70,8 @@ func TestNoTypeIsAnAlias(t *testing.T) {
 func TestGoDocAnswers(t *testing.T) {
 	lookAtSources(t)
 	for _, name := range []string{
-		"Open", "Store", "Store.Close", "Store.State", "Store.Name", "Options", "Options.TTL", "State", "State.String", "Connected", "Kind",
-		"KindPermit", "Trace", "Trace.Acquire", "Want.Kind", "Got.Waited", "Behind.Holder", "End.Held", "Health.Left",
+		"Open", "Store", "Store.Close", "Store.State", "Store.Name", "Options", "Options.TTL", "State", "State.String", "StateConnected", "Kind",
+		"KindPermit", "Trace", "Trace.Acquire", "TraceCall.Kind", "TraceResult.Waited", "TraceWait.Holder", "TraceEnd.Held", "TraceSession.Left",
 	} {
 		command := exec.CommandContext(t.Context(), "go", "doc", ".", name)
 		command.Dir = root

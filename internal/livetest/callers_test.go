@@ -16,7 +16,7 @@ import (
 // noting returns a Store whose locks have a note, closed by t.
 func (c *cast) noting(name, note string) *farsync.Store {
 	store := c.service.Open(&farsynctest.MemOptions{Options: farsync.Options{
-		Holder: name, Trace: &farsync.Trace{Note: func(context.Context, farsync.Want) string { return note }},
+		Holder: name, Trace: &farsync.Trace{Note: func(context.Context, farsync.TraceCall) string { return note }},
 	}})
 	c.t.Cleanup(func() { _ = store.Close() })
 	return store

@@ -118,5 +118,5 @@ func RunLogin(t *testing.T, s LetIn) {
 	login.wrong.Store(false)
 	require.NoError(t, holder.Release())
 	require.NoError(t, errors.Join(Got(t, calls), Got(t, calls)))
-	require.Equal(t, farsync.Connected, store.State())
+	require.Equal(t, farsync.StateConnected, store.State())
 }

@@ -34,7 +34,7 @@ func RunNarrow(t *testing.T, n Narrow) {
 	options := farsync.Options{ // a Release waits for an answer for a third of the TTL, also on a busy machine
 		TTL: 30 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		OnState: func(is farsync.State) {
-			if is == farsync.Lost {
+			if is == farsync.StateLost {
 				lost.Add(1)
 			}
 		},

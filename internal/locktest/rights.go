@@ -33,7 +33,7 @@ func RunRights(t *testing.T, s Restricted) {
 	}()
 	AwaitQueue(t, other, "/left", 2)
 	AwaitQueue(t, other, "/theirs", 2)
-	states.Await(t, farsync.Connected)
+	states.Await(t, farsync.StateConnected)
 
 	denied := func(err error) {
 		t.Helper()
@@ -47,10 +47,10 @@ func RunRights(t *testing.T, s Restricted) {
 	denied(left.Release())
 	require.NoError(t, theirs.Release())
 	denied(Got(t, waited))
-	states.Await(t, farsync.Connected, farsync.Suspended)
+	states.Await(t, farsync.StateConnected, farsync.StateSuspended)
 	s.Give(t)
 
-	states.Await(t, farsync.Connected, farsync.Suspended, farsync.Connected)
+	states.Await(t, farsync.StateConnected, farsync.StateSuspended, farsync.StateConnected)
 	for _, path := range []string{"/free", "/theirs"} {
 		require.NoError(t, Lock(t, other, path).Release())
 		require.NoError(t, Lock(t, store, path).Release())

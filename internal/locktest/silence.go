@@ -92,11 +92,11 @@ func RunSilence(t *testing.T, s Silenced) {
 	store := s.Open(t, farsync.Options{TTL: ttl, OnState: states.Hook})
 	other, third := s.Open(t, farsync.Options{TTL: ttl}), s.Open(t, farsync.Options{TTL: ttl})
 	lost := Lock(t, other, "/held/mutex")
-	states.Await(t, farsync.Connected)
+	states.Await(t, farsync.StateConnected)
 	s.Restart(t)
 	Ended(t, lost)
-	states.Await(t, farsync.Connected, farsync.Lost, farsync.Recovering)
-	require.Equal(t, farsync.Recovering, store.State())
+	states.Await(t, farsync.StateConnected, farsync.StateLost, farsync.StateRecovering)
+	require.Equal(t, farsync.StateRecovering, store.State())
 
 	silent := func(err error, what string) {
 		t.Helper()
@@ -189,7 +189,7 @@ func RunSilence(t *testing.T, s Silenced) {
 	all.Wait()
 
 	s.End(t)
-	states.Await(t, farsync.Connected, farsync.Lost, farsync.Recovering, farsync.Connected)
+	states.Await(t, farsync.StateConnected, farsync.StateLost, farsync.StateRecovering, farsync.StateConnected)
 	require.Nil(t, recipe.SilenceOf(beneath.Store(store)))
 	for _, try := range triesOn(store, "/free") {
 		lease, err := try.call(Within(t, Soon))

@@ -121,7 +121,7 @@ var storeRows = []row{
 		}
 		require.NoError(s, lease.Err())
 		require.True(s, lease.Deadline().After(first))
-		require.Equal(s, farsync.Connected, one.State())
+		require.Equal(s, farsync.StateConnected, one.State())
 		require.Equal(s, lease.Token().Revision(), s.until(two, 1)[0].Revision)
 		s.release(lease)
 	}},
@@ -134,7 +134,7 @@ var storeRows = []row{
 		require.NotErrorIs(s, lease.Err(), farsync.ErrClosed)
 		s.until(two, 0)
 		again := s.lock(s.mutex(one))
-		require.Equal(s, farsync.Connected, one.State())
+		require.Equal(s, farsync.StateConnected, one.State())
 		require.Greater(s, again.Token().Revision(), lease.Token().Revision())
 		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
 		require.NoError(s, again.Err())

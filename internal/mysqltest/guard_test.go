@@ -125,7 +125,7 @@ func TestRefusedGuardIsInNobodysWay(t *testing.T) {
 	require.Zero(t, ask[int](t, d, "SELECT COUNT(*) FROM resource"))
 }
 
-// TestGuardLocksARowOrAGap: what a Guard and an InTx have locked in a transaction at REPEATABLE READ, and what a Guard
+// TestGuardLocksARowOrAGap: what a Guard and a LockTx have locked in a transaction at REPEATABLE READ, and what a Guard
 // that finds no entry would keep locked if its transaction went on.
 func TestGuardLocksARowOrAGap(t *testing.T) {
 	t.Parallel()
@@ -138,7 +138,7 @@ func TestGuardLocksARowOrAGap(t *testing.T) {
 		locks []string
 	}{
 		{"Guard", func(tx *sql.Tx) error { return mysql.Guard(within(t, soon), tx, lease) }, []string{"farsync_entries PRIMARY S,REC_NOT_GAP"}},
-		{"InTx", func(tx *sql.Tx) error { return mysql.InTx(within(t, soon), tx, "/guard/other") }, []string{"farsync_queues PRIMARY X,REC_NOT_GAP"}},
+		{"LockTx", func(tx *sql.Tx) error { return mysql.LockTx(within(t, soon), tx, "/guard/other") }, []string{"farsync_queues PRIMARY X,REC_NOT_GAP"}},
 		{"Guard of what is gone", func(tx *sql.Tx) error {
 			return tx.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries WHERE id = ' ' LOCK IN SHARE MODE").Scan(new(int))
 		}, []string{"farsync_entries PRIMARY S,GAP"}},
@@ -164,10 +164,10 @@ func TestDeadlockEndsItsTransaction(t *testing.T) {
 		) error {
 			return mysql.Guard(ctx, tx, lease)
 		}},
-		{"InTx", "SELECT 1 FROM farsync_queues FOR UPDATE", "%INTO farsync_queues%UPDATE last = last", func(
+		{"LockTx", "SELECT 1 FROM farsync_queues FOR UPDATE", "%INTO farsync_queues%UPDATE last = last", func(
 			ctx context.Context, tx *sql.Tx, _ *farsync.Lease,
 		) error {
-			return mysql.InTx(ctx, tx, "/other")
+			return mysql.LockTx(ctx, tx, "/other")
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestOldSnapshotsAreNamed(t *testing.T) {
 		lock func(tx *sql.Tx) error
 	}{
 		{early, func(tx *sql.Tx) error { return mysql.Guard(within(t, soon), tx, lease) }},
-		{earlier, func(tx *sql.Tx) error { return mysql.InTx(within(t, soon), tx, "/in-tx") }},
+		{earlier, func(tx *sql.Tx) error { return mysql.LockTx(within(t, soon), tx, "/in-tx") }},
 	} {
 		require.ErrorContains(t, row.lock(row.old), "READ COMMITTED")
 		require.ErrorIs(t, row.old.Commit(), sql.ErrTxDone)
@@ -280,16 +280,16 @@ func TestGuardOutlivesItsHolder(t *testing.T) {
 	}
 }
 
-func TestInTx(t *testing.T) {
+func TestLockTx(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	store := d.open(t, ttl(time.Minute))
 	first, second := d.begin(t), d.begin(t)
-	require.NoError(t, mysql.InTx(within(t, soon), first, "/in-tx"))
-	require.NoError(t, mysql.InTx(within(t, soon), first, "/in-tx"), "again")
-	require.ErrorIs(t, mysql.InTx(within(t, soon), first, "in-tx"), farsync.ErrPath)
+	require.NoError(t, mysql.LockTx(within(t, soon), first, "/in-tx"))
+	require.NoError(t, mysql.LockTx(within(t, soon), first, "/in-tx"), "again")
+	require.ErrorIs(t, mysql.LockTx(within(t, soon), first, "in-tx"), farsync.ErrPath)
 	got := make(chan error, 1)
-	go func() { got <- mysql.InTx(within(t, soon), second, "/in-tx") }() // joined below
+	go func() { got <- mysql.LockTx(within(t, soon), second, "/in-tx") }() // joined below
 	_, err := farsync.NewMutex(store, "/in-tx").Lock(within(t, 300*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded, "no lease is given out")
 	require.Empty(t, got)
@@ -309,15 +309,15 @@ func TestInTx(t *testing.T) {
 	require.NoError(t, early.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries").Scan(&n))
 	lease := lock(t, store, "/in-tx")
 	third := d.begin(t)
-	require.ErrorIs(t, mysql.InTx(within(t, soon), third, "/in-tx"), farsync.ErrLocked)
+	require.ErrorIs(t, mysql.LockTx(within(t, soon), third, "/in-tx"), farsync.ErrLocked)
 	require.NoError(t, third.Rollback())
-	require.ErrorContains(t, mysql.InTx(within(t, soon), early, "/in-tx"), "READ COMMITTED", "it does not see the lease")
+	require.ErrorContains(t, mysql.LockTx(within(t, soon), early, "/in-tx"), "READ COMMITTED", "it does not see the lease")
 	require.NoError(t, early.Rollback())
 	require.NoError(t, lease.Release())
 	committed, err := d.admin.BeginTx(within(t, soon), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	require.NoError(t, err)
 	require.NoError(t, committed.QueryRowContext(within(t, soon), "SELECT COUNT(*) FROM farsync_entries").Scan(&n))
 	require.NoError(t, lock(t, store, "/in-tx").Release())
-	require.NoError(t, mysql.InTx(within(t, soon), committed, "/in-tx"), "it sees what is there")
+	require.NoError(t, mysql.LockTx(within(t, soon), committed, "/in-tx"), "it sees what is there")
 	require.NoError(t, committed.Rollback())
 }

@@ -39,7 +39,7 @@ func TestRenewalFindsAConnection(t *testing.T) {
 	user := d.user(t)
 	service, in, connections := user.two(t)
 	tx := d.begin(t)
-	require.NoError(t, mysql.InTx(within(t, soon), tx, "/row"))
+	require.NoError(t, mysql.LockTx(within(t, soon), tx, "/row"))
 	ctx, cancel := context.WithCancel(within(t, soon))
 	var calls sync.WaitGroup
 	for range 3 {
@@ -171,7 +171,7 @@ func TestCallThatWaitedForARowKeepsItsConnection(t *testing.T) {
 	user := d.user(t)
 	service, in, connections := user.two(t)
 	tx := d.begin(t)
-	require.NoError(t, mysql.InTx(within(t, soon), tx, "/row"))
+	require.NoError(t, mysql.LockTx(within(t, soon), tx, "/row"))
 	e := driver.Entry{Queue: "/row", ID: in.NewID("/row", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1}
 	_, err := in.Create(within(t, soon), e, 0)
 	require.ErrorContains(t, err, "Lock wait timeout")

@@ -125,16 +125,16 @@ func oldest(t *testing.T, d database, queue string) (id string) {
 	return id
 }
 
-func TestInTx(t *testing.T) {
+func TestLockTx(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	store := d.open(t, time.Minute)
 	first, second := d.begin(t), d.begin(t)
-	require.NoError(t, postgres.InTx(within(t, soon), first, "/in-tx"))
-	require.NoError(t, postgres.InTx(within(t, soon), first, "/in-tx"), "again")
-	require.ErrorIs(t, postgres.InTx(within(t, soon), first, "in-tx"), farsync.ErrPath)
+	require.NoError(t, postgres.LockTx(within(t, soon), first, "/in-tx"))
+	require.NoError(t, postgres.LockTx(within(t, soon), first, "/in-tx"), "again")
+	require.ErrorIs(t, postgres.LockTx(within(t, soon), first, "in-tx"), farsync.ErrPath)
 	got := make(chan error, 1)
-	go func() { got <- postgres.InTx(within(t, soon), second, "/in-tx") }()
+	go func() { got <- postgres.LockTx(within(t, soon), second, "/in-tx") }()
 	_, err := farsync.NewMutex(store, "/in-tx").Lock(within(t, 300*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded, "no lease is given out")
 	require.Empty(t, got)
@@ -150,11 +150,11 @@ func TestInTx(t *testing.T) {
 	lease, err := farsync.NewMutex(store, "/in-tx").Lock(within(t, soon))
 	require.NoError(t, err)
 	third := d.begin(t)
-	require.ErrorIs(t, postgres.InTx(within(t, soon), third, "/in-tx"), farsync.ErrLocked)
+	require.ErrorIs(t, postgres.LockTx(within(t, soon), third, "/in-tx"), farsync.ErrLocked)
 	require.NoError(t, third.Rollback(within(t, soon)))
 	require.NoError(t, lease.Release())
 	fourth := d.begin(t)
-	require.NoError(t, postgres.InTx(within(t, soon), fourth, "/in-tx"))
+	require.NoError(t, postgres.LockTx(within(t, soon), fourth, "/in-tx"))
 }
 
 // TestNestedTransactionTakesItsGuardAway: a nested pgx.Tx is a savepoint, whose rollback frees what it has locked.
@@ -166,7 +166,7 @@ func TestNestedTransactionTakesItsGuardAway(t *testing.T) {
 	tx := d.begin(t)
 	for _, in := range []func(pgx.Tx) error{
 		func(tx pgx.Tx) error { return postgres.Guard(within(t, soon), tx, lease) },
-		func(tx pgx.Tx) error { return postgres.InTx(within(t, soon), tx, "/in-tx") },
+		func(tx pgx.Tx) error { return postgres.LockTx(within(t, soon), tx, "/in-tx") },
 	} {
 		nested, err := tx.Begin(within(t, soon))
 		require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestNestedTransactionTakesItsGuardAway(t *testing.T) {
 }
 
 // TestTransactionThatIsOlderThanItsLease passes the guard, and at REPEATABLE READ reads what is older than the last holder's commit. What takes a
-// path by InTx is told that the path was locked meanwhile.
+// path by LockTx is told that the path was locked meanwhile.
 func TestTransactionThatIsOlderThanItsLease(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -204,7 +204,7 @@ func TestTransactionThatIsOlderThanItsLease(t *testing.T) {
 	require.NoError(t, postgres.Guard(within(t, soon), tx, lease))
 	require.Zero(t, reads(), "the last holder has committed 1")
 	require.NoError(t, lock(t, store, "/in-tx").Release())
-	require.ErrorContains(t, postgres.InTx(within(t, soon), tx, "/in-tx"), "could not serialize access")
+	require.ErrorContains(t, postgres.LockTx(within(t, soon), tx, "/in-tx"), "could not serialize access")
 	require.NoError(t, tx.Rollback(within(t, soon)))
 	require.NoError(t, lease.Release())
 }

@@ -70,7 +70,7 @@ func TestNumbersThatOthersKeepStopNobody(t *testing.T) {
 	all.Go(func() error { return postgres.Migrate(within(t, soon/2), d.config(t).ConnConfig) })
 	all.Go(func() error {
 		tx := d.begin(t)
-		if err := postgres.InTx(within(t, soon/2), tx, "/free"); err != nil {
+		if err := postgres.LockTx(within(t, soon/2), tx, "/free"); err != nil {
 			return err
 		}
 		return tx.Commit(within(t, soon))
@@ -107,7 +107,7 @@ func TestSchemasHaveNumbersOfTheirOwn(t *testing.T) {
 	other := d.with(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "other" })
 	require.NoError(t, postgres.Migrate(within(t, soon), other.ConnConfig))
 	tx := d.begin(t)
-	require.NoError(t, postgres.InTx(within(t, soon), tx, "/same"))
+	require.NoError(t, postgres.LockTx(within(t, soon), tx, "/same"))
 	there, err := pgx.ConnectConfig(within(t, soon), other.ConnConfig)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = there.PgConn().Conn().Close() })
@@ -159,7 +159,7 @@ func TestTurnsOfAnEarlierVersionAreTurns(t *testing.T) {
 		d.exec(t, "DELETE FROM farsync_entries WHERE id = $1", path)
 
 		recent := d.begin(t)
-		require.NoError(t, postgres.InTx(within(t, soon), recent, path))
+		require.NoError(t, postgres.LockTx(within(t, soon), recent, path))
 		took := make(chan int64, 1)
 		go func() { // joined below
 			tx, last := earlier(path)
@@ -185,12 +185,12 @@ func TestDeadlockOfPathsIsTold(t *testing.T) {
 	for i, tx := range txs {
 		_, err := tx.Exec(within(t, soon), "SET LOCAL deadlock_timeout = '400ms'")
 		require.NoError(t, err)
-		require.NoError(t, postgres.InTx(within(t, soon), tx, paths[i]))
+		require.NoError(t, postgres.LockTx(within(t, soon), tx, paths[i]))
 	}
 	ended := make(chan error, len(txs))
 	for i, tx := range txs {
 		go func() { // joined below
-			ended <- postgres.InTx(within(t, soon/2), tx, paths[1-i])
+			ended <- postgres.LockTx(within(t, soon/2), tx, paths[1-i])
 		}()
 	}
 	var told []error

@@ -84,7 +84,7 @@ func TestCancelledStatementsLeaveTheProxyAlone(t *testing.T) {
 	require.NoError(t, err)
 	defer store.Close()
 	tx := d.begin(t)
-	require.NoError(t, postgres.InTx(within(t, soon), tx, "/kept")) // those that join wait for its row
+	require.NoError(t, postgres.LockTx(within(t, soon), tx, "/kept")) // those that join wait for its row
 	for range 20 {
 		_, err := farsync.NewMutex(store, "/kept").Lock(within(t, 20*time.Millisecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -120,7 +120,7 @@ func TestReplicaIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "read-only transaction")
 	config, opened := configOf(t, replica.URL()), make(chan error, 1)
 	go func() {
-		store, err := postgres.Open(within(t, soon), config, &postgres.Options{Options: farsync.Options{Late: true}})
+		store, err := postgres.Open(within(t, soon), config, &postgres.Options{Options: farsync.Options{Lazy: true}})
 		if err == nil {
 			_, err = farsync.NewMutex(store, "/promoted").Lock(within(t, soon))
 			_ = store.Close()
@@ -244,7 +244,7 @@ func (d database) deadlock(t *testing.T, store *farsync.Store) {
 	require.Eventually(t, func() bool {
 		return on[bool](t, d.server, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%farsync_join%')")
 	}, soon, time.Millisecond)
-	if err := postgres.InTx(within(t, soon), tx, "/deadlock"); err != nil {
+	if err := postgres.LockTx(within(t, soon), tx, "/deadlock"); err != nil {
 		require.ErrorContains(t, err, "deadlock detected", "it was this that the server chose")
 	}
 	require.NoError(t, tx.Rollback(within(t, soon)))

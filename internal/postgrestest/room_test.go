@@ -41,7 +41,7 @@ func TestRenewalFindsAConnection(t *testing.T) {
 	d := newDatabase(t, embedtest.Setting("max_connections = 14"))
 	service, in, pids := d.withTwo(t, time.Hour)
 	tx := d.begin(t)
-	require.NoError(t, postgres.InTx(within(t, soon), tx, "/row"))
+	require.NoError(t, postgres.LockTx(within(t, soon), tx, "/row"))
 	ctx, cancel := context.WithCancel(within(t, soon))
 	var calls sync.WaitGroup
 	for range 3 {
@@ -77,7 +77,7 @@ func TestCallThatWaitedForALockKeepsItsConnection(t *testing.T) {
 	d := newDatabase(t)
 	service, in, pids := d.withTwo(t, time.Minute)
 	tx := d.begin(t)
-	require.NoError(t, postgres.InTx(within(t, soon), tx, "/row"))
+	require.NoError(t, postgres.LockTx(within(t, soon), tx, "/row"))
 	create := func(kind driver.Kind, attempt int) error {
 		_, err := in.Create(within(t, soon), driver.Entry{Queue: "/row", ID: in.NewID("/row", kind, 1), Kind: kind, Units: 1}, attempt)
 		return err
@@ -137,7 +137,7 @@ func TestCallThatGivesUpEndsNoOther(t *testing.T) {
 	in, err := service.Open(within(t, soon), time.Hour)
 	require.NoError(t, err)
 	tx := d.begin(t)
-	require.NoError(t, postgres.InTx(within(t, soon), tx, "/row"))
+	require.NoError(t, postgres.LockTx(within(t, soon), tx, "/row"))
 	var took []time.Duration
 	for i := range 100 {
 		kind := []driver.Kind{driver.Exclusive, driver.Read}[i%2] // with the key and without

@@ -31,7 +31,7 @@ func TestThoseThatWaitForRowsKeepNoSessionFromBeingRenewed(t *testing.T) {
 	defer cancel()
 	for n := range 16 {
 		path := fmt.Sprintf("/row/%d", n)
-		require.NoError(t, postgres.InTx(within(t, soon), tx, path))
+		require.NoError(t, postgres.LockTx(within(t, soon), tx, path))
 		all.Go(func() error {
 			_, err := farsync.NewMutex(store, path).Lock(ctx)
 			return err

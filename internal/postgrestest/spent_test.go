@@ -135,7 +135,7 @@ func TestStatementEndsWithItsClient(t *testing.T) {
 	in, err := service.Open(within(t, soon), time.Hour)
 	require.NoError(t, err)
 	tx := d.begin(t)
-	require.NoError(t, postgres.InTx(within(t, soon), tx, "/row"))
+	require.NoError(t, postgres.LockTx(within(t, soon), tx, "/row"))
 	ctx, cancel := context.WithCancel(within(t, soon))
 	failed := make(chan error, 1)
 	go func() { // joined below

@@ -41,7 +41,7 @@ func TestDeadProcessIsBuriedWhileItsJoinWaits(t *testing.T) {
 	store := d.open(t, time.Hour)
 	held := d.foreign(t, "/held", "dead")
 	tx := d.begin(t)
-	require.NoError(t, postgres.InTx(within(t, soon), tx, "/busy"))
+	require.NoError(t, postgres.LockTx(within(t, soon), tx, "/busy"))
 	ctx, cancel := context.WithCancel(within(t, soon))
 	var join errgroup.Group
 	join.Go(func() error {
@@ -206,8 +206,8 @@ func TestMigrateBesideAGuard(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	renewed := make(chan bool, 1)
-	d.traced(t, time.Second, &farsync.Trace{Session: func(h farsync.Health) {
-		if h.State == farsync.Connected && !h.Opened {
+	d.traced(t, time.Second, &farsync.Trace{Session: func(h farsync.TraceSession) {
+		if h.State == farsync.StateConnected && !h.Opened {
 			select {
 			case renewed <- true:
 			default:

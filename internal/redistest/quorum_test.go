@@ -50,7 +50,7 @@ func (q *quorum) voter() *voter {
 	for i, server := range q.servers {
 		proxy := embedtest.NewProxy(q, server.Endpoint())
 		store := newStore(q, proxy.Addr(), &redis.Options{Options: farsync.Options{
-			TTL: quorumTTL, Name: fmt.Sprint("server-", i), Late: true,
+			TTL: quorumTTL, Name: fmt.Sprint("server-", i), Lazy: true,
 		}})
 		v.ways, members = append(v.ways, proxy), append(members, farsync.NewMutex(store, "/quorum"))
 	}

@@ -135,7 +135,7 @@ func TestSubscriptionThatIsRefused(t *testing.T) {
 	case <-time.After(30 * time.Second): // the least after which one with a subscription does
 		require.Fail(t, "a waiter looks by itself only as late as one with a subscription")
 	}
-	require.Equal(t, farsync.Connected, store.State())
+	require.Equal(t, farsync.StateConnected, store.State())
 	require.Equal(t, 1, strings.Count(log.String(), words))
 
 	change("+ssubscribe")

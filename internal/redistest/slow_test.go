@@ -31,7 +31,7 @@ func TestSlowLineKeepsItsSession(t *testing.T) {
 	var suspended atomic.Bool
 	store, err := redis.Open(within(t, soon), to, &redis.Options{
 		Options: farsync.Options{TTL: ttl, OnState: func(s farsync.State) {
-			if s == farsync.Suspended {
+			if s == farsync.StateSuspended {
 				suspended.Store(true)
 				latency.Store(int64(ttl / 10))
 			}

@@ -86,7 +86,7 @@ func openCouncil(ctx context.Context, p part) (locker, error) {
 	c := &council{part: p, quorums: map[string]*farsync.QuorumMutex{}}
 	for i, at := range sites(p.Store, p.Endpoints) {
 		store, leave, err := openStore(ctx, at.store, at.endpoints, farsync.Options{
-			TTL: p.TTL, Holder: p.Process, Name: fmt.Sprint("member-", i), Late: true,
+			TTL: p.TTL, Holder: p.Process, Name: fmt.Sprint("member-", i), Lazy: true,
 		})
 		if err != nil {
 			return nil, errors.Join(err, c.Close())

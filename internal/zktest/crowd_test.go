@@ -44,7 +44,7 @@ func TestCrowdIsServedAndCostsNoSession(t *testing.T) {
 func crowded(t *testing.T, server string) (store *farsync.Store, done func()) {
 	var lost atomic.Int64
 	store = newStore(t, server, &zk.Options{Options: farsync.Options{TTL: 20 * time.Second, OnState: func(s farsync.State) {
-		if s == farsync.Lost {
+		if s == farsync.StateLost {
 			lost.Add(1)
 		}
 	}}})

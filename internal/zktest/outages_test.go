@@ -388,9 +388,9 @@ func sessionReplaced(t *testing.T, ensemble *embedtest.ZooKeeperServers) {
 	for i := range 3 {
 		ensemble.Member(i).Kill()
 	}
-	await(t, func() bool { return slices.Contains(told.All(), farsync.Lost) })
+	await(t, func() bool { return slices.Contains(told.All(), farsync.StateLost) })
 	require.NoError(t, ensemble.Restart(within(t, 2*soon)))
-	await(t, func() bool { return told.All()[len(told.All())-1] == farsync.Connected })
+	await(t, func() bool { return told.All()[len(told.All())-1] == farsync.StateConnected })
 	await(t, func() bool {
 		err := conn.Delete(holder, -1)
 		return err == nil || errors.Is(err, client.ErrNoNode)

@@ -136,7 +136,7 @@ func TestCloseWaitsForAnOpenThatFails(t *testing.T) {
 	store, err := zk.Open(within(t, soon), []string{p.addr()}, &zk.Options{Options: farsync.Options{TTL: time.Second, OnState: told.Hook}})
 	require.NoError(t, err)
 	p.outage()
-	told.Await(t, farsync.Connected, farsync.Suspended, farsync.Lost)
+	told.Await(t, farsync.StateConnected, farsync.StateSuspended, farsync.StateLost)
 	pause(t, 300*time.Millisecond) // it tries, and then some
 	require.NoError(t, store.Close())
 	require.NoError(t, goleak.Find(before))
