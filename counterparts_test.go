@@ -7,10 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/farsynctest"
+	"github.com/farsync/farsync/internal/locktest"
 )
 
 func TestMultiMutexTriesAllOrNone(t *testing.T) {
@@ -274,4 +276,36 @@ func TestQuorumLeaseIsAskedForAMemberThatWasRegained(t *testing.T) {
 		require.NoError(t, lease.Err())
 		require.NoError(t, lease.Release())
 	})
+}
+
+// TestOnlyAGuardEndsTheHandOver: who asks a lease for its ID leaves the lock to the goroutines that wait in this process, under
+// the same entry. A Guard has the lock go by the service.
+func TestOnlyAGuardEndsTheHandOver(t *testing.T) {
+	for name, row := range map[string]struct {
+		ask  func(t *testing.T, lease *farsync.Lease)
+		same bool
+	}{
+		"ID":           {func(_ *testing.T, lease *farsync.Lease) { _ = lease.ID() }, true},
+		"GuardEntries": {func(t *testing.T, lease *farsync.Lease) { locktest.GuardEntries(t, lease) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, _ *farsynctest.Mem, one, _ *farsync.Store) {
+				mu := farsync.NewMutex(one, "/a")
+				first := lock(t, mu)
+				got := make(chan *farsync.Lease)
+				go func() { // ends when first is released
+					lease, err := mu.Lock(context.Background())
+					assert.NoError(t, err)
+					got <- lease
+				}()
+				synctest.Wait()
+				row.ask(t, first)
+				require.NoError(t, first.Release())
+				second := <-got
+				require.Equal(t, row.same, first.ID() == second.ID())
+				require.Greater(t, second.Token(), first.Token())
+				require.NoError(t, second.Release())
+			})
+		})
+	}
 }

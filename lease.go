@@ -156,15 +156,12 @@ func (l *Lease) Asked() <-chan struct{} {
 	return l.asked
 }
 
-// Entries returns what stands for the lease in the store, for the Guard of the store's package: a transaction with
-// that guard commits only while the lease is held. It returns none once the lease has ended.
+// GuardEntries is for the Guard of a store's package: a transaction with that guard commits only while the lease is
+// held. It returns what stands for the lease in the store, or an *Error that wraps Err once the lease has ended.
 //
 // From then on the lock is not handed off to other goroutines of this process, which would go on under the same entry.
 // Leases for reading that share the entry already keep it: the guard then holds until the last of them is released, and
-// no writer holds before that.
-func (l *Lease) Entries() []driver.Entry { return l.hold.Entries() }
-
-// GuardEntries is Entries for a Guard, and says why there are none: the error wraps Err.
+// no writer holds before that. A program that wants to know the entry alone asks ID, which changes nothing.
 func (l *Lease) GuardEntries() ([]driver.Entry, error) {
 	entries, err := l.hold.Guarded()
 	return entries, wrap("guard", l.path, err)

@@ -239,31 +239,31 @@ func (l *MultiLease) Context(parent context.Context) (ctx context.Context, cance
 	return ctx, cancel
 }
 
-// Entries is as Lease.Entries, for all members that are held. Those of different stores need a Guard of their own in
-// each, and a Guard tells of its own member alone, which need not be among those by which the lease of a QuorumMutex
+// GuardEntries is as Lease.GuardEntries, for all members that are held. Members of different stores need a Guard of their
+// own in each, and a Guard tells of its own member alone, which need not be among those by which the lease of a QuorumMutex
 // is held a moment later.
-func (l *MultiLease) Entries() []driver.Entry {
+func (l *MultiLease) GuardEntries() ([]driver.Entry, error) {
+	entries := l.entries()
+	if err := l.Err(); err != nil {
+		return nil, wrap("guard", l.lock(), err)
+	}
+	return entries, nil
+}
+
+// entries returns what stands for the members that are held, or nothing if the lease has ended.
+func (l *MultiLease) entries() []driver.Entry {
 	l.mu.Lock()
 	defer l.unlock()
 	var entries []driver.Entry
 	for _, lease := range l.leases {
 		if lease != nil {
-			entries = append(entries, lease.Entries()...)
+			entries = append(entries, lease.hold.Entries()...)
 		}
 	}
-	if l.look() == 0 { // one that was lost on the way is not among them, and a Guard of the others would pass
+	if l.look() == 0 { // a member that was lost on the way is not among them, and a Guard of the others would pass
 		return nil
 	}
 	return entries
-}
-
-// GuardEntries is Entries for a Guard, and says why there are none: the error wraps Err.
-func (l *MultiLease) GuardEntries() ([]driver.Entry, error) {
-	entries := l.Entries()
-	if err := l.Err(); err != nil {
-		return nil, wrap("guard", l.lock(), err)
-	}
-	return entries, nil
 }
 
 // Do is as Lease.Do: it runs fn under the lease, waits until fn has returned, and gives all members back. The error

@@ -96,7 +96,7 @@ func TestUnderAHoldOfAnotherProcess(t *testing.T) {
 			require.NoError(t, err)
 			list, err = farsync.NewMutex(store, "/b").Participants(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, append([]string{lease.Entries()[0].ID}, want...), list[0].Under, "the innermost first")
+			require.Equal(t, append([]string{lease.ID()}, want...), list[0].Under, "the innermost first")
 			cancel()
 			require.NoError(t, inner.Release())
 			require.NoError(t, lease.Release())

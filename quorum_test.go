@@ -14,6 +14,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/farsynctest"
+	"github.com/farsync/farsync/internal/locktest"
 )
 
 const (
@@ -226,12 +227,13 @@ func TestQuorumMutexFree(t *testing.T) {
 					require.Equal(c, list[0].Revision, token.Revision())
 				}
 			}
-			require.Len(c, lease.Entries(), need)
+			require.Len(c, locktest.GuardEntries(c, lease), need)
 			require.NoError(c, lease.Release())
 			require.Equal(c, 2*need, c.requests())
 			require.ErrorIs(c, lease.Err(), farsync.ErrReleased)
 			require.ErrorIs(c, lease.Release(), farsync.ErrReleased)
-			require.Empty(c, lease.Entries())
+			_, err := lease.GuardEntries()
+			require.ErrorIs(c, err, farsync.ErrReleased)
 			<-lease.Done()
 
 			for _, m := range c.members {
@@ -244,7 +246,7 @@ func TestQuorumMutexFree(t *testing.T) {
 			require.NoError(c, lease.Release())
 			require.Equal(c, 200*time.Millisecond, time.Since(began))
 			began = time.Now()
-			lease, err := cl.TryLock(c.Context())
+			lease, err = cl.TryLock(c.Context())
 			require.NoError(c, err)
 			require.Equal(c, 400*time.Millisecond, time.Since(began), "a look and a join, at all at once")
 			require.Len(c, by(lease), n)
@@ -839,7 +841,8 @@ func TestTraceMayAskTheLease(t *testing.T) {
 	var asked atomic.Int32
 	trace := &farsync.Trace{Ended: func(farsync.TraceEnd) {
 		if l := lease.Load(); l != nil {
-			_, _, _ = l.Deadline(), l.Tokens(), l.Entries()
+			_, _ = l.Deadline(), l.Tokens()
+			_, _ = l.GuardEntries()
 			if l.Err() != nil {
 				_ = l.Release()
 			}

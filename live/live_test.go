@@ -179,7 +179,7 @@ func TestViewersSeeWhatChanges(t *testing.T) {
 		require.Len(p, list[1].Locks, 1)
 		require.Equal(p, lockJSON{
 			Store: "mem", Path: "/a", Kind: "mutex", Held: 1, Participants: []participantJSON{{
-				Holder: "a", Held: true, Kind: "exclusive", Units: 1, Token: a.Token(), Since: list[1].Locks[0].Participants[0].Since, ID: a.Entries()[0].ID,
+				Holder: "a", Held: true, Kind: "exclusive", Units: 1, Token: a.Token(), Since: list[1].Locks[0].Participants[0].Since, ID: a.ID(),
 				Session: list[1].Locks[0].Participants[0].Session,
 			}},
 		}, list[1].Locks[0])

@@ -118,7 +118,7 @@ func TestPrefixHidesLocksOfOtherTrees(t *testing.T) {
 
 		all, _ = shown(p.view)
 		require.Len(p, all.Locks, 3)
-		require.Equal(p, []string{over.Entries()[0].ID}, all.Locks[0].Participants[0].Under)
+		require.Equal(p, []string{over.ID()}, all.Locks[0].Participants[0].Under)
 		require.Zero(p, all.Locks[0].Participants[0].UnderOthers)
 		p.after(time.Second)
 	})

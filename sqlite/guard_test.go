@@ -12,6 +12,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/machine"
 	"github.com/farsync/farsync/internal/pause"
 )
@@ -59,13 +60,13 @@ func TestGuardCommitsOnlyWhileHeld(t *testing.T) {
 	require.NoError(t, user.guarded(lease, 2), "as often as one likes")
 	for name, h := range map[string]held{
 		"nothing":          nil,
-		"another's row":    {{Queue: "/guard", ID: "another", Revision: lease.Entries()[0].Revision}},
-		"another revision": {{Queue: "/guard", ID: lease.Entries()[0].ID, Revision: lease.Entries()[0].Revision + 1}},
-		"one of two":       {lease.Entries()[0], {Queue: "/guard", ID: "another", Revision: 2}},
+		"another's row":    {{Queue: "/guard", ID: "another", Revision: locktest.GuardEntries(t, lease)[0].Revision}},
+		"another revision": {{Queue: "/guard", ID: lease.ID(), Revision: locktest.GuardEntries(t, lease)[0].Revision + 1}},
+		"one of two":       {locktest.GuardEntries(t, lease)[0], {Queue: "/guard", ID: "another", Revision: 2}},
 	} {
 		require.ErrorIs(t, user.guarded(h, 3), farsync.ErrLost, name)
 	}
-	before := held(lease.Entries())
+	before := held(locktest.GuardEntries(t, lease))
 	require.NoError(t, lease.Release())
 	require.EqualError(t, user.guarded(lease, 4), "farsync: guard /guard: released")
 	require.ErrorIs(t, user.guarded(lease, 4), farsync.ErrReleased)
@@ -86,7 +87,7 @@ func TestGuardEndsWithItsTurn(t *testing.T) {
 	for range 10 {
 		first, err := mu.Lock(within(t, soon))
 		require.NoError(t, err)
-		guard := held(first.Entries())
+		guard := held(locktest.GuardEntries(t, first))
 		require.NoError(t, user.guarded(guard, 1))
 		next := make(chan *farsync.Lease, 1)
 		go func() {
@@ -140,7 +141,7 @@ func TestGuardHoldsTheLock(t *testing.T) {
 			require.NoError(t, steps[0]())
 			ended := make(chan error, 1)
 			go func() {
-				ended <- by.endOwner(within(t, soon), lease.Entries()[0].ID)
+				ended <- by.endOwner(within(t, soon), lease.ID())
 			}()
 			if first == "guard" {
 				require.NoError(t, <-ended, "nothing is written yet")

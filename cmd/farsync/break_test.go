@@ -42,7 +42,7 @@ func TestBreakAsksTheHolderOfItsTokenAlone(t *testing.T) {
 					return l
 				}
 				first := lease()
-				entry := first.Entries()[0].ID
+				entry := first.ID()
 				var later *farsync.Lease
 				change := sync.OnceFunc(func() {
 					if row.released {

@@ -158,9 +158,7 @@ func itself(path string) error {
 func (w *work) environs(h *held) string {
 	var words []string
 	for i, lease := range h.leases {
-		for _, e := range lease.Entries() {
-			words = append(words, outer{w.request.paths[i], lease.Token(), e.ID}.String())
-		}
+		words = append(words, outer{w.request.paths[i], lease.Token(), lease.ID()}.String())
 	}
 	for _, o := range w.around {
 		words = append(words, o.String())

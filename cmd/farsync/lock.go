@@ -210,9 +210,7 @@ func spaced(tokens []farsync.Token) string { return strings.Trim(fmt.Sprint(toke
 // entries are what stands for the leases in the service.
 func (h *held) entries() (list []string) {
 	for _, lease := range h.leases {
-		for _, e := range lease.Entries() {
-			list = append(list, e.ID)
-		}
+		list = append(list, lease.ID())
 	}
 	return list
 }

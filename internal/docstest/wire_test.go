@@ -35,7 +35,7 @@ func TestSQLClientStandsInTheQueue(t *testing.T) {
 	joined := psql("join")
 	require.Len(t, joined, 2)
 	require.Regexp(t, `^job-1,exclusive,\d+,job$`, joined[0])
-	require.Contains(t, joined[1], lease.Entries()[0].ID)
+	require.Contains(t, joined[1], lease.ID())
 	require.Equal(t, joined, psql("wait"))
 	shown := psql("look")
 	require.Contains(t, shown[0], ",worker,")

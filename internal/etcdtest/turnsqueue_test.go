@@ -414,7 +414,7 @@ func TestTurnAfterTheEndOfTheSession(t *testing.T) {
 	require.NoError(t, got(t, second).Release())
 	e := <-l.told
 	lease := got(t, waits)
-	require.NotEqual(t, e.ID, lease.Entries()[0].ID, "it joined again")
+	require.NotEqual(t, e.ID, lease.ID(), "it joined again")
 	require.NoError(t, lease.Release())
 }
 

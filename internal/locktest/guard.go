@@ -15,14 +15,14 @@ var guardRows = []row{
 		mu := s.mutex(one)
 		for range 10 {
 			first := s.lock(mu)
-			entries := first.Entries()
+			entries := GuardEntries(s, first)
 			require.Len(s, entries, 1)
 			next := s.locking(mu.Lock)
 			require.NoError(s, pause.For(s.Context(), time.Millisecond)) // it waits for a turn
 			s.release(first)
 			second := next.got()
 			require.NotEqual(s, entries[0].Revision, second.Token().Revision())
-			require.Empty(s, first.Entries())
+			s.unguarded(first)
 			s.release(second)
 		}
 	}},
@@ -36,12 +36,12 @@ var guardRows = []row{
 			require.NoError(s, pause.For(s.Context(), time.Millisecond))
 			s.release(first)
 			second := next.got()
-			require.Empty(s, first.Entries())
+			s.unguarded(first)
 			if second.Token().Revision() == first.Token().Revision() {
 				turns++
 			}
 			third := s.locking(mu.Lock)
-			require.Len(s, second.Entries(), 1)
+			require.Len(s, GuardEntries(s, second), 1)
 			s.release(second)
 			require.NotEqual(s, second.Token().Revision(), third.got().Token().Revision())
 			s.release(third.lease)
@@ -52,7 +52,7 @@ var guardRows = []row{
 		one, two := s.client(), s.client()
 		rw := s.rw(one)
 		first, second := s.take(rw.RLock), s.take(rw.RLock)
-		entries := first.Entries()
+		entries := GuardEntries(s, first)
 		writer := s.locking(s.rw(two).Lock)
 		s.release(first)
 		list := s.until(two, 2)
@@ -70,14 +70,22 @@ var guardRows = []row{
 		one := s.client()
 		mu := farsync.NewReentrantMutex(one, s.path)
 		first, second := s.take(mu.Lock), s.take(mu.Lock)
-		require.Equal(s, first.Entries()[0].ID, second.Entries()[0].ID)
+		require.Equal(s, first.ID(), second.ID())
 		third := s.take(mu.Lock)
-		require.Equal(s, first.Entries()[0].ID, third.Entries()[0].ID, "an owner still enters")
+		require.Equal(s, first.ID(), third.ID(), "an owner still enters")
 		s.release(second)
-		require.Empty(s, second.Entries())
-		require.Len(s, first.Entries(), 1)
+		s.unguarded(second)
+		require.Len(s, GuardEntries(s, first), 1)
 		s.release(first)
 		s.release(third)
 		s.until(one, 0)
 	}},
+}
+
+// unguarded requires that a Guard is given nothing of a lease, because it has ended.
+func (s *scene) unguarded(lease farsync.Guarded) {
+	s.Helper()
+	entries, err := lease.GuardEntries()
+	require.Empty(s, entries)
+	require.Error(s, err)
 }

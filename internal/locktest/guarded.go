@@ -66,14 +66,14 @@ var guardedRows = []row{
 	{"GuardedRemoval", "an operator who removes a lock has its holder write no more", func(s *scene) {
 		lease := s.lock(s.mutex(s.client()))
 		write := s.Guard(s.T, lease)
-		s.Delete(s.T, lease.Entries()[0])
+		s.Delete(s.T, GuardEntries(s, lease)[0])
 		require.False(s, write())
 	}},
 	{"GuardedByAnother", "a guard is of entries that are held, of all of them, and of nothing else", func(s *scene) {
 		one := s.client()
 		both, err := farsync.NewMultiMutex(s.mutex(one), farsync.NewMutex(one, s.path+"-other")).Lock(s.ctx())
 		require.NoError(s, err)
-		mine := both.Entries()
+		mine := GuardEntries(s, both)
 		require.Len(s, mine, 2)
 		require.True(s, s.Guard(s.T, both)())
 		another := mine[0]

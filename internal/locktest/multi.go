@@ -50,7 +50,7 @@ var multiRows = []row{
 	{"MultiLocksAMemberThatComesTwiceOnce", "a transfer from an account to itself waits for itself", func(s *scene) {
 		lease, err := farsync.NewMultiMutex(s.members(s.client(), "b", "a", "b")...).Lock(s.ctx())
 		require.NoError(s, err)
-		require.Len(s, lease.Entries(), 2)
+		require.Len(s, GuardEntries(s, lease), 2)
 		tokens := lease.Tokens()
 		require.Len(s, tokens, 3)
 		require.Equal(s, tokens[0], tokens[2])
@@ -69,7 +69,7 @@ var multiRows = []row{
 		s.release(taken)
 		lease, err := multi.TryLock(s.ctx())
 		require.NoError(s, err)
-		require.Len(s, lease.Entries(), 3)
+		require.Len(s, GuardEntries(s, lease), 3)
 		require.NoError(s, giveBack(lease))
 		for _, name := range []string{"/a", "/b", "/c"} {
 			s.untilAt(two, s.path+name, 0)
@@ -92,7 +92,7 @@ var multiRows = []row{
 		lease, err := multi.Lock(s.ctx())
 		require.NoError(s, err)
 		require.NoError(s, lease.Err())
-		require.Len(s, lease.Entries(), 3)
+		require.Len(s, GuardEntries(s, lease), 3)
 		for i, mu := range members {
 			list, err := mu.Participants(s.ctx())
 			require.NoError(s, err)
@@ -102,7 +102,7 @@ var multiRows = []row{
 		require.NoError(s, giveBack(lease))
 		require.ErrorIs(s, lease.Err(), farsync.ErrReleased)
 		require.ErrorIs(s, lease.Release(), farsync.ErrReleased)
-		require.Empty(s, lease.Entries())
+		s.unguarded(lease)
 		<-lease.Done()
 		for _, mu := range members {
 			s.release(s.lock(mu))
@@ -145,7 +145,7 @@ var multiRows = []row{
 		<-under.Done()
 		require.ErrorIs(s, lease.Err(), farsync.ErrLost)
 		require.ErrorIs(s, context.Cause(under), farsync.ErrLost)
-		require.Empty(s, lease.Entries())
+		s.unguarded(lease)
 		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
 		require.ErrorIs(s, lease.Release(), farsync.ErrReleased)
 		require.ErrorIs(s, lease.Err(), farsync.ErrLost, "the first cause stays")

@@ -84,6 +84,14 @@ func Ended(t testing.TB, lease *farsync.Lease) {
 	Got(t, lease.Done())
 }
 
+// GuardEntries returns what a Guard is given of a lease that is held.
+func GuardEntries(t testing.TB, lease farsync.Guarded) []driver.Entry {
+	t.Helper()
+	entries, err := lease.GuardEntries()
+	require.NoError(t, err)
+	return entries
+}
+
 // AwaitQueue waits until the store sees n in a queue, and returns them. It polls.
 func AwaitQueue(t testing.TB, store *farsync.Store, path string, n int) (list []driver.Entry) {
 	t.Helper()

@@ -63,7 +63,7 @@ func TestGuard(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, mysql.Guard(within(t, soon), early, lease))
 	require.NoError(t, early.Commit())
-	e := lease.Entries()[0]
+	e := locktest.GuardEntries(t, lease)[0]
 	for name, h := range map[string]held{
 		"nothing":          nil,
 		"another's row":    {{Queue: "/guard", ID: "another", Revision: e.Revision}},

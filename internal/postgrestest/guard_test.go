@@ -51,13 +51,13 @@ func TestGuard(t *testing.T) {
 	require.NoError(t, guarded(lease, 2), "as often as one likes")
 	for name, h := range map[string]held{
 		"nothing":          nil,
-		"another's row":    {{Queue: "/guard", ID: "another", Revision: lease.Entries()[0].Revision}},
-		"another revision": {{Queue: "/guard", ID: lease.Entries()[0].ID, Revision: lease.Entries()[0].Revision + 1}},
-		"one of two":       {lease.Entries()[0], {Queue: "/guard", ID: "another", Revision: 2}},
+		"another's row":    {{Queue: "/guard", ID: "another", Revision: locktest.GuardEntries(t, lease)[0].Revision}},
+		"another revision": {{Queue: "/guard", ID: lease.ID(), Revision: locktest.GuardEntries(t, lease)[0].Revision + 1}},
+		"one of two":       {locktest.GuardEntries(t, lease)[0], {Queue: "/guard", ID: "another", Revision: 2}},
 	} {
 		require.ErrorIs(t, guarded(h, 3), farsync.ErrLost, name)
 	}
-	before := held(lease.Entries())
+	before := held(locktest.GuardEntries(t, lease))
 	require.NoError(t, lease.Release())
 	require.EqualError(t, guarded(lease, 4), "farsync: guard /guard: released")
 	require.ErrorIs(t, guarded(lease, 4), farsync.ErrReleased)

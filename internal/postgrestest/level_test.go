@@ -165,7 +165,7 @@ func TestGuardAtEveryLevel(t *testing.T) {
 			}
 			require.NoError(t, write(begin(), 1))
 			early := begin()
-			stale := held(lease.Entries())
+			stale := held(locktest.GuardEntries(t, lease))
 			d.exec(t, "DELETE FROM farsync_entries WHERE queue = '/guard'") // as when its session has run out
 			next := lock(t, d.open(t, time.Minute), "/guard")
 			err := postgres.Guard(within(t, soon), early, stale)

@@ -80,7 +80,7 @@ func TestNumbersThatOthersKeepStopNobody(t *testing.T) {
 	holder := lock(t, d.open(t, time.Hour), "/key")
 	next := locktest.LockBehind(t, store, "/key")
 	locktest.AwaitQueue(t, store, "/key", 2)
-	key := d.key(t, holder.Entries()[0].ID)
+	key := d.key(t, holder.ID())
 	stole := make(chan error, 1)
 	behind := stranger()
 	go func() { // joined below

@@ -70,9 +70,12 @@ func hold(ctx context.Context, what string) error {
 	if err != nil {
 		return err
 	}
-	entries := held(lease.Entries()) // the lease itself will know that it is lost, and show none
+	entries, err := lease.GuardEntries() // the lease itself will know that it is lost, and show none
+	if err != nil {
+		return err
+	}
 	step("locked")
-	if err := postgres.Guard(ctx, tx, entries); err != nil {
+	if err := postgres.Guard(ctx, tx, held(entries)); err != nil {
 		return err
 	}
 	step("guarded")

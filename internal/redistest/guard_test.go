@@ -9,6 +9,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/redis"
 )
 
@@ -51,7 +52,7 @@ func TestGuardRunsOnlyWhileHeld(t *testing.T) {
 
 	// A holder that was stopped knows nothing of what has become of its lock.
 	lease = lock(t, store, "/guard")
-	entries := stopped(lease.Entries())
+	entries := stopped(locktest.GuardEntries(t, lease))
 	admin.remove(t, entries[0])
 	next := lock(t, newStore(t, server.Endpoint(), fresh(time.Minute)), "/guard")
 	_, err = run(entries)
@@ -68,7 +69,7 @@ func TestGuardRunsOnlyWhileHeld(t *testing.T) {
 	left, err = run(both)
 	require.NoError(t, err)
 	require.EqualValues(t, 60, left)
-	admin.remove(t, both.Entries()[1])
+	admin.remove(t, locktest.GuardEntries(t, both)[1])
 	_, err = run(both)
 	require.ErrorIs(t, err, farsync.ErrLost, "one of two")
 	_, err = redis.Guard("", "return redis.call('NONSENSE')").Run(within(t, soon), data, next, nil)
@@ -90,7 +91,7 @@ func TestGuardEndsWithItsTurn(t *testing.T) {
 	for range 10 {
 		first, err := mu.Lock(within(t, soon))
 		require.NoError(t, err)
-		entries := stopped(first.Entries())
+		entries := stopped(locktest.GuardEntries(t, first))
 		got := make(chan *farsync.Lease, 1)
 		go func() { // joined below
 			lease, err := mu.Lock(within(t, soon))

@@ -181,8 +181,8 @@ func (m *machine) lock(random *rand.Rand, primitive string) lock {
 
 // entryOf returns the entry that stands for a lease. From then on it is not handed off.
 func entryOf(h held) driver.Entry {
-	if lease, ok := h.(interface{ Entries() []driver.Entry }); ok {
-		if list := lease.Entries(); len(list) > 0 {
+	if lease, ok := h.(farsync.Guarded); ok {
+		if list, err := lease.GuardEntries(); err == nil && len(list) > 0 {
 			return list[0]
 		}
 	}

@@ -268,7 +268,7 @@ func (p peers) ask(t *testing.T) {
 		p.curator.ask(t, thread, command, on)
 		p.curator.says(t, thread, want)
 	}
-	says("asker", "revoke", lease.Entries()[0].ID, "revoked")
+	says("asker", "revoke", lease.ID(), "revoked")
 	got(t, asked)
 	require.NoError(t, lease.Err(), "no holder is forced")
 	require.NoError(t, lease.Release())

@@ -176,7 +176,7 @@ func got[T any](t testing.TB, from <-chan T) T {
 // nodeOf returns the node that stands for a lease.
 func nodeOf(t testing.TB, lease *farsync.Lease) string {
 	t.Helper()
-	entries := lease.Entries()
+	entries := locktest.GuardEntries(t, lease)
 	require.Len(t, entries, 1)
 	return entries[0].ID
 }

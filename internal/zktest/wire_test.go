@@ -260,7 +260,7 @@ func TestBadFramesAreSurvived(t *testing.T) {
 			}
 			mine := lockBehind(t, store.Store, path)
 			if row.op == opEvent {
-				node := holder.Entries()[0].ID
+				node := holder.ID()
 				await(t, func() bool { return slices.Contains(listed(t, "wchc", session), node) })
 			} else {
 				await(t, spoilt.Load)
