@@ -307,7 +307,7 @@ func calls() []call {
 		}},
 		{"Pool.Go", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
 			return func(ctx context.Context) error {
-				pool, _ := farsync.NewPool(ctx, farsync.NewSemaphore(one, "/a", 2))
+				pool := farsync.NewPool(ctx, farsync.NewSemaphore(one, "/a", 2))
 				pool.Go(func(context.Context) error { return errWork })
 				return pool.Wait()
 			}

@@ -90,7 +90,7 @@ func ExamplePool() {
 	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()
 
-	pool, _ := farsync.NewPool(context.Background(), farsync.NewSemaphore(store, "/limits/downloads", 2))
+	pool := farsync.NewPool(context.Background(), farsync.NewSemaphore(store, "/limits/downloads", 2))
 	sizes := make([]int, 5)
 	for i, name := range []string{"a", "bb", "ccc", "dddd", "eeeee"} {
 		pool.Go(func(ctx context.Context) error {

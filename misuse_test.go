@@ -59,7 +59,7 @@ func TestBadPathIsAnErrorOfEveryCall(t *testing.T) {
 					return last
 				},
 				"Pool.Go": func(ctx context.Context) error {
-					pool, _ := farsync.NewPool(ctx, sem)
+					pool := farsync.NewPool(ctx, sem)
 					pool.Go(func(context.Context) error { return none(ctx, nil) })
 					return pool.Wait()
 				},

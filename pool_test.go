@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/farsynctest"
+	"github.com/farsync/farsync/internal/deadlock"
 )
 
 func TestPoolLimitHoldsOverProcesses(t *testing.T) {
@@ -21,7 +23,7 @@ func TestPoolLimitHoldsOverProcesses(t *testing.T) {
 		var pools []*farsync.Pool
 		started := make(chan struct{})
 		for _, store := range []*farsync.Store{one, two} {
-			pool, _ := farsync.NewPool(t.Context(), farsync.NewSemaphore(store, "/a", size))
+			pool := farsync.NewPool(t.Context(), farsync.NewSemaphore(store, "/a", size))
 			pools = append(pools, pool)
 			go func() {
 				for range tasks {
@@ -58,13 +60,15 @@ func TestPoolLimitHoldsOverProcesses(t *testing.T) {
 
 func TestPoolEndsWithTheFirstError(t *testing.T) {
 	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
-		pool, ctx := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 2))
+		pool := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 2))
+		over := make(chan struct{})
 		pool.Go(func(ctx context.Context) error {
+			defer close(over)
 			<-ctx.Done()
 			return ctx.Err()
 		})
 		pool.Go(func(context.Context) error { return errWork })
-		<-ctx.Done()
+		<-over
 		pool.Go(func(context.Context) error { panic("no task is started any more") })
 		require.False(t, pool.TryGo(func(context.Context) error { panic("no task is started any more") }))
 		require.ErrorIs(t, pool.Wait(), errWork)
@@ -74,7 +78,7 @@ func TestPoolEndsWithTheFirstError(t *testing.T) {
 func TestPoolTriesOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		lease := must(t)(farsync.NewSemaphore(two, "/a", 1).Acquire(t.Context(), 1))
-		pool, _ := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 1))
+		pool := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 1))
 		ran := false
 		task := func(context.Context) error { ran = true; return nil }
 		require.False(t, pool.TryGo(task))
@@ -88,7 +92,7 @@ func TestPoolTriesOnly(t *testing.T) {
 
 func TestPoolTaskUnderALostUnitHasFailed(t *testing.T) {
 	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
-		pool, ctx := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 1))
+		pool := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 1))
 		pool.Go(func(ctx context.Context) error {
 			<-ctx.Done()
 			if context.Cause(ctx) == nil {
@@ -98,7 +102,6 @@ func TestPoolTaskUnderALostUnitHasFailed(t *testing.T) {
 		})
 		synctest.Wait()
 		service.Expire(one)
-		<-ctx.Done()
 		require.ErrorIs(t, pool.Wait(), farsync.ErrLost)
 	})
 }
@@ -106,10 +109,87 @@ func TestPoolTaskUnderALostUnitHasFailed(t *testing.T) {
 func TestPoolOfARefusedSemaphore(t *testing.T) {
 	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		lease := must(t)(farsync.NewSemaphore(two, "/a", 1).Acquire(t.Context(), 1))
-		pool, ctx := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 2))
+		pool := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 2))
 		pool.Go(func(context.Context) error { panic("not run") })
-		<-ctx.Done()
 		require.ErrorIs(t, pool.Wait(), farsync.ErrSize)
 		require.NoError(t, lease.Release())
+	})
+}
+
+// Tasks that hold all units and each wait for another wait for one another. What is seen from outside says so.
+func TestPoolShowsThatItWaitsForItself(t *testing.T) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		pool := farsync.NewPool(ctx, farsync.NewSemaphore(one, "/a", 2))
+		for range 2 {
+			pool.Go(func(context.Context) error {
+				time.Sleep(time.Second) // until both hold
+				require.False(t, pool.TryGo(func(context.Context) error { panic("no unit is left") }))
+				pool.Go(func(context.Context) error { panic("no unit is left") })
+				return nil
+			})
+		}
+		time.Sleep(time.Minute)
+		list := must2(farsync.NewSemaphore(two, "/a", 2).Participants(t.Context()))(t)
+		require.Len(t, list, 4)
+		holders := []string{list[0].ID, list[1].ID}
+		var under []string
+		queue := deadlock.Queue{Path: "/a", Size: 2}
+		for i, p := range list {
+			queue.Entries = append(queue.Entries, deadlock.Entry{ID: p.ID, Kind: driver.Permit, Units: p.Units, Under: p.Under})
+			require.Equal(t, i < 2, p.Held)
+			under = append(under, p.Under...)
+		}
+		require.ElementsMatch(t, holders, under, "each waits under a unit of its own")
+		require.NotEmpty(t, deadlock.Cycles([]deadlock.Queue{queue}), "what the page and the command show")
+		cancel()
+		require.ErrorIs(t, pool.Wait(), context.Canceled)
+	})
+}
+
+// A task of a unit that Go got is run, and TryGo says the truth, also where the pool ends before the goroutine of the
+// task begins: the caller may wait for what the task does.
+func TestPoolRunsATaskThatItHasStarted(t *testing.T) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, _, two *farsync.Store) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{
+			Acquire: func(ctx context.Context, _ farsync.Want) (context.Context, func(farsync.Got)) {
+				return ctx, func(farsync.Got) { cancel() } // the call has its unit, and cannot fail any more
+			},
+		}}})
+		defer store.Close()
+		pool := farsync.NewPool(ctx, farsync.NewSemaphore(store, "/a", 2))
+		ran := make(chan error, 1)
+		require.True(t, pool.TryGo(func(ctx context.Context) error {
+			ran <- ctx.Err()
+			return ctx.Err()
+		}))
+		require.ErrorIs(t, <-ran, context.Canceled)
+		require.ErrorIs(t, pool.Wait(), context.Canceled)
+		require.Empty(t, service.Entries("/a"))
+	})
+}
+
+// A task that calls Go while a unit is free gets it, and a goroutine of the task's own is none of the pool's.
+func TestPoolTaskStartsAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
+		pool := farsync.NewPool(t.Context(), farsync.NewSemaphore(one, "/a", 2))
+		var ran atomic.Int64
+		task := func(context.Context) error { ran.Add(1); return nil }
+		pool.Go(func(context.Context) error {
+			pool.Go(task)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				pool.Go(task)
+			}()
+			<-done
+			return task(nil)
+		})
+		require.NoError(t, pool.Wait())
+		require.EqualValues(t, 3, ran.Load())
+		require.Empty(t, service.Entries("/a"))
 	})
 }

@@ -28,7 +28,7 @@ func TestNumbersThatCannotBeAreErrors(t *testing.T) {
 		_, err = none.Acquire(t.Context(), 1)
 		require.EqualError(t, err, "farsync: acquire /a: the semaphore was made with 0 units: 1 is the least")
 		require.EqualError(t, none.Resize(t.Context(), 1), "farsync: resize /a: the semaphore was made with 0 units: 1 is the least")
-		pool, _ := farsync.NewPool(t.Context(), none)
+		pool := farsync.NewPool(t.Context(), none)
 		pool.Go(func(context.Context) error { t.Error("it runs without a unit"); return nil })
 		require.False(t, pool.TryGo(func(context.Context) error { t.Error("it runs without a unit"); return nil }))
 		require.ErrorContains(t, pool.Wait(), "the semaphore was made with 0 units: 1 is the least")

@@ -53,7 +53,7 @@ func workerMain(text json.RawMessage) error {
 // work does the jobs in a pool. Go waits until there is a unit of the semaphore for the job, so a process never has
 // more goroutines than it may have jobs at work.
 func (p part) work(ctx context.Context, limit *farsync.Semaphore) error {
-	pool, _ := farsync.NewPool(ctx, limit)
+	pool := farsync.NewPool(ctx, limit)
 	for i := range p.Jobs {
 		pool.Go(func(ctx context.Context) error { return p.call(ctx, p.From+i) })
 	}

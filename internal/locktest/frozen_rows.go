@@ -142,18 +142,18 @@ var frozenRows = []frozenRow{
 	})},
 
 	{name: "Pool.Go", want: late, prepare: by(acquireAll, func(ctx context.Context, s *frozenScene) error {
-		pool, _ := farsync.NewPool(ctx, s.semaphore(s.callers, 2))
+		pool := farsync.NewPool(ctx, s.semaphore(s.callers, 2))
 		pool.Go(func(context.Context) error { return nil })
 		return pool.Wait()
 	})},
 	{name: "Pool.TryGo", want: late, prepare: by(acquireAll, func(ctx context.Context, s *frozenScene) error {
-		pool, _ := farsync.NewPool(ctx, s.semaphore(s.callers, 2))
+		pool := farsync.NewPool(ctx, s.semaphore(s.callers, 2))
 		pool.TryGo(func(context.Context) error { return nil })
 		return pool.Wait()
 	})},
 	{name: "Pool.Wait", bound: withRelease, prepare: running(
 		func(ctx context.Context, s *frozenScene, c *farsync.Store, fn func(context.Context) error) error {
-			pool, _ := farsync.NewPool(ctx, s.semaphore(c, 2))
+			pool := farsync.NewPool(ctx, s.semaphore(c, 2))
 			pool.Go(fn)
 			return pool.Wait()
 		})},

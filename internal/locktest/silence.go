@@ -46,7 +46,7 @@ func triesOn(store *farsync.Store, path string) []try {
 			return farsync.NewSemaphore(store, path+"/permits", 5).TryAcquire(ctx, 2)
 		}},
 		{"Pool.TryGo", func(ctx context.Context) (*farsync.Lease, error) {
-			pool, _ := farsync.NewPool(ctx, farsync.NewSemaphore(store, path+"/permits", 5))
+			pool := farsync.NewPool(ctx, farsync.NewSemaphore(store, path+"/permits", 5))
 			started := pool.TryGo(func(context.Context) error { return nil })
 			if err := pool.Wait(); err != nil || started {
 				return nil, err
