@@ -290,6 +290,23 @@ func ExampleToken() {
 	// second
 }
 
+// Code below a Locker that sends a token with each write, or stops when the lease is lost, takes the lease from it.
+func ExampleLocker_Lease() {
+	store := farsynctest.NewMem().Open(nil)
+	defer store.Close()
+	l := farsync.NewMutex(store, "/locks/queue").Locker(context.Background(), func(err error) { fmt.Println("trouble:", err) })
+
+	l.Lock()
+	ctx, cancel := l.Lease().Context(context.Background())
+	fmt.Println(ctx.Err(), l.Lease().Token() > 0)
+	cancel()
+	l.Unlock()
+	fmt.Println(l.Lease() == nil)
+	// Output:
+	// <nil> true
+	// true
+}
+
 // A Locker goes wherever a sync.Locker does: here, into a condition variable.
 func ExampleMutex_Locker() {
 	store := farsynctest.NewMem().Open(nil)

@@ -94,6 +94,7 @@ func TestZeroValuesSayWhatToUse(t *testing.T) {
 			func() { _, _ = mu.TryDo(ctx, 1, nil) }, func() { mu.Locker(ctx, nil).Lock() }, func() { _, _ = mu.Participants(ctx) }, func() { _ = mu.Ask(ctx) },
 			func() { farsync.NewMultiMutex(mu) }, func() { farsync.NewQuorumMutex(mu) },
 		},
+		"Mutex.Locker": {func() { new(farsync.Locker).Lock() }},
 		"NewReentrantMutex": {
 			func() { _, _ = again.Lock(ctx) }, func() { _, _ = again.TryLock(ctx) }, func() { _, _ = again.Participants(ctx) }, func() { _ = again.Ask(ctx) },
 		},

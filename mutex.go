@@ -3,7 +3,6 @@ package farsync
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -185,20 +184,24 @@ func sitOut(ctx context.Context, lease *Lease, d time.Duration) {
 	}
 }
 
-// Locker returns the mutex as a sync.Locker, for code that was written for one. Its Lock has no way to fail. If the service
-// refuses, it calls onError and tries again, a moment later each time, until it holds; if onError is nil, it panics with
-// the error. It panics in any case when ctx is done, and with an error that cannot pass: ErrClosed, ErrPath and
-// ErrDeadlock.
+// Locker returns the mutex as a sync.Locker, for code that was written for one. Its Lock has no way to fail. If the
+// service refuses, it calls onError and tries again, a moment later each time, until it holds; if onError is nil, it
+// panics with the error. When ctx is done, and with an error that cannot pass, ErrClosed, ErrPath or ErrDeadlock, it
+// calls onError and panics.
 //
-// Unlock panics like sync.Mutex if it is not locked. It calls onError with any error of Lease.Release. If onError is nil, it panics
-// with one that wraps ErrLost or ErrClosed, and passes over the others. After ErrLost, what happened under the lease may have
-// happened beside another holder's work.
+// onError is called when the lease is lost or its Store closed, once, by a goroutine of its own that Unlock waits for:
+// the code under the lock goes on, and another holder may work beside it. A panic of onError there ends the program.
+// Several goroutines may call onError at once: those that wait for the Locker when ctx ends. Locker.Lease returns the
+// lease, for its Token and its Context.
 //
-// onError must not call Lock of the same Locker. A Lock that waits for an Unlock of the same Locker is not woken by Close of the
-// Store, only by that Unlock or the end of ctx.
+// Unlock panics like sync.Mutex if it is not locked. It calls onError with any error of Lease.Release that was not told
+// before. If onError is nil, it panics with one that wraps ErrLost or ErrClosed, and passes over the others.
+//
+// onError must not call Lock or Unlock of the same Locker. A Lock that waits for an Unlock of the same Locker is not
+// woken by Close of the Store, only by that Unlock or the end of ctx.
 //
 // ctx governs the Locker for its whole lifetime. Different Lockers of one Mutex exclude one another, as does Lock.
-func (m *Mutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
+func (m *Mutex) Locker(ctx context.Context, onError func(error)) *Locker {
 	return newLocker(ctx, m.path, m.Lock, onError)
 }
 

@@ -3,7 +3,6 @@ package farsync
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
@@ -93,13 +92,13 @@ func (rw *RWMutex) Downgrade(ctx context.Context, lease *Lease) error {
 }
 
 // Locker returns the lock for writing as a sync.Locker, as Mutex.Locker does.
-func (rw *RWMutex) Locker(ctx context.Context, onError func(error)) sync.Locker {
+func (rw *RWMutex) Locker(ctx context.Context, onError func(error)) *Locker {
 	return newLocker(ctx, rw.path, rw.Lock, onError)
 }
 
 // RLocker returns the lock for reading as a sync.Locker. Like every Locker it is one hold at a time: each of the
 // readers of a process needs one of its own.
-func (rw *RWMutex) RLocker(ctx context.Context, onError func(error)) sync.Locker {
+func (rw *RWMutex) RLocker(ctx context.Context, onError func(error)) *Locker {
 	return newLocker(ctx, rw.path, rw.RLock, onError)
 }
 
