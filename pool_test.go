@@ -155,8 +155,8 @@ func TestPoolRunsATaskThatItHasStarted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: &farsync.Trace{
-			Acquire: func(ctx context.Context, _ farsync.Want) (context.Context, func(farsync.Got)) {
-				return ctx, func(farsync.Got) { cancel() } // the call has its unit, and cannot fail any more
+			Acquire: func(ctx context.Context, _ farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
+				return ctx, func(farsync.TraceResult) { cancel() } // the call has its unit, and cannot fail any more
 			},
 		}}})
 		defer store.Close()

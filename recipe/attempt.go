@@ -78,21 +78,23 @@ func (s *Store) try(ctx context.Context, in *session, send func(ctx context.Cont
 			return verdict{fate: done, again: v.again}
 		}
 		if !v.failed(s.outcome(in, err)) {
+			p.answered(ctx) // a refusal is an answer
 			v.err = err
 			return v
 		}
-		if errors.Is(err, errAgain) {
-			p.answered(ctx)
-		} else {
-			p.unanswered(ctx, sent)
-		}
 		over := ctx.Err() != nil || in.life.Err() != nil
+		again := errors.Is(err, errAgain)
 		if !over && unanswered {
 			err = fmt.Errorf("%w within %v", errNoAnswer, p.limit)
 			p.grow()
 		}
 		if v.err == nil || !over {
 			v.err = err
+		}
+		if again {
+			p.answered(ctx)
+		} else {
+			p.unanswered(ctx, sent, v.err)
 		}
 		if over || pauseIn(ctx, in.life, delay/2+rand.N(delay/2)) != nil {
 			v.silent = p.exhausted()
@@ -106,6 +108,7 @@ type patience struct {
 	limit time.Duration // for the next attempt. Invariant: limit ≤ most
 	most  time.Duration
 	since time.Time // when the first attempt without an answer was sent; zero after one with an answer
+	why   error     // how the last attempt without an answer has failed
 }
 
 // patience returns that of a request in the session. The first limit leaves a Release, which takes a third of the TTL at
@@ -115,24 +118,27 @@ func (in *session) patience() patience {
 	return patience{limit: min(most/2, firstAttempt), most: most}
 }
 
-// unanswered notes that an attempt was not answered. A connection that breaks is no answer.
-func (p *patience) unanswered(ctx context.Context, sent time.Time) {
-	if !p.since.IsZero() {
-		return
+// unanswered notes that an attempt was not answered, but failed: why is what is known of that. A connection that breaks is no answer.
+func (p *patience) unanswered(ctx context.Context, sent time.Time, why error) {
+	if p.since.IsZero() {
+		p.since = sent
 	}
-	p.since = sent
+	// That the time of a caller has ended says nothing of the service to the callers behind it.
+	if p.why = why; errors.Is(why, context.Canceled) || errors.Is(why, context.DeadlineExceeded) {
+		p.why = errNoAnswer
+	}
 	if gr := grantOf(ctx); gr != nil {
 		seen := *p
+		if before := gr.unanswered.Load(); before != nil && before.since.Before(seen.since) {
+			seen.since = before.since // of the caller who has left the line to gr
+		}
 		gr.unanswered.Store(&seen)
 	}
 }
 
-// answered notes that an attempt was answered.
+// answered notes that an attempt was answered. A grant may know of requests without an answer that were not of this patience.
 func (p *patience) answered(ctx context.Context) {
-	if p.since.IsZero() {
-		return
-	}
-	p.since = time.Time{}
+	p.since, p.why = time.Time{}, nil
 	if gr := grantOf(ctx); gr != nil {
 		gr.unanswered.Store(nil)
 	}

@@ -42,10 +42,12 @@ type cohort struct {
 	open   *grant // nil if there is none. Invariant: all others are not open.
 	// pace is how many of the line the last grant has served, if it could not serve them all. 0 if it could: then one entry is
 	// enough for the line.
-	pace  int
-	timer *time.Timer
-	timed *grant // the grant for which timer was set
-	sight lookout
+	pace int
+	// unheard is since when the grant had no answer whose caller leaves the line to another one; nil but while that is made.
+	unheard *patience
+	timer   *time.Timer
+	timed   *grant // the grant for which timer was set
+	sight   lookout
 
 	first [1]*grant   // room for the first of grants: a lock that is free has no more
 	worn  atomic.Bool // a goroutine or a timer was started for it, or a grant was forgotten that has not ended
@@ -134,6 +136,7 @@ func (c *cohort) admits(now time.Time) bool {
 // add returns a grant that is to be won. The caller holds mu.
 func (c *cohort) add(as phase) *grant {
 	gr := &grant{store: c.store, cohort: c, phase: as}
+	gr.unanswered.Store(c.unheard)
 	c.grants = append(c.grants, gr)
 	c.gate.use(1)
 	return gr
@@ -277,9 +280,13 @@ func (c *cohort) bequeath(gr *grant, p *place) bool {
 		gr.standing = p
 		left = c.bid(gr)
 	} else {
+		// The line waits for the answer that its caller has waited for: a service that says nothing to one of them after the other has
+		// been silent for all that time.
+		c.unheard = gr.unanswered.Load()
 		c.end(gr)
 	}
 	c.provide(time.Now())
+	c.unheard = nil // with nobody in the line, it concerns nobody
 	return left
 }
 
@@ -494,28 +501,28 @@ func (c *cohort) holder() words {
 	return words{}
 }
 
-// trouble returns what one of the line has waited for. That is no other goroutine if none holds, and the service says
-// nothing.
-func (c *cohort) trouble() verdict {
-	v := verdict{err: c.store.behindOwn()}
+// trouble returns what one of the line has waited for. That is no other goroutine if none holds: where the entry for the line has no
+// answer, it is how the last request has failed, and nothing is known before the first answer.
+func (c *cohort) trouble() (v verdict) {
 	w := c.waits()
 	away := !c.store.State().answers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, gr := range c.grants {
-		switch {
-		case gr.phase == joining:
-			since := gr.unanswered.Load()
-			v.silent = v.silent || since != nil && since.exhausted()
-		case gr.held():
-			w = nil
+		if gr.phase == joining {
+			v.hears(gr)
 		}
 	}
 	switch {
+	case c.grants.kept():
+		v.err = c.store.behindOwn()
 	case w != nil:
 		v.err = w.place.in.behind(w)
-	case !c.grants.held() && (v.silent || away):
+	case v.err != nil:
+	case v.silent || away:
 		v.err = errNoAnswer
+	case c.grants.held(): // its entry is being removed
+		v.err = c.store.behindOwn()
 	}
 	return v
 }

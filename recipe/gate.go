@@ -148,12 +148,14 @@ func (g *gate) await(ctx context.Context, w *waiter) (turn, error) {
 	case <-ctx.Done():
 	case <-g.store.life.Done():
 	}
+	// Asked before w leaves: with the last of a line, the entry goes that was carried for it, and what is known of the wait with that.
+	trouble := g.side().trouble()
 	if !g.side().leave(w) {
 		// A turn was on its way. A caller that has given up gets it all the same: to pass it on would cost more.
 		<-w.hand
 		return w.turn, w.turn.err
 	}
-	return turn{}, g.store.failure(ctx, g.side().trouble())
+	return turn{}, g.store.failure(ctx, trouble)
 }
 
 // grantKey is the key under which the ctx of a wait in the queue has the grant that is to be won.

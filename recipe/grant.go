@@ -80,6 +80,14 @@ func (gr *grant) winAt(p *place) {
 	gr.store.watchOver(gr)
 }
 
+// hears adds to v, of one of the line, what is known of the requests for a grant that is to be won.
+func (v *verdict) hears(gr *grant) {
+	if p := gr.unanswered.Load(); p != nil {
+		v.silent = v.silent || p.exhausted()
+		v.err = p.why
+	}
+}
+
 // won reports whether the grant was won from the queue.
 func (gr *grant) won() bool { return gr.place.Load() != nil }
 

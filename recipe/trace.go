@@ -19,7 +19,7 @@ type Trace struct {
 	Note    func(ctx context.Context, w Want) string
 }
 
-// A Want is what a call asks for: farsync.Want.
+// A Want is what a call asks for: farsync.TraceCall.
 type Want struct {
 	Store string
 	Path  string
@@ -28,7 +28,7 @@ type Want struct {
 	Try   bool
 }
 
-// A Got is how a call has ended: farsync.Got. Token is that of the lease.
+// A Got is how a call has ended: farsync.TraceResult. Token is that of the lease.
 type Got struct {
 	Err      error
 	Token    int64
@@ -37,14 +37,14 @@ type Got struct {
 	Rejoined int
 }
 
-// A Behind is what a call waits behind: farsync.Behind. Look is its Holder.
+// A Behind is what a call waits behind: farsync.TraceWait. Look is its Holder.
 type Behind struct {
 	Ahead int
 	Local bool
 	Look  func(context.Context) (holder, note string)
 }
 
-// An End is how something that was acquired has ended: farsync.End.
+// An End is how something that was acquired has ended: farsync.TraceEnd.
 type End struct {
 	Want
 	Token       int64
@@ -53,7 +53,7 @@ type End struct {
 	Unconfirmed error
 }
 
-// A Health is how the session of a Store stands: farsync.Health.
+// A Health is how the session of a Store stands: farsync.TraceSession.
 type Health struct {
 	Store      string
 	Was, State State // Was is 0 in the first

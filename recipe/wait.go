@@ -210,7 +210,7 @@ func (s *Store) watch(
 		if stood || err == nil {
 			p.answered(ctx)
 		} else {
-			p.unanswered(ctx, began)
+			p.unanswered(ctx, began, err)
 			if time.Since(began) >= p.limit {
 				p.grow() // else a service that is slower than this would have all its watches set up anew each time
 			}

@@ -34,6 +34,8 @@ type window struct {
 	most  int              // how many bids there may be while none is known to wait
 	left  int64            // units that were free at the last look, and that no bid asks for
 	sight lookout
+	// unheard is that of a cohort.
+	unheard *patience
 
 	first [1]*bid     // room for the first of bids: a semaphore that is free has no more
 	worn  atomic.Bool // a goroutine or a timer was started for it
@@ -158,6 +160,7 @@ func (w *window) largest() int64 {
 // add makes a bid. The caller holds mu.
 func (w *window) add(units int64) *bid {
 	b := &bid{grant: grant{store: w.store, phase: joining}, units: units}
+	b.unanswered.Store(w.unheard)
 	w.bids = append(w.bids, b)
 	w.left = max(w.left-units, 0)
 	w.gate.use(1)
@@ -285,6 +288,7 @@ func (w *window) serve(b *bid, p *place) bool {
 func (w *window) bequeath(b *bid, p *place) (left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.unheard = b.unanswered.Load() // as in a cohort
 	w.remove(b)
 	if d := w.asked[b.units]; p != nil && d.waiting > d.carried {
 		b := w.add(b.units)
@@ -292,6 +296,7 @@ func (w *window) bequeath(b *bid, p *place) (left bool) {
 		left = w.send(b, w.firstFor(b.units))
 	}
 	w.provide()
+	w.unheard = nil
 	return left
 }
 
@@ -390,21 +395,19 @@ func (w *window) locked() error {
 	return &lockedError{"waited for in this process, by", driver.Entry{Value: []byte(w.store.options.Holder)}}
 }
 
-// trouble returns what one of the line has waited for.
-func (w *window) trouble() verdict {
-	v := verdict{err: w.store.behindOwn()}
+// trouble returns what one of the line has waited for, as that of a cohort.
+func (w *window) trouble() (v verdict) {
 	at := w.waits()
 	away := !w.store.State().answers()
 	w.mu.Lock()
 	for _, b := range w.bids {
-		since := b.unanswered.Load()
-		v.silent = v.silent || since != nil && since.exhausted()
+		v.hears(&b.grant)
 	}
 	w.mu.Unlock()
 	switch {
 	case at != nil:
 		v.err = at.place.in.behind(at)
-	case v.silent || away:
+	case v.err == nil && (v.silent || away):
 		v.err = errNoAnswer
 	}
 	return v
