@@ -7,7 +7,7 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// BreakOptions change what Break does. The zero value is for holders that hear.
+// BreakOptions change what Store.Break does. The zero value is for holders that hear.
 type BreakOptions struct {
 	// Why is shown to the holder and in the logs, on one line. Of more than 256 bytes the rest is cut off, and each character that is
 	// not printable becomes a space.
@@ -20,30 +20,36 @@ type BreakOptions struct {
 	Remove bool
 }
 
-// Break ends the lease on path that has the token, of a mutex, a reader, a permit or a leader in any process, and returns nil
-// once its entry is gone, so that the next in the queue holds. Participants shows tokens. As the token names one lease,
-// Break never ends a lease that was acquired after you looked: also where callers of one Store hand on one entry,
-// the holder's Store ends that lease or none. Goroutines that read share their entry, and are one lease to others:
-// Break ends them together, by the token of any of them.
+// Break ends the lease on path that has the token, of a mutex, a reader, a permit or a leader in any process, and
+// returns nil once its entry is gone, so that the next in the queue holds. Participants shows tokens. As the token
+// names one lease, Break never ends a lease that was acquired after you looked: also where callers of one Store hand
+// on one entry, the holder's Store ends that lease or none. Goroutines that read share their entry, and are one lease
+// to others: Break ends them together, by the token of any of them.
 //
 // The holder's Store ends the lease first: its Done is closed, and its Err wraps ErrLost and ErrBroken and names the
-// client that has broken it, and the reason. Then it removes the entry. So the work that follows the lease has ended before another holds, as after any loss. A
-// Store hears from a lease that has been held for 3 seconds or a third of the TTL, whichever is less; a younger one ends
-// when it is that old. A lease that was asked for and goes on hears within 10 seconds, or a third of the TTL if that is less. There is no need to break the lease of a process that is dead: it ends by itself, a TTL after
-// the last renewal.
+// client that has broken it, and the reason. Then it removes the entry. So the work that follows the lease has ended
+// before another holds, as after any loss. A Store hears from a lease that has been held for 3 seconds or a third of
+// the TTL, whichever is less; a younger lease ends when it is that old. A lease that was asked for before and goes on
+// hears within 10 seconds, or a third of the TTL if that is less. There is no need to break the lease of a process that
+// is dead: it ends by itself, a TTL after the last renewal.
 //
-// ErrReleased: no holder has that token (any more). If another lease holds on the same entry by now, the text has its
-// token. ErrUnavailable alone: the service grants nothing after a restart, and has forgotten who held before. ctx's
-// error: the holder was asked to end it, may do so later, and has not yet. Whoever may lock path may break it.
-func Break(ctx context.Context, store *Store, path string, token Token, o *BreakOptions) error {
+// ErrReleased: no holder has that token (any more); the zero Token belongs to no lease. If another lease holds on the
+// same entry by now, the text has its token. ErrUnavailable alone: the service grants nothing after a restart, and has
+// forgotten who held before. ErrPath comes at once. The other errors are ErrClosed, what the service said when it
+// refused, and errors.ErrUnsupported of a store that reaches no holder.
+//
+// ctx governs how long Break waits, for the service and for the holder's Store. When ctx is done the error wraps
+// ctx.Err(). The holder may have been asked by then, and may end the lease later: Participants shows whether it has.
+// Whoever may lock path may break a lease on it. A nil *BreakOptions is the zero BreakOptions.
+func (s *Store) Break(ctx context.Context, path string, token Token, o *BreakOptions) error {
 	if o == nil {
 		o = &BreakOptions{}
 	}
-	return wrap("break", path, breakLease(ctx, store, path, token, *o))
+	return wrap("break", path, s.breakLease(ctx, path, token, *o))
 }
 
-func breakLease(ctx context.Context, store *Store, path string, token Token, o BreakOptions) error {
-	queue := recipe.Queue{Store: store.below, Path: path}
+func (s *Store) breakLease(ctx context.Context, path string, token Token, o BreakOptions) error {
+	queue := recipe.Queue{Store: s.below, Path: path}
 	entries, held, err := queue.List(ctx, 0)
 	if err != nil {
 		return err
@@ -53,7 +59,7 @@ func breakLease(ctx context.Context, store *Store, path string, token Token, o B
 			return queue.Break(ctx, e, token.turn(), o.Why, o.Remove)
 		}
 	}
-	if quiet := recipe.SilenceOf(store.below); quiet != nil {
+	if quiet := recipe.SilenceOf(s.below); quiet != nil {
 		return quiet // who held before is not known any more
 	}
 	return fmt.Errorf("%w: no holder has token %d", ErrReleased, token)

@@ -181,7 +181,7 @@ func TestIDOfALeaseIsThatOfItsParticipant(t *testing.T) {
 		behind := begin(mu.Lock)
 		require.NoError(t, first.Release())
 		second := behind.got(t)
-		list := must2(farsync.NewMutex(two, "/a").Participants(t.Context()))(t)
+		list := must2(two.Participants(t.Context(), "/a"))(t)
 		require.Len(t, list, 1)
 		require.NotEqual(t, second.Token(), list[0].Token)
 		require.Equal(t, second.ID(), list[0].ID)
@@ -192,7 +192,7 @@ func TestIDOfALeaseIsThatOfItsParticipant(t *testing.T) {
 		rw := farsync.NewRWMutex(one, "/b")
 		writer := must(t)(rw.Lock(t.Context()))
 		require.NoError(t, rw.Downgrade(t.Context(), writer))
-		list = must2(rw.Participants(t.Context()))(t)
+		list = must2(one.Participants(t.Context(), "/b"))(t)
 		require.Equal(t, writer.ID(), list[0].ID)
 		require.NoError(t, writer.Release())
 	})
@@ -219,12 +219,11 @@ func TestMultiLeaseIsAskedForAnyMember(t *testing.T) {
 				}
 			}
 			require.False(t, is())
-			theirs := farsync.NewMutex(two, []string{"/a", "/b", "/c"}[asked])
-			require.NoError(t, theirs.Ask(t.Context()))
+			require.NoError(t, two.Ask(t.Context(), []string{"/a", "/b", "/c"}[asked]))
 			time.Sleep(time.Minute)
 			require.True(t, is())
 			require.NoError(t, lease.Err(), "it is only a request")
-			require.NoError(t, farsync.NewMutex(two, "/b").Ask(t.Context()), "twice, or another member")
+			require.NoError(t, two.Ask(t.Context(), "/b"), "twice, or another member")
 			time.Sleep(time.Minute)
 			require.NoError(t, lease.Release())
 			require.True(t, is())
@@ -271,7 +270,7 @@ func TestQuorumLeaseIsAskedForAMemberThatWasRegained(t *testing.T) {
 			require.Fail(t, "nobody has asked")
 		default:
 		}
-		require.NoError(t, farsync.NewMutex(others[0], "/lock").Ask(t.Context()))
+		require.NoError(t, others[0].Ask(t.Context(), "/lock"))
 		<-channel
 		require.NoError(t, lease.Err())
 		require.NoError(t, lease.Release())

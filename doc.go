@@ -4,6 +4,7 @@
 // [Mutex], [ReentrantMutex], [RWMutex], [Semaphore] and [MultiMutex] are what their names say. A [QuorumMutex] is held on a
 // majority of several services. An [Election] has one leader among many candidates, and a [Pool] runs tasks, a bounded number
 // of them at a time over all processes. Each is made on a Store, by a path that all its users agree on; [PathOf] makes one of data.
+// [Store.Participants], [Store.Survey], [Store.Ask] and [Store.Break] are for operators, and take a path of whatever primitive.
 //
 // Open a Store with package etcd, zk, redis, postgres, mysql or sqlite, make a Mutex on it, and share both between the goroutines
 // of the process:

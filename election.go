@@ -243,10 +243,3 @@ func (e *Election) await(ctx context.Context, seen driver.Target) {
 	defer cancel()
 	_ = recipe.Queue{Store: e.store.below, Path: e.path}.Wait(ctx, seen)
 }
-
-// Candidates returns the leader and the candidates behind it, in order, as Mutex.Participants does. Holder is the value that a
-// candidate campaigned with, or has proclaimed last.
-func (e *Election) Candidates(ctx context.Context) ([]Participant, error) {
-	list, err := participants(ctx, built(e.store, "NewElection"), e.path)
-	return list, wrap("candidates", e.path, err)
-}

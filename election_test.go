@@ -58,14 +58,14 @@ func TestNobodyLeadsWhileNothingIsGranted(t *testing.T) {
 			elected <- err
 		}()
 		time.Sleep(silence / 2) //nolint:forbidigo // in a bubble; its Store has had to open a session anew
-		list, err := e.Candidates(t.Context())
+		list, err := s.Participants(t.Context(), "/e")
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.False(t, list[0].Held)
 		_, err = e.Leader(t.Context())
 		require.ErrorIs(t, err, farsync.ErrUnavailable)
 		require.NotErrorIs(t, err, farsync.ErrNoLeader, "nobody knows")
-		for lock, err := range farsync.Survey(t.Context(), s, "/") {
+		for lock, err := range s.Survey(t.Context(), "/") {
 			require.NoError(t, err)
 			require.Len(t, lock.Participants, 1)
 			require.False(t, lock.Participants[0].Held)

@@ -25,7 +25,7 @@ var (
 	ErrUpgrade = fmt.Errorf("%w: a reader cannot become a writer", ErrDeadlock)
 	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock now.
 	ErrLost = recipe.ErrLost
-	// ErrBroken means that the lease was ended by another client with Break; the text says by whom and why. It stands under
+	// ErrBroken means that the lease was ended by another client with Store.Break; the text says by whom and why. It stands under
 	// ErrLost.
 	ErrBroken = recipe.ErrBroken
 	// ErrReleased means that the lease was released before.

@@ -20,7 +20,7 @@ func TestErrorSaysOperationAndPathOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		lease := lock(t, farsync.NewMutex(one, "/a"))
 		_, err := farsync.NewMutex(two, "/a").TryLock(t.Context())
-		list := must2(farsync.NewMutex(two, "/a").Participants(t.Context()))(t)
+		list := must2(two.Participants(t.Context(), "/a"))(t)
 		require.EqualError(t, err, fmt.Sprintf("farsync: try lock /a: locked: held by %q", list[0].Holder))
 		var of *farsync.Error
 		require.ErrorAs(t, err, &of)
@@ -153,7 +153,7 @@ func TestErrorHasTheHolderOfTheSameStore(t *testing.T) {
 		defer cancel()
 		_, err = rw.RLock(under)
 		require.ErrorIs(t, err, farsync.ErrDeadlock)
-		require.Equal(t, must2(rw.Participants(t.Context()))(t)[1].Holder, holderOf(nil, err), "the writer that waits for the caller")
+		require.Equal(t, must2(store.Participants(t.Context(), "/b"))(t)[1].Holder, holderOf(nil, err), "the writer that waits for the caller")
 		require.NoError(t, reader.Release())
 		require.NoError(t, writer.got(t).Release())
 		require.NoError(t, store.Close())
@@ -233,15 +233,15 @@ func calls() []call {
 				return farsync.NewMutex(one, "/a").Do(ctx, func(context.Context, *farsync.Lease) error { return errWork })
 			}
 		}},
-		{"Mutex.Participants", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
+		{"Store.Participants", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
 			return func(ctx context.Context) error {
-				_, err := farsync.NewMutex(one, "/a").Participants(ctx)
+				_, err := one.Participants(ctx, "/a")
 				return err
 			}
 		}},
-		{"Mutex.Ask", false, func(t *testing.T, one, two *farsync.Store) func(context.Context) error {
+		{"Store.Ask", false, func(t *testing.T, one, two *farsync.Store) func(context.Context) error {
 			taken(t, two)
-			return func(ctx context.Context) error { return farsync.NewMutex(one, "/a").Ask(ctx) }
+			return func(ctx context.Context) error { return one.Ask(ctx, "/a") }
 		}},
 		{"ReentrantMutex.Lock", false, func(_ *testing.T, one, _ *farsync.Store) func(context.Context) error {
 			return func(ctx context.Context) error {

@@ -77,7 +77,7 @@ func ExampleMultiLease_Asked() {
 		return
 	}
 	asked := lease.Asked()
-	if err := farsync.NewMutex(foreground, "/index/b").Ask(ctx); err != nil {
+	if err := foreground.Ask(ctx, "/index/b"); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -136,7 +136,7 @@ func ExampleLease_Asked() {
 	}()
 
 	mu := farsync.NewMutex(foreground, "/locks/index")
-	if err := mu.Ask(ctx); err != nil {
+	if err := foreground.Ask(ctx, "/locks/index"); err != nil {
 		fmt.Println(err)
 		return
 	}

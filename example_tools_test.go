@@ -2,6 +2,7 @@ package farsync_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,31 +10,30 @@ import (
 	"github.com/farsync/farsync/farsynctest"
 )
 
-// Participants shows what holds a lock and what waits for it, in the order of the queue.
-func ExampleMutex_Participants() {
+// Participants shows who holds a lock and who waits for it, in the order of the queue, whatever primitive they use.
+func ExampleStore_Participants() {
 	service := farsynctest.NewMem()
 	store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Holder: "web-1"}})
 	defer store.Close()
-	mu := farsync.NewMutex(store, "/locks/billing")
 
 	ctx := context.Background()
-	lease, err := mu.Lock(ctx)
+	lease, err := farsync.NewSemaphore(store, "/imports", 3).Acquire(ctx, 2)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer lease.Release()
 
-	list, err := mu.Participants(ctx)
+	list, err := store.Participants(ctx, "/imports") // by another process, for example
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, p := range list {
-		fmt.Println(p.Holder, p.Held, p.ID == lease.ID())
+		fmt.Println(p.Holder, p.Held, p.Kind, p.Units, p.ID == lease.ID())
 	}
 	// Output:
-	// web-1 true true
+	// web-1 true permit 2 true
 }
 
 // The ID tells which of the participants a lease is. A token does not: while a lock is handed on within a process,
@@ -50,7 +50,7 @@ func ExampleLease_ID() {
 		return
 	}
 	defer lease.Release()
-	list, err := mu.Participants(ctx)
+	list, err := store.Participants(ctx, "/locks/billing")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -63,7 +63,7 @@ func ExampleLease_ID() {
 }
 
 // Ask asks the holder to give the lock back. A holder that listens to Asked does so when it can.
-func ExampleMutex_Ask() {
+func ExampleStore_Ask() {
 	service := farsynctest.NewMem()
 	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
@@ -81,13 +81,12 @@ func ExampleMutex_Ask() {
 		done <- lease.Release()
 	}()
 
-	mu := farsync.NewMutex(there, "/locks/index")
-	if err := mu.Ask(ctx); err != nil {
+	if err := there.Ask(ctx, "/locks/index"); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println("given back:", <-done)
-	next, err := mu.Lock(ctx)
+	next, err := farsync.NewMutex(there, "/locks/index").Lock(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -98,6 +97,68 @@ func ExampleMutex_Ask() {
 	// given back: <nil>
 	// held: true
 	// released: <nil>
+}
+
+// Break ends a lease that its holder does not give back. The token names that lease, and no later one.
+func ExampleStore_Break() {
+	service := farsynctest.NewMem()
+	here, there := service.Open(&farsynctest.MemOptions{Options: farsync.Options{TTL: time.Second}}), service.Open(nil)
+	defer here.Close()
+	defer there.Close()
+
+	ctx := context.Background()
+	lease, err := farsync.NewMutex(here, "/locks/index").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	list, err := there.Participants(ctx, "/locks/index")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = there.Break(ctx, "/locks/index", list[0].Token, &farsync.BreakOptions{Why: "stuck since noon"})
+	fmt.Println(err)
+	<-lease.Done()
+	fmt.Println(errors.Is(lease.Err(), farsync.ErrBroken))
+
+	err = there.Break(ctx, "/locks/index", list[0].Token, nil)
+	fmt.Println(errors.Is(err, farsync.ErrReleased)) // nobody has that token any more
+	// Output:
+	// <nil>
+	// true
+	// true
+}
+
+// Survey finds the locks that have users.
+func ExampleStore_Survey() {
+	store := farsynctest.NewMem().Open(nil)
+	defer store.Close()
+
+	ctx := context.Background()
+	billing, err := farsync.NewMutex(store, "/jobs/billing").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer billing.Release()
+	imports, err := farsync.NewSemaphore(store, "/jobs/imports", 3).Acquire(ctx, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer imports.Release()
+
+	for lock, err := range store.Survey(ctx, "/jobs/") {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(lock.Path, lock.Size, lock.Participants[0].Kind)
+	}
+	// Output:
+	// /jobs/billing 0 exclusive
+	// /jobs/imports 3 permit
 }
 
 // A leader changes what the others see of it while it leads.

@@ -141,7 +141,7 @@ func (l *Lease) Release() error {
 // does not confirm continues in the background, as after Release.
 func (l *Lease) ReleaseAfter(d time.Duration) { l.hold.After(d, func() { _ = l.Release() }) }
 
-// Asked is closed once another client has asked for the lock back, with Ask or as a Curator client with its Revoker.
+// Asked is closed once another client has asked for the lock back, with Store.Ask or as a Curator client with its Revoker.
 // It is only a request: the lease stays held until it is released. Listening begins with the first call, and costs
 // one watch. The channel stays open when the lease ends, and where the store cannot carry such requests.
 func (l *Lease) Asked() <-chan struct{} {

@@ -26,33 +26,25 @@ func TestBadPathIsAnErrorOfEveryCall(t *testing.T) {
 			multi, quorum := farsync.NewMultiMutex(farsync.NewMutex(one, "/held"), mu), farsync.NewQuorumMutex(mu)
 			of := func(_ any, err error) error { return err }
 			for name, call := range map[string]func(ctx context.Context) error{
-				"Mutex.Lock":                  func(ctx context.Context) error { return of(mu.Lock(ctx)) },
-				"Mutex.TryLock":               func(ctx context.Context) error { return of(mu.TryLock(ctx)) },
-				"Mutex.Do":                    func(ctx context.Context) error { return mu.Do(ctx, none) },
-				"Mutex.TryDo":                 func(ctx context.Context) error { return of(mu.TryDo(ctx, 1, none)) },
-				"Mutex.Participants":          func(ctx context.Context) error { return of(mu.Participants(ctx)) },
-				"Mutex.Ask":                   mu.Ask,
-				"ReentrantMutex.Lock":         func(ctx context.Context) error { return of(again.Lock(ctx)) },
-				"ReentrantMutex.TryLock":      func(ctx context.Context) error { return of(again.TryLock(ctx)) },
-				"ReentrantMutex.Participants": func(ctx context.Context) error { return of(again.Participants(ctx)) },
-				"ReentrantMutex.Ask":          again.Ask,
-				"RWMutex.Lock":                func(ctx context.Context) error { return of(rw.Lock(ctx)) },
-				"RWMutex.TryLock":             func(ctx context.Context) error { return of(rw.TryLock(ctx)) },
-				"RWMutex.RLock":               func(ctx context.Context) error { return of(rw.RLock(ctx)) },
-				"RWMutex.TryRLock":            func(ctx context.Context) error { return of(rw.TryRLock(ctx)) },
-				"RWMutex.Participants":        func(ctx context.Context) error { return of(rw.Participants(ctx)) },
-				"RWMutex.Ask":                 rw.Ask,
-				"Semaphore.Acquire":           func(ctx context.Context) error { return of(sem.Acquire(ctx, 1)) },
-				"Semaphore.TryAcquire":        func(ctx context.Context) error { return of(sem.TryAcquire(ctx, 1)) },
-				"Semaphore.Resize":            func(ctx context.Context) error { return sem.Resize(ctx, 2) },
-				"Semaphore.Participants":      func(ctx context.Context) error { return of(sem.Participants(ctx)) },
-				"MultiMutex.Lock":             func(ctx context.Context) error { return of(multi.Lock(ctx)) },
-				"QuorumMutex.Lock":            func(ctx context.Context) error { return of(quorum.Lock(ctx)) },
-				"QuorumMutex.TryLock":         func(ctx context.Context) error { return of(quorum.TryLock(ctx)) },
-				"Election.Campaign":           func(ctx context.Context) error { return of(e.Campaign(ctx, "")) },
-				"Election.Lead":               func(ctx context.Context) error { return e.Lead(ctx, "", none) },
-				"Election.Leader":             func(ctx context.Context) error { return of(e.Leader(ctx)) },
-				"Election.Candidates":         func(ctx context.Context) error { return of(e.Candidates(ctx)) },
+				"Mutex.Lock":             func(ctx context.Context) error { return of(mu.Lock(ctx)) },
+				"Mutex.TryLock":          func(ctx context.Context) error { return of(mu.TryLock(ctx)) },
+				"Mutex.Do":               func(ctx context.Context) error { return mu.Do(ctx, none) },
+				"Mutex.TryDo":            func(ctx context.Context) error { return of(mu.TryDo(ctx, 1, none)) },
+				"ReentrantMutex.Lock":    func(ctx context.Context) error { return of(again.Lock(ctx)) },
+				"ReentrantMutex.TryLock": func(ctx context.Context) error { return of(again.TryLock(ctx)) },
+				"RWMutex.Lock":           func(ctx context.Context) error { return of(rw.Lock(ctx)) },
+				"RWMutex.TryLock":        func(ctx context.Context) error { return of(rw.TryLock(ctx)) },
+				"RWMutex.RLock":          func(ctx context.Context) error { return of(rw.RLock(ctx)) },
+				"RWMutex.TryRLock":       func(ctx context.Context) error { return of(rw.TryRLock(ctx)) },
+				"Semaphore.Acquire":      func(ctx context.Context) error { return of(sem.Acquire(ctx, 1)) },
+				"Semaphore.TryAcquire":   func(ctx context.Context) error { return of(sem.TryAcquire(ctx, 1)) },
+				"Semaphore.Resize":       func(ctx context.Context) error { return sem.Resize(ctx, 2) },
+				"MultiMutex.Lock":        func(ctx context.Context) error { return of(multi.Lock(ctx)) },
+				"QuorumMutex.Lock":       func(ctx context.Context) error { return of(quorum.Lock(ctx)) },
+				"QuorumMutex.TryLock":    func(ctx context.Context) error { return of(quorum.TryLock(ctx)) },
+				"Election.Campaign":      func(ctx context.Context) error { return of(e.Campaign(ctx, "")) },
+				"Election.Lead":          func(ctx context.Context) error { return e.Lead(ctx, "", none) },
+				"Election.Leader":        func(ctx context.Context) error { return of(e.Leader(ctx)) },
 				"Election.Observe": func(ctx context.Context) (last error) {
 					for _, last = range e.Observe(ctx) {
 					}
@@ -63,7 +55,9 @@ func TestBadPathIsAnErrorOfEveryCall(t *testing.T) {
 					pool.Go(func(context.Context) error { return none(ctx, nil) })
 					return pool.Wait()
 				},
-				"Break": func(ctx context.Context) error { return farsync.Break(ctx, one, path, 256, nil) },
+				"Store.Participants": func(ctx context.Context) error { return of(one.Participants(ctx, path)) },
+				"Store.Ask":          func(ctx context.Context) error { return one.Ask(ctx, path) },
+				"Store.Break":        func(ctx context.Context) error { return one.Break(ctx, path, 256, nil) },
 			} {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				err := call(ctx)
@@ -91,27 +85,25 @@ func TestZeroValuesSayWhatToUse(t *testing.T) {
 	for constructor, calls := range map[string][]func(){
 		"NewMutex": {
 			func() { _, _ = mu.Lock(ctx) }, func() { _, _ = mu.TryLock(ctx) }, func() { _ = mu.Do(ctx, nil) },
-			func() { _, _ = mu.TryDo(ctx, 1, nil) }, func() { mu.Locker(ctx, nil).Lock() }, func() { _, _ = mu.Participants(ctx) }, func() { _ = mu.Ask(ctx) },
+			func() { _, _ = mu.TryDo(ctx, 1, nil) }, func() { mu.Locker(ctx, nil).Lock() },
 			func() { farsync.NewMultiMutex(mu) }, func() { farsync.NewQuorumMutex(mu) },
 		},
 		"Mutex.Locker": {func() { new(farsync.Locker).Lock() }},
 		"NewReentrantMutex": {
-			func() { _, _ = again.Lock(ctx) }, func() { _, _ = again.TryLock(ctx) }, func() { _, _ = again.Participants(ctx) }, func() { _ = again.Ask(ctx) },
+			func() { _, _ = again.Lock(ctx) }, func() { _, _ = again.TryLock(ctx) },
 		},
 		"NewRWMutex": {
 			func() { _, _ = rw.Lock(ctx) }, func() { _, _ = rw.TryLock(ctx) }, func() { _, _ = rw.RLock(ctx) }, func() { _, _ = rw.TryRLock(ctx) },
 			func() { _ = rw.Downgrade(ctx, lease) }, func() { rw.Locker(ctx, nil).Lock() }, func() { rw.RLocker(ctx, nil).Lock() },
-			func() { _, _ = rw.Participants(ctx) }, func() { _ = rw.Ask(ctx) },
 		},
 		"NewSemaphore": {
 			func() { _, _ = sem.Acquire(ctx, 1) }, func() { _, _ = sem.TryAcquire(ctx, 1) }, func() { _ = sem.Resize(ctx, 1) },
-			func() { _, _ = sem.Participants(ctx) },
 		},
 		"NewMultiMutex":  {func() { _, _ = multi.Lock(ctx) }},
 		"NewQuorumMutex": {func() { _, _ = quorum.Lock(ctx) }, func() { _, _ = quorum.TryLock(ctx) }},
 		"NewElection": {
 			func() { _, _ = e.Campaign(ctx, "") }, func() { _ = e.Lead(ctx, "", nil) }, func() { _ = e.Proclaim(ctx, lease, "") },
-			func() { _, _ = e.Leader(ctx) }, func() { _, _ = e.Candidates(ctx) },
+			func() { _, _ = e.Leader(ctx) },
 			func() {
 				for _, err := range e.Observe(ctx) {
 					t.Error(err)

@@ -41,11 +41,12 @@ func TestMemberThatComesTwiceIsLockedOnce(t *testing.T) {
 		a := mu("/a")
 		for _, row := range []struct {
 			members []*farsync.Mutex
+			paths   []string // of the members
 			entries int
 		}{
-			{[]*farsync.Mutex{a, a}, 1},
-			{[]*farsync.Mutex{a, mu("/a")}, 1},
-			{[]*farsync.Mutex{mu("/b"), a, mu("/b"), mu("/c"), mu("/a")}, 3},
+			{[]*farsync.Mutex{a, a}, []string{"/a", "/a"}, 1},
+			{[]*farsync.Mutex{a, mu("/a")}, []string{"/a", "/a"}, 1},
+			{[]*farsync.Mutex{mu("/b"), a, mu("/b"), mu("/c"), mu("/a")}, []string{"/b", "/a", "/b", "/c", "/a"}, 3},
 		} {
 			service.ResetCount()
 			lease, err := farsync.NewMultiMutex(row.members...).Lock(t.Context())
@@ -53,8 +54,8 @@ func TestMemberThatComesTwiceIsLockedOnce(t *testing.T) {
 			require.Len(t, locktest.GuardEntries(t, lease), row.entries)
 			tokens := lease.Tokens()
 			require.Len(t, tokens, len(row.members))
-			for i, member := range row.members {
-				list := must2(member.Participants(t.Context()))(t)
+			for i, path := range row.paths {
+				list := must2(one.Participants(t.Context(), path))(t)
 				require.Len(t, list, 1)
 				require.Equal(t, list[0].Token, tokens[i])
 			}
@@ -246,7 +247,7 @@ func TestMultiMutexSaysWhatItHolds(t *testing.T) {
 			return nil, err
 		})
 		require.True(t, waiting.waiting())
-		list, err := mu("/c").Participants(t.Context())
+		list, err := one.Participants(t.Context(), "/c")
 		require.NoError(t, err)
 		require.Len(t, list, 2)
 		require.Equal(t, []string{service.Entries("/b")[0].ID, service.Entries("/a")[0].ID}, list[1].Under)

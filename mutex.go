@@ -204,23 +204,3 @@ func sitOut(ctx context.Context, lease *Lease, d time.Duration) {
 func (m *Mutex) Locker(ctx context.Context, onError func(error)) *Locker {
 	return newLocker(ctx, m.path, m.Lock, onError)
 }
-
-// Participants returns the holder of the mutex and its waiters, the holder first, the others in order. It is what the service
-// said when it was asked; by the time it returns others may hold. Never decide by it that a lock is held or free.
-//
-// The callers of one Store share entries: one participant may stand for all who wait in a process.
-//
-// It shows a path of whatever kind. Of a semaphore there may be participants beside an error: see
-// Semaphore.Participants.
-func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
-	list, err := participants(ctx, built(m.store, "NewMutex"), m.path)
-	return list, wrap("participants", m.path, err)
-}
-
-// Ask asks the holder of the mutex to give it back: the channel of its Lease.Asked is closed. It is only a request; a holder
-// that does not call Asked never learns of it. Ask returns nil also if there is no holder. While the service
-// grants nothing after a restart, it has forgotten who held, and the error wraps ErrUnavailable. Curator calls it
-// attemptRevoke; on ZooKeeper a Curator holder that is revocable is reached.
-func (m *Mutex) Ask(ctx context.Context) error {
-	return wrap("ask", m.path, ask(ctx, built(m.store, "NewMutex"), m.path))
-}

@@ -101,7 +101,7 @@ func TestBadNamesAreRefusedBeforeAnyRequest(t *testing.T) {
 			require.ErrorIs(t, err, farsync.ErrPath, row.why)
 			_, err = mu.TryLock(t.Context())
 			require.ErrorIs(t, err, farsync.ErrPath, row.why)
-			_, err = mu.Participants(t.Context())
+			_, err = one.Participants(t.Context(), row.path)
 			require.ErrorIs(t, err, farsync.ErrPath, row.why)
 			require.Less(t, len(err.Error()), 300)
 			require.ErrorIs(t, mu.Do(t.Context(), nil), farsync.ErrPath, row.why)
@@ -466,7 +466,7 @@ func TestParticipantsAreListedInOrder(t *testing.T) {
 		}
 		looker := service.Open(nil)
 		defer looker.Close()
-		list, err := farsync.NewMutex(looker, "/a").Participants(t.Context())
+		list, err := looker.Participants(t.Context(), "/a")
 		require.NoError(t, err)
 		require.Len(t, list, 3)
 		for i, p := range list {
@@ -526,10 +526,10 @@ func TestCallersWithAValueEachShareAnEntry(t *testing.T) {
 		require.Greater(t, second.Token(), first.Token())
 
 		// The entry stands for the second now. To break the first breaks nothing.
-		require.ErrorIs(t, farsync.Break(t.Context(), two, "/orders/17", first.Token(), nil), farsync.ErrReleased)
+		require.ErrorIs(t, two.Break(t.Context(), "/orders/17", first.Token(), nil), farsync.ErrReleased)
 		require.NoError(t, second.Err())
 		waits = next()
-		require.NoError(t, farsync.Break(t.Context(), two, "/orders/17", second.Token(), nil))
+		require.NoError(t, two.Break(t.Context(), "/orders/17", second.Token(), nil))
 		require.ErrorIs(t, second.Err(), farsync.ErrBroken)
 		third := <-waits
 		require.NoError(t, third.Err())
@@ -545,7 +545,7 @@ func TestCallersWithAValueEachShareAnEntry(t *testing.T) {
 			far <- lease
 		}()
 		synctest.Wait()
-		require.NoError(t, farsync.NewMutex(two, "/orders/17").Ask(t.Context()))
+		require.NoError(t, two.Ask(t.Context(), "/orders/17"))
 		<-third.Asked()
 		require.NoError(t, third.Release())
 		lease := <-far

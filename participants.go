@@ -110,20 +110,41 @@ func known(t time.Time) time.Time {
 	return t
 }
 
-// participants returns the entries of a queue. Those that hold are at its head. It returns them beside an error if only
-// the size of a semaphore could not be read.
-func participants(ctx context.Context, store *Store, path string) ([]Participant, error) {
-	l, err := recipe.Queue{Store: store.below, Path: path}.Listing(ctx, 0)
+// Participants returns the holders of the lock on path and its waiters, whatever primitive they use: the holders
+// first, then the waiters in the order of the queue. Participant.Kind tells a mutex, a writer, a reader, a permit and
+// a candidate apart. The list is nil if nobody holds the lock or waits for it. It is what the service said when it was
+// asked; by the time Participants returns others may hold. Never decide by it that a lock is held or free.
+//
+// The callers of one Store share entries: one participant may stand for all who wait in a process, or for all who read
+// there. Of an election, the holder is the leader, and Holder is the value that a candidate campaigned with, or has
+// proclaimed last. Of a semaphore, the permits at the head hold whose units fit into the size together; after it was
+// made smaller, some that still hold are said to wait. Each member of a MultiMutex is a lock with a path of its own. A
+// QuorumMutex has a queue on each of its services: ask each Store.
+//
+// ctx governs how long Participants waits for the service; it never waits for a holder. ErrPath comes at once. The
+// other errors are ErrClosed; ctx.Err() if ctx was done first, and then ErrUnavailable too if the service did not
+// answer; and what the service said when it refused. Beside one error the participants are returned, all of them as
+// holders: another program has written something else in the place of the size of a semaphore. See LockInfo.Err.
+func (s *Store) Participants(ctx context.Context, path string) ([]Participant, error) {
+	list, err := s.participants(ctx, path)
+	return list, wrap("participants", path, err)
+}
+
+func (s *Store) participants(ctx context.Context, path string) ([]Participant, error) {
+	l, err := recipe.Queue{Store: s.below, Path: path}.Listing(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	return participantsOf(store, l.Entries, l.Held), l.Odd
+	if len(l.Entries) == 0 {
+		return nil, l.Odd
+	}
+	return s.participantsOf(l.Entries, l.Held), l.Odd
 }
 
 // participantsOf returns the entries of a queue for people. As many hold as are told, those at its head.
-func participantsOf(store *Store, entries []driver.Entry, held int) []Participant {
+func (s *Store) participantsOf(entries []driver.Entry, held int) []Participant {
 	var until time.Time
-	if quiet := recipe.SilenceOf(store.below); quiet != nil {
+	if quiet := recipe.SilenceOf(s.below); quiet != nil {
 		until = quiet.Until
 	}
 	list := make([]Participant, len(entries))
@@ -165,15 +186,30 @@ func turnOf(e driver.Entry) int {
 	return e.Turn
 }
 
-// ask asks all holders to give the lock back. A free lock is no error. That nothing is granted is one: who held before
-// is not known any more.
-func ask(ctx context.Context, store *Store, path string) error {
-	queue := recipe.Queue{Store: store.below, Path: path}
+// Ask asks the holders of the lock on path to give it back, whatever primitive they use: the holder of a mutex, all
+// readers, all who hold units of a semaphore, or the leader of an election. The channel of their Lease.Asked is
+// closed. It is only a request; a holder that does not call Asked never learns of it. Curator calls it attemptRevoke;
+// on ZooKeeper a Curator holder that is revocable is reached.
+//
+// Ask waits until the service has taken the request for each holder, and not for the holders. It returns nil also if
+// there is no holder. While the service grants nothing after a restart, it has forgotten who held, and the error wraps
+// ErrUnavailable.
+//
+// ctx governs how long Ask waits for the service. ErrPath comes at once. The other errors are ErrClosed; ctx.Err() if
+// ctx was done first, and then ErrUnavailable too if the service did not answer; what the service said when it
+// refused; and errors.ErrUnsupported of a store that reaches no holder. After an error some of the holders may have
+// been asked. To ask again does no harm.
+func (s *Store) Ask(ctx context.Context, path string) error {
+	return wrap("ask", path, s.ask(ctx, path))
+}
+
+func (s *Store) ask(ctx context.Context, path string) error {
+	queue := recipe.Queue{Store: s.below, Path: path}
 	entries, held, err := queue.List(ctx, 0)
 	if err != nil {
 		return err
 	}
-	if quiet := recipe.SilenceOf(store.below); quiet != nil && held == 0 {
+	if quiet := recipe.SilenceOf(s.below); quiet != nil && held == 0 {
 		return quiet
 	}
 	for _, e := range entries[:held] {

@@ -426,7 +426,7 @@ func (a *actor) mutex(m *farsync.Mutex) {
 	a.enter(path, p)
 	if a.chance(0.1) {
 		_ = lease.Asked()
-		_, _ = demand(a, "ask", func(ctx context.Context) (struct{}, error) { return struct{}{}, m.Ask(ctx) })
+		_, _ = demand(a, "ask", func(ctx context.Context) (struct{}, error) { return struct{}{}, a.store.Ask(ctx, path) })
 	}
 	time.Sleep(a.moment())
 	a.leave(path, p)
@@ -632,7 +632,7 @@ func (s *stage) settles() {
 func (s *stage) afterwards() {
 	for range 100 { // what is late comes now
 		for _, a := range s.clients {
-			_, _ = a.mutexes[0].Participants(context.Background())
+			_, _ = a.store.Participants(context.Background(), stagePaths[0])
 		}
 	}
 	time.Sleep(5 * s.ttl)

@@ -167,14 +167,3 @@ func (m *ReentrantMutex) leave(caller uint64, hold *recipe.Hold) {
 		delete(m.got, caller)
 	}
 }
-
-// Participants is as with Mutex.
-func (m *ReentrantMutex) Participants(ctx context.Context) ([]Participant, error) {
-	list, err := participants(ctx, built(m.store, "NewReentrantMutex"), m.path)
-	return list, wrap("participants", m.path, err)
-}
-
-// Ask is as with Mutex.
-func (m *ReentrantMutex) Ask(ctx context.Context) error {
-	return wrap("ask", m.path, ask(ctx, built(m.store, "NewReentrantMutex"), m.path))
-}

@@ -101,15 +101,3 @@ func (rw *RWMutex) Locker(ctx context.Context, onError func(error)) *Locker {
 func (rw *RWMutex) RLocker(ctx context.Context, onError func(error)) *Locker {
 	return newLocker(ctx, rw.path, rw.RLock, onError)
 }
-
-// Participants returns the holders of the lock and its waiters, in the order of the queue, as Mutex.Participants does. Kind
-// tells readers from writers. Readers that share a place in the queue are one participant.
-func (rw *RWMutex) Participants(ctx context.Context) ([]Participant, error) {
-	list, err := participants(ctx, built(rw.store, "NewRWMutex"), rw.path)
-	return list, wrap("participants", rw.path, err)
-}
-
-// Ask asks all holders of the lock to give it back, as Mutex.Ask does.
-func (rw *RWMutex) Ask(ctx context.Context) error {
-	return wrap("ask", rw.path, ask(ctx, built(rw.store, "NewRWMutex"), rw.path))
-}

@@ -101,7 +101,7 @@ func (s *Semaphore) Resize(ctx context.Context, n int64) error {
 // declare it.
 //
 // ctx governs how long Size waits for the service. Size changes nothing. Where another program has written something
-// else in the place of the size, Size fails, and names it. The other errors are those of Mutex.Participants.
+// else in the place of the size, Size fails, and names it. The other errors are those of Store.Participants.
 func (s *Semaphore) Size(ctx context.Context) (int64, error) {
 	size, err := recipe.Queue{Store: built(s.store, "NewSemaphore").below, Path: s.path}.Size(ctx)
 	if err == nil && size == 0 {
@@ -111,13 +111,4 @@ func (s *Semaphore) Size(ctx context.Context) (int64, error) {
 		return 0, wrap("size", s.path, err)
 	}
 	return size, nil
-}
-
-// Participants returns the holders of units and the waiters for some, in the order of the queue, as Mutex.Participants
-// does. Those at the head hold whose units fit into the size together. After the semaphore was made smaller, some that
-// still hold are said to wait. If another program has written something else in the place of the size, Participants
-// returns an error that says so beside the participants, all of them as holders: see Lock.Err.
-func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
-	list, err := participants(ctx, built(s.store, "NewSemaphore"), s.path)
-	return list, wrap("participants", s.path, err)
 }

@@ -109,7 +109,7 @@ func TestSemaphoreIsNotFooledByAHugeRequest(t *testing.T) {
 func TestSemaphoreParticipantsAfterAResize(t *testing.T) {
 	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
 		s := farsync.NewSemaphore(one, "/a", 4)
-		list, err := s.Participants(t.Context())
+		list, err := one.Participants(t.Context(), "/a")
 		require.NoError(t, err)
 		require.Empty(t, list)
 		var leases []*farsync.Lease
@@ -117,7 +117,7 @@ func TestSemaphoreParticipantsAfterAResize(t *testing.T) {
 			leases = append(leases, must(t)(s.Acquire(t.Context(), 1)))
 		}
 		require.NoError(t, s.Resize(t.Context(), 2))
-		list, err = s.Participants(t.Context())
+		list, err = one.Participants(t.Context(), "/a")
 		require.NoError(t, err)
 		require.Equal(t, []bool{true, true, false}, []bool{list[0].Held, list[1].Held, list[2].Held}, "as documented")
 		for _, lease := range leases {

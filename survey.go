@@ -8,8 +8,8 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A Lock is a path with its users, as Survey has found it: a mutex, a read/write lock, a semaphore or an election.
-type Lock struct {
+// A LockInfo is a path with its users, as Store.Survey has found it: a mutex, a read/write lock, a semaphore or an election.
+type LockInfo struct {
 	// Path is what the primitive was made with.
 	Path string
 	// Size is how many units a semaphore has, 0 for all others, and where Err is not nil.
@@ -23,27 +23,31 @@ type Lock struct {
 }
 
 // Survey yields every path that begins with prefix and has a holder or a waiter, in the order of their paths. An empty
-// prefix, or "/", stands for all. What other programs keep in the service is not shown, but for clients of other programs that
-// stand in a queue with farsync's.
+// prefix, or "/", stands for all. What other programs keep in the service is not shown, but for clients of other
+// programs that stand in a queue with farsync's.
 //
-// It reads page by page, in each a few hundred participants, and is no picture of one moment: what was asked for first is
-// older than the rest. Never decide by it that a lock is held or free. After an error it yields no more; the error wraps
-// ErrPath if no path can begin with prefix, one without a leading slash for example, and errors.ErrUnsupported if the Store
-// cannot list its paths.
-func Survey(ctx context.Context, store *Store, prefix string) iter.Seq2[Lock, error] {
-	return func(yield func(Lock, error) bool) {
+// It reads page by page, in each a few hundred participants, and is no picture of one moment: what was asked for first
+// is older than the rest. Never decide by it that a lock is held or free. The service is asked while the caller ranges
+// over the result, and not before.
+//
+// ctx governs how long Survey waits for the service. An error is the last thing that is yielded, with the zero
+// LockInfo. It wraps ErrPath if no path can begin with prefix, one without a leading slash for example;
+// errors.ErrUnsupported if the Store cannot list its paths; ErrClosed; ctx.Err() if ctx was done first, and then
+// ErrUnavailable too if the service did not answer; or it is what the service said when it refused.
+func (s *Store) Survey(ctx context.Context, prefix string) iter.Seq2[LockInfo, error] {
+	return func(yield func(LockInfo, error) bool) {
 		below := prefix
 		if prefix == "/" {
 			below = ""
 		}
 		err := recipe.CheckPrefix(prefix)
 		if err == nil {
-			err = recipe.Survey(ctx, store.below, below, func(path string, l recipe.Listing) bool {
-				return yield(Lock{Path: path, Size: l.Size, Err: l.Odd, Participants: participantsOf(store, l.Entries, l.Held)}, nil)
+			err = recipe.Survey(ctx, s.below, below, func(path string, l recipe.Listing) bool {
+				return yield(LockInfo{Path: path, Size: l.Size, Err: l.Odd, Participants: s.participantsOf(l.Entries, l.Held)}, nil)
 			})
 		}
 		if err != nil {
-			yield(Lock{}, wrap("survey", cmp.Or(prefix, "/"), err))
+			yield(LockInfo{}, wrap("survey", cmp.Or(prefix, "/"), err))
 		}
 	}
 }

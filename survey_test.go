@@ -17,7 +17,7 @@ func TestSurveyOfAPrefixThatIsNoPath(t *testing.T) {
 	store := farsynctest.NewMem().Open(nil)
 	lease := lock(t, farsync.NewMutex(store, "/jobs/a"))
 	surveyed := func(prefix string) (paths []string, err error) {
-		for lock, err := range farsync.Survey(t.Context(), store, prefix) {
+		for lock, err := range store.Survey(t.Context(), prefix) {
 			if err != nil {
 				return paths, err
 			}
@@ -72,11 +72,11 @@ func TestSizeThatIsNone(t *testing.T) {
 			require.ErrorContains(t, err, "is none: Resize, or farsync resize, sets it")
 
 			synctest.Wait() // whoever leaves is removed behind
-			list, err := theirs.Participants(t.Context())
+			list, err := two.Participants(t.Context(), "/s")
 			require.ErrorContains(t, err, "is none")
 			require.Len(t, list, 2)
-			paths := map[string]farsync.Lock{}
-			for lock, err := range farsync.Survey(t.Context(), two, "") {
+			paths := map[string]farsync.LockInfo{}
+			for lock, err := range two.Survey(t.Context(), "") {
 				require.NoError(t, err)
 				paths[lock.Path] = lock
 			}
@@ -84,7 +84,7 @@ func TestSizeThatIsNone(t *testing.T) {
 			require.ErrorContains(t, paths["/s"].Err, "is none")
 			require.Zero(t, paths["/s"].Size)
 			require.Equal(t, []bool{true, true}, []bool{paths["/s"].Participants[0].Held, paths["/s"].Participants[1].Held})
-			require.NoError(t, farsync.NewMutex(one, "/s").Ask(t.Context())) // of whatever kind
+			require.NoError(t, one.Ask(t.Context(), "/s")) // of whatever kind
 			<-held[1].Asked()
 
 			require.NoError(t, theirs.Resize(t.Context(), 2))
@@ -101,11 +101,11 @@ func TestSizeThatIsNone(t *testing.T) {
 			}()
 			require.NoError(t, held[0].Release())
 			held[0] = <-third
-			list, err = theirs.Participants(t.Context())
+			list, err = two.Participants(t.Context(), "/s")
 			require.NoError(t, err)
 			require.Len(t, list, 2)
 			overwrite("many")
-			require.NoError(t, farsync.Break(t.Context(), one, "/s", list[0].Token, &farsync.BreakOptions{Remove: true}))
+			require.NoError(t, one.Break(t.Context(), "/s", list[0].Token, &farsync.BreakOptions{Remove: true}))
 			require.NoError(t, mine.Resize(t.Context(), 3))
 			for _, lease := range held {
 				_ = lease.Release() // one of them was broken

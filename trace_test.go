@@ -118,7 +118,7 @@ func TestTraces(t *testing.T) {
 		}})
 		synctest.Wait()
 		lease := lock(t, farsync.NewMutex(store, "/a"))
-		list, err := farsync.NewMutex(store, "/a").Participants(t.Context())
+		list, err := store.Participants(t.Context(), "/a")
 		require.NoError(t, err)
 		require.Equal(t, "note of 1", list[0].Note)
 		time.AfterFunc(time.Second, func() { _ = lease.Release() })

@@ -68,9 +68,8 @@ func BenchmarkResignation(b *testing.B) {
 		b.Run(service.name, func(b *testing.B) {
 			_, open := service.start(b)
 			path := newPath()
-			elections := []*farsync.Election{
-				farsync.NewElection(open(10*time.Second), path), farsync.NewElection(open(10*time.Second), path),
-			}
+			stores := []*farsync.Store{open(10 * time.Second), open(10 * time.Second)}
+			elections := []*farsync.Election{farsync.NewElection(stores[0], path), farsync.NewElection(stores[1], path)}
 			lease, err := elections[0].Campaign(b.Context(), "")
 			require.NoError(b, err)
 			var vacant []time.Duration
@@ -84,7 +83,7 @@ func BenchmarkResignation(b *testing.B) {
 					}
 					next <- lease
 				}()
-				queued(b, elections[i%2].Candidates, 2)
+				queued(b, stores[i%2], path, 2)
 				b.StartTimer()
 				begun := time.Now()
 				require.NoError(b, lease.Release())
@@ -136,7 +135,7 @@ func BenchmarkCrash(b *testing.B) {
 					}
 					next <- lease
 				}()
-				queued(b, farsync.NewElection(second, path).Candidates, 2)
+				queued(b, second, path, 2)
 				b.StartTimer()
 				begun := time.Now()
 				proxy.Cut()
@@ -158,24 +157,24 @@ func BenchmarkCrash(b *testing.B) {
 func BenchmarkGivingUp(b *testing.B) {
 	const patience = 10 * time.Millisecond
 	for _, service := range services {
-		for name, call := range map[string]func(ctx context.Context, mu *farsync.Mutex) error{
-			"Lock": func(ctx context.Context, mu *farsync.Mutex) error {
-				_, err := mu.Lock(ctx)
+		for name, call := range map[string]func(ctx context.Context, store *farsync.Store, path string) error{
+			"Lock": func(ctx context.Context, store *farsync.Store, path string) error {
+				_, err := farsync.NewMutex(store, path).Lock(ctx)
 				return err
 			},
-			"TryLock": func(ctx context.Context, mu *farsync.Mutex) error {
-				_, err := mu.TryLock(ctx)
+			"TryLock": func(ctx context.Context, store *farsync.Store, path string) error {
+				_, err := farsync.NewMutex(store, path).TryLock(ctx)
 				return err
 			},
-			"Participants": func(ctx context.Context, mu *farsync.Mutex) error {
-				_, err := mu.Participants(ctx)
+			"Participants": func(ctx context.Context, store *farsync.Store, path string) error {
+				_, err := store.Participants(ctx, path)
 				return err
 			},
 		} {
 			b.Run(service.name+"/"+name, func(b *testing.B) {
 				server, open := service.start(b)
-				mu := farsync.NewMutex(open(service.longest), newPath())
-				lease, err := mu.Lock(b.Context())
+				store, path := open(service.longest), newPath()
+				lease, err := farsync.NewMutex(store, path).Lock(b.Context())
 				require.NoError(b, err)
 				require.NoError(b, lease.Release())
 				server.Pause()
@@ -183,7 +182,7 @@ func BenchmarkGivingUp(b *testing.B) {
 				for b.Loop() {
 					ctx, cancel := context.WithTimeout(b.Context(), patience)
 					begun := time.Now()
-					require.ErrorIs(b, call(ctx, mu), context.DeadlineExceeded)
+					require.ErrorIs(b, call(ctx, store, path), context.DeadlineExceeded)
 					late = append(late, time.Since(begun)-patience)
 					cancel()
 				}
@@ -223,7 +222,7 @@ func BenchmarkMemberCutOff(b *testing.B) {
 			}
 			next <- lease
 		}()
-		queued(b, farsync.NewMutex(holders, path).Participants, 2)
+		queued(b, holders, path, 2)
 		client.SetEndpoints(cluster.Endpoints()...) // its watch is with the follower, and now it may go elsewhere
 		b.StartTimer()
 		cluster.Isolate(follower)
@@ -241,9 +240,9 @@ func BenchmarkMemberCutOff(b *testing.B) {
 }
 
 // queued waits until there are n in a queue. It polls, as anything does that looks at it from outside.
-func queued(b *testing.B, look func(context.Context) ([]farsync.Participant, error), n int) {
+func queued(b *testing.B, store *farsync.Store, path string, n int) {
 	for {
-		list, err := look(b.Context())
+		list, err := store.Participants(b.Context(), path)
 		require.NoError(b, err)
 		if len(list) == n {
 			return

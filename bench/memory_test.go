@@ -42,8 +42,8 @@ func testMemoryOfALockThatWaits(t *testing.T, on string, most int64) {
 		require.NoError(t, err)
 		return store
 	}
-	first := farsync.NewMutex(open(), stage.path)
-	holder, err := first.Lock(t.Context())
+	first := open()
+	holder, err := farsync.NewMutex(first, stage.path).Lock(t.Context())
 	require.NoError(t, err)
 	store := open()
 	ctx, giveUp := context.WithCancel(t.Context())
@@ -55,7 +55,7 @@ func testMemoryOfALockThatWaits(t *testing.T, on string, most int64) {
 			all.Go(func() { _, _ = farsync.NewMutex(store, stage.path).Lock(apart) }) // until it is given up
 		}
 		require.Eventually(t, func() bool {
-			list, err := first.Participants(t.Context())
+			list, err := first.Participants(t.Context(), stage.path)
 			return err == nil && len(list) == stand
 		}, time.Minute, 50*time.Millisecond)
 	}

@@ -207,7 +207,7 @@ func (s *sight) json() storeJSON {
 	return j
 }
 
-func (v *View) lockOf(store string, lock farsync.Lock, shown map[string]bool) lockJSON {
+func (v *View) lockOf(store string, lock farsync.LockInfo, shown map[string]bool) lockJSON {
 	j := lockJSON{Store: store, Path: lock.Path, Kind: "mutex", Size: lock.Size, Participants: make([]participantJSON, len(lock.Participants))}
 	if lock.Err != nil {
 		j.Error = lock.Err.Error()

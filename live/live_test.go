@@ -450,9 +450,9 @@ func TestUnitsOfAllHoldersAreCounted(t *testing.T) {
 // TestFiveThousandEntries: docs/LIVE.md says how much a viewer is sent.
 func TestFiveThousandEntries(t *testing.T) {
 	const locks, each = 1000, 5
-	var list []farsync.Lock
+	var list []farsync.LockInfo
 	for i := range locks {
-		lock := farsync.Lock{Path: fmt.Sprintf("/jobs/%08d", i*7919)}
+		lock := farsync.LockInfo{Path: fmt.Sprintf("/jobs/%08d", i*7919)}
 		for j := range each {
 			lock.Participants = append(lock.Participants, farsync.Participant{
 				Holder: fmt.Sprintf("worker-%d.example.com pid %d", j, 1000+i), Held: j == 0, Kind: farsync.KindExclusive, Units: 1, Since: time.Now(),

@@ -69,7 +69,7 @@ func (v *View) show(f *frame, next time.Time) {
 type sight struct {
 	source *source
 	state  farsync.State
-	locks  []farsync.Lock
+	locks  []farsync.LockInfo
 	rest   *rest     // what is beyond the limit; nil if nothing is
 	full   bool      // texts were left out, for there were too many
 	seen   time.Time // when it was seen: earlier than the survey if that has failed
@@ -135,10 +135,10 @@ func (s *source) look(ctx context.Context, limit int) (got sight) {
 
 // survey returns the locks of a Store, in order, with what is kept of their texts, and what is beyond the limit of entries or of texts. It
 // calls heard for each.
-func (s *source) survey(ctx context.Context, limit int, texts *allowance, heard func()) (locks []farsync.Lock, beyond *rest, err error) {
+func (s *source) survey(ctx context.Context, limit int, texts *allowance, heard func()) (locks []farsync.LockInfo, beyond *rest, err error) {
 	known, entries := map[string]bool{}, 0
 	for i, prefix := range s.prefixes {
-		for lock, err := range farsync.Survey(ctx, s.store, prefix) {
+		for lock, err := range s.store.Survey(ctx, prefix) {
 			switch {
 			case err != nil:
 				return nil, nil, err

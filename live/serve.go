@@ -269,7 +269,7 @@ func (s *source) shows(path string) bool {
 // ask asks all holders of a lock to give it back.
 func (v *View) ask(w http.ResponseWriter, r *http.Request) {
 	v.change(w, r, func(ctx context.Context, log *slog.Logger, store *farsync.Store, path string) error {
-		err := farsync.NewMutex(store, path).Ask(ctx) // of whatever kind they are
+		err := store.Ask(ctx, path) // of whatever kind they are
 		if err != nil {
 			log.Warn("asking for a lock from the page failed", "cause", cut(err.Error(), mostError))
 			return err
@@ -287,7 +287,7 @@ func (v *View) breaks(w http.ResponseWriter, r *http.Request) {
 		var token farsync.Token
 		err := token.UnmarshalText([]byte(text))
 		if err == nil {
-			err = farsync.Break(ctx, store, path, token, &farsync.BreakOptions{Why: why})
+			err = store.Break(ctx, path, token, &farsync.BreakOptions{Why: why})
 		}
 		if err != nil {
 			log.Warn("breaking a lease from the page failed", "cause", cut(err.Error(), mostError))

@@ -327,11 +327,11 @@ func TestCompressedStreamIsOneFile(t *testing.T) {
 
 // TestViewersShareWhatTheyAreSent: a thousand who ask for everything have it made once.
 func TestViewersShareWhatTheyAreSent(t *testing.T) {
-	var list []farsync.Lock
+	var list []farsync.LockInfo
 	for i := range 1000 {
-		list = append(list, farsync.Lock{Path: fmt.Sprintf("/jobs/%08d", i), Participants: make([]farsync.Participant, 5)})
+		list = append(list, farsync.LockInfo{Path: fmt.Sprintf("/jobs/%08d", i), Participants: make([]farsync.Participant, 5)})
 	}
-	list = append(list, farsync.Lock{Path: "/crowd", Participants: make([]farsync.Participant, 5000)})
+	list = append(list, farsync.LockInfo{Path: "/crowd", Participants: make([]farsync.Participant, 5000)})
 	v := New(nil)
 	store := farsynctest.NewMem().Open(nil)
 	defer store.Close()

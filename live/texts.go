@@ -27,7 +27,7 @@ type allowance int
 
 // keep returns the lock with what is kept of its texts, in strings of their own: the strings of the survey are parts of all that the entry says.
 // Once the allowance is used up the entries of the lock have a name, an ID and a session alone.
-func (a *allowance) keep(lock farsync.Lock) farsync.Lock {
+func (a *allowance) keep(lock farsync.LockInfo) farsync.LockInfo {
 	*a -= allowance(len(lock.Path))
 	for i := range lock.Participants {
 		p := &lock.Participants[i]

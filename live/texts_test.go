@@ -56,7 +56,7 @@ func TestTextsOfAnEntryAreBounded(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	hostile := farsync.Participant{Holder: big, ID: big, Session: big, Note: big, WaitsFor: big, Under: []string{"/a/1", big, "/b/2"}}
 	left := allowance(1 << 20)
-	p := left.keep(farsync.Lock{Path: "/a", Participants: []farsync.Participant{hostile}}).Participants[0]
+	p := left.keep(farsync.LockInfo{Path: "/a", Participants: []farsync.Participant{hostile}}).Participants[0]
 	for most, texts := range map[int][]string{mostText: {p.Holder, p.Session, p.Note, p.WaitsFor}, mostID: {p.ID}} {
 		for _, text := range texts {
 			require.Equal(t, strings.Repeat("x", most)+"…", text)
@@ -66,7 +66,7 @@ func TestTextsOfAnEntryAreBounded(t *testing.T) {
 	require.False(t, left.usedUp())
 
 	left = 3000
-	list := left.keep(farsync.Lock{Path: "/a", Participants: []farsync.Participant{
+	list := left.keep(farsync.LockInfo{Path: "/a", Participants: []farsync.Participant{
 		{Holder: "a", ID: "1", Note: "n", Under: []string{"u"}}, hostile, {Holder: "c", ID: "3", Session: "s", Held: true, Token: 7, Note: "n", WaitsFor: "w", Under: []string{"u"}},
 	}}).Participants
 	require.Equal(t, farsync.Participant{Holder: "a", ID: "1", Note: "n", Under: []string{"u"}}, list[0])
@@ -79,7 +79,7 @@ func TestKeptTextsKeepNothingElse(t *testing.T) {
 	whole := strings.Repeat("worker /a/1 note ", 1<<16)
 	part := func(from, to int) string { return whole[from:to] }
 	left := allowance(1 << 20)
-	kept := left.keep(farsync.Lock{Path: "/a", Participants: []farsync.Participant{{
+	kept := left.keep(farsync.LockInfo{Path: "/a", Participants: []farsync.Participant{{
 		Holder: part(0, 6), ID: part(7, 11), Session: part(0, 3), Note: part(12, 16), WaitsFor: part(12, 16), Under: []string{part(7, 11)},
 	}}})
 	all := weak.Make(unsafe.StringData(whole))

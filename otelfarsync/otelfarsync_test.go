@@ -328,7 +328,7 @@ func TestSpansThatAreNotSampled(t *testing.T) {
 		synctest.Wait()
 		require.Zero(s, s.Count(farsynctest.List))
 		require.NoError(s, lease.Release())
-		list, err := farsync.NewMutex(other, "/a").Participants(s.Context())
+		list, err := other.Participants(s.Context(), "/a")
 		require.NoError(s, err)
 		require.Empty(s, list[0].Note)
 		require.Empty(s, s.take())

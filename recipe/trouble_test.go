@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/recipe"
-	"github.com/farsync/farsync/storetest"
 )
 
 // While the service is full, no caller of a line is told that it has waited for a goroutine of its process: nobody holds, whether the caller
@@ -39,11 +39,11 @@ func TestFullServiceIsNotToldAsAHolder(t *testing.T) {
 				inBubble(t, func(w *world) {
 					s := w.open()
 					w.Cleanup(func() { w.SetFault(nil) })
-					w.SetFault(func(op storetest.Op) storetest.Fault {
-						if op.Kind == storetest.Create {
-							return storetest.Fail(driver.NotDone, errFull)
+					w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+						if op.Kind == farsynctest.Create {
+							return farsynctest.Fail(driver.NotDone, errFull)
 						}
-						return storetest.None
+						return farsynctest.None
 					})
 					within := func(r recipe.Request, d time.Duration) *try {
 						return w.begin(func(ctx context.Context, t *try) {

@@ -62,7 +62,8 @@ func TestSecondMountIsTheSameFile(t *testing.T) {
 		suite.NotHere(t, "the right to mount: "+err.Error())
 	}
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(second, syscall.MNT_DETACH)) })
-	mu := farsync.NewMutex(newStore(t, filepath.Join(first, "locks.db"), ttl(time.Hour)), path)
+	store := newStore(t, filepath.Join(first, "locks.db"), ttl(time.Hour))
+	mu := farsync.NewMutex(store, path)
 	holder := start(t, "hold", filepath.Join(second, "locks.db"), forever)
 	holder.says("locked")
 	_, err := mu.TryLock(t.Context())
@@ -71,7 +72,7 @@ func TestSecondMountIsTheSameFile(t *testing.T) {
 	lease, err := mu.TryLock(t.Context())
 	require.NoError(t, err, "its socket is found by the other path")
 	next := start(t, "hold", filepath.Join(second, "locks.db"), forever)
-	for list, err := mu.Participants(t.Context()); len(list) < 2; list, err = mu.Participants(t.Context()) {
+	for list, err := store.Participants(t.Context(), path); len(list) < 2; list, err = store.Participants(t.Context(), path) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, lease.Release())

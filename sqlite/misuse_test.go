@@ -24,7 +24,8 @@ import (
 func TestForeignWriterIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	file := newFile(t)
-	mu := farsync.NewMutex(newStore(t, file, nil), path)
+	store := newStore(t, file, nil)
+	mu := farsync.NewMutex(store, path)
 	in := newSessionIn(t, file, nil)
 	conn, err := newOperator(t, file).db.Conn(t.Context())
 	require.NoError(t, err)
@@ -52,7 +53,7 @@ func TestForeignWriterIsWaitedFor(t *testing.T) {
 	require.ErrorContains(t, err, file)
 	_, err = mu.Lock(within(t, 300*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	list, err := mu.Participants(within(t, soon))
+	list, err := store.Participants(within(t, soon), path)
 	require.NoError(t, err, "reads go on")
 	require.Empty(t, list)
 
@@ -159,7 +160,7 @@ func TestWithoutSockets(t *testing.T) {
 			}
 			got <- lease
 		}()
-		for list, err := mu.Participants(t.Context()); len(list) < 2; list, err = mu.Participants(t.Context()) {
+		for list, err := store.Participants(t.Context(), path); len(list) < 2; list, err = store.Participants(t.Context(), path) {
 			require.NoError(t, err)
 		}
 		released := time.Now()

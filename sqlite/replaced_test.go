@@ -326,8 +326,7 @@ func TestProcessesOverFilesThatAreReplaced(t *testing.T) {
 		holder.says("locked")
 		waiter := start(t, "hold", file, ttlVariable+"=2s")
 		store := newStore(t, file, nil)
-		mu := farsync.NewMutex(store, path)
-		for list, err := mu.Participants(t.Context()); len(list) < 2; list, err = mu.Participants(t.Context()) {
+		for list, err := store.Participants(t.Context(), path); len(list) < 2; list, err = store.Participants(t.Context(), path) {
 			require.NoError(t, err)
 		}
 		must(t, store.Close())

@@ -142,7 +142,7 @@ func TestBurialThatBreaksOff(t *testing.T) {
 			require.NoError(t, lease.Release())
 		},
 		"a list": func(t *testing.T, s *farsync.Store, _ string) {
-			list, err := farsync.NewMutex(s, "/crowd").Participants(within(t, soon))
+			list, err := s.Participants(within(t, soon), "/crowd")
 			require.NoError(t, err)
 			require.Empty(t, list)
 		},

@@ -200,7 +200,7 @@ func TestCertmagicUsesTheLocks(t *testing.T) {
 		cleaned <- certmagic.CleanStorage(ctx, storage, certmagic.CleanStorageOptions{Logger: zap.NewNop()})
 	}()
 	require.Eventually(t, func() bool {
-		list, err := farsync.NewMutex(store, "/certs/storage_5fclean").Participants(ctx)
+		list, err := store.Participants(ctx, "/certs/storage_5fclean")
 		return err == nil && len(list) == 2
 	}, soon, 5*time.Millisecond)
 	require.Empty(t, cleaned)

@@ -102,11 +102,10 @@ func askFor(
 			return 0, nil, failed(err)
 		}
 	}
-	lock := farsync.NewMutex(store, path)
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
 	for end := time.After(wait); ; {
-		list, err := lock.Participants(ctx)
+		list, err := store.Participants(ctx, path)
 		if err != nil && len(list) == 0 {
 			return 0, nil, err
 		}

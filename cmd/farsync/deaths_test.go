@@ -169,7 +169,7 @@ func dies(t *testing.T, s *service, way death, manner string) (slack time.Durati
 	var list []farsync.Participant
 	until(t, "another client waits, or holds", func() bool {
 		var err error
-		list, err = farsync.NewMutex(next, s.path).Participants(t.Context())
+		list, err = next.Participants(t.Context(), s.path)
 		return err == nil && len(list) == 2 || len(taken) > 0
 	})
 	if len(taken) == 0 {

@@ -63,7 +63,7 @@ func TestFarsyncDiesOfTheSignalThatEndsItsWait(t *testing.T) {
 			}
 			p := start(t, store, arguments...)
 			until(t, "it waits", func() bool {
-				list, err := farsync.NewMutex(observer, "/x").Participants(t.Context())
+				list, err := observer.Participants(t.Context(), "/x")
 				return err == nil && len(list) == 2
 			})
 			require.NoError(t, p.Process.Signal(s))

@@ -140,11 +140,11 @@ func doctorFindsWhatBlocks(t *testing.T, s *service) {
 	}
 	wait(holdsA, s.path+"/b")
 	wait(holdsB, s.path+"/a")
-	both := func(lock *farsync.Mutex) bool {
-		list, err := lock.Participants(ctx)
+	both := func(path string) bool {
+		list, err := store.Participants(ctx, path)
 		return err == nil && len(list) == 2
 	}
-	until(t, "each waits for the other", func() bool { return both(a) && both(b) })
+	until(t, "each waits for the other", func() bool { return both(s.path+"/a") && both(s.path+"/b") })
 	finds(t, s.direct, ": deadlock of 4, beginning with ")
 	cancel()
 	waiting.Wait()
@@ -155,7 +155,7 @@ func doctorFindsWhatBlocks(t *testing.T, s *service) {
 	var list []farsync.Participant
 	// What has waited before is removed in the background, and may still be in the queue.
 	until(t, "it holds, and nothing waits", func() bool {
-		list, err = a.Participants(t.Context())
+		list, err = store.Participants(t.Context(), s.path+"/a")
 		return err == nil && len(list) == 1 && strings.Contains(dead.out.String(), s.path)
 	})
 	// Not stopped: a process may be stopped while it has a transaction, in which a file is locked for all. Until its session is over,

@@ -43,12 +43,12 @@ func (d *doctor) work(ctx context.Context, store *farsync.Store, ttl time.Durati
 		}
 		waited <- err
 	}()
-	list, err := d.both(ctx, mine)
+	list, err := both(ctx, store, path)
 	if err == nil {
 		if d.location.Scheme == "zk" { // where the leader notes when a node was made
 			d.clock(location.Member{Host: "ZooKeeper's leader", Ahead: list[0].Since.Sub(began) - took/2, Doubt: took / 2})
 		}
-		err = mine.Ask(ctx)
+		err = store.Ask(ctx, path)
 	}
 	gave := time.Now()
 	err = errors.Join(err, lease.Release(), <-waited)
@@ -61,11 +61,11 @@ func (d *doctor) work(ctx context.Context, store *farsync.Store, ttl time.Durati
 }
 
 // both waits until the holder has a waiter, and returns the two.
-func (d *doctor) both(ctx context.Context, lock *farsync.Mutex) ([]farsync.Participant, error) {
+func both(ctx context.Context, store *farsync.Store, path string) ([]farsync.Participant, error) {
 	look := time.NewTicker(lookAgain / 10)
 	defer look.Stop()
 	for {
-		list, err := lock.Participants(ctx)
+		list, err := store.Participants(ctx, path)
 		if err != nil || len(list) == 2 {
 			return list, err
 		}

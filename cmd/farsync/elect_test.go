@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/internal/suite"
 )
 
@@ -73,10 +72,10 @@ func TestALossAfterCommandIsNotItsOwn(t *testing.T) {
 	p := start(t, store, "run", "--at-least", "10m", "--leftovers", "leave", "--status", status, "/x", "--",
 		"sh", "-c", "outliver & exit 3")
 	until(t, "COMMAND has ended", func() bool { return strings.Contains(p.out.String(), "over\n") })
-	list, err := farsync.NewMutex(observer, "/x").Participants(t.Context())
+	list, err := observer.Participants(t.Context(), "/x")
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	require.NoError(t, farsync.Break(t.Context(), observer, "/x", list[0].Token, nil))
+	require.NoError(t, observer.Break(t.Context(), "/x", list[0].Token, nil))
 	require.Equal(t, 3, p.code(t))
 	require.Contains(t, p.err.String(), "COMMAND has ended, and the lock was lost after it")
 	line, err := os.ReadFile(status)

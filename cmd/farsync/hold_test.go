@@ -52,7 +52,7 @@ func TestWaitingHoldEndsAsItsSignalSays(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		p := start(t, store, "hold", "/x", "--while", "1")
 		until(t, "it waits", func() bool {
-			list, err := farsync.NewMutex(observer, "/x").Participants(t.Context())
+			list, err := observer.Participants(t.Context(), "/x")
 			return err == nil && len(list) == 2
 		})
 		require.NoError(t, p.Process.Signal(s))

@@ -102,7 +102,7 @@ func (w *work) inside(ctx context.Context, store *farsync.Store) (context.Contex
 // find returns the holder of the lock at the store, nil if there is none that is seen. A user who may not read the
 // queue does not see it: the path may be another store's, and no path that this user has any right to.
 func (o outer) find(ctx context.Context, store *farsync.Store) (*farsync.Participant, error) {
-	list, err := farsync.NewMutex(store, o.path).Participants(ctx)
+	list, err := store.Participants(ctx, o.path)
 	if err != nil && (ctx.Err() != nil || codeOf(err) == codeUnavailable) {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (w *work) beside(ctx context.Context, store *farsync.Store, path string, he
 		return nil
 	}
 	size := w.request.size
-	for lock, err := range farsync.Survey(ctx, store, path) {
+	for lock, err := range store.Survey(ctx, path) {
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}

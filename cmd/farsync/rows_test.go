@@ -336,8 +336,8 @@ func fuzzRows(f *testing.F, store string, put func(context.Context, odd) error, 
 
 // looksAt has all that looks show what is good beside an odd row.
 func looksAt(ctx context.Context, t *testing.T, s *farsync.Store, store string, o odd, token farsync.Token) {
-	shown := map[string]farsync.Lock{}
-	for lock, err := range farsync.Survey(ctx, s, "") {
+	shown := map[string]farsync.LockInfo{}
+	for lock, err := range s.Survey(ctx, "") {
 		require.NoError(t, err)
 		require.NotContains(t, shown, lock.Path)
 		shown[lock.Path] = lock
@@ -349,7 +349,7 @@ func looksAt(ctx context.Context, t *testing.T, s *farsync.Store, store string, 
 	}
 	require.EqualValues(t, 2, shown[good+"/units"].Size)
 	if recipe.CheckPath(o.queue) == nil {
-		list, err := farsync.NewMutex(s, o.queue).Participants(ctx)
+		list, err := s.Participants(ctx, o.queue)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "it hangs")
 		for _, p := range list {
 			require.NotContains(t, p.String(), "\x1b")

@@ -116,7 +116,7 @@ func queue(ts *testscript.TestScript, neg bool, args []string) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for limit := time.After(soon); ; {
-		list, err := farsync.NewMutex(store, args[0]).Participants(ctx)
+		list, err := store.Participants(ctx, args[0])
 		ts.Check(err)
 		if len(list) == want {
 			return

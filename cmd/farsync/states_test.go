@@ -297,14 +297,14 @@ func callsAreNotMisled(t *testing.T, s *farsync.Store, c condition, held farsync
 		"TryLock of a line": locks(shared.TryLock),
 		"Lock in a line":    locks(shared.Lock),
 		"Resize":            func(ctx context.Context) error { return farsync.NewSemaphore(s, "/p", 3).Resize(ctx, 5) },
-		"Break":             func(ctx context.Context) error { return farsync.Break(ctx, s, "/held", held, nil) },
+		"Break":             func(ctx context.Context) error { return s.Break(ctx, "/held", held, nil) },
 		// They look, which the service may let them do. Then they see who is there.
 		"Leader": func(ctx context.Context) error {
 			leader, err := farsync.NewElection(s, "/lead").Leader(ctx)
 			return cmp.Or(err, seen(leader.Value == "leader-1"))
 		},
 		"Participants": func(ctx context.Context) error {
-			list, err := farsync.NewMutex(s, "/held").Participants(ctx)
+			list, err := s.Participants(ctx, "/held")
 			return cmp.Or(err, seen(len(list) == 1 && list[0].Held))
 		},
 	}

@@ -210,7 +210,7 @@ func (w *work) skip(ctx context.Context, store *farsync.Store, err error) error 
 	if !ok {
 		return err
 	}
-	list, looked := farsync.NewMutex(store, failed.Path).Participants(within)
+	list, looked := store.Participants(within, failed.Path)
 	if looked != nil || len(list) == 0 || !list[0].Held || list[0].Since.IsZero() {
 		return err
 	}

@@ -45,7 +45,7 @@ func (a *app) paths(_ *cobra.Command, arguments []string, word string) (list []s
 	ctx, cancel := context.WithTimeout(context.Background(), completing)
 	defer cancel()
 	_ = a.with(ctx, func(store *farsync.Store, l *location.Location) error {
-		for lock, err := range farsync.Survey(ctx, store, l.Join(word)) {
+		for lock, err := range store.Survey(ctx, l.Join(word)) {
 			if err != nil || len(list) == 1000 {
 				break
 			}

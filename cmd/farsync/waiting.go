@@ -86,7 +86,7 @@ func (s *sight) look(ctx context.Context) {
 	}
 	within, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
-	list, err := farsync.NewMutex(s.store, path).Participants(within)
+	list, err := s.store.Participants(within, path)
 	if err != nil {
 		return
 	}

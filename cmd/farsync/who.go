@@ -318,10 +318,10 @@ func checkWhich(which string) error {
 	return nil
 }
 
-func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Location, which string) iter.Seq2[farsync.Lock, error] {
-	return func(yield func(farsync.Lock, error) bool) {
+func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Location, which string) iter.Seq2[farsync.LockInfo, error] {
+	return func(yield func(farsync.LockInfo, error) bool) {
 		if strings.HasSuffix(which, "/") {
-			for lock, err := range farsync.Survey(ctx, store, l.Join(which)) {
+			for lock, err := range store.Survey(ctx, l.Join(which)) {
 				if errors.Is(err, errors.ErrUnsupported) {
 					err = &exit{codeUnavailable, err}
 				} else if err != nil {
@@ -333,15 +333,15 @@ func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Locat
 			}
 			return
 		}
-		list, err := farsync.NewMutex(store, l.Join(which)).Participants(ctx)
+		list, err := store.Participants(ctx, l.Join(which))
 		switch {
 		case len(list) > 0: // an error beside them is about the size
 			if of, ok := errors.AsType[*farsync.Error](err); ok {
 				err = of.Err
 			}
-			yield(farsync.Lock{Path: l.Join(which), Participants: list, Err: err}, nil)
+			yield(farsync.LockInfo{Path: l.Join(which), Participants: list, Err: err}, nil)
 		case err != nil:
-			yield(farsync.Lock{}, &exit{codeOf(err), err})
+			yield(farsync.LockInfo{}, &exit{codeOf(err), err})
 		}
 	}
 }

@@ -32,7 +32,7 @@ func Count(
 	counted := map[string]bool{}
 	classes := map[string]Entries{"": {}} // so that 0 is not nothing
 	for _, prefix := range prefixes {
-		for lock, err := range farsync.Survey(ctx, store, prefix) {
+		for lock, err := range store.Survey(ctx, prefix) {
 			if err != nil {
 				return nil, err
 			}

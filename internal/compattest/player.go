@@ -73,8 +73,8 @@ func Play(settings string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	p := &player{
-		primitives: primitivesOn(store, farsync.NewMutex, farsync.NewRWMutex, farsync.NewSemaphore, farsync.NewElection),
-		mutexes:    map[[2]string]*farsync.Mutex{}, rws: map[[2]string]*farsync.RWMutex{},
+		store: store, primitives: primitivesOn(store, farsync.NewMutex, farsync.NewRWMutex, farsync.NewSemaphore, farsync.NewElection),
+		mutexes: map[[2]string]*farsync.Mutex{}, rws: map[[2]string]*farsync.RWMutex{},
 		leases: map[int]*farsync.Lease{}, cancels: map[int]context.CancelFunc{},
 		out: json.NewEncoder(out),
 	}
@@ -152,6 +152,7 @@ func primitivesOn[S any](
 type player struct {
 	primitives
 
+	store   any // the Store that they are on
 	mu      sync.Mutex
 	mutexes map[[2]string]*farsync.Mutex // by path and name, so that goroutines take turns
 	rws     map[[2]string]*farsync.RWMutex
@@ -227,7 +228,7 @@ func (p *player) do(ctx context.Context, m Move) (a Answer, err error) {
 		p.cancels[m.Of]()
 		return a, nil
 	case "ask":
-		return a, p.mutex(m).Ask(ctx)
+		return a, p.looker(m).ask(ctx)
 	case "asked":
 		select {
 		case <-p.lease(m.Of).Asked():
@@ -249,11 +250,7 @@ func (p *player) do(ctx context.Context, m Move) (a Answer, err error) {
 		}
 		return a, ctx.Err()
 	case "queue":
-		list := p.mutex(m).Participants
-		if m.Size > 0 {
-			list = semaphore().Participants
-		}
-		a.Queue, err = lines(list(ctx))
+		a.Queue, err = lines(p.looker(m).participants(ctx))
 		return a, err
 	}
 	lease, err := p.get(ctx, m)
@@ -294,6 +291,39 @@ func (p *player) get(ctx context.Context, m Move) (*farsync.Lease, error) {
 		return campaign(ctx, p.newElection(m.Path).Campaign, m.Value)
 	default:
 		return nil, fmt.Errorf("no move: %q", m.Do)
+	}
+}
+
+// A looker is what operators' calls are made on.
+type looker struct {
+	ask          func(ctx context.Context) error
+	participants func(ctx context.Context) ([]farsync.Participant, error)
+}
+
+// looker returns how this player's farsync asks for the path of a move, and lists its queue: by its Store now, by a
+// primitive before.
+func (p *player) looker(m Move) looker {
+	if store, ok := p.store.(interface {
+		Ask(ctx context.Context, path string) error
+		Participants(ctx context.Context, path string) ([]farsync.Participant, error)
+	}); ok {
+		return looker{
+			func(ctx context.Context) error { return store.Ask(ctx, m.Path) },
+			func(ctx context.Context) ([]farsync.Participant, error) { return store.Participants(ctx, m.Path) },
+		}
+	}
+	mutex := any(p.mutex(m))
+	list := mutex
+	if m.Size > 0 {
+		list = p.newSemaphore(m.Path, m.Size)
+	}
+	return looker{
+		mutex.(interface {
+			Ask(ctx context.Context) error
+		}).Ask,
+		list.(interface {
+			Participants(ctx context.Context) ([]farsync.Participant, error)
+		}).Participants,
 	}
 }
 

@@ -190,7 +190,7 @@ func costs(t *testing.T, s service) {
 		got <- err
 	}()
 	require.Eventually(t, func() bool {
-		list, err := farsync.NewMutex(first, "/costs").Participants(within(t, soon))
+		list, err := first.Participants(within(t, soon), "/costs")
 		return err == nil && len(list) == 2
 	}, time.Minute, 100*time.Millisecond)
 	<-time.After(ttl / 2)

@@ -50,7 +50,7 @@ func newScene(t *testing.T, open func(farsync.Options) *farsync.Store) scene {
 			s.next <- lease
 		}()
 		for {
-			list, err := mu.Participants(ctx)
+			list, err := store.Participants(ctx, billing)
 			require.NoError(t, err)
 			if s.list = list; len(list) == 2 {
 				break

@@ -59,13 +59,12 @@ func everything(t *testing.T, open func() *farsync.Store) {
 			}
 			next <- err
 		}()
-		mu := farsync.NewMutex(first, "/locks/"+name)
 		for list := 0; list < 2; { // until the second waits
-			all, err := mu.Participants(ctx)
+			all, err := first.Participants(ctx, "/locks/"+name)
 			require.NoError(t, err, name)
 			list = len(all)
 		}
-		require.NoError(t, mu.Ask(ctx), name)
+		require.NoError(t, first.Ask(ctx, "/locks/"+name), name)
 		<-lease.Asked()
 		require.NoError(t, lease.Release(), name)
 		require.NoError(t, <-next, name)

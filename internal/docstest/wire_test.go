@@ -44,7 +44,7 @@ func TestSQLClientStandsInTheQueue(t *testing.T) {
 	require.Equal(t, []string{"job"}, psql("renew"))
 	_, err = mu.TryLock(within(t, soon))
 	require.ErrorIs(t, err, farsync.ErrLocked)
-	list, err := mu.Participants(within(t, soon))
+	list, err := store.Participants(within(t, soon), "/locks/billing")
 	require.NoError(t, err)
 	require.Contains(t, list[0].String(), "job on db1")
 	require.Equal(t, []string{"job"}, psql("leave"))

@@ -183,11 +183,11 @@ func TestRestartedServerKeepsItsQueues(t *testing.T) {
 		waiting = append(waiting, lockBehind(t, open(), "/queue"))
 		awaitQueue(t, holder, "/queue", i+2)
 	}
-	before, err := farsync.NewMutex(holder, "/queue").Participants(within(t, soon))
+	before, err := holder.Participants(within(t, soon), "/queue")
 	require.NoError(t, err)
 	server.restart(t, func() {})
 	looks.sinceWhen(t, "Lease/LeaseTimeToLive", waiters+1)
-	after, err := farsync.NewMutex(holder, "/queue").Participants(within(t, soon))
+	after, err := holder.Participants(within(t, soon), "/queue")
 	require.NoError(t, err)
 	require.Len(t, after, waiters+1)
 	for i := range after {

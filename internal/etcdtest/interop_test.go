@@ -176,7 +176,7 @@ func TestPeersStandInOneQueue(t *testing.T) {
 			if r, ok := first.(rival); ok {
 				require.NoError(t, r.proclaim(ctx, "first, still"))
 				leads("first, still")
-				list, err := election.Candidates(ctx)
+				list, err := store.Participants(ctx, path)
 				require.NoError(t, err)
 				for i, value := range []string{"first, still", "ours", "second", "last"} {
 					require.Equal(t, value, list[i].Holder)

@@ -301,7 +301,7 @@ func TestTurnThatWasForged(t *testing.T) {
 	awaitKeys(t, admin, path, 2)
 	third := waits(t.Context()) // two are ahead of it, so it awaits its turn
 	awaitKeys(t, admin, path, 3)
-	list, err := farsync.NewMutex(newStore(t, server.Endpoint(), nil), path).Participants(within(t, soon))
+	list, err := newStore(t, server.Endpoint(), nil).Participants(within(t, soon), path)
 	require.NoError(t, err)
 	var session clientv3.LeaseID
 	_, err = fmt.Sscanf(list[2].Session, "%x", &session)

@@ -39,7 +39,7 @@ func TestMisuseOfRights(t *testing.T) {
 	require.Eventually(t, func() bool { return lease.Deadline().After(first) }, soon, time.Millisecond, "renewed")
 	require.NoError(t, lease.Release())
 	require.NoError(t, got(t, waiter).Release())
-	list, err := mu.Participants(ctx)
+	list, err := store.Participants(ctx, "/locks/enough")
 	require.NoError(t, err)
 	require.Empty(t, list)
 	held, err := mu.Lock(ctx)
@@ -184,7 +184,7 @@ func (r realm) missingRights() (list []locktest.Input) {
 	}
 	return append(list,
 		denied("Participants by stranger", path, "stranger", func(t *testing.T, ctx context.Context) error {
-			_, err := semaphore(t, "stranger").Participants(ctx)
+			_, err := storeOn(t, r.as("stranger"), nil).Participants(ctx, path)
 			return err
 		}),
 		denied("Resize by reader", path, "reader", func(t *testing.T, ctx context.Context) error { return semaphore(t, "reader").Resize(ctx, 3) }),
@@ -194,7 +194,7 @@ func (r realm) missingRights() (list []locktest.Input) {
 		}),
 		denied("Ask where only the queue is allowed for", path+"/asked", "reader", func(t *testing.T, ctx context.Context) error {
 			holder := lock(t, storeOn(t, r.as("writer"), nil), path+"/asked")
-			err := farsync.NewMutex(storeOn(t, r.as("reader"), nil), path+"/asked").Ask(ctx)
+			err := storeOn(t, r.as("reader"), nil).Ask(ctx, path+"/asked")
 			require.NoError(t, holder.Release())
 			return err
 		}),

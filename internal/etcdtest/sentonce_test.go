@@ -43,7 +43,7 @@ func (l *faults) owe(t *testing.T, store *farsync.Store, path string) {
 			return errBroken
 		})
 		read, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		_, err := farsync.NewMutex(store, path).Participants(read)
+		_, err := store.Participants(read, path)
 		cancel()
 		if err == nil {
 			t.Error("the read was answered")

@@ -72,7 +72,7 @@ func TestClosedClientEndsItsStore(t *testing.T) {
 		}))
 	}
 	require.ErrorIs(t, locktest.Returns(t, soon, "Participants", func() error {
-		_, err := farsync.NewMutex(store, "/client").Participants(t.Context())
+		_, err := store.Participants(t.Context(), "/client")
 		return err
 	}), farsync.ErrClosed)
 	const why = "the session could not be ended at the server"
@@ -83,7 +83,8 @@ func TestClosedClientEndsItsStore(t *testing.T) {
 // TestKeyWithoutLeaseIsRefusedByName: it would block everything behind it for ever, without a word of why.
 func TestKeyWithoutLeaseIsRefusedByName(t *testing.T) {
 	server, admin := begin(t)
-	mu := farsync.NewMutex(newStore(t, server.Endpoint(), ttl(time.Minute)), "/stray")
+	store := newStore(t, server.Endpoint(), ttl(time.Minute))
+	mu := farsync.NewMutex(store, "/stray")
 	for _, name := range []string{"README", "m-README", "0", ""} {
 		key := "/stray/" + name
 		_, err := admin.Put(t.Context(), key, "hello")
@@ -94,7 +95,7 @@ func TestKeyWithoutLeaseIsRefusedByName(t *testing.T) {
 			require.NotErrorIs(t, err, context.DeadlineExceeded)
 			awaitKeys(t, admin, "/stray", 1)
 		}
-		_, err = mu.Participants(t.Context())
+		_, err = store.Participants(t.Context(), "/stray")
 		require.ErrorContains(t, err, fmt.Sprintf("%q", key))
 		_, err = admin.Delete(t.Context(), key)
 		require.NoError(t, err)
@@ -154,7 +155,7 @@ func TestBigForeignKeyBlocksLikeAnyOther(t *testing.T) {
 	require.ErrorIs(t, err, farsync.ErrLocked)
 	waiter := lockBehind(t, store, "/big")
 	awaitKeys(t, admin, "/big", 2)
-	list, err := mu.Participants(t.Context())
+	list, err := store.Participants(t.Context(), "/big")
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	require.Len(t, list[0].Holder, 1<<20)
@@ -230,7 +231,7 @@ func TestSurveyShowsNothingThatIsNotAQueue(t *testing.T) {
 	awaitQueue(t, store, "/services/locked", 2)
 
 	shown := map[string]int{}
-	for lock, err := range farsync.Survey(within(t, soon), store, "/services") {
+	for lock, err := range store.Survey(within(t, soon), "/services") {
 		require.NoError(t, err)
 		shown[lock.Path] = len(lock.Participants)
 	}
@@ -265,7 +266,7 @@ func TestSurveyOutlivesACompaction(t *testing.T) {
 	}
 	store := newStore(t, server.Endpoint(), ttl(time.Minute), grpc.WithChainUnaryInterceptor(compact))
 	shown := 0
-	for _, err := range farsync.Survey(within(t, soon), store, "/many") {
+	for _, err := range store.Survey(within(t, soon), "/many") {
 		require.NoError(t, err)
 		shown++
 	}

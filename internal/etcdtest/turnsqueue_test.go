@@ -491,7 +491,7 @@ func TestSurveyShowsQueuesAndNoTurns(t *testing.T) {
 	third := got(t, waits[1])
 	awaitKeys(t, admin, path+"!turn", 1)
 	var paths []string
-	for queue, err := range farsync.Survey(t.Context(), store, path) {
+	for queue, err := range store.Survey(t.Context(), path) {
 		require.NoError(t, err)
 		paths = append(paths, queue.Path)
 	}

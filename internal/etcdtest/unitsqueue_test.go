@@ -348,7 +348,7 @@ func TestPermitsOfEarlierStores(t *testing.T) {
 		require.NoError(t, err)
 	}
 	shown := map[string]int64{}
-	for queue, err := range farsync.Survey(t.Context(), store, path) {
+	for queue, err := range store.Survey(t.Context(), path) {
 		require.NoError(t, err)
 		require.Len(t, queue.Participants, 1)
 		shown[queue.Path] = queue.Participants[0].Units

@@ -35,7 +35,7 @@ var askRows = []row{
 		behind := s.locking(s.mutex(two).Lock)
 		s.until(one, 2)
 		s.notAsked(lease)
-		require.NoError(s, s.mutex(two).Ask(s.ctx()))
+		require.NoError(s, two.Ask(s.ctx(), s.path))
 		s.asked(lease)
 		require.NoError(s, lease.Err(), "no holder is forced")
 		behind.waits()
@@ -44,13 +44,13 @@ var askRows = []row{
 		next := behind.got()
 		s.notAsked(next)
 		s.release(next)
-		require.NoError(s, s.mutex(two).Ask(s.ctx()), "there is no holder to ask")
+		require.NoError(s, two.Ask(s.ctx(), s.path), "there is no holder to ask")
 	}},
 	{"AskBeforeTheHolderListens", "the question must not be lost", func(s *scene) {
 		one, two := s.client(), s.client()
 		mu := farsync.NewReentrantMutex(one, s.path)
 		first, second := s.take(mu.Lock), s.take(mu.Lock)
-		require.NoError(s, farsync.NewReentrantMutex(two, s.path).Ask(s.ctx()))
+		require.NoError(s, two.Ask(s.ctx(), s.path))
 		s.asked(second)
 		s.asked(first)
 		s.release(first)
@@ -64,12 +64,38 @@ var askRows = []row{
 		s.until(one, 3)
 		behind := s.locking(s.rw(one).RLock) // shares the first's place, or waits
 		s.notAsked(first)
-		require.NoError(s, s.rw(three).Ask(s.ctx()))
+		require.NoError(s, three.Ask(s.ctx(), s.path))
 		s.asked(first)
 		s.asked(second)
 		s.release(first)
 		s.release(second)
 		s.drain(writer, behind)
+	}},
+	{"AskReachesAllPermitsAndTheLeader", "a Store asks whatever primitive stands at the path", func(s *scene) {
+		one, two, three := s.client(), s.client(), s.client()
+		permits := s.path + "-permits"
+		first, second := s.take(units(farsync.NewSemaphore(one, permits, 3), 1)), s.take(units(farsync.NewSemaphore(two, permits, 3), 2))
+		leader, candidate := s.take(campaign(s.election(one), "one")), s.locking(campaign(s.election(two), "two"))
+		s.until(three, 2)
+		require.NoError(s, three.Ask(s.ctx(), permits))
+		s.asked(first)
+		s.asked(second)
+		s.notAsked(leader)
+		require.NoError(s, three.Ask(s.ctx(), s.path))
+		s.asked(leader)
+		for i, kind := range []farsync.Kind{farsync.KindPermit, farsync.KindCandidate} {
+			list, err := three.Participants(s.ctx(), []string{permits, s.path}[i])
+			require.NoError(s, err)
+			require.Len(s, list, 2)
+			require.Equal(s, []farsync.Kind{kind, kind}, []farsync.Kind{list[0].Kind, list[1].Kind})
+		}
+		s.release(first)
+		s.release(second)
+		s.release(leader)
+		next := candidate.got()
+		s.notAsked(next)
+		s.release(next)
+		s.until(three, 0)
 	}},
 	{"AskReachesADowngradedWriter", "its entry may be another by then", func(s *scene) {
 		one, two := s.client(), s.client()
@@ -79,7 +105,7 @@ var askRows = []row{
 			s.notAsked(lease) // it listens
 			require.NoError(s, rw.Downgrade(s.ctx(), lease))
 			s.notAsked(lease)
-			require.NoError(s, s.rw(two).Ask(s.ctx()))
+			require.NoError(s, two.Ask(s.ctx(), s.path))
 			s.asked(lease)
 			s.release(lease)
 		}
@@ -97,10 +123,10 @@ var askRows = []row{
 		for _, at := range all {
 			mu := at.mutex(one)
 			lease := at.lock(mu)
-			require.NoError(s, at.mutex(two).Ask(s.ctx()))
-			require.NoError(s, at.mutex(one).Ask(s.ctx()), "two ask")
+			require.NoError(s, two.Ask(s.ctx(), at.path))
+			require.NoError(s, one.Ask(s.ctx(), at.path), "two ask")
 			ctx, cancel := context.WithCancel(s.ctx())
-			require.NoError(s, at.mutex(two).Ask(ctx), "again")
+			require.NoError(s, two.Ask(ctx, at.path), "again")
 			cancel()
 			switch at {
 			case released: // it never listens
@@ -113,17 +139,17 @@ var askRows = []row{
 				at.until(two, 2)
 				at.release(lease)
 				lease = next.got()
-				require.NoError(s, at.mutex(one).Ask(s.ctx()))
+				require.NoError(s, one.Ask(s.ctx(), at.path))
 				at.asked(lease)
 				at.release(lease)
 			case answered: // the words that are there last are the holder's
-				require.ErrorIs(s, farsync.Break(s.ctx(), two, at.path, lease.Token()+3, nil), farsync.ErrReleased)
+				require.ErrorIs(s, two.Break(s.ctx(), at.path, lease.Token()+3, nil), farsync.ErrReleased)
 				at.release(lease)
 			case broken:
 				at.breaks(two, lease.Token())
 				at.broken(lease)
 			case closed: // the Store that was the last to ask
-				require.NoError(s, at.mutex(three).Ask(s.ctx()))
+				require.NoError(s, three.Ask(s.ctx(), at.path))
 				require.NoError(s, three.Close())
 				at.release(lease)
 			case lost:
@@ -158,7 +184,7 @@ var askRows = []row{
 		<-lost.Done()
 		require.ErrorIs(s, lost.Release(), farsync.ErrLost)
 		s.notAsked(lost)
-		require.ErrorIs(s, s.mutex(one).Ask(canceled()), context.Canceled)
+		require.ErrorIs(s, one.Ask(canceled(), s.path), context.Canceled)
 	}},
 }
 

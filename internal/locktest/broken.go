@@ -18,7 +18,7 @@ import (
 // holding returns the tokens of those that hold, as another client sees them.
 func (s *scene) holding(store *farsync.Store) (tokens []farsync.Token) {
 	s.Helper()
-	list, err := s.mutex(store).Participants(s.ctx()) // of whatever kind
+	list, err := store.Participants(s.ctx(), s.path) // of whatever kind
 	require.NoError(s, err)
 	for _, p := range list {
 		if p.Held {
@@ -31,7 +31,7 @@ func (s *scene) holding(store *farsync.Store) (tokens []farsync.Token) {
 // breaks breaks the lease with that token.
 func (s *scene) breaks(by *farsync.Store, token farsync.Token) {
 	s.Helper()
-	require.NoError(s, farsync.Break(s.ctx(), by, s.path, token, &farsync.BreakOptions{Why: "stuck since noon"}))
+	require.NoError(s, by.Break(s.ctx(), s.path, token, &farsync.BreakOptions{Why: "stuck since noon"}))
 }
 
 // broken makes sure that a lease was broken, and knows why.
@@ -68,13 +68,13 @@ var breakRows = []row{
 		first := s.lock(s.mutex(one))
 		s.release(first)
 		second := s.lock(s.mutex(one))
-		err := farsync.Break(s.ctx(), two, s.path, first.Token(), nil)
+		err := two.Break(s.ctx(), s.path, first.Token(), nil)
 		require.ErrorIs(s, err, farsync.ErrReleased)
 		require.NoError(s, second.Err())
 		s.release(second)
-		require.ErrorIs(s, farsync.Break(s.ctx(), two, s.path, second.Token(), nil), farsync.ErrReleased)
-		require.ErrorIs(s, farsync.Break(canceled(), two, s.path, 1, nil), context.Canceled)
-		require.ErrorIs(s, farsync.Break(s.ctx(), two, "no path", 1, nil), farsync.ErrPath)
+		require.ErrorIs(s, two.Break(s.ctx(), s.path, second.Token(), nil), farsync.ErrReleased)
+		require.ErrorIs(s, two.Break(canceled(), s.path, 1, nil), context.Canceled)
+		require.ErrorIs(s, two.Break(s.ctx(), "no path", 1, nil), farsync.ErrPath)
 	}},
 	{"BreakNamesOneTurn", "a lease that was handed on within a process is another lease, though its entry is the same", func(s *scene) {
 		one, two := s.client(), s.client()
@@ -82,7 +82,7 @@ var breakRows = []row{
 		first, second := s.handedOn(mu)
 		never := second.Token() + 1
 		for _, token := range []farsync.Token{first.Token(), never} {
-			err := farsync.Break(s.ctx(), two, s.path, token, nil)
+			err := two.Break(s.ctx(), s.path, token, nil)
 			require.ErrorIs(s, err, farsync.ErrReleased)
 			require.ErrorContains(s, err, fmt.Sprintf("token %d holds", second.Token()), "whoever has looked can break what is there")
 			require.NoError(s, second.Err())
@@ -91,7 +91,7 @@ var breakRows = []row{
 		require.Eventually(s, func() bool {
 			return slices.Equal([]farsync.Token{second.Token()}, s.holding(two)) // once it was held for a while
 		}, soon, 10*time.Millisecond)
-		require.ErrorIs(s, farsync.Break(s.ctx(), one, s.path, first.Token(), nil), farsync.ErrReleased)
+		require.ErrorIs(s, one.Break(s.ctx(), s.path, first.Token(), nil), farsync.ErrReleased)
 		require.NoError(s, second.Err())
 		s.breaks(two, second.Token())
 		s.broken(second)
@@ -101,14 +101,14 @@ var breakRows = []row{
 		one, two := s.client(), s.client()
 		mu := s.mutex(one)
 		lease := s.lock(mu)
-		before, err := s.mutex(two).Participants(s.ctx())
+		before, err := two.Participants(s.ctx(), s.path)
 		require.NoError(s, err)
 		ctx, cancel := lease.Context(s.ctx())
 		defer cancel()
 		require.NoError(s, recipe.Explain(ctx, beneath.Store(one), "4711 sleep"))
-		require.ErrorIs(s, farsync.Break(s.ctx(), two, s.path, lease.Token()+3, nil), farsync.ErrReleased)
+		require.ErrorIs(s, two.Break(s.ctx(), s.path, lease.Token()+3, nil), farsync.ErrReleased)
 		require.Eventually(s, func() bool {
-			list, err := s.mutex(two).Participants(s.ctx())
+			list, err := two.Participants(s.ctx(), s.path)
 			return err == nil && list[0].Holder == before[0].Holder && list[0].WaitsFor == "4711 sleep"
 		}, soon, 10*time.Millisecond)
 		require.NoError(s, lease.Err())
@@ -138,7 +138,7 @@ var breakRows = []row{
 	{"BreakAfterAnAsk", "one asks first", func(s *scene) {
 		one, two := s.client(), s.client()
 		lease := s.lock(s.mutex(one))
-		require.NoError(s, s.mutex(two).Ask(s.ctx()))
+		require.NoError(s, two.Ask(s.ctx(), s.path))
 		s.asked(lease)
 		require.NoError(s, lease.Err())
 		s.breaks(two, lease.Token())
@@ -151,7 +151,7 @@ var breakRows = []row{
 		s.until(two, 2)
 		held := s.holding(two)
 		require.Len(s, held, 1)
-		require.NoError(s, farsync.Break(s.ctx(), two, s.path, held[0], &farsync.BreakOptions{Remove: true}))
+		require.NoError(s, two.Break(s.ctx(), s.path, held[0], &farsync.BreakOptions{Remove: true}))
 		s.release(behind.got())
 	}},
 }

@@ -39,8 +39,8 @@ var changeRows = []row{
 		lease := s.take(rw.Lock)
 		reader := s.locking(s.rw(two).RLock)
 		before := s.until(two, 2)
-		require.NoError(s, s.rw(two).Ask(s.ctx()))
-		require.NoError(s, s.rw(two).Ask(s.ctx()), "more than once")
+		require.NoError(s, two.Ask(s.ctx(), s.path))
+		require.NoError(s, two.Ask(s.ctx(), s.path), "more than once")
 		s.asked(lease)
 		require.NoError(s, lease.Err())
 		reader.waits()
@@ -51,7 +51,7 @@ var changeRows = []row{
 		}
 		require.NoError(s, rw.Downgrade(s.ctx(), lease), "a writer that was asked can still turn into a reader")
 		s.release(reader.got())
-		require.NoError(s, s.rw(two).Ask(s.ctx()), "and be asked again")
+		require.NoError(s, two.Ask(s.ctx(), s.path), "and be asked again")
 		s.release(lease)
 		s.until(two, 0)
 	}},
@@ -59,7 +59,7 @@ var changeRows = []row{
 		one := s.client()
 		lease := s.lock(s.mutex(one))
 		s.notAsked(lease)
-		require.NoError(s, s.mutex(one).Ask(s.ctx()))
+		require.NoError(s, one.Ask(s.ctx(), s.path))
 		s.asked(lease)
 		s.release(lease)
 		next := s.lock(s.mutex(one))

@@ -29,20 +29,21 @@ func RunCrowds(t *testing.T, open func(t testing.TB) Crowded) {
 			play(t, s, cmp.Or(s.Many, 10_000))
 		})
 	}
-	standing := func(t testing.TB, m *farsync.Mutex, n int) {
-		for list, err := m.Participants(Within(t, Soon)); len(list) < n; list, err = m.Participants(Within(t, Soon)) {
+	standing := func(t testing.TB, store *farsync.Store, n int) {
+		look := func() ([]farsync.Participant, error) { return store.Participants(Within(t, Soon), "/crowd") }
+		for list, err := look(); len(list) < n; list, err = look() {
 			require.NoError(t, err)
 		}
 	}
 	scene("Dies", func(t *testing.T, s Crowded, crowd int) {
 		alive := Lock(t, s.Open(t, time.Second), "/alive")
-		m := farsync.NewMutex(s.Open(t, 2*time.Second), "/crowd")
+		looker := s.Open(t, 2*time.Second)
 		s.Crowd(t, crowd/2)
 		between := LockBehind(t, s.Open(t, 2*time.Second), "/crowd")
-		standing(t, m, crowd/2+1)
+		standing(t, looker, crowd/2+1)
 		s.Crowd(t, crowd/2)
 		behind := LockBehind(t, s.Open(t, 2*time.Second), "/crowd")
-		standing(t, m, crowd+2)
+		standing(t, looker, crowd+2)
 		require.Empty(t, between)
 		start := time.Now()
 		s.Dies(t)
@@ -66,7 +67,7 @@ func RunCrowds(t *testing.T, open func(t testing.TB) Crowded) {
 		s.Crowd(t, crowd)
 		s.Adopt(t)
 		require.NoError(t, store.Close())
-		list, err := farsync.NewMutex(s.Open(t, time.Hour), "/crowd").Participants(Within(t, Soon))
+		list, err := s.Open(t, time.Hour).Participants(Within(t, Soon), "/crowd")
 		require.NoError(t, err)
 		require.Empty(t, list)
 	})

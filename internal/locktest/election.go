@@ -73,7 +73,7 @@ var electionRows = []row{
 		leader, err := e.Leader(s.ctx())
 		require.NoError(s, err)
 		require.Equal(s, farsync.Leader{Value: "one", Token: first.Token()}, leader)
-		list, err := e.Candidates(s.ctx())
+		list, err := looker.Participants(s.ctx(), s.path)
 		require.NoError(s, err)
 		require.Len(s, list, 3)
 		for i, value := range []string{"one", "two", "three"} {
@@ -150,7 +150,7 @@ var electionRows = []row{
 		require.NoError(s, err)
 		require.Equal(s, "one", leader.Value)
 		holder := s.take(farsync.NewMutex(one, s.path+"-holder").TryLock)
-		list, err := farsync.NewMutex(two, s.path+"-holder").Participants(s.ctx())
+		list, err := two.Participants(s.ctx(), s.path+"-holder")
 		require.NoError(s, err)
 		s.release(holder)
 		require.NoError(s, e.Proclaim(s.ctx(), lease, ""))

@@ -70,13 +70,6 @@ var frozenRows = []frozenRow{
 			_, err := s.mutex(c).TryDo(ctx, time.Millisecond, func(ctx context.Context, _ *farsync.Lease) error { return fn(ctx) })
 			return err
 		})},
-	{name: "Mutex.Participants", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
-		_, err := s.mutex(s.callers).Participants(ctx)
-		return err
-	})},
-	{name: "Mutex.Ask", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
-		return s.mutex(s.callers).Ask(ctx)
-	})},
 	{name: "Mutex.Locker", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
 		return lockOf(func(ctx context.Context) sync.Locker { return s.mutex(s.callers).Locker(ctx, nil) })(ctx)
 	})},
@@ -93,13 +86,6 @@ var frozenRows = []frozenRow{
 	{name: "ReentrantMutex.Lock", prepare: free(reentrantLock), want: late},
 	{name: "ReentrantMutex.Lock, waiting", prepare: waiting(reentrantLock), want: context.Canceled},
 	{name: "ReentrantMutex.TryLock", prepare: free(reentrantTry), want: late},
-	{name: "ReentrantMutex.Participants", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
-		_, err := s.reentrant(s.callers).Participants(ctx)
-		return err
-	})},
-	{name: "ReentrantMutex.Ask", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
-		return s.reentrant(s.callers).Ask(ctx)
-	})},
 
 	{name: "RWMutex.Lock", prepare: free(rwLock), want: late},
 	{name: "RWMutex.Lock, waiting", prepare: waiting(rwLock), want: context.Canceled},
@@ -118,13 +104,6 @@ var frozenRows = []frozenRow{
 	{name: "RWMutex.RLocker", want: late, prepare: by(rwLock, func(ctx context.Context, s *frozenScene) error {
 		return lockOf(func(ctx context.Context) sync.Locker { return s.rw(s.callers).RLocker(ctx, nil) })(ctx)
 	})},
-	{name: "RWMutex.Participants", want: late, prepare: by(rwLock, func(ctx context.Context, s *frozenScene) error {
-		_, err := s.rw(s.callers).Participants(ctx)
-		return err
-	})},
-	{name: "RWMutex.Ask", want: late, prepare: by(rwLock, func(ctx context.Context, s *frozenScene) error {
-		return s.rw(s.callers).Ask(ctx)
-	})},
 
 	{name: "Semaphore.Acquire", prepare: free(acquireAll), want: late},
 	{name: "Semaphore.Acquire, waiting", prepare: waiting(acquireAll), want: context.Canceled},
@@ -134,10 +113,6 @@ var frozenRows = []frozenRow{
 	})},
 	{name: "Semaphore.Size", want: late, prepare: by(acquireAll, func(ctx context.Context, s *frozenScene) error {
 		_, err := s.semaphore(s.callers, 2).Size(ctx)
-		return err
-	})},
-	{name: "Semaphore.Participants", want: late, prepare: by(acquireAll, func(ctx context.Context, s *frozenScene) error {
-		_, err := s.semaphore(s.callers, 2).Participants(ctx)
 		return err
 	})},
 
@@ -171,10 +146,6 @@ var frozenRows = []frozenRow{
 		})},
 	{name: "Election.Leader", want: late, prepare: by(stand, func(ctx context.Context, s *frozenScene) error {
 		_, err := s.election(s.callers).Leader(ctx)
-		return err
-	})},
-	{name: "Election.Candidates", want: late, prepare: by(stand, func(ctx context.Context, s *frozenScene) error {
-		_, err := s.election(s.callers).Candidates(ctx)
 		return err
 	})},
 	{name: "Election.Observe", want: late, prepare: by(stand, func(ctx context.Context, s *frozenScene) (err error) {

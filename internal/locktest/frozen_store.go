@@ -54,6 +54,27 @@ var frozenStoreRows = []frozenRow{
 	{name: "Queue.Break, remove", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
 		return q.Break(ctx, e, 0, "stuck", true)
 	})},
+	{name: "Store.Participants", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
+		_, err := s.callers.Participants(ctx, s.path)
+		return err
+	})},
+	{name: "Store.Participants of a semaphore", want: late, prepare: by(acquireAll, func(ctx context.Context, s *frozenScene) error {
+		_, err := s.callers.Participants(ctx, s.path)
+		return err
+	})},
+	{name: "Store.Ask", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) error {
+		return s.callers.Ask(ctx, s.path)
+	})},
+	{name: "Store.Break", want: late, prepare: held(
+		func(s *frozenScene) *farsync.Lease { return s.take(mutexLock(s, s.holders)) },
+		func(ctx context.Context, s *frozenScene, lease *farsync.Lease) error {
+			return s.callers.Break(ctx, s.path, lease.Token(), nil)
+		})},
+	{name: "Store.Survey", want: late, prepare: by(mutexLock, func(ctx context.Context, s *frozenScene) (err error) {
+		for _, err = range s.callers.Survey(ctx, s.path) {
+		}
+		return err
+	})},
 	{name: "Store.Close", bound: ofRelease, prepare: func(s *frozenScene) func(context.Context) error {
 		c := s.short()
 		lease := s.lock(s.mutex(c))

@@ -51,7 +51,7 @@ func RunHung(t *testing.T, h Hung) {
 		// A client that has just used a connection does not ask whether it still stands, and sends the next renewal by it.
 		looks.Go(func() {
 			for pause.For(busy, 100*time.Millisecond) == nil {
-				_, _ = farsync.NewMutex(store, path(i)).Participants(busy)
+				_, _ = store.Participants(busy, path(i))
 			}
 		})
 		<-time.After(h.TTL / 4 / hungHolders)

@@ -80,21 +80,21 @@ var multiRows = []row{
 		lease, err := farsync.NewMultiMutex(s.members(one, "a", "b")...).Lock(s.ctx())
 		require.NoError(s, err)
 		asked := lease.Asked()
-		require.NoError(s, s.members(two, "b")[0].Ask(s.ctx()))
+		require.NoError(s, two.Ask(s.ctx(), s.path+"/b"))
 		<-asked
 		require.NoError(s, lease.Err())
 		require.NoError(s, giveBack(lease))
 	}},
 	{"MultiGivesTokensInTheOrderOfItsMembers", "a token that guards the wrong resource guards none", func(s *scene) {
 		one := s.client()
-		members := s.members(one, "b", "c", "a")
-		multi := farsync.NewMultiMutex(members...)
+		names := []string{"b", "c", "a"}
+		multi := farsync.NewMultiMutex(s.members(one, names...)...)
 		lease, err := multi.Lock(s.ctx())
 		require.NoError(s, err)
 		require.NoError(s, lease.Err())
 		require.Len(s, GuardEntries(s, lease), 3)
-		for i, mu := range members {
-			list, err := mu.Participants(s.ctx())
+		for i, name := range names {
+			list, err := one.Participants(s.ctx(), s.path+"/"+name)
 			require.NoError(s, err)
 			require.Equal(s, list[0].Token, lease.Tokens()[i])
 			require.False(s, lease.Deadline().IsZero())
@@ -104,7 +104,7 @@ var multiRows = []row{
 		require.ErrorIs(s, lease.Release(), farsync.ErrReleased)
 		s.unguarded(lease)
 		<-lease.Done()
-		for _, mu := range members {
+		for _, mu := range s.members(one, names...) {
 			s.release(s.lock(mu))
 		}
 	}},

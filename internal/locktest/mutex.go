@@ -80,7 +80,7 @@ var mutexRows = []row{
 			waiting = append(waiting, s.locking(s.mutex(s.client()).Lock))
 			s.until(looker, i+2)
 		}
-		list, err := s.mutex(looker).Participants(s.ctx())
+		list, err := looker.Participants(s.ctx(), s.path)
 		require.NoError(s, err)
 		require.Len(s, list, 5)
 		for i, p := range list {
@@ -158,7 +158,7 @@ var mutexRows = []row{
 			}
 			require.NoError(s, lease.Err())
 			require.Greater(s, lease.Token().Revision(), before[1].Revision)
-			list, err := s.mutex(three).Participants(s.ctx())
+			list, err := three.Participants(s.ctx(), s.path)
 			require.NoError(s, err)
 			require.Equal(s, lease.Token(), list[0].Token, "the holder is at the head of the queue")
 			s.release(lease)

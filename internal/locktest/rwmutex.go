@@ -44,7 +44,7 @@ var rwRows = []row{
 			waiting = append(waiting, s.locking(lock))
 			s.until(looker, i+2)
 		}
-		list, err := s.rw(looker).Participants(s.ctx())
+		list, err := looker.Participants(s.ctx(), s.path)
 		require.NoError(s, err)
 		kinds := []farsync.Kind{farsync.KindRead, farsync.KindWrite, farsync.KindRead, farsync.KindRead, farsync.KindWrite, farsync.KindRead}
 		for i, p := range list {
@@ -64,7 +64,7 @@ var rwRows = []row{
 		s.release(writer)
 		readers := []*farsync.Lease{waiting[1].got(), waiting[2].got()}
 		waits(3)
-		list, err = s.rw(looker).Participants(s.ctx())
+		list, err = looker.Participants(s.ctx(), s.path)
 		require.NoError(s, err)
 		require.Equal(s, []bool{true, true, false, false}, []bool{list[0].Held, list[1].Held, list[2].Held, list[3].Held})
 		s.release(readers[1])
@@ -214,7 +214,7 @@ var rwRows = []row{
 		require.NoError(s, rw.Downgrade(s.ctx(), writer), "it may be repeated")
 		queued.waits()
 		last.waits()
-		list, err := rw.Participants(s.ctx())
+		list, err := one.Participants(s.ctx(), s.path)
 		require.NoError(s, err)
 		for i, kind := range []farsync.Kind{farsync.KindRead, farsync.KindRead, farsync.KindWrite, farsync.KindRead} {
 			require.Equal(s, kind, list[i].Kind)

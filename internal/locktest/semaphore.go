@@ -80,7 +80,7 @@ var semaphoreRows = []row{
 		held := s.take(units(below, 1))
 		require.NoError(s, below.Resize(s.ctx(), 3))
 		above := s.take(farsync.NewMutex(s.client(), s.path).Lock)
-		list, err := farsync.NewMutex(store, s.path).Participants(s.ctx())
+		list, err := store.Participants(s.ctx(), s.path)
 		require.NoError(s, err)
 		require.Len(s, list, 1)
 		require.NoError(s, giveBack(held))
@@ -98,7 +98,7 @@ var semaphoreRows = []row{
 		s.until(looker, 2)
 		small := s.locking(units(s.semaphore(s.client(), 3), 1))
 		s.until(looker, 3)
-		list, err := sem.Participants(s.ctx())
+		list, err := looker.Participants(s.ctx(), s.path)
 		require.NoError(s, err)
 		for i, n := range []int64{2, 3, 1} {
 			require.Equal(s, n, list[i].Units)

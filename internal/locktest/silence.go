@@ -179,9 +179,9 @@ func RunSilence(t *testing.T, s Silenced) {
 			require.Contains(t, p.String(), "nothing is granted before ")
 		}
 	}
-	shown(shared.Participants(Within(t, Soon)))
-	shown(election.Candidates(Within(t, Soon)))
-	for lock, err := range farsync.Survey(Within(t, Soon), store, "/held") {
+	shown(store.Participants(Within(t, Soon), "/held/mutex"))
+	shown(store.Participants(Within(t, Soon), "/held/election"))
+	for lock, err := range store.Survey(Within(t, Soon), "/held") {
 		shown(lock.Participants, err)
 	}
 	require.NotNil(t, recipe.SilenceOf(beneath.Store(store)))
@@ -202,7 +202,7 @@ func RunSilence(t *testing.T, s Silenced) {
 	_, err = shared.TryLock(Within(t, Soon))
 	require.ErrorIs(t, err, farsync.ErrLocked)
 	require.NotErrorIs(t, err, farsync.ErrUnavailable)
-	list, err := shared.Participants(Within(t, Soon))
+	list, err := store.Participants(Within(t, Soon), "/held/mutex")
 	require.NoError(t, err)
 	require.True(t, list[0].Held && list[0].NotBefore.IsZero(), list)
 	require.NoError(t, held.Release())

@@ -281,9 +281,9 @@ func (s *scene) calls(store *farsync.Store) map[string]func(context.Context) err
 		"Resize":                      func(ctx context.Context) error { return sem.Resize(ctx, 3) },
 		"Campaign":                    released(campaign(e, "value")),
 		"Leader":                      func(ctx context.Context) error { _, err := e.Leader(ctx); return known(err) },
-		"Participants":                func(ctx context.Context) error { _, err := s.mutex(store).Participants(ctx); return err },
-		"Participants of a semaphore": func(ctx context.Context) error { _, err := sem.Participants(ctx); return err },
-		"Ask":                         func(ctx context.Context) error { return s.mutex(store).Ask(ctx) },
+		"Participants":                func(ctx context.Context) error { _, err := store.Participants(ctx, s.path); return err },
+		"Participants of a semaphore": func(ctx context.Context) error { _, err := store.Participants(ctx, free("permit")); return err },
+		"Ask":                         func(ctx context.Context) error { return store.Ask(ctx, s.path) },
 		"Observe": func(ctx context.Context) (last error) {
 			for _, err := range e.Observe(ctx) {
 				return err

@@ -9,9 +9,9 @@ import (
 )
 
 // surveyed returns what a survey of the scene's paths shows.
-func (s *scene) surveyed(store *farsync.Store) (locks []farsync.Lock) {
+func (s *scene) surveyed(store *farsync.Store) (locks []farsync.LockInfo) {
 	s.Helper()
-	for lock, err := range farsync.Survey(s.ctx(), store, s.path+"/") {
+	for lock, err := range store.Survey(s.ctx(), s.path+"/") {
 		require.NoError(s, err)
 		locks = append(locks, lock)
 	}
@@ -56,12 +56,12 @@ var surveyRows = []row{
 		require.Equal(s, leader.Token(), locks[0].Participants[0].Token)
 		require.Equal(s, "me", locks[0].Participants[0].Holder)
 
-		for lock, err := range farsync.Survey(s.ctx(), two, s.path) {
+		for lock, err := range two.Survey(s.ctx(), s.path) {
 			require.NoError(s, err)
 			require.Equal(s, locks[0], lock)
 			break // a survey that is left asks no more
 		}
-		for _, err := range farsync.Survey(canceled(), two, s.path) {
+		for _, err := range two.Survey(canceled(), s.path) {
 			require.ErrorIs(s, err, context.Canceled)
 		}
 		for _, l := range []*farsync.Lease{lease, reader, other, units, leader} {

@@ -12,7 +12,7 @@ import (
 func (s *scene) shownAt(store *farsync.Store, name string, n int) []farsync.Participant {
 	s.Helper()
 	s.untilAt(store, s.path+name, n)
-	list, err := farsync.NewMutex(store, s.path+name).Participants(s.ctx())
+	list, err := store.Participants(s.ctx(), s.path+name)
 	require.NoError(s, err)
 	require.Len(s, list, n)
 	return list

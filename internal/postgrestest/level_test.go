@@ -41,7 +41,7 @@ func handOver(t *testing.T, from, to *farsync.Store) {
 		_, err = two.TryLock(within(t, soon))
 		require.ErrorIs(t, err, farsync.ErrLocked)
 		next := locktest.LockBehind(t, to, "/level")
-		for list, err := two.Participants(within(t, soon)); len(list) < 2; list, err = two.Participants(within(t, soon)) {
+		for list, err := to.Participants(within(t, soon), "/level"); len(list) < 2; list, err = to.Participants(within(t, soon), "/level") {
 			require.NoError(t, err)
 		}
 		require.NoError(t, lease.Release())

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
@@ -38,7 +37,7 @@ func TestReplicaIsPassedOver(t *testing.T) {
 	t.Cleanup(func() { _ = store.Close() })
 	lease := lock(t, store, "/stale")
 	turned.Store(true)
-	list, err := farsync.NewMutex(store, "/stale").Participants(within(t, soon))
+	list, err := store.Participants(within(t, soon), "/stale")
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	next := locktest.LockBehind(t, d.open(t, time.Minute), "/stale")

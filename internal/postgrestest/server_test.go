@@ -100,7 +100,8 @@ func TestServerThatDies(t *testing.T) {
 	lease, err := farsync.NewMutex(d.open(t, time.Minute), "/dies").Lock(within(t, soon))
 	require.NoError(t, err)
 	got := make(chan *farsync.Lease, 1)
-	other := farsync.NewMutex(d.open(t, time.Minute), "/dies")
+	store := d.open(t, time.Minute)
+	other := farsync.NewMutex(store, "/dies")
 	go func() {
 		lease, err := other.Lock(within(t, time.Minute))
 		if err != nil {
@@ -108,7 +109,7 @@ func TestServerThatDies(t *testing.T) {
 		}
 		got <- lease
 	}()
-	for list, err := other.Participants(within(t, soon)); len(list) < 2; list, err = other.Participants(within(t, soon)) {
+	for list, err := store.Participants(within(t, soon), "/dies"); len(list) < 2; list, err = store.Participants(within(t, soon), "/dies") {
 		require.NoError(t, err)
 	}
 	for range 3 {

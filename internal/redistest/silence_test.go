@@ -112,7 +112,8 @@ func TestSilenceHasNoLeader(t *testing.T) {
 	require.NoError(t, err)
 	server.Kill()
 	require.NoError(t, server.Restart(within(t, soon)))
-	next := farsync.NewElection(newStore(t, server.Endpoint(), fresh(ttl)), "/e")
+	second := newStore(t, server.Endpoint(), fresh(ttl))
+	next := farsync.NewElection(second, "/e")
 	var candidate sync.WaitGroup
 	defer candidate.Wait()
 	candidate.Go(func() { // it leads until its Store is closed
@@ -121,7 +122,7 @@ func TestSilenceHasNoLeader(t *testing.T) {
 		}
 	})
 	require.Eventually(t, func() bool {
-		list, err := next.Candidates(within(t, soon))
+		list, err := second.Participants(within(t, soon), "/e")
 		require.NoError(t, err)
 		return len(list) == 1
 	}, soon, time.Millisecond)

@@ -264,7 +264,7 @@ func (c *campaign) orphansAt(ctx context.Context, at site, v *verdict) error {
 		for _, queue := range slices.Concat(halves[0], halves[1]) {
 			over := time.Now().Add(c.hang())
 			for {
-				list, err := farsync.NewMutex(store, queue).Participants(ctx)
+				list, err := store.Participants(ctx, queue)
 				if err != nil {
 					return err
 				}

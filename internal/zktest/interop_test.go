@@ -98,7 +98,7 @@ func (p peers) standInOrder(t *testing.T) {
 		locked = append(locked, c.lock(t, path))
 		awaitNodes(t, p.conn, path, i+1)
 	}
-	list, err := farsync.NewMutex(p.store, path).Participants(within(t, soon))
+	list, err := p.store.Participants(within(t, soon), path)
 	require.NoError(t, err)
 	require.Len(t, list, len(queue))
 	for i, c := range queue {
@@ -275,7 +275,7 @@ func (p peers) ask(t *testing.T) {
 
 	says("asker", "revocable", "/interop/ask", "revocable")
 	says("asker", "lock", "/interop/ask", "locked")
-	require.NoError(t, mu.Ask(within(t, soon)))
+	require.NoError(t, p.store.Ask(within(t, soon), "/interop/ask"))
 	p.curator.says(t, "revocable", "asked")
 	says("asker", "unlock", "/interop/ask", "unlocked")
 }
@@ -312,7 +312,7 @@ func (p peers) elect(t *testing.T) {
 	last := campaign("last")
 	awaitNodes(t, p.conn, path, 4)
 	leads("second", "first")
-	list, err := election.Candidates(within(t, soon))
+	list, err := p.store.Participants(within(t, soon), path)
 	require.NoError(t, err)
 	for i, value := range []string{"first", "ours", "second", "last"} {
 		require.Equal(t, value, list[i].Holder)
@@ -412,7 +412,7 @@ func (p peers) refuse(t *testing.T) {
 			if theirs.family == driver.Foreign {
 				_, err := farsync.NewMutex(p.store, path).TryLock(within(t, soon))
 				require.ErrorIs(t, err, farsync.ErrKind)
-				_, err = farsync.NewMutex(p.store, path).Participants(within(t, soon))
+				_, err = p.store.Participants(within(t, soon), path)
 				require.ErrorIs(t, err, farsync.ErrKind)
 				says(theirs.peer, theirs.name, theirs.leave, path, theirs.left)
 				require.NoError(t, lock(t, p.store, path).Release(), "no lease is left")

@@ -229,8 +229,9 @@ func missingRights(t *testing.T, server string, conn *client.Conn) (list []lockt
 		add("Lock without "+name, on("Lock without "+name, lacking), 0, locking)
 		add("TryLock without "+name, on("TryLock without "+name, lacking), 0, trying)
 	}
-	add("Participants without READ", on("Participants without READ", client.PermRead), 0, func(ctx context.Context, mu *farsync.Mutex) error {
-		_, err := mu.Participants(ctx)
+	unread := on("Participants without READ", client.PermRead)
+	add("Participants without READ", unread, 0, func(ctx context.Context, _ *farsync.Mutex) error {
+		_, err := store.Participants(ctx, unread)
 		return err
 	})
 	register := on("a size without WRITE", client.PermWrite)
@@ -253,7 +254,7 @@ func missingRights(t *testing.T, server string, conn *client.Conn) (list []lockt
 		require.NoError(t, err)
 	}
 	add("a watch without READ", watched, 1, locking)
-	add("Ask without WRITE", told, 1, func(ctx context.Context, mu *farsync.Mutex) error { return mu.Ask(ctx) })
+	add("Ask without WRITE", told, 1, func(ctx context.Context, _ *farsync.Mutex) error { return store.Ask(ctx, told) })
 
 	deleted := on("Release without DELETE", client.PermDelete)
 	add("Release without DELETE", deleted, 0, func(ctx context.Context, _ *farsync.Mutex) error {

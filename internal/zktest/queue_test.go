@@ -84,14 +84,14 @@ func TestQueueBelowAnotherThatSortsAheadIsRefused(t *testing.T) {
 	_, err := mu.Lock(within(t, soon))
 	require.ErrorContains(t, err, `"/queue/number/0" is not ephemeral`)
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
-	_, err = mu.Participants(within(t, soon))
+	_, err = store.Participants(within(t, soon), "/queue/number")
 	require.ErrorContains(t, err, `"/queue/number/0" is not ephemeral`)
 	require.NoError(t, below.Release())
 	held := []*farsync.Lease{lock(t, store, "/queue/word")}
 	for _, word := range []string{"below", "lock-b", "leases"} {
 		held = append(held, lock(t, store, "/queue/word/"+word))
 	}
-	list, err := farsync.NewMutex(store, "/queue/word").Participants(within(t, soon))
+	list, err := store.Participants(within(t, soon), "/queue/word")
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	for _, lease := range held {
@@ -250,7 +250,7 @@ func TestNamespaceIsPutInFront(t *testing.T) {
 	require.Equal(t, []string{nodeOf(t, lease)}, nodes(t, conn, "/queue/namespace/lock"))
 	_, err := farsync.NewMutex(newStore(t, server, nil), "/queue/namespace/lock").TryLock(t.Context())
 	require.ErrorIs(t, err, farsync.ErrLocked)
-	list, err := farsync.NewMutex(store, "/lock").Participants(t.Context())
+	list, err := store.Participants(t.Context(), "/lock")
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.NoError(t, lease.Release())
@@ -277,7 +277,7 @@ func TestSurveyShowsNothingThatIsNotAQueue(t *testing.T) {
 	lease := lock(t, store, "/queue/survey/locked")
 
 	var shown []string
-	for lock, err := range farsync.Survey(within(t, soon), store, "/queue/survey") {
+	for lock, err := range store.Survey(within(t, soon), "/queue/survey") {
 		require.NoError(t, err)
 		require.Len(t, lock.Participants, 1)
 		shown = append(shown, lock.Path)

@@ -156,7 +156,7 @@ func (r *Running) reachable(ctx context.Context) error {
 func (r *Running) Left(ctx context.Context) (int, error) {
 	for begun := time.Now(); ; {
 		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
-		list, err := farsync.NewMutex(r.Store, r.Path).Participants(asking) // of whatever kind
+		list, err := r.Store.Participants(asking, r.Path) // of whatever kind
 		cancel()
 		if err != nil {
 			return 0, fmt.Errorf("count what is left at %s: %w", r.Path, err)
