@@ -55,7 +55,8 @@ func (s *Store) breakLease(ctx context.Context, path string, token Token, o Brea
 		return err
 	}
 	for _, e := range entries[:held] {
-		if e.Revision == token.Revision() {
+		// An entry that another program has written may have a revision that no token has: it is named by none.
+		if token > 0 && tokenOf(e) > 0 && e.Revision == token.Revision() {
 			return queue.Break(ctx, e, token.turn(), o.Why, o.Remove)
 		}
 	}

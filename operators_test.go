@@ -2,6 +2,7 @@ package farsync_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/farsynctest"
 )
 
@@ -124,4 +126,54 @@ func TestMembersOfAMultiMutexArePaths(t *testing.T) {
 		require.ErrorIs(t, lease.Err(), farsync.ErrBroken)
 		_ = lease.Release()
 	})
+}
+
+// A strange service shows entries with revisions that no token has, as another program may have written them.
+type strange struct {
+	driver.Service
+
+	revision int64
+}
+
+func (s strange) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	session, err := s.Service.Open(ctx, ttl)
+	return strangeSession{session, s.revision}, err
+}
+
+type strangeSession struct {
+	driver.Session
+
+	revision int64
+}
+
+func (s strangeSession) List(ctx context.Context, queue string, limit int) (driver.View, error) {
+	v, err := s.Session.List(ctx, queue, limit)
+	v.Entries = slices.Clone(v.Entries)
+	for i := range v.Entries {
+		v.Entries[i].Revision = s.revision
+	}
+	return v, err
+}
+
+// TestNoTokenNamesAnEntryWithoutOne: Participants shows the zero Token for it. A Break with that must not remove the
+// first entry of this kind, which may be anybody's.
+func TestNoTokenNamesAnEntryWithoutOne(t *testing.T) {
+	for _, revision := range []int64{0, -1, 1 << 56} {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, _ *farsync.Store) {
+			lease := lock(t, farsync.NewMutex(one, "/a"))
+			odd, err := farsync.Open(t.Context(), strange{service.Service("strange"), revision}, nil)
+			require.NoError(t, err)
+			list := must2(odd.Participants(t.Context(), "/a"))(t)
+			require.Len(t, list, 1)
+			require.Zero(t, list[0].Token)
+			for _, token := range []farsync.Token{0, -256, -1} {
+				err := odd.Break(t.Context(), "/a", token, &farsync.BreakOptions{Remove: true})
+				require.ErrorIs(t, err, farsync.ErrReleased, "token %d", token)
+			}
+			require.Len(t, service.Entries("/a"), 1)
+			require.NoError(t, odd.Close())
+			require.NoError(t, lease.Err())
+			require.NoError(t, lease.Release())
+		})
+	}
 }

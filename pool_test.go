@@ -131,7 +131,7 @@ func TestPoolShowsThatItWaitsForItself(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Minute)
-		list := must2(farsync.NewSemaphore(two, "/a", 2).Participants(t.Context()))(t)
+		list := must2(two.Participants(t.Context(), "/a"))(t)
 		require.Len(t, list, 4)
 		holders := []string{list[0].ID, list[1].ID}
 		var under []string
