@@ -71,11 +71,14 @@ func finish(lease leased) error {
 	if errors.Is(err, ErrReleased) { // by fn, which need not have looked at the answer
 		err = wrap("release", lease.lock(), lease.Err())
 	}
-	if errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) {
+	if isLoss(err) {
 		return eachCauseOnce(err)
 	}
 	return nil
 }
+
+// isLoss reports whether a lease has ended otherwise than by a release.
+func isLoss(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) }
 
 // eachCauseOnce leaves out of joined errors of members those whose cause another has told: a session that has ended
 // takes all of its leases along.

@@ -99,9 +99,6 @@ func (l *Locker) hold(lease *Lease) {
 	})
 }
 
-// isLoss reports whether a lease has ended otherwise than by a release.
-func isLoss(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) }
-
 // lasts reports whether the next attempt of a Locker, with the same context on the same Store and path, must fail as well.
 func lasts(err error) bool {
 	for _, target := range []error{ErrClosed, ErrPath, ErrDeadlock} {

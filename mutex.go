@@ -195,7 +195,7 @@ func sitOut(ctx context.Context, lease *Lease, d time.Duration) {
 // lease, for its Token and its Context.
 //
 // Unlock panics like sync.Mutex if it is not locked. It calls onError with any error of Lease.Release that was not told
-// before. If onError is nil, it panics with one that wraps ErrLost or ErrClosed, and passes over the others.
+// before. If onError is nil, it panics with an error that wraps ErrLost or ErrClosed, and passes over the others.
 //
 // onError must not call Lock or Unlock of the same Locker. A Lock that waits for an Unlock of the same Locker is not
 // woken by Close of the Store, only by that Unlock or the end of ctx.

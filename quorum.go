@@ -341,7 +341,7 @@ func (k *keeper) release() error {
 		switch {
 		case l.leases[i] == nil && err != nil:
 			unsure++
-		case l.leases[i] == nil, errors.Is(err, ErrLost), errors.Is(err, ErrClosed):
+		case l.leases[i] == nil, isLoss(err):
 		case err == nil:
 			held++
 		default:
@@ -354,7 +354,7 @@ func (k *keeper) release() error {
 	case unsure > k.quorum.bears():
 		// It was held until now, so that no error may wrap ErrLost: a member that was lost is free, and no reason for this one.
 		for i, err := range errs {
-			if errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) {
+			if isLoss(err) {
 				errs[i] = nil
 			}
 		}
