@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,28 +14,12 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/farsynctest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
 )
 
 // A chronicle is what a Trace was told, in words.
-type chronicle struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (c *chronicle) write(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lines = append(c.lines, fmt.Sprintf(format, args...))
-}
-
-func (c *chronicle) take() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	lines := c.lines
-	c.lines = nil
-	return lines
-}
+type chronicle struct{ locktest.Chronicle }
 
 type callKey struct{ of *chronicle }
 
@@ -47,15 +30,15 @@ func (c *chronicle) trace() *farsync.Trace {
 		Acquire: func(ctx context.Context, w farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
 			calls++
 			n := calls
-			c.write("%d wants %+v", n, w)
-			return context.WithValue(ctx, callKey{c}, n), func(g farsync.TraceResult) { c.write("%d got %+v", n, g) }
+			c.Write("%d wants %+v", n, w)
+			return context.WithValue(ctx, callKey{c}, n), func(g farsync.TraceResult) { c.Write("%d got %+v", n, g) }
 		},
 		Wait: func(ctx context.Context, w farsync.TraceCall, b farsync.TraceWait) {
 			holder, note := b.Holder(ctx)
-			c.write("%v waits for %v behind %d, local %t, of %q, %q", ctx.Value(callKey{c}), w.Kind, b.Ahead, b.Local, holder, note)
+			c.Write("%v waits for %v behind %d, local %t, of %q, %q", ctx.Value(callKey{c}), w.Kind, b.Ahead, b.Local, holder, note)
 		},
-		Ended:   func(e farsync.TraceEnd) { c.write("ended %+v", e) },
-		Session: func(h farsync.TraceSession) { c.write("session %+v", h) },
+		Ended:   func(e farsync.TraceEnd) { c.Write("ended %+v", e) },
+		Session: func(h farsync.TraceSession) { c.Write("session %+v", h) },
 		Note: func(ctx context.Context, _ farsync.TraceCall) string {
 			return fmt.Sprint("note of ", ctx.Value(callKey{c}))
 		},
@@ -70,7 +53,7 @@ func TestTraceIsToldEverything(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{
 			"session {Store:n Was:unknown State:connected Opened:true TTL:10s RoundTrip:0s Left:9.5s Cause:<nil>}",
-		}, c.take())
+		}, c.Take())
 		sem := farsync.NewSemaphore(store, "/s", 3)
 		first, err := sem.Acquire(t.Context(), 2)
 		require.NoError(t, err)
@@ -78,12 +61,12 @@ func TestTraceIsToldEverything(t *testing.T) {
 		require.Equal(t, []string{
 			"1 wants {Store:n Path:/s Kind:permit Units:2 Try:false}",
 			fmt.Sprintf("1 got {Err:<nil> Token:%v Waited:0s Local:false Rejoined:0}", first.Token()),
-		}, c.take())
+		}, c.Take())
 		time.AfterFunc(time.Second, func() { _ = first.Release() })
 		second, err := sem.Acquire(t.Context(), 2)
 		require.NoError(t, err)
 		synctest.Wait()
-		lines := c.take()
+		lines := c.Take()
 		require.Len(t, lines, 4)
 		require.Equal(t, []string{
 			"2 wants {Store:n Path:/s Kind:permit Units:2 Try:false}",
@@ -98,13 +81,13 @@ func TestTraceIsToldEverything(t *testing.T) {
 		require.Equal(t, []string{
 			"3 wants {Store:n Path:/s Kind:permit Units:3 Try:true}",
 			"3 got {Err:" + errors.Unwrap(err).Error() + " Token:0 Waited:0s Local:false Rejoined:0}",
-		}, c.take())
+		}, c.Take())
 		require.NoError(t, second.Release())
-		c.take()
+		c.Take()
 		require.NoError(t, store.Close())
 		require.Equal(t, []string{
 			"session {Store:n Was:connected State:lost Opened:false TTL:10s RoundTrip:0s Left:0s Cause:store closed}",
-		}, c.take())
+		}, c.Take())
 	})
 }
 
@@ -124,9 +107,9 @@ func TestTraces(t *testing.T) {
 		time.AfterFunc(time.Second, func() { _ = lease.Release() })
 		require.NoError(t, lock(t, farsync.NewMutex(store, "/a")).Release())
 		require.NoError(t, store.Close())
-		lines := one.take()
+		lines := one.Take()
 		require.Len(t, lines, 9)
-		require.Equal(t, lines, two.take())
+		require.Equal(t, lines, two.Take())
 	})
 }
 
@@ -166,21 +149,7 @@ func BenchmarkTrace(b *testing.B) {
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{
-				Trace: c.trace, Logger: slog.New(slog.DiscardHandler),
-			}})
-			defer func() { require.NoError(b, store.Close()) }()
-			mu := farsync.NewMutex(store, "/a")
-			b.ReportAllocs()
-			for b.Loop() {
-				lease, err := mu.Lock(b.Context())
-				if err == nil {
-					err = lease.Release()
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
+			locktest.BenchFreePair(b, farsync.Options{Trace: c.trace, Logger: slog.New(slog.DiscardHandler)})
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/farsynctest"
+	"github.com/farsync/farsync/internal/locktest"
 )
 
 // told adds a Store whose calls the View is told of.
@@ -175,19 +176,7 @@ func BenchmarkCallers(b *testing.B) {
 		trace *farsync.Trace
 	}{{"none", nil}, {"callers", New(nil).Callers()}} {
 		b.Run(c.name, func(b *testing.B) {
-			store := farsynctest.NewMem().Open(&farsynctest.MemOptions{Options: farsync.Options{Trace: c.trace}})
-			defer func() { require.NoError(b, store.Close()) }()
-			mu := farsync.NewMutex(store, "/a")
-			b.ReportAllocs()
-			for b.Loop() {
-				lease, err := mu.Lock(b.Context())
-				if err == nil {
-					err = lease.Release()
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
+			locktest.BenchFreePair(b, farsync.Options{Trace: c.trace})
 		})
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,60 +14,40 @@ import (
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/farsynctest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/recipe"
 )
 
 // A chronicle is what a Trace was told, in words.
-type chronicle struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (c *chronicle) write(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lines = append(c.lines, fmt.Sprintf(format, args...))
-}
-
-// take returns the lines since the last call.
-func (c *chronicle) take() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	lines := c.lines
-	c.lines = nil
-	return lines
-}
+type chronicle struct{ locktest.Chronicle }
 
 type callKey struct{}
 
 // trace returns a Trace that writes down what it is told, and looks at what holds whenever a call waits.
 func (c *chronicle) trace() *recipe.Trace {
-	calls := 0
+	var calls atomic.Int64
 	name := func(ctx context.Context) any { return ctx.Value(callKey{}) }
 	return &recipe.Trace{
 		Acquire: func(ctx context.Context, w recipe.Want) (context.Context, func(recipe.Got)) {
-			c.mu.Lock()
-			calls++
-			n := calls
-			c.mu.Unlock()
-			c.write("%d wants %v %s of %s, %d units, try %t", n, w.Kind, w.Path, w.Store, w.Units, w.Try)
+			n := calls.Add(1)
+			c.Write("%d wants %v %s of %s, %d units, try %t", n, w.Kind, w.Path, w.Store, w.Units, w.Try)
 			return context.WithValue(ctx, callKey{}, n), func(g recipe.Got) {
 				again := ""
 				if g.Rejoined > 0 {
 					again = fmt.Sprint(", joined again ", g.Rejoined)
 				}
-				c.write("%d got it: %t, local %t, after %v%s", n, g.Err == nil, g.Local, g.Waited, again)
+				c.Write("%d got it: %t, local %t, after %v%s", n, g.Err == nil, g.Local, g.Waited, again)
 			}
 		},
 		Wait: func(ctx context.Context, _ recipe.Want, b recipe.Behind) {
 			holder, note := b.Look(ctx)
-			c.write("%v waits behind %d, of which %q holds, %q, local %t", name(ctx), b.Ahead, holder, note, b.Local)
+			c.Write("%v waits behind %d, of which %q holds, %q, local %t", name(ctx), b.Ahead, holder, note, b.Local)
 		},
 		Ended: func(e recipe.End) {
-			c.write("%s %s ended after %v: %v, unconfirmed %v", e.Store, e.Path, e.Held, e.Err, e.Unconfirmed)
+			c.Write("%s %s ended after %v: %v, unconfirmed %v", e.Store, e.Path, e.Held, e.Err, e.Unconfirmed)
 		},
 		Session: func(h recipe.Health) {
-			c.write("session %v, was %v, opened %t, ttl %v, round trip %v, left %v: %v",
+			c.Write("session %v, was %v, opened %t, ttl %v, round trip %v, left %v: %v",
 				h.State, h.Was, h.Opened, h.TTL, h.RoundTrip, h.Left, h.Cause)
 		},
 		Note: func(ctx context.Context, _ recipe.Want) string { return fmt.Sprint("note of ", name(ctx)) },
@@ -89,7 +69,7 @@ func (w *world) traced(name string) (*recipe.Store, *chronicle) {
 func (w *world) wrote(c *chronicle, lines ...string) {
 	w.Helper()
 	w.settle()
-	require.Equal(w, lines, c.take())
+	require.Equal(w, lines, c.Take())
 }
 
 func TestTraceOfAFreeLock(t *testing.T) {
@@ -113,7 +93,7 @@ func TestTraceOfThoseThatWait(t *testing.T) {
 		far, other := w.traced("far")
 		first := w.granted(w.startGate(newGate(far)))
 		g := newGate(s)
-		c.take()
+		c.Take()
 		w.Count()
 		second := w.startGate(g)
 		w.wrote(c, "1 wants exclusive /q of test, 1 units, try false", `1 waits behind 1, of which "far" holds, "note of 1", local false`)
@@ -127,13 +107,13 @@ func TestTraceOfThoseThatWait(t *testing.T) {
 		w.wrote(c, "3 wants exclusive /q of test, 1 units, try false", `3 waits behind 2, of which "one" holds, "note of 1", local true`)
 		w.release(second)
 		w.granted(third)
-		got := c.take()
+		got := c.Take()
 		require.Contains(w, got, "2 got it: true, local true, after 1s")
 		require.Contains(w, got, "test /q ended after 0s: released, unconfirmed <nil>")
 		fourth.cancel()
 		w.settle()
 		w.wrote(c, "3 got it: false, local false, after 0s")
-		other.take()
+		other.Take()
 		_, err := recipe.Acquire(w.Context(), far, trying(exclusive))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		w.wrote(other, "2 wants exclusive /q of test, 1 units, try true", "2 got it: false, local false, after 0s")
@@ -153,10 +133,10 @@ func TestTraceOfALineThatIsCarried(t *testing.T) {
 		list := w.Entries(queue)
 		require.Len(w, list, 3, "its turns are slow")
 		require.Equal(w, "note of 2", said(list[1]).note)
-		c.take()
+		c.Take()
 		w.release(first)
 		w.granted(line[0])
-		require.NotContains(w, fmt.Sprint(c.take()), "waits", "those of the line have said so already")
+		require.NotContains(w, fmt.Sprint(c.Take()), "waits", "those of the line have said so already")
 		w.release(line[0])
 		w.release(w.granted(line[1]))
 	})
@@ -168,7 +148,7 @@ func TestTraceOfAWaiterWhoseSessionIsLost(t *testing.T) {
 		far := w.open()
 		first := w.granted(w.start(far))
 		second := w.start(s)
-		c.take()
+		c.Take()
 		w.Expire(s)
 		time.Sleep(5 * time.Second)
 		w.settle()
@@ -177,11 +157,11 @@ func TestTraceOfAWaiterWhoseSessionIsLost(t *testing.T) {
 				"lost: the service has ended the session: the service knows no such session",
 			"session connected, was lost, opened true, ttl 10s, round trip 0s, left 9.5s: <nil>",
 			`1 waits behind 1, of which "client-1" holds, "", local false`,
-		}, c.take())
+		}, c.Take())
 		w.Delete(w.Entries(queue)[1].ID)
 		w.release(first)
 		w.finally(second)
-		require.Regexp(w, `1 got it: true, local false, after [0-9.]+s, joined again 2`, strings.Join(c.take(), "\n"))
+		require.Regexp(w, `1 got it: true, local false, after [0-9.]+s, joined again 2`, strings.Join(c.Take(), "\n"))
 		w.release(second)
 	})
 }
@@ -198,12 +178,12 @@ func TestTraceOfALineWhoseSessionIsLost(t *testing.T) {
 		w.settle()
 		w.Expire(s)
 		time.Sleep(5 * time.Second)
-		c.take()
+		c.Take()
 		w.release(first)
 		w.release(w.granted(line[0]))
 		w.release(w.granted(line[1]))
 		var got []string
-		for _, line := range c.take() {
+		for _, line := range c.Take() {
 			if strings.Contains(line, "got") {
 				got = append(got, line)
 			}
@@ -220,11 +200,11 @@ func TestTraceOfWhatIsLost(t *testing.T) {
 		again, err := h.hold.Again()
 		require.NoError(w, err)
 		time.Sleep(after)
-		c.take()
+		c.Take()
 		how(s, h)
 		time.Sleep(5 * time.Second)
 		var ends []string
-		for _, l := range c.take() {
+		for _, l := range c.Take() {
 			if l[0] == 't' {
 				ends = append(ends, l)
 			}
@@ -233,7 +213,7 @@ func TestTraceOfWhatIsLost(t *testing.T) {
 		_ = again.Release()
 		_ = h.hold.Release()
 		w.settle()
-		require.NotContains(w, fmt.Sprint(c.take()), "ended", "it is told once")
+		require.NotContains(w, fmt.Sprint(c.Take()), "ended", "it is told once")
 	}
 	inBubble(t, func(w *world) {
 		lost(w, time.Second, func(s *recipe.Store, _ *try) { w.Expire(s) },
@@ -257,7 +237,7 @@ func TestTraceOfAReleaseThatIsNotConfirmed(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s, c := w.traced("one")
 		h := w.granted(w.start(s))
-		c.take()
+		c.Take()
 		refusal := errors.New("not now")
 		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
 			if op.Kind == farsynctest.Delete {
@@ -269,7 +249,7 @@ func TestTraceOfAReleaseThatIsNotConfirmed(t *testing.T) {
 		w.wrote(c, "test /q ended after 0s: released, unconfirmed delete: not now")
 		w.SetFault(nil)
 		again := w.finally(w.start(s))
-		c.take()
+		c.Take()
 		again.hold.Abandon()
 		w.wrote(c, "test /q ended after 0s: released, unconfirmed <nil>")
 	})
@@ -279,17 +259,17 @@ func TestTraceOfASession(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s, c := w.traced("one")
 		w.SetLatency(100 * time.Millisecond)
-		c.take()
+		c.Take()
 		time.Sleep(3 * time.Second)
 		w.wrote(c, "session connected, was connected, opened false, ttl 10s, round trip 200ms, left 6.8s: <nil>")
 		w.Partition(s, true)
 		time.Sleep(5 * time.Second)
-		got := c.take()
+		got := c.Take()
 		require.Len(w, got, 1, "it is overdue once")
 		require.Regexp(w, "^session suspended, was connected, opened false, ttl 10s, round trip 0s, left [0-9.]+m?s: ", got[0])
 		w.Partition(s, false)
 		time.Sleep(2 * time.Second)
-		require.Regexp(w, "^session connected, was suspended, opened false, ttl 10s, ", c.take()[0])
+		require.Regexp(w, "^session connected, was suspended, opened false, ttl 10s, ", c.Take()[0])
 		w.SetLatency(0)
 		require.NoError(w, s.Close())
 		w.wrote(c, "session lost, was connected, opened false, ttl 10s, round trip 0s, left 0s: store closed")
