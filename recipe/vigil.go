@@ -17,8 +17,8 @@ import (
 // holds never pay for that.
 const watchAfter = 3 * time.Second
 
-// rehearAfter is the most time after which the holder of an entry with which words were left looks for others that have taken their
-// place: a holder who was asked and keeps the lock hears of a Break no later, whatever the TTL is.
+// rehearAfter is the most time that passes before the holder of an entry with which words were left looks whether other words have
+// replaced them: a holder who was asked and keeps the lock hears of a Break no later, whatever the TTL is.
 const rehearAfter = 10 * time.Second
 
 var errRemoved = errors.New("its entry was removed by another client")

@@ -34,7 +34,7 @@ type window struct {
 	most  int              // how many bids there may be while none is known to wait
 	left  int64            // units that were free at the last look, and that no bid asks for
 	sight lookout
-	// unheard is that of a cohort.
+	// unheard is since when the bid had no answer that its caller leaves to the line; nil but while that is made.
 	unheard *patience
 
 	first [1]*bid     // room for the first of bids: a semaphore that is free has no more
