@@ -21,19 +21,20 @@
 // semaphores up for each job.
 //
 // A waiter is woken by a message to the one channel of its Store. The script that removes the entry it waits for publishes
-// that message. A message may be lost, and a Store may lose the right to subscribe, of which it logs a line: a waiter looks by itself after
-// 30 to 45 seconds, and every few seconds where the server refuses the subscription.
+// that message. A message may be lost. A Store may lose the right to subscribe, and logs a line then. So a waiter looks
+// by itself after 30 to 45 seconds, and every few seconds where the server refuses the subscription.
 //
 // # What holds, and what does not
 //
 // Redis answers before it has replicated or saved what it was told, so a restart or a failover may undo it. farsync does not
 // prevent that. It notices, and grants nothing until every earlier holder has stopped. A server that was restarted, has
-// become the master, has lost its data, or is another one at the same address does not know the scripts that it is sent;
-// one that was a replica in between sees that it has taken the data of another. The Store that finds this out ends all sessions, and nothing
-// is granted for the longest TTL that was seen in the namespace. So the first lock of a new namespace takes one TTL, unless the option Fresh is set. Meanwhile a holder that has not
-// heard of it holds on until its deadline, and others see its queue without it. No call says then that a lock is taken,
-// or free: a Try and Election.Leader fail with farsync.ErrUnavailable and say for how long, a Lock waits, and the Store
-// is farsync.StateRecovering.
+// become the master, has lost its data, or is another one at the same address does not know the scripts that it is
+// sent. A server that was a replica in between sees that it has taken the data of another. The Store that finds this
+// out ends all sessions, and nothing is granted for the longest TTL that was seen in the namespace. So the first lock
+// of a new namespace takes one TTL, unless the option Fresh is set. Meanwhile a holder that has not heard of it holds
+// on until its deadline, and others see its queue without it. No call says then that a lock is taken, or free: a Try
+// and Election.Leader fail with farsync.ErrUnavailable and say for how long, a Lock waits, and the Store is
+// farsync.StateRecovering.
 //
 //	one server, clocks set in small steps       two holders never overlap
 //	killed and restarted, with its data         the same, after a silence of one TTL

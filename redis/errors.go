@@ -16,7 +16,7 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A failure is an error of which more is known than it says itself.
+// A failure is an error together with the outcome of its request.
 type failure struct {
 	error
 	outcome driver.Outcome
@@ -76,8 +76,8 @@ var words = map[string]error{
 	"kind": errKind, "stray": errStray, "large": errLarge, "command": errCommand,
 }
 
-// What Redis answers before it has carried out anything of a script. Of a script that breaks in the middle nothing is
-// known, so other answers are Unknown, and so is one with the words brokenOff.
+// Redis gives these answers before it has carried out anything of a script. When a script breaks in the middle, nobody
+// knows what it has done. So other answers are Unknown, and so is an answer with the words brokenOff.
 var (
 	refusals = []string{"NOPERM", "OOM", "MISCONF", "DB index", notKnown}
 	logins   = []string{"NOAUTH", "WRONGPASS", "DENIED", "invalid password"}

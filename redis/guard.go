@@ -41,8 +41,8 @@ end
 // lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds until
 // the last of them is released; no writer holds before that.
 //
-// What it protects must be in the same database of the same server as the locks. The script finds its keys and arguments
-// where they would be without a guard; a few more stand behind them.
+// The keys that it protects must be in the same database of the same server as the locks. The script finds its keys and
+// arguments where they would be without a guard; a few more stand behind them.
 func Guard(namespace, script string) *GuardedScript {
 	if namespace == "" {
 		namespace = "farsync"

@@ -14,8 +14,8 @@ type mailbox struct {
 	looks map[string]*ear   // of the entries for which the server has noted the session at their last look, by ID
 }
 
-// An ear has a value in woken once one of its names was published. If it is that of a look it was there before the request was
-// sent, so until it is woken, nothing of what was shown has moved.
+// An ear has a value in woken once one of its names was published. The ear of a look was there before the request was
+// sent, so until it is woken, nothing that was shown has moved.
 type ear struct {
 	names []string
 	woken chan struct{}
@@ -70,7 +70,7 @@ func (m *mailbox) take(id string) *ear {
 	return in
 }
 
-// hears reports whether the ear is that of a look, and woken when any of the targets moves.
+// hears reports whether the ear belongs to a look, and is woken when any of the targets moves.
 func (in *ear) hears(on []driver.Target) bool {
 	return in != nil && !slices.ContainsFunc(on, func(t driver.Target) bool {
 		version, shown := in.shown[nameOf(t)]

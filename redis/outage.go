@@ -5,8 +5,8 @@ import "time"
 const (
 	// After a subscription has ended the next is tried after this time, and then after twice as long each time.
 	subscribeAgain = 50 * time.Millisecond
-	// The most is short where there is no server, for locks are handed over late until it is found again. One that refuses a
-	// subscription is asked, like what waits, at a pace that costs it little.
+	// The most is short where there is no server, for locks are handed over late until it is found again. A server that
+	// refuses a subscription is asked at a pace that costs it little, and waiters look at the same pace.
 	subscribeMost = 500 * time.Millisecond
 	refusedMost   = 5 * time.Second
 	// longOutage is worth a word.

@@ -33,7 +33,7 @@ func Open(ctx context.Context, to *client.UniversalOptions, options *Options) (*
 	return farsync.Open(ctx, s, &s.(*service).options.Options)
 }
 
-// A service is the driver.Service of one namespace. What it opens belongs to its sessions.
+// A service is the driver.Service of one namespace. The connections belong to its sessions.
 type service struct {
 	to      client.UniversalOptions
 	options Options
@@ -43,7 +43,7 @@ type service struct {
 	longest atomic.Int64                 // the longest TTL of a session
 }
 
-// An introduction is that of a server to the namespace. Terms count them.
+// An introduction makes a server known to the namespace. Terms count introductions.
 type introduction struct {
 	term int64
 	run  string
@@ -66,13 +66,14 @@ func NewService(to *client.UniversalOptions, options *Options) (driver.Service, 
 	// Replicas take no locks.
 	s.to.ReadOnly, s.to.RouteByLatency, s.to.RouteRandomly = false, false, false
 	s.to.IsClusterMode = s.to.IsClusterMode && s.to.MasterName == ""
-	// What these announce is noticed anyway. To agree on them costs each connection a request, and two that do so at the same
-	// time write to one variable.
+	// The events that these notifications announce are noticed anyway. To agree on notifications costs each connection a
+	// request, and two that do so at the same time write to one variable.
 	s.to.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return s, nil
 }
 
-// meet notes an introduction, unless a later one is known: of two sessions, the one that ends may be answered late.
+// meet notes an introduction, unless a later one is known: the last answer to a session that ends may come after the
+// first answer to the next session.
 func (s *service) meet(now introduction) {
 	for {
 		met := s.met.Load()
@@ -82,7 +83,7 @@ func (s *service) meet(now introduction) {
 	}
 }
 
-// prefixOf begins all keys of a namespace. What is in braces puts them into one slot.
+// prefixOf begins all keys of a namespace. The part in braces puts them into one slot.
 func prefixOf(namespace string) string { return "farsync:{" + namespace + "}:" }
 
 // Open checks the server, subscribes, and writes the session, in this order: what is published to a session is heard.
@@ -107,13 +108,13 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 // bring it back, which the server has answered before anything else was sent.
 //
 // A server to which the namespace has to be introduced first ends all sessions thereby, and grants nothing for the longest TTL that the
-// service has been asked for: that of a session to be opened may be what is missing in its data.
+// service has been asked for: the TTL of a session that is to be opened may be missing in its data.
 func (s *service) End(ctx context.Context, session string) error {
 	by := newSession(s, time.Duration(s.longest.Load()))
 	defer by.Drop()
 	by.known = s.script(s.met.Load().run)
 	a, err := by.call(ctx, "close", session)
-	for err == nil && a.more { // its entries, of which a script removes a page
+	for err == nil && a.more { // its entries: a script removes a page of them
 		a, err = by.call(ctx, "work")
 	}
 	return err

@@ -31,7 +31,7 @@ type session struct {
 	mu    sync.Mutex
 	quiet time.Time      // until then nothing is granted, as the last answer has shown; zero if the server grants
 	over  bool           // Invariant: run is not added to once it is true
-	link  *link          // the one in use; replaced by Reset
+	link  *link          // in use; replaced by Reset
 	known *client.Script // what the server was given last
 	from  time.Time
 	clock clock
@@ -199,7 +199,7 @@ func (s *session) renew(ctx context.Context, op string) error {
 }
 
 // notePolicy warns of a policy by which the server may remove locks, and says when it is another. Open refuses such a
-// server. What is held goes on: nothing is removed before the memory is full, and the next session is refused.
+// server. Leases go on: nothing is removed before the memory is full, and the next session is refused.
 func (s *session) notePolicy(policy string) {
 	s.mu.Lock()
 	was := s.policy
@@ -264,8 +264,8 @@ func (s *session) eval(ctx context.Context, op string, args ...any) (answer, err
 // mostWork is how many parts of the work that is left one request does at most. The next continues.
 const mostWork = 64
 
-// work does what a request has left to do, in parts: none of them may keep the server for long. What it does not, the next
-// renewal of any session does.
+// work does what a request has left to do, in parts: none of them may keep the server for long. The next renewal of any
+// session does the rest.
 func (s *session) work(ctx context.Context, a answer) {
 	for range mostWork {
 		if !a.more {
@@ -275,8 +275,8 @@ func (s *session) work(ctx context.Context, a answer) {
 	}
 }
 
-// call makes one attempt, and returns when it is answered or ctx has ended. What go-redis does not give up then continues
-// in the background until its timeout, or until the session is closed or dropped.
+// call makes one attempt, and returns when it is answered or ctx has ended. A request that go-redis does not give up
+// then continues in the background until its timeout, or until the session is closed or dropped.
 func (s *session) call(ctx context.Context, op string, args ...any) (a answer, err error) {
 	if ctx.Err() != nil {
 		return a, notDone(ctx)

@@ -67,8 +67,8 @@ func (s *session) Watch(
 }
 
 // hear hands out what is published to the session until its end. It reports how the first subscription has gone. It runs in
-// one goroutine, which Drop joins. Requests may be answered where a subscription is refused, so the session lives on without one:
-// then what waits looks each time that it was refused again.
+// one goroutine, which Drop joins. Requests may be answered where a subscription is refused, so the session lives on
+// without one: then a waiter looks each time that the subscription was refused again.
 func (s *session) hear(first chan<- error) {
 	var deaf outage
 	for s.life.Err() == nil {
