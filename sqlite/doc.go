@@ -11,10 +11,10 @@
 // # What it writes
 //
 // An entry of a queue is a row of farsync_entries. Its revision is the row's AUTOINCREMENT key, so that a number is never
-// used twice. It is inserted by BEGIN IMMEDIATE, which lets one writer into the file at a time, so the order of revisions
-// is that of commits. farsync_sessions has a row for each Store, farsync_registers the sizes of semaphores, and
-// farsync_watches what sessions wait for. The file may have tables of the program's own, which [Guard] can protect. It is in
-// WAL mode from the first Open on.
+// used twice. It is inserted by BEGIN IMMEDIATE, which lets one writer into the file at a time, so the order of
+// revisions is the order of commits. farsync_sessions has a row for each Store, farsync_registers the sizes of
+// semaphores, and farsync_watches what sessions wait for. The file may have tables of the program's own, which [Guard]
+// can protect. It is in WAL mode from the first Open on.
 //
 // A program that is not farsync's can take part: a row of farsync_entries of another kind counts as exclusive. It needs a
 // session that lives. An entry without one would block its queue for ever, and Lock then fails with an error that names it. A
@@ -30,9 +30,9 @@
 //
 // # How writers take turns
 //
-// SQLite lets one transaction write at a time, and has no order among those that try. Stores come in the order in which they began to
-// try, by a file beside the database, <file>-gate. It needs no care: it may be deleted while no Store is open. On Linux this holds
-// between processes, elsewhere between the goroutines of one Store.
+// SQLite lets one transaction write at a time, and has no order among the connections that try. Stores come in the
+// order in which they began to try, by a file beside the database, <file>-gate. It needs no care: it may be deleted
+// while no Store is open. On Linux this holds between processes, elsewhere between the goroutines of one Store.
 //
 // # How long a lock stays with a process that died
 //
@@ -47,17 +47,17 @@
 // On Linux the deadlines in the file are by the clock that counts from the boot, and that cannot be set. It stands
 // still while the machine sleeps. A holder's own deadline counts the sleep, so it only comes earlier. A session of an
 // earlier boot is waited out for one TTL after the next Open. On other systems the deadlines are by the time of day:
-// a step forward of more than what is left of a TTL lets others take locks that are held, and a step back keeps those
-// of dead processes for as much longer.
+// a step forward of more than what is left of a TTL lets others take locks that are held, and a step back keeps the
+// locks of dead processes for as much longer.
 //
 // # What it needs
 //
 // A local disk: on a network file system the write-ahead log does not work. On Linux, Open refuses file systems that it
 // does not know to be local. Containers on one machine may share the file if its directory is mounted into them: Open
 // refuses a file that is mounted by itself, on Linux 5.8 or later. All processes need the right to write the file, its
-// directory, <file>-farsync and <file>-gate; those of another user hear of changes with up to a second's delay. On Linux
-// a file that Open makes is its user's alone, or its group's too in a directory with the set-group-ID bit to which the group
-// may write (mode 2770), whatever the umask is.
+// directory, <file>-farsync and <file>-gate. Processes of another user hear of changes with up to a second's delay. On
+// Linux a file that Open makes is its user's alone, or its group's too in a directory with the set-group-ID bit to
+// which the group may write (mode 2770), whatever the umask is.
 //
 // SQLite 3.51.3 or later, in every program that writes the file, the sqlite3 shell included: an earlier one can damage a file that
 // several processes write. The version that farsync compiles in is late enough.
@@ -86,15 +86,14 @@
 // that is open, as by cp, damages it. To put a backup in the place of a file, rename it there, and remove -wal and
 // -shm.
 //
-// Make a backup with VACUUM INTO, or with .backup, of the sqlite3 shell: in another process than one that has a Store on
-// the file.
+// Make a backup with VACUUM INTO, or with .backup, of the sqlite3 shell: in a process that has no Store on the file.
 //
 // A file has one name: Open refuses a file with several hard links, for each would have a log of its own. Symbolic
 // links are followed.
 //
 // # Readers
 //
-// A transaction that reads for long, that of a backup for instance, keeps the log beside the file, -wal, from being
+// A transaction that reads for long, such as a backup's, keeps the log beside the file, -wal, from being
 // folded into it: the log grows by some 36 KB an acquisition. It is cut to 4 MB once the reader has gone.
 //
 // # After a crash of the machine

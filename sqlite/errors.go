@@ -35,9 +35,10 @@ var refusals = map[int]string{
 	lib.SQLITE_ERROR:    "the tables are not those of farsync",
 }
 
-// judge says of the error of a transaction what it means for the attempt. One that has not come to its commit is rolled
-// back. So is one that found no room for the log as it committed, for a log without its last frame counts for nothing. Other
-// errors of a commit do not tell how far it came: after a power cut, a frame that could not be synced may be there.
+// judge says of the error of a transaction what it means for the attempt. A transaction that has not come to its commit
+// is rolled back. So is a transaction that found no room for the log as it committed, for a log without its last frame
+// counts for nothing. Other errors of a commit do not tell how far it came: after a power cut, a frame that could not
+// be synced may be there.
 func (f *file) judge(err error, committing bool) error {
 	words, refused := refusals[code(err)]
 	switch {
@@ -54,7 +55,7 @@ func (f *file) judge(err error, committing bool) error {
 	}
 }
 
-// outcome is that of sqlstore: judge has put it into the error.
+// outcome reads the outcome that judge has put into the error, as sqlstore does.
 func outcome(err error) driver.Outcome {
 	if errors.Is(err, deaf.ErrClosed) || errors.Is(err, turnstile.ErrClosed) {
 		return driver.Closed

@@ -32,7 +32,8 @@ var (
 )
 
 const (
-	// connections is how many a file has at most, beside one that looks for changes: one writes, the others read.
+	// connections is how many a file has at most, beside the connection that looks for changes: one writes, the others
+	// read.
 	connections = 5
 	// leastLog is what is left of a log that has grown behind a reader, in bytes: as much as SQLite lets one grow where
 	// nobody reads for long.
@@ -46,7 +47,7 @@ type file struct {
 	db      *stdsql.DB
 	eye     *sql.DB          // of one connection, for session.version; it is there from make on, so that the log stays
 	calls   deaf.Calls       // transactions, for a file system that is frozen holds a write up without end
-	gate    *turnstile.Gate  // of those that write
+	gate    *turnstile.Gate  // of the transactions that write
 	making  chan struct{}    // has a value while make runs
 	sockets *peers.Directory // nil until there is a session; set by make
 	settled atomic.Bool      // sessions may be opened
@@ -69,8 +70,8 @@ func fileAt(s *service, path string) (*file, error) {
 	if s.options.Sync {
 		synchronous = "synchronous(full)"
 	}
-	// What a statement keeps in order to undo itself is otherwise a file, or a piece of memory that the system gives
-	// and takes each time.
+	// By default SQLite keeps the pages with which a statement undoes itself in a file, or in a piece of memory that the
+	// system gives and takes each time.
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(0)", "journal_mode(wal)", "journal_size_limit(" + leastLog + ")",
 		"temp_store(memory)", synchronous,
@@ -237,7 +238,7 @@ func (f *file) introduce(ctx context.Context, tx *sql.Tx) (is *identity, settled
 
 // settle waits until the sessions of another file, which was in the place of this one, have ended, for they may hold
 // what could be taken in this one. Their sockets tell of them: whoever has a socket before a session was opened here is
-// one of them. They are told to look, and leave. One that is stopped, or is a session of an earlier farsync, is waited
+// one of them. They are told to look, and leave. A session that is stopped, or that is of an earlier farsync, is waited
 // for until a TTL has passed since the file was first seen here.
 func (f *file) settle(ctx context.Context, ttl time.Duration) error {
 	for wait := time.Millisecond; !f.settled.Load(); wait = min(2*wait, 50*time.Millisecond) {

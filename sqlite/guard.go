@@ -10,8 +10,8 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// Guard makes a transaction of the caller's own, on the same file, one that commits only while lease is held. What the
-// transaction writes is safe even from a holder that was suspended past its TTL:
+// Guard has a transaction of the caller's own, on the same file, commit only while lease is held. The writes of the
+// transaction are safe even from a holder that was suspended past its TTL:
 //
 //	db, err := sql.Open("sqlite", file+"?_txlock=immediate&_pragma=busy_timeout(5000)")
 //	…

@@ -41,8 +41,8 @@ func identify(given, path string) (*identity, error) {
 	return &is, nil
 }
 
-// compare returns an error in words if the paths name other files. One that cannot be looked at now is not known to be
-// another.
+// compare returns an error in words if the paths name other files. A file that cannot be looked at now is not known to
+// be another.
 func (is *identity) compare(given, path string) error {
 	for part, was := range is {
 		name := at(part, given, path)

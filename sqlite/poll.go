@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// A session that waits knocks at the sockets of those that it waits for after times that grow from probeFirst to probeMost: to
-	// be woken ten times a second costs a process more than a thousandth of a processor.
+	// A session that waits knocks at the sockets of the sessions that it waits for after times that grow from probeFirst
+	// to probeMost: to be woken ten times a second costs a process more than a thousandth of a processor.
 	probeFirst = 100 * time.Millisecond
 	probeMost  = 500 * time.Millisecond
 	// checkEvery is how often it looks whether the file has changed without a datagram.

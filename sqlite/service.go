@@ -18,8 +18,8 @@ type service struct {
 	path    string // absolute, as it was given: links in it may be switched
 	options Options
 
-	// highest is the highest revision that a session of this service has been told. What it is given later is higher,
-	// in whichever file.
+	// highest is the highest revision that a session of this service has been told. A revision that is given later is
+	// higher, in whichever file.
 	highest atomic.Int64
 
 	mu      sync.Mutex
@@ -92,8 +92,9 @@ func (s *service) End(ctx context.Context, session string) error {
 	return sqlstore.End(ctx, by.Write, session)
 }
 
-// enter returns the file that the path names, for a session, which leaves it. It waits until the one before is closed:
-// connections of one process to one file share what they know of its log, and those of before may know another log.
+// enter returns the file that the path names, for a session, which leaves it. It waits until the file before is closed:
+// connections of one process to one file share what they know of its log, and the connections to the file before may
+// know another log.
 func (s *service) enter(ctx context.Context) (*file, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,5 +162,5 @@ func (s *service) Close() error {
 	return f.close()
 }
 
-// Outcome is that of sqlstore: judge has put it into the error.
+// Outcome reads the outcome that judge has put into the error.
 func (s *service) Outcome(err error) driver.Outcome { return outcome(err) }

@@ -31,12 +31,12 @@ type session struct {
 	end  sync.Once      // closes over
 	left sync.Once      // the file
 
-	// What the file is known to have, for it may be put back to an earlier state.
+	// The highest numbers that the file is known to have had, for it may be put back to an earlier state.
 	known    atomic.Int64 // a revision
 	deadline atomic.Int64 // of the session's row
 }
 
-// newSession returns a session whose socket is there before its row is, so a socket that refuses is that of a dead
+// newSession returns a session whose socket is there before its row is, so a socket that refuses belongs to a dead
 // process.
 func newSession(f *file, ttl time.Duration) *session {
 	in := &session{file: f, over: make(chan struct{})}
@@ -50,7 +50,8 @@ func newSession(f *file, ttl time.Duration) *session {
 	return in
 }
 
-// heard wakes those that wait for one of the names. With no name comes whoever finds another file under the path.
+// heard wakes the callers who wait for one of the names. An empty name comes from a process that has found another file
+// under the path.
 func (s *session) heard(names []string) {
 	if slices.Contains(names, "") {
 		_ = s.file.check()
@@ -154,8 +155,8 @@ func raise(n *atomic.Int64, to int64) {
 	}
 }
 
-// update runs f in a transaction that writes, by statements of these names, and notifies sessions of what has moved only after the commit: one that
-// was notified before would look, find nothing new, and wait again.
+// update runs f in a transaction that writes, by statements of these names, and notifies sessions of what has moved
+// only after the commit: a session that was notified before would look, find nothing new, and wait again.
 func (s *session) update(ctx context.Context, f transaction, statements ...string) error {
 	type notice struct{ session, name string }
 	run := func(ctx context.Context, rows func(sqlstore.Rows) error, statement string, _ ...any) error {

@@ -59,8 +59,8 @@ func (f *file) inTurn(ctx context.Context, do transaction) error {
 	return err
 }
 
-// try makes an attempt, and another while another connection stands in the way. It tries until the file is not locked, or ctx ends. What
-// stands in the way is worth more to a reader of the error than that ctx has ended.
+// try makes an attempt, and another while another connection stands in the way. It tries until the file is not locked,
+// or ctx ends. An error that says what stands in the way is worth more to its reader than an error that ctx has ended.
 func (f *file) try(ctx context.Context, ticket *turnstile.Ticket, attempt func() error) error {
 	var busy error
 	for ticket.Wait(ctx) {
