@@ -158,10 +158,11 @@ func abandon(conn *pgxpool.Conn) {
 //
 // pgx's own canceler waits for a tenth of a second after each request, for which the caller waited, too: the request might end the next
 // statement of the connection. But the server sends its process the signal before it closes the connection of the request
-// (SendCancelRequest, and processCancelRequest before PostgreSQL 18), and a process that reads its next statement drops what was to cancel the
-// one before (ProcessInterrupts while DoingCommandRead). The signal is pending when the end of the request is seen here, so it comes before
-// anything that is sent on the connection after that. A connection for which that is not certain is spent: whoever has it gives it up, instead of
-// giving it back to where the next call would find it and fail.
+// (SendCancelRequest, and processCancelRequest before PostgreSQL 18), and a process that reads its next statement drops
+// a signal for the statement before (ProcessInterrupts while DoingCommandRead). The signal is pending when the end of
+// the request is seen here, so it comes before anything that is sent on the connection after that. A connection for
+// which that is not certain is spent: whoever has it gives it up, instead of giving it back to where the next call
+// would find it and fail.
 type canceler struct {
 	conn *pgconn.PgConn
 	told chan bool // has whether the server has been told and has answered; nil if it was not to be

@@ -13,22 +13,25 @@
 //
 // # What it writes
 //
-// An entry of a queue is a row of farsync_entries. Those that join a queue take turns at its row in farsync_queues, which has
-// the last revision: the order of revisions is that of commits. A revision is the time of the server in microseconds, or the last
-// one and one, so revisions also go on in a database that was restored. farsync_sessions has a row for each Store, farsync_registers the
-// sizes of semaphores, and farsync_watches what sessions wait for. A program that is not farsync's can take part: it inserts a row
-// of another kind with a session that lives, which counts as exclusive.
+// An entry of a queue is a row of farsync_entries. Sessions that join a queue take turns at its row in farsync_queues,
+// which has the last revision: the order of revisions is the order of commits. A revision is the time of the server in
+// microseconds, or the last revision and one, so revisions also go on in a database that was restored. farsync_sessions
+// has a row for each Store, farsync_registers the sizes of semaphores, and farsync_watches what sessions wait for. A
+// program that is not farsync's can take part: it inserts a row of another kind with a session that lives, which counts
+// as exclusive.
 //
 // # How others hear of a change
 //
-// What waits for one entry alone, as for a Mutex, waits at the server for the key of that entry, an advisory lock that a connection of its session keeps
-// for it. A key wakes one process. It does not say which entry holds the lock: the waiter then looks at the table. Each waiter costs three statements and no
-// notification, however many wait. A session has keys for half of its pool at most. A key that is not used for a second goes back to the pool
-// with the next renewal.
+// A waiter for one entry alone, as for a Mutex, waits at the server for the key of that entry: an advisory lock that a
+// connection of the entry's session keeps for it. A key wakes one process. It does not say which entry holds the lock:
+// the waiter then looks at the table. Each waiter costs three statements and no notification, however many wait. A
+// session has keys for half of its pool at most. A key that is not used for a second goes back to the pool with the
+// next renewal.
 //
 // For everything else, and where there is no key, a trigger notifies the sessions that have to look, by NOTIFY in the transaction of the change. A Store
-// listens while it waits for that, by a connection beside its pool, and for about a second afterwards. One that does not wait does nothing but
-// renew, and a lock that no other wants notifies none. Such a waiter costs four statements and one notification.
+// listens while it waits for that, by a connection beside its pool, and for about a second afterwards. A Store that
+// does not wait only renews, and a lock that no other client wants notifies nobody. Such a waiter costs four statements
+// and one notification.
 //
 // # Connections
 //
@@ -50,10 +53,11 @@
 // Stores work through a proxy that lends its connections for a transaction, as PgBouncer does in that mode. Through it they prepare no
 // statements, and have no keys. LISTEN needs a connection of its own: the option Listen leads to the server itself. Without it a Store that waits looks, with one
 // request for all that it waits for, and logs a line that says so. The entry next in line is found to have gone late by some sixteenth of the
-// wait, at most a fifth of a second. That the other side is a proxy is seen in the process number that it gives out, so one that pools
-// sessions is taken for one that pools transactions. A call whose ctx ends gives its connection up, where it would have the server
-// cancel the statement otherwise: a proxy is sent no request to cancel, for PgBouncer before 1.20 may end of one. The statement may wait
-// at the server for 5 seconds more, for a transaction with a [Guard] or with [LockTx].
+// wait, at most a fifth of a second. That the other side is a proxy is seen in the process number that it gives out, so
+// a proxy that pools sessions is taken for a proxy that pools transactions. A call whose ctx ends gives its connection
+// up, where it would have the server cancel the statement otherwise: a proxy is sent no request to cancel, for
+// PgBouncer before 1.20 may end of one. The statement may wait at the server for 5 seconds more, for a transaction with
+// a [Guard] or with [LockTx].
 //
 // # Callers who give up
 //
@@ -69,8 +73,8 @@
 //
 // # Passwords and certificates that change
 //
-// Set Password and TLSConfig in the BeforeConnect of the pgxpool.Config, which is called for each connection, the one
-// that listens among them. A server that does not let the Store in, or is not trusted, is asked again for as long as
+// Set Password and TLSConfig in the BeforeConnect of the pgxpool.Config, which is called for each connection, also for
+// a connection that listens. A server that does not let the Store in, or is not trusted, is asked again for as long as
 // the session lives, and refuses an Open at once. So it does not matter whether the server or the program hears of a
 // new password first, if they do within the TTL.
 //
@@ -87,7 +91,7 @@
 // although there is a synchronous replica, a line at Warn says so, when a Store is opened and within half of the TTL of
 // a change.
 //
-// A replica that was promoted and had not received all, as one that is not synchronous, gives locks to others while
+// A replica that was promoted and had not received all, because it is not synchronous, gives locks to others while
 // their holders do not know: for how long two hold then, and what a guard does at which server, is a table of
 // docs/WHICH-STORE.md. A lock that was released, and whose release that replica has not received, is released again
 // with the next renewal of its Store.

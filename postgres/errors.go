@@ -13,8 +13,8 @@ import (
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
-// outcomes are those of the errors of a server, by their codes or the classes that these begin with. A statement that has failed
-// with any other code was rolled back, and would fail again.
+// outcomes has the outcomes of the errors of a server, by their codes or by the classes that the codes begin with. A
+// statement that has failed with any other code was rolled back, and would fail again.
 var outcomes = map[string]driver.Outcome{
 	"40003": driver.Unknown, // statement_completion_unknown
 	"57P01": driver.Unknown, // the server is shut down, perhaps after the commit
@@ -69,13 +69,13 @@ func judge(err error, sent bool) error {
 	return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 }
 
-// refusesTLS reports whether the server is not the one that is trusted, or has no TLS.
+// refusesTLS reports whether the server is not trusted, or has no TLS.
 func refusesTLS(err error) bool {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	return untrusted || strings.Contains(err.Error(), "server refused TLS connection")
 }
 
-// Outcome is that of sqlstore: judge has put it into the error.
+// Outcome reads the outcome that judge has put into the error.
 func (s *service) Outcome(err error) driver.Outcome {
 	if errors.Is(err, puddle.ErrClosedPool) {
 		return driver.Closed

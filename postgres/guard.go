@@ -11,8 +11,8 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// Guard makes a transaction of the caller's own, in the same database, one that commits only while lease is held. What it writes is
-// safe even from a holder that was suspended past its TTL:
+// Guard has a transaction of the caller's own, in the same database, commit only while lease is held. The writes of the
+// transaction are safe even from a holder that was suspended past its TTL:
 //
 //	tx, err := pool.Begin(ctx)
 //	…
@@ -31,8 +31,9 @@ import (
 // guard. At REPEATABLE READ and SERIALIZABLE begin the transaction once the lease is held: it sees what was committed before its first
 // statement, and so may read what is older than the last holder's commit. Guard cannot see that.
 //
-// Commit is the caller's own. One that is given up may have been carried out. Where a synchronous replica keeps what is committed, and the config
-// has pgx cancel statements, a Commit whose ctx ends may even return nil for what the replica does not have, with a warning for OnNotice.
+// Commit is the caller's own. A Commit that is given up may have been carried out. Where a synchronous replica keeps
+// what is committed, and the config has pgx cancel statements, a Commit whose ctx ends may even return nil for what the
+// replica does not have, with a warning for OnNotice.
 //
 // A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
 // lease would stand on the same entry. Leases for reading that share an entry already share the guard.
@@ -56,7 +57,7 @@ func Guard(ctx context.Context, tx pgx.Tx, lease farsync.Guarded) error {
 
 // LockTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
 // such transaction on the path, until ctx ends. It fails with farsync.ErrLocked if a lease on the path is held or waited for, and
-// while the transaction runs no lease on it is given out: those that ask wait for the server.
+// while the transaction runs no lease on the path is given out: callers who ask for a lease wait for the server.
 //
 // Call LockTx on the transaction itself: the lock is gone once a nested pgx.Tx, which is a savepoint, is rolled back. At REPEATABLE READ and
 // SERIALIZABLE it fails, to be tried again in another transaction, if the path was locked since the first statement.

@@ -22,8 +22,8 @@ const (
 func (s *service) byOwn() bool { return s.direct.Load() && (s.ears == nil || s.room.Scarce()) }
 
 // hearOwn is listen by the connection that renews the session. The server sends notifications on it at any time, and
-// those that come with the answer to a renewal are kept. The session has the connection for a moment at a time, and
-// reads alone, so it keeps no renewal waiting.
+// the notifications that come with the answer to a renewal are kept. The session has the connection for a moment at a
+// time, and reads alone, so it keeps no renewal waiting.
 func (s *session) hearOwn(h *hearing) {
 	s.service.lent.Add(1)
 	defer s.service.lent.Add(-1)
@@ -101,7 +101,7 @@ func (s *session) hearBriefly(channel string) bool {
 		if conn == nil {
 			return false
 		}
-		// Another may renew the session by now.
+		// Another connection may renew the session by now.
 		good := conn.Conn().PgConn().CustomData()[listens] == channel && s.passOn(conn)
 		s.service.returnOwn(conn)
 		if !good {

@@ -17,7 +17,7 @@ import (
 // Keys are the connections of a session that have the keys of its entries. An entry whose ID ends in a dot may have a key, an
 // advisory lock, from before it can be seen until after it has gone. The entry behind waits for that key, which wakes one process and
 // no other, where a notification wakes all that listen. A key does not say which entry holds the lock: a waiter that gets one looks at the table. It may
-// be free while its entry stands, and then what waits listens instead.
+// be free while its entry stands, and then the waiter listens instead.
 type keys struct {
 	release func(*pgxpool.Conn)
 
@@ -38,7 +38,7 @@ const (
 	// notAvailable is the code of the server for a lock that was not to be had in time, canceled that for a statement that was cancelled.
 	notAvailable = "55P03"
 	canceled     = "57014"
-	// unused is how long an entry keeps a key that no Watch needs: one that is held for long takes no connection.
+	// unused is how long an entry keeps a key that no Watch needs: an entry that holds for long takes no connection.
 	unused = time.Second
 	// waits is after how long farsync_await ends a wait for a key.
 	waits = 900 * time.Millisecond
@@ -144,7 +144,7 @@ func (k *keys) idle(unused time.Duration) (list []*pgxpool.Conn) {
 	return list
 }
 
-// close ends all keys, those that are put back later, too.
+// close ends all keys, also the keys that are put back later.
 func (k *keys) close() {
 	k.mu.Lock()
 	k.over = true
@@ -161,8 +161,8 @@ func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	return s.Session.Renew(ctx, prove)
 }
 
-// perform runs a statement on any connection. One that has failed may have found no connection, because the server has no room for more:
-// the next has those of the keys.
+// perform runs a statement on any connection. A statement that has failed may have found no connection, because the
+// server has no room for more: the next statement has the connections of the keys.
 func (s *session) perform(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	err := s.service.run(ctx, f, statement, args...)
 	if err != nil {
@@ -171,7 +171,8 @@ func (s *session) perform(ctx context.Context, f func(sqlstore.Rows) error, stat
 	return err
 }
 
-// join creates an entry. The connection that creates it has its key, before the commit. One on which that has failed may have it too.
+// join creates an entry. The connection that creates it has its key, before the commit. A connection on which the
+// creation has failed may have the key too.
 func (s *session) join(ctx context.Context, f func(sqlstore.Rows) error, args []any) error {
 	id, _ := args[1].(string)
 	if !hasKey(id) || !s.keys.count(1) {
@@ -205,7 +206,8 @@ func (s *session) keep(id string, conn *pgxpool.Conn) {
 	}
 }
 
-// leave deletes an entry. What waits for its key is woken by that and not notified, if it is this connection that has it.
+// leave deletes an entry. If this connection has its key, the waiter for the key is woken by the deletion and is not
+// notified.
 func (s *session) leave(ctx context.Context, f func(sqlstore.Rows) error, args []any) error {
 	id, _ := args[0].(string)
 	conn := s.keys.take(id)
@@ -241,7 +243,7 @@ func (s *session) Watch(
 // await waits for the key of the target, on the connection that has the key of e, until a look shows that one of the two has moved. It
 // returns early if the key is free and the target stands. The server ends each wait after a while, and the next begins with a look: what
 // moves otherwise, as by hand, is found then, and a connection that has broken without a word before long. It returns early, too, when
-// another call needs the connection, for the Store has no other: the wait is cancelled, and what waits listens instead.
+// another call needs the connection, for the Store has no other: the wait is cancelled, and the waiter listens instead.
 func (s *session) await(
 	ctx context.Context, conn *pgxpool.Conn, e driver.Entry, on []driver.Target,
 ) (v *driver.View, moved bool, err error) {

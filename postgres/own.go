@@ -9,7 +9,7 @@ import (
 
 // The connection that renews the session is out of the pool between renewals, so that no other call can have it: a
 // server that has no room for another must not keep the session from being renewed. If it is lost there, the next
-// renewal has the one that all other calls share.
+// renewal has the connection that all other calls share.
 
 // since is where the custom data of that connection has when it was taken out of the pool, rested when a renewal has
 // used it last, and listens the channel that it listens to.
@@ -19,8 +19,9 @@ const (
 	listens = "farsync: listens"
 )
 
-// takeOwn returns the connection that renews the session, or another if a renewal without an answer has it. While room is scarce another is made only in
-// place of one that was lost, and the connection of the calls is the last resort: a renewal is the next to have it.
+// takeOwn returns the connection that renews the session, or another if a renewal without an answer has it. While room
+// is scarce another is made only in place of a connection that was lost, and the connection of the calls is the last
+// resort: a renewal is the next to have it.
 func (s *service) takeOwn(ctx context.Context) (*pgxpool.Conn, error) {
 	if conn := s.rests(); conn != nil {
 		if s.stands(ctx, conn) {
@@ -82,7 +83,7 @@ func (s *service) resting() *pgxpool.Conn {
 	}
 }
 
-// stands asks a connection that has rested whether it still stands, as take does, and gives up one that does not.
+// stands asks a connection that has rested whether it still stands, as take does, and gives it up if it does not.
 func (s *service) stands(ctx context.Context, conn *pgxpool.Conn) bool {
 	data := conn.Conn().PgConn().CustomData()
 	last, _ := data[rested].(time.Time)
@@ -96,9 +97,9 @@ func (s *service) stands(ctx context.Context, conn *pgxpool.Conn) bool {
 	return true
 }
 
-// giveOwn keeps a connection for the next renewal. One that is broken, or has been kept for as long as the pool keeps
-// any, goes back to the pool, as does one that is more than is needed. While a session listens by it, it is kept for
-// longer: nobody would hear what comes until the next renewal.
+// giveOwn keeps a connection for the next renewal. A connection that is broken, or has been kept for as long as the
+// pool keeps any, goes back to the pool. So does a connection beyond the number that is needed. While a session listens
+// by it, it is kept for longer: nobody would hear what comes until the next renewal.
 func (s *service) giveOwn(conn *pgxpool.Conn) {
 	data, now := conn.Conn().PgConn().CustomData(), time.Now()
 	from, kept := data[since].(time.Time)

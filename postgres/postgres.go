@@ -29,8 +29,8 @@ type Options struct {
 	Connections int
 }
 
-// share returns how many connections calls have, beside those that renew the session, and whether another listens.
-// Most is what the config allows.
+// share returns how many connections calls have, beside the connections that renew the session, and whether another
+// listens. Most is what the config allows.
 func (o *Options) share(most int32) (calls int32, listens bool, _ error) {
 	n := o.Connections
 	switch {
@@ -48,8 +48,8 @@ func (o *Options) share(most int32) (calls int32, listens bool, _ error) {
 //go:embed schema.sql
 var schema string
 
-// Schema returns the SQL that makes the tables and functions of farsync, or brings those of an earlier version up to date, for
-// programs that keep their migrations themselves. Running it again changes nothing.
+// Schema returns the SQL that makes the tables and functions of farsync, or brings the tables and functions of an
+// earlier version up to date, for programs that keep their migrations themselves. Running it again changes nothing.
 func Schema() string { return schema }
 
 // alone begins a migration once no other is under way in the database. Every role may take that lock and keep it, so it
@@ -86,8 +86,8 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// Open opens a session in the database and returns a Store in it. The tables must be there: see [Migrate]. config is one of
-// pgxpool.ParseConfig, of which nothing is changed. The Store has connections of its own, two at least: one for
+// Open opens a session in the database and returns a Store in it. The tables must be there: see [Migrate]. config comes
+// from pgxpool.ParseConfig, and Open does not change it. The Store has connections of its own, two at least: one for
 // renewals, and others, as many as config says at most. One more listens while it waits. ctx governs Open alone.
 //
 // Where config names several servers, or a name stands for several, replicas are passed over.

@@ -56,7 +56,7 @@ func (s *service) send(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.
 	return err
 }
 
-// waiting are the statements that wait for transactions of others: those that LockTx or a guard is in.
+// waiting are the statements that wait for transactions of others with LockTx or a guard.
 var waiting = map[string]bool{
 	"create": true, "join": true, "leave": true, "enter": true, "turned": true, "delete": true, "replace": true, "tell": true, "write": true, "watch": true, "end": true,
 }

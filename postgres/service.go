@@ -23,11 +23,11 @@ import (
 //go:embed statements.sql
 var text string
 
-// statements has the text of each, of which there is one: what takes several is a function of the database.
+// statements has the text of each statement: a step that takes several statements is a function of the database.
 var statements = sqlstore.Statements(text)
 
-// A service is the driver.Service of one database. What renews a session always finds a connection: all else may have to wait for rows that
-// are locked, and for room at the server.
+// A service is the driver.Service of one database. A renewal of a session always finds a connection: all else may have
+// to wait for rows that are locked, and for room at the server.
 type service struct {
 	pool   *pgxpool.Pool
 	own    chan *pgxpool.Conn // has the connection that renews the session, while no renewal uses it
@@ -39,7 +39,7 @@ type service struct {
 	room      sqlstore.Room
 	most      atomic.Int64 // max_connections of the server, once a connection was made
 	listening atomic.Bool  // a connection listens that does nothing else
-	owned     atomic.Int32 // connections that renew the session, whether in own or in use; one that a call has is none of them
+	owned     atomic.Int32 // connections that renew the session, in own or in use; a call's are not counted
 	lent      atomic.Int32 // sessions that listen by own, or are about to or have just done so
 	ttl       atomic.Int64 // of the session that was opened last
 	direct    atomic.Bool  // the connection made last leads to the server itself
@@ -79,7 +79,8 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		return nil, err
 	}
 	c := config.Copy()
-	// What one connection of a proxy has prepared another does not know. See send for those that are direct.
+	// A statement that one connection of a proxy has prepared is not known to another. See send for connections to the
+	// server itself.
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.ConnConfig.OnNotification = nil // pgx would give the caller what a session listens for, and the session nothing
 	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectFor)
@@ -95,7 +96,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		s.ears.DefaultQueryExecMode, s.ears.OnNotification = pgx.QueryExecModeExec, nil
 	}
 	c.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
-		// What the driver needs goes around what the caller may set just then.
+		// The driver's functions go around the functions that the caller may set just then.
 		err := s.prepare(ctx, c)
 		findProxies(c, s.made)
 		cancelStatements(c)
@@ -136,7 +137,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 }
 
 // End removes a session's row. It may have to wait for a transaction with a guard, as any statement that deletes an entry, so it takes a place
-// among those that wait: the one beside them is for renewals, of the session which is open now.
+// among the statements that wait: the place beside them is for renewals of the session which is open now.
 func (s *service) End(ctx context.Context, session string) error {
 	return sqlstore.End(ctx, func(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 		err := s.runBy(ctx, s.acquire, s.release, f, statement, args...)
@@ -245,10 +246,10 @@ func (s *service) release(conn *pgxpool.Conn) {
 	s.places.Give()
 }
 
-// free gives a connection back to the pool, unless it is closed or spent. That of a statement that was cancelled stays
-// in the pool until the server was told, for which it is dialed where it was: where nothing answers there any more that
-// takes 15 seconds, in which there would be no room for connections to where it is now. So it is waited for elsewhere.
-// Such are as many as were made in that time.
+// free gives a connection back to the pool, unless it is closed or spent. The connection of a statement that was
+// cancelled stays in the pool until the server was told, for which it is dialed where it was: where nothing answers
+// there any more that takes 15 seconds, in which there would be no room for connections to where it is now. So it is
+// waited for elsewhere. Such are as many as were made in that time.
 func (s *service) free(conn *pgxpool.Conn) {
 	if serves(conn) {
 		conn.Conn().PgConn().CustomData()[used] = time.Now()
@@ -264,7 +265,8 @@ func (s *service) free(conn *pgxpool.Conn) {
 	}()
 }
 
-// reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
+// reset closes the connections that no call uses: a connection that was cut off without a word is not found before it
+// is used.
 func (s *service) reset() {
 	s.resetOwn()
 	for _, conn := range s.pool.AcquireAllIdle(context.Background()) {
@@ -309,13 +311,13 @@ func (s *service) hears(ctx context.Context, conn *pgconn.PgConn, channel string
 	if !sqlstore.Crowded(n, most) {
 		return nil
 	}
-	if s.direct.Load() { // the connections of the pool are those of that server, too
+	if s.direct.Load() { // the connections of the pool lead to that server, too
 		s.room.Shrink()
 	}
 	return errCrowded
 }
 
-// hangUp says goodbye to the server, which otherwise takes the connection for one that has failed.
+// hangUp says goodbye to the server, which otherwise takes the connection for broken.
 func hangUp(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

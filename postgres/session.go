@@ -72,8 +72,9 @@ func (s *session) write(ctx context.Context, f func(sqlstore.Rows) error, statem
 	return s.perform(ctx, f, statement, args...)
 }
 
-// renew renews the session and buries others, in one transaction. One that has failed is followed by one that buries none: what keeps others
-// from being buried, as a full queue of notifications does, must not end this session.
+// renew renews the session and buries others, in one transaction. After a renewal that has failed, the next renewal
+// buries no session: whatever keeps others from being buried, as a full queue of notifications does, must not end this
+// session.
 func (s *session) renew(ctx context.Context, f func(sqlstore.Rows) error, args []any) error {
 	statement := "renew"
 	if s.alone.Load() {
@@ -87,7 +88,7 @@ func (s *session) renew(ctx context.Context, f func(sqlstore.Rows) error, args [
 // Reset has the next request use a new connection.
 func (s *session) Reset() { s.service.reset() }
 
-// Hear returns once the session listens. The connection is that of all its Watches, and outlives the call.
+// Hear returns once the session listens. All Watches of the session share the connection, and it outlives the call.
 func (s *session) Hear(ctx context.Context) error {
 	s.mu.Lock()
 	if s.Life.Err() != nil {
@@ -109,9 +110,9 @@ func (s *session) Hear(ctx context.Context) error {
 	}
 }
 
-// listen listens until no Watch is left, the connection fails, room is scarce, or the session ends. When it fails,
-// what waits looks, and asks for the next connection. Where it cannot listen, for long or at all, it looks instead.
-// It runs in one goroutine a hearing, which Drop joins.
+// listen listens until no Watch is left, the connection fails, room is scarce, or the session ends. When the connection
+// fails, waiters look, and ask for the next connection. Where the session cannot listen, for long or at all, they look
+// instead. It runs in one goroutine a hearing, which Drop joins.
 func (s *session) listen(h *hearing) {
 	if s.service.byOwn() {
 		s.hearOwn(h)
@@ -192,7 +193,7 @@ func (s *session) deaf(err error) bool {
 }
 
 // leaves forgets the hearing, so that the next Hear begins another, unless it is still needed. A Watch is among the Waiters before
-// it asks for a hearing, so one that was told of this is seen here.
+// it asks for a hearing, so a Watch that was told of this is seen here.
 func (s *session) leaves(h *hearing, unlessNeeded bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,11 +15,13 @@ import (
 // locks to the clients on its side, and the replica, once it is promoted, to the others.
 //
 // The Store sends the write again, and that waits for the replica anew: whatever it finds, farsync_create and farsync_join move the row of the
-// queue, a renewal that of the session, and a commit waits for all that was written before it. Two need not wait: a Delete that finds its
-// entry gone, and a Replace that finds it replaced. If what they find is lost, the entry stands again as it was, which gives a lock to none.
+// queue, a renewal moves the row of the session, and a commit waits for all that was written before it. Two need not
+// wait: a Delete that finds its entry gone, and a Replace that finds it replaced. If what they find is lost, the entry
+// stands again as it was, which gives a lock to none.
 //
-// What reads sees such a commit at once, and may grant by it: an entry ahead that was deleted, or a session that ran out. That harms nothing. The
-// entry that is granted, and its session, were confirmed. They stand at the replica, too, behind what was deleted here.
+// A read sees such a commit at once, and a lock may be granted by it: an entry ahead that was deleted, or a session
+// that ran out. That harms nothing. The entry that is granted, and its session, were confirmed. They stand at the
+// replica, too, behind what was deleted here.
 var errUnconfirmed = errors.New("the commit may not have been confirmed by a synchronous replica")
 
 // unconfirmed is where the custom data of a connection has that a commit was not.
