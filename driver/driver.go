@@ -7,9 +7,9 @@
 //
 // A driver makes one attempt. Each method sends its request once, returns the answer or an error, and returns when ctx
 // ends. It does not retry, does not clean up later, does not decide which entry holds a lock, nor when a lease is over. All
-// of that is policy, and is written once, in the Store above it. What a driver must say is how an attempt ended: [Outcome]
-// tells a definite no from an attempt that was certainly not carried out, and from one that may have been carried out or
-// may still be.
+// of that is policy, and is written once, in the Store above it. A driver must say how an attempt ended: [Outcome]
+// tells a definite no from an attempt that was certainly not carried out, and from an attempt that may have been
+// carried out or may still be.
 //
 // A driver may start goroutines for its own connection and for a client library that knows no contexts. They are bounded
 // in number, and Session.Close or Session.Drop joins them.
@@ -75,14 +75,15 @@ type Service interface {
 	// has returned nil, the session is over at the service as it is after Close: its entries are gone, and a renewal or a Create
 	// of the session that arrives only then leaves nothing.
 	//
-	// It is for requests that arrive late. Those that lie unread in a server that hangs renew the session when the server goes
-	// on, which may be after the client has given the session up. Its entries would then keep others waiting for another TTL,
-	// though nobody holds anything in it. So the caller calls End in the background, and not before all that the session was
-	// promised is over: a TTL after the answer to the last renewal that was answered before the session was lost.
+	// It is for requests that arrive late. Renewals that lie unread in a server that hangs renew the session when the
+	// server goes on, which may be after the client has given the session up. Its entries would then keep others waiting
+	// for another TTL, though nobody holds anything in it. So the caller calls End in the background, and not before all
+	// that the session was promised is over: a TTL after the answer to the last renewal that was answered before the
+	// session was lost.
 	//
 	// End may be called again, after nil and after an error. A session that is over is ended, and End returns nil. It leaves
 	// other sessions alone, and it never renews: after an error the session lasts no longer than without the call, or than
-	// the shortest session that the service grants. End is called with no other name than one that a Session has returned. A
+	// the shortest session that the service grants. End is called only with a name that a Session has returned. A
 	// driver whose sessions have no names returns errors.ErrUnsupported.
 	End(ctx context.Context, session string) error
 
@@ -103,8 +104,8 @@ type Session interface {
 	Optional
 
 	// NewID returns the ID of an entry that is about to be created. It is not the beginning of another. It was never
-	// used before; or the entry that had it is gone, and no request for that one that this session has sent can still
-	// be carried out. An entry whose ID may be returned again has that ID, with nothing added. It does no I/O.
+	// used before; or the entry that had it is gone, and no request for that entry that this session has sent can still be
+	// carried out. An entry whose ID may be returned again has that ID, with nothing added. It does no I/O.
 	NewID(queue string, k Kind, units int64) string
 
 	// Granted returns how long the service keeps the session after a renewal, and the latest moment at which a request
@@ -132,9 +133,10 @@ type Session interface {
 	// append a second entry. It must be impossible for two attempts with one ID to leave two entries, but a late first
 	// attempt may recreate an entry that was deleted meanwhile.
 	//
-	// The View has the entry as Self, with its Revision and its final ID, which begins with the one that was given. If All is
-	// false and Entries is empty, the View says nothing about the entries ahead, and the caller asks Ahead. If All is false
-	// and Entries is not empty, it is what Ahead shows of what keeps the entry waiting. If Turn is true, Self awaits its turn.
+	// The View has the entry as Self, with its Revision and its final ID, which begins with the ID that was given. If All
+	// is false and Entries is empty, the View says nothing about the entries ahead, and the caller asks Ahead. If All is
+	// false and Entries is not empty, it is what Ahead shows of what keeps the entry waiting. If Turn is true, Self awaits
+	// its turn.
 	Create(ctx context.Context, e Entry, attempt int) (View, error)
 
 	// Ahead returns e as it is now, and what is ahead of it. The answer must not be older than the call: an entry

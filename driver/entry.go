@@ -40,7 +40,8 @@ func (k Kind) String() string {
 	}
 }
 
-// KindOf returns the kind with a name, for services that keep kinds as text. Any other name is that of another program's kind.
+// KindOf returns the kind with a name, for services that keep kinds as text. Any other name belongs to another
+// program's kind.
 func KindOf(name string) Kind {
 	for k := Exclusive; k <= Candidate; k++ {
 		if k.String() == name {
@@ -63,7 +64,7 @@ type Entry struct {
 	// Size is how many units the caller of Create declares the queue of a Permit to have; 0 in what a driver shows, and where it is not known.
 	Size int64
 	// Revision orders the entries of the service by creation, for good: it never goes back, also over restarts. Entries
-	// ahead of the one that was asked about may come without it; their order in the View then tells.
+	// ahead of the entry that was asked about may come without it; their order in the View then tells.
 	Revision int64
 	// Version changes when the entry is changed in its place. 0 where the read that showed the entry does not tell.
 	Version int64
@@ -97,21 +98,22 @@ type Register struct {
 type View struct {
 	// Self is the entry that was asked about.
 	Self Entry
-	// Entries are those ahead of Self, or those of the queue, oldest first. Callers may share them and must not change them.
+	// Entries are the entries ahead of Self, or all entries of the queue, oldest first. Callers may share them and must
+	// not change them.
 	Entries []Entry
 	// All is true if Entries is all there were, not a part of them.
 	All bool
 	// Silent is true if the service grants nothing for a while, to any entry, and nothing in the queue holds. What is shown, but by
-	// List and Survey, is an entry of the driver's making, with a kind of the family of the one that was asked about. It is Gone for Watch when
-	// the service grants again. Where an entry that waits is shown instead, Silent may be false. Session.Silence tells
-	// in any case.
+	// List and Survey, is an entry of the driver's making, with a kind of the same family as the entry that was asked
+	// about. It is Gone for Watch when the service grants again. Where an entry that waits is shown instead, Silent may be
+	// false. Session.Silence tells in any case.
 	Silent bool
 	// Turn is true in a View of Create if Self awaits its turn: the clients whose entries are ahead will tell it, and it watches none of
 	// them. It looks by itself if it has waited for long, for one of them may have died. Entries then has some that are ahead. A
 	// Permit never awaits its turn. In a View of Delete or Touch, Turn is true if the head of the queue is still to be told
 	// that it is its turn, by another Touch.
 	Turn bool
-	// Register is that of the queue, if Self is a Permit. It is no older than Entries.
+	// Register is the queue's, if Self is a Permit. It is no older than Entries.
 	Register Register
 }
 
@@ -119,12 +121,13 @@ type View struct {
 type Target struct {
 	Entry Entry
 	What  What
-	// Alone is true if the entry was all that was ahead of the one on whose behalf the caller waits. Since none joins ahead of that later,
-	// a driver that has seen the end of the one, and that the other existed then, has a proof.
+	// Alone is true if the entry was all that was ahead of the entry on whose behalf the caller waits. Since no entry
+	// joins ahead of the waiting entry later, a driver that has seen the end of the entry ahead, and that the waiting
+	// entry existed then, has a proof.
 	Alone bool
 }
 
-// What says which change of a Target ends a Watch.
+// What names the change of a Target that ends a Watch.
 type What uint8
 
 const (
@@ -138,7 +141,7 @@ const (
 	Joined
 	// Told is words that were left with the entry, or its end.
 	Told
-	// Turn is the turn of the entry on whose behalf the caller waits. The driver brings a proof. Entry is one that is ahead. It is the only
-	// target, and only of a driver whose Create has said so.
+	// Turn is the turn of the entry on whose behalf the caller waits. The driver brings a proof. Entry is an entry that is
+	// ahead. It is the only target, and only of a driver whose Create has said so.
 	Turn
 )

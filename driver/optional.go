@@ -7,11 +7,12 @@ import (
 )
 
 // Optional is the part of a Session that a driver can do without. A driver that embeds Unsupported has all of it, and
-// overrides what its service can do. Since every Session has all methods, one that wraps another hides nothing.
+// overrides what its service can do. Since every Session has all methods, a Session that wraps another hides nothing.
 type Optional interface {
-	// Name is what Service.End knows the session by, and no other session ever has it. It may be what lets one speak for the
-	// session, a password for instance, so it is shown to nobody, in no log and no error. It is empty from a driver that cannot
-	// end a session by a name; End is then not called. It does no I/O, and is the same for as long as the Session is known.
+	// Name is what Service.End knows the session by, and no other session ever has it. It may let a client speak for the
+	// session, as a password does, so it is shown to nobody, in no log and no error. It is empty from a driver that cannot
+	// end a session by a name; End is then not called. It does no I/O, and is the same for as long as the Session is
+	// known.
 	Name() string
 
 	// Over is closed when the driver learns, without having been asked, that the session cannot be used any more. The
