@@ -17,10 +17,10 @@ import (
 const childVariable = "FARSYNC_EMBEDTEST_CHILD"
 
 // programVariable names the environment variable with the path of the program that is run as a server, in place of the running executable.
-// All that the program has to do is to call Child, with the same version of this package.
+// The program only has to call Child, with the same version of this package.
 const programVariable = "FARSYNC_EMBEDTEST_PROGRAM"
 
-// childGreeting is the first line of a child's log. A log without it is that of a process that never called Child.
+// childGreeting is the first line of a child's log. A log without it comes from a process that never called Child.
 const childGreeting = "embedtest: child server"
 
 // lifelineFD is the read end of a pipe in the child; its end of file says that the parent is gone.

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// ErrNoFaketime says that no library is found that can set the clock of a server apart from that of the machine.
+// ErrNoFaketime says that no library is found that can set the clock of a server apart from the clock of the machine.
 var ErrNoFaketime = errors.New("farsync: no libfaketime found: apt-get install libfaketime")
 
-// A clock is that of one server, apart from that of the machine.
+// A clock is the clock of one server, apart from the machine's.
 type clock struct {
 	file    string // with its offset
 	library string

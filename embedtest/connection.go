@@ -61,7 +61,8 @@ func (c *connection) end(how func(net.Conn)) {
 	}
 }
 
-// pipe returns the one that is asked for, or nil when there is none yet: then it has not looked at its gate either.
+// pipe returns the pipe that is asked for, or nil when there is none yet: then the connection has not looked at its
+// gate either.
 func (c *connection) pipe(which func(*connection) *pipe) *pipe {
 	c.mu.Lock()
 	defer c.mu.Unlock()

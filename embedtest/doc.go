@@ -39,8 +39,8 @@
 // # Settings
 //
 // The servers are set for fast tests: short ticks and elections, and no fsync, so that what is written survives the
-// death of the server but not that of the machine. Never keep anything in them that matters. A Store on PostgreSQL,
-// MariaDB or MySQL warns of such a server, unless the option Fsync is set.
+// death of the server but not of the machine. Never keep anything in them that matters. A Store on PostgreSQL, MariaDB
+// or MySQL warns of such a server, unless the option Fsync is set.
 //
 // Children never outlive the process that started them, however it ends. On Linux the kernel sees to that, even for a
 // child that is paused; elsewhere an etcd child leaves when its parent's end of a pipe closes, and a java child may stay.

@@ -184,8 +184,8 @@ func (e *EtcdEnsemble) agreed(ctx context.Context) (leader int, ok bool) {
 }
 
 // socketsOf is the working directory of member i. All members must know one of them by the same URL. As the URL is a
-// relative path, it leads each to a socket of its own: that of its link to the other, or, for the other itself, the
-// socket on which it listens.
+// relative path, it leads each to a socket of its own: the socket of its link to the other member, or, for the other
+// member itself, the socket on which it listens.
 func (e *EtcdEnsemble) socketsOf(i int) string { return filepath.Join(e.sockets, fmt.Sprint(i)) }
 
 func peerURL(i int) string { return "unix://" + peerSocket(i) }

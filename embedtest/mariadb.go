@@ -24,7 +24,7 @@ var ErrNoMariaDB = errors.New("farsync: no MariaDB server found: apt-get install
 type MariaDBServer struct {
 	*server
 
-	time *clock // nil: that of the machine
+	time *clock // nil: the machine's
 }
 
 // StartMariaDB starts a MariaDB server that keeps its data and log under dir, which is made if need be, and waits until it is
@@ -92,7 +92,7 @@ func StartMariaDB(ctx context.Context, dir string, options ...Option) (*MariaDBS
 	return made, nil
 }
 
-// StepClock sets the server's clock ahead of that of the machine by so much, or behind it if that is negative. It returns at
+// StepClock sets the server's clock ahead of the machine's by so much, or behind it if that is negative. It returns at
 // once, and whatever the server does then knows of it. The server must have been started with the option [Clock].
 func (s *MariaDBServer) StepClock(by time.Duration) error { return s.time.step(by) }
 

@@ -4,8 +4,8 @@ package embedtest
 
 import "fmt"
 
-// A mesh is the network among the members of an ensemble: proxies for each ordered pair of them, the first of which
-// dials the second.
+// A mesh is the network among the members of an ensemble: proxies for each ordered pair of members. The first member of
+// a pair dials the second.
 type mesh struct {
 	proxies [][][]*Proxy // from, to
 }
@@ -18,8 +18,8 @@ func newMesh(n int) *mesh {
 	return m
 }
 
-// connect gives every pair the proxies that link makes for it. What link returns along with an error is kept too, for
-// close.
+// connect gives every pair the proxies that link makes for it. Proxies that link returns along with an error are kept
+// too, for close.
 func (m *mesh) connect(link func(from, to int) ([]*Proxy, error)) error {
 	for from, row := range m.proxies {
 		for to := range row {

@@ -31,7 +31,7 @@ const mysqlVersion = "9.7"
 type MySQLServer struct {
 	*server
 
-	time *clock // nil: that of the machine
+	time *clock // nil: the machine's
 }
 
 // mysqlFiles is what MySQL makes before its first run, which takes most of the time that it takes to start a server.
@@ -96,7 +96,7 @@ func StartMySQL(ctx context.Context, dir string, options ...Option) (*MySQLServe
 			return command
 		},
 		ready:  greets,
-		asSelf: true, // the folder of its programs may be one that no other user reaches
+		asSelf: true, // perhaps no other user reaches the folder of its programs
 	}.start(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func StartMySQL(ctx context.Context, dir string, options ...Option) (*MySQLServe
 // redo is the room for what has not been written to tables yet. It is made before the first run.
 const redo = "32M"
 
-// StepClock sets the server's clock ahead of that of the machine by so much, or behind it if that is negative. It
+// StepClock sets the server's clock ahead of the machine's by so much, or behind it if that is negative. It
 // returns at once, and whatever the server does then knows of it. The server must have been started with the option
 // [Clock].
 func (s *MySQLServer) StepClock(by time.Duration) error { return s.time.step(by) }
@@ -121,13 +121,13 @@ func (s *MySQLServer) DSN(database string) string { return "root@tcp(" + s.endpo
 // A mysqlFolder is where a MySQL server lies.
 type mysqlFolder struct {
 	program   string
-	loader    string   // beside its libraries; empty: it runs with those of the machine
+	loader    string   // beside its libraries; empty: it runs with the machine's libraries
 	libraries string   // the folder above them
 	flags     []string // where the rest of it lies
 }
 
-// findMySQL returns the folder of a server: one that is named, or that of a version which scripts/server-versions.sh
-// has unpacked.
+// findMySQL returns the folder of a server: a folder that is named, or the folder of a version which
+// scripts/server-versions.sh has unpacked.
 func findMySQL(which string) (mysqlFolder, error) {
 	root := which
 	if !strings.ContainsRune(which, filepath.Separator) {

@@ -25,7 +25,7 @@ var ErrNoPostgres = errors.New("farsync: no PostgreSQL server found: apt-get ins
 type PostgresServer struct {
 	*server
 
-	time *clock // nil: that of the machine
+	time *clock // nil: the machine's
 }
 
 // clusters is what initdb makes, which takes most of the time that it takes to start a server.
@@ -101,7 +101,7 @@ func startPostgres(
 	return made, nil
 }
 
-// StepClock sets the server's clock ahead of that of the machine by so much, or behind it if that is negative. It returns at
+// StepClock sets the server's clock ahead of the machine's by so much, or behind it if that is negative. It returns at
 // once, and whatever the server does then knows of it. The server must have been started with the option [Clock].
 func (s *PostgresServer) StepClock(by time.Duration) error { return s.time.step(by) }
 
@@ -118,7 +118,7 @@ func (s *PostgresServer) URL() string {
 	return "postgres://postgres@" + s.endpoint + "/postgres?sslmode=disable"
 }
 
-// findPostgres returns the folder of initdb and postgres: that of the PATH, else the newest of Debian's packages.
+// findPostgres returns the folder of initdb and postgres: the folder in the PATH, else the newest of Debian's packages.
 func findPostgres() (string, error) {
 	initdb, err := exec.LookPath("initdb")
 	if err == nil {

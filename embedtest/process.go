@@ -83,7 +83,8 @@ func (p *process) kill() {
 	_ = p.lifeline.Close()
 }
 
-// quit asks the child to end at once by itself, and returns when it has been reaped. One that does not is killed.
+// quit asks the child to end at once by itself, and returns when it has been reaped. A child that does not end is
+// killed.
 func (p *process) quit(patience time.Duration) {
 	p.resume()
 	_ = p.command.Process.Signal(syscall.SIGQUIT)

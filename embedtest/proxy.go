@@ -65,7 +65,7 @@ func (p *Proxy) Cut() {
 	p.CutReplies()
 }
 
-// CutRequests loses what clients send, including their attempts to connect. What the server sends still arrives.
+// CutRequests loses what clients send, including their attempts to connect. The answers of the server still arrive.
 func (p *Proxy) CutRequests() {
 	p.requests.shut()
 	p.settle(func(c *connection) *pipe { return c.request })
@@ -77,7 +77,7 @@ func (p *Proxy) CutReplies() {
 	p.settle(func(c *connection) *pipe { return c.reply })
 }
 
-// Heal ends all cuts. What was held back arrives now.
+// Heal ends all cuts. Data that was held back arrives now.
 func (p *Proxy) Heal() {
 	p.requests.open()
 	p.replies.open()

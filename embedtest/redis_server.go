@@ -27,7 +27,7 @@ type RedisServer struct {
 	server
 	data string // directory
 	tls  string // the address at which it speaks TLS
-	time *clock // nil: that of the machine
+	time *clock // nil: the machine's
 }
 
 // StartRedis starts a Redis server that keeps its data and log under dir, which is made if need be, and waits until it is
@@ -44,7 +44,7 @@ func StartRedisWithClock(ctx context.Context, dir string, arguments ...string) (
 	return startRedis(ctx, dir, arguments, true)
 }
 
-// StepClock sets the server's clock ahead of that of the machine by so much, or behind it if that is negative. It returns at
+// StepClock sets the server's clock ahead of the machine's by so much, or behind it if that is negative. It returns at
 // once, and whatever the server does then knows of it.
 func (s *RedisServer) StepClock(by time.Duration) error { return s.time.step(by) }
 

@@ -16,7 +16,7 @@ type route struct {
 	network, target string
 
 	// patience is for how long a refused connection is tried again: the client was connected when it reached the proxy
-	// and cannot tell a server that is about to listen from one that has failed.
+	// and cannot tell a server that is about to listen from a server that has failed.
 	patience time.Duration
 
 	// opening, if set, reads what each client says first and returns what the server is to be told in its place.

@@ -53,7 +53,7 @@ func (s *server) Pause() {
 	}
 }
 
-// Resume lets a paused server go on. It does nothing to one that is not paused.
+// Resume lets a paused server go on. It does nothing to a server that is not paused.
 func (s *server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,9 +17,9 @@ var ErrNoZooKeeper = errors.New("farsync: no ZooKeeper server found: apt-get ins
 // debianJars is where Debian's packages put theirs.
 const debianJars = "/usr/share/java"
 
-// FindZooKeeper returns the paths of java and of the jars that make a ZooKeeper server: those of ZOOKEEPER_HOME/lib if
-// that variable is set, else those of Debian's zookeeper package. The error wraps [ErrNoZooKeeper] and says what is
-// missing.
+// FindZooKeeper returns the paths of java and of the jars that make a ZooKeeper server: the jars of ZOOKEEPER_HOME/lib
+// if that variable is set, else the jars of Debian's zookeeper package. The error wraps [ErrNoZooKeeper] and says what
+// is missing.
 func FindZooKeeper() (java string, jars []string, err error) {
 	java, err = exec.LookPath("java")
 	if home := os.Getenv("JAVA_HOME"); home != "" && err != nil {

@@ -17,10 +17,10 @@ import (
 type ZooKeeperServer struct {
 	server
 
-	time *clock // nil: that of the machine
+	time *clock // nil: the machine's
 }
 
-// StepClock sets the server's clock ahead of that of the machine by so much, or behind it if that is negative. It returns at
+// StepClock sets the server's clock ahead of the machine's by so much, or behind it if that is negative. It returns at
 // once, and whatever the server does then knows of it. The server must have been started with the option [Clock].
 func (s *ZooKeeperServer) StepClock(by time.Duration) error { return s.time.step(by) }
 

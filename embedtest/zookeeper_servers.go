@@ -165,8 +165,8 @@ func (e *ZooKeeperServers) leading(ctx context.Context) (leader int, ok bool) {
 }
 
 // withoutAddress reads what a server says first on an election connection, and turns it into the form of old, a bare id.
-// Of two servers only the one with the higher id may connect to the other, which at a connection in the wrong direction
-// therefore calls back, and if it is told an address then there: past our links, which only the caller knows.
+// Of two servers, only the server with the higher id may connect to the other. At a connection in the wrong direction
+// it therefore calls back, and if it is told an address then there: past our links, which only the caller knows.
 //
 // The form of now is in QuorumCnxManager.InitialMessage: version, which is negative; id; length; addresses.
 func withoutAddress(from io.Reader) ([]byte, error) {
