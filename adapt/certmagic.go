@@ -28,7 +28,7 @@ func NewCertMagic(store *farsync.Store, path string) *CertMagic {
 	return &CertMagic{store: store, path: path, held: map[string][]*farsync.Lease{}}
 }
 
-// Lock waits until the named lock is held, or ctx is done. The errors are those of farsync's Mutex.Lock.
+// Lock waits until the named lock is held, or ctx is done. It returns the errors of farsync's Mutex.Lock.
 func (c *CertMagic) Lock(ctx context.Context, name string) error {
 	lease, err := farsync.NewMutex(c.store, farsync.PathOf(c.path, name)).Lock(ctx)
 	return c.keep(name, lease, err)

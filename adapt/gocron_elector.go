@@ -18,8 +18,8 @@ var ErrNotLeader = errors.New("farsync: not the leader")
 const campaignAgain = 2 * time.Second
 
 // A GocronElector says for gocron, as its Elector, which replica runs the jobs: the leader of an election. A job that was
-// started goes on when the leadership is lost meanwhile, for gocron does not ask again: one that must not, works under
-// the Context of the Lease.
+// started goes on when the leadership is lost meanwhile, for gocron does not ask again. A job that must not go on works
+// under the Context of the Lease.
 type GocronElector struct {
 	election *farsync.Election
 	value    string
