@@ -1,5 +1,5 @@
-// Package otelfarsync tells OpenTelemetry what farsync's locks do: how long calls wait and locks are held, how many wait now, what
-// was lost, and in a trace, which lock of which process a slow call was waiting for.
+// Package otelfarsync tells OpenTelemetry what farsync's locks do: how long calls wait and locks are held, how many
+// wait now, which leases were lost, and in a trace, which lock of which process a slow call was waiting for.
 //
 //	trace := otelfarsync.Trace(nil)
 //	store, err := etcd.Open(ctx, client, &etcd.Options{Options: farsync.Options{Name: "etcd", Trace: trace}})
@@ -17,8 +17,8 @@
 //	farsync.releases.unconfirmed     {lease}        releases that the service has not confirmed in time
 //	farsync.queue.entries            {entry}        entries of all processes, by state: held, waiting; with Queues alone
 //
-// All have the attribute farsync.store, the option Name of the Store. Those of calls and locks have farsync.kind. A path is on no
-// metric, for there may be a million of them, unless Options.Path names its class.
+// All have the attribute farsync.store, the option Name of the Store. The metrics of calls and locks have farsync.kind.
+// A path is on no metric, for there may be a million of them, unless Options.Path names its class.
 //
 // # Spans
 //
@@ -27,5 +27,6 @@
 // a call that is sampled publishes its traceparent with its entry in the queue. To find it, a sampled call that waits makes
 // one request more.
 //
-// What was held is a span by the name of hold, made when it ends, with a link to the call that has acquired it.
+// A lease that was held is a span by the name of hold, made when the lease ends, with a link to the call that has
+// acquired it.
 package otelfarsync

@@ -5,13 +5,14 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// The bounds of the histograms, in seconds: a lock that is free takes a millisecond, one that is not, whatever a person waits for.
+// The bounds of the histograms, in seconds: a lock that is free takes a millisecond, and a lock that is not free takes
+// as long as a person may wait for.
 var (
 	waitBounds = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600}
 	holdBounds = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600, 3600}
 )
 
-// instruments are the metrics. Those of the meters of the SDK are safe to use also when they could not be made.
+// instruments are the metrics. The instruments of the SDK's meters are safe to use also when they could not be made.
 type instruments struct {
 	acquired, holds, renewals, left metric.Float64Histogram
 	waiting, leases, sessions       metric.Int64UpDownCounter

@@ -18,7 +18,7 @@ import (
 // scope is the name of the instrumentation.
 const scope = "github.com/farsync/farsync/otelfarsync"
 
-// Options are those of a Trace. The zero value of each field is a good choice.
+// Options are the options of a Trace. The zero value of each field is a good choice.
 type Options struct {
 	// TracerProvider makes the spans. The default is the global one.
 	TracerProvider trace.TracerProvider
@@ -74,7 +74,7 @@ type tracing struct {
 	held   held
 }
 
-// A call is one that was begun.
+// A call is a call of a lock that was begun.
 type call struct {
 	span   trace.Span
 	parent trace.SpanContext
@@ -150,7 +150,7 @@ const (
 
 func (t *tracing) session(h farsync.TraceSession) {
 	ctx, store := context.Background(), storeKey.String(h.Store)
-	if h.Was == 0 { // the first of the Store. What begins with 1 has not increased.
+	if h.Was == 0 { // the first of the Store. A counter that begins with 1 has not increased.
 		t.losses.Add(ctx, 0, metric.WithAttributes(store, errorKey.String(noAnswer)))
 		t.losses.Add(ctx, 0, metric.WithAttributes(store, errorKey.String(ended)))
 	}
@@ -171,7 +171,7 @@ func (t *tracing) session(h farsync.TraceSession) {
 	}
 }
 
-// count adds to the number of sessions in a state. One that is lost is none.
+// count adds to the number of sessions in a state. A session that is lost is not counted.
 func (t *tracing) count(ctx context.Context, store attribute.KeyValue, state farsync.State, n int64) {
 	if state != 0 && state != farsync.StateLost {
 		t.sessions.Add(ctx, n, metric.WithAttributes(store, stateKey.String(state.String())))

@@ -19,7 +19,8 @@ const traceparent = "traceparent"
 // mostText bounds what others have written, in bytes.
 const mostText = 1024
 
-// text returns what may be told of a text of others. One that is not UTF-8 would have all the spans that are sent with it refused.
+// text returns the part of a text of others that may be told. A text that is not UTF-8 would have all the spans that
+// are sent with it refused.
 func text(of string) string {
 	if len(of) > mostText {
 		of = of[:mostText] + "…"
@@ -27,7 +28,7 @@ func text(of string) string {
 	return strings.ToValidUTF8(of, "�")
 }
 
-// names are those of the spans.
+// names are the names of the spans.
 var names = map[farsync.Kind]string{
 	farsync.KindExclusive: "lock", farsync.KindWrite: "lock", farsync.KindRead: "read lock", farsync.KindPermit: "acquire", farsync.KindCandidate: "campaign",
 }
@@ -45,7 +46,7 @@ func (t *tracing) begin(ctx context.Context, w farsync.TraceCall) (context.Conte
 		storeKey.String(w.Store), kindKey.String(w.Kind.String()), pathKey.String(text(w.Path)), unitsKey.Int64(w.Units)))
 }
 
-// queued notes that the call waits, and links it to the one that has acquired what it waits for.
+// queued notes that the call waits, and links it to the call that has acquired what it waits for.
 func (c *call) queued(ctx context.Context, b farsync.TraceWait) {
 	if !c.span.IsRecording() {
 		return
@@ -82,7 +83,7 @@ func (t *tracing) note(ctx context.Context, _ farsync.TraceCall) string {
 	return carrier[traceparent]
 }
 
-// parse returns the span that a note names. What it does not understand is none.
+// parse returns the span that a note names. A note that it does not understand names no span.
 func parse(note string) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{traceparent: note})
 	return trace.SpanContextFromContext(ctx)

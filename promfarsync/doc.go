@@ -6,8 +6,8 @@
 //	}
 //	store, err := etcd.Open(ctx, client, &etcd.Options{Options: farsync.Options{Name: "etcd", Trace: trace}})
 //
-// The metrics are those of package otelfarsync, by the names and labels that OpenTelemetry's exporter for Prometheus gives them, so
-// dashboards and alerts fit both:
+// The metrics are the same as in package otelfarsync, by the names and labels that OpenTelemetry's exporter for
+// Prometheus gives them, so dashboards and alerts fit both:
 //
 //	farsync_acquire_duration_seconds           histogram  how long calls took, by outcome: held, locked, gave_up, error
 //	farsync_hold_duration_seconds              histogram  how long locks were held, by end: released, lost, closed
@@ -23,6 +23,7 @@
 // The two gauges of calls begin with 0 when a lock of their labels is first asked for, so that an alert on == 0 matches
 // where none was ever had.
 //
-// All have the label farsync_store, the option Name of the Store. Those of calls and locks have farsync_kind. A path is on no metric,
-// for there may be a million of them, unless Options.Path names its class: it is the label farsync_path.
+// All have the label farsync_store, the option Name of the Store. The metrics of calls and locks have farsync_kind. A
+// path is on no metric, for there may be a million of them, unless Options.Path names its class: it is the label
+// farsync_path.
 package promfarsync

@@ -13,13 +13,13 @@ import (
 	"github.com/farsync/farsync/internal/census"
 )
 
-// Options are those of a Trace. The zero value of each field is a good choice.
+// Options are the options of a Trace. The zero value of each field is a good choice.
 type Options struct {
 	// Path returns the class of a path, "/jobs/{id}" for example. There must be few classes. If it is nil, or returns the empty
 	// string, no class is told, nor is one of a path that is not valid.
 	Path func(path string) string
-	// Exemplar returns the labels of an exemplar for a call that has ended, {"trace_id": …} for example, or nil. ctx is that of the
-	// call.
+	// Exemplar returns the labels of an exemplar for a call that has ended, {"trace_id": …} for example, or nil. ctx is
+	// the call's.
 	Exemplar func(ctx context.Context) prometheus.Labels
 }
 
@@ -47,13 +47,13 @@ type counting struct {
 	metrics
 }
 
-// A call is one that was begun.
+// A call is a call of a lock that was begun.
 type call struct {
 	labels []string
 	waits  bool
 }
 
-// A callKey is the key of a call in its context, for those that count it: several may.
+// A callKey is the key of a call in its context, for the Traces that count it: several may.
 type callKey struct{ *counting }
 
 func (c *counting) acquire(ctx context.Context, w farsync.TraceCall) (context.Context, func(farsync.TraceResult)) {
@@ -118,7 +118,7 @@ const (
 )
 
 func (c *counting) session(h farsync.TraceSession) {
-	if h.Was == 0 { // the first of the Store. What begins with 1 has not increased.
+	if h.Was == 0 { // the first of the Store. A counter that begins with 1 has not increased.
 		c.losses.WithLabelValues(h.Store, noAnswer)
 		c.losses.WithLabelValues(h.Store, ended)
 	}
@@ -139,7 +139,7 @@ func (c *counting) session(h farsync.TraceSession) {
 	}
 }
 
-// count adds to the number of sessions in a state. One that is lost is none.
+// count adds to the number of sessions in a state. A session that is lost is not counted.
 func (c *counting) count(store string, state farsync.State, n float64) {
 	if state != 0 && state != farsync.StateLost {
 		c.sessions.WithLabelValues(store, state.String()).Add(n)

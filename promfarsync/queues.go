@@ -14,8 +14,9 @@ import (
 // surveyFor bounds a survey. Prometheus gives up a scrape after 10 seconds unless told otherwise.
 const surveyFor = 5 * time.Second
 
-// Queues returns a collector of farsync_queue_entries, a gauge of how many entries hold and how many wait in the queues below the
-// prefixes, those of all processes; with no prefix in all queues. They are counted together unless Options.Path names classes.
+// Queues returns a collector of farsync_queue_entries, a gauge of how many entries hold and how many wait in the queues
+// below the prefixes, of all processes; with no prefix in all queues. They are counted together unless Options.Path
+// names classes.
 //
 // Each time that it is collected it makes a Store.Survey, which reads all these entries: register it in one process, and
 // not in each. It collects nothing if the service does not answer within 5 seconds, or not all, or if the Store is closed.
