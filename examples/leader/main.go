@@ -1,6 +1,7 @@
 //go:build unix
 
-// Leader shows three processes of which one leads, and what becomes of the others when it dies.
+// Leader shows three processes. One of them leads, and the program shows what becomes of the others when the leader
+// dies.
 //
 //	go run ./examples/leader
 //

@@ -81,7 +81,7 @@ func (r *resource) overlaps() int {
 	return count
 }
 
-// increasing reports whether each term has a higher token than the one before.
+// increasing reports whether each term has a higher token than the term before.
 func (r *resource) increasing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -123,7 +123,7 @@ func (s *show) run(ctx context.Context) error {
 		s.screen.Say("%s writes: %s after the kill.", next.name, program.Seconds(next.first.Sub(at)))
 		last = leader.token
 	}
-	// Those that are left resign in good order, one after the other takes over, and none is left.
+	// The other processes resign in good order, one after the other takes over, and none is left.
 	for _, p := range s.processes {
 		p.Dismiss()
 	}

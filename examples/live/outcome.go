@@ -29,7 +29,7 @@ func (o *outcome) Table() string {
 	return t.Sum(o.Problems(), "That was the page.")
 }
 
-// Problems says what is not as it must be. What the page shows is for people to see.
+// Problems says what is not as it must be. The page itself is for people to see.
 func (o *outcome) Problems() []string {
 	var list program.Problems
 	list.If(o.held == 0, "no lock was acquired")

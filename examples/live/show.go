@@ -68,7 +68,7 @@ func (s *show) run(ctx context.Context, service program.Service) error {
 			return err
 		}
 		s.processes = append(s.processes, process)
-		// One after the other: ten that begin at once have a small machine answer none of them in time.
+		// The processes start one after the other: a small machine answers none of ten in time that begin at once.
 		if err := s.until(ctx, nil, func() bool { return s.ready == len(s.processes) }); err != nil {
 			return err
 		}

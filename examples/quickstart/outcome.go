@@ -72,7 +72,7 @@ func handOvers(acquisitions []access) (count int) {
 	return count
 }
 
-// increasing reports whether each acquisition has a higher token than the one before.
+// increasing reports whether each acquisition has a higher token than the acquisition before.
 func increasing(acquisitions []access) bool {
 	for i := 1; i < len(acquisitions); i++ {
 		if acquisitions[i].token <= acquisitions[i-1].token {

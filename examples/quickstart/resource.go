@@ -17,8 +17,8 @@ import (
 // A resource serves the number in its file over HTTP: GET /number, PUT /number. In earnest it would be a database, an
 // object store, a device.
 //
-// It serves one request at a time, but ties none to another: between a worker's GET and its PUT there may be
-// those of others, and a PUT is not compared with what was read. To keep workers apart is the lock's business. The resource
+// It serves one request at a time, but ties none to another: between a worker's GET and its PUT there may be requests
+// of others, and a PUT is not compared with what was read. To keep workers apart is the lock's business. The resource
 // does one thing about a worker that is late: it remembers the highest token it has seen, and refuses lower ones.
 type resource struct {
 	file   string

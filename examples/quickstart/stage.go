@@ -23,7 +23,7 @@ func (s *stage) awaitStart(ctx context.Context) error {
 	return s.Await(ctx)
 }
 
-// between is called between each read and write. At the one that is chosen, it says so and waits: to be killed, or to
+// between is called between each read and write. At the add that was chosen, it says so and waits: to be killed, or to
 // be stopped and told to go on.
 func (s *stage) between(ctx context.Context, token farsync.Token, read int) {
 	s.adds++

@@ -69,7 +69,7 @@ func (w *worker) repeat(ctx context.Context, adds int) error {
 
 // add adds 1 under the lock.
 //
-// What counts is what the server said. A write that it accepted is an add, even if the lease was lost a moment later;
+// The answer of the server counts. A write that it accepted is an add, even if the lease was lost a moment later;
 // so the result of Release is not asked for here.
 func (w *worker) add(ctx context.Context) error {
 	lease, err := w.lock(ctx)
@@ -87,7 +87,7 @@ func (w *worker) add(ctx context.Context) error {
 //
 // It never asks whether the lease is still held. It should: with lease.Context(ctx) in place of ctx, a request is not
 // even sent once the lease is known to be lost. That is left out on purpose, to show what it cannot do: a process may
-// be stopped after it has asked. What protects the number is the token.
+// be stopped after it has asked. The token protects the number.
 func (w *worker) increment(ctx context.Context, token farsync.Token) error {
 	n, err := w.number.read(ctx, token)
 	if err != nil {

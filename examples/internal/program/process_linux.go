@@ -3,10 +3,10 @@ package program
 import "syscall"
 
 // dieWithParent has the kernel kill a worker when its parent is gone. A worker that runs would leave by itself, when
-// its stdin ends; one that is stopped cannot.
+// its stdin ends; a worker that is stopped cannot.
 //
-// What counts is the thread that starts the worker. In this program threads end with the process, for no goroutine ends
-// while it is locked to one.
+// The death that counts is the death of the thread that starts the worker. In this program threads end with the
+// process, for no goroutine ends while it is locked to one.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -4,5 +4,6 @@ package program
 
 import "syscall"
 
-// dieWithParent can do nothing here: workers leave when their stdin ends, or one that is stopped, when it goes on.
+// dieWithParent can do nothing here: a worker leaves when its stdin ends, and a worker that is stopped, when it goes
+// on.
 func dieWithParent() *syscall.SysProcAttr { return nil }

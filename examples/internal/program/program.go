@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package program is what the example programs have in common: their main, their processes, their service and their
-// screen. None of it has to do with locks; that is in the examples.
+// screen. Nothing in it has to do with locks; that is in the examples.
 package program
 
 import (

@@ -65,7 +65,7 @@ func (s *Screen) Progress(done, all int, of, words string) {
 	}
 }
 
-// width is that of the terminal, lineWidth at most.
+// width returns the width of the terminal, lineWidth at most.
 func (s *Screen) width() int {
 	size, err := unix.IoctlGetWinsize(int(s.out.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Col == 0 {

@@ -88,7 +88,8 @@ type Running struct {
 	end   func() error // of the service, if it was started
 }
 
-// Run starts the service with its files in dir, or finds the one that the user has named, and says so on the screen.
+// Run starts the service with its files in dir, or finds the service that the user has named, and says so on the
+// screen.
 func (s *Service) Run(ctx context.Context, name, dir string, screen *Screen) (*Running, error) {
 	r := &Running{Service: *s, end: func() error { return nil }}
 	r.Path = "/farsync-" + name + "/" + strings.ToLower(rand.Text()[:8])
