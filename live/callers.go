@@ -18,10 +18,11 @@ import (
 type callers struct {
 	mu   sync.Mutex
 	all  map[*call]struct{}
-	held map[lease][]*call // those of all that hold: more than one where Stores of one name have granted the same
+	held map[lease][]*call // the calls that hold a lease: several where Stores of one name have granted the same
 }
 
-// A call is one that was begun. Its stack and its lock do not change. The others are guarded by the mu of callers.
+// A call is a call of a lock that was begun. Its stack and its lock do not change. Its other fields are guarded by the
+// mu of callers.
 type call struct {
 	at    gone // its Store is named by the option Name
 	stack stack
@@ -53,7 +54,7 @@ const mostCallers = 20
 
 // Callers returns a Trace for the option of that name of the Stores of this process. With it the View shows which functions of the
 // program hold and wait for each lock in this process, also the goroutines that wait behind others of it, by their files and
-// lines. Stores are told apart by their option Name: the calls of those that have the same, or none, are shown
+// lines. Stores are told apart by their option Name: the calls of Stores that have the same name, or no name, are shown
 // for all of them.
 //
 // Each call that acquires has its stack noted for that, which takes some microseconds and half a kilobyte.
@@ -96,7 +97,7 @@ func (c *callers) end(e farsync.TraceEnd) {
 	}
 }
 
-// places returns what there is of each lock: holders first, then those that have waited for longest.
+// places returns what there is of each lock: holders first, then the waiters who have waited for longest.
 func (c *callers) places() map[gone][]callerJSON {
 	type place struct {
 		at    gone

@@ -1,11 +1,12 @@
-// Package live shows in a browser what holds and what waits, as it changes.
+// Package live shows in a browser who holds a lock and who waits for it, as that changes.
 //
 //	view := live.New(nil)
 //	view.Add("etcd", store, "/locks", "/cron")
 //	mux.Handle("/debug/farsync/", view)
 //
-// Whoever can reach the handler sees the paths, the holders and the waiters below these prefixes, and the values of elections: mount it
-// where other pages for operators are, as those of net/http/pprof, behind the same authentication. docs/LIVE.md says how.
+// A client who can reach the handler sees the paths, the holders and the waiters below these prefixes, and the values
+// of elections: mount it where other pages for operators are, as the pages of net/http/pprof, behind the same
+// authentication. docs/LIVE.md says how.
 //
 // # What it costs
 //
@@ -15,7 +16,7 @@
 //
 // # What it shows
 //
-// What was so a moment ago: never decide by it that a lock is free. A survey reads queue by queue, so two queues may be shown
-// as they were at different moments. Participants that wait for one another are shown as a deadlock once two surveys, two seconds
-// apart at least, have shown the same ones. Nothing is done about it.
+// The page shows the state of a moment ago: never decide by it that a lock is free. A survey reads queue by queue, so
+// two queues may be shown as they were at different moments. Participants that wait for one another are shown as a
+// deadlock once two surveys, two seconds apart at least, have shown the same ones. Nothing is done about it.
 package live

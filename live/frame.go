@@ -14,12 +14,12 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// What a View tells, in JSON. docs/LIVE.md explains the fields.
+// The types of a View's messages, in JSON. docs/LIVE.md explains the fields.
 type (
 	frameJSON struct {
 		headJSON
 
-		// Locks are all, or in an event those that have changed.
+		// Locks are all locks, or in an event the locks that have changed.
 		Locks     []json.RawMessage `json:"locks"`
 		Gone      []gone            `json:"gone,omitempty"`
 		Deadlocks []deadlockJSON    `json:"deadlocks"`
@@ -47,7 +47,7 @@ type (
 		Store string `json:"store"`
 		Path  string `json:"path"`
 		Kind  string `json:"kind"`
-		// Size and UnitsHeld are those of a semaphore.
+		// Size and UnitsHeld belong to a semaphore.
 		Size         int64             `json:"size,omitempty"`
 		UnitsHeld    int64             `json:"unitsHeld,omitempty"`
 		Error        string            `json:"error,omitempty"` // why the size is not known
@@ -88,8 +88,8 @@ const (
 	mostInRow = 100
 )
 
-// A frame is what all viewers see until there is another. What they are sent of it is made once, and shared by all: a client who is slow
-// to accept it holds on to no copy.
+// A frame is what all viewers see until there is another. The text that they are sent of it is made once, and shared by
+// all: a client who is slow to accept it holds on to no copy.
 type frame struct {
 	number int
 	head   frameJSON // without Locks and Gone
@@ -144,7 +144,8 @@ func (v *View) frame(now time.Time, pace time.Duration, sights []sight) *frame {
 	return f
 }
 
-// text yields the JSON of the frame with the locks that are wanted, in parts: of those that are among long it has these texts.
+// text yields the JSON of the frame with the locks that are wanted, in parts: a lock that is among long has the text
+// from there.
 func (f *frame) text(want func(at gone) bool, long map[gone]func() []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if !yield(f.opening) {

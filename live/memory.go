@@ -13,10 +13,10 @@ type memory struct {
 	limit int // of the locks that the last survey has not shown
 
 	mu    sync.Mutex
-	locks map[gone]*past // Invariant: at most limit, and those that the last survey has shown
+	locks map[gone]*past // Invariant: at most limit, besides the locks that the last survey has shown
 }
 
-// A past is that of one lock.
+// A past is the past of one lock.
 type past struct {
 	seen  time.Time // last
 	since time.Time // when the survey that has seen it last began
@@ -42,8 +42,8 @@ const (
 	forgotten = 10 * time.Minute
 )
 
-// note remembers what the surveys of the Stores have shown. What ended while there was no viewer, no answer, or no room for it within
-// the limit, is not known, and not made up.
+// note remembers what the surveys of the Stores have shown. A hold that ended while there was no viewer, no answer, or
+// no room for it within the limit, is not known, and not made up.
 func (m *memory) note(now time.Time, pace time.Duration, surveys map[string]*sight, locks []lockJSON) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,7 @@ func (m *memory) forget() {
 	m.locks = map[gone]*past{} // a map that is cleared keeps its room
 }
 
-// of returns the holds on a lock, those of the present last.
+// of returns the holds on a lock, the present holds last.
 func (m *memory) of(at gone) []hold {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,8 +103,8 @@ func (m *memory) of(at gone) []hold {
 	return slices.Concat(p.holds, p.now)
 }
 
-// note compares the holders with those of the last survey that has covered the lock. If that was before looking, what has ended since
-// then has ended at some time that is not known.
+// note compares the holders with the holders in the last survey that has covered the lock. If that was before looking,
+// a hold that has ended since then has ended at some time that is not known.
 func (p *past) note(now, looking time.Time, holders []participantJSON) {
 	for _, h := range p.now {
 		holds := slices.ContainsFunc(holders, func(one participantJSON) bool { return one.Token == h.Token })

@@ -17,12 +17,13 @@ import (
 const (
 	// patience is how long a Store is waited for that shows nothing more: as long as it takes to say that it does not answer.
 	patience = 5 * time.Second
-	// share is the reciprocal of the part of the time that surveys take at most, but for those that take longer than longest.
+	// share is the reciprocal of the part of the time that surveys take at most, but for surveys that take longer than
+	// longest.
 	share   = 10
 	longest = 15 * time.Second
 )
 
-// errSilent is why a Store is shown as one that does not answer.
+// errSilent is why a Store is shown as a Store that does not answer.
 var errSilent = fmt.Errorf("no answer for %v", patience)
 
 // poll surveys until ctx is done, and shows what it sees. It is alone: the next poller waits until it has returned.
@@ -100,7 +101,7 @@ func (s *sight) covers(path string) bool {
 	return strings.HasPrefix(path, s.source.prefixes[s.rest.prefix]) && path < s.rest.path
 }
 
-// look surveys all sources at once. One that fails is shown as it was before.
+// look surveys all sources at once. A source that fails is shown as it was before.
 func (v *View) look(ctx context.Context, sources []*source, last map[string]sight) []sight {
 	sights := make([]sight, len(sources))
 	var all sync.WaitGroup

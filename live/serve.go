@@ -26,7 +26,8 @@ var assets = map[string]asset{
 }
 
 // policy lets the page have what comes from the same place, and nothing else: no inline script, no style attribute, no frame around
-// it. What it shows was written by other processes. Trusted types make the browser refuse to parse any of it.
+// it. The texts that it shows were written by other processes. Trusted types make the browser refuse to parse any of
+// them.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
@@ -76,8 +77,8 @@ func (v *View) routes() http.Handler {
 }
 
 const (
-	// writing is how long a client may take to accept an answer, or an event of a stream. One that reads nothing costs no more than its
-	// connection for so long: what is written is shared.
+	// writing is how long a client may take to accept an answer, or an event of a stream. A client who reads nothing costs
+	// no more than its connection for so long: what is written is shared.
 	writing = 10 * time.Second
 	// reading is how long a client may take to send a form.
 	reading = 10 * time.Second
@@ -120,7 +121,7 @@ func unavailable(w http.ResponseWriter, err error) {
 	refuse(w, http.StatusServiceUnavailable, err.Error())
 }
 
-// unlessClosed returns a handler of requests that are not those of a viewer.
+// unlessClosed returns a handler of requests other than a viewer's.
 func (v *View) unlessClosed(handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -132,7 +133,8 @@ func (v *View) unlessClosed(handler http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// await returns a frame that is not the one that was seen. It returns nil when the client has left or the View is closed.
+// await returns a frame other than the frame that was seen. It returns nil when the client has left or the View is
+// closed.
 func (v *View) await(ctx context.Context, seen *frame) *frame {
 	for {
 		f, changed := v.now()
@@ -256,7 +258,7 @@ func sender(r *http.Request) []any {
 	return list
 }
 
-// shows reports whether a path is one of those that were added.
+// shows reports whether a path is below a prefix that was added.
 func (s *source) shows(path string) bool {
 	for _, prefix := range s.prefixes {
 		if strings.HasPrefix(path, prefix) {

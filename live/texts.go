@@ -7,8 +7,8 @@ import (
 	"github.com/farsync/farsync/internal/legible"
 )
 
-// Everything that a survey tells of an entry was written by another process, and a neighbour may write megabytes. What is kept of it, by
-// the last survey and in what viewers are sent, has these bounds, in bytes.
+// Everything that a survey tells of an entry was written by another process, and a neighbour may write megabytes. The
+// part of it that is kept, by the last survey and in the messages to viewers, has these bounds, in bytes.
 const (
 	// mostError is how much is shown of why a Store does not answer.
 	mostError = 1024
@@ -53,6 +53,6 @@ func (a *allowance) keep(lock farsync.LockInfo) farsync.LockInfo {
 // usedUp reports whether something was left out, or would be of the next lock.
 func (a allowance) usedUp() bool { return a < 0 }
 
-// cut returns what is shown of a text, a copy of no more than so many bytes of it. What a reader would not see, or see in another place, is
-// escaped.
+// cut returns what is shown of a text, a copy of no more than so many bytes of it. A character that a reader would not
+// see, or would see in another place, is escaped.
 func cut(text string, most int) string { return strings.Clone(legible.Text(legible.Cut(text, most))) }

@@ -19,8 +19,9 @@ type Options struct {
 	// second.
 	Interval time.Duration
 	// Limit is how many holders and waiters of each Store are shown at most, and how many KiB of their texts. It is exceeded by
-	// what is left of the last path. The default is 5,000. A survey ends there, but on etcd, where the order of keys is not that of paths, it has read all that
-	// is below a prefix by then: narrower prefixes make it cheaper, a lower limit does not.
+	// what is left of the last path. The default is 5,000. A survey ends there, but on etcd, where the order of keys is
+	// not the order of paths, it has read all that is below a prefix by then: narrower prefixes make it cheaper, a lower
+	// limit does not.
 	Limit int
 	// Allow reports whether the client that has sent the request may ask for locks and break leases. It has to decide by what
 	// proves who that is, a session of the user's own for example. If it is nil nothing can be changed. Requests that pages of
@@ -59,15 +60,15 @@ type View struct {
 	sources []*source
 	viewers int           // who wait for what is shown: streams, and requests for snapshots
 	streams int           // Invariant: at most mostViewers
-	poller  *poller       // the last one that was started, or nil
+	poller  *poller       // the poller that was started last, or nil
 	next    time.Time     // when the next survey may begin
-	shown   *frame        // what the last survey has shown; nil until there is one that is not too old
+	shown   *frame        // what the last survey has shown; nil until there is a survey that is not too old
 	changed chan struct{} // closed when shown is another
 	unseen  *time.Timer   // calls forget; nil until a viewer has left, and stopped while there is one
 
 	memory  memory
 	callers callers
-	alarms  alarms // the poller's: there is one at a time, and the next begins when the one before has ended
+	alarms  alarms // the poller's: there is one at a time, and the next begins when the poller before has ended
 }
 
 // A source is a Store with the prefixes of the paths to show.
@@ -132,7 +133,7 @@ func (v *View) Add(name string, store *farsync.Store, prefixes ...string) {
 	v.sources = append(v.sources, s)
 }
 
-// source returns the one of that name, or nil. The caller holds mu.
+// source returns the source of that name, or nil. The caller holds mu.
 func (v *View) source(name string) *source {
 	for _, s := range v.sources {
 		if s.name == name {
@@ -191,7 +192,7 @@ func (v *View) enter(streams int) (leave func(), err error) {
 	return func() { v.leave(streams) }, nil
 }
 
-// start starts a poller, which waits for the one before it. The caller holds mu.
+// start starts a poller, which waits for the poller before it. The caller holds mu.
 func (v *View) start() {
 	if v.unseen != nil {
 		v.unseen.Stop()
