@@ -19,9 +19,9 @@ type Process struct {
 }
 
 // signal sends a signal to the process, and to no other: its own parent may have reaped it since it was found, and its number may be
-// another's. What is opened here is one process for good, so its birth is looked at after that. Where the kernel has no such
-// descriptors (before Linux 5.3, or where a filter of a container refuses them), nothing but the time between that look and
-// kill is left.
+// another's. The descriptor that is opened here stands for one process for good, so the birth of the process is looked
+// at after that. Where the kernel has no such descriptors (before Linux 5.3, or where a filter of a container refuses
+// them), nothing but the time between that look and kill is left.
 func (p Process) signal(s syscall.Signal) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {

@@ -19,8 +19,8 @@ import (
 )
 
 // A Family is a process that was started, at the head of a process group of its own, and all that come from it. A process
-// has one Family at a time. It starts another when the one before is over, or was left: what is left of that then belongs to the
-// new one.
+// has one Family at a time. It starts another when the Family before is over, or was left: what is left of that Family
+// then belongs to the new Family.
 type Family struct {
 	// Ended is closed when the first process has ended; Status is then how.
 	Ended  chan struct{}

@@ -21,7 +21,7 @@ func attributes(atDeath syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: atDeath}
 }
 
-// reap waits for children, also for those that were adopted, until there are none, or they are another's.
+// reap waits for children, also for adopted children, until there are none, or they are another's.
 func (f *Family) reap() {
 	for {
 		// A look that does not reap, so that mu is not held while nothing happens.
@@ -53,8 +53,8 @@ func (f *Family) reap() {
 	}
 }
 
-// killOnce kills all that are there now, or all but the first. What they were about to start comes to this process, and to the next call.
-// The caller holds mu.
+// killOnce kills all that are there now, or all but the first. Processes that they were about to start come to this
+// process, and to the next call. The caller holds mu.
 func (f *Family) killOnce(sparing bool) {
 	if f.apart {
 		f.killApart(sparing)

@@ -49,7 +49,7 @@ func (f *Family) killOnce(sparing bool) {
 // signalAll sends a signal to all processes of the family that can be found: the group, which is over when it is empty.
 func (f *Family) signalAll(s syscall.Signal) { _ = syscall.Kill(-f.pid, s) }
 
-// A Process is one that is left.
+// A Process is a process that is left.
 type Process struct {
 	PID  int
 	Name string

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is the time since the boot, with that of suspends.
+// Now is the time since the boot, with the time of suspends.
 func Now() time.Duration {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // cannot fail

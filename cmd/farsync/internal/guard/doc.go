@@ -7,7 +7,7 @@
 //
 // The supervisor ends COMMAND when the lease ends. The guard does when the supervisor cannot: when it has died, and at the
 // deadline of the lease when it has been stopped. The supervisor ends COMMAND when the guard has died, and gives the lock
-// back. Both adopt orphans, so what COMMAND has started comes to the one that is left.
+// back. Both adopt orphans, so what COMMAND has started comes to the process of the two that is left.
 //
 // Where the guard has other children, left to it by a shell that has become this program, a keeper stands between guard and supervisor. It
 // adopts orphans of the supervisor, so that the guard can tell them from orphans of the other children, and does nothing else.

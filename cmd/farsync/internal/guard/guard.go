@@ -22,14 +22,15 @@ import (
 	"github.com/farsync/farsync/cmd/farsync/internal/terminal"
 )
 
-// Name is that of the supervisor among processes: its first argument. A program that calls Run gives control to the same
-// code under this name.
+// Name is the name of the supervisor among processes: its first argument. A program that calls Run gives control to the
+// same code under this name.
 const Name = "farsync-supervisor"
 
 // variable tells the supervisor its end of the link, the descriptors of the Word, and the group of the guard.
 const variable = "FARSYNC_SUPERVISOR"
 
-// What the two say to each other is a byte at a time. The guard sends the number of a signal to be passed on, resumed and wanted.
+// The two talk to each other a byte at a time. The guard sends the number of a signal to be passed on, resumed and
+// wanted.
 const (
 	resumed = 0xff // the guard was stopped and is continued
 	wanted  = 0xfe // a process of the guard's group wants the terminal, which COMMAND has
@@ -251,7 +252,7 @@ func (g *guard) conclude(said <-chan byte, status syscall.WaitStatus) End {
 	}
 	if g.done && status.Exited() {
 		e := End{Code: status.ExitStatus()}
-		// What COMMAND has died of for another reason is no business of those who wait for this process.
+		// A signal that COMMAND has died of for another reason is no business of those who wait for this process.
 		if s := g.end.Signal; Ends(s) && (g.end.All || slices.Contains(g.sent, byte(s))) {
 			e.Signal, e.All = s, g.end.All
 		}
@@ -342,7 +343,7 @@ func (g *guard) tell(b byte) { g.untold = g.untold.add(b) }
 // A Link is the supervisor's side.
 type Link struct {
 	Word *Word
-	// Signals has those that are to be passed on to COMMAND.
+	// Signals has the signals that are to be passed on to COMMAND.
 	Signals chan syscall.Signal
 	// Resumed has a value when the shell has continued the guard.
 	Resumed chan struct{}
@@ -454,7 +455,7 @@ func (l *Link) Look() { l.tell(look) }
 // Stop asks the guard to stop itself. Resumed then has a value when the shell continues it.
 func (l *Link) Stop() { l.tell(stop) }
 
-// Continue continues the guard's group, of which a process has asked for the terminal, once it is given back.
+// Continue continues the guard's group once the terminal, for which a process of the group has asked, is given back.
 func (l *Link) Continue() { _ = syscall.Kill(-l.Group, syscall.SIGCONT) }
 
 // Done tells the guard that the supervisor is about to exit with the code of e, and that nothing is to be killed.
@@ -471,7 +472,7 @@ func (l *Link) Done(e End) {
 
 func (l *Link) tell(b byte) { _, _ = l.end.Write([]byte{b}) } // a guard that has died is seen otherwise
 
-// Variable is the one that tells COMMAND the descriptor of the Word.
+// Variable is the environment variable that tells COMMAND the descriptor of the Word.
 const Variable = "FARSYNC_FD"
 
 // Share decides whether a program that is started inherits the descriptor of the Word.
@@ -482,7 +483,8 @@ func (l *Link) Starting() (back func()) {
 	if l.deaf {
 		return func() {}
 	}
-	// What is ignored is inherited, and what is caught is not. A Reset of what was ignored leaves it so.
+	// A signal that is ignored is inherited as such, and a signal that is caught is not. A Reset of an ignored signal
+	// leaves it so.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU)
 	return func() { signal.Ignore(syscall.SIGTTOU) }
 }

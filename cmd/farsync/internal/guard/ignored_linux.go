@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// ignored reports whether this process ignores a signal. Package signal knows that of SIGHUP and SIGINT alone, of those that the caller
-// had ignored: to the runtime, the signals of job control are left as they are, and it catches the rest before anything could
-// look.
+// ignored reports whether this process ignores a signal. Among the signals that the caller had ignored, package signal
+// knows it for SIGHUP and SIGINT alone: to the runtime, the signals of job control are left as they are, and it catches
+// the rest before anything could look.
 func ignored(s syscall.Signal) bool {
 	status, err := os.ReadFile("/proc/self/status")
 	_, after, found := strings.Cut(string(status), "\nSigIgn:")

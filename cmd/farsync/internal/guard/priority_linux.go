@@ -8,8 +8,8 @@ import (
 )
 
 // Hurry has the kernel prefer this process to others until back is called, where it may: as root, or with CAP_SYS_NICE. On a
-// machine with more to do than it has processors, a process that is to kill at a deadline would be late otherwise. What is
-// started meanwhile is preferred, too.
+// machine with more to do than it has processors, a process that is to kill at a deadline would be late otherwise. A
+// process that is started meanwhile is preferred, too.
 func Hurry() (back func()) {
 	const (
 		foremost = -20
@@ -23,8 +23,8 @@ func Hurry() (back func()) {
 	return func() { renice(offset - was) }
 }
 
-// renice sets the niceness of all threads. One that is started meanwhile has that of the thread that starts it, so it looks
-// until there is no new one.
+// renice sets the niceness of all threads. A thread that is started meanwhile has the niceness of the thread that
+// starts it, so renice looks until there is no new thread.
 func renice(nice int) {
 	seen := map[string]bool{}
 	for found := true; found; {

@@ -18,7 +18,8 @@ func Ends(s syscall.Signal) bool {
 	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }
 
-// Catch has signals sent to a channel, but for those that are ignored: nohup means COMMAND too, and COMMAND inherits that.
+// Catch has signals sent to a channel, but for signals that are ignored: nohup means COMMAND too, and COMMAND inherits
+// that.
 func Catch(c chan<- os.Signal, signals ...syscall.Signal) {
 	for _, s := range signals {
 		if !ignored(s) {

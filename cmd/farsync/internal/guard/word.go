@@ -99,7 +99,7 @@ func takeWord(read, write int) (w *Word, err error) {
 	return w, nil
 }
 
-// give closes the descriptor for writing. What is mapped stays so.
+// give closes the descriptor for writing. The mapped memory stays mapped.
 func (w *Word) give() { _ = syscall.Close(w.write) }
 
 func mapped(fd, access int) ([]byte, error) {

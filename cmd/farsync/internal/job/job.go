@@ -38,7 +38,7 @@ const (
 // A Job is a COMMAND, and how it is ended.
 type Job struct {
 	Path        string
-	Arguments   []string // with that of its name
+	Arguments   []string // with its name first
 	Environment []string
 	TTL         time.Duration  // that the service grants, by which the margin of the lease is reckoned
 	Oldest      time.Duration  // how old that gets from which a lease counts, as long as it is renewed in time
@@ -246,14 +246,14 @@ func (j *Job) MostGrace() time.Duration { return max(0, min(j.TTL/2, j.least()-j
 // its renewal may take as long again.
 func (j *Job) mostLag() time.Duration { return max(0, min(j.TTL/8, (j.least()-j.Grace)/2)) }
 
-// tell tells COMMAND to end. One that is stopped is continued, for else it could not.
+// tell tells COMMAND to end. A COMMAND that is stopped is continued, for else it could not end.
 func (r *run) tell() {
 	r.told = true
 	r.family.Signal(r.Signal)
 	r.family.Signal(syscall.SIGCONT)
 }
 
-// pass passes a signal on. One that ends COMMAND is to be heard also by a COMMAND that is stopped.
+// pass passes a signal on. A signal that ends COMMAND is to be heard also by a COMMAND that is stopped.
 func (r *run) pass(s syscall.Signal, ended bool) {
 	r.family.Signal(s)
 	if !guard.Ends(s) {
@@ -279,8 +279,8 @@ const (
 )
 
 // nameLeft says what COMMAND has left running, and reports whether it has found it. One look may find nothing although
-// something is there: a process whose parent ends between the looks at the two comes from nobody, and one that is being
-// started is not listed.
+// something is there: a process whose parent ends between the looks at the two comes from nobody, and a process that is
+// being started is not listed.
 func (r *run) nameLeft() bool {
 	left := r.family.Left()
 	if len(left) == 0 {

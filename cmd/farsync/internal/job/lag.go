@@ -4,8 +4,8 @@ package job
 
 import "time"
 
-// A lag is how late this process is run, by the latest of its last looks at the clock. What was late a moment ago is
-// likely to be late when it matters.
+// A lag is how late this process is run, by the latest of its last looks at the clock. A process that was late a moment
+// ago is likely to be late when it matters.
 type lag struct {
 	planned time.Time // of the next look
 	known   time.Duration

@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Terminal is the one that controls this process. A nil Terminal is that of a process that has
-// none.
+// A Terminal is the terminal that controls this process. A process that no terminal controls has a nil Terminal.
 type Terminal struct {
 	file *os.File
 	// Reads tells whether the standard input is a terminal that controls this process.
 	Reads bool
-	// Piped tells whether the standard output or the standard error is a pipe. What reads it may read the terminal, too, as less
-	// does.
+	// Piped tells whether the standard output or the standard error is a pipe. The reader of the pipe may read the
+	// terminal, too, as less does.
 	Piped bool
 }
 
@@ -59,7 +58,7 @@ func (t *Terminal) Foreground() int {
 	return group
 }
 
-// Give makes a process group the one that may read. A process in the background that calls Give must ignore SIGTTOU.
+// Give makes a process group the group that may read. A process in the background that calls Give must ignore SIGTTOU.
 func (t *Terminal) Give(group int) {
 	if t == nil {
 		return
@@ -67,7 +66,8 @@ func (t *Terminal) Give(group int) {
 	_ = unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group) // a group that has ended reads nothing
 }
 
-// Return makes a process group the one that may read, if the one that may is from, or has no process any more. As for Give.
+// Return makes a process group the group that may read, if the group that may read now is from, or has no process any
+// more. As for Give.
 func (t *Terminal) Return(to, from int) {
 	switch front := t.Foreground(); {
 	case front == 0, front == to:
