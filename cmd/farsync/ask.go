@@ -62,7 +62,7 @@ have not.`,
 type askJSON struct {
 	Schema int    `json:"schema"`
 	Path   string `json:"path"`
-	Given  bool   `json:"given"` // those that held have given it back; false if there were none
+	Given  bool   `json:"given"` // the holders have given it back; false if there were none
 	Asked  int    `json:"asked"` // how many held
 }
 
@@ -72,9 +72,10 @@ const anyToken = farsync.Token(-1)
 // turnOf returns the number of the turn in a token.
 func turnOf(token farsync.Token) int { return int(token & 0xff) }
 
-// askFor asks the holders of a path to give it back, or the one alone whose lease has the token. It asks the entries that it has
-// listed: a client that holds by the time is not asked in place of one that has gone. It waits for so long until all that it has
-// asked have given it back, and returns how many those are, and one that has not. ErrReleased: no holder has the token.
+// askFor asks the holders of a path to give it back, or only the holder whose lease has the token. It asks the entries
+// that it has listed: a client that holds by the time is not asked in place of a client that has gone. It waits for so
+// long until all that it has asked have given it back, and returns how many it has asked, and a holder who has not
+// given it back. ErrReleased: no holder has the token.
 func askFor(
 	ctx context.Context, store *farsync.Store, path, verb string, token farsync.Token, wait time.Duration,
 ) (count int, left *farsync.Participant, err error) {

@@ -11,7 +11,7 @@ import (
 // clocksApart is by how much the clocks of this host and of the service may differ.
 const clocksApart = 2 * time.Second
 
-// clocks compares those of the servers that say the time with this host's, and with each other.
+// clocks compares the clocks of the servers that say the time with this host's, and with each other.
 func (d *doctor) clocks(members []location.Member) {
 	var known []location.Member
 	for _, m := range members {
@@ -33,7 +33,7 @@ func (d *doctor) clocks(members []location.Member) {
 	}
 }
 
-// clock compares the clock of a server with that of this host.
+// clock compares the clock of a server with the clock of this host.
 func (d *doctor) clock(m location.Member) {
 	is := "ahead of"
 	if m.Ahead < 0 {

@@ -11,8 +11,8 @@ import (
 // oldSnapshot is for how long a transaction may be open before doctor names it. The rows that a minute's acquisitions leave are no matter.
 const oldSnapshot = time.Minute
 
-// snapshots names the transactions that have been open for so long in the database: while one is, each acquisition takes longer than
-// the one before.
+// snapshots names the transactions that have been open for so long in the database: while one is, each acquisition
+// takes longer than the acquisition before.
 func (d *doctor) snapshots(ctx context.Context, older time.Duration) {
 	if d.location.Scheme != "postgres" && d.location.Scheme != "mysql" {
 		return

@@ -65,7 +65,7 @@ var meanings = []meaning{
 	ofNoCommand,
 }
 
-// ownMeanings are those of each verb, besides 0 and ofUsage.
+// ownMeanings are the meanings of each verb, besides 0 and ofUsage.
 var ownMeanings = map[string][]meaning{
 	"run": {
 		ofCommand, ofSignal, ofUsage, ofData,
@@ -102,7 +102,7 @@ var ownMeanings = map[string][]meaning{
 	"man":    {ofUsage, {"74", "standard output, or the file, cannot be written"}},
 }
 
-// looks are the meanings of a verb that looks at locks, with those of its own.
+// looks are the meanings of a verb that looks at locks, with its own meanings.
 func looks(own ...meaning) []meaning {
 	list := slices.Concat(own, []meaning{ofUsage, ofUnavailable, ofOutput, ofNoPerm, ofConfig})
 	slices.SortStableFunc(list, func(a, b meaning) int {
@@ -111,7 +111,7 @@ func looks(own ...meaning) []meaning {
 	return list
 }
 
-// meaningsOf returns the exit codes that a verb has, or those of all verbs.
+// meaningsOf returns the exit codes that a verb has, or the codes of all verbs.
 func meaningsOf(cmd *cobra.Command) []meaning {
 	if !cmd.HasParent() {
 		return meanings

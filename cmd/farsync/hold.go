@@ -71,7 +71,7 @@ func (w *work) hold(input io.Reader, pid int) error {
 	defer stop()
 	over := make(chan struct{})
 	if pid != 0 {
-		// Before the lock is asked for, so that the process is the one that was meant.
+		// Before the lock is asked for, so that the process is the process that was meant.
 		ended, err := follow(pid)
 		if err != nil {
 			return usage("--while %d: there is no such process to wait for (%w)", pid, err)
@@ -136,9 +136,9 @@ func (w *work) gaveUp(pid int) {
 	w.remark(ended + " before " + strings.Join(w.shown, " ") + " was held: hold has given up, and holds nothing")
 }
 
-// signalled returns a context that ends with an interruptedError when a signal comes that ends hold, and what joins its goroutine.
-// One that was ignored when hold was started stays so: the shell has Ctrl-C ignored by what a script runs in the background, and
-// nohup SIGHUP.
+// signalled returns a context that ends with an interruptedError when a signal comes that ends hold, and a function
+// that joins its goroutine. A signal that was ignored when hold was started stays ignored: the shell has Ctrl-C ignored
+// by what a script runs in the background, and nohup SIGHUP.
 func signalled(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)

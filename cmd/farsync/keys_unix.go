@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readKeys calls f with each key that is typed on the terminal, without an echo, until restore is called. Those that
+// readKeys calls f with each key that is typed on the terminal, without an echo, until restore is called. Keys that
 // send a signal still do. It reports false where no terminal is, or another process has it.
 func readKeys(f func(key byte)) (restore func(), reads bool) {
 	none := func() {}

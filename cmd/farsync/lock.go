@@ -68,8 +68,8 @@ func (q *request) get(ctx context.Context, store *farsync.Store, path string) (*
 }
 
 // acquire locks all paths or none, in the order of their names: so two that have paths in common cannot each hold what the
-// other waits for. It calls before with each path. The error is that of the path that could not be locked, and ErrLost for
-// one that was lost while others were waited for.
+// other waits for. It calls before with each path. The error is about the path that could not be locked, and ErrLost
+// for a path whose lock was lost while others were waited for.
 func (q *request) acquire(ctx context.Context, store *farsync.Store, before func(path string)) (*held, error) {
 	h := &held{leases: make([]*farsync.Lease, len(q.paths)), since: time.Now()}
 	h.life, h.end = context.WithCancel(context.Background())

@@ -1,5 +1,5 @@
-// Command farsync runs programs under locks that hold across machines, and shows what holds and what waits. docs/COMMAND.md
-// is its manual.
+// Command farsync runs programs under locks that hold across machines, and shows who holds a lock and who waits.
+// docs/COMMAND.md is its manual.
 package main
 
 import (
@@ -131,21 +131,22 @@ name. There is no default.
 // say writes a line for people.
 func (a *app) say(text string) { fmt.Fprintln(a.stderr, "farsync:", legible.Lines(text)) }
 
-// remark is say for what goes on, which a program that reads JSON has no use for. What is wrong is said in any case.
+// remark is say for what goes on, which a program that reads JSON has no use for. An error is said in any case.
 func (a *app) remark(text string) {
 	if !a.json {
 		a.say(text)
 	}
 }
 
-// What a person can do nothing with: the name of an entry beside that of its holder, and the error of a context beside its cause.
+// These are no use to a person: the name of an entry beside the name of its holder, and the error of a context beside
+// its cause.
 var (
 	besideName = regexp.MustCompile(`" \(entry "(?:[^"\\]|\\.)*"\)`)
 	ofContext  = strings.NewReplacer("context deadline exceeded: ", "", "context canceled: ", "",
 		"context deadline exceeded", "the time has passed", "context canceled", "it was given up")
 )
 
-// words are those of an error for people. The error may begin with farsync by itself.
+// words returns the words of an error for people. The error may begin with farsync by itself.
 func words(err error) string {
 	text := ofContext.Replace(besideName.ReplaceAllString(strings.TrimPrefix(err.Error(), "farsync: "), `"`))
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
@@ -186,7 +187,7 @@ func (a *app) find(store string) (l *location.Location, from string, err error) 
 	return l, from, nil
 }
 
-// logger is that of a Store.
+// logger returns the logger of a Store.
 func (a *app) logger() *slog.Logger {
 	if !a.verbose {
 		return nil

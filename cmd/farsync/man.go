@@ -79,7 +79,8 @@ func section(b *strings.Builder, title, text string) {
 	paragraphs(b, text)
 }
 
-// paragraphs writes text whose paragraphs are parted by empty lines. One with lines that are indented stays as it is.
+// paragraphs writes text whose paragraphs are parted by empty lines. A paragraph with lines that are indented stays as
+// it is.
 func paragraphs(b *strings.Builder, text string) {
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		if strings.HasPrefix(paragraph, "  ") {

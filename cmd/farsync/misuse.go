@@ -143,7 +143,7 @@ func unknownFlag(cmd *cobra.Command, missing *pflag.NotExistError) string {
 	return fmt.Sprintf("%s has no flag --%s%s", who, legible.Text(name), instead(cmd))
 }
 
-// instead says where the flags are listed, and where those of a COMMAND stand.
+// instead says where the flags are listed, and where the flags of a COMMAND stand.
 func instead(cmd *cobra.Command) string {
 	if !cmd.HasParent() {
 		return ": farsync --help lists the flags, and those of a verb stand behind the verb"

@@ -57,7 +57,7 @@ type work struct {
 	granted   atomic.Int64  // the TTL, by the latest session
 	shortened time.Duration // the grace that was said to be less than asked for
 	skipped   bool          // a run was left out that may have been due
-	around    []outer       // the locks of the farsyncs around this one that those inside of COMMAND are told of, the innermost first
+	around    []outer       // locks of the farsyncs around this one, told to farsyncs in COMMAND, the innermost first
 	behind    atomic.Bool   // a call has found others that it waits for
 }
 

@@ -38,7 +38,7 @@ type result struct {
 	typed  bool           // on the terminal, when COMMAND had it
 }
 
-// interruptedError ends what waits when a signal has come, or the guard has died.
+// interruptedError ends a wait when a signal has come, or the guard has died.
 type interruptedError struct{ signal syscall.Signal }
 
 func (e *interruptedError) Error() string { return "interrupted: " + e.signal.String() }
@@ -187,7 +187,7 @@ func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store,
 	case lost || released == nil:
 	case !errors.Is(released, farsync.ErrLost):
 		_ = w.ignore(released) // it was held to the end
-	case sat: // and to that of COMMAND, which has done its work
+	case sat: // and to the end of COMMAND, which has done its work
 		r.Error = words(released)
 		w.remark("COMMAND has ended, and the lock was lost after it, before the time of --at-least had passed: " + r.Error)
 	default: // nobody knows since when
@@ -309,8 +309,8 @@ func sitOut(link *guard.Link, h *held, rest time.Duration) {
 	}
 }
 
-// interruptible returns a context that is done when a signal comes that ends what waits, or the guard dies. Stop joins its
-// goroutine, waits until the shell continues a guard that it has stopped, and returns why the context has ended.
+// interruptible returns a context that is done when a signal comes that ends the wait, or the guard dies. Stop joins
+// its goroutine, waits until the shell continues a guard that it has stopped, and returns why the context has ended.
 func interruptible(parent context.Context, link *guard.Link) (ctx context.Context, stop func() error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	enough := make(chan struct{})

@@ -4,5 +4,5 @@ package main
 
 import "github.com/spf13/cobra"
 
-// verbs leaves out those that run programs: there are no process groups here that could be ended.
+// verbs leaves out the verbs that run programs: there are no process groups here that could be ended.
 func (a *app) verbs() []*cobra.Command { return a.views() }

@@ -13,7 +13,7 @@ import (
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
 )
 
-// views are the verbs that look at locks, and those of the command itself.
+// views are the verbs that look at locks, and the verbs of the command itself.
 func (a *app) views() []*cobra.Command {
 	return []*cobra.Command{
 		a.whoVerb(), a.watchVerb(), a.serveVerb(), a.leaderVerb(), a.askVerb(), a.breakVerb(), a.resizeVerb(), a.doctorVerb(),
@@ -36,7 +36,7 @@ func shown(l *location.Location, path string) string { return strings.TrimPrefix
 // completing is how long the shell waits for names.
 const completing = 3 * time.Second
 
-// paths completes a PATH with those that are in use.
+// paths completes a PATH with the paths that are in use.
 func (a *app) paths(_ *cobra.Command, arguments []string, word string) (list []string, _ cobra.ShellCompDirective) {
 	if len(arguments) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// mostUnsaid is how many lines wait for a reader. What comes then is dropped.
+	// mostUnsaid is how many lines wait for a reader. A line that comes then is dropped.
 	mostUnsaid = 1024
 	// lastWords is for how long the end of the process, or COMMAND, waits for what is left to be said.
 	lastWords = 2 * time.Second

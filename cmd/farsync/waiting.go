@@ -18,7 +18,7 @@ const (
 	quietFor = 300 * time.Millisecond
 	// The queue is read so often at most: on ZooKeeper that is a read for each entry.
 	lookEvery = 5 * time.Second
-	// Where lines are kept, one that has not changed is said so often.
+	// Where lines are kept, a line that has not changed is said so often.
 	repeatEvery = time.Minute
 	// inSilence is the place of a waiter while the service grants nothing to anybody.
 	inSilence = -1

@@ -67,9 +67,9 @@ type view struct {
 	by       bySort
 	keys     bool // of the terminal are read
 
-	seen map[string]eventJSON // what has been written of those that are there, by path and ID
+	seen map[string]eventJSON // what has been written of the users that are there, by path and ID
 	last []lockJSON           // what was seen last
-	// When those that are there were last seen to wait, by path and revision.
+	// When the users that are there were last seen to wait, by path and revision.
 	waited map[string]time.Time
 	at     time.Time         // when
 	hush   *silenceJSON      // why nothing was granted then, or nil
@@ -119,8 +119,8 @@ func (v *view) run(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// bound notes when users of locks wait, and of those that hold since then, that they did not hold before. The time is
-// that of the look before.
+// bound notes when users of locks wait, and of the users who hold since then, that they did not hold before. The time
+// is the time of the look before.
 func (v *view) bound(locks []lockJSON, now time.Time) {
 	waited := map[string]time.Time{}
 	for _, lock := range locks {
@@ -201,7 +201,7 @@ func (v *view) draw(columns, rows int, missing error) error {
 	if v.keys {
 		last = "q or Ctrl-C ends"
 	}
-	// The last line of the terminal says how to end, and the one before it, of how many lines there is no room.
+	// The last line of the terminal says how to end, and the line before it, for how many lines there is no room.
 	if over := len(lines) - (rows - 1); over > 0 {
 		lines = lines[:max(rows-1, 0)]
 		if v.by != "for" {
@@ -250,7 +250,7 @@ func (v *view) events() (list []eventJSON) {
 			now[key] = e
 		}
 	}
-	// What has gone is said first: it made way for what holds now.
+	// A user who has gone is said first: it made way for the holder of now.
 	var gone []eventJSON
 	for key, was := range v.seen {
 		if _, there := now[key]; !there {

@@ -125,7 +125,7 @@ type (
 		Units  int64         `json:"units,string"`
 		Token  farsync.Token `json:"token"`
 		Joined *time.Time    `json:"joined,omitempty"` // the queue
-		// One of these, of a holder: when it came to hold; or a time before which it did not.
+		// A holder has one of these: when it came to hold; or a time before which it did not.
 		HeldSince *time.Time `json:"held_since,omitempty"`
 		HeldAfter *time.Time `json:"held_after,omitempty"`
 
@@ -140,7 +140,7 @@ type (
 	}
 )
 
-// name is that of a user, in a form that is safe to print.
+// name is the name of a user, in a form that is safe to print.
 func (u userJSON) name() string { return name(u.Holder) }
 
 // row is the line of a table that says of a user what it does on a path.

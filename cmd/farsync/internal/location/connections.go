@@ -14,8 +14,8 @@ import (
 
 // Connections says how many connections a database server has, and how many Stores share them.
 type Connections struct {
-	// Used is how many there are, this one among them, and Most how many there can be, of those that Bound bounds:
-	// the bound with the least room left, as the server calls it.
+	// Used is how many there are, this one among them, and Most how many there can be, among the connections that Bound
+	// bounds: the bound with the least room left, as the server calls it.
 	Used, Most int
 	Bound      string
 	// Stores is how many sessions there are in the database.
@@ -34,7 +34,7 @@ func NoRoom(err error) bool {
 	return ok && refused.Code == "53300"
 }
 
-// What a Store takes: see the options Connections of packages postgres and mysql.
+// The connections that a Store takes: see the options Connections of packages postgres and mysql.
 const (
 	leastOfStore   = 2
 	eachOfMySQL    = 7

@@ -75,7 +75,7 @@ type handshaker struct {
 	of *credentials
 }
 
-// ClientHandshake is that of credentials.NewTLS.
+// ClientHandshake does what the handshake of credentials.NewTLS does.
 func (h handshaker) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, grpccredentials.AuthInfo, error) {
 	_, config := h.of.now()
 	return grpccredentials.NewTLS(config).ClientHandshake(ctx, authority, conn)

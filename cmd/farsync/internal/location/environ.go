@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Variable is the one that names the store.
+// Variable is the environment variable that names the store.
 const Variable = "FARSYNC_STORE"
 
 // ErrNone means that neither the caller nor the environment names a store.
 var ErrNone = errors.New("which store? Give --store URL or set " + Variable + ", for example " + Variable +
 	"=etcd://HOST:2379; it is " + Forms)
 
-// Find returns the Location that is given, or else that of FARSYNC_STORE, or else the one that etcdctl would use by its
-// ETCDCTL_ variables. From says which. The error wraps ErrNone if there is none of them: a lock on a service that was
-// not meant is no lock, so there is no default.
+// Find returns the Location that is given, or else the Location in FARSYNC_STORE, or else the Location that etcdctl
+// would use by its ETCDCTL_ variables. From says which. The error wraps ErrNone if there is none of them: a lock on a
+// service that was not meant is no lock, so there is no default.
 //
 // A relative file that is given is one below the directory of the caller, who has written both, and the Location has the
 // path that is the same elsewhere. A variable is inherited: by cron from the home of a user, by COMMAND from wherever it

@@ -77,7 +77,7 @@ func (l *Location) Exists(ctx context.Context) error {
 }
 
 // hasTables reports whether the file has the tables of farsync. It reads the file alone, for to open its log would make
-// one; so it believes a file that has a log, and one that changes as it is read.
+// one; so it believes a file that has a log, and a file that changes as it is read.
 func (l *Location) hasTables(ctx context.Context, empty bool) bool {
 	if log, err := os.Stat(l.File + "-wal"); err == nil && log.Size() > 0 {
 		return true

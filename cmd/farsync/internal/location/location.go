@@ -55,7 +55,7 @@ type Location struct {
 	Sync        bool          // of sqlite
 }
 
-// The bounds of a TTL, which are those of the option TTL of a Store.
+// The bounds of a TTL, the same as for the option TTL of a Store.
 const (
 	LeastTTL = time.Second
 	MostTTL  = 24 * time.Hour
@@ -372,7 +372,7 @@ func (l *Location) check() error {
 }
 
 // inTheClear reports whether a password would be sent over a network without TLS, and nobody has said so. That a server
-// asks for a proof that does not show it, as those of databases mostly do, is up to whoever answers. Behind Sentinels the
+// asks for a proof that does not show it, as databases mostly do, is up to whoever answers. Behind Sentinels the
 // server is where they say it is, and need not be where they are.
 func (l *Location) inTheClear() bool {
 	return (l.Password != "" || l.PasswordFile != "") && !l.TLS && !l.Plaintext &&

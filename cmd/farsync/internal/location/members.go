@@ -20,8 +20,8 @@ type Member struct {
 	Wrong []error
 }
 
-// Members asks every server by itself whether it serves, as a Store does not: it goes on with those that do. Each has a third of
-// DialTimeout to answer. A file has no servers. The error is ErrConfig.
+// Members asks every server by itself whether it serves, as a Store does not: a Store goes on with the servers that do.
+// Each has a third of DialTimeout to answer. A file has no servers. The error is ErrConfig.
 func (l *Location) Members(ctx context.Context) ([]Member, error) {
 	from, err := l.credentials(nil)
 	if err != nil {
@@ -84,8 +84,8 @@ func (m *Member) compare(ask func() (time.Time, error)) error {
 }
 
 // Strays returns what lies in the queues below a prefix and ends with no session: keys without a lease on etcd, nodes that are not
-// ephemeral on ZooKeeper. Each blocks its queue for ever, and is no participant. On other stores it is one. What is known to have a session
-// is left out, and no value of other programs is read.
+// ephemeral on ZooKeeper. Each blocks its queue for ever, and is no participant. On other stores it is a participant.
+// An entry that is known to have a session is left out, and no value of other programs is read.
 func (l *Location) Strays(ctx context.Context, prefix string, known map[string]bool) ([]string, error) {
 	from, err := l.credentials(nil)
 	switch {

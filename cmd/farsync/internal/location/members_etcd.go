@@ -49,7 +49,8 @@ func (m *Member) askEtcd(ctx context.Context, l *Location, from *credentials) er
 	return nil
 }
 
-// askDate asks for the version, as over HTTP a member says the time, in whole seconds. One that speaks gRPC alone at this address does not.
+// askDate asks for the version, as over HTTP a member says the time, in whole seconds. A member that speaks gRPC alone
+// at this address does not.
 func (m *Member) askDate(ctx context.Context, config *cryptotls.Config) {
 	transport := &http.Transport{TLSClientConfig: config}
 	defer transport.CloseIdleConnections()

@@ -46,7 +46,8 @@ func (l *Location) database(password string, config *cryptotls.Config) (*sql.DB,
 	if err != nil {
 		return nil, err
 	}
-	// A proxy lends another connection for each transaction, which knows nothing of what was prepared on the one before.
+	// A proxy lends another connection for each transaction, which knows nothing of what was prepared on the connection
+	// before.
 	to.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	return stdlib.OpenDB(*to.ConnConfig), nil
 }

@@ -57,8 +57,8 @@ var quiet = sync.OnceFunc(logging.Disable)
 func (l *Location) Patience() time.Duration { return cmp.Or(l.DialTimeout, reaching) }
 
 // Open opens the Store. Close the Store first, then call closed, which is never nil. ctx governs Open alone, which tries for as long
-// as DialTimeout at most. The TTL of the Location counts if options have none. The errors are those of the Open of the store's
-// package, and ErrConfig.
+// as DialTimeout at most. The TTL of the Location counts if options have none. It returns the errors of the Open of the
+// store's package, and ErrConfig.
 //
 // On SQLite the locks of a process that has died stay until its session runs out. Otherwise the next holder would be in
 // while what the process had started is still being killed.
@@ -229,8 +229,9 @@ func (l *Location) openPostgres(ctx context.Context, options farsync.Options, fr
 	return postgres.Open(ctx, to, &postgres.Options{Options: options, Connections: l.Most})
 }
 
-// pool returns what PostgreSQL's client connects with. The client heeds the variables and files of libpq. One that has
-// other tables used, or another server, would be a second place that says where the locks are, so the Location alone does.
+// pool returns what PostgreSQL's client connects with. The client heeds the variables and files of libpq. A variable or
+// file that has other tables used, or another server, would be a second place that says where the locks are, so the
+// Location alone does.
 func (l *Location) pool(password string, config *cryptotls.Config) (*pgxpool.Config, error) {
 	settings := url.Values{
 		"sslmode": {"disable"}, "connect_timeout": {"5"}, "target_session_attrs": {"any"}, "passfile": {""},

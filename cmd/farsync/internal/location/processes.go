@@ -8,8 +8,9 @@ import (
 // A process is a connection of a client to a MySQL or MariaDB server, as an operator knows it.
 type process struct{ user, host, command string }
 
-// processes returns those that the user may see, by their IDs. On MySQL information_schema.processlist, of which a statement could
-// choose, fails for everybody while any client runs a statement with bytes that are no text (error 3854).
+// processes returns the processes that the user may see, by their IDs. On MySQL information_schema.processlist, from
+// which a statement could choose, fails for everybody while any client runs a statement with bytes that are no text
+// (error 3854).
 func processes(ctx context.Context, of interface {
 	QueryContext(ctx context.Context, query string, arguments ...any) (*sql.Rows, error)
 }) (map[string]process, error) {

@@ -65,7 +65,8 @@ func (l *Location) Snapshots(ctx context.Context, older time.Duration) ([]Snapsh
 	return list, rows.Err()
 }
 
-// snapshotsOfMySQL asks for the transactions, and then for whose they are. One that has ended in between has an unknown owner.
+// snapshotsOfMySQL asks for the transactions, and then for whose they are. A transaction that has ended in between has
+// an unknown owner.
 func snapshotsOfMySQL(ctx context.Context, db *sql.DB, older time.Duration) ([]Snapshot, error) {
 	const cannotConvert = 3854
 	list, ids, err := transactions(ctx, db, snapshotsOnMySQL, older)
@@ -89,7 +90,7 @@ func snapshotsOfMySQL(ctx context.Context, db *sql.DB, older time.Duration) ([]S
 	return list, nil
 }
 
-// transactions returns what ask shows of those that are open, and the IDs of their connections.
+// transactions returns what ask shows of open transactions, and the IDs of their connections.
 func transactions(ctx context.Context, db *sql.DB, ask string, older time.Duration) (list []Snapshot, ids []string, err error) {
 	rows, err := db.QueryContext(ctx, ask, older.Seconds())
 	if err != nil {
@@ -143,8 +144,9 @@ const snapshotsOnPostgres = `SELECT who, age, ended FROM (
 ) open WHERE age < 0 OR age >= $1 ORDER BY age < 0, age DESC LIMIT 10`
 
 // A transaction at READ COMMITTED that has only read has a snapshot while a statement of it runs. The ID of a transaction that has only read is 0
-// on MariaDB, and from 2^48 on on MySQL. The start of a transaction is in the time zone of the system, whatever that of the connection is. A
-// transaction that is prepared, of a client that has gone, has no connection, and no snapshot.
+// on MariaDB, and from 2^48 on on MySQL. The start of a transaction is in the time zone of the system, whatever the
+// time zone of the connection is. A transaction that is prepared, of a client that has gone, has no connection, and no
+// snapshot.
 const snapshotsOnMySQL = `SELECT id, age FROM (
   SELECT t.trx_mysql_thread_id AS id,
     TIMESTAMPDIFF(SECOND, t.trx_started, CONVERT_TZ(NOW(), @@session.time_zone, 'SYSTEM')) AS age
