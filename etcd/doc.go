@@ -9,17 +9,18 @@
 //
 // # What it writes
 //
-// An entry of the queue /locks/billing is one key, /locks/billing/<kind>-<id>, attached to the Store's one etcd lease. The
-// order is that of the create revisions. The kind is m for a mutex, w and r for a writer and a reader, c for a candidate in
-// an election, and s<units> for units of a semaphore. A writer's key that was put a second time is a reader's.
-// A key that was deleted may be made again, by the same Store for another lock on the path: a lock is told by the create revision of its key.
+// An entry of the queue /locks/billing is one key, /locks/billing/<kind>-<id>, attached to the Store's one etcd lease.
+// The order of entries is the order of the create revisions. The kind is m for a mutex, w and r for a writer and a
+// reader, c for a candidate in an election, and s<units> for units of a semaphore. A writer's key that was put a second
+// time is a reader's. A key that was deleted may be made again, by the same Store for another lock on the path: a lock
+// is told by the create revision of its key.
 //
 // A mutex whose release names the next holder is m-t<lease>.<n>, with its etcd lease in hexadecimal. The key <path>!turn/t<lease>.<n> says
 // that it is its turn: the revision at which it was seen to be the head, and a line for each entry that is known to stand behind it. It is
 // under the lease of that entry, and is deleted with it. Where the server has authentication on, or the client a KV or
-// Watcher of its own, there are no turns, and the key of a mutex is as those of all others. A permit of an earlier version
-// may be s<units>-<time>t<lease>, with 16 digits, and may have a key <path>!turn/t<lease>.<time> without a value, by which
-// those versions tell one another who fits.
+// Watcher of its own, there are no turns, and the key of a mutex is like all other keys. A permit of an earlier version
+// may be s<units>-<time>t<lease>, with 16 digits, and may have a key <path>!turn/t<lease>.<time> without a value, by
+// which those versions tell one another who fits.
 //
 // The first line of a key's value is the holder, the last the time since when. Between them stands a line "under=<key>" for
 // each lease of the same Store that the caller held meanwhile, "note=<text>" if it has published one, and

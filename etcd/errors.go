@@ -40,8 +40,8 @@ var (
 	expired = []error{errEnded, errExpired, rpctypes.ErrLeaseNotFound}
 	// refused are the driver's own answers, which it gives to a comparison that is false.
 	refused = []error{driver.ErrGone, driver.ErrConflict, errors.ErrUnsupported, errStray}
-	// notDone are the answers of a server that has not proposed the request, and of one that has not carried it out because
-	// of something that passes.
+	// notDone are the answers of a server that has not proposed the request, or that has not carried it out because of
+	// something that passes.
 	notDone = []error{
 		errUnsent,
 		errStood,

@@ -25,7 +25,8 @@ func Guard(h farsync.Guarded) []clientv3.Cmp {
 	}
 	guard := make([]clientv3.Cmp, len(entries))
 	for i, e := range entries {
-		// No two keys of a name were made at one revision, so the one that has it is the lease's own, whatever value it has now.
+		// No two keys of a name were made at one revision, so the key that has this revision is the lease's own, whatever
+		// value it has now.
 		guard[i] = created(e)
 	}
 	return guard

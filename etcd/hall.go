@@ -22,7 +22,7 @@ const mostHalls = 16
 type hall struct {
 	queue string
 	all   watch
-	of    waiter // that of the watch; it has its told alone
+	of    waiter // of the watch; it has the watch's told alone
 
 	// Guarded by the stream's mu.
 	waiters map[string]*waiter          // by the key of the turn
@@ -73,7 +73,7 @@ func (s *session) awaitTurn(ctx context.Context, e *driver.Entry, stands func())
 }
 
 // turnAt returns what the turn of the entry proves, if the turn has come, and whether the watch will tell it otherwise.
-// What turnAt needs of the stack is not needed while the entry waits.
+// The stack that turnAt needs is not needed while the entry waits.
 //
 //go:noinline
 func (s *session) turnAt(ctx context.Context, at *seat, stood bool) (proof *driver.View, ready bool, err error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A keepalive is a stream of renewals. One request at a time is under way on it, so that an answer is never taken for that
-// of a later request.
+// A keepalive is a stream of renewals. One request at a time is under way on it, so that an answer is never taken for
+// the answer to a later request.
 type keepalive struct {
 	life   context.Context
 	leave  context.CancelFunc
@@ -22,8 +22,8 @@ type keepalive struct {
 	member string                        // its address
 }
 
-// Renew sends one request over the keepalive stream, which stays open for the next if it is answered. What that proves, it
-// proves for every entry of the lease: only a leader that had a quorum of late answers for its leases.
+// Renew sends one request over the keepalive stream, which stays open for the next if it is answered. The answer proves
+// the same for every entry of the lease: only a leader that had a quorum of late answers for its leases.
 func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 	if err := cmp.Or(s.ended(), ctx.Err()); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 		k = &keepalive{}
 		k.life, k.leave = context.WithCancel(s.life)
 	}
-	// The stream outlives the call, so its context is its own. It ends with that of the caller while the call lasts.
+	// The stream outlives the call, so its context is its own. It ends with the caller's while the call lasts.
 	unbind := context.AfterFunc(ctx, k.leave)
 	least := s.past.leastRenewed()
 	resp, sent, err := s.ask(k)

@@ -44,7 +44,7 @@ func newID(k driver.Kind) string {
 const (
 	// digits are the letters and digits of rand.Text, in the order in which they sort.
 	digits = "234567ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	// idLen is the length of an id: that of rand.Text.
+	// idLen is the length of an id, and of a rand.Text.
 	idLen = 26
 	// timeLen is the length of timeText: enough for microseconds until the year 3111.
 	timeLen = 11
@@ -104,7 +104,7 @@ func fromLocks(kv *mvccpb.KeyValue) bool {
 // toldLease is the length of the lease in the id of a told permit.
 const toldLease = 16
 
-// isTold reports whether an id is that of a told permit: <time>t<lease>. Stores of an earlier version make such permits,
+// isTold reports whether an id names a told permit: <time>t<lease>. Stores of an earlier version make such permits,
 // and tell one another which of them fit (docs/adr/0036). Here a told permit is a permit like any other.
 func isTold(id string) bool {
 	if len(id) != timeLen+len(turnMark)+toldLease || id[timeLen:timeLen+len(turnMark)] != turnMark {
@@ -157,8 +157,8 @@ func parseValue(k driver.Kind, value []byte) (words []byte, since time.Time) {
 	return value, since
 }
 
-// What belongs to a queue and is no entry lies outside of it, for in a queue everything counts. No path has a character like
-// that, and a further slash keeps a key out of every queue above.
+// A key that belongs to a queue and is no entry lies outside of it, for in a queue everything counts. No path has a
+// character like that, and a further slash keeps a key out of every queue above.
 const (
 	askSuffix  = "!ask"
 	sizeSuffix = "!size"

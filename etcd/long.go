@@ -22,8 +22,8 @@ const (
 // a leave asks for a range of a long queue.
 //
 // A join has to know whether two that know turns are ahead. That two which were there before are there now says as much, and they
-// mostly are: one that waits among thousands stands in the queue most of the time, under the same key. What leaves has to tell the
-// head, and finds it by its turn.
+// mostly are: a waiter among thousands stands in the queue most of the time, under the same key. An entry that leaves
+// has to tell the head, and finds it by its turn.
 //
 // The queue is counted again after as many joins as make that a few keys each, for the Ahead of an entry says how many there are.
 type long struct {

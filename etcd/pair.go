@@ -12,16 +12,16 @@ import (
 // mostPairs is how many pairs a stream keeps. Where there are more, each that is added ends another for which nothing waits.
 const mostPairs = 16
 
-// A pair is the watch on an entry and the one that was alone ahead of it, which stays when that wait is over. Where two contend their keys are
-// used again, so the next wait of the same two sets up no watch, and reads nothing: the watch tells all that comes after it was set
-// up, and that was before the entry joined.
+// A pair is the watch on an entry and the entry that was alone ahead of it. The watch stays when that wait is over.
+// Where two contend their keys are used again, so the next wait of the same two sets up no watch, and reads nothing:
+// the watch tells all that comes after it was set up, and that was before the entry joined.
 //
 // A pair is of one stream. It ends when a third entry shows: the range between the keys may hold many.
 type pair struct {
 	own, other string // the keys
 	all        watch
-	of         waiter // that of the watch; it has its told alone
-	first      int64  // the revision of the entry for which it was set up. What that was told before the two were a pair is not in gone.
+	of         waiter // of the watch; it has the watch's told alone
+	first      int64  // revision of the entry for which it was set up; gone lacks ends from before the two were a pair
 
 	// Guarded by the stream's mu.
 	gone    map[string]int64 // the last revision at which a key of the two was deleted, since the pair is one
@@ -29,7 +29,7 @@ type pair struct {
 	crowded bool // a third entry was seen
 }
 
-// keep has the watch of w go on as that of a pair, if it is one of two entries that know turns. The caller holds mu.
+// keep has the watch of w go on as a pair's, if it is a watch on two entries that know turns. The caller holds mu.
 func (on *stream) keep(w *waiter) bool {
 	if len(w.list) != 1 || w.missing > 0 || w.err != nil || on.watches[w.list[0].id] != &w.list[0] {
 		return false
@@ -99,7 +99,7 @@ func (s *session) awaitOther(
 			return nil, err
 		case own > e.Revision:
 			return nil, nil //nolint:nilnil // no error, and no proof
-		case other > t.Entry.Revision: // else it was one that had the key before
+		case other > t.Entry.Revision: // else it was an entry that had the key before
 			return s.spare.proved(&driver.View{Self: *e, All: true}, other), nil
 		}
 		select {

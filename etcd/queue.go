@@ -97,7 +97,7 @@ func (s *session) joinPlain(ctx context.Context, e driver.Entry) (v driver.View,
 	if err != nil {
 		return v, err
 	}
-	// A transaction that puts has a revision of its own, which is that of all it has put.
+	// A transaction that puts has a revision of its own, and all keys that it has put have that revision.
 	v.Self = e
 	v.Self.Revision, v.Self.Version = resp.Header.Revision, resp.Header.Revision
 	if e.Kind == driver.Permit {
@@ -139,8 +139,8 @@ func byRevision(a, b driver.Entry) int {
 }
 
 // Ahead reads what is ahead of e and e itself in one request. The server sorts for it, and must not hold up its writes
-// meanwhile, so the request is no transaction unless a register is read with it; one that only reads is not written to
-// the server's log.
+// meanwhile, so the request is no transaction unless a register is read with it; a request that only reads is not
+// written to the server's log.
 //
 // For an entry that is about to join the keys are read with their leases and their values, which a read of keys alone
 // does not show, and the oldest comes first: it is the holder's.
@@ -339,7 +339,8 @@ func (s *session) unsay(ctx context.Context, e driver.Entry) error {
 	return err
 }
 
-// Heard reads that key, and whether e is still there to be asked for. Words that are older than e were for one that had its key before.
+// Heard reads that key, and whether e is still there to be asked for. Words that are older than e were for an entry
+// that had its key before.
 func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
 	resp, err := s.commit(ctx, []clientv3.Cmp{created(e)}, driver.ErrGone, clientv3.OpGet(askKey(e)))
 	if err != nil {
@@ -352,10 +353,10 @@ func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
 	return string(words.GetValue()), nil
 }
 
-// Survey reads all keys below the prefix, page by page at one revision, for the order of keys is not that of paths: the
-// keys of /a/b stand among those of /a. So the first queues are known once all were read, and then all are shown, whatever the
-// limit. Keys without a lease are no entries, but data of other programs, and registers. Nor is it a queue where none of the
-// keys is from a lock.
+// Survey reads all keys below the prefix, page by page at one revision, for the order of keys is not the order of
+// paths: the keys of /a/b stand among the keys of /a. So the first queues are known once all were read, and then all
+// are shown, whatever the limit. Keys without a lease are no entries, but data of other programs, and registers. Nor is
+// it a queue where none of the keys is from a lock.
 func (s *session) Survey(ctx context.Context, prefix, after string, _ int) (driver.View, error) {
 	from, end := max(prefix, after, "/"), clientv3.GetPrefixRangeEnd(max(prefix, "/"))
 	page, revision := &pb.RangeResponse{More: true}, int64(0)
@@ -368,7 +369,7 @@ func (s *session) Survey(ctx context.Context, prefix, after string, _ int) (driv
 			return driver.View{}, err
 		}
 		if revision == 0 {
-			revision = page.Header.Revision // that of the others is when they were answered, not what they show
+			revision = page.Header.Revision // the headers of other pages say when they were answered, not what they show
 		}
 		for _, kv := range page.Kvs {
 			queue := queueOf(string(kv.Key))

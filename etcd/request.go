@@ -18,8 +18,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// outgoing returns ctx with the metadata of the driver's requests in place of the caller's. Those are not meant for etcd,
-// and the client would open a watch stream for each set of them.
+// outgoing returns ctx with the metadata of the driver's requests in place of the caller's. The caller's metadata is
+// not meant for etcd, and the client would open a watch stream for each set of them.
 //
 // A member that has lost its leader refuses at once what requires one, and the next attempt goes to another member. It
 // would not answer otherwise, and its watches would be silent.
@@ -28,10 +28,11 @@ func outgoing(ctx context.Context) context.Context { return metadata.NewOutgoing
 var header = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 
 // A request is sent once at most. By itself clientv3 repeats a read that was not answered, and a write whose answer is
-// Canceled or DeadlineExceeded while ctx lives, as that of a proxy in between may be, and returns the last answer alone.
+// Canceled or DeadlineExceeded while ctx lives, as the answer of a proxy in between may be, and returns the last answer
+// alone.
 //
-// gRPC asks for the credentials of a call before each time it is sent, when it has chosen a member. So a request passes for its
-// own credentials, of which there are none, and refuses them the second time, and where the member is one to avoid.
+// gRPC asks for the credentials of a call before each time it is sent, when it has chosen a member. So a request passes
+// for its own credentials. There are none: it refuses them the second time, and where the member is to be avoided.
 type request struct {
 	*grpc.ClientConn
 	avoids  func(member *peer.Peer) bool
@@ -39,12 +40,12 @@ type request struct {
 	to      atomic.Pointer[peer.Peer] // the member to which it was sent
 }
 
-// Invoke is that of the connection, with r as credentials.
+// Invoke calls Invoke of the connection, with r as credentials.
 func (r *request) Invoke(ctx context.Context, method string, in, out any, options ...grpc.CallOption) error {
 	return r.ClientConn.Invoke(ctx, method, in, out, append(options, grpc.PerRPCCredentials(r))...)
 }
 
-// NewStream is that of the connection, with r as credentials.
+// NewStream calls NewStream of the connection, with r as credentials.
 func (r *request) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -55,7 +56,7 @@ func (r *request) NewStream(
 //
 // A request that was sent stays sent, whatever comes after. A member may begin to owe another answer between the first
 // time and the second. The request must not count as avoided then, for deal would send it once more: the attempt would
-// have been carried out twice, or once much later, and the caller would take it for one that was answered.
+// have been carried out twice, or once much later, and the caller would take it for an attempt that was answered.
 func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	to, ok := peer.FromContext(ctx)
 	if !ok {
@@ -77,9 +78,10 @@ func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[stri
 func (r *request) RequireTransportSecurity() bool { return false }
 
 // deal has send make one attempt at a request, and returns the member to which it was sent, or nil if it was not. The client
-// deals the members in turn to all that it sends. Where that is one that owes an answer the request is dealt another, as often as
-// there are members. Dealt once more only, it could come to the next that owes one each time: an attempt of two requests takes
-// three of three members, and the next attempt begins with the same. If all of them owe one it is sent to any.
+// deals the members in turn to all that it sends. Where a member owes an answer the request is dealt to another, as
+// often as there are members. Dealt once more only, it could come to the next member that owes an answer each time: an
+// attempt of two requests takes three of three members, and the next attempt begins with the same. If all members owe
+// an answer it is sent to any.
 func (s *session) deal(send func(r *request) error) (to *peer.Peer, err error) {
 	var r *request
 	for n := 0; n == 0 || r.avoided && n < len(s.client.Endpoints()); n++ {
@@ -134,7 +136,7 @@ const mostWrites = 128
 // mostLooks bounds the looks of watches in the same way: a crowd that joins must not have its creates stand behind them.
 const mostLooks = 16
 
-// take waits for a place among those of a sort.
+// take waits for a place among the places of a sort.
 func take(ctx context.Context, places chan<- struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -146,9 +148,9 @@ func take(ctx context.Context, places chan<- struct{}) error {
 
 // do makes one attempt at a request. A KV of the client's own kind, of package namespace for example, repeats as it likes.
 //
-// A request that was not asked for its credentials was not sent, and is certainly not done: most of those that are given up
-// during an outage. That is known only once the credentials of another were asked for, since an interceptor of the
-// client's may drop the options of a call.
+// A request that was not asked for its credentials was not sent, and is certainly not done. Most requests that are
+// given up during an outage are of this kind. That is known only once the credentials of another were asked for, since
+// an interceptor of the client's may drop the options of a call.
 func (s *session) do(ctx context.Context, op clientv3.Op) (resp clientv3.OpResponse, err error) {
 	if err := s.ended(); err != nil {
 		return resp, err
@@ -250,8 +252,8 @@ func (s *session) commit(
 func settle(failed error, ask func(look bool) (*pb.TxnResponse, error)) (*pb.TxnResponse, error) {
 	resp, err := ask(false)
 	if errors.Is(err, rpctypes.ErrNoSpace) {
-		// The transaction that exceeds the quota is carried out, and answered so all the same. Those after it are not. As
-		// either is over, a look tells: what was carried out has made the comparisons false.
+		// The transaction that exceeds the quota is carried out, and answered so all the same. The transactions after it are
+		// not. As either is over, a look tells: what was carried out has made the comparisons false.
 		switch seen, look := ask(true); {
 		case look == nil && seen.Succeeded:
 		case look == nil:
@@ -266,7 +268,7 @@ func settle(failed error, ask func(look bool) (*pb.TxnResponse, error)) (*pb.Txn
 	return resp, err
 }
 
-// created is true while the entry's key is the one that was made at its revision.
+// created is true while the entry's key is still the key that was made at its revision.
 func created(e driver.Entry) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.ID), "=", e.Revision)
 }

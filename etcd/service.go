@@ -89,8 +89,8 @@ func NewService(client *clientv3.Client) (driver.Service, error) {
 	case client.ActiveConnection() == nil:
 		return nil, errors.New("a client without a connection")
 	}
-	// The raw client of leases returns the error of its attempt. That of clientv3 repeats until ctx ends, and then knows no
-	// more than that.
+	// The raw client of leases returns the error of its attempt. The client of clientv3 repeats until ctx ends, and then
+	// knows no more than that.
 	return &service{
 		client: client, leases: pb.NewLeaseClient(client.ActiveConnection()),
 		wrapped: reflect.TypeOf(client.KV) != reflect.TypeOf(clientv3.NewKV(client)),
@@ -120,8 +120,8 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 
 // knowsTurns reports whether entries of mutexes may be given turns. With authentication a key may be put under a lease only by a user who may
 // write all the keys of that lease, so a release could be refused for another lock of the next holder. A client that has a KV or a Watcher
-// of its own sees other keys than those that it names. A server that does not say whether it has authentication is taken to have it, if
-// another does not say so in the rest of the time.
+// of its own sees other keys than it names. A server that does not say whether it has authentication is taken to have
+// it, if another does not say so in the rest of the time.
 func (s *session) knowsTurns(ctx context.Context) bool {
 	if s.wrapped || s.foreign || s.client.Username != "" {
 		return false
@@ -135,10 +135,11 @@ func (s *session) knowsTurns(ctx context.Context) bool {
 	return err == nil && !enabled
 }
 
-// End revokes a lease, which deletes its keys. What the session has sent, and a member takes later, finds no such lease, and an ID is given to one
-// lease alone. Behind keys that know turns others may stand who watch none of them, and are told by whoever leaves. So the queues are looked up
-// before, in a part of the time, for nothing else knows them: turns are given there. If they cannot be, or an entry is made in between, it is
-// like the death of a client, which those who wait notice when they look by themselves.
+// End revokes a lease, which deletes its keys. A request that the session has sent, and a member takes later, finds no
+// such lease, and an ID is given to one lease alone. Behind keys that know turns others may stand who watch none of
+// them, and are told by whoever leaves. So the queues are looked up before, in a part of the time, for nothing else
+// knows them: turns are given there. If they cannot be, or an entry is made in between, it is like the death of a
+// client, which those who wait notice when they look by themselves.
 func (s *service) End(ctx context.Context, session string) error {
 	lease, err := strconv.ParseInt(session, 16, 64)
 	if err != nil {

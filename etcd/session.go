@@ -41,7 +41,7 @@ type session struct {
 	streams  sync.WaitGroup // their goroutines, and a look at versions
 
 	// owing has the addresses of members that owe an answer: to the last renewal sent there, or to a request that was given up; or
-	// that have no leader. What is sent next is sent to another. Any answer of theirs takes them out.
+	// that have no leader. The next request is sent to another member. Any answer of theirs takes them out.
 	owing map[string]bool
 }
 
@@ -60,7 +60,7 @@ func newSession(s *service, lease clientv3.LeaseID, ttl time.Duration, sent time
 // ended is nil while the session is alive, as far as is known here.
 func (s *session) ended() error { return context.Cause(s.life) }
 
-// NewID returns a key that was never used, or one that may be used again.
+// NewID returns a key that was never used, or a key that may be used again.
 func (s *session) NewID(queue string, k driver.Kind, units int64) string {
 	begin := beginOf(queue, k, units)
 	if s.turns && k == driver.Exclusive {
@@ -95,7 +95,7 @@ func (s *session) History() string { return s.past.name() }
 func (*session) Silence() (until time.Time, why string) { return until, "" }
 
 // Reset gives up a watch stream on which nothing has been heard since a watch was begun, unless that was a moment ago: then it is
-// another request that is late. One on which other watches were set up meanwhile is slow, and is kept.
+// another request that is late. A stream on which other watches were set up meanwhile is slow, and is kept.
 //
 // It also has gRPC connect now where it is not connected. By itself it waits longer after each attempt that fails, soon
 // longer than what is left of the session when the server is back. Connections that stand are the user's.
@@ -111,9 +111,9 @@ func (s *session) Reset() {
 	}
 }
 
-// Close ends everything here, and then revokes the lease, which deletes its keys. Those who wait in their queues for a turn are then
-// given one, so it is asked twice where the first is not answered: what is not known to be gone has no next. A lease that is not found was
-// revoked before, or has run out.
+// Close ends everything here, and then revokes the lease, which deletes its keys. Waiters in their queues are then
+// given their turns, so it is asked twice where the first is not answered: what is not known to be gone has no next. A
+// lease that is not found was revoked before, or has run out.
 func (s *session) Close(ctx context.Context) error {
 	s.Drop()
 	if err := s.client.Ctx().Err(); err != nil {
@@ -132,8 +132,8 @@ func (s *session) Close(ctx context.Context) error {
 	return err
 }
 
-// Drop ends all streams and calls of the session, and waits for the goroutines of its watch streams, and for one that
-// asks the members for their versions. It has no others: a renewal runs in the goroutine of its caller.
+// Drop ends all streams and calls of the session, and waits for the goroutines of its watch streams, and for the
+// goroutine that asks the members for their versions. It has no others: a renewal runs in the goroutine of its caller.
 func (s *session) Drop() {
 	s.mu.Lock() // with which they are started
 	s.end(errEnded)

@@ -19,7 +19,7 @@ const mostSpare = 1024
 //
 // A key is used again only when nothing that was asked for the entry before can still be carried out: one attempt was made to create
 // that, and one to delete it, and both were answered. All other requests that name an entry compare its create revision. So does
-// whatever waits for its end, and a key that is made again stands behind all that waited for the one before.
+// whatever waits for its end, and a key that is made again stands behind all that waited for the entry before.
 type spare struct {
 	mu   sync.Mutex
 	used map[string]usage    // by key, of the entries of the session that no attempt was to delete yet
@@ -74,8 +74,8 @@ func (s *spare) making(e driver.Entry) (first bool) {
 	return first
 }
 
-// made notes that an entry was made; once if one attempt was made, and sent once. The keys of permits have the time in them, and are
-// not for others, nor are those of candidates.
+// made notes that an entry was made; once if one attempt was made, and sent once. The keys of permits have the time in
+// them, and are not for others, nor are the keys of candidates.
 func (s *spare) made(e driver.Entry, once bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +153,8 @@ func (s *spare) found(e driver.Entry, revision int64) {
 	s.places[e.ID] = &usage{revision: revision, deleting: true}
 }
 
-// leaving notes that an attempt to delete an entry begins, and returns what is known of it; of one that is not known, its revision. Again is
-// that of deleting.
+// leaving notes that an attempt to delete an entry begins, and returns what is known of it; if the entry is not known,
+// its revision. Again is as in deleting.
 func (s *spare) leaving(e driver.Entry) (u usage, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

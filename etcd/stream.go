@@ -19,9 +19,9 @@ import (
 )
 
 // A stream carries the watches of a session. It is opened with the first of them, and kept until it breaks, or is given up, or the
-// session ends: then all its watches end, and are set up on the next. None of them goes on there by itself, for in between an event
-// may be lost. One goroutine receives, and changes what a waiter looks at. Another sends, so that nothing waits with mu held
-// where the server takes no more.
+// session ends: then all its watches end, and are set up on the next. A watch does not go on there by itself, for in
+// between an event may be lost. One goroutine receives, and changes what a waiter looks at. Another sends, so that
+// nothing waits with mu held where the server takes no more.
 //
 // The server answers the requests for watches in their order. It also takes IDs that are chosen here, so that no such request waits
 // for the answer to another. A proxy of etcd's does neither, as the answer to the first shows: there one is made at a time.
@@ -54,8 +54,8 @@ type stream struct {
 }
 
 const (
-	// mostMissed is how many requests for progress a stream may leave unanswered. One is not enough: a server that is still
-	// bringing a watch up to date answers none.
+	// mostMissed is how many requests for progress a stream may leave unanswered. A bound of one is not enough: a server
+	// that is still bringing a watch up to date answers none.
 	mostMissed = 2
 	// mostVain is how many streams are given up while no such request was ever answered. etcd's own proxy answers none.
 	mostVain = 2
@@ -126,7 +126,7 @@ func (s *session) set(on *stream, w *watch) {
 	}
 }
 
-// end cancels the watches of w. One that is not answered yet is cancelled when it is.
+// end cancels the watches of w. A watch that is not answered yet is cancelled when it is.
 func (on *stream) end(w *waiter) {
 	if w.unpump != nil {
 		w.unpump()
@@ -340,8 +340,8 @@ func (s *session) broken(resp *pb.WatchResponse) error {
 	}
 }
 
-// refusal returns the error of a text with which the server ends a watch: that of an error, or what gRPC prints of one. As a text it
-// would pass for trouble on the way, and the waiter would set the watch up again and again.
+// refusal returns the error of a text with which the server ends a watch: the text of an error, or what gRPC prints of
+// an error. As a text it would pass for trouble on the way, and the waiter would set the watch up again and again.
 func (s *session) refusal(text string) error {
 	if _, says, ok := strings.Cut(text, "desc = "); ok {
 		text = says

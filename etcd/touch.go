@@ -68,8 +68,8 @@ func (s *session) Touch(ctx context.Context, v driver.View) (driver.View, error)
 	return driver.View{}, nil
 }
 
-// touchTold gives a head its turn once more, for which a waiter has left, and reports whether there is one that has its turn. That is found
-// without the queue: it is the only one with a turn.
+// touchTold gives a head its turn once more, for which a waiter has left, and reports whether there is a head that has
+// its turn. That is found without the queue: it is the only one with a turn.
 //
 // It must be there still when the turn is put, and be the entry that was given the turn. Its key was made before that turn, then. An entry that
 // was given its turn is the head for as long as it is there, so it was when the turns were read.
@@ -103,8 +103,9 @@ func (s *session) touchTold(ctx context.Context, left driver.Entry) (told bool, 
 	return told, err
 }
 
-// oldest reads the oldest entries of a queue. It is no transaction: the server sorts for it. What it shows is a complete beginning of
-// the queue, and not older than the call: a revision before the own delete would show what has left as the head.
+// oldest reads the oldest entries of a queue. It is no transaction: the server sorts for it. It shows a complete
+// beginning of the queue, and not older than the call: a revision before the own delete would show what has left as the
+// head.
 func (s *session) oldest(ctx context.Context, queue string) (list []driver.Entry, at int64, err error) {
 	read := func(limit int64) (*pb.RangeResponse, error) {
 		resp, err := s.attempt(ctx, clientv3.OpGet(prefix(queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(),

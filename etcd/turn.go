@@ -23,8 +23,9 @@ import (
 //
 // An entry of such a client is <queue>/m-t<lease>.<n>. Its turn is the key <queue>!turn/t<lease>.<n>, under the lease of the entry, so
 // that it goes with the session; the lease is in the name, for a read of keys alone does not show it. A turn says what stands behind the
-// entry. All other entries are plain to it: those of other programs, of earlier versions, of primitives that are no mutex, and where the server
-// has authentication switched on. No mutex gives a plain entry a turn, and whatever joins behind one watches its predecessor.
+// entry. All other entries are plain to it: entries of other programs, of earlier versions, of primitives that are no
+// mutex, and where the server has authentication switched on. No mutex gives a plain entry a turn, and whatever joins
+// behind one watches its predecessor.
 
 const (
 	turnMark   = "t" // begins the id of an entry that knows turns. It sorts behind the ids of all others that are mutexes.
@@ -82,8 +83,8 @@ func entryOfTurn(queue string, turn *mvccpb.KeyValue) driver.Entry {
 }
 
 // turnText returns the value of a turn: the revision at which its entry was seen to be the head, 0 where that is the revision of the turn;
-// and what is known to stand behind, oldest first, a line each with a name and a create revision. What follows an entry that is left out
-// is left out, too.
+// and what is known to stand behind, oldest first, a line each with a name and a create revision. All entries behind an
+// entry that is left out are left out, too.
 func turnText(at int64, behind []driver.Entry) string {
 	var text strings.Builder
 	text.WriteString(strconv.FormatInt(at, 10) + "\n")
@@ -124,10 +125,10 @@ func lookAt(queue string, most int64) *pb.RequestOp {
 }
 
 // join makes an entry that knows turns, if there is none with its key: else the error is errThere. It looks at the first keys of the queue,
-// and at whether one sorts behind all entries that know turns. So a plain entry shows, however many others there are, and whatever its name;
-// but for one that another program has named so that it sorts among them, behind which e then looks by itself. That nothing sorts behind
-// is a comparison, for mostly it is so; else the queue is read before e waits. Of a queue that was long it asks for two that were there, and
-// looks at it if they are not.
+// and at whether one sorts behind all entries that know turns. So a plain entry shows, however many others there are,
+// and whatever its name; but for an entry that another program has named so that it sorts among them, behind which e
+// then looks by itself. That nothing sorts behind is a comparison, for mostly it is so; else the queue is read before e
+// waits. Of a queue that was long it asks for two that were there, and looks at it if they are not.
 func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err error) {
 	if two, ok := s.long.of(e); ok {
 		if v, err = s.joinLong(ctx, e, two); !errors.Is(err, errOtherwise) {
@@ -168,7 +169,7 @@ func (s *session) append(ctx context.Context, e *driver.Entry, looks []*pb.Reque
 		return resp, s.expired(err)
 	})
 	switch {
-	case err == nil: // a transaction that puts has a revision of its own, which is that of all it has put
+	case err == nil: // a transaction that puts has a revision of its own, and so has each key that it has put
 		e.Revision, e.Version = resp.Header.Revision, resp.Header.Revision
 	case resp != nil && !resp.Succeeded && len(holds) > 0:
 		err = errOtherwise
@@ -207,10 +208,10 @@ func entriesOf(queue string, kvs []*mvccpb.KeyValue) (list []driver.Entry) {
 
 // leave removes an entry that knows turns, in the way that its place allows:
 //
-//   - It has joined alone: it is deleted if it has no turn. All that stand behind watch their predecessor, or stand behind one that does;
-//     what has left since has given this one its turn.
-//   - What stands behind is known: it is deleted with its turn, and the next is given its own. A plain one is watched by none but
-//     those behind it, and watches this one itself.
+//   - It has joined alone: it is deleted if it has no turn. All that stand behind watch their predecessor, or stand
+//     behind an entry that does; what has left since has given this one its turn.
+//   - The entries behind it are known: it is deleted with its turn, and the next is given its own. A plain one is
+//     watched by none but those behind it, and watches this one itself.
 //   - It has joined a long queue: it is deleted with its turn. The head, whichever it is, is to be given its turn, by Touch, which finds it.
 //   - Otherwise, and where one of that is not so any more, it is deleted with its turn, and the queue is looked at in the same step. The
 //     head is to be given its turn, too, mostly.
@@ -297,8 +298,9 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 	return v, found, nil
 }
 
-// leaving returns what is known of an entry that is about to be deleted, and whether its key may then be used again. The revision of one that was
-// never confirmed is read. If it is 0, there is none, or the error says why that is not known.
+// leaving returns what is known of an entry that is about to be deleted, and whether its key may then be used again.
+// The revision of an entry that was never confirmed is read. If it is 0, there is no such entry, or the error says why
+// that is not known.
 func (s *session) leaving(ctx context.Context, e driver.Entry) (place usage, again bool, err error) {
 	if err := s.ended(); err != nil {
 		return place, false, err

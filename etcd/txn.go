@@ -9,28 +9,28 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// What entries that know turns ask for is made of the messages themselves. A clientv3.Op is converted to them each time, and its
-// comparisons are copied by reflection: a tenth of what a free lock costs its client. Where the client has a KV of its own, which takes
-// an Op alone, there are no such entries.
+// The requests of entries that know turns are made of the messages themselves. A clientv3.Op is converted to them each
+// time, and its comparisons are copied by reflection: a tenth of what a free lock costs its client. Where the client
+// has a KV of its own, which takes an Op alone, there are no such entries.
 
-// createdAt is true while a key is the one that was made at that revision, or at revision 0 while there is none.
+// createdAt is true while a key is still the key that was made at that revision, or at revision 0 while there is none.
 func createdAt(key string, revision int64) *pb.Compare {
 	return &pb.Compare{
 		Target: pb.Compare_CREATE, Key: []byte(key), TargetUnion: &pb.Compare_CreateRevision{CreateRevision: revision},
 	}
 }
 
-// own is true while the entry's key is the one that was made at its revision.
+// own is true while the entry's key is still the key that was made at its revision.
 func own(e driver.Entry) *pb.Compare { return createdAt(e.ID, e.Revision) }
 
-// there is true while a key is that of an entry, whichever.
+// there is true while a key belongs to an entry, whichever.
 func there(e driver.Entry) *pb.Compare {
 	as := createdAt(e.ID, 0)
 	as.Result = pb.Compare_GREATER
 	return as
 }
 
-// none is true while there is no key from the one on and before the other.
+// none is true while there is no key from `from` on and before end.
 func none(from, end string) *pb.Compare {
 	as := createdAt(from, 0)
 	as.RangeEnd = []byte(end)

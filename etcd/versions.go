@@ -13,10 +13,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// versions are those of members which, as the leader, can revoke live leases of an earlier term: they lack the fix of
-// etcd's issue 15247. A cluster is up- and downgraded while its clients live, a member after the other. What counts is
-// the version of the leader, and another leader has another term. So Open asks a member, and the first renewal all of
-// them, as does a renewal that shows another term or that another member answers.
+// versions are the versions of members which, as the leader, can revoke live leases of an earlier term: they lack the
+// fix of etcd's issue 15247. A cluster is up- and downgraded while its clients live, a member after the other. The
+// version of the leader counts, and another leader has another term. So Open asks a member, and the first renewal all
+// of them, as does a renewal that shows another term or that another member answers.
 type versions struct {
 	log *slog.Logger // nil if no line is to be logged
 

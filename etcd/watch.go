@@ -42,9 +42,9 @@ type watch struct {
 	key, end string // of the keys; end is empty for one
 	ends     bool   // only ends of keys are told
 	targets  []driver.Target
-	self     *driver.Entry // the second of two targets, of which the first was alone ahead of it; else nil
+	self     *driver.Entry // the second of two targets, if the first was alone ahead of it; else nil
 	of       *waiter
-	hall     *hall // whose watch it is; nil for that of a waiter
+	hall     *hall // whose watch it is; nil for a waiter's
 	pair     *pair // the same
 	id       int64 // guarded by the stream's mu
 }
@@ -56,15 +56,16 @@ type watch struct {
 //
 // A watch that begins at a revision in the past would be served late: the server sends such ones their events every 100
 // milliseconds. So it begins now. One read closes the gap: if a key is gone by then, or was changed, there is nothing to wait for;
-// if it goes later, the watch tells, also if it runs on another member than the one that answered the read. That is so if the read is
-// of the revision that the answer to the watch has, or a later one, for a watch tells all that comes after that revision. So the
-// read need not wait for that answer, and is made at the same time. If it turns out to be older, as it can be from a member that is
-// behind, it is made again. Where a watch may rest, the read is made after that.
+// if it goes later, the watch tells, also if it runs on another member than the member that answered the read. That is
+// so if the read is of the revision that the answer to the watch has, or a later one, for a watch tells all that comes
+// after that revision. So the read need not wait for that answer, and is made at the same time. If it turns out to be
+// older, as it can be from a member that is behind, it is made again. Where a watch may rest, the read is made after
+// that.
 //
-// Of an entry and the one that is alone ahead of it, that read tells at one revision whether both are there. From then on all ends of
-// both come in their order, and those of one revision together. So the end of the one proves that the other is at the head of the queue,
-// unless its own end came before or comes with it. Without such a read an event proves nothing: the other may have gone before the
-// watch was on.
+// Of an entry and the entry that is alone ahead of it, that read tells at one revision whether both are there. From
+// then on all ends of both come in their order, and ends of one revision together. So the end of the entry ahead proves
+// that the other is at the head of the queue, unless its own end came before or comes with it. Without such a read an
+// event proves nothing: the other may have gone before the watch was on.
 func (s *session) Watch(ctx context.Context, e driver.Entry, targets []driver.Target, stands func()) (*driver.View, error) {
 	if err := s.ended(); err != nil {
 		return nil, err
@@ -128,8 +129,8 @@ func (s *session) awaitMove(ctx context.Context, e *driver.Entry, targets []driv
 	}
 }
 
-// examine looks for the targets. It returns the revision at which none had moved, unless the wait is over. What it needs of the stack
-// is not needed while e waits.
+// examine looks for the targets. It returns the revision at which none had moved, unless the wait is over. The stack
+// that it needs is not needed while e waits.
 //
 //go:noinline
 func (s *session) examine(ctx context.Context, on *stream, w *waiter) (proof *driver.View, at int64, over bool, err error) {
@@ -231,7 +232,7 @@ func watches(on []driver.Target) (list []watch) {
 	return append(list, w)
 }
 
-// is reports whether a key that w shows is that of a target; of an entry that is waited for, if it is to join.
+// is reports whether a key that w shows is the key of a target; of an entry that is waited for, if it is to join.
 func (w *watch) is(t driver.Target, kv *mvccpb.KeyValue) bool {
 	if t.What == driver.Joined {
 		_, ok := parseEntry(t.Entry.Queue, kv) // else it belongs to another queue, further down
