@@ -13,17 +13,18 @@ import (
 )
 
 // connectFor bounds how long a connection may take to be made, unless the DSN has a longer timeout. A pool makes connections for callers that
-// wait, one after the other and with a context that does not end: without a bound, one that is never answered keeps its place, and
-// those after it from being made, also when the server answers again. It is no shorter because a new connection takes up to nine
-// round trips with TLS, and a server that has just come back lets many clients in at once. It does not depend on the TTL, for
-// renewals do not wait for it: each makes a connection of its own.
+// wait, one after the other and with a context that does not end: without a bound, a connection that is never answered
+// keeps its place, and keeps the connections after it from being made, also when the server answers again. It is no
+// shorter because a new connection takes up to nine round trips with TLS, and a server that has just come back lets
+// many clients in at once. It does not depend on the TTL, for renewals do not wait for it: each makes a connection of
+// its own.
 const connectFor = 5 * time.Second
 
-// settings are those of our connections, whatever the server's and the DSN's are. A call that waits for a row gives up
-// after a second, the shortest time that both servers know, for its client may be gone: a broken connection ends no
-// statement. The server closes a connection that says nothing for longer than we keep one. A COMMIT begins no other
-// transaction, which nothing would commit, and the end of a session is that of its entries. In some sets of characters,
-// as GBK, a backslash that the client puts before a quote is half of a letter.
+// settings are the settings of our connections, whatever the server's and the DSN's are. A call that waits for a row
+// gives up after a second, the shortest time that both servers know, for its client may be gone: a broken connection
+// ends no statement. The server closes a connection that says nothing for longer than we keep one. A COMMIT begins no
+// other transaction, which nothing would commit, and the end of a session ends its entries. In some sets of
+// characters, as GBK, a backslash that the client puts before a quote is half of a letter.
 var settings = map[string]string{
 	"autocommit": "1", "completion_type": "0", "foreign_key_checks": "1", "sql_mode": "'STRICT_TRANS_TABLES'",
 	"character_set_client": "utf8mb4", "character_set_connection": "utf8mb4", "character_set_results": "utf8mb4",

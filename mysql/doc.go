@@ -12,23 +12,24 @@
 //
 // # What it writes
 //
-// An entry of a queue is a row of farsync_entries. Those that join a queue take turns at its row in farsync_queues, which has
-// the last revision: the order of revisions is that of commits. A revision is the time of the server in microseconds, or the last
-// one and one, so revisions also go on in a database that was restored. farsync_sessions has a row for each Store, and farsync_registers
-// the sizes of semaphores. A program that is not farsync's can take part: it calls farsync_create_4 with a session that
-// lives and a kind of its own, which counts as exclusive.
+// An entry of a queue is a row of farsync_entries. Sessions that join a queue take turns at its row in farsync_queues,
+// which has the last revision: the order of revisions is the order of commits. A revision is the time of the server in
+// microseconds, or the last revision and one, so revisions also go on in a database that was restored. farsync_sessions
+// has a row for each Store, and farsync_registers the sizes of semaphores. A program that is not farsync's can take
+// part: it calls farsync_create_4 with a session that lives and a kind of its own, which counts as exclusive.
 //
 // A step is the call of one procedure, a whole transaction in one request. So a process that is stopped, and a connection that is
 // cut, leave no row locked at the server, and a proxy that sends reads to replicas takes no step for a read. A request that its caller has
-// given up runs on at the server: if it waits for a row that is locked, for up to a second, and one that joins a queue
-// may wait several times. What it does late, the Store undoes. While it waits it keeps no renewal waiting.
+// given up runs on at the server: if it waits for a row that is locked, for up to a second, and a request that joins a
+// queue may wait several times. The Store undoes a change that comes late. While it waits it keeps no renewal waiting.
 //
 // # How others hear of a change
 //
 // They look. A Store that waits looks with one request for all that it waits for: for the entry next in line after half a millisecond, and
-// then after times that grow with how long the queue has stood still, to a fifth of a second. What has others ahead of it is looked for more
-// rarely, at the pace at which its queue moves, at most once a second. Chance shortens each of these times by up to a half. A change
-// made by the same Store is seen at once. One that does not wait does nothing but renew.
+// then after times that grow with how long the queue has stood still, to a fifth of a second. An entry that has others
+// ahead of it is looked for more rarely, at the pace at which its queue moves, at most once a second. Chance shortens
+// each of these times by up to a half. A change made by the same Store is seen at once. A Store that does not wait only
+// renews.
 //
 // # Connections
 //

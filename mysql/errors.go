@@ -12,8 +12,8 @@ import (
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
-// outcomes are those of the errors of a server, by their numbers. A procedure that has failed with any other was rolled back, and would
-// fail again, unless the number is a proxy's.
+// outcomes has the outcomes of the errors of a server, by their numbers. A procedure that has failed with any other
+// number was rolled back, and would fail again, unless the number is a proxy's.
 var outcomes = map[uint16]driver.Outcome{
 	1205: driver.NotDone, // a row was locked for too long
 	1213: driver.NotDone, // deadlock
@@ -52,8 +52,9 @@ var outcomes = map[uint16]driver.Outcome{
 	3024: driver.Unknown,
 }
 
-// ofProxy reports whether a number is one that no server sends. With those of clients, from 2000 on, a proxy says that it has lost its
-// connection to the server, perhaps after the commit, and with those from 9000 on ProxySQL says that it has none.
+// ofProxy reports whether no server sends a number. With the numbers of clients, from 2000 on, a proxy says that it has
+// lost its connection to the server, perhaps after the commit, and with numbers from 9000 on ProxySQL says that it has
+// none.
 func ofProxy(number uint16) bool { return number/1000 == 2 || number/1000 == 9 }
 
 // missing are the numbers of databases, tables, columns and procedures that are not there.
@@ -99,5 +100,5 @@ func judge(err error, sent bool) error {
 	}
 }
 
-// Outcome is that of sqlstore: judge has put it into the error.
+// Outcome reads the outcome that judge has put into the error.
 func (*service) Outcome(err error) driver.Outcome { return sqlstore.Outcome(err) }

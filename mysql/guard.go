@@ -13,8 +13,8 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// Guard makes a transaction of the caller's own, in the same database, one that commits only while lease is held. What it writes is
-// safe even from a holder that was suspended past its TTL:
+// Guard has a transaction of the caller's own, in the same database, commit only while lease is held. The writes of the
+// transaction are safe even from a holder that was suspended past its TTL:
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	…
@@ -35,8 +35,8 @@ import (
 // would then not guard. A later Rollback or Commit returns sql.ErrTxDone. With innodb_snapshot_isolation, as by default from MariaDB 11.6.2 on,
 // a transaction at REPEATABLE READ that has read before the lease was granted fails: let Guard come first, or use READ COMMITTED.
 //
-// If the connection breaks, the transaction ends when the server notices. What bounds that is wait_timeout of that connection, 8 hours
-// unless changed: set it in the DSN of the pool that guarded transactions use.
+// If the connection breaks, the transaction ends when the server notices. The wait_timeout of that connection bounds
+// that, 8 hours unless changed: set it in the DSN of the pool that guarded transactions use.
 //
 // A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
 // lease would stand on the same entry. Leases for reading that share an entry already share the guard.
@@ -65,15 +65,16 @@ func stands(ctx context.Context, tx *sql.Tx, e driver.Entry) error {
 	return err
 }
 
-// errOld is that of a transaction at REPEATABLE READ that does not see what it has locked.
+// errOld is the error of a transaction at REPEATABLE READ that does not see what it has locked.
 var errOld = errors.New("the transaction has read before, and does not see what was committed since: lock first, or use READ COMMITTED")
 
 // errRecordChanged is the number of what MariaDB with innodb_snapshot_isolation says instead: such a transaction may not lock it.
 const errRecordChanged = 1020
 
-// end rolls back a transaction in which a statement has failed, and explains why. After some errors, those of a deadlock and, as the server
-// is set, of a row that is locked for too long, the server has rolled back all of it: each statement from then on would be a transaction of
-// its own, which gives up its locks when it ends. Other errors leave the rest of the transaction as it was, but no list of them is complete.
+// end rolls back a transaction in which a statement has failed, and explains why. After some errors, of a deadlock and,
+// as the server is set, of a row that is locked for too long, the server has rolled back all of it: each statement from
+// then on would be a transaction of its own, which gives up its locks when it ends. Other errors leave the rest of the
+// transaction as it was, but no list of them is complete.
 func end(tx *sql.Tx, err error) error {
 	_ = tx.Rollback()
 	if failed, ok := errors.AsType[*mysql.MySQLError](err); ok && failed.Number == errRecordChanged {
@@ -84,15 +85,17 @@ func end(tx *sql.Tx, err error) error {
 
 // LockTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
 // such transaction on the path, until ctx ends, or for the connection's innodb_lock_wait_timeout. It fails with farsync.ErrLocked if a
-// lease on the path is held or waited for, and while the transaction runs no lease on it is given out: those that ask wait for
-// the server. Let it be the first statement of its transaction, or let the transaction be at READ COMMITTED: at REPEATABLE READ a
-// transaction sees what there was when it first read, and LockTx fails if that is not enough. At SERIALIZABLE its
-// look locks the gap in which the path has no entry, and Locks on other paths wait for the transaction: do not use that. LockTx does not refuse
-// it, for the server shows the level of a connection and not that of its transaction.
+// lease on the path is held or waited for, and while the transaction runs no lease on the path is given out: callers
+// who ask for a lease wait for the server. Let it be the first statement of its transaction, or let the transaction be
+// at READ COMMITTED: at REPEATABLE READ a transaction sees what there was when it first read, and LockTx fails if that
+// is not enough. At SERIALIZABLE its look locks the gap in which the path has no entry, and Locks on other paths wait
+// for the transaction: do not use that. LockTx does not refuse it, for the server shows the level of a connection and
+// not of its transaction.
 //
-// A transaction that meets an error of the server in LockTx is rolled back, as by [Guard]. One that LockTx refuses, for a lease or for what it does not
-// see, goes on, and those that join the path wait for it all the same: end it soon. To roll back to a savepoint from before LockTx may give up the
-// lock: where the path was new, its row goes.
+// A transaction that meets an error of the server in LockTx is rolled back, as by [Guard]. A transaction that LockTx
+// refuses, for a lease or for what it does not see, goes on, and callers who join the path wait for it all the same:
+// end it soon. To roll back to a savepoint from before LockTx may give up the lock: where the path was new, its row
+// goes.
 //
 // It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and no token, and the
 // lock and what is written under it commit together. It is worse for long work: it holds a connection and a transaction,
@@ -109,9 +112,9 @@ func LockTx(ctx context.Context, tx *sql.Tx, path string) error {
 	return nil
 }
 
-// lockQueue locks the row at which those that join take turns, and looks at the queue. A look that locks would see what is there
-// now, but at REPEATABLE READ it also locks the gaps beside it, into which others insert. So it is a plain one, which is good if it
-// sees the row as it is.
+// lockQueue locks the row at which sessions that join take turns, and looks at the queue. A look that locks would see
+// what is there now, but at REPEATABLE READ it also locks the gaps beside it, into which others insert. So the look is
+// a plain read, which is good if it sees the row as it is.
 func lockQueue(ctx context.Context, tx *sql.Tx, path string) error {
 	const lock = `INSERT INTO farsync_queues (path, last)
 		VALUES (?, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) ON DUPLICATE KEY UPDATE last = last`

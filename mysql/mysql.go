@@ -44,7 +44,7 @@ func Schema() []string {
 }
 
 // Migrate runs Schema. Programs that call it at once do no harm, and if it fails half-way it can be called again. It needs the rights to
-// create tables and routines, which a Store does not need afterwards. dsn is that of Open. If the server does not
+// create tables and routines, which a Store does not need afterwards. dsn is as for Open. If the server does not
 // answer, the error wraps farsync.ErrUnavailable.
 func Migrate(ctx context.Context, dsn string) error {
 	to, err := connectorOf(dsn, nil, nil, nil)

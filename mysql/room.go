@@ -140,7 +140,7 @@ func (b *boundary) of(name string) int64 {
 	return b.ofUser.Load()
 }
 
-// learn asks by the first connection. What cannot be learned is in no line of the log, and does no harm.
+// learn asks by the first connection. A bound that cannot be learned is in no line of the log, and does no harm.
 func (b *boundary) learn(ctx context.Context, conn dbdriver.Conn) {
 	by, ok := conn.(dbdriver.QueryerContext)
 	if !ok || b.asked.Swap(true) {

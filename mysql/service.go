@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// connections is how many a Store has at most where the option does not say. Of those that do not renew the
-	// session idle are kept between calls, for idleFor.
+	// connections is how many a Store has at most where the option does not say. Of the connections that do not renew the
+	// session, idle are kept between calls, for idleFor.
 	connections = 7
 	idle        = 2
 	idleFor     = 30 * time.Second
@@ -31,8 +31,8 @@ const (
 	renewals = 8
 )
 
-// names are those of procedures that have another than their step: a procedure never changes under its name, for CREATE … IF NOT EXISTS
-// would leave an earlier one as it is.
+// names are the names of procedures that are not called like their step: a procedure never changes under its name, for
+// CREATE … IF NOT EXISTS would leave an earlier one as it is.
 var names = map[string]string{
 	"ahead": "ahead_2", "bury": "bury_4", "create": "create_4", "open": "open_7", "owned": "owned_2", "renew": "renew_6",
 	"sight": "sight_2",
@@ -107,8 +107,8 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return in, nil
 }
 
-// End removes a session's row. It may have to wait for a transaction with a guard, so it goes among the calls: the connection that renews is
-// that of the session which is open now.
+// End removes a session's row. It may have to wait for a transaction with a guard, so it goes among the calls: the
+// connection that renews belongs to the session which is open now.
 func (s *service) End(ctx context.Context, session string) error {
 	return sqlstore.End(ctx, s.writeAmongCalls, session)
 }
@@ -139,7 +139,7 @@ func (s *service) writeAmongCalls(ctx context.Context, f func(sqlstore.Rows) err
 }
 
 // call calls a procedure by a connection of a pool. The answer is whole, and the transaction committed, only when all results were
-// read. What is known of the connection after an error is that the server rolls back what is open once it is closed.
+// read. After an error it is only known that the server rolls back what is open once the connection is closed.
 func (s *service) call(
 	ctx context.Context, pool *sql.DB, f func(sqlstore.Rows) error, procedure string, args ...any,
 ) error {
@@ -164,8 +164,8 @@ func (s *service) call(
 }
 
 // rolledBack reports whether a connection on which a call has failed with err has no transaction any more and is good for another call. That
-// is asked only where the call waited too long for a row, or in a circle: other errors may be those of a server that is not to be used any
-// more. While room is scarce, no other connection may be to be had.
+// is asked only where the call waited too long for a row, or in a circle: other errors may come from a server that is
+// not to be used any more. While room is scarce, no other connection may be to be had.
 func rolledBack(ctx context.Context, conn *sql.Conn, err error) bool {
 	if waited, ok := errors.AsType[*mysql.MySQLError](err); !ok || waited.Number != 1205 && waited.Number != 1213 { // as in outcomes
 		return false
@@ -174,9 +174,9 @@ func rolledBack(ctx context.Context, conn *sql.Conn, err error) bool {
 	return err == nil
 }
 
-// reset closes the connections that no call uses: one that was cut off without a word is not found before it is used.
-// While room is scarce the connection that renews the session is kept, for the server may not have room for another.
-// If that was cut off, it costs a renewal an attempt.
+// reset closes the connections that no call uses: a connection that was cut off without a word is not found before it
+// is used. While room is scarce the connection that renews the session is kept, for the server may not have room for
+// another. If that was cut off, it costs a renewal an attempt.
 func (s *service) reset() {
 	if !s.room.Scarce() {
 		s.sessions.SetMaxIdleConns(0)

@@ -23,12 +23,13 @@ func newSession(s *service, ttl time.Duration) *session {
 	return in
 }
 
-// Read calls a procedure that reads. None of these waits for a row.
+// Read calls a procedure that reads. No procedure that reads waits for a row.
 func (s *session) Read(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
 	return s.service.call(ctx, s.service.calls, f, procedure, args...)
 }
 
-// Write calls a procedure that writes. What it moves wakes the Watches of this session at once. Those of others poll.
+// Write calls a procedure that writes. The change wakes the Watches of this session at once. The Watches of other
+// sessions poll.
 func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
 	err := s.service.write(ctx, f, procedure, args...)
 	if name := moved(procedure, args); name != "" && err == nil {
@@ -37,7 +38,7 @@ func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, proced
 	return err
 }
 
-// moved returns the name under which a Watch waits for what a procedure has moved. What it takes first names that.
+// moved returns the name under which a Watch waits for what a procedure has moved. Its first argument names that.
 func moved(procedure string, args []any) string {
 	first, _ := args[0].(string)
 	switch procedure {
