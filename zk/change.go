@@ -38,8 +38,8 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 	}
 	to.ID, to.Kind, to.Version = readName(e.ID), k, 1
 	// The transaction is carried out as a whole or not at all, so each refusal says that nothing was changed. The order matters
-	// for the answer: the first that fails is the one that it names. A reader's node that is there already is one that an
-	// earlier attempt has made.
+	// for the answer: it names the first part that fails. A reader's node that is there already was made by an earlier
+	// attempt.
 	return to, s.do(ctx, newFrame(opMulti).
 		part(opCreate).create(to.ID, to.Value, s.acl, client.FlagEphemeral).part(opDelete).check(e.ID, was).end())
 }

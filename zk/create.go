@@ -12,7 +12,7 @@ import (
 )
 
 // The creation of an entry is the one request here that may not be repeated blindly: a sequential node that is created
-// twice is two nodes, of which the session keeps both alive. So its name has an ID of the entry's own, and every path on
+// twice is two nodes, and the session keeps both alive. So its name has an ID of the entry's own, and every path on
 // which an answer can get lost ends in a search for that name.
 
 // NewID returns the path of the entry's node, up to the sequence that the server adds.
@@ -22,14 +22,15 @@ func (s *session) NewID(name string, k driver.Kind, units int64) string {
 
 // Create makes the entry's node, and the queue's node if it is missing.
 //
-// An attempt after the first looks for the node before it makes one. What it does not find will not be made any more.
+// An attempt after the first looks for the node before it makes one. A node that it does not find will not be made any
+// more.
 func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driver.View, error) {
 	if err := s.take(ctx, s.joins); err != nil {
 		return driver.View{}, err
 	}
 	defer func() { <-s.joins }()
 	if attempt > 0 {
-		// What an error of the search leaves open is that of the earlier attempt, not of this one.
+		// An error of the search leaves open how the earlier attempt has ended, not this one.
 		found, err := s.search(ctx, e)
 		switch {
 		case err == nil:

@@ -103,7 +103,7 @@ func (s *session) crowded(names children) bool {
 }
 
 // remember keeps a queue that was read for e. It must be one of mutexes or candidates: a writer's node may be replaced in its
-// place by a reader's, which is none of those that were read.
+// place by a reader's, which was not read with the others.
 func (s *session) remember(q *queue, e *driver.Entry) {
 	if len(q.nodes) < crowdSize || q.kind != driver.Exclusive && q.kind != driver.Candidate {
 		return
@@ -124,8 +124,8 @@ func (s *session) remember(q *queue, e *driver.Entry) {
 	s.crowds[q.name] = q
 }
 
-// left notes that an entry has gone. Those that have joined since the queue was read are in no place of it: they come and go for
-// as long as the session lives.
+// left notes that an entry has gone. Entries that have joined since the queue was read are in no place of it: they come
+// and go for as long as the session lives.
 func (s *session) left(e *driver.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -51,12 +51,11 @@
 // renewed every quarter of the TTL by a request that the leader answers. The lease counts from when such a request was sent
 // that had been answered a quarter of the TTL before the last was sent, which is mostly the last but one.
 //
-// What such a request proves depends on what it is. While an entry holds, it is a transaction that checks the entry's
-// node and changes nothing: a quorum has answered it. So has one answered each create. While nothing is held, it is a
-// Sync, which the leader answers alone; one that is cut off does so until it finds out. An entry that has waited behind
-// Syncs is granted after such a transaction. The heartbeats of the protocol
-// would prove nothing, because a server that is cut off from its leader answers them as well. The client's are not sent:
-// a session that is not renewed runs out.
+// Not every such request proves the same. While an entry holds, it is a transaction that checks the entry's node and
+// changes nothing: a quorum has answered it. So has one answered each create. While nothing is held, it is a Sync,
+// which the leader answers alone; a leader that is cut off does so until it finds out. An entry that has waited behind
+// Syncs is granted after such a transaction. The heartbeats of the protocol would prove nothing, because a server that
+// is cut off from its leader answers them as well. The client's are not sent: a session that is not renewed runs out.
 //
 // # Passwords and certificates that change
 //

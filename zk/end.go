@@ -38,13 +38,14 @@ func parseSession(name string) (id int64, password []byte, err error) {
 // deletes come back with a create that arrives later, for as long as their session lives. Once a session is closed, whatever arrives is
 // refused, and with a session that has expired nothing is done.
 //
-// A connection becomes that of a session by a ConnectRequest, and a server that accepts one touches the session: it expires no sooner than the
-// timeout that the connection asks for. So the request to close goes in the same piece as the ConnectRequest. The server keeps it unread while
-// it asks the leader about the session, and reads it next. Should it die just then, the session has the shortest timeout that there is, in place of
-// its own: what is left of a longer one is cut down to that.
+// A connection becomes a session's by a ConnectRequest, and a server that accepts one touches the session: it expires
+// no sooner than the timeout that the connection asks for. So the request to close goes in the same piece as the
+// ConnectRequest. The server keeps it unread while it asks the leader about the session, and reads it next. Should it
+// die just then, the session has the shortest timeout that there is, in place of its own: what is left of a longer one
+// is cut down to that.
 //
-// A server that is asked lets go of the connection that it has of the session, with what it has not read from there. What another server still
-// reads is refused by the leader: the session has moved, and then it is over.
+// A server that is asked lets go of the connection that it has of the session, with what it has not read from there. A
+// request that another server still reads is refused by the leader: the session has moved, and then it is over.
 func (s *service) End(ctx context.Context, session string) error {
 	id, password, err := parseSession(session)
 	if err != nil {

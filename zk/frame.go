@@ -95,7 +95,7 @@ func (c *call) decode(body []byte) bool {
 			c.acl = append(c.acl, client.ACL{Perms: d.number(), Scheme: string(d.data()), ID: string(d.data())})
 		}
 	}
-	// Where a part of a Multi fails, all of them are answered with an error (-1), those that came before it with that of 0.
+	// Where a part of a Multi fails, all of them are answered with an error (-1), the parts before it with the error 0.
 	for c.op == opMulti && c.failed == 0 && d.number() == -1 && d.cut(1)[0] == 0 {
 		d.number()
 		c.failed = d.number()

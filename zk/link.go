@@ -15,8 +15,8 @@ import (
 	client "github.com/go-zookeeper/zk"
 )
 
-// A link is one connection to a server. Requests are written by those that make them, and answers are read by the
-// goroutine of the session, which wakes whoever waits for one.
+// A link is one connection to a server. Requests are written by the callers who make them, and answers are read by the
+// goroutine of the session, which wakes the caller who waits for the answer.
 type link struct {
 	net.Conn
 	in   *bufio.Reader
@@ -25,14 +25,14 @@ type link struct {
 	// Only the reading goroutine uses these.
 	space     []byte    // that frames are read into, one after the other
 	proved    time.Time // the leader knows of a request that was sent then, or of the ConnectRequest
-	signs     []sign    // younger requests, of which it may not know yet, the oldest first
+	signs     []sign    // younger requests, which the leader may not know yet, the oldest first
 	restoring int       // so many requests that set watches again are not answered
 
 	mu         sync.Mutex
 	answered   time.Time       // when a request was answered last, or the connection was made
 	calls      map[int32]*call // sent and not yet answered; nil once there are no more
 	last       int32           // the xid of the youngest
-	matched    int32           // the xid of the last answer, which the one after it follows
+	matched    int32           // the xid of the last answer, which the next answer follows
 	unanswered int             // bytes of calls
 	out        []byte          // what is to be sent
 	writing    bool            // a goroutine sends what came before
@@ -88,7 +88,7 @@ func (l *link) shake(user *Digest) error {
 	return err
 }
 
-// authXid is that of a request which says who the user is.
+// authXid is the xid of a request which says who the user is.
 const authXid = -4
 
 // authenticating says who the user is.
@@ -96,7 +96,7 @@ func authenticating(user *Digest) frame {
 	return newFrame(opSetAuth).number(0).text("digest").text(user.User + ":" + user.Password)
 }
 
-// exchange sends a frame, and returns the body of the one that answers it.
+// exchange sends a frame, and returns the body of the frame that answers it.
 func (l *link) exchange(p frame) ([]byte, error) {
 	_ = l.SetDeadline(time.Now().Add(l.wire.patience()))
 	if _, err := l.Write(p.sized()); err != nil {
@@ -137,8 +137,8 @@ func (l *link) next() ([]byte, error) {
 	return l.space, err
 }
 
-// add puts a call behind what is to be sent, and reports false if the link takes no more. What is added is sent by the next
-// flush.
+// add puts a call behind what is to be sent, and reports false if the link takes no more. A call that is added is sent
+// by the next flush.
 func (l *link) add(c *call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,9 +222,10 @@ func (l *link) receive(s *session) error {
 	}
 }
 
-// match takes the call that an answer is to from those that are not answered. A server answers the requests of a connection in
-// their order. Where it does not, or something on the way has lost or changed an answer, it is not known which answers belong to
-// which calls, nor which events are missing. The call whose answer is gone would wait for as long as the connection lasts.
+// match takes the call that an answer is to from the calls that are not answered. A server answers the requests of a
+// connection in their order. Where it does not, or something on the way has lost or changed an answer, it is not known
+// which answers belong to which calls, nor which events are missing. The call whose answer is gone would wait for as
+// long as the connection lasts.
 func (l *link) match(xid int32) (*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,7 +245,7 @@ func (l *link) note(c *call, code int32) {
 	switch {
 	case c.op == opClose && code == 0:
 		l.wire.ended.Store(true)
-	case code == errExpiry, c.failed == errExpiry: // a Multi fails with the error of a part, that of its session too
+	case code == errExpiry, c.failed == errExpiry: // a Multi fails with the error of a part, also with the session's
 		l.wire.expired()
 	case c.op == opSetWatches: // set, or woken instead
 		l.restoring--

@@ -9,9 +9,9 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// Curator's names. A protected node is _c_<id>-<name><sequence>, and the queue's order is that of the text behind the last
-// <name>. Curator's id is a UUID, and it looks for none but its own. Ours are half as long: of a long queue a waiter reads all
-// names twice.
+// Curator's names. A protected node is _c_<id>-<name><sequence>, and the queue's order is the order of the text behind
+// the last <name>. Curator's id is a UUID, and it looks for none but its own. Ours are half as long: of a long queue a
+// waiter reads all names twice.
 var names = [...]string{
 	driver.Exclusive: "lock-",
 	driver.Write:     "__WRIT__",
@@ -57,7 +57,7 @@ func readName(path string) string {
 	return path[:i] + names[driver.Read] + path[i+len(names[driver.Write]):]
 }
 
-// confirmed reports whether an ID is one that the server has completed with a sequence.
+// confirmed reports whether the server has completed an ID with a sequence.
 func confirmed(id string) bool {
 	return !strings.HasSuffix(id, "-") && !strings.HasSuffix(id, "__")
 }
@@ -86,7 +86,7 @@ func parseAs(name string, family driver.Kind) (n node, ok bool) {
 	n = node{name: name, order: name, kind: family, units: 1}
 	switch family {
 	case driver.Write, driver.Read:
-		// Curator looks for the one, and in what is left for the other.
+		// Curator looks for one name, and in what is left for the other.
 		for _, k := range []driver.Kind{driver.Read, driver.Write} {
 			if order, found := cutLast(n.order, names[k]); found {
 				n.order, n.kind, ok = order, k, true
@@ -122,11 +122,12 @@ func sequence(s string) bool {
 	return err == nil && len(s) == seqDigits
 }
 
-// placed reports whether s is a sequence that no other node of the queue has, and that is above those of all nodes that were
-// made before. The server counts the nodes that were ever made below one parent, in a signed 32-bit number that stops at
-// lastSequence: every further node has that number, and nodes of one number sort by the random parts of their names. A node
-// that is made right behind another, before the server has carried that out, has a negative number, and sorts ahead of the
-// holder. So an entry that has come too late to be placed must not stand in the queue.
+// placed reports whether s is a sequence that no other node of the queue has, and that is above the sequences of all
+// nodes that were made before. The server counts the nodes that were ever made below one parent, in a signed 32-bit
+// number that stops at lastSequence: every further node has that number, and nodes of one number sort by the random
+// parts of their names. A node that is made right behind another, before the server has carried that out, has a
+// negative number, and sorts ahead of the holder. So an entry that has come too late to be placed must not stand in the
+// queue.
 func placed(s string) bool { return sequence(s) && s != lastSequence }
 
 // entry returns the node as an entry of a queue, whose node is path, with so many ahead of it.
@@ -134,7 +135,7 @@ func (n *node) entry(queue, path string, ahead int) driver.Entry {
 	return driver.Entry{Queue: queue, ID: path + "/" + n.name, Kind: n.kind, Units: n.units, Ahead: ahead}
 }
 
-// arrange returns the children in the order of the queue. What is sorted are pointers: a comparison of two nodes costs less than
+// arrange returns the children in the order of the queue. It sorts pointers: a comparison of two nodes costs less than
 // to copy them.
 func arrange(names children, family driver.Kind) []*node {
 	var all []node

@@ -22,8 +22,8 @@ import (
 
 // Options change how a Store behaves. The zero value of each field is a good choice.
 type Options struct {
-	// Options are those of every Store. The server moves the TTL into its own bounds, 2 to 20 of its ticks unless it is
-	// set otherwise; what it answers counts.
+	// Options are the options of every Store. The server moves the TTL into its own bounds, 2 to 20 of its ticks unless it
+	// is set otherwise; the server's answer counts.
 	farsync.Options
 
 	// Namespace is put in front of all paths: Curator's namespace, and the chroot of other clients. Empty, or a path

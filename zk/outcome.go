@@ -37,7 +37,7 @@ func stray(path string) error {
 	return refusal("node %q is not ephemeral: it would block the queue for ever; delete it if it is not needed", path)
 }
 
-// notDone returns the error of a step before the one that counts. What is unknown of that step does not matter.
+// notDone returns the error of a step before the one that counts. An unknown outcome of that step does not matter.
 func notDone(err error) error {
 	if err != nil && outcome(err) == driver.Unknown {
 		return attemptError{err, driver.NotDone}
@@ -75,9 +75,9 @@ const (
 	tooLong = 0x7fffffff
 )
 
-// codes are the errors of the server that have a name, or say nothing of what was done: those of a system error, a lost
-// connection, a timeout, a server or a session that ends there, and a throttled request. Trouble that is taken for a refusal
-// strands an entry.
+// codes are the errors of the server that have a name, or say nothing of what was done: of a system error, a lost
+// connection, a timeout, a server or a session that ends there, and a throttled request. Trouble that is taken for a
+// refusal strands an entry.
 var codes = map[int32]error{
 	0: nil, errNoNode: driver.ErrGone, errExpiry: errExpired, tooLong: errTooLong,
 	-103: driver.ErrConflict, -110: driver.ErrConflict, // another version, and a node that is there

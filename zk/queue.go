@@ -24,9 +24,10 @@ func (s *session) look(ctx context.Context, e *driver.Entry) (names *read, r dri
 	return names, r, err
 }
 
-// names reads the names in a queue, and refuses one that is a semaphore of Curator's. InterProcessSemaphoreV2, of which
-// InterProcessSemaphoreMutex is made, has two nodes below the path, leases and locks, and its permits below the first. The server
-// removes the second when it has been empty for a while, so it proves nothing. Either may be a queue of ours.
+// names reads the names in a queue, and refuses one that is a semaphore of Curator's. InterProcessSemaphoreV2, on which
+// InterProcessSemaphoreMutex is built, has two nodes below the path, leases and locks, and its permits below the first.
+// The server removes the second when it has been empty for a while, so it proves nothing. Either may be a queue of
+// ours.
 func (s *session) names(ctx context.Context, path string) (*read, error) {
 	names, err := s.children(ctx, path)
 	if err != nil || !strings.Contains(string(names.names), leases) {
@@ -101,7 +102,7 @@ func (s *session) prove(ctx context.Context, v *driver.View) error {
 	return s.propose(ctx, v.Self.ID)
 }
 
-// List reads the names in the queue, and every node that is asked for. It leaves out those that go meanwhile, and the
+// List reads the names in the queue, and every node that is asked for. It leaves out nodes that go meanwhile, and the
 // nodes of queues further down.
 func (s *session) List(ctx context.Context, name string, limit int) (driver.View, error) {
 	path := s.path(name)
@@ -121,8 +122,8 @@ func (s *session) List(ctx context.Context, name string, limit int) (driver.View
 // readAhead is how many nodes of one kind are asked for at a time.
 const readAhead = 16
 
-// fill reads the nodes of entries, up to the limit if it is positive, and leaves out what is none. One that stands among
-// the first of the queue and that no session will ever remove is refused: it would block the queue.
+// fill reads the nodes of entries, up to the limit if it is positive, and leaves out nodes that are none. A node that
+// stands among the first of the queue and that no session will ever remove is refused: it would block the queue.
 func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, limit int) (filled []driver.Entry, all bool, err error) {
 	if limit <= 0 {
 		limit = len(entries) + 1
@@ -158,7 +159,7 @@ func (r *read) fill(e driver.Entry) driver.Entry {
 	if r.stat.owner != 0 {
 		e.Session = fmt.Sprintf("%#x", uint64(r.stat.owner)) // as its tools write it
 	}
-	if e.Revision == 0 { // else it may be that of the node whose place this one has taken
+	if e.Revision == 0 { // else it may be the revision of the node whose place this one has taken
 		e.Revision = r.stat.created
 	}
 	return e
@@ -168,7 +169,7 @@ func (r *read) fill(e driver.Entry) driver.Entry {
 func version(s *stat) int64 { return int64(s.version) + 1 }
 
 // Find reads the entry's node after a Sync: the answer to a change of it may have been lost with a connection to another
-// server. If the node of a writer is gone, Find looks for that of the reader that has its place.
+// server. If the node of a writer is gone, Find looks for the node of the reader that has its place.
 func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error) {
 	e, err := s.search(ctx, e)
 	if err != nil {
@@ -188,8 +189,8 @@ func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error
 	return r.fill(e), nil
 }
 
-// Owned reads the names in the queues after a Sync. Those of this session's entries begin with its mark, also of those
-// that a replacement has given another kind.
+// Owned reads the names in the queues after a Sync. The names of this session's entries begin with its mark, also the
+// names of entries that a replacement has given another kind.
 func (s *session) Owned(ctx context.Context, queues []string) ([]driver.Entry, error) {
 	if err := s.do(ctx, syncing("/")); err != nil {
 		return nil, err

@@ -22,8 +22,8 @@ type spot struct {
 // the session behind them.
 //
 // No caller gets an answer that is older than its call, which is what a View has to be. A caller that comes while a read
-// is on its way waits for the one after it. A read that has set a watch is kept until that fires, for it tells of all that has
-// changed since.
+// is on its way waits for the read after it. A read that has set a watch is kept until that fires, for it tells of all
+// that has changed since.
 type read struct {
 	call
 	at    spot
@@ -65,7 +65,7 @@ func (s *session) begin(at spot) *read {
 	defer s.mu.Unlock()
 	under := s.reads[at]
 	if under != nil && (at.watch || under.next != nil) {
-		under = cmp.Or(under.next, under) // one that is watched has no next
+		under = cmp.Or(under.next, under) // a read that is watched has no next
 		under.callers++
 		return under
 	}
@@ -127,8 +127,8 @@ func (s *session) dispatch(c *call) bool {
 	return false
 }
 
-// leave notes that a caller of reads has given up. One that is not sent yet is not sent any more if that was the last: while there is
-// no connection, there may be any number of them.
+// leave notes that a caller of reads has given up. A read that is not sent yet is not sent any more if that was its
+// last caller: while there is no connection, there may be any number of them.
 func (s *session) leave(reads ...*read) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *session) fail(r *read) {
 	}
 }
 
-// follow makes room for the next read of a spot, once one was answered. It keeps one that has set a watch.
+// follow makes room for the next read of a spot, once one was answered. It keeps a read that has set a watch.
 func (s *session) follow(r *read) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +253,7 @@ func (s *session) wakeOld(l *link) {
 }
 
 // queue returns the children as a queue of that name, whose node is path, as an entry of a kind sees them. They are parsed
-// and sorted once for all callers of a kind, of which there is mostly one.
+// and sorted once for all callers of a kind, and mostly there is one kind.
 func (r *read) queue(name, path string, kind driver.Kind) *queue {
 	if kind == driver.Read {
 		kind = driver.Write // they stand in one order
@@ -264,7 +264,7 @@ func (r *read) queue(name, path string, kind driver.Kind) *queue {
 		return r.seen
 	}
 	q := &queue{name: name, path: path, kind: kind, nodes: arrange(r.names, kind)}
-	// What is higher is the node of another queue, most likely.
+	// A node with a higher order is the node of another queue, most likely.
 	q.tail = sort.Search(len(q.nodes), func(i int) bool { return q.nodes[i].order > lastSequence })
 	r.seen = q
 	return q

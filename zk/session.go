@@ -61,7 +61,7 @@ func (s *service) connect(w *wire) *session {
 
 const (
 	// Before it connects to the next server, a session waits for a time that doubles from redialFirst to redialMost with each round of
-	// the servers while it was not opened. One that was opened does not wait for longer: it is about to run out.
+	// the servers while it was not opened. A session that was opened does not wait for longer: it is about to run out.
 	redialFirst = 50 * time.Millisecond
 	redialMost  = 800 * time.Millisecond
 )
@@ -193,7 +193,7 @@ type call struct {
 	err  error
 	zxid int64 // of the answer
 
-	// What of the answer is set, depends on the operation.
+	// The operation decides which of these fields the answer sets.
 	failed int32    // the error of the part for which a Multi was not done
 	path   string   // of the node that was made
 	data   []byte   // of a node
@@ -215,8 +215,8 @@ func urgent(p frame) *call {
 	return c
 }
 
-// send puts a call on its way, as soon as there is a slot for it and a connection; it goes with the next flush. What is put
-// on its way first reaches the server first, or not at all.
+// send puts a call on its way, as soon as there is a slot for it and a connection; it goes with the next flush. A call
+// that is put on its way first reaches the server first, or not at all.
 func (s *session) send(ctx context.Context, c *call) error {
 	if !c.urgent {
 		if err := s.take(ctx, s.slots); err != nil {
@@ -305,7 +305,7 @@ func (s *session) propose(ctx context.Context, path string) error {
 // syncing brings the server that the session is connected to up to the leader.
 func syncing(path string) frame { return newFrame(opSync).text(path) }
 
-// take waits for a place among those of a sort.
+// take waits for a place among the places of a sort.
 func (s *session) take(ctx context.Context, places chan<- struct{}) error {
 	if ctx.Err() == nil {
 		select {

@@ -17,8 +17,8 @@ type shelf struct {
 }
 
 // Survey walks the tree in the order of paths, in which /a-b stands between /a and /a/b: it goes on with the lowest node
-// that it knows. What is below a node is higher than the node itself, so nothing lower is found later. The nodes that come
-// next are read ahead.
+// that it knows. The paths below a node are higher than the node itself, so nothing lower is found later. The nodes
+// that come next are read ahead.
 func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (v driver.View, err error) {
 	known := []shelf{{path: prefix[:max(0, strings.LastIndexByte(prefix, '/'))]}}
 	for len(known) > 0 && (limit <= 0 || len(v.Entries) < limit) {
@@ -42,7 +42,7 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 				continue // an entry, below which there is nothing
 			}
 			path := at + "/" + n.name
-			// What is below path is lower than path0, for 0 follows the slash.
+			// The paths below path are lower than path0, for 0 follows the slash.
 			if strings.HasPrefix(path, prefix) && path+"0" > after && path != "/zookeeper" {
 				known = append(known, shelf{path: path})
 			}
@@ -62,6 +62,6 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 	return v, nil
 }
 
-// fromLocks reports whether a node's name is one that a lock or an election gives, farsync's, Curator's or a peer's. Other
+// fromLocks reports whether a lock or an election gives a node such a name, farsync's, Curator's or a peer's. Other
 // programs have ephemeral nodes, too.
 func fromLocks(n node) bool { return n.kind != driver.Foreign && sequence(n.order) }

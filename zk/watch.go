@@ -10,10 +10,11 @@ import (
 )
 
 // Watch reads the targets and watches them, in one request each: no moment lies between. It starts no goroutine that
-// waits: those that wait for one node, and there may be thousands, share one watch, and a waiter that gives up leaves nothing
-// but its part in that.
+// waits: all callers who wait for one node, and there may be thousands, share one watch, and a waiter that gives up
+// leaves nothing but its part in that.
 //
-// The node of e is watched together with that of an entry that is alone ahead of it, which makes a proof of the other's end.
+// The node of e is watched together with the node of an entry that is alone ahead of it, which makes a proof of the
+// other's end.
 func (s *session) Watch(ctx context.Context, e driver.Entry, on []driver.Target, stands func()) (*driver.View, error) {
 	set, err := s.set(ctx, &e, on)
 	if err != nil || set == nil {
@@ -27,11 +28,12 @@ func (s *session) Watch(ctx context.Context, e driver.Entry, on []driver.Target,
 	return s.proof(&e, on, set, list), nil
 }
 
-// set returns the watches of targets, and behind them that of the node of e, if it is watched too; or none if a target has changed.
-// What it needs of the stack, as what proof does, is not needed while the caller waits.
+// set returns the watches of targets, and behind them the watch of the node of e, if it is watched too; or none if a
+// target has changed. The stack that set and proof need is not needed while the caller waits.
 func (s *session) set(ctx context.Context, e *driver.Entry, on []driver.Target) (set []*read, err error) {
 	watched := on
-	// What ends with a writer's node may be there still, as a reader. And entries of one session may end in one transaction.
+	// An entry whose writer's node ends may be there still, as a reader. And entries of one session may end in one
+	// transaction.
 	if t := &on[0]; len(on) == 1 && t.Alone && t.What == driver.Gone && t.Entry.Kind != driver.Write && e.ID != "" &&
 		!strings.HasPrefix(nameOf(t.Entry.ID), s.mark) {
 		watched = []driver.Target{*t, {Entry: *e}}
@@ -74,12 +76,13 @@ func (s *session) list(e *driver.Entry, on []driver.Target, set []*read) *listin
 }
 
 // proof returns what the list shows that was made when the watch fired, if that is all that is ahead of e. Without a list it returns a
-// view with nothing ahead of e, if its node was watched and there when that of the one entry ahead of it went. Otherwise it returns nil.
+// view with nothing ahead of e, if its node was watched and there when the node of the one entry ahead of it went.
+// Otherwise it returns nil.
 //
 // A server carries out all changes in their order, and tells a connection of each that it watches before anything younger. So of
 // two nodes that were there when one connection began to watch them, the news of the other's end comes first on it if that was
-// first. While it has not come, the entry was there when the one ahead went, and as none joins ahead of it later, it is at the
-// head. The server may be behind others, as it may be with an answer to Ahead.
+// first. While it has not come, the entry was there when the entry ahead went, and as none joins ahead of it later, it
+// is at the head. The server may be behind others, as it may be with an answer to Ahead.
 //
 // A connection on which watches were set again proves nothing: the server then tells of what has gone meanwhile in no order. Nor
 // does a session that only a leader has vouched for since: the caller asks Ahead, which has a quorum prove it.
@@ -116,7 +119,7 @@ func (s *session) outlast(ctx context.Context, set []*read, list *listing) error
 	}
 }
 
-// firstOf is outlast for several. What it needs of the stack is not needed while one is waited for.
+// firstOf is outlast for several. The stack that it needs is not needed while one is waited for.
 //
 //go:noinline
 func (s *session) firstOf(ctx context.Context, set []*read) error {

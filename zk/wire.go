@@ -106,7 +106,7 @@ func (w *wire) connected(id int64, timeout time.Duration, sent time.Time) error 
 	case known != id:
 		w.end(errSecondSession)
 	case timeout < w.timeout:
-		// A server with other bounds than the one before. The deadline counts on more time than there is now.
+		// A server with other bounds than the server before. The deadline counts on more time than there is now.
 		w.end(errShortened)
 	}
 	w.timeout = max(timeout, w.timeout)
