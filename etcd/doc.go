@@ -15,50 +15,53 @@
 // time is a reader's. A key that was deleted may be made again, by the same Store for another lock on the path: a lock
 // is told by the create revision of its key.
 //
-// A mutex whose release names the next holder is m-t<lease>.<n>, with its etcd lease in hexadecimal. The key <path>!turn/t<lease>.<n> says
-// that it is its turn: the revision at which it was seen to be the head, and a line for each entry that is known to stand behind it. It is
-// under the lease of that entry, and is deleted with it. Where the server has authentication on, or the client a KV or
-// Watcher of its own, there are no turns, and the key of a mutex is like all other keys. A permit of an earlier version
-// may be s<units>-<time>t<lease>, with 16 digits, and may have a key <path>!turn/t<lease>.<time> without a value, by
-// which those versions tell one another who fits.
+// A mutex whose release names the next holder is m-t<lease>.<n>, with its etcd lease in hexadecimal. The key
+// <path>!turn/t<lease>.<n> says that it is its turn: the revision at which it was seen to be the head, and a line for
+// each entry that is known to stand behind it. It is under the lease of that entry, and is deleted with it. Where the
+// server has authentication on, or the client a KV or Watcher of its own, there are no turns, and the key of a mutex is
+// like all other keys. A permit of an earlier version may be s<units>-<time>t<lease>, with 16 digits, and may have a
+// key <path>!turn/t<lease>.<time> without a value, by which those versions tell one another who fits.
 //
-// The first line of a key's value is the holder, the last the time since when. Between them stands a line "under=<key>" for
-// each lease of the same Store that the caller held meanwhile, "note=<text>" if it has published one, and
+// The first line of a key's value is the holder, the last the time since when. Between them stands a line "under=<key>"
+// for each lease of the same Store that the caller held meanwhile, "note=<text>" if it has published one, and
 // "turn=<number>" once a turn that is not the first was held for long. The value of a candidate is its own, as etcdctl
 // elect and concurrency.Election have it.
 //
-// The size of a semaphore is the key <path>!size/units: "<declared> <current>". It has no lease and is never removed, for a
-// size that Resize has set lasts while the semaphore is not in use. Delete it when the semaphore is not needed any more. A
-// request to give a lock back is the key <path>!ask/<kind>-<id>, which the Store that has asked deletes once the entry
-// is gone. Neither is in a queue.
+// The size of a semaphore is the key <path>!size/units: "<declared> <current>". It has no lease and is never removed,
+// for a size that Resize has set lasts while the semaphore is not in use. Delete it when the semaphore is not needed
+// any more. A request to give a lock back is the key <path>!ask/<kind>-<id>, which the Store that has asked deletes
+// once the entry is gone. Neither is in a queue.
 //
 // # What it shares a queue with
 //
 // etcdctl lock, concurrency.Mutex of etcd's client, and the server's lock service queue in the same way under the same
-// prefix, so all of them exclude one another on one path. A key that does not look like farsync's counts as exclusive. A key
-// with a further slash after the path belongs to another queue and is ignored. The programs named do not ignore it, so do
-// not nest the path of a lock that is shared with them.
+// prefix, so all of them exclude one another on one path. A key that does not look like farsync's counts as exclusive.
+// A key with a further slash after the path belongs to another queue and is ignored. The programs named do not ignore
+// it, so do not nest the path of a lock that is shared with them.
 //
-// A key without a lease under the path would block the queue for ever. Lock then fails with an error that names the key.
+// A key without a lease under the path would block the queue for ever. Lock then fails with an error that names the
+// key.
 //
 // # What it needs
 //
-// With authentication on, the client's user needs READWRITE on the prefix of the paths, which must end in a slash: /locks/
-// for the lock /locks/billing. With rights on /locks/billing/ alone it can lock; Ask and a Semaphore are refused.
+// With authentication on, the client's user needs READWRITE on the prefix of the paths, which must end in a slash:
+// /locks/ for the lock /locks/billing. With rights on /locks/billing/ alone it can lock; Ask and a Semaphore are
+// refused.
 //
 // The client logs its retries to standard error unless it has a Logger of its own.
 //
-// A client of all members of a cluster loses nothing when one of them fails, also if that one falls silent: each request
-// that is not answered in time is sent to another member, and so are renewals and watches. With a TTL much longer than the
-// default a waiter notices a silent member later. A DialKeepAliveTime and a DialKeepAliveTimeout help there.
+// A client of all members of a cluster loses nothing when one of them fails, also if that one falls silent: each
+// request that is not answered in time is sent to another member, and so are renewals and watches. With a TTL much
+// longer than the default a waiter notices a silent member later. A DialKeepAliveTime and a DialKeepAliveTimeout help
+// there.
 //
 // Give the client the members themselves, and not etcd's own grpc-proxy. The proxy renews leases at its own pace, and
 // answers a renewal with the next answer that it gets from etcd, to a request that may be older than the renewal. The
 // session then counts from a later moment than etcd does, by as long as the proxy has waited for etcd. Two clients may
 // hold a lock for that time, and only tokens and guards keep their writes apart.
 //
-// The client may have its KV, Watcher and Lease wrapped by package namespace. Such a client may repeat a request by itself
-// behind a proxy that cancels requests, and farsync cannot prevent that: do not combine the two.
+// The client may have its KV, Watcher and Lease wrapped by package namespace. Such a client may repeat a request by
+// itself behind a proxy that cancels requests, and farsync cannot prevent that: do not combine the two.
 //
 // # Passwords and certificates that change
 //

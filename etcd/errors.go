@@ -33,9 +33,9 @@ var (
 // stray refuses a queue with an entry that nothing will ever remove.
 func stray(e driver.Entry) error { return fmt.Errorf("key %q has no lease: %w", e.ID, errStray) }
 
-// The errors that tell by themselves what became of an attempt. An error of the connection tells nothing: the request may have
-// been sent, and a member that has taken it may still propose it. Neither does ErrTimeout, nor ErrLeaderChanged: the request
-// was proposed, and may be committed by the next leader.
+// The errors that tell by themselves what became of an attempt. An error of the connection tells nothing: the request
+// may have been sent, and a member that has taken it may still propose it. Neither does ErrTimeout, nor
+// ErrLeaderChanged: the request was proposed, and may be committed by the next leader.
 var (
 	expired = []error{errEnded, errExpired, rpctypes.ErrLeaseNotFound}
 	// refused are the driver's own answers, which it gives to a comparison that is false.
@@ -52,17 +52,17 @@ var (
 		rpctypes.ErrAuthOldRevision,  // looked at when it is carried out, before anything is
 		rpctypes.ErrCompacted,        // of the later pages of a survey: it is made anew
 	}
-	// refusals are the codes of a definite no of the server, or of a gateway or proxy before it that has not let the request
-	// pass. Of ResourceExhausted there is one case that settle looks at: the quota.
+	// refusals are the codes of a definite no of the server, or of a gateway or proxy before it that has not let the
+	// request pass. Of ResourceExhausted there is one case that settle looks at: the quota.
 	refusals = []codes.Code{
 		codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
 		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.ResourceExhausted,
 	}
 )
 
-// Outcome tells what a server has answered from what it may still carry out. Whatever is not listed is Unknown. A closed
-// client comes first, for every error then stems from it. The end of the session comes before what is known of the attempt,
-// whose entry goes with the session.
+// Outcome tells what a server has answered from what it may still carry out. Whatever is not listed is Unknown. A
+// closed client comes first, for every error then stems from it. The end of the session comes before what is known of
+// the attempt, whose entry goes with the session.
 func (s *service) Outcome(err error) driver.Outcome {
 	is := func(target error) bool { return errors.Is(err, target) }
 	code := status.Code(err)
@@ -92,19 +92,21 @@ type loginError struct{ error }
 
 func (e loginError) Unwrap() error { return e.error }
 
-// early reports whether a request was refused because the client, which has a user, had no token yet: authentication was switched on a moment ago.
+// early reports whether a request was refused because the client, which has a user, had no token yet: authentication
+// was switched on a moment ago.
 func (s *service) early(err error) bool {
 	return errors.Is(err, rpctypes.ErrUserEmpty) && s.client.Username != ""
 }
 
-// explain returns why an attempt to open a session has had no answer, with what may be behind it where that is not plain.
-// gRPC tells why a connection fails in its text alone. Answers of etcd come back as they are.
+// explain returns why an attempt to open a session has had no answer, with what may be behind it where that is not
+// plain. gRPC tells why a connection fails in its text alone. Answers of etcd come back as they are.
 func explain(err error) error {
 	_, answer := errors.AsType[rpctypes.EtcdError](err)
 	if c := status.Code(err); answer || c != codes.Unavailable && c != codes.DeadlineExceeded {
 		return err
 	}
-	// Such as: connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:2379: connect: connection refused"
+	// Such as: connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:2379: connect: connection
+	// refused"
 	text := status.Convert(err).Message()
 	if _, quoted, ok := strings.Cut(text, "connection error: desc = "); ok {
 		if why, err := strconv.Unquote(quoted); err == nil {

@@ -13,9 +13,9 @@ import (
 //	resp, err := client.Txn(ctx).If(etcd.Guard(lease)...).Then(clientv3.OpPut("/balance", "100")).Commit()
 //	// resp.Succeeded is false if the lease had ended, and lease.Err says why
 //
-// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
-// lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds until
-// the last of them is released; no writer holds before that.
+// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the
+// next lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds
+// until the last of them is released; no writer holds before that.
 //
 // For a lease that has ended already, it returns a comparison that is never true.
 func Guard(h farsync.Guarded) []clientv3.Cmp {

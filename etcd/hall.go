@@ -15,8 +15,9 @@ import (
 // mostHalls is how many halls a stream keeps in which none waits.
 const mostHalls = 16
 
-// A hall is where the entries of a session await their turns in one queue: one watch on all of them, which stays when none waits. So
-// an entry that joins while it is on is told its turn by an event, and neither sets up a watch nor reads.
+// A hall is where the entries of a session await their turns in one queue: one watch on all of them, which stays when
+// none waits. So an entry that joins while it is on is told its turn by an event, and neither sets up a watch nor
+// reads.
 //
 // A hall is of one stream. When that breaks the turns are read, once the next watch is on.
 type hall struct {
@@ -48,8 +49,8 @@ type seat struct {
 // awaitTurn waits for the turn of e, which proves that e is at the head of the queue: a turn is put for an entry that
 // exists, when nothing is ahead of it.
 //
-// The watch tells all that comes after the revision at which it was set up. If the entry was made later, it tells its turn. Else the turns
-// are read once, when the watch is on.
+// The watch tells all that comes after the revision at which it was set up. If the entry was made later, it tells its
+// turn. Else the turns are read once, when the watch is on.
 func (s *session) awaitTurn(ctx context.Context, e *driver.Entry, stands func()) (*driver.View, error) {
 	at := s.enter(e)
 	defer at.exit()
@@ -162,8 +163,8 @@ func (on *stream) shut(h *hall) {
 	h.of.missing, h.of.left = 0, true
 }
 
-// told returns what the entry has been told, and its turn if that came. The turn stays: a wait that is repeated for the same entry, since its
-// answer was lost, is told once more.
+// told returns what the entry has been told, and its turn if that came. The turn stays: a wait that is repeated for the
+// same entry, since its answer was lost, is told once more.
 func (at *seat) told() (is told, turn *mvccpb.KeyValue) {
 	at.on.mu.Lock()
 	defer at.on.mu.Unlock()

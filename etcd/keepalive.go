@@ -43,8 +43,8 @@ func (s *session) Renew(ctx context.Context, _ []driver.Entry) error {
 	resp, sent, err := s.ask(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// An answer that comes together with the end of ctx counts, and the stream is lost with ctx. Of several calls at the same
-	// time the first to be answered leaves its stream.
+	// An answer that comes together with the end of ctx counts, and the stream is lost with ctx. Of several calls at the
+	// same time the first to be answered leaves its stream.
 	usable := unbind() && s.atRest == nil
 	switch over := s.ended(); {
 	case over != nil:

@@ -31,8 +31,9 @@ func beginOf(queue string, k driver.Kind, units int64) string {
 
 // newID returns an id that was never used. It has 128 bits of chance.
 //
-// A permit's id begins with the time in place of 55 of them. So the keys of the permits that are nearest ahead of another lie side by
-// side, and a watch on their range is sent few others. Nothing else rests on it: where clocks are apart the range is wider.
+// A permit's id begins with the time in place of 55 of them. So the keys of the permits that are nearest ahead of
+// another lie side by side, and a watch on their range is sent few others. Nothing else rests on it: where clocks are
+// apart the range is wider.
 func newID(k driver.Kind) string {
 	id := rand.Text()
 	if k == driver.Permit {
@@ -66,8 +67,8 @@ func kindText(k driver.Kind, units int64) string {
 	return letters[k]
 }
 
-// parseKind returns what the last segment of a key stands for. Whatever does not look like ours is foreign, and asks for
-// one unit.
+// parseKind returns what the last segment of a key stands for. Whatever does not look like ours is foreign, and asks
+// for one unit.
 func parseKind(name string) (driver.Kind, int64) {
 	text, id, _ := strings.Cut(name, "-")
 	if text == "" || id == "" {
@@ -83,8 +84,9 @@ func parseKind(name string) (driver.Kind, int64) {
 	return kind, units
 }
 
-// fromLocks reports whether a key with a lease was made by a lock or an election, farsync's or etcd's own. Within a queue every key
-// counts, whatever its name; this is for telling queues from what else lies in etcd, where other programs keep keys with leases, too.
+// fromLocks reports whether a key with a lease was made by a lock or an election, farsync's or etcd's own. Within a
+// queue every key counts, whatever its name; this is for telling queues from what else lies in etcd, where other
+// programs keep keys with leases, too.
 func fromLocks(kv *mvccpb.KeyValue) bool {
 	name := string(kv.Key[bytes.LastIndexByte(kv.Key, '/')+1:])
 	if name == strconv.FormatInt(kv.Lease, 16) { // as concurrency and the lock service name their keys

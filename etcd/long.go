@@ -18,14 +18,15 @@ const (
 	mostLong = 256
 )
 
-// A server counts all keys of a range, however few of them it is asked for, and holds up its writes meanwhile. So neither a join nor
-// a leave asks for a range of a long queue.
+// A server counts all keys of a range, however few of them it is asked for, and holds up its writes meanwhile. So
+// neither a join nor a leave asks for a range of a long queue.
 //
-// A join has to know whether two that know turns are ahead. That two which were there before are there now says as much, and they
-// mostly are: a waiter among thousands stands in the queue most of the time, under the same key. An entry that leaves
-// has to tell the head, and finds it by its turn.
+// A join has to know whether two that know turns are ahead. That two which were there before are there now says as
+// much, and they mostly are: a waiter among thousands stands in the queue most of the time, under the same key. An
+// entry that leaves has to tell the head, and finds it by its turn.
 //
-// The queue is counted again after as many joins as make that a few keys each, for the Ahead of an entry says how many there are.
+// The queue is counted again after as many joins as make that a few keys each, for the Ahead of an entry says how many
+// there are.
 type long struct {
 	mu     sync.Mutex
 	queues map[string]*sighting
@@ -73,8 +74,8 @@ func isLong(v driver.View) bool {
 	return v.Turn && n >= 2 && v.Entries[n-1].Ahead+1 >= longFrom
 }
 
-// joinLong makes an entry that knows turns, if there is none with its key, and if two others are there, and none that knows no turns: else the
-// error is errOtherwise.
+// joinLong makes an entry that knows turns, if there is none with its key, and if two others are there, and none that
+// knows no turns: else the error is errOtherwise.
 func (s *session) joinLong(ctx context.Context, e driver.Entry, two [2]driver.Entry) (v driver.View, err error) {
 	keys := prefix(e.Queue)
 	_, err = s.append(ctx, &e, nil,

@@ -9,7 +9,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// mostPairs is how many pairs a stream keeps. Where there are more, each that is added ends another for which nothing waits.
+// mostPairs is how many pairs a stream keeps. Where there are more, each that is added ends another for which nothing
+// waits.
 const mostPairs = 16
 
 // A pair is the watch on an entry and the entry that was alone ahead of it. The watch stays when that wait is over.
@@ -68,8 +69,9 @@ func (on *stream) part(p *pair) {
 	}
 }
 
-// pairOf returns the pair of e and the target for a wait that then begins, if there is one and it was there before e joined. That its
-// watch was on at an earlier revision does not say so: on a member that is behind it may have been set up for e itself.
+// pairOf returns the pair of e and the target for a wait that then begins, if there is one and it was there before e
+// joined. That its watch was on at an earlier revision does not say so: on a member that is behind it may have been set
+// up for e itself.
 func (s *session) pairOf(e *driver.Entry, t *driver.Target) (*stream, *pair) {
 	on := s.current()
 	on.mu.Lock()
@@ -83,8 +85,8 @@ func (s *session) pairOf(e *driver.Entry, t *driver.Target) (*stream, *pair) {
 	return on, p
 }
 
-// awaitOther waits until the other of a pair has gone. That proves that e is at the head of the queue, unless e has gone, too: no other
-// was between them, and e was there when all that the watch has told was done.
+// awaitOther waits until the other of a pair has gone. That proves that e is at the head of the queue, unless e has
+// gone, too: no other was between them, and e was there when all that the watch has told was done.
 func (s *session) awaitOther(
 	ctx context.Context, on *stream, p *pair, e *driver.Entry, t *driver.Target, stands func(),
 ) (*driver.View, error) {

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// pump has the watches of w set up by the client, where that has a Watcher of its own kind, of package namespace for example: it
-// may change keys on the way. The function that it returns ends them. The client keeps a stream for each set of metadata, so the
-// number of the stream is part of it.
+// pump has the watches of w set up by the client, where that has a Watcher of its own kind, of package namespace for
+// example: it may change keys on the way. The function that it returns ends them. The client keeps a stream for each
+// set of metadata, so the number of the stream is part of it.
 func (s *session) pump(on *stream, w *waiter) (end func()) {
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(on.life, "farsync-watches", strconv.Itoa(on.number)))
 	var all sync.WaitGroup

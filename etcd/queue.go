@@ -35,7 +35,8 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (v dr
 		return v, err
 	}
 	defer func() { <-s.joins }()
-	// It may be there from now on: where the session is closed before that is known, what stands behind it is told all the same.
+	// It may be there from now on: where the session is closed before that is known, what stands behind it is told all the
+	// same.
 	noted := !plain(e) && s.spare.making(e)
 	if plain(e) {
 		v, err = s.joinPlain(ctx, e)
@@ -110,10 +111,11 @@ func (s *session) joinPlain(ctx context.Context, e driver.Entry) (v driver.View,
 	return v, err
 }
 
-// ahead returns the entries among the keys that were made before e, oldest first; all of them if e is only about to join.
+// ahead returns the entries among the keys that were made before e, oldest first; all of them if e is only about to
+// join.
 //
-// Such a read shows the leases of the keys, and comes before anything waits behind them. It refuses a queue with a key that
-// nothing will ever remove: it would block the queue for ever.
+// Such a read shows the leases of the keys, and comes before anything waits behind them. It refuses a queue with a key
+// that nothing will ever remove: it would block the queue for ever.
 func ahead(e driver.Entry, kvs []*mvccpb.KeyValue) (list []driver.Entry, err error) {
 	for _, kv := range kvs {
 		other, ok := parseEntry(e.Queue, kv)
@@ -226,8 +228,8 @@ func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error
 	return now, nil
 }
 
-// Replace puts the entry's key once more: its create revision, and with it its place, stays. A writer's key that was put
-// again is a reader's from then on, so its value cannot be changed without that.
+// Replace puts the entry's key once more: its create revision, and with it its place, stays. A writer's key that was
+// put again is a reader's from then on, so its value cannot be changed without that.
 func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, value []byte) (driver.Entry, error) {
 	if e.Kind == driver.Write && k != driver.Read {
 		_, err := s.Find(ctx, e)
@@ -251,8 +253,8 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 	return e, nil
 }
 
-// Delete deletes the entry's key. The first attempt needs no comparison, for until it is answered the key is no other entry's. Nor
-// does one for an entry that no answer has confirmed, whose key is not used again.
+// Delete deletes the entry's key. The first attempt needs no comparison, for until it is answered the key is no other
+// entry's. Nor does one for an entry that no answer has confirmed, whose key is not used again.
 func (s *session) Delete(ctx context.Context, e driver.Entry) (v driver.View, found bool, err error) {
 	if err := take(ctx, s.leaves); err != nil {
 		return v, false, err
@@ -288,8 +290,8 @@ func register(kvs []*mvccpb.KeyValue) driver.Register {
 	return driver.Register{Value: string(first(kvs).GetValue()), Version: first(kvs).GetModRevision()}
 }
 
-// SetRegister puts that key, without a lease: a size outlives its users. The mod revision of a key that is not there is 0, as
-// is the version of a register that is not.
+// SetRegister puts that key, without a lease: a size outlives its users. The mod revision of a key that is not there is
+// 0, as is the version of a register that is not.
 func (s *session) SetRegister(ctx context.Context, queue, value string, version int64, head driver.Entry) (int64, error) {
 	as := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(sizeKey(queue)), "=", version)}
 	if head.ID != "" {

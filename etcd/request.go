@@ -77,11 +77,11 @@ func (r *request) GetRequestMetadata(ctx context.Context, _ ...string) (map[stri
 // RequireTransportSecurity returns false: there is nothing to be kept secret.
 func (r *request) RequireTransportSecurity() bool { return false }
 
-// deal has send make one attempt at a request, and returns the member to which it was sent, or nil if it was not. The client
-// deals the members in turn to all that it sends. Where a member owes an answer the request is dealt to another, as
-// often as there are members. Dealt once more only, it could come to the next member that owes an answer each time: an
-// attempt of two requests takes three of three members, and the next attempt begins with the same. If all members owe
-// an answer it is sent to any.
+// deal has send make one attempt at a request, and returns the member to which it was sent, or nil if it was not. The
+// client deals the members in turn to all that it sends. Where a member owes an answer the request is dealt to another,
+// as often as there are members. Dealt once more only, it could come to the next member that owes an answer each time:
+// an attempt of two requests takes three of three members, and the next attempt begins with the same. If all members
+// owe an answer it is sent to any.
 func (s *session) deal(send func(r *request) error) (to *peer.Peer, err error) {
 	var r *request
 	for n := 0; n == 0 || r.avoided && n < len(s.client.Endpoints()); n++ {
@@ -129,11 +129,13 @@ func address(member *peer.Peer) string {
 	return member.Addr.String()
 }
 
-// mostWrites bounds the creates of a session that are under way, and the deletes. A server works on all that it has been sent, and
-// answers all of it late: where thousands join at once a renewal must not stand behind them, nor the delete of a holder.
+// mostWrites bounds the creates of a session that are under way, and the deletes. A server works on all that it has
+// been sent, and answers all of it late: where thousands join at once a renewal must not stand behind them, nor the
+// delete of a holder.
 const mostWrites = 128
 
-// mostLooks bounds the looks of watches in the same way: a crowd that joins must not have its creates stand behind them.
+// mostLooks bounds the looks of watches in the same way: a crowd that joins must not have its creates stand behind
+// them.
 const mostLooks = 16
 
 // take waits for a place among the places of a sort.
@@ -146,7 +148,8 @@ func take(ctx context.Context, places chan<- struct{}) error {
 	}
 }
 
-// do makes one attempt at a request. A KV of the client's own kind, of package namespace for example, repeats as it likes.
+// do makes one attempt at a request. A KV of the client's own kind, of package namespace for example, repeats as it
+// likes.
 //
 // A request that was not asked for its credentials was not sent, and is certainly not done. Most requests that are
 // given up during an outage are of this kind. That is known only once the credentials of another were asked for, since
@@ -214,8 +217,8 @@ func (s *session) send(ctx context.Context, ask func(ctx context.Context, r *req
 	return err
 }
 
-// twice makes an attempt in half of the time that ctx has, and one in the rest of it if that was neither answered nor refused: a member that
-// has not answered is not asked again where there is another.
+// twice makes an attempt in half of the time that ctx has, and one in the rest of it if that was neither answered nor
+// refused: a member that has not answered is not asked again where there is another.
 func (s *session) twice(ctx context.Context, ask func(ctx context.Context, r *request) error) error {
 	first, cancel := ctx, context.CancelFunc(func() {})
 	if deadline, ok := ctx.Deadline(); ok {
@@ -248,7 +251,8 @@ func (s *session) commit(
 	})
 }
 
-// settle asks for a transaction. The error is failed if a comparison was false. A look is the same without what it carries out.
+// settle asks for a transaction. The error is failed if a comparison was false. A look is the same without what it
+// carries out.
 func settle(failed error, ask func(look bool) (*pb.TxnResponse, error)) (*pb.TxnResponse, error) {
 	resp, err := ask(false)
 	if errors.Is(err, rpctypes.ErrNoSpace) {

@@ -30,8 +30,8 @@ type Options struct {
 // lease, one keepalive stream and one watch stream, however many locks are made on it. The client remains the caller's:
 // close the Store first, then the client. A client that is closed first ends the Store with it. ctx governs Open alone.
 //
-// Open fails if etcd cannot be reached until ctx ends, or within 5 seconds if ctx has no deadline, with an error that wraps
-// farsync.ErrUnavailable; if etcd refuses; and if an option is not valid.
+// Open fails if etcd cannot be reached until ctx ends, or within 5 seconds if ctx has no deadline, with an error that
+// wraps farsync.ErrUnavailable; if etcd refuses; and if an option is not valid.
 func Open(ctx context.Context, client *clientv3.Client, options *Options) (*farsync.Store, error) {
 	var o Options
 	if options != nil {
@@ -60,9 +60,11 @@ type service struct {
 	wrapped bool // the client has a KV of its own, of package namespace for example
 	foreign bool // the same of its Watcher
 
-	// counts is set once a request was asked for its credentials: no interceptor of the client drops the options of a call.
+	// counts is set once a request was asked for its credentials: no interceptor of the client drops the options of a
+	// call.
 	counts atomic.Bool
-	// progresses is set once a request for progress was answered: the server knows them, and so does every proxy before it.
+	// progresses is set once a request for progress was answered: the server knows them, and so does every proxy before
+	// it.
 	progresses atomic.Bool
 
 	versions versions
@@ -118,10 +120,10 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return in, nil
 }
 
-// knowsTurns reports whether entries of mutexes may be given turns. With authentication a key may be put under a lease only by a user who may
-// write all the keys of that lease, so a release could be refused for another lock of the next holder. A client that has a KV or a Watcher
-// of its own sees other keys than it names. A server that does not say whether it has authentication is taken to have
-// it, if another does not say so in the rest of the time.
+// knowsTurns reports whether entries of mutexes may be given turns. With authentication a key may be put under a lease
+// only by a user who may write all the keys of that lease, so a release could be refused for another lock of the next
+// holder. A client that has a KV or a Watcher of its own sees other keys than it names. A server that does not say
+// whether it has authentication is taken to have it, if another does not say so in the rest of the time.
 func (s *session) knowsTurns(ctx context.Context) bool {
 	if s.wrapped || s.foreign || s.client.Username != "" {
 		return false

@@ -40,8 +40,8 @@ type session struct {
 	watching *stream        // on which watches are set up
 	streams  sync.WaitGroup // their goroutines, and a look at versions
 
-	// owing has the addresses of members that owe an answer: to the last renewal sent there, or to a request that was given up; or
-	// that have no leader. The next request is sent to another member. Any answer of theirs takes them out.
+	// owing has the addresses of members that owe an answer: to the last renewal sent there, or to a request that was
+	// given up; or that have no leader. The next request is sent to another member. Any answer of theirs takes them out.
 	owing map[string]bool
 }
 
@@ -94,8 +94,8 @@ func (s *session) History() string { return s.past.name() }
 // Silence is over: the service grants from when it serves.
 func (*session) Silence() (until time.Time, why string) { return until, "" }
 
-// Reset gives up a watch stream on which nothing has been heard since a watch was begun, unless that was a moment ago: then it is
-// another request that is late. A stream on which other watches were set up meanwhile is slow, and is kept.
+// Reset gives up a watch stream on which nothing has been heard since a watch was begun, unless that was a moment ago:
+// then it is another request that is late. A stream on which other watches were set up meanwhile is slow, and is kept.
 //
 // It also has gRPC connect now where it is not connected. By itself it waits longer after each attempt that fails, soon
 // longer than what is left of the session when the server is back. Connections that stand are the user's.
@@ -141,8 +141,8 @@ func (s *session) Drop() {
 	s.streams.Wait()
 }
 
-// Owned asks which keys are attached to the lease. The leader answers, when it has carried out all that was committed, so
-// it knows every key that any member has confirmed. The entries have no revision: the answer has none.
+// Owned asks which keys are attached to the lease. The leader answers, when it has carried out all that was committed,
+// so it knows every key that any member has confirmed. The entries have no revision: the answer has none.
 func (s *session) Owned(ctx context.Context, queues []string) ([]driver.Entry, error) {
 	keys, err := s.attached(ctx)
 	if err != nil {

@@ -14,20 +14,22 @@ const mostSpare = 1024
 
 // A spare set has the keys that a session may use again.
 //
-// etcd keeps a deleted key in its index until it is compacted, and a read of a range passes over all of them. With a new key for each
-// entry, each look at a queue would cost the server more with every lock that was ever taken there: 6 ms after 100,000.
+// etcd keeps a deleted key in its index until it is compacted, and a read of a range passes over all of them. With a
+// new key for each entry, each look at a queue would cost the server more with every lock that was ever taken there: 6
+// ms after 100,000.
 //
-// A key is used again only when nothing that was asked for the entry before can still be carried out: one attempt was made to create
-// that, and one to delete it, and both were answered. All other requests that name an entry compare its create revision. So does
-// whatever waits for its end, and a key that is made again stands behind all that waited for the entry before.
+// A key is used again only when nothing that was asked for the entry before can still be carried out: one attempt was
+// made to create that, and one to delete it, and both were answered. All other requests that name an entry compare its
+// create revision. So does whatever waits for its end, and a key that is made again stands behind all that waited for
+// the entry before.
 type spare struct {
 	mu   sync.Mutex
 	used map[string]usage    // by key, of the entries of the session that no attempt was to delete yet
 	free map[string][]string // by what they begin with: all but the id
 	kept int                 // in free. Invariant: kept ≤ mostSpare
 
-	// places has what is known of the entries that know turns, by key, until an attempt to delete them was answered; or one to make them
-	// that was certainly not carried out. The revision is 0 while no answer has told it.
+	// places has what is known of the entries that know turns, by key, until an attempt to delete them was answered; or
+	// one to make them that was certainly not carried out. The revision is 0 while no answer has told it.
 	places map[string]*usage
 	// debts has the queues whose heads may still have to be given their turns, and for how many entries that have left.
 	debts map[string]int
@@ -63,8 +65,8 @@ func (s *spare) take(begin string) string {
 	return list[len(list)-1]
 }
 
-// making notes that an attempt to make an entry that knows turns begins, and reports whether it is the first. The entry may be there from
-// then on, unknown, and others may stand behind it.
+// making notes that an attempt to make an entry that knows turns begins, and reports whether it is the first. The entry
+// may be there from then on, unknown, and others may stand behind it.
 func (s *spare) making(e driver.Entry) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +89,8 @@ func (s *spare) made(e driver.Entry, once bool) {
 	s.used[e.ID] = usage{revision: e.Revision, once: once}
 }
 
-// deleting notes that an attempt to delete an entry begins. It reports whether it is the first, so that the key is the entry's until
-// it is answered, and whether the key may then be used again.
+// deleting notes that an attempt to delete an entry begins. It reports whether it is the first, so that the key is the
+// entry's until it is answered, and whether the key may then be used again.
 func (s *spare) deleting(e driver.Entry) (first, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,8 +187,8 @@ func (s *spare) owes(queue string) {
 	s.debts[queue]++
 }
 
-// paid notes that the head was given its turn, for one of the entries that have left: what Touch has seen for that entry
-// may be older than what another has left behind.
+// paid notes that the head was given its turn, for one of the entries that have left: what Touch has seen for that
+// entry may be older than what another has left behind.
 func (s *spare) paid(queue string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

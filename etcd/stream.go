@@ -18,17 +18,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A stream carries the watches of a session. It is opened with the first of them, and kept until it breaks, or is given up, or the
-// session ends: then all its watches end, and are set up on the next. A watch does not go on there by itself, for in
-// between an event may be lost. One goroutine receives, and changes what a waiter looks at. Another sends, so that
-// nothing waits with mu held where the server takes no more.
+// A stream carries the watches of a session. It is opened with the first of them, and kept until it breaks, or is given
+// up, or the session ends: then all its watches end, and are set up on the next. A watch does not go on there by
+// itself, for in between an event may be lost. One goroutine receives, and changes what a waiter looks at. Another
+// sends, so that nothing waits with mu held where the server takes no more.
 //
-// The server answers the requests for watches in their order. It also takes IDs that are chosen here, so that no such request waits
-// for the answer to another. A proxy of etcd's does neither, as the answer to the first shows: there one is made at a time.
+// The server answers the requests for watches in their order. It also takes IDs that are chosen here, so that no such
+// request waits for the answer to another. A proxy of etcd's does neither, as the answer to the first shows: there one
+// is made at a time.
 //
-// A stream may well be silent because nothing happens. So each renewal requests progress on it, which the server answers at
-// once. The keepalive stream is another than this one, and may be with another member: a member that is stopped, or cut off
-// without a word, is noticed by gRPC in 10 seconds or more, if at all.
+// A stream may well be silent because nothing happens. So each renewal requests progress on it, which the server
+// answers at once. The keepalive stream is another than this one, and may be with another member: a member that is
+// stopped, or cut off without a word, is noticed by gRPC in 10 seconds or more, if at all.
 type stream struct {
 	number int             // of streams that were given up before
 	life   context.Context // done when the stream is over or the session has ended, with the cause
@@ -153,8 +154,9 @@ func (on *stream) told(w *waiter) told {
 
 // cancel has w cancelled, if it is set up. The caller holds mu.
 //
-// Where what it waited for has gone, there is nothing to tell for the time being. The request then goes with the next that is sent, or when
-// mostIdle wait, or the server tells something all the same, or at the next renewal. It would be a message for each contended lock.
+// Where what it waited for has gone, there is nothing to tell for the time being. The request then goes with the next
+// that is sent, or when mostIdle wait, or the server tells something all the same, or at the next renewal. It would be
+// a message for each contended lock.
 func (on *stream) cancel(w *watch) {
 	if on.watches[w.id] != w {
 		return
@@ -282,10 +284,11 @@ func (s *session) hear(on *stream, resp *pb.WatchResponse) error {
 	return s.note(on, w, resp)
 }
 
-// note tells the waiter of a message for its watch, or for none: a watch that was cancelled may still be told of. The caller holds
-// the stream's mu.
+// note tells the waiter of a message for its watch, or for none: a watch that was cancelled may still be told of. The
+// caller holds the stream's mu.
 //
-// A stream keeps the credentials that it was opened with. When they are not valid any more it is left: the next has new ones.
+// A stream keeps the credentials that it was opened with. When they are not valid any more it is left: the next has new
+// ones.
 func (s *session) note(on *stream, w *watch, resp *pb.WatchResponse) (stale error) {
 	on.silent, on.missed = time.Time{}, 0
 	if len(resp.Events) == 0 && !resp.Created && !resp.Canceled && resp.CompactRevision == 0 {
@@ -352,8 +355,8 @@ func (s *session) refusal(text string) error {
 	return s.allowed(rpctypes.Error(status.Error(codes.Unknown, text)))
 }
 
-// probe has progress requested on the stream, or gives the stream up. A renewal that was answered calls it, so a session
-// that is in trouble itself does not judge. The caller holds the session's mu.
+// probe has progress requested on the stream, or gives the stream up. A renewal that was answered calls it, so a
+// session that is in trouble itself does not judge. The caller holds the session's mu.
 func (s *session) probe() {
 	on := s.watching
 	on.mu.Lock()
@@ -371,8 +374,8 @@ func (s *session) probe() {
 	}
 }
 
-// abandon gives the stream up. All its watches fail, and are set up again on the next, with another member if there is one. The
-// caller holds both mus.
+// abandon gives the stream up. All its watches fail, and are set up again on the next, with another member if there is
+// one. The caller holds both mus.
 func (s *session) abandon() {
 	if s.watching.member != "" {
 		s.owing[s.watching.member] = true

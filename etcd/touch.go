@@ -30,9 +30,9 @@ func putTurn(e driver.Entry, at int64, behind []driver.Entry) *pb.RequestOp {
 	return putOp(turnKey(e), turnText(at, behind), lease)
 }
 
-// Touch gives the head of a queue its turn, whichever it is: the oldest entry of v, or of what a look shows. A head that has its turn is
-// given it once more: it thereby knows that another entry has left since. If the head has gone meanwhile, or was given a turn that may have
-// seen more, Touch returns a View with which it is to be called again.
+// Touch gives the head of a queue its turn, whichever it is: the oldest entry of v, or of what a look shows. A head
+// that has its turn is given it once more: it thereby knows that another entry has left since. If the head has gone
+// meanwhile, or was given a turn that may have seen more, Touch returns a View with which it is to be called again.
 //
 // It may be called when the session has ended, for it needs none.
 func (s *session) Touch(ctx context.Context, v driver.View) (driver.View, error) {
@@ -71,8 +71,9 @@ func (s *session) Touch(ctx context.Context, v driver.View) (driver.View, error)
 // touchTold gives a head its turn once more, for which a waiter has left, and reports whether there is a head that has
 // its turn. That is found without the queue: it is the only one with a turn.
 //
-// It must be there still when the turn is put, and be the entry that was given the turn. Its key was made before that turn, then. An entry that
-// was given its turn is the head for as long as it is there, so it was when the turns were read.
+// It must be there still when the turn is put, and be the entry that was given the turn. Its key was made before that
+// turn, then. An entry that was given its turn is the head for as long as it is there, so it was when the turns were
+// read.
 func (s *session) touchTold(ctx context.Context, left driver.Entry) (told bool, err error) {
 	resp, err := s.attempt(ctx, clientv3.OpGet(prefix(left.Queue+turnSuffix), clientv3.WithPrefix(), clientv3.WithLimit(2)))
 	page := resp.Get()
@@ -122,9 +123,9 @@ func (s *session) oldest(ctx context.Context, queue string) (list []driver.Entry
 // over returns why the session has ended, if it has, and otherwise err.
 func (s *session) over(err error) error { return cmp.Or(s.ended(), err) }
 
-// handOver gives turns to the heads of the queues in which entries of the session stood, may have stood, or were about to
-// leave, when it was closed. To the others the end of a session looks like a death, which they notice when they look by
-// themselves. It is one round for each head that has gone meanwhile.
+// handOver gives turns to the heads of the queues in which entries of the session stood, may have stood, or were about
+// to leave, when it was closed. To the others the end of a session looks like a death, which they notice when they look
+// by themselves. It is one round for each head that has gone meanwhile.
 func (s *session) handOver(ctx context.Context) {
 	places := make(chan struct{}, mostTouches)
 	var all sync.WaitGroup

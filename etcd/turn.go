@@ -18,14 +18,14 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// This file has the half of a mutex's queue in which a release names the next holder. docs/MODEL.md has the protocol, under
-// "A release that names the next", with what goes wrong where a condition is left out.
+// This file has the half of a mutex's queue in which a release names the next holder. docs/MODEL.md has the protocol,
+// under "A release that names the next", with what goes wrong where a condition is left out.
 //
-// An entry of such a client is <queue>/m-t<lease>.<n>. Its turn is the key <queue>!turn/t<lease>.<n>, under the lease of the entry, so
-// that it goes with the session; the lease is in the name, for a read of keys alone does not show it. A turn says what stands behind the
-// entry. All other entries are plain to it: entries of other programs, of earlier versions, of primitives that are no
-// mutex, and where the server has authentication switched on. No mutex gives a plain entry a turn, and whatever joins
-// behind one watches its predecessor.
+// An entry of such a client is <queue>/m-t<lease>.<n>. Its turn is the key <queue>!turn/t<lease>.<n>, under the lease
+// of the entry, so that it goes with the session; the lease is in the name, for a read of keys alone does not show it.
+// A turn says what stands behind the entry. All other entries are plain to it: entries of other programs, of earlier
+// versions, of primitives that are no mutex, and where the server has authentication switched on. No mutex gives a
+// plain entry a turn, and whatever joins behind one watches its predecessor.
 
 const (
 	turnMark   = "t" // begins the id of an entry that knows turns. It sorts behind the ids of all others that are mutexes.
@@ -74,17 +74,17 @@ func turnKey(e driver.Entry) string {
 	return prefix(e.Queue+turnSuffix) + strings.TrimPrefix(name, "m-")
 }
 
-// entryOfTurn returns the entry that a turn is for, without its revision. It is plain if another program made the key of
-// the turn. Stores of an earlier version give permits turns in the same place: the entry that is returned for one never
-// was, and no key has its name.
+// entryOfTurn returns the entry that a turn is for, without its revision. It is plain if another program made the key
+// of the turn. Stores of an earlier version give permits turns in the same place: the entry that is returned for one
+// never was, and no key has its name.
 func entryOfTurn(queue string, turn *mvccpb.KeyValue) driver.Entry {
 	name := strings.TrimPrefix(string(turn.Key), prefix(queue+turnSuffix))
 	return driver.Entry{Queue: queue, ID: prefix(queue) + "m-" + name, Kind: driver.Exclusive}
 }
 
-// turnText returns the value of a turn: the revision at which its entry was seen to be the head, 0 where that is the revision of the turn;
-// and what is known to stand behind, oldest first, a line each with a name and a create revision. All entries behind an
-// entry that is left out are left out, too.
+// turnText returns the value of a turn: the revision at which its entry was seen to be the head, 0 where that is the
+// revision of the turn; and what is known to stand behind, oldest first, a line each with a name and a create revision.
+// All entries behind an entry that is left out are left out, too.
 func turnText(at int64, behind []driver.Entry) string {
 	var text strings.Builder
 	text.WriteString(strconv.FormatInt(at, 10) + "\n")
@@ -115,8 +115,8 @@ func parseTurn(queue string, turn *mvccpb.KeyValue) (at int64, behind []driver.E
 	return at, behind
 }
 
-// lookAt reads the first keys of a queue. In the order of keys, that shows the oldest only if there are no more: a transaction that
-// sorts holds up the writes of the server.
+// lookAt reads the first keys of a queue. In the order of keys, that shows the oldest only if there are no more: a
+// transaction that sorts holds up the writes of the server.
 func lookAt(queue string, most int64) *pb.RequestOp {
 	keys := prefix(queue)
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{
@@ -124,11 +124,12 @@ func lookAt(queue string, most int64) *pb.RequestOp {
 	}}}
 }
 
-// join makes an entry that knows turns, if there is none with its key: else the error is errThere. It looks at the first keys of the queue,
-// and at whether one sorts behind all entries that know turns. So a plain entry shows, however many others there are,
-// and whatever its name; but for an entry that another program has named so that it sorts among them, behind which e
-// then looks by itself. That nothing sorts behind is a comparison, for mostly it is so; else the queue is read before e
-// waits. Of a queue that was long it asks for two that were there, and looks at it if they are not.
+// join makes an entry that knows turns, if there is none with its key: else the error is errThere. It looks at the
+// first keys of the queue, and at whether one sorts behind all entries that know turns. So a plain entry shows, however
+// many others there are, and whatever its name; but for an entry that another program has named so that it sorts among
+// them, behind which e then looks by itself. That nothing sorts behind is a comparison, for mostly it is so; else the
+// queue is read before e waits. Of a queue that was long it asks for two that were there, and looks at it if they are
+// not.
 func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err error) {
 	if two, ok := s.long.of(e); ok {
 		if v, err = s.joinLong(ctx, e, two); !errors.Is(err, errOtherwise) {
@@ -149,9 +150,9 @@ func (s *session) join(ctx context.Context, e driver.Entry) (v driver.View, err 
 	return v, nil
 }
 
-// append makes one attempt at a transaction that makes e, if it is not there and all of that holds, and looks first. It sets the revision of e. The
-// error is errThere if that e is not there is all that was compared, and false; else it is errOtherwise if a comparison is false. If the server has
-// no space, the error is errThere if e is there.
+// append makes one attempt at a transaction that makes e, if it is not there and all of that holds, and looks first. It
+// sets the revision of e. The error is errThere if that e is not there is all that was compared, and false; else it is
+// errOtherwise if a comparison is false. If the server has no space, the error is errThere if e is there.
 func (s *session) append(ctx context.Context, e *driver.Entry, looks []*pb.RequestOp, holds ...*pb.Compare) (*pb.TxnResponse, error) {
 	txn := &pb.TxnRequest{
 		Compare: append([]*pb.Compare{createdAt(e.ID, 0)}, holds...),
@@ -177,9 +178,10 @@ func (s *session) append(ctx context.Context, e *driver.Entry, looks []*pb.Reque
 	return resp, err
 }
 
-// joined is the View of an entry that has joined, from a look at the queue; bare says that nothing sorts beyond. It awaits its turn if more
-// than one is ahead, and all of them know turns: then whoever leaves looks for it. A single one is watched, for it may leave without a
-// look. Behind a plain entry, or where keys of other queues hide what there is, the queue is read.
+// joined is the View of an entry that has joined, from a look at the queue; bare says that nothing sorts beyond. It
+// awaits its turn if more than one is ahead, and all of them know turns: then whoever leaves looks for it. A single one
+// is watched, for it may leave without a look. Behind a plain entry, or where keys of other queues hide what there is,
+// the queue is read.
 func joined(e driver.Entry, page *pb.RangeResponse, bare bool) (v driver.View) {
 	v.Self = e
 	list := entriesOf(e.Queue, page.Kvs)
@@ -212,13 +214,14 @@ func entriesOf(queue string, kvs []*mvccpb.KeyValue) (list []driver.Entry) {
 //     behind an entry that does; what has left since has given this one its turn.
 //   - The entries behind it are known: it is deleted with its turn, and the next is given its own. A plain one is
 //     watched by none but those behind it, and watches this one itself.
-//   - It has joined a long queue: it is deleted with its turn. The head, whichever it is, is to be given its turn, by Touch, which finds it.
-//   - Otherwise, and where one of that is not so any more, it is deleted with its turn, and the queue is looked at in the same step. The
-//     head is to be given its turn, too, mostly.
+//   - It has joined a long queue: it is deleted with its turn. The head, whichever it is, is to be given its turn, by
+//     Touch, which finds it.
+//   - Otherwise, and where one of that is not so any more, it is deleted with its turn, and the queue is looked at in
+//     the same step. The head is to be given its turn, too, mostly.
 //
-// A delete that finds nothing looks all the same: an earlier attempt may have been carried out, and its answer lost. Each names the
-// revision of the entry, for a late one must not remove another; but the first, where one attempt was to make the entry and it joined alone:
-// until that is answered the key is no other entry's.
+// A delete that finds nothing looks all the same: an earlier attempt may have been carried out, and its answer lost.
+// Each names the revision of the entry, for a late one must not remove another; but the first, where one attempt was to
+// make the entry and it joined alone: until that is answered the key is no other entry's.
 func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, found bool, err error) {
 	place, again, err := s.leaving(ctx, e)
 	if place.revision == 0 {
@@ -234,7 +237,8 @@ func (s *session) leave(ctx context.Context, e driver.Entry) (v driver.View, fou
 			txnOp(&pb.TxnRequest{Compare: []*pb.Compare{own(e)}, Success: gone(), Failure: []*pb.RequestOp{rest}}), lookAt(e.Queue, mostNext+1),
 		}}
 	}
-	// The first attempt asks for what is expected: that is a smaller request, which does nothing where it is not so any more.
+	// The first attempt asks for what is expected: that is a smaller request, which does nothing where it is not so any
+	// more.
 	txn := &pb.TxnRequest{Compare: []*pb.Compare{own(e)}}
 	looks, passes := false, false
 	switch {
@@ -322,13 +326,13 @@ func (s *session) leaving(ctx context.Context, e driver.Entry) (place usage, aga
 	return place, again, nil
 }
 
-// remains is the View of a queue whose head is to be given its turn, and an empty one if that is not needed: it is plain, or it watches
-// the entry that has left.
+// remains is the View of a queue whose head is to be given its turn, and an empty one if that is not needed: it is
+// plain, or it watches the entry that has left.
 //
-// It does if it joined after that one was known to be the head, and after others have last seen it there and given it a turn. Then it has
-// found that one alone, and watches it; or another between them, which is gone. Whoever removed that saw the queue when it was gone, and
-// gave the head a turn, or does so now, and finds this one. Or it died, for which those behind it look by themselves; or it was plain, and
-// was watched.
+// It does if it joined after that one was known to be the head, and after others have last seen it there and given it a
+// turn. Then it has found that one alone, and watches it; or another between them, which is gone. Whoever removed that
+// saw the queue when it was gone, and gave the head a turn, or does so now, and finds this one. Or it died, for which
+// those behind it look by themselves; or it was plain, and was watched.
 func remains(queue string, page *pb.RangeResponse, head, turn int64) (v driver.View) {
 	list := entriesOf(queue, page.Kvs)
 	switch {

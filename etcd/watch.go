@@ -49,18 +49,18 @@ type watch struct {
 	id       int64 // guarded by the stream's mu
 }
 
-// Watch watches the keys of the targets: a single one by itself, several entries with one watch on the range in which they lie. It stands
-// when all of its watches do, and ends with the first of them.
+// Watch watches the keys of the targets: a single one by itself, several entries with one watch on the range in which
+// they lie. It stands when all of its watches do, and ends with the first of them.
 //
 // An entry that is alone ahead of e is watched together with e, which makes a proof of its end.
 //
 // A watch that begins at a revision in the past would be served late: the server sends such ones their events every 100
-// milliseconds. So it begins now. One read closes the gap: if a key is gone by then, or was changed, there is nothing to wait for;
-// if it goes later, the watch tells, also if it runs on another member than the member that answered the read. That is
-// so if the read is of the revision that the answer to the watch has, or a later one, for a watch tells all that comes
-// after that revision. So the read need not wait for that answer, and is made at the same time. If it turns out to be
-// older, as it can be from a member that is behind, it is made again. Where a watch may rest, the read is made after
-// that.
+// milliseconds. So it begins now. One read closes the gap: if a key is gone by then, or was changed, there is nothing
+// to wait for; if it goes later, the watch tells, also if it runs on another member than the member that answered the
+// read. That is so if the read is of the revision that the answer to the watch has, or a later one, for a watch tells
+// all that comes after that revision. So the read need not wait for that answer, and is made at the same time. If it
+// turns out to be older, as it can be from a member that is behind, it is made again. Where a watch may rest, the read
+// is made after that.
 //
 // Of an entry and the entry that is alone ahead of it, that read tells at one revision whether both are there. From
 // then on all ends of both come in their order, and ends of one revision together. So the end of the entry ahead proves
@@ -165,15 +165,16 @@ func newWaiter(e *driver.Entry, targets []driver.Target) *waiter {
 
 const (
 	// A watch rests for restEach for each entry ahead of the entries that are waited for, if restFrom are. That is mostly
-	// longer than each of them holds. It rests for no longer than restMost, which is shorter than a watch has time to stand.
+	// longer than each of them holds. It rests for no longer than restMost, which is shorter than a watch has time to
+	// stand.
 	restEach = 15 * time.Millisecond
 	restFrom = 3
 	restMost = 500 * time.Millisecond
 )
 
 // rest returns how long a watch on behalf of e may rest between its request and its look. The server tells most of what
-// changes in between, and the look is saved: the nearest target can have gone before the watch was on only if its client
-// gave up, or if all that were ahead of it came and went. If it has, e is late by the rest.
+// changes in between, and the look is saved: the nearest target can have gone before the watch was on only if its
+// client gave up, or if all that were ahead of it came and went. If it has, e is late by the rest.
 //
 // Only entries ahead of e count. Where e waits for the end of one behind it, every moment does.
 func (s *session) rest(e *driver.Entry, targets []driver.Target) time.Duration {
@@ -198,10 +199,11 @@ func (s *session) rest(e *driver.Entry, targets []driver.Target) time.Duration {
 	return min(time.Duration(ahead)*restEach, restMost, ttl/12)
 }
 
-// watches returns the watches for the targets. Words for an entry are a key of their own, so the end of the entry takes a
-// second watch.
+// watches returns the watches for the targets. Words for an entry are a key of their own, so the end of the entry takes
+// a second watch.
 //
-// The server filters events: where only ends of entries are waited for, the waiters of a queue are not sent each that joins.
+// The server filters events: where only ends of entries are waited for, the waiters of a queue are not sent each that
+// joins.
 func watches(on []driver.Target) (list []watch) {
 	var entries []driver.Target
 	for _, t := range on {
@@ -258,7 +260,8 @@ func moved(t driver.Target, now *mvccpb.KeyValue) bool {
 	}
 }
 
-// request returns what sets w up. It asks for no fragments: of those the events of one revision would not come together.
+// request returns what sets w up. It asks for no fragments: of those the events of one revision would not come
+// together.
 func (w *watch) request() *pb.WatchRequest {
 	r := &pb.WatchCreateRequest{Key: []byte(w.key), RangeEnd: []byte(w.end), WatchId: w.id}
 	switch {
@@ -284,8 +287,8 @@ func (w *watch) proof(m moves) *driver.View {
 	return &driver.View{Self: *w.self, All: true}
 }
 
-// seen returns what events show. A watch on a member that is behind tells also what was before a target: the end of an entry that
-// had its key earlier, say.
+// seen returns what events show. A watch on a member that is behind tells also what was before a target: the end of an
+// entry that had its key earlier, say.
 func (w *watch) seen(events []*clientv3.Event) moves {
 	return func(t driver.Target) bool {
 		return slices.ContainsFunc(events, func(event *clientv3.Event) bool {
@@ -301,7 +304,8 @@ func (w *watch) seen(events []*clientv3.Event) moves {
 	}
 }
 
-// look makes a read of what is watched. It ends with the stream: where that was given up, another member is to be asked.
+// look makes a read of what is watched. It ends with the stream: where that was given up, another member is to be
+// asked.
 func (s *session) look(ctx context.Context, on *stream, read func(ctx context.Context) error) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
