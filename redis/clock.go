@@ -11,8 +11,8 @@ type clock struct {
 // leastStep is the least step that is worth a word.
 const leastStep = 100 * time.Millisecond
 
-// step returns by how much the server's clock, in µs, was set since the last call, 0 if that cannot be told from the time
-// that requests take.
+// step returns by how much the server's clock, in µs, was set since the last call, 0 if that cannot be told from the
+// time that requests take.
 func (c *clock) step(server int64, sent, heard time.Time) time.Duration {
 	was := *c
 	if was.base.IsZero() {

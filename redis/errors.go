@@ -40,8 +40,8 @@ func isLogin(err error) bool {
 		slices.ContainsFunc(logins, func(word string) bool { return client.HasErrorPrefix(err, word) })
 }
 
-// explained adds to an error that says no more than that the server has closed a connection at once why servers do, and to one about
-// a command which version has it.
+// explained adds to an error that says no more than that the server has closed a connection at once why servers do, and
+// to one about a command which version has it.
 func explained(err error) error {
 	if client.HasErrorPrefix(err, notKnown) {
 		return fmt.Errorf("%w: version 7 or newer of Redis is needed", err)
@@ -87,7 +87,8 @@ var (
 	}
 )
 
-// brokenOff stands in what Redis 7.2 and newer answer where a command in a script is refused to the user. It begins like a refusal.
+// brokenOff stands in what Redis 7.2 and newer answer where a command in a script is refused to the user. It begins
+// like a refusal.
 const brokenOff = "ACL failure in script"
 
 // notKnown begins what a server answers that is older than a command, or that was told to forget it.

@@ -12,8 +12,8 @@ import (
 )
 
 // send runs the script at the server, all on one connection. If the server does not know it, or the namespace is not
-// introduced to the server, nothing was carried out, and it is introduced first: it was restarted, has become the master,
-// has lost its data, or is another one at the same address.
+// introduced to the server, nothing was carried out, and it is introduced first: it was restarted, has become the
+// master, has lost its data, or is another one at the same address.
 func (s *session) send(ctx context.Context, op string, args []any) (a answer, err error) {
 	link := s.use()
 	defer link.users.Done()
@@ -70,8 +70,8 @@ func (s *session) evalOn(ctx context.Context, link *link, conn *client.Conn, op 
 	return a, err
 }
 
-// introduce makes the namespace known to the server, if it is not: all sessions end, and nothing is granted for as long as
-// the longest TTL that was seen. Then the server is given the script.
+// introduce makes the namespace known to the server, if it is not: all sessions end, and nothing is granted for as long
+// as the longest TTL that was seen. Then the server is given the script.
 func (s *session) introduce(ctx context.Context, conn *client.Conn) error {
 	run, err := s.inspect(ctx, conn)
 	if err != nil {

@@ -38,8 +38,8 @@ end
 //	// err wraps farsync.ErrLost if the lease was lost, and farsync.ErrReleased if it was released; then nothing was changed
 //
 // A guard never outlives its lease: once Run was called, the lock is not handed off within this process, where the next
-// lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds until
-// the last of them is released; no writer holds before that.
+// lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds
+// until the last of them is released; no writer holds before that.
 //
 // The keys that it protects must be in the same database of the same server as the locks. The script finds its keys and
 // arguments where they would be without a guard; a few more stand behind them.

@@ -16,12 +16,13 @@ type Options struct {
 	// default is "farsync".
 	Namespace string
 	// Replicas is how many replicas have to confirm a renewal before it counts. Set it where a replica takes over from a
-	// master that fails: a master that was replaced without knowing it then keeps no holder, provided that the replicas left
-	// to it are fewer than Replicas. The default is 0.
+	// master that fails: a master that was replaced without knowing it then keeps no holder, provided that the replicas
+	// left to it are fewer than Replicas. The default is 0.
 	Replicas int
 	// Fresh says that nothing is held in a namespace that the server does not know. Without it, the first lock of a new
 	// namespace is granted after one TTL. Set it in tests, and where a namespace is used for the first time. A server that
-	// has lost its data does not know the namespace either. A Store that was there before does, and does without the option then.
+	// has lost its data does not know the namespace either. A Store that was there before does, and does without the
+	// option then.
 	Fresh bool
 }
 

@@ -20,8 +20,8 @@ type outage struct {
 	told  bool          // that it is a long one
 }
 
-// ended notes that an attempt to subscribe has ended, after it stood for a while or at once. It reports whether the outage is
-// a long one, and whether that is news.
+// ended notes that an attempt to subscribe has ended, after it stood for a while or at once. It reports whether the
+// outage is a long one, and whether that is news.
 func (o *outage) ended(now time.Time, stood, refused bool) (long, news bool) {
 	if stood || o.since.IsZero() {
 		*o = outage{since: now}

@@ -10,7 +10,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// countable is how many units a semaphore may have: the numbers of a script are doubles, and beyond this they are rounded.
+// countable is how many units a semaphore may have: the numbers of a script are doubles, and beyond this they are
+// rounded.
 const countable = 1<<53 - 1
 
 // NewID returns the kind and random text. All random texts have one length.
@@ -18,8 +19,8 @@ func (s *session) NewID(_ string, k driver.Kind, _ int64) string {
 	return k.String() + "-" + rand.Text()
 }
 
-// Create appends an entry, and shows what is ahead. A permit of more units than can be counted has more than any semaphore, and is never
-// granted: whoever looks at the size finds that out.
+// Create appends an entry, and shows what is ahead. A permit of more units than can be counted has more than any
+// semaphore, and is never granted: whoever looks at the size finds that out.
 func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (driver.View, error) {
 	var since int64
 	if !e.Since.IsZero() {
@@ -123,7 +124,8 @@ func (s *session) Register(ctx context.Context, queue string) (driver.Register, 
 	return a.register, err
 }
 
-// SetRegister writes it. A register is never removed, so its versions never go back. A size that cannot be counted to is refused.
+// SetRegister writes it. A register is never removed, so its versions never go back. A size that cannot be counted to
+// is refused.
 func (s *session) SetRegister(ctx context.Context, queue, value string, version int64, head driver.Entry) (int64, error) {
 	var declared, current int64
 	if n, _ := fmt.Sscanf(value, "%d %d", &declared, &current); n == 2 && current > countable {

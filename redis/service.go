@@ -18,13 +18,13 @@ import (
 	"github.com/farsync/farsync/internal/aside"
 )
 
-// Open opens a session in Redis and returns a Store in it, which has connections of its own: to the one server of to.Addrs;
-// with a MasterName, to the master that the Sentinels at to.Addrs name; with several addresses or IsClusterMode, to the master
-// in the cluster that has the slot of the namespace. ctx governs Open alone.
+// Open opens a session in Redis and returns a Store in it, which has connections of its own: to the one server of
+// to.Addrs; with a MasterName, to the master that the Sentinels at to.Addrs name; with several addresses or
+// IsClusterMode, to the master in the cluster that has the slot of the namespace. ctx governs Open alone.
 //
-// Open fails if the server does not answer until ctx ends, or within 5 seconds if ctx has no deadline, with an error that wraps
-// farsync.ErrUnavailable; if the server refuses, is a replica, is older than version 7, or may evict any key when its memory
-// is full; and if an option is not valid.
+// Open fails if the server does not answer until ctx ends, or within 5 seconds if ctx has no deadline, with an error
+// that wraps farsync.ErrUnavailable; if the server refuses, is a replica, is older than version 7, or may evict any key
+// when its memory is full; and if an option is not valid.
 func Open(ctx context.Context, to *client.UniversalOptions, options *Options) (*farsync.Store, error) {
 	s, err := NewService(to, options)
 	if err != nil {
@@ -103,12 +103,14 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return nil, err
 }
 
-// End has the server end a session as its own Close does, by a connection for that alone. The script gives the session a deadline of 0 and then
-// removes its entries: whatever the session has sent, and the server reads later, finds it past its deadline, or gone. Only "open" would
-// bring it back, which the server has answered before anything else was sent.
+// End has the server end a session as its own Close does, by a connection for that alone. The script gives the session
+// a deadline of 0 and then removes its entries: whatever the session has sent, and the server reads later, finds it
+// past its deadline, or gone. Only "open" would bring it back, which the server has answered before anything else was
+// sent.
 //
-// A server to which the namespace has to be introduced first ends all sessions thereby, and grants nothing for the longest TTL that the
-// service has been asked for: the TTL of a session that is to be opened may be missing in its data.
+// A server to which the namespace has to be introduced first ends all sessions thereby, and grants nothing for the
+// longest TTL that the service has been asked for: the TTL of a session that is to be opened may be missing in its
+// data.
 func (s *service) End(ctx context.Context, session string) error {
 	by := newSession(s, time.Duration(s.longest.Load()))
 	defer by.Drop()
@@ -132,15 +134,15 @@ func (s *service) Close() error {
 //go:embed script.lua
 var scriptFile string
 
-// script returns the script for one run of a server. Its hash is of this namespace and this run alone. A client gives it to
-// a server after it has asked for the run ID on the same connection, and the server neither saves nor replicates it. So a
-// server that knows the script is the one whose run ID is in it.
+// script returns the script for one run of a server. Its hash is of this namespace and this run alone. A client gives
+// it to a server after it has asked for the run ID on the same connection, and the server neither saves nor replicates
+// it. So a server that knows the script is the one whose run ID is in it.
 func (s *service) script(run string) *client.Script {
 	return client.NewScript("-- farsync " + s.options.Namespace + "\nlocal run = '" + run + "'\n" + scriptFile)
 }
 
-// inspect returns the run ID of the server at the other end of a connection, or refuses the server. A server has another
-// run ID after each start.
+// inspect returns the run ID of the server at the other end of a connection, or refuses the server. A server has
+// another run ID after each start.
 func (s *service) inspect(ctx context.Context, conn client.Cmdable) (run string, err error) {
 	text, err := conn.Info(ctx).Result()
 	if err != nil {

@@ -231,12 +231,12 @@ func (s *session) Drop() {
 	s.run.Wait()
 }
 
-// Reset has the next requests take other connections. Those under way keep theirs until they are answered or time out: an
-// answer that is late counts from when the request was sent, and a service on a line so slow that a new connection takes longer
-// than the patience of one attempt would otherwise never answer again.
+// Reset has the next requests take other connections. Those under way keep theirs until they are answered or time out:
+// an answer that is late counts from when the request was sent, and a service on a line so slow that a new connection
+// takes longer than the patience of one attempt would otherwise never answer again.
 //
-// It does nothing while others on the same link are answered: the request stands in a crowd, and others would wait as long. A new link has a
-// new subscription, after which all that waits looks again, so the crowd would grow.
+// It does nothing while others on the same link are answered: the request stands in a crowd, and others would wait as
+// long. A new link has a new subscription, after which all that waits looks again, so the crowd would grow.
 func (s *session) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,8 +28,8 @@ func nameOf(t driver.Target) string {
 	return t.Entry.ID
 }
 
-// Watch waits until a name is published. If the last look of e has noted the session for all that it waits for, it makes no
-// request. It proves nothing: the caller looks.
+// Watch waits until a name is published. If the last look of e has noted the session for all that it waits for, it
+// makes no request. It proves nothing: the caller looks.
 func (s *session) Watch(
 	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
 ) (*driver.View, error) {
@@ -66,9 +66,9 @@ func (s *session) Watch(
 	}
 }
 
-// hear hands out what is published to the session until its end. It reports how the first subscription has gone. It runs in
-// one goroutine, which Drop joins. Requests may be answered where a subscription is refused, so the session lives on
-// without one: then a waiter looks each time that the subscription was refused again.
+// hear hands out what is published to the session until its end. It reports how the first subscription has gone. It
+// runs in one goroutine, which Drop joins. Requests may be answered where a subscription is refused, so the session
+// lives on without one: then a waiter looks each time that the subscription was refused again.
 func (s *session) hear(first chan<- error) {
 	var deaf outage
 	for s.life.Err() == nil {
@@ -96,11 +96,11 @@ func (s *session) hear(first chan<- error) {
 	}
 }
 
-// receive hands out what is published on one connection until it breaks, and reports whether it has begun to listen. When it has begun to listen, all waiters look
-// again: what was published while nothing was heard is not known.
+// receive hands out what is published on one connection until it breaks, and reports whether it has begun to listen.
+// When it has begun to listen, all waiters look again: what was published while nothing was heard is not known.
 //
-// go-redis forgets what it has read of a message when the deadline passes in the middle, and takes the words of the rest for
-// answers to pings. So what is no such answer breaks the connection.
+// go-redis forgets what it has read of a message when the deadline passes in the middle, and takes the words of the
+// rest for answers to pings. So what is no such answer breaks the connection.
 func (s *session) receive(l *link, sub *client.PubSub, first chan<- error) (stood bool, err error) {
 	for asked := false; ; {
 		message, err := sub.ReceiveTimeout(l.life, pingEvery)
