@@ -18,14 +18,15 @@ import (
 	"github.com/farsync/farsync/internal/pause"
 )
 
-// cancelStatements has the server give up the statement of a call that ctx ends. It then was not carried out for certain, unless it is
-// errUnconfirmed, and the connection is good.
+// cancelStatements has the server give up the statement of a call that ctx ends. It then was not carried out for
+// certain, unless it is errUnconfirmed, and the connection is good.
 func cancelStatements(c *pgx.ConnConfig) {
 	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler { return &canceler{conn: conn} }
 }
 
-// findProxies has each connection know whether it leads to the server itself: see isDirect. It tells made of each that is made. A
-// replica is passed over: what it shows may be older than the call, and an entry that it does not have yet would be taken for gone.
+// findProxies has each connection know whether it leads to the server itself: see isDirect. It tells made of each that
+// is made. A replica is passed over: what it shows may be older than the call, and an entry that it does not have yet
+// would be taken for gone.
 func findProxies(c *pgx.ConnConfig, made func(direct bool, most int64)) {
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectFor)
 	dial, validate := c.DialFunc, c.ValidateConnect
@@ -40,7 +41,8 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool, most int64)) {
 		}
 		return &wire{Conn: conn}, nil
 	}
-	// This comes first: pgx goes on with a server that it does not prefer if there is no other. After an error it tries the next.
+	// This comes first: pgx goes on with a server that it does not prefer if there is no other. After an error it tries
+	// the next.
 	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		is, most, err := direct(ctx, conn)
 		if err != nil {
@@ -59,8 +61,9 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool, most int64)) {
 
 var errReplica = errors.New("the server is a replica, which has read-only transactions alone")
 
-// direct reports whether a connection is one to the server itself. A proxy gives out numbers of its own. A connection to the server itself is
-// at the isolation level that is needed afterwards, and notices the loss of its client. Most is how many connections the server can have.
+// direct reports whether a connection is one to the server itself. A proxy gives out numbers of its own. A connection
+// to the server itself is at the isolation level that is needed afterwards, and notices the loss of its client. Most is
+// how many connections the server can have.
 func direct(ctx context.Context, conn *pgconn.PgConn) (is bool, most int64, _ error) {
 	pid := strconv.FormatUint(uint64(conn.PID()), 10)
 	answer, err := conn.Exec(ctx, "SELECT pg_backend_pid(), pg_is_in_recovery(), "+
@@ -76,19 +79,20 @@ func direct(ctx context.Context, conn *pgconn.PgConn) (is bool, most int64, _ er
 	return string(row[0]) == pid, most, nil
 }
 
-// noticeLoss is an expression that has the process of a connection to the server itself, whose number is pid, notice within a second that
-// its client has gone. By default a process that waits for a lock notices nothing: the statement of a client that is dead, or has given
-// up, would wait for as long as others lock the row, and count as a connection, and so would each that comes after it. A request to cancel
-// may be late, or come before the process has read the statement, and is dropped then. Systems that cannot tell refuse the setting; the
-// server does not say which do, and Linux can.
+// noticeLoss is an expression that has the process of a connection to the server itself, whose number is pid, notice
+// within a second that its client has gone. By default a process that waits for a lock notices nothing: the statement
+// of a client that is dead, or has given up, would wait for as long as others lock the row, and count as a connection,
+// and so would each that comes after it. A request to cancel may be late, or come before the process has read the
+// statement, and is dropped then. Systems that cannot tell refuse the setting; the server does not say which do, and
+// Linux can.
 func noticeLoss(pid string) string {
 	return "CASE WHEN pg_backend_pid() = " + pid + " AND version() ~* 'linux' AND current_setting('client_connection_check_interval') = '0' " +
 		"THEN set_config('client_connection_check_interval', '1000', false) END"
 }
 
-// A wire is a connection that says where it leads only once that is known to be the server itself. When pgx gives up a connection, it sends
-// a request to cancel there. PgBouncer 1.18 ends, for all of its clients, when the client of such a request leaves before it was
-// forwarded, as one does that ends or is cut off.
+// A wire is a connection that says where it leads only once that is known to be the server itself. When pgx gives up a
+// connection, it sends a request to cancel there. PgBouncer 1.18 ends, for all of its clients, when the client of such
+// a request leaves before it was forwarded, as one does that ends or is cut off.
 type wire struct {
 	net.Conn
 
@@ -107,8 +111,9 @@ func (w *wire) RemoteAddr() net.Addr {
 
 const (
 	nowhere = "nowhere"
-	// afterWrite is longer than the 15 ms for which pgx has a timer run that begins with a write. It panics if the goodbye of a connection, which
-	// is written once there was a request to cancel, finds the timer running that the failed write of a batch has left behind for some µs.
+	// afterWrite is longer than the 15 ms for which pgx has a timer run that begins with a write. It panics if the goodbye
+	// of a connection, which is written once there was a request to cancel, finds the timer running that the failed write
+	// of a batch has left behind for some µs.
 	afterWrite = 50 * time.Millisecond
 )
 
@@ -152,17 +157,17 @@ func abandon(conn *pgxpool.Conn) {
 	_ = conn.Conn().Close(ctx)
 }
 
-// A canceler ends what a connection does. While it connects, the key that a request to cancel needs is not there yet, or is being
-// written just then: there is no statement either, so the connection is given up. So is one to a proxy. A connection that listens is
-// in no statement: it reads no further.
+// A canceler ends what a connection does. While it connects, the key that a request to cancel needs is not there yet,
+// or is being written just then: there is no statement either, so the connection is given up. So is one to a proxy. A
+// connection that listens is in no statement: it reads no further.
 //
-// pgx's own canceler waits for a tenth of a second after each request, for which the caller waited, too: the request might end the next
-// statement of the connection. But the server sends its process the signal before it closes the connection of the request
-// (SendCancelRequest, and processCancelRequest before PostgreSQL 18), and a process that reads its next statement drops
-// a signal for the statement before (ProcessInterrupts while DoingCommandRead). The signal is pending when the end of
-// the request is seen here, so it comes before anything that is sent on the connection after that. A connection for
-// which that is not certain is spent: whoever has it gives it up, instead of giving it back to where the next call
-// would find it and fail.
+// pgx's own canceler waits for a tenth of a second after each request, for which the caller waited, too: the request
+// might end the next statement of the connection. But the server sends its process the signal before it closes the
+// connection of the request (SendCancelRequest, and processCancelRequest before PostgreSQL 18), and a process that
+// reads its next statement drops a signal for the statement before (ProcessInterrupts while DoingCommandRead). The
+// signal is pending when the end of the request is seen here, so it comes before anything that is sent on the
+// connection after that. A connection for which that is not certain is spent: whoever has it gives it up, instead of
+// giving it back to where the next call would find it and fail.
 type canceler struct {
 	conn *pgconn.PgConn
 	told chan bool // has whether the server has been told and has answered; nil if it was not to be

@@ -28,10 +28,10 @@
 // session has keys for half of its pool at most. A key that is not used for a second goes back to the pool with the
 // next renewal.
 //
-// For everything else, and where there is no key, a trigger notifies the sessions that have to look, by NOTIFY in the transaction of the change. A Store
-// listens while it waits for that, by a connection beside its pool, and for about a second afterwards. A Store that
-// does not wait only renews, and a lock that no other client wants notifies nobody. Such a waiter costs four statements
-// and one notification.
+// For everything else, and where there is no key, a trigger notifies the sessions that have to look, by NOTIFY in the
+// transaction of the change. A Store listens while it waits for that, by a connection beside its pool, and for about a
+// second afterwards. A Store that does not wait only renews, and a lock that no other client wants notifies nobody.
+// Such a waiter costs four statements and one notification.
 //
 // # Connections
 //
@@ -42,27 +42,28 @@
 //
 // A server has room for 100 connections by default, which all of its clients share. A Store gives up all connections
 // but two for 10 to 20 seconds when the server has refused it one. It does so, too, when the server has room for less
-// than a tenth more: a Store with more than two looks for that every few seconds. So a server that does nothing
-// else has room for 48 Stores. Meanwhile calls wait for one another, one key at a time has their connection until a call
+// than a tenth more: a Store with more than two looks for that every few seconds. So a server that does nothing else
+// has room for 48 Stores. Meanwhile calls wait for one another, one key at a time has their connection until a call
 // needs it, and the session listens by the connection that renews it. When the server has refused a connection, the log
 // says so, at Warn, with max_connections. farsync doctor says how many Stores the server has room for. A Store that has
 // only the connection of its session, and is refused another, tries again.
 //
 // # Behind a proxy
 //
-// Stores work through a proxy that lends its connections for a transaction, as PgBouncer does in that mode. Through it they prepare no
-// statements, and have no keys. LISTEN needs a connection of its own: the option Listen leads to the server itself. Without it a Store that waits looks, with one
-// request for all that it waits for, and logs a line that says so. The entry next in line is found to have gone late by some sixteenth of the
-// wait, at most a fifth of a second. That the other side is a proxy is seen in the process number that it gives out, so
-// a proxy that pools sessions is taken for a proxy that pools transactions. A call whose ctx ends gives its connection
-// up, where it would have the server cancel the statement otherwise: a proxy is sent no request to cancel, for
-// PgBouncer before 1.20 may end of one. The statement may wait at the server for 5 seconds more, for a transaction with
-// a [Guard] or with [LockTx].
+// Stores work through a proxy that lends its connections for a transaction, as PgBouncer does in that mode. Through it
+// they prepare no statements, and have no keys. LISTEN needs a connection of its own: the option Listen leads to the
+// server itself. Without it a Store that waits looks, with one request for all that it waits for, and logs a line that
+// says so. The entry next in line is found to have gone late by some sixteenth of the wait, at most a fifth of a
+// second. That the other side is a proxy is seen in the process number that it gives out, so a proxy that pools
+// sessions is taken for a proxy that pools transactions. A call whose ctx ends gives its connection up, where it would
+// have the server cancel the statement otherwise: a proxy is sent no request to cancel, for PgBouncer before 1.20 may
+// end of one. The statement may wait at the server for 5 seconds more, for a transaction with a [Guard] or with
+// [LockTx].
 //
 // # Callers who give up
 //
-// A call whose ctx ends has the server cancel its statement, and returns when the server has done so, or a tenth of a second later. The request
-// to cancel is a connection of its own for a moment, for which a server has room in any case.
+// A call whose ctx ends has the server cancel its statement, and returns when the server has done so, or a tenth of a
+// second later. The request to cancel is a connection of its own for a moment, for which a server has room in any case.
 //
 // # Isolation
 //
@@ -80,7 +81,8 @@
 //
 // # How long a lock stays with a process that died
 //
-// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions that have run out.
+// For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions
+// that have run out.
 //
 // # What holds, and when
 //
@@ -96,8 +98,9 @@
 // docs/WHICH-STORE.md. A lock that was released, and whose release that replica has not received, is released again
 // with the next renewal of its Store.
 //
-// A synchronous replica keeps what it promises only where synchronous_commit is on, or remote_apply, for all Stores: one whose role, database
-// or config has it off or local is answered without the replica. While there is none that answers, nothing is granted or renewed, and leases end.
+// A synchronous replica keeps what it promises only where synchronous_commit is on, or remote_apply, for all Stores:
+// one whose role, database or config has it off or local is answered without the replica. While there is none that
+// answers, nothing is granted or renewed, and leases end.
 //
 // It needs PostgreSQL 14 or later, and for a Store the rights to read and write the tables and to call the functions.
 package postgres

@@ -49,8 +49,8 @@ func judge(err error, sent bool) error {
 	case !ok:
 		return &sqlstore.Error{Err: err, Outcome: driver.NotDone}
 	case failed.SeverityUnlocalized == "PANIC" && sent:
-		// The server ends, as where no log can be written, and has rolled nothing back: of a commit the log may have what its recovery needs to
-		// carry it out.
+		// The server ends, as where no log can be written, and has rolled nothing back: of a commit the log may have what its
+		// recovery needs to carry it out.
 		return &sqlstore.Error{Err: err, Outcome: driver.Unknown}
 	case missing[failed.Code]:
 		err = fmt.Errorf("the tables of farsync are not there, or of another version; make them with "+

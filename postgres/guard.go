@@ -23,20 +23,22 @@ import (
 //	…
 //	return tx.Commit(ctx)
 //
-// From Guard on the lease's entry is locked until the transaction ends: nothing can remove it, not even the end of the session. So
-// no other client holds the lock before the transaction has ended, however long its holder is suspended between Guard and
-// Commit. Release waits for the transaction, for no longer than it waits for the server: end the transaction first.
+// From Guard on the lease's entry is locked until the transaction ends: nothing can remove it, not even the end of the
+// session. So no other client holds the lock before the transaction has ended, however long its holder is suspended
+// between Guard and Commit. Release waits for the transaction, for no longer than it waits for the server: end the
+// transaction first.
 //
-// Call Guard on the transaction itself. The locks of a nested pgx.Tx, which is a savepoint, are gone once that is rolled back, and with them the
-// guard. At REPEATABLE READ and SERIALIZABLE begin the transaction once the lease is held: it sees what was committed before its first
-// statement, and so may read what is older than the last holder's commit. Guard cannot see that.
+// Call Guard on the transaction itself. The locks of a nested pgx.Tx, which is a savepoint, are gone once that is
+// rolled back, and with them the guard. At REPEATABLE READ and SERIALIZABLE begin the transaction once the lease is
+// held: it sees what was committed before its first statement, and so may read what is older than the last holder's
+// commit. Guard cannot see that.
 //
 // Commit is the caller's own. A Commit that is given up may have been carried out. Where a synchronous replica keeps
 // what is committed, and the config has pgx cancel statements, a Commit whose ctx ends may even return nil for what the
 // replica does not have, with a warning for OnNotice.
 //
-// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
-// lease would stand on the same entry. Leases for reading that share an entry already share the guard.
+// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the
+// next lease would stand on the same entry. Leases for reading that share an entry already share the guard.
 func Guard(ctx context.Context, tx pgx.Tx, lease farsync.Guarded) error {
 	held, err := recipe.Guarding(lease)
 	if err != nil {
@@ -55,17 +57,19 @@ func Guard(ctx context.Context, tx pgx.Tx, lease farsync.Guarded) error {
 	return nil
 }
 
-// LockTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
-// such transaction on the path, until ctx ends. It fails with farsync.ErrLocked if a lease on the path is held or waited for, and
-// while the transaction runs no lease on the path is given out: callers who ask for a lease wait for the server.
+// LockTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits
+// for another such transaction on the path, until ctx ends. It fails with farsync.ErrLocked if a lease on the path is
+// held or waited for, and while the transaction runs no lease on the path is given out: callers who ask for a lease
+// wait for the server.
 //
-// Call LockTx on the transaction itself: the lock is gone once a nested pgx.Tx, which is a savepoint, is rolled back. At REPEATABLE READ and
-// SERIALIZABLE it fails, to be tried again in another transaction, if the path was locked since the first statement.
+// Call LockTx on the transaction itself: the lock is gone once a nested pgx.Tx, which is a savepoint, is rolled back.
+// At REPEATABLE READ and SERIALIZABLE it fails, to be tried again in another transaction, if the path was locked since
+// the first statement.
 //
-// It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and no token, and the
-// lock and what is written under it commit together. It is worse for long work: it holds a connection and a transaction,
-// which keeps vacuum from cleaning up, its waiters hold one each, and when the connection breaks the lock is gone while the work goes
-// on.
+// It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and
+// no token, and the lock and what is written under it commit together. It is worse for long work: it holds a connection
+// and a transaction, which keeps vacuum from cleaning up, its waiters hold one each, and when the connection breaks the
+// lock is gone while the work goes on.
 func LockTx(ctx context.Context, tx pgx.Tx, path string) error {
 	var taken bool
 	err := recipe.CheckPath(path)

@@ -14,10 +14,11 @@ import (
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
-// Keys are the connections of a session that have the keys of its entries. An entry whose ID ends in a dot may have a key, an
-// advisory lock, from before it can be seen until after it has gone. The entry behind waits for that key, which wakes one process and
-// no other, where a notification wakes all that listen. A key does not say which entry holds the lock: a waiter that gets one looks at the table. It may
-// be free while its entry stands, and then the waiter listens instead.
+// Keys are the connections of a session that have the keys of its entries. An entry whose ID ends in a dot may have a
+// key, an advisory lock, from before it can be seen until after it has gone. The entry behind waits for that key, which
+// wakes one process and no other, where a notification wakes all that listen. A key does not say which entry holds the
+// lock: a waiter that gets one looks at the table. It may be free while its entry stands, and then the waiter listens
+// instead.
 type keys struct {
 	release func(*pgxpool.Conn)
 
@@ -35,7 +36,8 @@ type key struct {
 
 const (
 	dot = "."
-	// notAvailable is the code of the server for a lock that was not to be had in time, canceled that for a statement that was cancelled.
+	// notAvailable is the code of the server for a lock that was not to be had in time, canceled that for a statement that
+	// was cancelled.
 	notAvailable = "55P03"
 	canceled     = "57014"
 	// unused is how long an entry keeps a key that no Watch needs: an entry that holds for long takes no connection.
@@ -66,7 +68,8 @@ func (k *keys) count(n int32) bool {
 	return room
 }
 
-// take takes the key of an entry, which no other uses until it is put back. It is nil if there is none, or another call uses it.
+// take takes the key of an entry, which no other uses until it is put back. It is nil if there is none, or another call
+// uses it.
 func (k *keys) take(id string) *pgxpool.Conn {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -75,7 +78,8 @@ func (k *keys) take(id string) *pgxpool.Conn {
 	return conn
 }
 
-// put keeps a key for later, unless the session is over, or the connection, or an earlier attempt to create the entry has left one.
+// put keeps a key for later, unless the session is over, or the connection, or an earlier attempt to create the entry
+// has left one.
 func (k *keys) put(id string, conn *pgxpool.Conn) {
 	k.mu.Lock()
 	_, known := k.of[id]
@@ -98,8 +102,9 @@ func (k *keys) end(conn *pgxpool.Conn) {
 	}
 }
 
-// failed gives up a key on whose connection a statement has failed with err. The connection is kept if the statement was rolled back only because
-// it waited too long for a lock, or its caller gave up: while room is scarce, no other may be to be had.
+// failed gives up a key on whose connection a statement has failed with err. The connection is kept if the statement
+// was rolled back only because it waited too long for a lock, or its caller gave up: while room is scarce, no other may
+// be to be had.
 func (k *keys) failed(conn *pgxpool.Conn, err error) {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || refused.Code != notAvailable && refused.Code != canceled || !serves(conn) {
@@ -121,8 +126,8 @@ func (k *keys) unlock(ctx context.Context, conn *pgxpool.Conn) {
 	k.release(conn)
 }
 
-// giveBack frees the keys that have not been used for so long, and returns their connections to the pool. All of them have the same
-// grace: a server that is silent does not hold up the caller for each.
+// giveBack frees the keys that have not been used for so long, and returns their connections to the pool. All of them
+// have the same grace: a server that is silent does not hold up the caller for each.
 func (k *keys) giveBack(unused time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -198,7 +203,8 @@ func (s *session) join(ctx context.Context, f func(sqlstore.Rows) error, args []
 	return nil
 }
 
-// keep keeps a key for later, unless its place is wanted: who wants it has asked for the keys before this one was there to be given back.
+// keep keeps a key for later, unless its place is wanted: who wants it has asked for the keys before this one was there
+// to be given back.
 func (s *session) keep(id string, conn *pgxpool.Conn) {
 	s.keys.put(id, conn)
 	if s.service.places.demanded().Err() != nil {
@@ -223,7 +229,8 @@ func (s *session) leave(ctx context.Context, f func(sqlstore.Rows) error, args [
 	return nil
 }
 
-// Watch waits for the key of the only target, if that has one and e too: who leaves by a key notifies none behind that has one.
+// Watch waits for the key of the only target, if that has one and e too: who leaves by a key notifies none behind that
+// has one.
 func (s *session) Watch(
 	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
 ) (*driver.View, error) {
@@ -240,10 +247,11 @@ func (s *session) Watch(
 	return s.Session.Watch(ctx, e, on, stands)
 }
 
-// await waits for the key of the target, on the connection that has the key of e, until a look shows that one of the two has moved. It
-// returns early if the key is free and the target stands. The server ends each wait after a while, and the next begins with a look: what
-// moves otherwise, as by hand, is found then, and a connection that has broken without a word before long. It returns early, too, when
-// another call needs the connection, for the Store has no other: the wait is cancelled, and the waiter listens instead.
+// await waits for the key of the target, on the connection that has the key of e, until a look shows that one of the
+// two has moved. It returns early if the key is free and the target stands. The server ends each wait after a while,
+// and the next begins with a look: what moves otherwise, as by hand, is found then, and a connection that has broken
+// without a word before long. It returns early, too, when another call needs the connection, for the Store has no
+// other: the wait is cancelled, and the waiter listens instead.
 func (s *session) await(
 	ctx context.Context, conn *pgxpool.Conn, e driver.Entry, on []driver.Target,
 ) (v *driver.View, moved bool, err error) {

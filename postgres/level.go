@@ -1,7 +1,7 @@
 package postgres
 
-// needed is the isolation level of every statement of a Store. A transaction that keeps its first snapshot does not see who has come to wait
-// since, and would tell none.
+// needed is the isolation level of every statement of a Store. A transaction that keeps its first snapshot does not see
+// who has come to wait since, and would tell none.
 const needed = "read committed"
 
 // setLevel is an expression that sees to the level of a connection to the server itself, whose process has the number

@@ -128,8 +128,8 @@ func (s *service) resetOwn() {
 	s.returnOwn(conn)
 }
 
-// returnOwn gives back a connection that was taken from own, unless it is broken, another has come in its place, or the service is closed:
-// the pool, which is closed after own, waits for all connections.
+// returnOwn gives back a connection that was taken from own, unless it is broken, another has come in its place, or the
+// service is closed: the pool, which is closed after own, waits for all connections.
 func (s *service) returnOwn(conn *pgxpool.Conn) {
 	s.mu.Lock()
 	kept := false

@@ -25,7 +25,8 @@ func newPlaces(most int32, room *sqlstore.Room, freeKeys func()) *places {
 	return p
 }
 
-// demand has keys give back their places if a call waits for one while there are few, or if the places are to go out of use.
+// demand has keys give back their places if a call waits for one while there are few, or if the places are to go out of
+// use.
 func (p *places) demand() {
 	if !p.wanted() {
 		return
@@ -40,8 +41,8 @@ func (p *places) demand() {
 // wanted reports whether the place that a key has is wanted.
 func (p *places) wanted() bool { return p.Waits() && p.Few() || p.Extra() }
 
-// demanded returns a ctx that ends when the place that a key has is wanted. It has ended if the place is: a call waits, and room is scarce, before
-// demand ends the ctx of that moment.
+// demanded returns a ctx that ends when the place that a key has is wanted. It has ended if the place is: a call waits,
+// and room is scarce, before demand ends the ctx of that moment.
 func (p *places) demanded() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()

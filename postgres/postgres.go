@@ -19,8 +19,8 @@ type Options struct {
 	farsync.Options
 
 	// Listen leads to the server itself, if config leads to a proxy such as PgBouncer, which lends its connections for a
-	// transaction. A Store that waits listens there. Without it such a Store looks now and then. The BeforeConnect of config is called
-	// with a copy of it, too.
+	// transaction. A Store that waits listens there. Without it such a Store looks now and then. The BeforeConnect of
+	// config is called with a copy of it, too.
 	Listen *pgx.ConnConfig
 
 	// Connections is how many connections the Store has at most, from 2: one renews its session, the other is for all
@@ -67,10 +67,10 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 `
 
-// Migrate runs Schema in one transaction. Programs that call it at once do no harm. It needs the right to create tables, which
-// a Store does not need afterwards. It makes all in the first schema of the search path, and fails if another schema of the path has tables of
-// farsync and the first has none. When a schema of the path was renamed, call it again. If the server does not answer, the error wraps
-// farsync.ErrUnavailable: call it again then.
+// Migrate runs Schema in one transaction. Programs that call it at once do no harm. It needs the right to create
+// tables, which a Store does not need afterwards. It makes all in the first schema of the search path, and fails if
+// another schema of the path has tables of farsync and the first has none. When a schema of the path was renamed, call
+// it again. If the server does not answer, the error wraps farsync.ErrUnavailable: call it again then.
 func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	findProxies(config, func(bool, int64) {})
@@ -92,8 +92,9 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 //
 // Where config names several servers, or a name stands for several, replicas are passed over.
 //
-// Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline, with an
-// error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is not valid.
+// Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline,
+// with an error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is
+// not valid.
 func Open(ctx context.Context, config *pgxpool.Config, options *Options) (*farsync.Store, error) {
 	var o Options
 	if options != nil {

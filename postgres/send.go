@@ -23,9 +23,10 @@ func (s *service) perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlsto
 	return nil
 }
 
-// send runs a statement on a connection. Those to the server itself keep what they have parsed, and have the isolation level that is needed.
-// Through a proxy each transaction sets its level first; and a call that gives up cancels nothing there, so what may have to wait is bounded.
-// It is bounded, too, where all calls share one connection: they would all stand behind a row that somebody has locked.
+// send runs a statement on a connection. Those to the server itself keep what they have parsed, and have the isolation
+// level that is needed. Through a proxy each transaction sets its level first; and a call that gives up cancels nothing
+// there, so what may have to wait is bounded. It is bounded, too, where all calls share one connection: they would all
+// stand behind a row that somebody has locked.
 func (s *service) send(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	text := statements[statement][0]
 	direct := isDirect(conn.Conn().PgConn())
@@ -64,7 +65,8 @@ var waiting = map[string]bool{
 // longest bounds how long a call waits for a lock while others wait for its connection.
 const longest = time.Second / 2
 
-// bound returns how long a statement waits for a lock at the server. The Store sends it again. Shared: others may wait for its connection.
+// bound returns how long a statement waits for a lock at the server. The Store sends it again. Shared: others may wait
+// for its connection.
 func (s *service) bound(ctx context.Context, shared bool) time.Duration {
 	left := connectFor
 	if shared {

@@ -58,11 +58,12 @@ type service struct {
 	sessions map[*session]bool // that were not dropped
 }
 
-// renewals is how many connections renew the session at most, all but one of them while earlier renewals are not answered.
+// renewals is how many connections renew the session at most, all but one of them while earlier renewals are not
+// answered.
 const renewals = 4
 
-// connectFor bounds how long a connection may take to be made, where the config does not say. The pool makes some without a ctx that ends,
-// and its Close waits for them.
+// connectFor bounds how long a connection may take to be made, where the config does not say. The pool makes some
+// without a ctx that ends, and its Close waits for them.
 const connectFor = 5 * time.Second
 
 // grace is what a statement still has when its ctx ends, to say how it ended.
@@ -136,8 +137,9 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return in, nil
 }
 
-// End removes a session's row. It may have to wait for a transaction with a guard, as any statement that deletes an entry, so it takes a place
-// among the statements that wait: the place beside them is for renewals of the session which is open now.
+// End removes a session's row. It may have to wait for a transaction with a guard, as any statement that deletes an
+// entry, so it takes a place among the statements that wait: the place beside them is for renewals of the session which
+// is open now.
 func (s *service) End(ctx context.Context, session string) error {
 	return sqlstore.End(ctx, func(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 		err := s.runBy(ctx, s.acquire, s.release, f, statement, args...)
@@ -196,8 +198,9 @@ func (s *service) acquireFor(ctx context.Context, renews bool) (*pgxpool.Conn, e
 // asked marks a connection that has to answer before it is used.
 const asked = "farsync asked"
 
-// askLater has take, not the pool, ask a connection whether it still stands. A connection that does not answer the pool stays in the pool until
-// it has said goodbye, for which it has 15 seconds: all places would be taken by connections of before, and there were none for the renewal.
+// askLater has take, not the pool, ask a connection whether it still stands. A connection that does not answer the pool
+// stays in the pool until it has said goodbye, for which it has 15 seconds: all places would be taken by connections of
+// before, and there were none for the renewal.
 func askLater(c *pgxpool.Config) (asks func(context.Context, pgxpool.ShouldPingParams) bool) {
 	ask := c.ShouldPing
 	if ask == nil {
@@ -275,8 +278,8 @@ func (s *service) reset() {
 	}
 }
 
-// connect returns a connection that listens, or none if it would be one to a proxy, which may have given the server's connection to
-// another client by the time of a notification.
+// connect returns a connection that listens, or none if it would be one to a proxy, which may have given the server's
+// connection to another client by the time of a notification.
 func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error) {
 	ears := s.ears.Copy()
 	if err := s.prepare(ctx, ears); err != nil {

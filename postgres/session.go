@@ -11,8 +11,8 @@ import (
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
-// A session is one row of farsync_sessions, as the process that keeps it sees it. It listens only while it waits: each connection
-// that listens, to whatever, costs the server processor time at every notification in the database.
+// A session is one row of farsync_sessions, as the process that keeps it sees it. It listens only while it waits: each
+// connection that listens, to whatever, costs the server processor time at every notification in the database.
 type session struct {
 	*sqlstore.Session
 
@@ -48,8 +48,9 @@ func (s *session) Read(ctx context.Context, f func(sqlstore.Rows) error, stateme
 	return s.perform(ctx, f, statement, args...)
 }
 
-// Write runs a statement that writes. The server notifies sessions with the commit. Once ctx has ended it may have been asked to cancel, and it
-// tells of that by a warning, which client_min_messages can hold back: what succeeds then may not be confirmed.
+// Write runs a statement that writes. The server notifies sessions with the commit. Once ctx has ended it may have been
+// asked to cancel, and it tells of that by a warning, which client_min_messages can hold back: what succeeds then may
+// not be confirmed.
 func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	if err := s.write(ctx, f, statement, args...); err != nil {
 		return err
@@ -178,8 +179,8 @@ const (
 	listenAgain = time.Minute
 )
 
-// deaf notes how an attempt to listen has ended, and reports whether they have all failed for long. The option Listen may lead where no
-// server is, or to a replica.
+// deaf notes how an attempt to listen has ended, and reports whether they have all failed for long. The option Listen
+// may lead where no server is, or to a replica.
 func (s *session) deaf(err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +193,8 @@ func (s *session) deaf(err error) bool {
 	return err != nil && s.Life.Err() == nil && time.Since(s.since) >= deafAfter
 }
 
-// leaves forgets the hearing, so that the next Hear begins another, unless it is still needed. A Watch is among the Waiters before
-// it asks for a hearing, so a Watch that was told of this is seen here.
+// leaves forgets the hearing, so that the next Hear begins another, unless it is still needed. A Watch is among the
+// Waiters before it asks for a hearing, so a Watch that was told of this is seen here.
 func (s *session) leaves(h *hearing, unlessNeeded bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
