@@ -1,5 +1,5 @@
-// Package sqlite keeps farsync's queues in an SQLite file, for the processes of one machine. It needs no server and no cgo:
-// the library is modernc.org/sqlite.
+// Package sqlite keeps farsync's queues in an SQLite file, for the processes of one machine. It needs no server and no
+// cgo: the library is modernc.org/sqlite.
 //
 //	store, err := sqlite.Open(ctx, "/var/lib/billing/locks.db", nil)
 //	if err != nil {
@@ -10,23 +10,24 @@
 //
 // # What it writes
 //
-// An entry of a queue is a row of farsync_entries. Its revision is the row's AUTOINCREMENT key, so that a number is never
-// used twice. It is inserted by BEGIN IMMEDIATE, which lets one writer into the file at a time, so the order of
+// An entry of a queue is a row of farsync_entries. Its revision is the row's AUTOINCREMENT key, so that a number is
+// never used twice. It is inserted by BEGIN IMMEDIATE, which lets one writer into the file at a time, so the order of
 // revisions is the order of commits. farsync_sessions has a row for each Store, farsync_registers the sizes of
 // semaphores, and farsync_watches what sessions wait for. The file may have tables of the program's own, which [Guard]
 // can protect. It is in WAL mode from the first Open on.
 //
-// A program that is not farsync's can take part: a row of farsync_entries of another kind counts as exclusive. It needs a
-// session that lives. An entry without one would block its queue for ever, and Lock then fails with an error that names it. A
-// session whose deadline is 0 is over, and its entries are being removed.
+// A program that is not farsync's can take part: a row of farsync_entries of another kind counts as exclusive. It needs
+// a session that lives. An entry without one would block its queue for ever, and Lock then fails with an error that
+// names it. A session whose deadline is 0 is over, and its entries are being removed.
 //
 // # How others hear of a change
 //
-// Each session has a datagram socket in the directory <file>-farsync. A change of an entry or a register runs triggers, which
-// write down in farsync_told the sessions that have to look. The client that commits the change sends them datagrams. A datagram
-// may be lost: a session that waits checks once a second whether the file has changed. A change that an operator makes by hand
-// runs the same triggers. Where sockets cannot be made, a session that waits checks every 10 ms. A session that does not wait
-// renews, and looks four times a second whether the path still names its file.
+// Each session has a datagram socket in the directory <file>-farsync. A change of an entry or a register runs triggers,
+// which write down in farsync_told the sessions that have to look. The client that commits the change sends them
+// datagrams. A datagram may be lost: a session that waits checks once a second whether the file has changed. A change
+// that an operator makes by hand runs the same triggers. Where sockets cannot be made, a session that waits checks
+// every 10 ms. A session that does not wait renews, and looks four times a second whether the path still names its
+// file.
 //
 // # How writers take turns
 //
@@ -36,11 +37,11 @@
 //
 // # How long a lock stays with a process that died
 //
-// Until another session notices: its socket refuses. A session that tries knocks at once. A session that waits knocks after 0.1
-// seconds, and then less often, in the end twice a second. It ends the dead session: a thousand entries in a transaction, between
-// which other sessions renew. A process that is stopped, or whose socket
-// cannot be reached, keeps its locks for the TTL, and after that for up to a quarter of the TTL of the Store that notices. So does a
-// process with the option Linger.
+// Until another session notices: its socket refuses. A session that tries knocks at once. A session that waits knocks
+// after 0.1 seconds, and then less often, in the end twice a second. It ends the dead session: a thousand entries in a
+// transaction, between which other sessions renew. A process that is stopped, or whose socket cannot be reached, keeps
+// its locks for the TTL, and after that for up to a quarter of the TTL of the Store that notices. So does a process
+// with the option Linger.
 //
 // # Clocks
 //
@@ -59,17 +60,17 @@
 // Linux a file that Open makes is its user's alone, or its group's too in a directory with the set-group-ID bit to
 // which the group may write (mode 2770), whatever the umask is.
 //
-// SQLite 3.51.3 or later, in every program that writes the file, the sqlite3 shell included: an earlier one can damage a file that
-// several processes write. The version that farsync compiles in is late enough.
+// SQLite 3.51.3 or later, in every program that writes the file, the sqlite3 shell included: an earlier one can damage
+// a file that several processes write. The version that farsync compiles in is late enough.
 //
-// POSIX drops a process's locks on a file when any descriptor of that file is closed in it. modernc.org/sqlite takes care
-// of its own. So a process that has a Store on the file must not open it by other means: not with another SQLite library,
-// and not to copy it. Otherwise the next process that closes the file takes itself for the last, and removes the log:
-// the sessions of the Store end then.
+// POSIX drops a process's locks on a file when any descriptor of that file is closed in it. modernc.org/sqlite takes
+// care of its own. So a process that has a Store on the file must not open it by other means: not with another SQLite
+// library, and not to copy it. Otherwise the next process that closes the file takes itself for the last, and removes
+// the log: the sessions of the Store end then.
 //
-// A transaction of another program that writes keeps all changes waiting, and a process that is stopped in the middle of a
-// write does so until it goes on. Waiting for longer than the TTL, a Store loses its session; no other
-// client is given the locks meanwhile, for that is a write, too.
+// A transaction of another program that writes keeps all changes waiting, and a process that is stopped in the middle
+// of a write does so until it goes on. Waiting for longer than the TTL, a Store loses its session; no other client is
+// given the locks meanwhile, for that is a write, too.
 //
 // # A file that is removed, renamed or put back
 //

@@ -155,8 +155,8 @@ var made = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// recognize reads which file this is, and whether it is settled. It returns no identity if introduce has something to write.
-// Where processes are started at one moment, all but some find all there, and make others wait for nothing.
+// recognize reads which file this is, and whether it is settled. It returns no identity if introduce has something to
+// write. Where processes are started at one moment, all but some find all there, and make others wait for nothing.
 func (f *file) recognize(ctx context.Context) (is *identity, settled bool, err error) {
 	err = f.try(ctx, new(turnstile.Ticket), func() error {
 		complete, err := f.complete(ctx, f.db)
@@ -201,10 +201,10 @@ func (f *file) known(ctx context.Context, in querier) (is *identity, settled boo
 	return is, settled, nil
 }
 
-// introduce makes the tables, and writes down which file they are in, unless that stands there: another process may have
-// done either since this one has looked. It reports whether the file is settled. A file that is new, or was somewhere else
-// before, is not. A file with tables of a farsync that wrote down nothing is. Tables that are not farsync's are refused,
-// and then nothing is written.
+// introduce makes the tables, and writes down which file they are in, unless that stands there: another process may
+// have done either since this one has looked. It reports whether the file is settled. A file that is new, or was
+// somewhere else before, is not. A file with tables of a farsync that wrote down nothing is. Tables that are not
+// farsync's are refused, and then nothing is written.
 func (f *file) introduce(ctx context.Context, tx *sql.Tx) (is *identity, settled bool, err error) {
 	settled, err = f.complete(ctx, tx)
 	if err == nil && !settled {

@@ -24,18 +24,19 @@ import (
 //	…
 //	return tx.Commit()
 //
-// With these parameters the transaction is the only one to write, from BeginTx to its end. So no other client takes the lock between
-// Guard and the commit. All of farsync's changes in the file wait meanwhile, renewals too: keep the transaction shorter than half
-// the TTL, and leave pauses between such transactions, for back to back they keep the locks of others waiting.
+// With these parameters the transaction is the only one to write, from BeginTx to its end. So no other client takes the
+// lock between Guard and the commit. All of farsync's changes in the file wait meanwhile, renewals too: keep the
+// transaction shorter than half the TTL, and leave pauses between such transactions, for back to back they keep the
+// locks of others waiting.
 //
-// Without _txlock=immediate the transaction begins to write with its first write. That fails with SQLITE_BUSY, whatever the timeout,
-// if any Store has changed the file since Guard has looked, be it by a renewal. Then roll back and begin again; while other Stores
-// are busy that may fail many times in a row. Without a busy_timeout, for modernc.org/sqlite sets none, BeginTx or the first write
-// fails at once while another writes.
+// Without _txlock=immediate the transaction begins to write with its first write. That fails with SQLITE_BUSY, whatever
+// the timeout, if any Store has changed the file since Guard has looked, be it by a renewal. Then roll back and begin
+// again; while other Stores are busy that may fail many times in a row. Without a busy_timeout, for modernc.org/sqlite
+// sets none, BeginTx or the first write fails at once while another writes.
 //
-// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
-// lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds until
-// the last of them is released; no writer holds before that.
+// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the
+// next lease would stand on the same entry. Leases for reading that share an entry already share the guard, which holds
+// until the last of them is released; no writer holds before that.
 //
 // In a process that has a Store on the file, the transaction must be of modernc.org/sqlite too: see the package
 // documentation.

@@ -99,8 +99,8 @@ func resolved(path string) string {
 }
 
 // refuseLinks refuses a file that has several names: SQLite names the log after the name by which it opens the file, so
-// there would be several logs, and the file would be damaged. A file that is mounted by itself, as into a container, has
-// another name where it is mounted from.
+// there would be several logs, and the file would be damaged. A file that is mounted by itself, as into a container,
+// has another name where it is mounted from.
 func refuseLinks(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -116,8 +116,9 @@ func refuseLinks(path string) error {
 	return nil
 }
 
-// refusePlanted refuses links in the place of the files that lie beside a file. They are written to, or cut to nothing, and
-// the files that they lead to may be of other programs. SQLite follows no symbolic link there, and looks for no hard link.
+// refusePlanted refuses links in the place of the files that lie beside a file. They are written to, or cut to nothing,
+// and the files that they lead to may be of other programs. SQLite follows no symbolic link there, and looks for no
+// hard link.
 func refusePlanted(path string) error {
 	for _, suffix := range []string{"-gate", "-wal", "-shm", "-journal"} {
 		info, err := os.Lstat(path + suffix)

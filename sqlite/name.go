@@ -8,8 +8,8 @@ import (
 	"github.com/farsync/farsync/internal/machine"
 )
 
-// checkName refuses what is no path of a file that processes of this machine can share. SQLite would make a file of most of
-// it all the same, another one than the caller means.
+// checkName refuses what is no path of a file that processes of this machine can share. SQLite would make a file of
+// most of it all the same, another one than the caller means.
 func checkName(file string) error {
 	if strings.HasPrefix(file, "file:") || strings.Contains(file, ":memory:") {
 		return errors.New("a URI, or :memory:, is not a file that processes share; give its path")

@@ -45,7 +45,8 @@ func (s *session) poll() {
 	})
 }
 
-// version returns a number that is another whenever the file has changed, 0 if it cannot be read. It is one of a connection.
+// version returns a number that is another whenever the file has changed, 0 if it cannot be read. It is one of a
+// connection.
 func (s *session) version(ctx context.Context) (is int64) {
 	if err := s.file.eye.QueryRowContext(ctx, "PRAGMA data_version").Scan(&is); err != nil {
 		return 0

@@ -76,8 +76,8 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return in, nil
 }
 
-// End removes a session's row from the file that the path names now: the sessions in a file that was there before have ended
-// with its name. It takes a socket for as long as that takes, to tell those who waited.
+// End removes a session's row from the file that the path names now: the sessions in a file that was there before have
+// ended with its name. It takes a socket for as long as that takes, to tell those who waited.
 func (s *service) End(ctx context.Context, session string) error {
 	f, err := s.enter(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // A transaction is what is done in one.
 type transaction func(context.Context, *sql.Tx) error
 
-// read runs a statement, which sees one state of the file. There are no more of them under way than connections. Like write,
-// it returns when ctx ends, or a moment later with the outcome.
+// read runs a statement, which sees one state of the file. There are no more of them under way than connections. Like
+// write, it returns when ctx ends, or a moment later with the outcome.
 func (f *file) read(ctx context.Context, rows func(sqlstore.Rows) error, statement string, args ...any) error {
 	return f.calls.Do(ctx, func() error {
 		err := f.try(ctx, new(turnstile.Ticket), func() error { return f.db.Query(ctx, rows, statement, dated(args)...) })
@@ -24,9 +24,9 @@ func (f *file) read(ctx context.Context, rows func(sqlstore.Rows) error, stateme
 	})
 }
 
-// write runs a transaction that writes, by statements of these names. BEGIN IMMEDIATE is the lock that makes all writers of a file take
-// turns. They come in order, by the gate: SQLite's own waiting has steps of up to 100 ms, and then one process writes while the others
-// sleep. A turn is kept short: statements are prepared before it.
+// write runs a transaction that writes, by statements of these names. BEGIN IMMEDIATE is the lock that makes all
+// writers of a file take turns. They come in order, by the gate: SQLite's own waiting has steps of up to 100 ms, and
+// then one process writes while the others sleep. A turn is kept short: statements are prepared before it.
 //
 // Nothing is committed in a file that the path does not name any more, for it may have been granted to another in the
 // file that is there.
@@ -75,7 +75,8 @@ func (f *file) try(ctx context.Context, ticket *turnstile.Ticket, attempt func()
 	return &sqlstore.Error{Err: fmt.Errorf("%w: %w", context.Cause(ctx), busy), Outcome: driver.NotDone}
 }
 
-// perform runs a statement, which may use the time and the boot. Within a transaction that writes, the time does not go back.
+// perform runs a statement, which may use the time and the boot. Within a transaction that writes, the time does not go
+// back.
 func (f *file) perform(
 	ctx context.Context, tx *sql.Tx, rows func(sqlstore.Rows) error, statement string, args ...any,
 ) error {
