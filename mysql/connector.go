@@ -12,12 +12,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// connectFor bounds how long a connection may take to be made, unless the DSN has a longer timeout. A pool makes connections for callers that
-// wait, one after the other and with a context that does not end: without a bound, a connection that is never answered
-// keeps its place, and keeps the connections after it from being made, also when the server answers again. It is no
-// shorter because a new connection takes up to nine round trips with TLS, and a server that has just come back lets
-// many clients in at once. It does not depend on the TTL, for renewals do not wait for it: each makes a connection of
-// its own.
+// connectFor bounds how long a connection may take to be made, unless the DSN has a longer timeout. A pool makes
+// connections for callers that wait, one after the other and with a context that does not end: without a bound, a
+// connection that is never answered keeps its place, and keeps the connections after it from being made, also when the
+// server answers again. It is no shorter because a new connection takes up to nine round trips with TLS, and a server
+// that has just come back lets many clients in at once. It does not depend on the TTL, for renewals do not wait for it:
+// each makes a connection of its own.
 const connectFor = 5 * time.Second
 
 // settings are the settings of our connections, whatever the server's and the DSN's are. A call that waits for a row
@@ -31,8 +31,9 @@ var settings = map[string]string{
 	"innodb_lock_wait_timeout": "1", "lock_wait_timeout": "5", "wait_timeout": "60",
 }
 
-// isolation is a statement of its own, for MySQL and MariaDB know the level by different variables. At READ UNCOMMITTED a look saw a DELETE that
-// was taken back, and let the next in. Above READ COMMITTED a DELETE that finds nothing locks the gap in which others insert.
+// isolation is a statement of its own, for MySQL and MariaDB know the level by different variables. At READ UNCOMMITTED
+// a look saw a DELETE that was taken back, and let the next in. Above READ COMMITTED a DELETE that finds nothing locks
+// the gap in which others insert.
 const isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 // A connector makes connections within a bound.
@@ -83,7 +84,8 @@ func connectorOf(
 	return connector{to, max(config.Timeout, connectFor), made}, err
 }
 
-// Connect makes a connection, lets the user in, and sets the isolation level. The timeout of the client bounds the first alone.
+// Connect makes a connection, lets the user in, and sets the isolation level. The timeout of the client bounds the
+// first alone.
 func (c connector) Connect(ctx context.Context) (dbdriver.Conn, error) {
 	bound, cancel := context.WithTimeout(ctx, c.bound)
 	defer cancel()

@@ -18,18 +18,19 @@
 // has a row for each Store, and farsync_registers the sizes of semaphores. A program that is not farsync's can take
 // part: it calls farsync_create_4 with a session that lives and a kind of its own, which counts as exclusive.
 //
-// A step is the call of one procedure, a whole transaction in one request. So a process that is stopped, and a connection that is
-// cut, leave no row locked at the server, and a proxy that sends reads to replicas takes no step for a read. A request that its caller has
-// given up runs on at the server: if it waits for a row that is locked, for up to a second, and a request that joins a
-// queue may wait several times. The Store undoes a change that comes late. While it waits it keeps no renewal waiting.
+// A step is the call of one procedure, a whole transaction in one request. So a process that is stopped, and a
+// connection that is cut, leave no row locked at the server, and a proxy that sends reads to replicas takes no step for
+// a read. A request that its caller has given up runs on at the server: if it waits for a row that is locked, for up to
+// a second, and a request that joins a queue may wait several times. The Store undoes a change that comes late. While
+// it waits it keeps no renewal waiting.
 //
 // # How others hear of a change
 //
-// They look. A Store that waits looks with one request for all that it waits for: for the entry next in line after half a millisecond, and
-// then after times that grow with how long the queue has stood still, to a fifth of a second. An entry that has others
-// ahead of it is looked for more rarely, at the pace at which its queue moves, at most once a second. Chance shortens
-// each of these times by up to a half. A change made by the same Store is seen at once. A Store that does not wait only
-// renews.
+// They look. A Store that waits looks with one request for all that it waits for: for the entry next in line after half
+// a millisecond, and then after times that grow with how long the queue has stood still, to a fifth of a second. An
+// entry that has others ahead of it is looked for more rarely, at the pace at which its queue moves, at most once a
+// second. Chance shortens each of these times by up to a half. A change made by the same Store is seen at once. A Store
+// that does not wait only renews.
 //
 // # Connections
 //
@@ -40,8 +41,8 @@
 //
 // A server has room for 151 connections by default, which all of its clients share. A Store gives up all connections
 // but two for 10 to 20 seconds when the server has refused it one. It does so, too, when the server has room for less
-// than a tenth more: a Store with more than two looks for that every few seconds. So a server that does nothing
-// else has room for 75 Stores. When it is refused, the log says so, at Warn, with max_connections. farsync doctor says how
+// than a tenth more: a Store with more than two looks for that every few seconds. So a server that does nothing else
+// has room for 75 Stores. When it is refused, the log says so, at Warn, with max_connections. farsync doctor says how
 // many Stores the server has room for. A Store that has only the connection of its session, and is refused another,
 // tries again.
 //
@@ -72,11 +73,13 @@
 // long two hold then, and what a guard does at which server, is a table of docs/WHICH-STORE.md. A lock that was
 // released, and whose release that replica has not received, is released again with the next renewal of its Store.
 //
-// A server that has become a replica must be read-only. That stops no user with SUPER or READ_ONLY ADMIN, as root is one. Opening,
-// joining and renewing fail there all the same, but what calls earlier procedures goes on: give a Store a user of its own, without these.
+// A server that has become a replica must be read-only. That stops no user with SUPER or READ_ONLY ADMIN, as root is
+// one. Opening, joining and renewing fail there all the same, but what calls earlier procedures goes on: give a Store a
+// user of its own, without these.
 //
-// It needs MySQL 8.0.29 or later, or MariaDB 10.6 or later, with a binary log of rows, or none. Isolation levels, sql_mode, time zone,
-// autocommit, completion_type, foreign_key_checks, character sets and multiple statements may be as the server and the DSN have them. For a Store the user
-// needs SELECT, INSERT, UPDATE, DELETE and EXECUTE on the database. The tests run on MySQL 9.7 and on MariaDB 10.11. A
-// dump of the database must include its routines: mysqldump --routines.
+// It needs MySQL 8.0.29 or later, or MariaDB 10.6 or later, with a binary log of rows, or none. Isolation levels,
+// sql_mode, time zone, autocommit, completion_type, foreign_key_checks, character sets and multiple statements may be
+// as the server and the DSN have them. For a Store the user needs SELECT, INSERT, UPDATE, DELETE and EXECUTE on the
+// database. The tests run on MySQL 9.7 and on MariaDB 10.11. A dump of the database must include its routines:
+// mysqldump --routines.
 package mysql

@@ -25,21 +25,22 @@ import (
 //	…
 //	return tx.Commit()
 //
-// From Guard on the lease's entry is locked until the transaction ends: nothing can remove it, not even the end of the session. So
-// no other client holds the lock before the transaction has ended, however long its holder is suspended between Guard and
-// Commit. Release waits for the transaction, for no longer than it waits for the server: end the transaction first. The exception is an
-// XA transaction on MariaDB, whose PREPARE gives up the lock.
+// From Guard on the lease's entry is locked until the transaction ends: nothing can remove it, not even the end of the
+// session. So no other client holds the lock before the transaction has ended, however long its holder is suspended
+// between Guard and Commit. Release waits for the transaction, for no longer than it waits for the server: end the
+// transaction first. The exception is an XA transaction on MariaDB, whose PREPARE gives up the lock.
 //
-// If Guard fails it has rolled back the transaction, with all that it has written. If the lease is over, its look at REPEATABLE READ locks the
-// gap that the entry has left, and no other lock could be taken; and after a deadlock the server has rolled back already what a second Guard
-// would then not guard. A later Rollback or Commit returns sql.ErrTxDone. With innodb_snapshot_isolation, as by default from MariaDB 11.6.2 on,
-// a transaction at REPEATABLE READ that has read before the lease was granted fails: let Guard come first, or use READ COMMITTED.
+// If Guard fails it has rolled back the transaction, with all that it has written. If the lease is over, its look at
+// REPEATABLE READ locks the gap that the entry has left, and no other lock could be taken; and after a deadlock the
+// server has rolled back already what a second Guard would then not guard. A later Rollback or Commit returns
+// sql.ErrTxDone. With innodb_snapshot_isolation, as by default from MariaDB 11.6.2 on, a transaction at REPEATABLE READ
+// that has read before the lease was granted fails: let Guard come first, or use READ COMMITTED.
 //
 // If the connection breaks, the transaction ends when the server notices. The wait_timeout of that connection bounds
 // that, 8 hours unless changed: set it in the DSN of the pool that guarded transactions use.
 //
-// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the next
-// lease would stand on the same entry. Leases for reading that share an entry already share the guard.
+// A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the
+// next lease would stand on the same entry. Leases for reading that share an entry already share the guard.
 func Guard(ctx context.Context, tx *sql.Tx, lease farsync.Guarded) error {
 	held, err := recipe.Guarding(lease)
 	if err != nil {
@@ -53,8 +54,9 @@ func Guard(ctx context.Context, tx *sql.Tx, lease farsync.Guarded) error {
 	return nil
 }
 
-// stands locks an entry. It reads what is committed now, whatever else the transaction has seen. The session is left alone: a lock on it would
-// keep it from being renewed, and a read of it may be as old as the transaction. While the entry stands, no other holds.
+// stands locks an entry. It reads what is committed now, whatever else the transaction has seen. The session is left
+// alone: a lock on it would keep it from being renewed, and a read of it may be as old as the transaction. While the
+// entry stands, no other holds.
 func stands(ctx context.Context, tx *sql.Tx, e driver.Entry) error {
 	var found int
 	err := tx.QueryRowContext(ctx, "SELECT 1 FROM farsync_entries WHERE id = ? AND revision = ? LOCK IN SHARE MODE",
@@ -68,7 +70,8 @@ func stands(ctx context.Context, tx *sql.Tx, e driver.Entry) error {
 // errOld is the error of a transaction at REPEATABLE READ that does not see what it has locked.
 var errOld = errors.New("the transaction has read before, and does not see what was committed since: lock first, or use READ COMMITTED")
 
-// errRecordChanged is the number of what MariaDB with innodb_snapshot_isolation says instead: such a transaction may not lock it.
+// errRecordChanged is the number of what MariaDB with innodb_snapshot_isolation says instead: such a transaction may
+// not lock it.
 const errRecordChanged = 1020
 
 // end rolls back a transaction in which a statement has failed, and explains why. After some errors, of a deadlock and,
@@ -83,24 +86,24 @@ func end(tx *sql.Tx, err error) error {
 	return err
 }
 
-// LockTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits for another
-// such transaction on the path, until ctx ends, or for the connection's innodb_lock_wait_timeout. It fails with farsync.ErrLocked if a
-// lease on the path is held or waited for, and while the transaction runs no lease on the path is given out: callers
-// who ask for a lease wait for the server. Let it be the first statement of its transaction, or let the transaction be
-// at READ COMMITTED: at REPEATABLE READ a transaction sees what there was when it first read, and LockTx fails if that
-// is not enough. At SERIALIZABLE its look locks the gap in which the path has no entry, and Locks on other paths wait
-// for the transaction: do not use that. LockTx does not refuse it, for the server shows the level of a connection and
-// not of its transaction.
+// LockTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits
+// for another such transaction on the path, until ctx ends, or for the connection's innodb_lock_wait_timeout. It fails
+// with farsync.ErrLocked if a lease on the path is held or waited for, and while the transaction runs no lease on the
+// path is given out: callers who ask for a lease wait for the server. Let it be the first statement of its transaction,
+// or let the transaction be at READ COMMITTED: at REPEATABLE READ a transaction sees what there was when it first read,
+// and LockTx fails if that is not enough. At SERIALIZABLE its look locks the gap in which the path has no entry, and
+// Locks on other paths wait for the transaction: do not use that. LockTx does not refuse it, for the server shows the
+// level of a connection and not of its transaction.
 //
 // A transaction that meets an error of the server in LockTx is rolled back, as by [Guard]. A transaction that LockTx
 // refuses, for a lease or for what it does not see, goes on, and callers who join the path wait for it all the same:
 // end it soon. To roll back to a savepoint from before LockTx may give up the lock: where the path was new, its row
 // goes.
 //
-// It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and no token, and the
-// lock and what is written under it commit together. It is worse for long work: it holds a connection and a transaction,
-// which keeps old versions of rows from being purged, its waiters hold one each, and when the connection breaks the lock is gone while the
-// work goes on, or stays until the server notices: see [Guard].
+// It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and
+// no token, and the lock and what is written under it commit together. It is worse for long work: it holds a connection
+// and a transaction, which keeps old versions of rows from being purged, its waiters hold one each, and when the
+// connection breaks the lock is gone while the work goes on, or stays until the server notices: see [Guard].
 func LockTx(ctx context.Context, tx *sql.Tx, path string) error {
 	err := recipe.CheckPath(path)
 	if err == nil {

@@ -31,8 +31,8 @@ type Options struct {
 //go:embed schema.sql
 var schema string
 
-// Schema returns the SQL that makes the tables and procedures of farsync, for programs that keep their migrations themselves: one
-// statement each, to be run in this order. Running them again changes nothing.
+// Schema returns the SQL that makes the tables and procedures of farsync, for programs that keep their migrations
+// themselves: one statement each, to be run in this order. Running them again changes nothing.
 func Schema() []string {
 	const delimiter = "//\n"
 	_, text, _ := strings.Cut(schema, "DELIMITER "+delimiter)
@@ -43,9 +43,9 @@ func Schema() []string {
 	return list
 }
 
-// Migrate runs Schema. Programs that call it at once do no harm, and if it fails half-way it can be called again. It needs the rights to
-// create tables and routines, which a Store does not need afterwards. dsn is as for Open. If the server does not
-// answer, the error wraps farsync.ErrUnavailable.
+// Migrate runs Schema. Programs that call it at once do no harm, and if it fails half-way it can be called again. It
+// needs the rights to create tables and routines, which a Store does not need afterwards. dsn is as for Open. If the
+// server does not answer, the error wraps farsync.ErrUnavailable.
 func Migrate(ctx context.Context, dsn string) error {
 	to, err := connectorOf(dsn, nil, nil, nil)
 	if err != nil {
@@ -61,11 +61,13 @@ func Migrate(ctx context.Context, dsn string) error {
 	return nil
 }
 
-// Open opens a session in the database that dsn names and returns a Store in it. The tables must be there: see [Migrate]. dsn is in
-// the form of github.com/go-sql-driver/mysql, with the name of the database. The Store has connections of its own. ctx governs Open alone.
+// Open opens a session in the database that dsn names and returns a Store in it. The tables must be there: see
+// [Migrate]. dsn is in the form of github.com/go-sql-driver/mysql, with the name of the database. The Store has
+// connections of its own. ctx governs Open alone.
 //
-// Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline, with an
-// error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is not valid.
+// Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline,
+// with an error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is
+// not valid.
 func Open(ctx context.Context, dsn string, options *Options) (*farsync.Store, error) {
 	var o Options
 	if options != nil {

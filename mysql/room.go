@@ -43,8 +43,8 @@ func (s *service) fit() {
 	}
 }
 
-// connect returns a connection of a pool, and what gives it back. If the server refuses another to a renewal, because the
-// connection that renews the session was lost, the renewal is the next to have a connection of the calls.
+// connect returns a connection of a pool, and what gives it back. If the server refuses another to a renewal, because
+// the connection that renews the session was lost, the renewal is the next to have a connection of the calls.
 func (s *service) connect(ctx context.Context, pool *sql.DB) (conn *sql.Conn, done func(), err error) {
 	if pool == s.calls {
 		return s.connectCall(ctx, false)
@@ -96,8 +96,8 @@ func (s *service) noteRoom(err error) bool {
 	return true
 }
 
-// look asks the server, now and then, how many connections there are, if the Store has more than two, and has it go
-// on with two if the server has little room left. It asks in a goroutine that Close joins, by a connection of the calls.
+// look asks the server, now and then, how many connections there are, if the Store has more than two, and has it go on
+// with two if the server has little room left. It asks in a goroutine that Close joins, by a connection of the calls.
 func (s *service) look() {
 	if s.calls.Stats().OpenConnections < sqlstore.Least || s.room.Scarce() || !s.room.Look() {
 		return

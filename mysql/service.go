@@ -138,8 +138,9 @@ func (s *service) writeAmongCalls(ctx context.Context, f func(sqlstore.Rows) err
 	}
 }
 
-// call calls a procedure by a connection of a pool. The answer is whole, and the transaction committed, only when all results were
-// read. After an error it is only known that the server rolls back what is open once the connection is closed.
+// call calls a procedure by a connection of a pool. The answer is whole, and the transaction committed, only when all
+// results were read. After an error it is only known that the server rolls back what is open once the connection is
+// closed.
 func (s *service) call(
 	ctx context.Context, pool *sql.DB, f func(sqlstore.Rows) error, procedure string, args ...any,
 ) error {
@@ -163,9 +164,9 @@ func (s *service) call(
 	return s.judge(err, true)
 }
 
-// rolledBack reports whether a connection on which a call has failed with err has no transaction any more and is good for another call. That
-// is asked only where the call waited too long for a row, or in a circle: other errors may come from a server that is
-// not to be used any more. While room is scarce, no other connection may be to be had.
+// rolledBack reports whether a connection on which a call has failed with err has no transaction any more and is good
+// for another call. That is asked only where the call waited too long for a row, or in a circle: other errors may come
+// from a server that is not to be used any more. While room is scarce, no other connection may be to be had.
 func rolledBack(ctx context.Context, conn *sql.Conn, err error) bool {
 	if waited, ok := errors.AsType[*mysql.MySQLError](err); !ok || waited.Number != 1205 && waited.Number != 1213 { // as in outcomes
 		return false
