@@ -37,9 +37,9 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 		return to, nil
 	}
 	to.ID, to.Kind, to.Version = readName(e.ID), k, 1
-	// The transaction is carried out as a whole or not at all, so each refusal says that nothing was changed. The order matters
-	// for the answer: it names the first part that fails. A reader's node that is there already was made by an earlier
-	// attempt.
+	// The transaction is carried out as a whole or not at all, so each refusal says that nothing was changed. The order
+	// matters for the answer: it names the first part that fails. A reader's node that is there already was made by an
+	// earlier attempt.
 	return to, s.do(ctx, newFrame(opMulti).
 		part(opCreate).create(to.ID, to.Value, s.acl, client.FlagEphemeral).part(opDelete).check(e.ID, was).end())
 }
@@ -60,8 +60,8 @@ func (s *session) Delete(ctx context.Context, e driver.Entry) (v driver.View, fo
 }
 
 // register returns what stands in the node of a queue. It lasts as long as the node, which the server removes when it
-// has been empty for a while. Numbers are a register. Whatever else a program writes there, Curator its address, is none,
-// and may be overwritten.
+// has been empty for a while. Numbers are a register. Whatever else a program writes there, Curator its address, is
+// none, and may be overwritten.
 func (r *read) register() driver.Register {
 	text := string(r.data)
 	if text == "" || strings.Trim(text, "0123456789 ") != "" {
@@ -117,8 +117,8 @@ const revoke = "__REVOKE__"
 // told is the first line of words that only farsync hears. Curator's word has to stand alone in the node.
 const told = "__TOLD__\n"
 
-// Tell writes Curator's word to the entry's node, whatever the words are: Curator has no other. Words of several lines are
-// not for Curator, and are written whole.
+// Tell writes Curator's word to the entry's node, whatever the words are: Curator has no other. Words of several lines
+// are not for Curator, and are written whole.
 func (s *session) Tell(ctx context.Context, e driver.Entry, words string) (lasts bool, err error) {
 	data := revoke
 	if strings.Contains(words, "\n") {

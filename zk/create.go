@@ -95,8 +95,8 @@ func (s *session) joined(ctx context.Context, e *driver.Entry, names *read, r dr
 }
 
 // undo deletes the node of an entry that must not stand where it does, and returns why. The caller takes that for a
-// refusal, which leaves nothing: so it is one only if the node is gone. If that is not certain the outcome is Unknown, and
-// the caller's next attempt, or its removal, finds the node by its name.
+// refusal, which leaves nothing: so it is one only if the node is gone. If that is not certain the outcome is Unknown,
+// and the caller's next attempt, or its removal, finds the node by its name.
 func (s *session) undo(ctx context.Context, path string, why error) error {
 	err := s.do(ctx, newFrame(opDelete).check(path, -1))
 	if err == nil || errors.Is(err, driver.ErrGone) {
@@ -105,8 +105,8 @@ func (s *session) undo(ctx context.Context, path string, why error) error {
 	return attemptError{fmt.Errorf("%w; its node is left: %w", why, err), driver.Unknown}
 }
 
-// guarded refuses a queue whose entries others may delete, where the session has a user: that right hangs on the queue's
-// node.
+// guarded refuses a queue whose entries others may delete, where the session has a user: that right hangs on the
+// queue's node.
 func (s *session) guarded(ctx context.Context, path string) error {
 	if s.digest == nil {
 		return nil
@@ -147,9 +147,10 @@ func (s *session) makeQueue(ctx context.Context, path string, data []byte, acl [
 	return nil
 }
 
-// search returns an entry under the ID that it has. It looks for the node by its name without the sequence. ErrGone means that no
-// attempt to create it was carried out, or will be: an attempt on this connection was sent before this. The server that answers after a
-// Sync has seen whatever the leader had accepted before, and the leader accepts nothing more of an earlier connection of the session.
+// search returns an entry under the ID that it has. It looks for the node by its name without the sequence. ErrGone
+// means that no attempt to create it was carried out, or will be: an attempt on this connection was sent before this.
+// The server that answers after a Sync has seen whatever the leader had accepted before, and the leader accepts nothing
+// more of an earlier connection of the session.
 func (s *session) search(ctx context.Context, e driver.Entry) (driver.Entry, error) {
 	if confirmed(e.ID) {
 		return e, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A queue is what the children of a node are to one kind of entry, as they were read once. All callers share it. It has no
-// entries but those that a caller asks for: of a long queue, that is mostly the nearest.
+// A queue is what the children of a node are to one kind of entry, as they were read once. All callers share it. It has
+// no entries but those that a caller asks for: of a long queue, that is mostly the nearest.
 type queue struct {
 	name, path string // of the queue, and of its node
 	kind       driver.Kind
@@ -38,8 +38,8 @@ func (q *queue) find(e *driver.Entry) (int, bool) {
 	return slices.BinarySearchFunc(q.nodes, &own, byOrder)
 }
 
-// ahead returns what is ahead of e, whether that is all, and whether e is in the queue. An entry without an ID is about to
-// join. If waiting is true, it returns what keeps e waiting alone, where that is one.
+// ahead returns what is ahead of e, whether that is all, and whether e is in the queue. An entry without an ID is about
+// to join. If waiting is true, it returns what keeps e waiting alone, where that is one.
 func (q *queue) ahead(e *driver.Entry, waiting bool) (list []driver.Entry, all, there bool) {
 	place := q.tail
 	if e.ID != "" {
@@ -83,11 +83,11 @@ func (c children) nearest(e *driver.Entry, path string) (list []driver.Entry, al
 	return list, place < 2, there
 }
 
-// Places ahead only shrink: once all that were ahead of an entry have gone, nothing is ahead of it, and the queue need not
-// be read again. In a crowd of a thousand waiters that would be a thousand reads of a thousand names.
+// Places ahead only shrink: once all that were ahead of an entry have gone, nothing is ahead of it, and the queue need
+// not be read again. In a crowd of a thousand waiters that would be a thousand reads of a thousand names.
 const (
-	// A session remembers queues of crowdSize entries and more, several of them its own. To read a shorter one again costs little,
-	// and a session with one entry learns nothing of those ahead but that the nearest has gone.
+	// A session remembers queues of crowdSize entries and more, several of them its own. To read a shorter one again costs
+	// little, and a session with one entry learns nothing of those ahead but that the nearest has gone.
 	crowdSize = 64
 	// maxCrowds bounds how many it remembers.
 	maxCrowds = 4
@@ -102,8 +102,8 @@ func (s *session) crowded(names children) bool {
 	return all >= crowdSize && strings.Count(string(names), s.mark) > 1
 }
 
-// remember keeps a queue that was read for e. It must be one of mutexes or candidates: a writer's node may be replaced in its
-// place by a reader's, which was not read with the others.
+// remember keeps a queue that was read for e. It must be one of mutexes or candidates: a writer's node may be replaced
+// in its place by a reader's, which was not read with the others.
 func (s *session) remember(q *queue, e *driver.Entry) {
 	if len(q.nodes) < crowdSize || q.kind != driver.Exclusive && q.kind != driver.Candidate {
 		return

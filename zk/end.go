@@ -13,10 +13,12 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// briefest is the timeout that End asks for. A server raises it to the shortest that it grants, which is two of its ticks.
+// briefest is the timeout that End asks for. A server raises it to the shortest that it grants, which is two of its
+// ticks.
 const briefest = time.Millisecond
 
-// sessionName is the ID of a session, as zkCli shows it, and its password, without which no server lets another connection speak for it.
+// sessionName is the ID of a session, as zkCli shows it, and its password, without which no server lets another
+// connection speak for it.
 func sessionName(id int64, password []byte) string {
 	return fmt.Sprintf("0x%x-%x", uint64(id), password)
 }
@@ -34,9 +36,9 @@ func parseSession(name string) (id int64, password []byte, err error) {
 	return int64(number), password, err
 }
 
-// End closes a session as its own client would, on a connection of its own. ZooKeeper has no other way that holds: nodes that another session
-// deletes come back with a create that arrives later, for as long as their session lives. Once a session is closed, whatever arrives is
-// refused, and with a session that has expired nothing is done.
+// End closes a session as its own client would, on a connection of its own. ZooKeeper has no other way that holds:
+// nodes that another session deletes come back with a create that arrives later, for as long as their session lives.
+// Once a session is closed, whatever arrives is refused, and with a session that has expired nothing is done.
 //
 // A connection becomes a session's by a ConnectRequest, and a server that accepts one touches the session: it expires
 // no sooner than the timeout that the connection asks for. So the request to close goes in the same piece as the
@@ -75,7 +77,8 @@ func (s *service) End(ctx context.Context, session string) error {
 	return nil
 }
 
-// closeSession attaches the link to the session of its wire and closes that, and returns when the server says that it is closed, or was over.
+// closeSession attaches the link to the session of its wire and closes that, and returns when the server says that it
+// is closed, or was over.
 func (l *link) closeSession(user *Digest) error {
 	all := l.wire.connecting().sized()
 	if user != nil { // servers can be told to do nothing for clients that have not said who they are

@@ -32,7 +32,8 @@ const (
 // maxFrame bounds what a peer can make us allocate. It holds the names of 200,000 nodes of a queue.
 const maxFrame = 16 << 20
 
-// A frame is a request as it is sent: its length and its xid, which the link sets, its operation, and what belongs to that.
+// A frame is a request as it is sent: its length and its xid, which the link sets, its operation, and what belongs to
+// that.
 type frame []byte
 
 func newFrame(op int32) frame { return append(make(frame, 8, 192), 0, 0, 0, 0).put(8, op) }
@@ -151,8 +152,8 @@ func (d *decoder) children() children {
 	return children(all[:len(all)-len(d.p)])
 }
 
-// Children are the names of a node's children as the server sends them, each behind its length: of a long queue, most names are
-// looked at once and are none of an entry that is kept.
+// Children are the names of a node's children as the server sends them, each behind its length: of a long queue, most
+// names are looked at once and are none of an entry that is kept.
 type children string
 
 // all yields the names.

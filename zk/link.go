@@ -56,9 +56,9 @@ func (l *link) idle() time.Duration {
 	return time.Since(l.answered)
 }
 
-// shake sends a ConnectRequest and reads the answer. A server that is behind the zxid that it is told refuses the client.
-// Then it says who the session's user is. There is a bound for each answer: a session that is to be taken to another server
-// must not be over by then.
+// shake sends a ConnectRequest and reads the answer. A server that is behind the zxid that it is told refuses the
+// client. Then it says who the session's user is. There is a bound for each answer: a session that is to be taken to
+// another server must not be over by then.
 func (l *link) shake(user *Digest) error {
 	sent := time.Now()
 	l.proved = sent
@@ -105,8 +105,8 @@ func (l *link) exchange(p frame) ([]byte, error) {
 	return l.next()
 }
 
-// next reads one frame, without its length. Of an answer that is too long it returns the header, with the error of that call
-// alone.
+// next reads one frame, without its length. Of an answer that is too long it returns the header, with the error of that
+// call alone.
 func (l *link) next() ([]byte, error) {
 	head, err := l.in.Peek(4)
 	if err != nil {
@@ -160,8 +160,8 @@ func following(xid int32) int32 { return xid%math.MaxInt32 + 1 }
 // if the network takes nothing, so the caller does not wait for that.
 const inline = 4 << 10
 
-// flush sends what was added, in one piece what has come together. If another goroutine is at it, that one does. Where more is
-// unanswered than may be, one of its own does.
+// flush sends what was added, in one piece what has come together. If another goroutine is at it, that one does. Where
+// more is unanswered than may be, one of its own does.
 func (l *link) flush(may int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,15 +256,15 @@ func (l *link) note(c *call, code int32) {
 	}
 }
 
-// prove notes that a request was answered now, by the leader. The leader is then known to have heard of every request that
-// had reached the server a quarter of the timeout before this one was sent: see session. Nothing can be said of requests that
-// follow one another more closely, such as the Syncs that look for a lost create. Nor can it of two that were sent long after
-// one another and held up on the way: only the answer tells that the first had reached the server.
+// prove notes that a request was answered now, by the leader. The leader is then known to have heard of every request
+// that had reached the server a quarter of the timeout before this one was sent: see session. Nothing can be said of
+// requests that follow one another more closely, such as the Syncs that look for a lost create. Nor can it of two that
+// were sent long after one another and held up on the way: only the answer tells that the first had reached the server.
 //
-// Each request is kept until a later one proves it. So creates, handshakes and renewals may come in any order, and as close
-// together as they like: the renewal a quarter of the timeout after an answered renewal proves that one, and what came in
-// between delays nothing. Were a request that comes too soon forgotten instead, the first renewal after a new connection would
-// be, and the proof would be three quarters of the timeout old before it moved.
+// Each request is kept until a later one proves it. So creates, handshakes and renewals may come in any order, and as
+// close together as they like: the renewal a quarter of the timeout after an answered renewal proves that one, and what
+// came in between delays nothing. Were a request that comes too soon forgotten instead, the first renewal after a new
+// connection would be, and the proof would be three quarters of the timeout old before it moved.
 func (l *link) prove(sent, now time.Time) {
 	ttl, _ := l.wire.granted()
 	known := 0
@@ -278,8 +278,8 @@ func (l *link) prove(sent, now time.Time) {
 	}
 }
 
-// signsPerTimeout bounds how many signs of life are kept while answers come at once: a quarter of that, and one. Of a burst
-// of requests the first is kept, so the proof may be older by a 64th of the timeout.
+// signsPerTimeout bounds how many signs of life are kept while answers come at once: a quarter of that, and one. Of a
+// burst of requests the first is kept, so the proof may be older by a 64th of the timeout.
 const signsPerTimeout = 64
 
 // end closes the connection, and fails what was not answered.

@@ -37,8 +37,8 @@ type node struct {
 	units int64
 }
 
-// newMark returns what the names of a session's entries begin with. It is drawn anew for each session, so that a session
-// knows its own entries by their names.
+// newMark returns what the names of a session's entries begin with. It is drawn anew for each session, so that a
+// session knows its own entries by their names.
 func newMark() string { return protected + rand.Text()[:markSize] }
 
 // newName returns the name to create the nth entry of a session under, up to the sequence that the server adds.
@@ -104,7 +104,8 @@ func parseAs(name string, family driver.Kind) (n node, ok bool) {
 	return n, ok
 }
 
-// cutLast returns what is behind the last occurrence of mark. Mostly the last of its dashes ends it, which is found sooner.
+// cutLast returns what is behind the last occurrence of mark. Mostly the last of its dashes ends it, which is found
+// sooner.
 func cutLast(s, mark string) (string, bool) {
 	if i := strings.LastIndexByte(s, '-') + 1; strings.HasSuffix(mark, "-") && strings.HasSuffix(s[:i], mark) {
 		return s[i:], true

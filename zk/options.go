@@ -32,9 +32,9 @@ type Options struct {
 	// TLS is for connections that are encrypted. Certificates are checked against the names of the servers as they were
 	// given to Open.
 	TLS *tls.Config
-	// Digest is the user that the Store is for the service. When it is set, the queues and their entries are made with an ACL that
-	// gives everything to that user and nothing to others, and a queue to which others may write is refused: they could
-	// delete its nodes, whatever the nodes' own ACLs say. Missing nodes above a queue are open to all users.
+	// Digest is the user that the Store is for the service. When it is set, the queues and their entries are made with an
+	// ACL that gives everything to that user and nothing to others, and a queue to which others may write is refused: they
+	// could delete its nodes, whatever the nodes' own ACLs say. Missing nodes above a queue are open to all users.
 	Digest *Digest
 	// PlaintextDigest allows Digest without TLS, where the password can be read on the network.
 	PlaintextDigest bool
@@ -93,8 +93,8 @@ func Open(ctx context.Context, servers []string, options *Options) (*farsync.Sto
 //	}
 //	store, err := farsync.Open(ctx, farsynctest.Inject(service, injector), &options.Options)
 //
-// NewService takes the same servers and options as Open. Of options.Options it uses the Logger, and leaves the others to
-// farsync.Open. An error means that a server's name or an option is not valid.
+// NewService takes the same servers and options as Open. Of options.Options it uses the Logger, and leaves the others
+// to farsync.Open. An error means that a server's name or an option is not valid.
 func NewService(servers []string, options *Options) (driver.Service, error) {
 	var o Options
 	if options != nil {

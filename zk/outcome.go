@@ -45,8 +45,8 @@ func notDone(err error) error {
 	return err
 }
 
-// The errors that tell by themselves what became of an attempt. All others say nothing: the connection was lost, the server was
-// shutting down, or the session had moved to another server meanwhile.
+// The errors that tell by themselves what became of an attempt. All others say nothing: the connection was lost, the
+// server was shutting down, or the session had moved to another server meanwhile.
 var verdicts = map[driver.Outcome][]error{
 	driver.Expired: {errExpired, errShortened, errSecondSession, errEnded},
 	driver.Refused: {
@@ -86,8 +86,8 @@ var codes = map[int32]error{
 	-116: client.ErrClosing, -117: client.ErrNothing, -118: client.ErrSessionMoved, -127: errors.New("the server has too many requests"),
 }
 
-// answer returns what an error of the server's is to a driver. All others are refusals, that a quota is exceeded, say. A refusal
-// that is taken for trouble on the way would be sent again for ever, without a word.
+// answer returns what an error of the server's is to a driver. All others are refusals, that a quota is exceeded, say.
+// A refusal that is taken for trouble on the way would be sent again for ever, without a word.
 func answer(code int32) error {
 	err, known := codes[code]
 	if !known {

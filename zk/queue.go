@@ -11,8 +11,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// look reads the queue of an entry, and then its register if the entry is a permit. In this order the register is no older than the list: an
-// entry that finds room because another has gone sees the size that was declared before that.
+// look reads the queue of an entry, and then its register if the entry is a permit. In this order the register is no
+// older than the list: an entry that finds room because another has gone sees the size that was declared before that.
 func (s *session) look(ctx context.Context, e *driver.Entry) (names *read, r driver.Register, err error) {
 	path := s.path(e.Queue)
 	if names, err = s.names(ctx, path); err == nil && e.Kind == driver.Permit {
@@ -45,16 +45,16 @@ func (s *session) names(ctx context.Context, path string) (*read, error) {
 	return names, nil
 }
 
-// leases is, as the server sends it, the name of the node below which Curator's semaphores have their permits. No name has a
-// zero in it.
+// leases is, as the server sends it, the name of the node below which Curator's semaphores have their permits. No name
+// has a zero in it.
 const leases = "\x00\x00\x00\x06leases"
 
 // Ahead reads the queue. The server that answers may be behind the leader, but not behind what it told this session
 // before: it shows all that was ahead of the entry and is left. It may show, for a moment, what another client has
 // deleted. Of entries of this session, it shows none that is gone.
 //
-// Before it shows an entry that may be granted, a quorum has proved the session. The Syncs of a session that waits may have
-// been answered by a leader that is cut off.
+// Before it shows an entry that may be granted, a quorum has proved the session. The Syncs of a session that waits may
+// have been answered by a leader that is cut off.
 func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v driver.View, err error) {
 	if s.first(&e) {
 		_, err = s.node(ctx, e.ID)
@@ -71,8 +71,8 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v dr
 	return v, err
 }
 
-// show sets in v what a queue that was read shows of an entry. Where the nearest ahead stands for all, one pass finds it, and it is the
-// queues in which a session has several entries that are put in order, once for all of them.
+// show sets in v what a queue that was read shows of an entry. Where the nearest ahead stands for all, one pass finds
+// it, and it is the queues in which a session has several entries that are put in order, once for all of them.
 func (s *session) show(v *driver.View, e *driver.Entry, names *read, waiting bool) error {
 	var there bool
 	if path := s.path(e.Queue); waiting && e.Kind != driver.Permit && e.Kind != driver.Read && !s.crowded(names.names) {
@@ -90,8 +90,8 @@ func (s *session) show(v *driver.View, e *driver.Entry, names *read, waiting boo
 	return nil
 }
 
-// prove has a quorum prove the session before an entry is shown that may be granted, where none has. An entry ahead leaves
-// room for another only if both are readers, or permits.
+// prove has a quorum prove the session before an entry is shown that may be granted, where none has. An entry ahead
+// leaves room for another only if both are readers, or permits.
 func (s *session) prove(ctx context.Context, v *driver.View) error {
 	excludes := func(other driver.Entry) bool {
 		return other.Kind != v.Self.Kind || other.Kind != driver.Read && other.Kind != driver.Permit
@@ -168,8 +168,8 @@ func (r *read) fill(e driver.Entry) driver.Entry {
 // version returns what a node's version is to the Store: one more, for there 0 means that there is none.
 func version(s *stat) int64 { return int64(s.version) + 1 }
 
-// Find reads the entry's node after a Sync: the answer to a change of it may have been lost with a connection to another
-// server. If the node of a writer is gone, Find looks for the node of the reader that has its place.
+// Find reads the entry's node after a Sync: the answer to a change of it may have been lost with a connection to
+// another server. If the node of a writer is gone, Find looks for the node of the reader that has its place.
 func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error) {
 	e, err := s.search(ctx, e)
 	if err != nil {

@@ -18,12 +18,12 @@ type spot struct {
 }
 
 // A read is a request and its answer, for all callers that asked before it was sent. In a crowd that is one read of a
-// long queue instead of one for each entry that joins: a thousand answers of a megabyte each would hold up the renewal of
-// the session behind them.
+// long queue instead of one for each entry that joins: a thousand answers of a megabyte each would hold up the renewal
+// of the session behind them.
 //
-// No caller gets an answer that is older than its call, which is what a View has to be. A caller that comes while a read
-// is on its way waits for the read after it. A read that has set a watch is kept until that fires, for it tells of all
-// that has changed since.
+// No caller gets an answer that is older than its call, which is what a View has to be. A caller that comes while a
+// read is on its way waits for the read after it. A read that has set a watch is kept until that fires, for it tells of
+// all that has changed since.
 type read struct {
 	call
 	at    spot
@@ -83,8 +83,8 @@ func (s *session) begin(at spot) *read {
 	return r
 }
 
-// start puts a read on its way. If that has to wait, it does so in a goroutine that Drop waits for. There is one for a spot at
-// most, and it ends when all callers have given up. The caller holds mu.
+// start puts a read on its way. If that has to wait, it does so in a goroutine that Drop waits for. There is one for a
+// spot at most, and it ends when all callers have given up. The caller holds mu.
 func (s *session) start(r *read) {
 	if s.dispatch(&r.call) {
 		return
@@ -197,8 +197,9 @@ func (s *session) fire(l *link, event int32, path string) {
 	}
 }
 
-// wake ends a read whose watch has fired, and puts on its way what follows it. A listing is not made, and shows nothing, where it would
-// have to wait or could not prove anything, and where a crowd has a shorter way: the caller asks Ahead. The caller holds mu.
+// wake ends a read whose watch has fired, and puts on its way what follows it. A listing is not made, and shows
+// nothing, where it would have to wait or could not prove anything, and where a crowd has a shorter way: the caller
+// asks Ahead. The caller holds mu.
 func (s *session) wake(r *read) {
 	delete(s.reads, r.at)
 	close(r.fired)
@@ -215,9 +216,9 @@ var firing = map[int32][]int32{
 	4:            {opGetChildren},       // a child was made or deleted
 }
 
-// restore sets the watches of reads again, on a new link. The server lets those fire at once whose nodes have changed after the
-// zxid that it is told. That may be before they were set the first time, which does no harm: an event is a hint. A server
-// refuses a request of 1 MiB. The caller holds mu.
+// restore sets the watches of reads again, on a new link. The server lets those fire at once whose nodes have changed
+// after the zxid that it is told. That may be before they were set the first time, which does no harm: an event is a
+// hint. A server refuses a request of 1 MiB. The caller holds mu.
 func (s *session) restore(l *link) {
 	var standing []spot
 	for at, r := range s.reads {
@@ -240,8 +241,8 @@ func (s *session) restore(l *link) {
 	s.wire.watched = l.restoring == 0
 }
 
-// wakeOld ends the reads whose watches should have been set again on a link, because the server has refused that: no event
-// would come of them. It proves nothing, so the callers look.
+// wakeOld ends the reads whose watches should have been set again on a link, because the server has refused that: no
+// event would come of them. It proves nothing, so the callers look.
 func (s *session) wakeOld(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,8 +253,8 @@ func (s *session) wakeOld(l *link) {
 	}
 }
 
-// queue returns the children as a queue of that name, whose node is path, as an entry of a kind sees them. They are parsed
-// and sorted once for all callers of a kind, and mostly there is one kind.
+// queue returns the children as a queue of that name, whose node is path, as an entry of a kind sees them. They are
+// parsed and sorted once for all callers of a kind, and mostly there is one kind.
 func (r *read) queue(name, path string, kind driver.Kind) *queue {
 	if kind == driver.Read {
 		kind = driver.Write // they stand in one order

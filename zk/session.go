@@ -18,14 +18,15 @@ import (
 	"github.com/farsync/farsync/internal/pause"
 )
 
-// A session is one ZooKeeper session, with one connection after the other and never another session: what is asked for in a
-// session is done in it or not at all.
+// A session is one ZooKeeper session, with one connection after the other and never another session: what is asked for
+// in a session is done in it or not at all.
 //
 // How long it is proved to live is a matter of requests that the leader answers. The server that a client is connected
 // to answers pings and reads by itself, also when it is cut off from the leader, which alone decides that a session has
 // expired. But what the leader knows of a session's last sign of life is what the follower has told it, with a
-// heartbeat of theirs, up to half a tick after. So an answer of the leader's proves that it knows of a request that was answered
-// T/4 before that one was sent, and the deadline counts from when the earlier was sent. A ConnectRequest goes through the leader too.
+// heartbeat of theirs, up to half a tick after. So an answer of the leader's proves that it knows of a request that was
+// answered T/4 before that one was sent, and the deadline counts from when the earlier was sent. A ConnectRequest goes
+// through the leader too.
 type session struct {
 	*service
 	wire    *wire
@@ -44,8 +45,8 @@ type session struct {
 	crowds map[string]*queue // by name
 }
 
-// maxCalls bounds what the server is asked for at a time. It answers a session in order, and renewals need no slot, so a renewal
-// stands behind no more than these.
+// maxCalls bounds what the server is asked for at a time. It answers a session in order, and renewals need no slot, so
+// a renewal stands behind no more than these.
 const maxCalls = 256
 
 // connect returns a session that is about to be opened on a wire. The caller must end it.
@@ -60,8 +61,9 @@ func (s *service) connect(w *wire) *session {
 }
 
 const (
-	// Before it connects to the next server, a session waits for a time that doubles from redialFirst to redialMost with each round of
-	// the servers while it was not opened. A session that was opened does not wait for longer: it is about to run out.
+	// Before it connects to the next server, a session waits for a time that doubles from redialFirst to redialMost with
+	// each round of the servers while it was not opened. A session that was opened does not wait for longer: it is about
+	// to run out.
 	redialFirst = 50 * time.Millisecond
 	redialMost  = 800 * time.Millisecond
 )
@@ -87,8 +89,8 @@ func (s *session) run() {
 	}
 }
 
-// serve uses a connection to a server until it is lost. Names are left to the dialer, which looks them up anew each time and,
-// with TLS, checks the certificate against them.
+// serve uses a connection to a server until it is lost. Names are left to the dialer, which looks them up anew each
+// time and, with TLS, checks the certificate against them.
 func (s *session) serve(server string) error {
 	ctx, cancel := context.WithTimeout(s.wire.life, s.wire.patience())
 	var conn net.Conn
@@ -152,9 +154,9 @@ func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	return nil // said by a quorum as well
 }
 
-// Reset leaves the server, unless it has answered a moment ago. The next in turn that answers the handshake takes the session
-// over. A server answers the requests of a session in order. So a connection on which answers have arrived lately is one on
-// which a renewal waits behind them: the next one would have to be told everything again.
+// Reset leaves the server, unless it has answered a moment ago. The next in turn that answers the handshake takes the
+// session over. A server answers the requests of a session in order. So a connection on which answers have arrived
+// lately is one on which a renewal waits behind them: the next one would have to be told everything again.
 func (s *session) Reset() {
 	timeout, _ := s.Granted()
 	if l := s.link(); l != nil && l.idle() >= min(timeout/8, time.Second/2) {
@@ -332,8 +334,8 @@ func (s *session) until(ctx context.Context, done <-chan struct{}) error {
 	return s.unanswered(ctx)
 }
 
-// unanswered returns the error of a call that ctx or the session has ended. Why there is no connection, that a server does not accept the
-// credentials, say, tells nothing of the call.
+// unanswered returns the error of a call that ctx or the session has ended. Why there is no connection, that a server
+// does not accept the credentials, say, tells nothing of the call.
 func (s *session) unanswered(ctx context.Context) error {
 	if s.wire.life.Err() != nil {
 		return context.Cause(s.wire.life)

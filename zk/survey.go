@@ -16,9 +16,9 @@ type shelf struct {
 	names *read  // nil until they were asked for
 }
 
-// Survey walks the tree in the order of paths, in which /a-b stands between /a and /a/b: it goes on with the lowest node
-// that it knows. The paths below a node are higher than the node itself, so nothing lower is found later. The nodes
-// that come next are read ahead.
+// Survey walks the tree in the order of paths, in which /a-b stands between /a and /a/b: it goes on with the lowest
+// node that it knows. The paths below a node are higher than the node itself, so nothing lower is found later. The
+// nodes that come next are read ahead.
 func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (v driver.View, err error) {
 	known := []shelf{{path: prefix[:max(0, strings.LastIndexByte(prefix, '/'))]}}
 	for len(known) > 0 && (limit <= 0 || len(v.Entries) < limit) {

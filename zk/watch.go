@@ -50,15 +50,15 @@ func (s *session) set(ctx context.Context, e *driver.Entry, on []driver.Target) 
 	return set, nil
 }
 
-// A listing is a read of a queue that is made as soon as a watch fires. The goroutine that reads the event sends it, so that a
-// waiter is woken once, by the answer.
+// A listing is a read of a queue that is made as soon as a watch fires. The goroutine that reads the event sends it, so
+// that a waiter is woken once, by the answer.
 type listing struct {
 	call
 	queue string
 }
 
-// list returns the listing that follows the watch of the one entry that keeps e waiting; or nil where the nearest ahead does not
-// stand for all, the proof needs no list, or a crowd has a shorter way to it.
+// list returns the listing that follows the watch of the one entry that keeps e waiting; or nil where the nearest ahead
+// does not stand for all, the proof needs no list, or a crowd has a shorter way to it.
 func (s *session) list(e *driver.Entry, on []driver.Target, set []*read) *listing {
 	if len(set) != 1 || on[0].What != driver.Gone || e.ID == "" || e.Kind == driver.Read || e.Kind == driver.Permit {
 		return nil
@@ -75,17 +75,18 @@ func (s *session) list(e *driver.Entry, on []driver.Target, set []*read) *listin
 	return r.then
 }
 
-// proof returns what the list shows that was made when the watch fired, if that is all that is ahead of e. Without a list it returns a
-// view with nothing ahead of e, if its node was watched and there when the node of the one entry ahead of it went.
-// Otherwise it returns nil.
+// proof returns what the list shows that was made when the watch fired, if that is all that is ahead of e. Without a
+// list it returns a view with nothing ahead of e, if its node was watched and there when the node of the one entry
+// ahead of it went. Otherwise it returns nil.
 //
-// A server carries out all changes in their order, and tells a connection of each that it watches before anything younger. So of
-// two nodes that were there when one connection began to watch them, the news of the other's end comes first on it if that was
-// first. While it has not come, the entry was there when the entry ahead went, and as none joins ahead of it later, it
-// is at the head. The server may be behind others, as it may be with an answer to Ahead.
+// A server carries out all changes in their order, and tells a connection of each that it watches before anything
+// younger. So of two nodes that were there when one connection began to watch them, the news of the other's end comes
+// first on it if that was first. While it has not come, the entry was there when the entry ahead went, and as none
+// joins ahead of it later, it is at the head. The server may be behind others, as it may be with an answer to Ahead.
 //
-// A connection on which watches were set again proves nothing: the server then tells of what has gone meanwhile in no order. Nor
-// does a session that only a leader has vouched for since: the caller asks Ahead, which has a quorum prove it.
+// A connection on which watches were set again proves nothing: the server then tells of what has gone meanwhile in no
+// order. Nor does a session that only a leader has vouched for since: the caller asks Ahead, which has a quorum prove
+// it.
 func (s *session) proof(e *driver.Entry, on []driver.Target, set []*read, list *listing) *driver.View {
 	for i := range on {
 		if happened(set[i].fired) && set[i].event == eventDeleted {
@@ -107,7 +108,8 @@ func (s *session) proof(e *driver.Entry, on []driver.Target, set []*read, list *
 	return &driver.View{Self: *e, All: true}
 }
 
-// outlast waits until one of the watches of reads has fired, and until the list is there that follows. Mostly there is one.
+// outlast waits until one of the watches of reads has fired, and until the list is there that follows. Mostly there is
+// one.
 func (s *session) outlast(ctx context.Context, set []*read, list *listing) error {
 	switch {
 	case list != nil:

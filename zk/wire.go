@@ -113,7 +113,8 @@ func (w *wire) connected(id int64, timeout time.Duration, sent time.Time) error 
 	return context.Cause(w.life)
 }
 
-// lost notes why there is no connection. Until there was one, it keeps what a server has said: that none answered in time, later, tells less.
+// lost notes why there is no connection. Until there was one, it keeps what a server has said: that none answered in
+// time, later, tells less.
 func (w *wire) lost(why error) {
 	var network net.Error
 	silent := errors.Is(why, errMute) || errors.As(why, &network) && network.Timeout()
@@ -128,8 +129,8 @@ func (w *wire) expired() {
 	w.end(errExpired)
 }
 
-// proves reports whether the answer to an operation proves that the leader has heard of what was sent earlier. Proposals
-// are answered by a quorum. A Sync is answered by a leader alone, which may have been cut off and replaced.
+// proves reports whether the answer to an operation proves that the leader has heard of what was sent earlier.
+// Proposals are answered by a quorum. A Sync is answered by a leader alone, which may have been cut off and replaced.
 func (w *wire) proves(op int32) bool {
 	return op == opMulti || op == opCreate || op == opSync && !w.proposals.Load()
 }
