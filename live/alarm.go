@@ -27,13 +27,14 @@ type (
 	}
 )
 
-// alarms are the cycles that the last survey has shown, by the IDs of their entries, and since when each of the surveys has.
+// alarms are the cycles that the last survey has shown, by the IDs of their entries, and since when each of the surveys
+// has.
 type alarms map[string]time.Time
 
-// steady is how long a cycle has to be seen before it is shown. A survey reads one queue after the other: what it shows of two of
-// them may never have been so at one time. An entry that waits never comes back once it is gone, so what two surveys show alike,
-// and as a cycle in both, has stood in between. A Store that does not answer shows nothing twice: its locks come from
-// the same survey again.
+// steady is how long a cycle has to be seen before it is shown. A survey reads one queue after the other: what it shows
+// of two of them may never have been so at one time. An entry that waits never comes back once it is gone, so what two
+// surveys show alike, and as a cycle in both, has stood in between. A Store that does not answer shows nothing twice:
+// its locks come from the same survey again.
 const steady = 2 * time.Second
 
 // raise returns the cycles that have been seen for long enough, by when each Store was seen last.

@@ -52,10 +52,10 @@ type callerJSON struct {
 // mostCallers is how many places are shown of a lock.
 const mostCallers = 20
 
-// Callers returns a Trace for the option of that name of the Stores of this process. With it the View shows which functions of the
-// program hold and wait for each lock in this process, also the goroutines that wait behind others of it, by their files and
-// lines. Stores are told apart by their option Name: the calls of Stores that have the same name, or no name, are shown
-// for all of them.
+// Callers returns a Trace for the option of that name of the Stores of this process. With it the View shows which
+// functions of the program hold and wait for each lock in this process, also the goroutines that wait behind others of
+// it, by their files and lines. Stores are told apart by their option Name: the calls of Stores that have the same
+// name, or no name, are shown for all of them.
 //
 // Each call that acquires has its stack noted for that, which takes some microseconds and half a kilobyte.
 func (v *View) Callers() *farsync.Trace {
@@ -152,8 +152,8 @@ func (c *callers) places() map[gone][]callerJSON {
 
 const module = "github.com/farsync/farsync"
 
-// caller returns the function that has called farsync, without the path of its package, and its file, with its folder, and line.
-// A goroutine of farsync's own has begun in farsync.
+// caller returns the function that has called farsync, without the path of its package, and its file, with its folder,
+// and line. A goroutine of farsync's own has begun in farsync.
 func (s stack) caller() (function, file string) {
 	pcs := s[:]
 	if end := slices.Index(pcs, 0); end >= 0 {

@@ -10,9 +10,9 @@
 //
 // # What it costs
 //
-// A View surveys its Stores once a second at most, however many viewers there are, and not at all while there are none. A survey
-// that takes longer than a tenth of a second makes the next one later, so that a tenth of the time is spent on it. The View has no
-// goroutine without a viewer.
+// A View surveys its Stores once a second at most, however many viewers there are, and not at all while there are none.
+// A survey that takes longer than a tenth of a second makes the next one later, so that a tenth of the time is spent on
+// it. The View has no goroutine without a viewer.
 //
 // # What it shows
 //

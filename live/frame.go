@@ -260,8 +260,8 @@ func (j lockJSON) short() lockJSON {
 // traceparent is the form of a note that names a trace, W3C's.
 var traceparent = regexp.MustCompile(`^00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// traceURL returns where the trace is shown that a note names, or nothing. The note was written by another process: of it only what is
-// a trace's ID reaches the URL, and what is no address of the web reaches no page.
+// traceURL returns where the trace is shown that a note names, or nothing. The note was written by another process: of
+// it only what is a trace's ID reaches the URL, and what is no address of the web reaches no page.
 func (v *View) traceURL(note string) string {
 	if v.options.TraceURL == nil {
 		return ""

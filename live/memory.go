@@ -8,7 +8,8 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// A memory is what the surveys have shown of the holders of each lock, for as long as a viewer was there to have them made.
+// A memory is what the surveys have shown of the holders of each lock, for as long as a viewer was there to have them
+// made.
 type memory struct {
 	limit int // of the locks that the last survey has not shown
 
@@ -29,8 +30,8 @@ type hold struct {
 	Holder string `json:"holder"`
 	// Token tells a holder from all others of its lock, before it and beside it. An ID may be used again.
 	Token farsync.Token `json:"token"`
-	// From is when it was first seen, or began, where that is known; To is when it was first not seen any more. It was held
-	// until Last, at least.
+	// From is when it was first seen, or began, where that is known; To is when it was first not seen any more. It was
+	// held until Last, at least.
 	From int64 `json:"from"`
 	Last int64 `json:"last,omitempty"`
 	To   int64 `json:"to,omitempty"`

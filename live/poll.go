@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// patience is how long a Store is waited for that shows nothing more: as long as it takes to say that it does not answer.
+	// patience is how long a Store is waited for that shows nothing more: as long as it takes to say that it does not
+	// answer.
 	patience = 5 * time.Second
 	// share is the reciprocal of the part of the time that surveys take at most, but for surveys that take longer than
 	// longest.
@@ -79,13 +80,15 @@ type sight struct {
 	hush   *recipe.Silence // why the Store's service grants nothing at the moment, or nil
 }
 
-// A rest is what a survey has not shown: of a prefix of its source what is not before a path, and all prefixes after that.
+// A rest is what a survey has not shown: of a prefix of its source what is not before a path, and all prefixes after
+// that.
 type rest struct {
 	prefix int
 	path   string
 }
 
-// covers reports whether the survey would have shown the path if it had a holder or a waiter. Without a survey nothing is covered.
+// covers reports whether the survey would have shown the path if it had a holder or a waiter. Without a survey nothing
+// is covered.
 func (s *sight) covers(path string) bool {
 	if s == nil || s.err != nil {
 		return false
@@ -134,8 +137,8 @@ func (s *source) look(ctx context.Context, limit int) (got sight) {
 	return got
 }
 
-// survey returns the locks of a Store, in order, with what is kept of their texts, and what is beyond the limit of entries or of texts. It
-// calls heard for each.
+// survey returns the locks of a Store, in order, with what is kept of their texts, and what is beyond the limit of
+// entries or of texts. It calls heard for each.
 func (s *source) survey(ctx context.Context, limit int, texts *allowance, heard func()) (locks []farsync.LockInfo, beyond *rest, err error) {
 	known, entries := map[string]bool{}, 0
 	for i, prefix := range s.prefixes {

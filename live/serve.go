@@ -25,9 +25,9 @@ var assets = map[string]asset{
 	"icon.svg": {"page/icon.svg", "image/svg+xml"},
 }
 
-// policy lets the page have what comes from the same place, and nothing else: no inline script, no style attribute, no frame around
-// it. The texts that it shows were written by other processes. Trusted types make the browser refuse to parse any of
-// them.
+// policy lets the page have what comes from the same place, and nothing else: no inline script, no style attribute, no
+// frame around it. The texts that it shows were written by other processes. Trusted types make the browser refuse to
+// parse any of them.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
@@ -84,10 +84,10 @@ const (
 	reading = 10 * time.Second
 )
 
-// limit gives the client the time from now in which it has to accept what is written next. Then the server ends its connection, which
-// may have no timeout of its own. net/http takes the limit away at the end of the request: the handlers of others, which are asked on the
-// same connection, have what their server gives them. Where a ResponseWriter of somebody else hides the connection, the server's own
-// timeouts stand.
+// limit gives the client the time from now in which it has to accept what is written next. Then the server ends its
+// connection, which may have no timeout of its own. net/http takes the limit away at the end of the request: the
+// handlers of others, which are asked on the same connection, have what their server gives them. Where a ResponseWriter
+// of somebody else hides the connection, the server's own timeouts stand.
 func limit(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writing))
 }
@@ -97,8 +97,9 @@ func unlimited(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 }
 
-// folder returns the last name of the path that the client has asked for, "" if there is a slash at its end. http.StripPrefix may
-// have left nothing of both. The name with a slash leads from there to the page, whatever a proxy has had in front of it.
+// folder returns the last name of the path that the client has asked for, "" if there is a slash at its end.
+// http.StripPrefix may have left nothing of both. The name with a slash leads from there to the page, whatever a proxy
+// has had in front of it.
 func folder(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	return path[strings.LastIndexByte(path, '/')+1:]
@@ -151,8 +152,8 @@ func (v *View) await(ctx context.Context, seen *frame) *frame {
 	}
 }
 
-// snapshot serves what the last survey has shown, of the path alone if there is one in the query. It is a viewer while it waits for the
-// survey, and not while the client accepts the answer.
+// snapshot serves what the last survey has shown, of the path alone if there is one in the query. It is a viewer while
+// it waits for the survey, and not while the client accepts the answer.
 func (v *View) snapshot(w http.ResponseWriter, r *http.Request) {
 	unlimited(w)
 	leave, err := v.enter(0)
@@ -182,7 +183,8 @@ func answer(w http.ResponseWriter, v any) {
 	_, _ = w.Write(append(encode(v), '\n'))
 }
 
-// history serves the last holds on a lock that the surveys have shown, and whether they show its path. It has none made.
+// history serves the last holds on a lock that the surveys have shown, and whether they show its path. It has none
+// made.
 func (v *View) history(w http.ResponseWriter, r *http.Request) {
 	store, path := r.URL.Query().Get("store"), r.URL.Query().Get("path")
 	v.mu.Lock()

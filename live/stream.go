@@ -45,8 +45,8 @@ func (v *View) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A message is an event that all viewers are sent. It is made once, and compressed once: what each viewer costs does not depend on how
-// much there is to show.
+// A message is an event that all viewers are sent. It is made once, and compressed once: what each viewer costs does
+// not depend on how much there is to show.
 type message struct {
 	text   []byte
 	zipped func() []byte // what deflated returns
@@ -58,7 +58,8 @@ func messageOf(name string, data ...[]byte) message {
 	return message{text, sync.OnceValue(func() []byte { return deflated(text) })}
 }
 
-// deflated returns a text as blocks of RFC 1951 which end with a byte and refer to nothing before them: they may stand behind any others.
+// deflated returns a text as blocks of RFC 1951 which end with a byte and refer to nothing before them: they may stand
+// behind any others.
 func deflated(text []byte) []byte {
 	var out bytes.Buffer
 	zip, err := flate.NewWriter(&out, flate.BestSpeed)
@@ -73,7 +74,8 @@ func deflated(text []byte) []byte {
 	return slices.Clip(out.Bytes())
 }
 
-// A stream is what one viewer is sent. Compressed, it is one member of a gzip file, RFC 1952, around the blocks of its messages.
+// A stream is what one viewer is sent. Compressed, it is one member of a gzip file, RFC 1952, around the blocks of its
+// messages.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -83,8 +85,8 @@ type stream struct {
 	begun   bool
 }
 
-// newStream begins a stream. Nothing is written. The server's timeouts are for requests that end, so from here on each message has its
-// own; where they cannot be changed there are none.
+// newStream begins a stream. Nothing is written. The server's timeouts are for requests that end, so from here on each
+// message has its own; where they cannot be changed there are none.
 func newStream(w http.ResponseWriter, r *http.Request) *stream {
 	s := &stream{w: w, control: http.NewResponseController(w), zip: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}
 	_ = s.control.SetReadDeadline(time.Time{})

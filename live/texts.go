@@ -12,9 +12,11 @@ import (
 const (
 	// mostError is how much is shown of why a Store does not answer.
 	mostError = 1024
-	// mostText is how much is shown of a holder's text: the values of elections may be long. So it is of the name of a session.
+	// mostText is how much is shown of a holder's text: the values of elections may be long. So it is of the name of a
+	// session.
 	mostText = 256
-	// mostID is how much is shown of an entry's ID. On etcd and ZooKeeper it contains the path, which has 1,024 bytes at most.
+	// mostID is how much is shown of an entry's ID. On etcd and ZooKeeper it contains the path, which has 1,024 bytes at
+	// most.
 	mostID = 2048
 	// mostUnder is how much is kept of what an entry stands under, as much as farsync writes.
 	mostUnder = 4096
@@ -25,8 +27,9 @@ const (
 // An allowance is how many bytes of text are still kept of a Store in this survey. Below zero it is used up.
 type allowance int
 
-// keep returns the lock with what is kept of its texts, in strings of their own: the strings of the survey are parts of all that the entry says.
-// Once the allowance is used up the entries of the lock have a name, an ID and a session alone.
+// keep returns the lock with what is kept of its texts, in strings of their own: the strings of the survey are parts of
+// all that the entry says. Once the allowance is used up the entries of the lock have a name, an ID and a session
+// alone.
 func (a *allowance) keep(lock farsync.LockInfo) farsync.LockInfo {
 	*a -= allowance(len(lock.Path))
 	for i := range lock.Participants {

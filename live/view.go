@@ -18,21 +18,22 @@ type Options struct {
 	// Interval is how much time there is at least between the beginnings of two surveys. The default, and the least, is a
 	// second.
 	Interval time.Duration
-	// Limit is how many holders and waiters of each Store are shown at most, and how many KiB of their texts. It is exceeded by
-	// what is left of the last path. The default is 5,000. A survey ends there, but on etcd, where the order of keys is
-	// not the order of paths, it has read all that is below a prefix by then: narrower prefixes make it cheaper, a lower
-	// limit does not.
+	// Limit is how many holders and waiters of each Store are shown at most, and how many KiB of their texts. It is
+	// exceeded by what is left of the last path. The default is 5,000. A survey ends there, but on etcd, where the order
+	// of keys is not the order of paths, it has read all that is below a prefix by then: narrower prefixes make it
+	// cheaper, a lower limit does not.
 	Limit int
-	// Allow reports whether the client that has sent the request may ask for locks and break leases. It has to decide by what
-	// proves who that is, a session of the user's own for example. If it is nil nothing can be changed. Requests that pages of
-	// other sites have sent are refused before it is asked.
+	// Allow reports whether the client that has sent the request may ask for locks and break leases. It has to decide by
+	// what proves who that is, a session of the user's own for example. If it is nil nothing can be changed. Requests that
+	// pages of other sites have sent are refused before it is asked.
 	Allow func(*http.Request) bool
 	// TraceURL returns the address at which the trace with that ID, 32 hexadecimal digits, is shown:
 	//
 	//	func(trace string) string { return "https://jaeger.example.com/trace/" + trace }
 	//
-	// With it the note of a holder or waiter links to the trace that it names, if it is a traceparent, as package otelfarsync
-	// publishes them. A result that is no http or https URL makes no link. It is called with each survey, and must return soon.
+	// With it the note of a holder or waiter links to the trace that it names, if it is a traceparent, as package
+	// otelfarsync publishes them. A result that is no http or https URL makes no link. It is called with each survey, and
+	// must return soon.
 	TraceURL func(trace string) string
 	// Logger receives a line for each lock that was asked for and each lease that was broken, with its token and the
 	// reason that was given, and one with the cause for each attempt that failed. Each has the address of the client,
@@ -108,9 +109,9 @@ func helloOf(allowed bool) message {
 	return messageOf("hello", encode(map[string]any{"schema": schema, "allowed": allowed}))
 }
 
-// Add has the View show the paths of a Store that begin with one of the prefixes; all of them if there is none. The name is shown
-// beside them. The Store stays the caller's, to be closed after the View. Add panics if the name is empty or was added
-// before, and if no path can begin with a prefix.
+// Add has the View show the paths of a Store that begin with one of the prefixes; all of them if there is none. The
+// name is shown beside them. The Store stays the caller's, to be closed after the View. Add panics if the name is empty
+// or was added before, and if no path can begin with a prefix.
 func (v *View) Add(name string, store *farsync.Store, prefixes ...string) {
 	if name == "" || store == nil {
 		panic("live: Add: no name, or no Store")
@@ -143,10 +144,10 @@ func (v *View) source(name string) *source {
 	return nil
 }
 
-// Close ends the streams of all viewers, and has all later requests answered with 503, but those for the files of the page, which says
-// that there is no connection. It does not wait for requests that are under way: a lease may still be broken by one. A server that
-// shuts down waits for streams: give Close to its RegisterOnShutdown. A client who does not read its answer keeps it waiting for 10
-// seconds at most.
+// Close ends the streams of all viewers, and has all later requests answered with 503, but those for the files of the
+// page, which says that there is no connection. It does not wait for requests that are under way: a lease may still be
+// broken by one. A server that shuts down waits for streams: give Close to its RegisterOnShutdown. A client who does
+// not read its answer keeps it waiting for 10 seconds at most.
 func (v *View) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -158,13 +159,13 @@ func (v *View) Close() error {
 	return nil
 }
 
-// ServeHTTP implements http.Handler. It looks at what follows the last slash of the path alone, so it may be mounted anywhere, with
-// http.StripPrefix or without.
+// ServeHTTP implements http.Handler. It looks at what follows the last slash of the path alone, so it may be mounted
+// anywhere, with http.StripPrefix or without.
 //
-// It sets the deadlines of each of its requests, in place of the server's ReadTimeout and WriteTimeout: a client has 10 seconds to accept
-// an answer, or an event of a stream, and 10 to send a form. So it does behind a ResponseWriter of somebody else that has an Unwrap.
-// How long a client may take for the headers of a request, how long a connection may have none, and how many connections there are, is
-// the server's to bound.
+// It sets the deadlines of each of its requests, in place of the server's ReadTimeout and WriteTimeout: a client has 10
+// seconds to accept an answer, or an event of a stream, and 10 to send a form. So it does behind a ResponseWriter of
+// somebody else that has an Unwrap. How long a client may take for the headers of a request, how long a connection may
+// have none, and how many connections there are, is the server's to bound.
 func (v *View) ServeHTTP(w http.ResponseWriter, r *http.Request) { v.handler.ServeHTTP(w, r) }
 
 var (
@@ -172,8 +173,8 @@ var (
 	errCrowd  = errors.New("too many viewers")
 )
 
-// enter counts a viewer in, and the streams that it is: one or none. The first starts the poller. The caller calls leave, which returns
-// when the poller has ended if no other viewer is there.
+// enter counts a viewer in, and the streams that it is: one or none. The first starts the poller. The caller calls
+// leave, which returns when the poller has ended if no other viewer is there.
 func (v *View) enter(streams int) (leave func(), err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -238,7 +239,8 @@ func (v *View) forget() {
 	}
 }
 
-// now returns what there is to show, nil if there is nothing yet, and a channel that is closed when there is something else.
+// now returns what there is to show, nil if there is nothing yet, and a channel that is closed when there is something
+// else.
 func (v *View) now() (*frame, <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
