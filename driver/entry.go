@@ -7,8 +7,8 @@ type Kind uint8
 
 // The kinds of entries.
 const (
-	// Foreign is an entry that another program's client made in the queue, of a kind that its name does not tell. It counts
-	// as exclusive.
+	// Foreign is an entry that another program's client made in the queue, of a kind that its name does not tell. It
+	// counts as exclusive.
 	Foreign Kind = iota
 	// Exclusive is a mutex.
 	Exclusive
@@ -55,21 +55,23 @@ func KindOf(name string) Kind {
 type Entry struct {
 	// Queue is the path of the queue.
 	Queue string
-	// ID is what the driver calls the entry. No two entries share one at a time. Over time, an entry is told by its Revision.
+	// ID is what the driver calls the entry. No two entries share one at a time. Over time, an entry is told by its
+	// Revision.
 	ID string
 	// Kind says what the entry asks for.
 	Kind Kind
 	// Units is how many units a Permit asks for, 1 for all other kinds.
 	Units int64
-	// Size is how many units the caller of Create declares the queue of a Permit to have; 0 in what a driver shows, and where it is not known.
+	// Size is how many units the caller of Create declares the queue of a Permit to have; 0 in what a driver shows, and
+	// where it is not known.
 	Size int64
 	// Revision orders the entries of the service by creation, for good: it never goes back, also over restarts. Entries
 	// ahead of the entry that was asked about may come without it; their order in the View then tells.
 	Revision int64
 	// Version changes when the entry is changed in its place. 0 where the read that showed the entry does not tell.
 	Version int64
-	// Ahead is how many entries were ahead of this one, where the read that showed it tells; else 0. It is a hint: an entry
-	// that waits itself is not expected to go soon.
+	// Ahead is how many entries were ahead of this one, where the read that showed it tells; else 0. It is a hint: an
+	// entry that waits itself is not expected to go soon.
 	Ahead int
 	// Value names the holder or waiter in words, or is the value of a candidate. Nil where the read does not carry values.
 	Value []byte
@@ -80,8 +82,8 @@ type Entry struct {
 	// Turn is the number of the turn that is held on the entry, where it is known: to the Store that holds it, which
 	// sets it, and to others once the value says it; else 0. A driver leaves it zero.
 	Turn int
-	// Session is what the service's own tools call the session of the entry, etcdctl or zkCli for instance. Empty where the
-	// read does not tell, and if there is none. List tells, where sessions have names.
+	// Session is what the service's own tools call the session of the entry, etcdctl or zkCli for instance. Empty where
+	// the read does not tell, and if there is none. List tells, where sessions have names.
 	Session string
 }
 
@@ -103,15 +105,15 @@ type View struct {
 	Entries []Entry
 	// All is true if Entries is all there were, not a part of them.
 	All bool
-	// Silent is true if the service grants nothing for a while, to any entry, and nothing in the queue holds. What is shown, but by
-	// List and Survey, is an entry of the driver's making, with a kind of the same family as the entry that was asked
-	// about. It is Gone for Watch when the service grants again. Where an entry that waits is shown instead, Silent may be
-	// false. Session.Silence tells in any case.
+	// Silent is true if the service grants nothing for a while, to any entry, and nothing in the queue holds. What is
+	// shown, but by List and Survey, is an entry of the driver's making, with a kind of the same family as the entry that
+	// was asked about. It is Gone for Watch when the service grants again. Where an entry that waits is shown instead,
+	// Silent may be false. Session.Silence tells in any case.
 	Silent bool
-	// Turn is true in a View of Create if Self awaits its turn: the clients whose entries are ahead will tell it, and it watches none of
-	// them. It looks by itself if it has waited for long, for one of them may have died. Entries then has some that are ahead. A
-	// Permit never awaits its turn. In a View of Delete or Touch, Turn is true if the head of the queue is still to be told
-	// that it is its turn, by another Touch.
+	// Turn is true in a View of Create if Self awaits its turn: the clients whose entries are ahead will tell it, and it
+	// watches none of them. It looks by itself if it has waited for long, for one of them may have died. Entries then has
+	// some that are ahead. A Permit never awaits its turn. In a View of Delete or Touch, Turn is true if the head of the
+	// queue is still to be told that it is its turn, by another Touch.
 	Turn bool
 	// Register is the queue's, if Self is a Permit. It is no older than Entries.
 	Register Register

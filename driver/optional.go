@@ -22,31 +22,35 @@ type Optional interface {
 	// Reset drops a connection that does not answer, so that the next attempt uses another. It may do nothing.
 	Reset()
 
-	// Tell leaves words with an entry, in place of earlier ones. ErrGone means that the entry is gone. Where other programs'
-	// clients can be asked for an entry, words of one line may be told in theirs; words of several lines arrive as they are.
+	// Tell leaves words with an entry, in place of earlier ones. ErrGone means that the entry is gone. Where other
+	// programs' clients can be asked for an entry, words of one line may be told in theirs; words of several lines arrive
+	// as they are.
 	//
 	// Lasts is true where the words stay when the entry is gone, until the session of Tell ends. The caller then takes
 	// them back: no words at all remove what was left with an entry that is gone, by any session, and nothing that was
-	// left with a later entry. A driver whose words go with their entry has no use for such a call, and may answer ErrGone.
+	// left with a later entry. A driver whose words go with their entry has no use for such a call, and may answer
+	// ErrGone.
 	Tell(ctx context.Context, e Entry, words string) (lasts bool, err error)
 
 	// Heard returns the words that were left with an entry, of this session or another, or the empty string. ErrGone
 	// means that the entry is gone.
 	Heard(ctx context.Context, e Entry) (words string, err error)
 
-	// Touch tells the head of a queue that it is its turn, whichever entry that is, and returns a View whose Turn is false. If it is
-	// true, the head has gone meanwhile, say, and the caller calls Touch with that View. v is one of Delete, or of Touch.
+	// Touch tells the head of a queue that it is its turn, whichever entry that is, and returns a View whose Turn is
+	// false. If it is true, the head has gone meanwhile, say, and the caller calls Touch with that View. v is one of
+	// Delete, or of Touch.
 	Touch(ctx context.Context, v View) (View, error)
 
 	// Survey returns entries of all queues whose path begins with prefix, queue by queue in the order of their paths,
-	// beginning behind the queue after. It shows whole queues, and at least limit entries if there are as many. Of the View Silent is
-	// set beside them, as by List.
+	// beginning behind the queue after. It shows whole queues, and at least limit entries if there are as many. Of the
+	// View Silent is set beside them, as by List.
 	Survey(ctx context.Context, prefix, after string, limit int) (View, error)
 
-	// History names the past of the service, as the last answer to Open or Renew has shown it. Another one means that the service may have
-	// gone back to an earlier state, in which entries stand that were removed since: a replica is asked now, say, that had not received
-	// all. It may change for no reason, but seldom. It is empty from a driver whose service never goes back, or ends the sessions of before when it does.
-	// Where it is not, Owned takes nil for all queues. It does no I/O.
+	// History names the past of the service, as the last answer to Open or Renew has shown it. Another one means that the
+	// service may have gone back to an earlier state, in which entries stand that were removed since: a replica is asked
+	// now, say, that had not received all. It may change for no reason, but seldom. It is empty from a driver whose
+	// service never goes back, or ends the sessions of before when it does. Where it is not, Owned takes nil for all
+	// queues. It does no I/O.
 	History() string
 
 	// Silence returns until when the service grants nothing, to any entry, as the last answer has shown it, and why
@@ -56,8 +60,8 @@ type Optional interface {
 	Silence() (until time.Time, why string)
 }
 
-// Unsupported is an Optional that can do nothing: Over returns nil, Name, History and Silence are empty, Reset and Touch do
-// nothing, and all other methods return an error that wraps errors.ErrUnsupported.
+// Unsupported is an Optional that can do nothing: Over returns nil, Name, History and Silence are empty, Reset and
+// Touch do nothing, and all other methods return an error that wraps errors.ErrUnsupported.
 var Unsupported Optional = unsupported{}
 
 type unsupported struct{}
