@@ -16,8 +16,8 @@ import (
 // childVariable names the environment variable that tells a process to be a server; its value is an etcdChild in JSON.
 const childVariable = "FARSYNC_EMBEDTEST_CHILD"
 
-// programVariable names the environment variable with the path of the program that is run as a server, in place of the running executable.
-// The program only has to call Child, with the same version of this package.
+// programVariable names the environment variable with the path of the program that is run as a server, in place of the
+// running executable. The program only has to call Child, with the same version of this package.
 const programVariable = "FARSYNC_EMBEDTEST_PROGRAM"
 
 // childGreeting is the first line of a child's log. A log without it comes from a process that never called Child.

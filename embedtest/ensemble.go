@@ -27,7 +27,8 @@ func (e *ensemble) Endpoints() []string {
 }
 
 // Isolate cuts member i off from all others, in both directions, while clients still reach it. Nothing passes between
-// them after Isolate has returned; connections stay open, and what was sent meanwhile arrives after Heal. It panics if the ensemble was started with [Bench].
+// them after Isolate has returned; connections stay open, and what was sent meanwhile arrives after Heal. It panics if
+// the ensemble was started with [Bench].
 func (e *ensemble) Isolate(i int) { e.between("Isolate").isolate(i) }
 
 // Mute is Isolate in one direction: member i hears the others, and they do not hear it.
@@ -60,8 +61,8 @@ func (e *ensemble) Restart(ctx context.Context) error {
 	return e.start(ctx)
 }
 
-// Close kills all members and returns when all goroutines of the ensemble have ended. Data and logs stay. Its error says
-// which members had ended by themselves before. Once closed, an ensemble stays closed.
+// Close kills all members and returns when all goroutines of the ensemble have ended. Data and logs stay. Its error
+// says which members had ended by themselves before. Once closed, an ensemble stays closed.
 func (e *ensemble) Close() error {
 	var errs []error
 	for _, s := range e.servers {

@@ -27,9 +27,9 @@ type MariaDBServer struct {
 	time *clock // nil: the machine's
 }
 
-// StartMariaDB starts a MariaDB server that keeps its data and log under dir, which is made if need be, and waits until it is
-// ready or ctx is done. A server that finds its data there continues with it. It lives until Close, also when ctx is done
-// later; on failure nothing is left running. The error is [ErrNoMariaDB] where there is nothing to run.
+// StartMariaDB starts a MariaDB server that keeps its data and log under dir, which is made if need be, and waits until
+// it is ready or ctx is done. A server that finds its data there continues with it. It lives until Close, also when ctx
+// is done later; on failure nothing is left running. The error is [ErrNoMariaDB] where there is nothing to run.
 //
 // Started by root, the server runs as the user nobody, which must be able to reach dir.
 func StartMariaDB(ctx context.Context, dir string, options ...Option) (*MariaDBServer, error) {

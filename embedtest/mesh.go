@@ -47,7 +47,8 @@ func (m *mesh) deafen(i int) {
 	m.eachOf(i, (*Proxy).CutReplies, (*Proxy).CutRequests)
 }
 
-// eachOf calls made with the proxies through which member i dials others, and accepted with those through which others dial it.
+// eachOf calls made with the proxies through which member i dials others, and accepted with those through which others
+// dial it.
 func (m *mesh) eachOf(i int, made, accepted func(*Proxy)) {
 	for j := range m.proxies {
 		for _, p := range m.proxies[i][j] {

@@ -28,13 +28,13 @@ func settingsOf(options []Option) settings {
 // Fsync makes the servers sync their files before they answer, as in production.
 func Fsync() Option { return func(s *settings) { s.fsync = true } }
 
-// Bench sets the servers up to be measured: the members of an ensemble talk to one another directly, which takes a third
-// off the time of an etcd put, so that Isolate panics; and java takes its time to start, and optimises fully.
+// Bench sets the servers up to be measured: the members of an ensemble talk to one another directly, which takes a
+// third off the time of an etcd put, so that Isolate panics; and java takes its time to start, and optimises fully.
 func Bench() Option { return func(s *settings) { s.bench = true } }
 
 // Ticks sets the tick of ZooKeeper servers, and its syncLimit: a leader that hears nothing from a majority for so many
-// ticks steps down, a follower that hears nothing from its leader looks for another. By default that is 5 ticks of 500 ms.
-// A session's timeout is at least two ticks. Ticks has no effect on etcd.
+// ticks steps down, a follower that hears nothing from its leader looks for another. By default that is 5 ticks of 500
+// ms. A session's timeout is at least two ticks. Ticks has no effect on etcd.
 func Ticks(tick time.Duration, syncLimit int) Option {
 	return func(s *settings) { s.tick, s.syncTicks = tick, syncLimit }
 }

@@ -20,10 +20,10 @@ type PgBouncerProxy struct {
 	*server
 }
 
-// StartPgBouncer starts a PgBouncer before a server, and waits until a client reaches the server through it or ctx is done. It gives
-// a connection of the server to a client for one transaction, unless a line says otherwise. Lines are further ones of its
-// configuration. Its files are under dir, which is made if need be. It lives until Close; on failure nothing is left running. The
-// error is [ErrNoPgBouncer] where there is nothing to run.
+// StartPgBouncer starts a PgBouncer before a server, and waits until a client reaches the server through it or ctx is
+// done. It gives a connection of the server to a client for one transaction, unless a line says otherwise. Lines are
+// further ones of its configuration. Its files are under dir, which is made if need be. It lives until Close; on
+// failure nothing is left running. The error is [ErrNoPgBouncer] where there is nothing to run.
 //
 // PgBouncer refuses to run as root. Started by root, it runs as the user nobody, which must be able to reach dir.
 func StartPgBouncer(ctx context.Context, dir string, to *PostgresServer, lines ...string) (*PgBouncerProxy, error) {

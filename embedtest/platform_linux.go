@@ -62,7 +62,8 @@ func awaitState(pid int, states string) {
 	}
 }
 
-// writeNothing has the process, which runs as another user if one is given, and whatever it forks, write no byte to a file.
+// writeNothing has the process, which runs as another user if one is given, and whatever it forks, write no byte to a
+// file.
 func writeNothing(pid int, as *syscall.Credential) error {
 	// Only the user of a process may limit it, if not who has CAP_SYS_RESOURCE, which root in a container has not.
 	command := exec.Command("prlimit", "--pid", strconv.Itoa(pid), "--fsize=0:")

@@ -20,8 +20,8 @@ import (
 // ErrNoPostgres says that no PostgreSQL server can be run here.
 var ErrNoPostgres = errors.New("farsync: no PostgreSQL server found: apt-get install postgresql, or put initdb and postgres on the PATH")
 
-// A PostgresServer is one PostgreSQL server, over all its runs. Its user and its database are both postgres, and nothing asks
-// for a password.
+// A PostgresServer is one PostgreSQL server, over all its runs. Its user and its database are both postgres, and
+// nothing asks for a password.
 type PostgresServer struct {
 	*server
 
@@ -31,11 +31,13 @@ type PostgresServer struct {
 // clusters is what initdb makes, which takes most of the time that it takes to start a server.
 var clusters template
 
-// StartPostgres starts a PostgreSQL server that keeps its data and log under dir, which is made if need be, and waits until it
-// is ready or ctx is done. A server that finds its data there continues with it. It lives until Close, also when ctx is done
-// later; on failure nothing is left running. The error is [ErrNoPostgres] where there is nothing to run.
+// StartPostgres starts a PostgreSQL server that keeps its data and log under dir, which is made if need be, and waits
+// until it is ready or ctx is done. A server that finds its data there continues with it. It lives until Close, also
+// when ctx is done later; on failure nothing is left running. The error is [ErrNoPostgres] where there is nothing to
+// run.
 //
-// PostgreSQL refuses to run as root. Started by root, the server runs as the user nobody, which must be able to reach dir.
+// PostgreSQL refuses to run as root. Started by root, the server runs as the user nobody, which must be able to reach
+// dir.
 func StartPostgres(ctx context.Context, dir string, options ...Option) (*PostgresServer, error) {
 	return startPostgres(ctx, dir, options, &clusters, func(programs, data string) *exec.Cmd {
 		return exec.Command(filepath.Join(programs, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
@@ -43,8 +45,8 @@ func StartPostgres(ctx context.Context, dir string, options ...Option) (*Postgre
 	})
 }
 
-// StartReplica starts a streaming replica of the server, with data and log under dir, as [StartPostgres] does. It continues
-// when the server is dead. The function pg_promote of PostgreSQL makes it a server of its own.
+// StartReplica starts a streaming replica of the server, with data and log under dir, as [StartPostgres] does. It
+// continues when the server is dead. The function pg_promote of PostgreSQL makes it a server of its own.
 func (s *PostgresServer) StartReplica(ctx context.Context, dir string, options ...Option) (*PostgresServer, error) {
 	return startPostgres(ctx, dir, options, nil, func(programs, data string) *exec.Cmd {
 		return exec.Command(filepath.Join(programs, "pg_basebackup"), "-D", data, "-d", s.URL(), "-R", "-X", "stream",

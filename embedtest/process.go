@@ -18,7 +18,8 @@ type process struct {
 	err      error         // how it ended; read it after exited is closed
 }
 
-// startProcess starts the command, as another user if one is given, with its output appended to the log. The process must be killed in the end.
+// startProcess starts the command, as another user if one is given, with its output appended to the log. The process
+// must be killed in the end.
 func startProcess(command *exec.Cmd, log string, as *syscall.Credential) (*process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -71,7 +72,8 @@ func (p *process) resume() {
 	_ = p.command.Process.Signal(syscall.SIGCONT)
 }
 
-// kill ends the child and what it has forked. It returns when the child has been reaped, so that its port and files are free.
+// kill ends the child and what it has forked. It returns when the child has been reaped, so that its port and files are
+// free.
 func (p *process) kill() {
 	if !isClosed(p.exited) && len(forkedBy(p.command.Process.Pid)) > 0 {
 		p.pause() // what it has forked keeps its numbers, for a stopped process reaps none

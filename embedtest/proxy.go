@@ -31,8 +31,8 @@ type Proxy struct {
 	connections map[*connection]struct{}
 }
 
-// StartProxy starts a proxy on a free port of 127.0.0.1. The target is host:port or an http URL such as an Endpoint, and
-// is dialed anew for each connection, so it need not listen yet.
+// StartProxy starts a proxy on a free port of 127.0.0.1. The target is host:port or an http URL such as an Endpoint,
+// and is dialed anew for each connection, so it need not listen yet.
 func StartProxy(target string) (*Proxy, error) {
 	target = strings.TrimSuffix(strings.TrimPrefix(target, "http://"), "/")
 	if _, _, err := net.SplitHostPort(target); err != nil {

@@ -21,10 +21,10 @@ type RedisCluster struct {
 	servers []*server
 }
 
-// StartRedisCluster starts a cluster of so many masters, and as many replicas, that keep data and logs under dir, which is
-// made if need be, and waits until all slots are served and all replicas are up to date, or ctx is done. A master that does not answer for a
-// second is replaced by its replica if most masters agree. Arguments are further ones of redis-server. On failure nothing is
-// left running. The error is [ErrNoRedis] where there is nothing to run.
+// StartRedisCluster starts a cluster of so many masters, and as many replicas, that keep data and logs under dir, which
+// is made if need be, and waits until all slots are served and all replicas are up to date, or ctx is done. A master
+// that does not answer for a second is replaced by its replica if most masters agree. Arguments are further ones of
+// redis-server. On failure nothing is left running. The error is [ErrNoRedis] where there is nothing to run.
 func StartRedisCluster(ctx context.Context, dir string, masters int, arguments ...string) (*RedisCluster, error) {
 	c := &RedisCluster{}
 	err := c.start(ctx, dir, masters, arguments)
@@ -57,8 +57,8 @@ func (c *RedisCluster) start(ctx context.Context, dir string, masters int, argum
 	first := c.members[0]
 	for i, m := range c.members {
 		if i < masters {
-			// Masters that begin with the same epoch settle that among themselves later. A replica that has not heard of it by the
-			// time its master dies is refused by all others.
+			// Masters that begin with the same epoch settle that among themselves later. A replica that has not heard of it by
+			// the time its master dies is refused by all others.
 			if _, err := m.ask(ctx, fmt.Sprint("CLUSTER SET-CONFIG-EPOCH ", i+1)); err != nil {
 				return err
 			}
@@ -141,7 +141,8 @@ func (c *RedisCluster) Endpoints() (all []string) {
 	return all
 }
 
-// Owner returns the index of the member that began as the master of the slot of a key without braces, or of what is in them.
+// Owner returns the index of the member that began as the master of the slot of a key without braces, or of what is in
+// them.
 func (c *RedisCluster) Owner(ctx context.Context, key string) (int, error) {
 	slot, err := c.members[0].ask(ctx, "CLUSTER KEYSLOT "+key)
 	if err != nil {

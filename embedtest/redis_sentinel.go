@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// RedisSentinels are processes that watch over a Redis master, and make one of its replicas the master when most of them
-// agree that it is dead.
+// RedisSentinels are processes that watch over a Redis master, and make one of its replicas the master when most of
+// them agree that it is dead.
 type RedisSentinels struct {
 	// Name is what they call the master.
 	Name string
@@ -22,10 +22,10 @@ type RedisSentinels struct {
 	servers []*server
 }
 
-// StartRedisSentinels starts n Sentinels for a master that runs, with logs under dir, which is made if need be, and waits
-// until they have found one another and the replicas that the master has, or ctx is done. A master that does not answer for half a second is
-// replaced. Settings are further lines of their configuration. They live until Close; on failure nothing is left running.
-// The error is [ErrNoRedis] where there is nothing to run.
+// StartRedisSentinels starts n Sentinels for a master that runs, with logs under dir, which is made if need be, and
+// waits until they have found one another and the replicas that the master has, or ctx is done. A master that does not
+// answer for half a second is replaced. Settings are further lines of their configuration. They live until Close; on
+// failure nothing is left running. The error is [ErrNoRedis] where there is nothing to run.
 func StartRedisSentinels(
 	ctx context.Context, dir string, n int, master *RedisServer, settings ...string,
 ) (*RedisSentinels, error) {

@@ -21,8 +21,8 @@ import (
 // ErrNoRedis says that no Redis server can be run here.
 var ErrNoRedis = errors.New("farsync: no Redis server found: apt-get install redis-server")
 
-// A RedisServer is one Redis server, over all its runs. It writes every change to its append-only file before it answers,
-// so that a Restart finds all of it. A replica is one with the argument --replicaof.
+// A RedisServer is one Redis server, over all its runs. It writes every change to its append-only file before it
+// answers, so that a Restart finds all of it. A replica is one with the argument --replicaof.
 type RedisServer struct {
 	server
 	data string // directory
@@ -30,16 +30,16 @@ type RedisServer struct {
 	time *clock // nil: the machine's
 }
 
-// StartRedis starts a Redis server that keeps its data and log under dir, which is made if need be, and waits until it is
-// ready or ctx is done. A server that finds data there goes on with it. It lives until Close, also when ctx is done later;
-// on failure nothing is left running. Arguments are further ones of redis-server; with --tls-cert-file it speaks TLS at another
-// address. The error is [ErrNoRedis] where there is nothing to run.
+// StartRedis starts a Redis server that keeps its data and log under dir, which is made if need be, and waits until it
+// is ready or ctx is done. A server that finds data there goes on with it. It lives until Close, also when ctx is done
+// later; on failure nothing is left running. Arguments are further ones of redis-server; with --tls-cert-file it speaks
+// TLS at another address. The error is [ErrNoRedis] where there is nothing to run.
 func StartRedis(ctx context.Context, dir string, arguments ...string) (*RedisServer, error) {
 	return startRedis(ctx, dir, arguments, false)
 }
 
-// StartRedisWithClock is [StartRedis] for a server with a clock of its own, which StepClock sets. The error is [ErrNoFaketime]
-// where that cannot be had.
+// StartRedisWithClock is [StartRedis] for a server with a clock of its own, which StepClock sets. The error is
+// [ErrNoFaketime] where that cannot be had.
 func StartRedisWithClock(ctx context.Context, dir string, arguments ...string) (*RedisServer, error) {
 	return startRedis(ctx, dir, arguments, true)
 }
@@ -159,8 +159,8 @@ func (s *RedisServer) Load(saved RedisData) error {
 	return nil
 }
 
-// Close kills the server and returns when it is gone. Data and log stay. Its error says that the server had ended by itself
-// before. Once closed, a server stays closed.
+// Close kills the server and returns when it is gone. Data and log stay. Its error says that the server had ended by
+// itself before. Once closed, a server stays closed.
 func (s *RedisServer) Close() error { return s.close() }
 
 // serving returns nil once the server has read its data.

@@ -39,8 +39,8 @@ type server struct {
 	closed  bool
 }
 
-// Endpoint returns the address at which clients reach the server: for etcd an http URL, for all others host:port. It never
-// changes.
+// Endpoint returns the address at which clients reach the server: for etcd an http URL, for all others host:port. It
+// never changes.
 func (s *server) Endpoint() string { return s.endpoint }
 
 // Pause stops the server (SIGSTOP) and returns when it has stopped: its connections stay open and are accepted, and
@@ -62,9 +62,10 @@ func (s *server) Resume() {
 	}
 }
 
-// FillDisk has each write of the server to a file fail from now on, as if every disk were full. Restart ends that. The server is told
-// "file too large" and not "no space left on device": a limit of the process stands in for the disk, so that no right is needed. It needs
-// Linux and its program prlimit. Most servers end by themselves at the next write; it does nothing when the server is not running.
+// FillDisk has each write of the server to a file fail from now on, as if every disk were full. Restart ends that. The
+// server is told "file too large" and not "no space left on device": a limit of the process stands in for the disk, so
+// that no right is needed. It needs Linux and its program prlimit. Most servers end by themselves at the next write; it
+// does nothing when the server is not running.
 func (s *server) FillDisk() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// A template is the files that servers of one kind begin with. They are made once in a process, and copied from then on. They are kept
-// in a file without a name, so nothing of them is left, however the process ends.
+// A template is the files that servers of one kind begin with. They are made once in a process, and copied from then
+// on. They are kept in a file without a name, so nothing of them is left, however the process ends.
 type template struct {
 	mu     sync.Mutex
 	packed *os.File // nil before they were made
@@ -32,7 +32,8 @@ func (t *template) lay(dir string, as *syscall.Credential, install func() error)
 	return nil
 }
 
-// get returns nil if it has made the files in dir. All that come meanwhile wait for it, for it is quicker than if each made its own.
+// get returns nil if it has made the files in dir. All that come meanwhile wait for it, for it is quicker than if each
+// made its own.
 func (t *template) get(dir string, install func() error) (*os.File, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -56,9 +56,9 @@ func ZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers
 	return e
 }
 
-// Postgres starts a PostgreSQL server for the test and waits until it is ready. When the test ends, the server is gone; if
-// the test has failed, the end of the server's log is printed. Where no server is found the test is skipped, or fails if
-// FARSYNC_REQUIRE_SERVERS is 1.
+// Postgres starts a PostgreSQL server for the test and waits until it is ready. When the test ends, the server is gone;
+// if the test has failed, the end of the server's log is printed. Where no server is found the test is skipped, or
+// fails if FARSYNC_REQUIRE_SERVERS is 1.
 func Postgres(t testing.TB, options ...Option) *PostgresServer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
@@ -86,8 +86,9 @@ func ofTest(t testing.TB, s *PostgresServer, err error) *PostgresServer {
 	return s
 }
 
-// PgBouncer starts a PgBouncer for the test, as [StartPgBouncer] does. When the test ends, it is gone; if the test has failed,
-// the end of its log is printed. Where no PgBouncer is found the test is skipped, or fails if FARSYNC_REQUIRE_SERVERS is 1.
+// PgBouncer starts a PgBouncer for the test, as [StartPgBouncer] does. When the test ends, it is gone; if the test has
+// failed, the end of its log is printed. Where no PgBouncer is found the test is skipped, or fails if
+// FARSYNC_REQUIRE_SERVERS is 1.
 func PgBouncer(t testing.TB, to *PostgresServer, lines ...string) *PgBouncerProxy {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
@@ -148,9 +149,9 @@ func refuseOrSkip(t testing.TB, err, missing error) {
 	t.Fatal(err)
 }
 
-// Redis starts a Redis server for the test and waits until it is ready. Arguments are further ones of redis-server. When
-// the test ends, the server is gone and all goroutines are joined; if the test has failed, the end of the server's log is
-// printed. Where no server is found the test is skipped, or fails if FARSYNC_REQUIRE_SERVERS is 1.
+// Redis starts a Redis server for the test and waits until it is ready. Arguments are further ones of redis-server.
+// When the test ends, the server is gone and all goroutines are joined; if the test has failed, the end of the server's
+// log is printed. Where no server is found the test is skipped, or fails if FARSYNC_REQUIRE_SERVERS is 1.
 func Redis(t testing.TB, arguments ...string) *RedisServer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)

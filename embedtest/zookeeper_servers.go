@@ -19,10 +19,10 @@ type ZooKeeperServers struct {
 	members []*ZooKeeperServer
 }
 
-// StartZooKeeper starts n ZooKeeper servers that keep their data and logs under dir, which is made if need be, and waits
-// until all are ready or ctx is done. One server stands alone; more are an ensemble, which has use for an odd number.
-// Servers that find their data there go on with it, if n is the same. They live until Close, also when ctx is done later;
-// on failure nothing is left running. The error is [ErrNoZooKeeper] where there is nothing to run.
+// StartZooKeeper starts n ZooKeeper servers that keep their data and logs under dir, which is made if need be, and
+// waits until all are ready or ctx is done. One server stands alone; more are an ensemble, which has use for an odd
+// number. Servers that find their data there go on with it, if n is the same. They live until Close, also when ctx is
+// done later; on failure nothing is left running. The error is [ErrNoZooKeeper] where there is nothing to run.
 func StartZooKeeper(ctx context.Context, dir string, n int, options ...Option) (*ZooKeeperServers, error) {
 	if n < 1 {
 		panic("embedtest: StartZooKeeper: n < 1")
@@ -164,9 +164,10 @@ func (e *ZooKeeperServers) leading(ctx context.Context) (leader int, ok bool) {
 	return leader, leader >= 0
 }
 
-// withoutAddress reads what a server says first on an election connection, and turns it into the form of old, a bare id.
-// Of two servers, only the server with the higher id may connect to the other. At a connection in the wrong direction
-// it therefore calls back, and if it is told an address then there: past our links, which only the caller knows.
+// withoutAddress reads what a server says first on an election connection, and turns it into the form of old, a bare
+// id. Of two servers, only the server with the higher id may connect to the other. At a connection in the wrong
+// direction it therefore calls back, and if it is told an address then there: past our links, which only the caller
+// knows.
 //
 // The form of now is in QuorumCnxManager.InitialMessage: version, which is negative; id; length; addresses.
 func withoutAddress(from io.Reader) ([]byte, error) {
