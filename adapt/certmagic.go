@@ -9,8 +9,8 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// A CertMagic locks for certmagic, as its Locker and its TryLocker: of all processes that use the same path, one at a time
-// obtains or renews a certificate. Give it to certmagic as part of a Storage.
+// A CertMagic locks for certmagic, as its Locker and its TryLocker: of all processes that use the same path, one at a
+// time obtains or renews a certificate. Give it to certmagic as part of a Storage.
 //
 // All methods may be called by many goroutines at once.
 type CertMagic struct {
@@ -21,8 +21,8 @@ type CertMagic struct {
 	held map[string][]*farsync.Lease // the oldest first: several, where all but the last were lost and are not unlocked yet
 }
 
-// NewCertMagic returns a CertMagic whose locks are below path, as farsync.PathOf names them, with the same rules for the arguments as
-// farsync.NewMutex.
+// NewCertMagic returns a CertMagic whose locks are below path, as farsync.PathOf names them, with the same rules for
+// the arguments as farsync.NewMutex.
 func NewCertMagic(store *farsync.Store, path string) *CertMagic {
 	_ = farsync.NewMutex(store, path) // panics where it must
 	return &CertMagic{store: store, path: path, held: map[string][]*farsync.Lease{}}
@@ -54,11 +54,11 @@ func (c *CertMagic) keep(name string, lease *farsync.Lease, err error) error {
 	return nil
 }
 
-// Unlock releases the named lock. It needs no ctx, and takes one because certmagic gives it. ErrLost: it was lost before,
-// and another client may have held it meanwhile. farsync's other errors of Lease.Release are possible too.
+// Unlock releases the named lock. It needs no ctx, and takes one because certmagic gives it. ErrLost: it was lost
+// before, and another client may have held it meanwhile. farsync's other errors of Lease.Release are possible too.
 //
-// Who unlocks is not known. If the lock was lost, and another goroutine of this process has locked it since, the first of them that
-// unlocks gets ErrLost, and the lock is given back when both have.
+// Who unlocks is not known. If the lock was lost, and another goroutine of this process has locked it since, the first
+// of them that unlocks gets ErrLost, and the lock is given back when both have.
 func (c *CertMagic) Unlock(_ context.Context, name string) error {
 	c.mu.Lock()
 	var lease *farsync.Lease

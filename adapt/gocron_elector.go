@@ -17,9 +17,9 @@ var ErrNotLeader = errors.New("farsync: not the leader")
 // campaignAgain is after what part of it, by chance, an elector stands again that the service has refused.
 const campaignAgain = 2 * time.Second
 
-// A GocronElector says for gocron, as its Elector, which replica runs the jobs: the leader of an election. A job that was
-// started goes on when the leadership is lost meanwhile, for gocron does not ask again. A job that must not go on works
-// under the Context of the Lease.
+// A GocronElector says for gocron, as its Elector, which replica runs the jobs: the leader of an election. A job that
+// was started goes on when the leadership is lost meanwhile, for gocron does not ask again. A job that must not go on
+// works under the Context of the Lease.
 type GocronElector struct {
 	election *farsync.Election
 	value    string
@@ -62,8 +62,8 @@ func (g *GocronElector) IsLeader(context.Context) error {
 	return nil
 }
 
-// Lease returns the lease on the leadership, or nil if this replica does not lead. A job takes its Token and its Context
-// from there, and does not use its Do: the lease is not the job's to release.
+// Lease returns the lease on the leadership, or nil if this replica does not lead. A job takes its Token and its
+// Context from there, and does not use its Do: the lease is not the job's to release.
 func (g *GocronElector) Lease() *farsync.Lease {
 	lease := g.lease.Load()
 	if lease == nil || lease.Err() != nil {

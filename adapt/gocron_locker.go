@@ -13,8 +13,8 @@ import (
 // gocron.Lock.
 //
 // gocron releases a job's lock when the job ends. Replicas never start at quite the same time, so of a job that is
-// shorter than their clocks are apart, each would find the lock free and run it. A GocronLocker therefore keeps the lock
-// for a time at least, counted from when it was held, whenever the job ends.
+// shorter than their clocks are apart, each would find the lock free and run it. A GocronLocker therefore keeps the
+// lock for a time at least, counted from when it was held, whenever the job ends.
 type GocronLocker[L any] struct {
 	store   *farsync.Store
 	path    string
@@ -23,9 +23,10 @@ type GocronLocker[L any] struct {
 	closed atomic.Bool
 }
 
-// NewGocronLocker returns a locker whose locks are below path, as farsync.PathOf names them, with the same rules for store and path as
-// farsync.NewMutex. Each is kept for atLeast: longer than clocks and schedules of the replicas are ever apart, and
-// shorter than the time between two runs of the job. It panics if atLeast is not positive, or L is not gocron.Lock.
+// NewGocronLocker returns a locker whose locks are below path, as farsync.PathOf names them, with the same rules for
+// store and path as farsync.NewMutex. Each is kept for atLeast: longer than clocks and schedules of the replicas are
+// ever apart, and shorter than the time between two runs of the job. It panics if atLeast is not positive, or L is not
+// gocron.Lock.
 func NewGocronLocker[L any](store *farsync.Store, path string, atLeast time.Duration) *GocronLocker[L] {
 	_ = farsync.NewMutex(store, path) // panics where it must
 	if atLeast <= 0 {
@@ -37,8 +38,8 @@ func NewGocronLocker[L any](store *farsync.Store, path string, atLeast time.Dura
 	return &GocronLocker[L]{store: store, path: path, atLeast: atLeast}
 }
 
-// Lock locks for a job, and does not wait: if another replica has the lock, the error wraps farsync.ErrLocked, and gocron
-// leaves the job out. ErrClosed: the locker or the Store is closed.
+// Lock locks for a job, and does not wait: if another replica has the lock, the error wraps farsync.ErrLocked, and
+// gocron leaves the job out. ErrClosed: the locker or the Store is closed.
 func (g *GocronLocker[L]) Lock(ctx context.Context, job string) (L, error) {
 	var none L
 	if g.closed.Load() {
