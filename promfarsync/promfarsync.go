@@ -15,16 +15,16 @@ import (
 
 // Options are the options of a Trace. The zero value of each field is a good choice.
 type Options struct {
-	// Path returns the class of a path, "/jobs/{id}" for example. There must be few classes. If it is nil, or returns the empty
-	// string, no class is told, nor is one of a path that is not valid.
+	// Path returns the class of a path, "/jobs/{id}" for example. There must be few classes. If it is nil, or returns the
+	// empty string, no class is told, nor is one of a path that is not valid.
 	Path func(path string) string
 	// Exemplar returns the labels of an exemplar for a call that has ended, {"trace_id": …} for example, or nil. ctx is
 	// the call's.
 	Exemplar func(ctx context.Context) prometheus.Labels
 }
 
-// Trace registers the metrics and returns a Trace for the option of that name, of any number of Stores. A second Trace of a
-// Registerer is an error, with which nothing is registered.
+// Trace registers the metrics and returns a Trace for the option of that name, of any number of Stores. A second Trace
+// of a Registerer is an error, with which nothing is registered.
 func Trace(r prometheus.Registerer, o *Options) (*farsync.Trace, error) {
 	if o == nil {
 		o = &Options{}
@@ -111,7 +111,8 @@ func (c *counting) ended(e farsync.TraceEnd) {
 	c.holds.WithLabelValues(append(labels, end)...).Observe(e.Held.Seconds())
 }
 
-// Why a session was lost: it could not be renewed in time; or it was ended by the service, or because the process was stopped.
+// Why a session was lost: it could not be renewed in time; or it was ended by the service, or because the process was
+// stopped.
 const (
 	noAnswer = "no_answer"
 	ended    = "ended"

@@ -18,9 +18,9 @@ const surveyFor = 5 * time.Second
 // below the prefixes, of all processes; with no prefix in all queues. They are counted together unless Options.Path
 // names classes.
 //
-// Each time that it is collected it makes a Store.Survey, which reads all these entries: register it in one process, and
-// not in each. It collects nothing if the service does not answer within 5 seconds, or not all, or if the Store is closed.
-// It panics if no path can begin with a prefix.
+// Each time that it is collected it makes a Store.Survey, which reads all these entries: register it in one process,
+// and not in each. It collects nothing if the service does not answer within 5 seconds, or not all, or if the Store is
+// closed. It panics if no path can begin with a prefix.
 func Queues(store *farsync.Store, o *Options, prefixes ...string) prometheus.Collector {
 	if o == nil {
 		o = &Options{}
