@@ -22,10 +22,11 @@
 //
 // # Spans
 //
-// A call is a span: lock, read lock, acquire or campaign, from the call until the lock is held or the call has failed. If it waits,
-// an event says behind how many; farsync.rejoined is how often it has lost its place meanwhile. If the holder's call is in a trace too, the span has a link to it, also when the holder is another process:
-// a call that is sampled publishes its traceparent with its entry in the queue. To find it, a sampled call that waits makes
-// one request more.
+// A call is a span: lock, read lock, acquire or campaign, from the call until the lock is held or the call has failed.
+// If it waits, an event says behind how many; farsync.rejoined is how often it has lost its place meanwhile. If the
+// holder's call is in a trace too, the span has a link to it, also when the holder is another process: a call that is
+// sampled publishes its traceparent with its entry in the queue. To find it, a sampled call that waits makes one
+// request more.
 //
 // A lease that was held is a span by the name of hold, made when the lease ends, with a link to the call that has
 // acquired it.

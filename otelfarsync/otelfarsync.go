@@ -24,14 +24,14 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 	// MeterProvider makes the metrics. The default is the global one.
 	MeterProvider metric.MeterProvider
-	// Path returns the class of a path, "/jobs/{id}" for example: the attribute farsync.path of metrics, and a part of the names
-	// of spans. There must be few classes. If it is nil, or returns the empty string, no class is told, nor is one of a path that is not
-	// valid. The path itself is an attribute of spans in any case.
+	// Path returns the class of a path, "/jobs/{id}" for example: the attribute farsync.path of metrics, and a part of the
+	// names of spans. There must be few classes. If it is nil, or returns the empty string, no class is told, nor is one
+	// of a path that is not valid. The path itself is an attribute of spans in any case.
 	Path func(path string) string
 }
 
-// Trace returns a Trace for the option of that name, of any number of Stores. Trouble with the instruments is reported to
-// OpenTelemetry's error handler.
+// Trace returns a Trace for the option of that name, of any number of Stores. Trouble with the instruments is reported
+// to OpenTelemetry's error handler.
 func Trace(o *Options) *farsync.Trace {
 	if o == nil {
 		o = &Options{}
@@ -142,7 +142,8 @@ func (t *tracing) ended(e farsync.TraceEnd) {
 	t.holdSpan(e, end)
 }
 
-// Why a session was lost: it could not be renewed in time; or it was ended by the service, or because the process was stopped.
+// Why a session was lost: it could not be renewed in time; or it was ended by the service, or because the process was
+// stopped.
 const (
 	noAnswer = "no_answer"
 	ended    = "ended"

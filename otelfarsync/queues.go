@@ -20,10 +20,10 @@ const surveyFor = 5 * time.Second
 // prefixes, of all processes; with no prefix in all queues. They are counted together unless Options.Path names
 // classes.
 //
-// Each time that it is collected it makes a Store.Survey, which reads all these entries: register it in one process, and
-// not in each, and Unregister it before the Store is closed. If the service does not answer within 5 seconds, or not all,
-// nothing of it is observed, and the error goes where the errors of OpenTelemetry go. A prefix with which no path can
-// begin is an error.
+// Each time that it is collected it makes a Store.Survey, which reads all these entries: register it in one process,
+// and not in each, and Unregister it before the Store is closed. If the service does not answer within 5 seconds, or
+// not all, nothing of it is observed, and the error goes where the errors of OpenTelemetry go. A prefix with which no
+// path can begin is an error.
 func Queues(store *farsync.Store, o *Options, prefixes ...string) (metric.Registration, error) {
 	if o == nil {
 		o = &Options{}

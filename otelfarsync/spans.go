@@ -13,7 +13,8 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// traceparent is the one form of a note, W3C's, whatever else the program propagates: processes in other languages read it too.
+// traceparent is the one form of a note, W3C's, whatever else the program propagates: processes in other languages read
+// it too.
 const traceparent = "traceparent"
 
 // mostText bounds what others have written, in bytes.
