@@ -8,7 +8,8 @@ import (
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
 )
 
-// oldSnapshot is for how long a transaction may be open before doctor names it. The rows that a minute's acquisitions leave are no matter.
+// oldSnapshot is for how long a transaction may be open before doctor names it. The rows that a minute's acquisitions
+// leave are no matter.
 const oldSnapshot = time.Minute
 
 // snapshots names the transactions that have been open for so long in the database: while one is, each acquisition

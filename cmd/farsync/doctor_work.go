@@ -77,7 +77,8 @@ func both(ctx context.Context, store *farsync.Store, path string) ([]farsync.Par
 	}
 }
 
-// speed locks what is free a few times. A service that takes a quarter of the TTL for that is too slow to renew in time.
+// speed locks what is free a few times. A service that takes a quarter of the TTL for that is too slow to renew in
+// time.
 func (d *doctor) speed(ctx context.Context, lock *farsync.Mutex, ttl time.Duration) {
 	var took []time.Duration
 	for range pairs {

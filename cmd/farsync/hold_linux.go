@@ -9,7 +9,8 @@ import (
 // canFollow tells whether follow works on this system.
 const canFollow = true
 
-// follow returns a channel that is closed when a process has ended. Its PID may then be another's, which does not matter.
+// follow returns a channel that is closed when a process has ended. Its PID may then be another's, which does not
+// matter.
 func follow(pid int) (chan struct{}, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -45,7 +45,8 @@ func (q *request) get(ctx context.Context, store *farsync.Store, path string) (*
 		case q.kind == farsync.KindRead && q.try:
 			return rw.TryRLock(ctx)
 		case q.kind == farsync.KindRead && slices.Contains(q.reading, path):
-			// As RLock under a lease for reading: ahead are readers, and perhaps a writer who waits for the farsync around this one.
+			// As RLock under a lease for reading: ahead are readers, and perhaps a writer who waits for the farsync around this
+			// one.
 			lease, err := rw.TryRLock(ctx)
 			if errors.Is(err, farsync.ErrLocked) {
 				err = fmt.Errorf("read lock %s: a writer waits for the farsync around this one: %w", path, farsync.ErrDeadlock)
@@ -67,9 +68,9 @@ func (q *request) get(ctx context.Context, store *farsync.Store, path string) (*
 	}
 }
 
-// acquire locks all paths or none, in the order of their names: so two that have paths in common cannot each hold what the
-// other waits for. It calls before with each path. The error is about the path that could not be locked, and ErrLost
-// for a path whose lock was lost while others were waited for.
+// acquire locks all paths or none, in the order of their names: so two that have paths in common cannot each hold what
+// the other waits for. It calls before with each path. The error is about the path that could not be locked, and
+// ErrLost for a path whose lock was lost while others were waited for.
 func (q *request) acquire(ctx context.Context, store *farsync.Store, before func(path string)) (*held, error) {
 	h := &held{leases: make([]*farsync.Lease, len(q.paths)), since: time.Now()}
 	h.life, h.end = context.WithCancel(context.Background())

@@ -161,8 +161,8 @@ COMMAND writes, and have the receiver refuse lower ones. farsync held tells whet
 	return cmd
 }
 
-// murmur has what is said hold nothing up from now on, and nobody killed by it: without a reader, a write to standard error fails
-// with EPIPE, and no longer comes with SIGPIPE. That is not ignored, for COMMAND would inherit it.
+// murmur has what is said hold nothing up from now on, and nobody killed by it: without a reader, a write to standard
+// error fails with EPIPE, and no longer comes with SIGPIPE. That is not ignored, for COMMAND would inherit it.
 func (w *work) murmur() {
 	guard.Catch(make(chan os.Signal, 1), syscall.SIGPIPE)
 	w.voice = speak(w.stderr)
@@ -321,7 +321,8 @@ func (w *work) asked() time.Duration {
 	}
 }
 
-// open opens the Store, and notes the TTL that the service grants: ZooKeeper has bounds of its own. A later session may be granted another.
+// open opens the Store, and notes the TTL that the service grants: ZooKeeper has bounds of its own. A later session may
+// be granted another.
 func (w *work) open(ctx context.Context, holder string) (store *farsync.Store, closed func() error, err error) {
 	first := make(chan struct{})
 	once := sync.OnceFunc(func() { close(first) })

@@ -134,8 +134,8 @@ func (a *app) serve(ctx context.Context, store *farsync.Store, l *location.Locat
 	return nil
 }
 
-// serverOf returns a server that waits for no client without a bound. The View sets the deadlines of its own requests; what is here is
-// for all that is not within one, and for requests that are refused before the View.
+// serverOf returns a server that waits for no client without a bound. The View sets the deadlines of its own requests;
+// what is here is for all that is not within one, and for requests that are refused before the View.
 func serverOf(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -146,8 +146,8 @@ func serverOf(handler http.Handler) *http.Server {
 	}
 }
 
-// onlyFor refuses requests for hosts of other names. A name that another site has had resolved to this machine's address would make
-// the page a part of that site, for a browser.
+// onlyFor refuses requests for hosts of other names. A name that another site has had resolved to this machine's
+// address would make the page a part of that site, for a browser.
 func onlyFor(listen string, handler http.Handler) http.Handler {
 	own, _, _ := net.SplitHostPort(listen) // it was listened at
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

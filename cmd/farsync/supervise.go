@@ -131,8 +131,8 @@ func (w *work) during(link *guard.Link, f func(context.Context, *farsync.Store, 
 	return r, err
 }
 
-// turn locks, runs COMMAND, and gives the lock back. Again says that COMMAND was ended because the lock was lost, and for no
-// other reason.
+// turn locks, runs COMMAND, and gives the lock back. Again says that COMMAND was ended because the lock was lost, and
+// for no other reason.
 func (w *work) turn(ctx context.Context, link *guard.Link, store *farsync.Store, r *result) (again bool, err error) {
 	began := time.Now()
 	holder := w.holder(link.Guard)
@@ -266,9 +266,9 @@ func (w *work) bequeath(h *held, rest time.Duration, r *result) {
 	w.remark(text) // the line of JSON has it, too
 }
 
-// outlasting is a TTL with which the service keeps the lock for the time of --at-least, whenever farsync ends. Right before a lease is
-// renewed it has three quarters of its TTL left, on ZooKeeper half of it, and a margin of a twentieth less; the rest is for renewals that
-// take a while.
+// outlasting is a TTL with which the service keeps the lock for the time of --at-least, whenever farsync ends. Right
+// before a lease is renewed it has three quarters of its TTL left, on ZooKeeper half of it, and a margin of a twentieth
+// less; the rest is for renewals that take a while.
 func outlasting(atLeast time.Duration, zookeeper bool) time.Duration {
 	ttl := min(atLeast, location.MostTTL)
 	if zookeeper {

@@ -13,8 +13,8 @@ const (
 	lastWords = 2 * time.Second
 )
 
-// A voice writes in the background. A terminal that is stopped and a pipe that is full must hold nothing up: the process has a lease to
-// show as held, and COMMAND to end in time.
+// A voice writes in the background. A terminal that is stopped and a pipe that is full must hold nothing up: the
+// process has a lease to show as held, and COMMAND to end in time.
 type voice struct {
 	lines chan line
 }

@@ -18,10 +18,10 @@ type Process struct {
 	born uint64 // what tells it from a later process with its number
 }
 
-// signal sends a signal to the process, and to no other: its own parent may have reaped it since it was found, and its number may be
-// another's. The descriptor that is opened here stands for one process for good, so the birth of the process is looked
-// at after that. Where the kernel has no such descriptors (before Linux 5.3, or where a filter of a container refuses
-// them), nothing but the time between that look and kill is left.
+// signal sends a signal to the process, and to no other: its own parent may have reaped it since it was found, and its
+// number may be another's. The descriptor that is opened here stands for one process for good, so the birth of the
+// process is looked at after that. Where the kernel has no such descriptors (before Linux 5.3, or where a filter of a
+// container refuses them), nothing but the time between that look and kill is left.
 func (p Process) signal(s syscall.Signal) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {
@@ -69,20 +69,22 @@ func see(pid int) (s sight, ok bool) {
 
 func (s sight) lives() bool { return s.state != 'Z' && s.state != 'X' }
 
-// bornAt says when a process was started, and 0 if there is none. It never says so of two processes with the same number.
+// bornAt says when a process was started, and 0 if there is none. It never says so of two processes with the same
+// number.
 func bornAt(pid int) uint64 {
 	s, _ := see(pid)
 	return s.born
 }
 
-// descendants returns the processes that come from a given process, without dead processes that are not yet reaped. The caller sees to
-// it that the given process is not reaped meanwhile. The list may miss a process that is being started, or has just lost its parent. Not all kernels have
-// /proc/PID/task/TID/children, and it leaves out siblings of processes that end.
+// descendants returns the processes that come from a given process, without dead processes that are not yet reaped. The
+// caller sees to it that the given process is not reaped meanwhile. The list may miss a process that is being started,
+// or has just lost its parent. Not all kernels have /proc/PID/task/TID/children, and it leaves out siblings of
+// processes that end.
 //
-// Nothing else is ever in it, though processes are looked at one after the other, and a number that was a parent's may be
-// another's when its turn comes. So each process that seems to come from it is looked at a second time, the farthest first. Its
-// parent of that moment was looked at before and is looked at again after. If that is the same process both times, it was there in
-// that moment, and the parent.
+// Nothing else is ever in it, though processes are looked at one after the other, and a number that was a parent's may
+// be another's when its turn comes. So each process that seems to come from it is looked at a second time, the farthest
+// first. Its parent of that moment was looked at before and is looked at again after. If that is the same process both
+// times, it was there in that moment, and the parent.
 func descendants(of int) (list []Process) {
 	names, err := readNames("/proc")
 	if err != nil {

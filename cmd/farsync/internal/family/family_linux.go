@@ -78,8 +78,9 @@ func (f *Family) killOnce(sparing bool) {
 	}
 }
 
-// killApart is killOnce for a family apart. A keeper is never killed: it ends when nothing is left, and is what says so. Nor is an heir
-// before nothing is found below it, for what comes from it would come to this process then, among all that does not belong to the family.
+// killApart is killOnce for a family apart. A keeper is never killed: it ends when nothing is left, and is what says
+// so. Nor is an heir before nothing is found below it, for what comes from it would come to this process then, among
+// all that does not belong to the family.
 func (f *Family) killApart(sparing bool) {
 	if f.root == 0 {
 		return
@@ -112,9 +113,10 @@ func (f *Family) Left() []Process {
 	return descendants(os.Getpid())
 }
 
-// Shared reports whether this process has children that it has not started, and that outlive it: a shell that
-// has started others, and then becomes this program, leaves it these, and it is given the orphans of these, too. The first process
-// of a container is given all orphans. But it ends when it has ended its family, and everything in the container ends with it.
+// Shared reports whether this process has children that it has not started, and that outlive it: a shell that has
+// started others, and then becomes this program, leaves it these, and it is given the orphans of these, too. The first
+// process of a container is given all orphans. But it ends when it has ended its family, and everything in the
+// container ends with it.
 func Shared() bool {
 	// A process without children has no descendants, and is given no orphans.
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)

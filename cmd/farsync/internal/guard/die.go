@@ -18,10 +18,10 @@ type End struct {
 	All bool
 }
 
-// Die has this process die of the signal of e, if there is one: a shell goes on with a script after a program that has exited
-// with 130, for that program has dealt with Ctrl-C, and ends the script after a program that has died of SIGINT. A
-// signal that the terminal has sent to COMMAND alone is sent to the whole group of this process, as it would have been
-// if COMMAND were in that.
+// Die has this process die of the signal of e, if there is one: a shell goes on with a script after a program that has
+// exited with 130, for that program has dealt with Ctrl-C, and ends the script after a program that has died of SIGINT.
+// A signal that the terminal has sent to COMMAND alone is sent to the whole group of this process, as it would have
+// been if COMMAND were in that.
 //
 // Die returns if the process is not to die, or does not. The kernel keeps signals without a handler from process 1 of a
 // container.

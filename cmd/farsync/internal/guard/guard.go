@@ -45,12 +45,12 @@ const (
 // Lost is what Run returns when the guard had to end COMMAND.
 const Lost = 79
 
-// ErrProc means that the system does not say what runs on it, without which nothing that COMMAND has started can be found
-// and ended.
+// ErrProc means that the system does not say what runs on it, without which nothing that COMMAND has started can be
+// found and ended.
 var ErrProc = errors.New("there is no /proc here, in which farsync finds its own program and what COMMAND has started: mount it, as by mount -t proc proc /proc")
 
-// Run runs this program again as the supervisor, guards it, and returns how it has ended. The code is Lost when the supervisor
-// has died, or was stopped at the deadline: then all that it had started is dead.
+// Run runs this program again as the supervisor, guards it, and returns how it has ended. The code is Lost when the
+// supervisor has died, or was stopped at the deadline: then all that it had started is dead.
 func Run(say func(string)) (e End, err error) {
 	g := &guard{say: say, terminal: terminal.Open()}
 	defer g.terminal.Close()
@@ -276,8 +276,8 @@ func (g *guard) arm() error {
 // again is after how long the guard kills again while it waits for the supervisor.
 const again = 5 * time.Millisecond
 
-// late kills COMMAND once the deadline has passed. The supervisor does so, too, and which of them is first does not matter.
-// If it has not ended soon after, it is stopped, and late kills it and returns true when no process is left.
+// late kills COMMAND once the deadline has passed. The supervisor does so, too, and which of them is first does not
+// matter. If it has not ended soon after, it is stopped, and late kills it and returns true when no process is left.
 func (g *guard) late() bool {
 	left, held := g.word.Left()
 	if !held || left > 0 {
@@ -292,8 +292,8 @@ func (g *guard) late() bool {
 	return true
 }
 
-// suspend stops the group that the shell knows, as Ctrl-Z would have, and tells the supervisor when it is continued. Nothing
-// is stopped where there is no shell that would continue it.
+// suspend stops the group that the shell knows, as Ctrl-Z would have, and tells the supervisor when it is continued.
+// Nothing is stopped where there is no shell that would continue it.
 func (g *guard) suspend(signals, continued chan os.Signal) {
 	if continuable(relationOf) {
 		for len(continued) > 0 {
@@ -312,8 +312,8 @@ func (g *guard) suspend(signals, continued chan os.Signal) {
 	g.tell(resumed)
 }
 
-// wanted is called when a process of this group has asked for the terminal from the background, and the kernel has stopped the others by
-// SIGTTIN or SIGTTOU.
+// wanted is called when a process of this group has asked for the terminal from the background, and the kernel has
+// stopped the others by SIGTTIN or SIGTTOU.
 func (g *guard) wanted() {
 	group := g.word.group() // before the look at the terminal, which is given back before COMMAND's group is none
 	switch front := g.terminal.Foreground(); front {
@@ -327,8 +327,8 @@ func (g *guard) wanted() {
 	}
 }
 
-// reclaim takes the terminal back from what has been killed. The supervisor does so, if it lives; a script that has started the guard
-// would be stopped by its next look at the terminal.
+// reclaim takes the terminal back from what has been killed. The supervisor does so, if it lives; a script that has
+// started the guard would be stopped by its next look at the terminal.
 func (g *guard) reclaim() {
 	signal.Ignore(syscall.SIGTTOU)
 	g.terminal.Return(syscall.Getpgrp(), 0)
@@ -432,7 +432,8 @@ func poke(c chan<- struct{}) {
 	}
 }
 
-// deliver sends signals to those who pass them on, until read ends. They may be busy; that the guard dies must still be seen.
+// deliver sends signals to those who pass them on, until read ends. They may be busy; that the guard dies must still be
+// seen.
 func (l *Link) deliver(heard <-chan byte) {
 	var untaken pending
 	for {

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A relation is how a process stands to others. Its parent is 0 if this process cannot see it: it is in another PID namespace, or there
-// is none.
+// A relation is how a process stands to others. Its parent is 0 if this process cannot see it: it is in another PID
+// namespace, or there is none.
 type relation struct{ parent, group, session int }
 
-// continuable reports whether somebody would continue the process group of this process, if it were stopped: a shell with jobs. The kernel
-// reckons so, too, when it gets SIGTSTP from the terminal. A group is orphaned if no parent of one of its processes is in another
-// group of the same session, and then it is not stopped.
+// continuable reports whether somebody would continue the process group of this process, if it were stopped: a shell
+// with jobs. The kernel reckons so, too, when it gets SIGTSTP from the terminal. A group is orphaned if no parent of
+// one of its processes is in another group of the same session, and then it is not stopped.
 //
-// Of the group only this process and its parents are looked at. Where these say no, another may still have such a parent, and Ctrl-Z does
-// nothing.
+// Of the group only this process and its parents are looked at. Where these say no, another may still have such a
+// parent, and Ctrl-Z does nothing.
 func continuable(of func(pid int) (relation, bool)) bool {
 	self, ok := of(os.Getpid())
 	if !ok {

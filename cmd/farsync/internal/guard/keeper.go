@@ -17,8 +17,9 @@ import (
 // KeeperName is the name of the keeper among processes, as Name is the name of the supervisor.
 const KeeperName = "farsync-keeper"
 
-// keeperVariable tells the keeper the descriptor of its report: two words of 4 bytes. The first is the PID of the supervisor, and the second
-// comes when the supervisor has ended, and is how. If the first is 0 the supervisor was not started, and the second is why.
+// keeperVariable tells the keeper the descriptor of its report: two words of 4 bytes. The first is the PID of the
+// supervisor, and the second comes when the supervisor has ended, and is how. If the first is 0 the supervisor was not
+// started, and the second is why.
 const keeperVariable = "FARSYNC_KEEPER"
 
 // startKeeper starts the supervisor by a keeper.
@@ -47,7 +48,8 @@ func startReporting(write *os.File, program string, environment []string) (*fami
 	if err := inherit(high, true); err != nil {
 		return nil, err
 	}
-	// Without a guard there is nothing to keep. The supervisor is sent SIGCONT when the keeper dies of that, and sees that the guard has died.
+	// Without a guard there is nothing to keep. The supervisor is sent SIGCONT when the keeper dies of that, and sees that
+	// the guard has died.
 	return family.StartApart(program, append([]string{KeeperName}, os.Args[1:]...),
 		append(environment, keeperVariable+"="+strconv.Itoa(high)), syscall.SIGKILL)
 }
@@ -69,7 +71,8 @@ func (g *guard) hearOf(report io.Reader) error {
 	return syscall.Errno(why)
 }
 
-// follow waits until the keeper has said how the supervisor has ended. A keeper that dies before is as bad as a supervisor that does.
+// follow waits until the keeper has said how the supervisor has ended. A keeper that dies before is as bad as a
+// supervisor that does.
 func (g *guard) follow(ended chan<- struct{}, status *syscall.WaitStatus) {
 	defer close(ended)
 	*status = syscall.WaitStatus(syscall.SIGKILL)
@@ -79,8 +82,8 @@ func (g *guard) follow(ended chan<- struct{}, status *syscall.WaitStatus) {
 	}
 }
 
-// Keep is the keeper, if this process is one, and then does not return: it starts the supervisor, is given all orphans that come from it, and
-// ends when none is left. It holds nothing open but what the guard does.
+// Keep is the keeper, if this process is one, and then does not return: it starts the supervisor, is given all orphans
+// that come from it, and ends when none is left. It holds nothing open but what the guard does.
 func Keep() error {
 	text, found := os.LookupEnv(keeperVariable)
 	if !found {

@@ -19,8 +19,8 @@ func anonymous() (d descriptors, err error) {
 	return d, err
 }
 
-// seal keeps the memory as it is but for those who have it mapped for writing by now. Otherwise the owner could open it for writing by
-// /proc/PID/fd, or shorten it, and the next look at it would be the end of the process that looks.
+// seal keeps the memory as it is but for those who have it mapped for writing by now. Otherwise the owner could open it
+// for writing by /proc/PID/fd, or shorten it, and the next look at it would be the end of the process that looks.
 func seal(fd int) error {
 	const size = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, size|unix.F_SEAL_FUTURE_WRITE)

@@ -4,9 +4,9 @@ package guard
 
 import "slices"
 
-// pending is what is still to be told to a process, in order. As with the signals that the kernel keeps for a process, each byte is in it
-// once, however often it was told. So a process that is stopped, or is busy, holds up nothing, and what it hears first is not the
-// reason that it does not hear the rest.
+// pending is what is still to be told to a process, in order. As with the signals that the kernel keeps for a process,
+// each byte is in it once, however often it was told. So a process that is stopped, or is busy, holds up nothing, and
+// what it hears first is not the reason that it does not hear the rest.
 type pending []byte
 
 // add puts b last. Of a stop and a continuation the later one counts.

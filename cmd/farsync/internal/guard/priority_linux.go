@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hurry has the kernel prefer this process to others until back is called, where it may: as root, or with CAP_SYS_NICE. On a
-// machine with more to do than it has processors, a process that is to kill at a deadline would be late otherwise. A
-// process that is started meanwhile is preferred, too.
+// Hurry has the kernel prefer this process to others until back is called, where it may: as root, or with CAP_SYS_NICE.
+// On a machine with more to do than it has processors, a process that is to kill at a deadline would be late otherwise.
+// A process that is started meanwhile is preferred, too.
 func Hurry() (back func()) {
 	const (
 		foremost = -20

@@ -17,12 +17,12 @@ import (
 	"github.com/farsync/farsync/cmd/farsync/internal/family"
 )
 
-// A Word is a piece of memory that the supervisor writes and others read: until when the lease is held, by a clock that does
-// not stand still while the host is suspended. Nothing has to be sent when the lease is renewed, and a reader is right also
-// when the supervisor is stopped.
+// A Word is a piece of memory that the supervisor writes and others read: until when the lease is held, by a clock that
+// does not stand still while the host is suspended. Nothing has to be sent when the lease is renewed, and a reader is
+// right also when the supervisor is stopped.
 //
-// COMMAND reads it, too, and must not be able to change by when it is to be killed, nor what: it inherits a descriptor that is open for
-// reading, and on Linux the memory is sealed, so that it cannot be opened for writing by another way.
+// COMMAND reads it, too, and must not be able to change by when it is to be killed, nor what: it inherits a descriptor
+// that is open for reading, and on Linux the memory is sealed, so that it cannot be opened for writing by another way.
 type Word struct {
 	fd     int // for reading
 	write  int // for the supervisor alone, and closed once that has it
@@ -144,9 +144,9 @@ func (w *Word) SetGroup(group int, born uint64) {
 	w.at(wordGroup).Store(int64(group))
 }
 
-// killGroup kills the group of COMMAND, if there is one. The number of a group is given to another when the group is empty, and a
-// supervisor that is stopped, or was killed, may not have said so. While COMMAND itself is there it is not empty. Without COMMAND what is
-// left of its group is found otherwise.
+// killGroup kills the group of COMMAND, if there is one. The number of a group is given to another when the group is
+// empty, and a supervisor that is stopped, or was killed, may not have said so. While COMMAND itself is there it is not
+// empty. Without COMMAND what is left of its group is found otherwise.
 func (w *Word) killGroup() {
 	if group := w.group(); group > 1 && family.Is(group, uint64(w.at(wordBorn).Load())) {
 		_ = syscall.Kill(-group, syscall.SIGKILL)

@@ -58,14 +58,14 @@ type Outcome struct {
 	Lost error
 	// Late is true if COMMAND was told to end because the lease was not renewed.
 	Late bool
-	// Interrupted is true if a signal was passed on that ends programs, also when COMMAND had ended already. Many programs read their
-	// settings again by SIGHUP, or show where they are by SIGQUIT, and go on: these two count if COMMAND has died of one, or was about
-	// to end.
+	// Interrupted is true if a signal was passed on that ends programs, also when COMMAND had ended already. Many programs
+	// read their settings again by SIGHUP, or show where they are by SIGQUIT, and go on: these two count if COMMAND has
+	// died of one, or was about to end.
 	Interrupted bool
 	// Orphaned is true if COMMAND was killed because the guard has died.
 	Orphaned bool
-	// Typed is true if COMMAND had the terminal when it ended, and was not told to end: a signal that it has died of was typed there,
-	// as Ctrl-C is.
+	// Typed is true if COMMAND had the terminal when it ended, and was not told to end: a signal that it has died of was
+	// typed there, as Ctrl-C is.
 	Typed bool
 }
 
@@ -83,8 +83,8 @@ type run struct {
 	hint     syscall.Signal // SIGHUP or SIGQUIT, when one was passed on
 }
 
-// Run runs COMMAND, and returns when it has ended with all that it has started, or was ended. An error means that it was not
-// started.
+// Run runs COMMAND, and returns when it has ended with all that it has started, or was ended. An error means that it
+// was not started.
 func (j *Job) Run(link *guard.Link, lease Lease) (Outcome, error) {
 	r := &run{Job: j, link: link, lease: lease, terminal: terminal.Open()}
 	defer r.terminal.Close()
@@ -131,8 +131,8 @@ func (r *run) start() (err error) {
 	return errors.Join(err, r.link.Share(false))
 }
 
-// listenAfter is for how long COMMAND runs, where a third of the TTL is longer, before it is listened for whether another
-// client asks for the lock. That is a watch at the service, and a short run does not pay for it.
+// listenAfter is for how long COMMAND runs, where a third of the TTL is longer, before it is listened for whether
+// another client asks for the lock. That is a watch at the service, and a short run does not pay for it.
 const listenAfter = 3 * time.Second
 
 // attend returns when the family is over, or is to be left.
@@ -204,8 +204,8 @@ func (r *run) attend() {
 	}
 }
 
-// renewed notes until when COMMAND may live, and tells it to end when that is near. It returns when to look again: the nearer
-// the end, the sooner, so that what the guard knows is not out of date. Lost is set when the end has come.
+// renewed notes until when COMMAND may live, and tells it to end when that is near. It returns when to look again: the
+// nearer the end, the sooner, so that what the guard knows is not out of date. Lost is set when the end has come.
 //
 // On a machine that lets this process wait for a processor the end is as much earlier, for the guard too.
 func (r *run) renewed() time.Duration {
@@ -231,19 +231,20 @@ func (r *run) renewed() time.Duration {
 
 var errNotRenewed = errors.New("the lock was not renewed in time")
 
-// margin is how long before the service may give the lock to another client its lease ends. COMMAND is killed as long before
-// that: a lease ends at once, and a process when the kernel gets to it, which on a busy machine takes a while.
+// margin is how long before the service may give the lock to another client its lease ends. COMMAND is killed as long
+// before that: a lease ends at once, and a process when the kernel gets to it, which on a busy machine takes a while.
 func (j *Job) margin() time.Duration { return max(j.TTL/20, 100*time.Millisecond) }
 
-// least is how much is left for COMMAND right before a lease is renewed in time: the lease ends a margin before the service may give the
-// lock away, and COMMAND another before that.
+// least is how much is left for COMMAND right before a lease is renewed in time: the lease ends a margin before the
+// service may give the lock away, and COMMAND another before that.
 func (j *Job) least() time.Duration { return j.TTL - j.Oldest - 2*j.margin() }
 
-// MostGrace bounds the grace: half of the TTL, and a tenth of it less than what is left right before a renewal, which takes a while.
+// MostGrace bounds the grace: half of the TTL, and a tenth of it less than what is left right before a renewal, which
+// takes a while.
 func (j *Job) MostGrace() time.Duration { return max(0, min(j.TTL/2, j.least()-j.TTL/10)) }
 
-// mostLag bounds by how much the end is earlier. A lease that is renewed in time is never so near its end that COMMAND would be told, and
-// its renewal may take as long again.
+// mostLag bounds by how much the end is earlier. A lease that is renewed in time is never so near its end that COMMAND
+// would be told, and its renewal may take as long again.
 func (j *Job) mostLag() time.Duration { return max(0, min(j.TTL/8, (j.least()-j.Grace)/2)) }
 
 // tell tells COMMAND to end. A COMMAND that is stopped is continued, for else it could not end.
@@ -307,12 +308,13 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// foreground gives COMMAND the terminal if it reads from it, and the guard has it. So COMMAND is in the foreground from the beginning, where
-// git shows how far it is, and wget does not take it for a job in the background. In front of a pipe it is not given before COMMAND
-// asks for it: what reads the pipe is in the group of the guard, and more likely to want the terminal.
+// foreground gives COMMAND the terminal if it reads from it, and the guard has it. So COMMAND is in the foreground from
+// the beginning, where git shows how far it is, and wget does not take it for a job in the background. In front of a
+// pipe it is not given before COMMAND asks for it: what reads the pipe is in the group of the guard, and more likely to
+// want the terminal.
 //
-// It is COMMAND that asks when the kernel stops it by SIGTTIN or SIGTTOU, and another process of the guard's group when the
-// guard gets one of these. Who asks last has it, so no order in which they do leaves one stopped.
+// It is COMMAND that asks when the kernel stops it by SIGTTIN or SIGTTOU, and another process of the guard's group when
+// the guard gets one of these. Who asks last has it, so no order in which they do leaves one stopped.
 func (r *run) foreground() {
 	if r.terminal != nil && r.terminal.Reads && !r.terminal.Piped {
 		r.owns = true

@@ -41,7 +41,8 @@ const (
 	eachOfPostgres = 2 // more than the pool has
 )
 
-// Connections counts the connections of a PostgreSQL, MySQL or MariaDB server. It waits for a third of DialTimeout at most.
+// Connections counts the connections of a PostgreSQL, MySQL or MariaDB server. It waits for a third of DialTimeout at
+// most.
 func (l *Location) Connections(ctx context.Context) (c Connections, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.Patience()/3)
 	defer cancel()

@@ -19,9 +19,9 @@ var ErrNone = errors.New("which store? Give --store URL or set " + Variable + ",
 // would use by its ETCDCTL_ variables. From says which. The error wraps ErrNone if there is none of them: a lock on a
 // service that was not meant is no lock, so there is no default.
 //
-// A relative file that is given is one below the directory of the caller, who has written both, and the Location has the
-// path that is the same elsewhere. A variable is inherited: by cron from the home of a user, by COMMAND from wherever it
-// has gone. A relative file in it would be another lock in each directory, and is refused.
+// A relative file that is given is one below the directory of the caller, who has written both, and the Location has
+// the path that is the same elsewhere. A variable is inherited: by cron from the home of a user, by COMMAND from
+// wherever it has gone. A relative file in it would be another lock in each directory, and is refused.
 func Find(given string, getenv func(string) string) (l *Location, from string, err error) {
 	if given != "" {
 		if l, err = Parse(given); err == nil {

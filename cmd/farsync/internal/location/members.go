@@ -13,7 +13,8 @@ type Member struct {
 	Host string
 	// Version is what the server says it is, and more about it where there is more. Empty if it does not say.
 	Version string
-	// Ahead is how far its clock is ahead of this host's, give or take Doubt, if Clock is true: where the server says what time it is.
+	// Ahead is how far its clock is ahead of this host's, give or take Doubt, if Clock is true: where the server says what
+	// time it is.
 	Ahead, Doubt time.Duration
 	Clock        bool
 	// Wrong is what is wrong with it.
@@ -83,9 +84,9 @@ func (m *Member) compare(ask func() (time.Time, error)) error {
 	return nil
 }
 
-// Strays returns what lies in the queues below a prefix and ends with no session: keys without a lease on etcd, nodes that are not
-// ephemeral on ZooKeeper. Each blocks its queue for ever, and is no participant. On other stores it is a participant.
-// An entry that is known to have a session is left out, and no value of other programs is read.
+// Strays returns what lies in the queues below a prefix and ends with no session: keys without a lease on etcd, nodes
+// that are not ephemeral on ZooKeeper. Each blocks its queue for ever, and is no participant. On other stores it is a
+// participant. An entry that is known to have a session is left out, and no value of other programs is read.
 func (l *Location) Strays(ctx context.Context, prefix string, known map[string]bool) ([]string, error) {
 	from, err := l.credentials(nil)
 	switch {

@@ -46,8 +46,8 @@ func (l *Location) unusable(option string, err error) error {
 	return configError{fmt.Errorf("%s: option %s: %w", l.Scheme, option, err)}
 }
 
-// reaching is how long Open tries to reach a service where the Location does not say. A machine with more to do than it has
-// processors takes long to do what a client does first.
+// reaching is how long Open tries to reach a service where the Location does not say. A machine with more to do than it
+// has processors takes long to do what a client does first.
 const reaching = 30 * time.Second
 
 // quiet has go-redis log nothing. It keeps that in a variable of the whole process, which it does not guard.
@@ -56,9 +56,9 @@ var quiet = sync.OnceFunc(logging.Disable)
 // Patience is how long Open tries to reach the service.
 func (l *Location) Patience() time.Duration { return cmp.Or(l.DialTimeout, reaching) }
 
-// Open opens the Store. Close the Store first, then call closed, which is never nil. ctx governs Open alone, which tries for as long
-// as DialTimeout at most. The TTL of the Location counts if options have none. It returns the errors of the Open of the
-// store's package, and ErrConfig.
+// Open opens the Store. Close the Store first, then call closed, which is never nil. ctx governs Open alone, which
+// tries for as long as DialTimeout at most. The TTL of the Location counts if options have none. It returns the errors
+// of the Open of the store's package, and ErrConfig.
 //
 // On SQLite the locks of a process that has died stay until its session runs out. Otherwise the next holder would be in
 // while what the process had started is still being killed.

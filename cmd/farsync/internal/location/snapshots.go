@@ -11,13 +11,14 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 )
 
-// A Snapshot keeps a database from cleaning up rows that were changed or deleted since it was taken. It belongs to a transaction that is
-// open, or to a replica. Each acquisition changes rows, and reads past the old versions that were not cleaned up.
+// A Snapshot keeps a database from cleaning up rows that were changed or deleted since it was taken. It belongs to a
+// transaction that is open, or to a replica. Each acquisition changes rows, and reads past the old versions that were
+// not cleaned up.
 type Snapshot struct {
 	// Who is its owner, with the words by which an operator finds it.
 	Who string
-	// Age is for how long its transaction has been open. It is negative if the server does not say, and the snapshot is thousands of
-	// transactions old.
+	// Age is for how long its transaction has been open. It is negative if the server does not say, and the snapshot is
+	// thousands of transactions old.
 	Age time.Duration
 	// End is the statement that ends it.
 	End string
@@ -26,9 +27,10 @@ type Snapshot struct {
 // ErrHidden says that the user may not see whose transactions are open.
 var ErrHidden = errors.New("the user may not see the transactions of others")
 
-// Snapshots returns at most ten snapshots that are older than so long, the oldest first, on PostgreSQL, MySQL and MariaDB, and none on other
-// stores. On PostgreSQL a user without the role pg_read_all_stats sees no age of other users' transactions. On MySQL and MariaDB the error
-// is ErrHidden if the user lacks the right PROCESS. Snapshots waits for a third of DialTimeout at most.
+// Snapshots returns at most ten snapshots that are older than so long, the oldest first, on PostgreSQL, MySQL and
+// MariaDB, and none on other stores. On PostgreSQL a user without the role pg_read_all_stats sees no age of other
+// users' transactions. On MySQL and MariaDB the error is ErrHidden if the user lacks the right PROCESS. Snapshots waits
+// for a third of DialTimeout at most.
 func (l *Location) Snapshots(ctx context.Context, older time.Duration) ([]Snapshot, error) {
 	if l.Scheme != "postgres" && l.Scheme != "mysql" {
 		return nil, nil
@@ -117,10 +119,10 @@ func hidden(err error) error {
 	return err
 }
 
-// A transaction has an ID once it has written, and a snapshot while a statement of it runs, or from the first statement on where all of them
-// see one state. Rows that were changed since either are kept, but not for a VACUUM. The server tells a user neither the kind nor the age of
-// other users' processes; it has processes of its own, which have no user. Without its age a snapshot counts if it is thousands of
-// transactions old.
+// A transaction has an ID once it has written, and a snapshot while a statement of it runs, or from the first statement
+// on where all of them see one state. Rows that were changed since either are kept, but not for a VACUUM. The server
+// tells a user neither the kind nor the age of other users' processes; it has processes of its own, which have no user.
+// Without its age a snapshot counts if it is thousands of transactions old.
 const snapshotsOnPostgres = `SELECT who, age, ended FROM (
   SELECT format('process %s, user %s, application %s, %s', pid, coalesce(usename, 'unknown'),
       quote_literal(coalesce(application_name, '')), coalesce(state, 'state unknown')) AS who,
@@ -143,10 +145,10 @@ const snapshotsOnPostgres = `SELECT who, age, ended FROM (
   FROM pg_replication_slots WHERE xmin IS NOT NULL
 ) open WHERE age < 0 OR age >= $1 ORDER BY age < 0, age DESC LIMIT 10`
 
-// A transaction at READ COMMITTED that has only read has a snapshot while a statement of it runs. The ID of a transaction that has only read is 0
-// on MariaDB, and from 2^48 on on MySQL. The start of a transaction is in the time zone of the system, whatever the
-// time zone of the connection is. A transaction that is prepared, of a client that has gone, has no connection, and no
-// snapshot.
+// A transaction at READ COMMITTED that has only read has a snapshot while a statement of it runs. The ID of a
+// transaction that has only read is 0 on MariaDB, and from 2^48 on on MySQL. The start of a transaction is in the time
+// zone of the system, whatever the time zone of the connection is. A transaction that is prepared, of a client that has
+// gone, has no connection, and no snapshot.
 const snapshotsOnMySQL = `SELECT id, age FROM (
   SELECT t.trx_mysql_thread_id AS id,
     TIMESTAMPDIFF(SECOND, t.trx_started, CONVERT_TZ(NOW(), @@session.time_zone, 'SYSTEM')) AS age
@@ -155,9 +157,9 @@ const snapshotsOnMySQL = `SELECT id, age FROM (
     AND (t.trx_isolation_level NOT LIKE 'READ%' OR t.trx_query IS NOT NULL OR t.trx_id BETWEEN 1 AND 281474976710655)
 ) open WHERE age >= ? ORDER BY age DESC LIMIT 10`
 
-// On MySQL the table above has the text of each transaction's statement, and cannot be read by anybody while one has bytes that are no
-// text (error 3854). This needs the right to read performance_schema. Here a transaction counts from its BEGIN on, and not only from its
-// first statement.
+// On MySQL the table above has the text of each transaction's statement, and cannot be read by anybody while one has
+// bytes that are no text (error 3854). This needs the right to read performance_schema. Here a transaction counts from
+// its BEGIN on, and not only from its first statement.
 const snapshotsByEvents = `SELECT id, age FROM (
   SELECT t.processlist_id AS id, CAST(e.timer_wait DIV 1000000000000 AS SIGNED) AS age
   FROM performance_schema.events_transactions_current e JOIN performance_schema.threads t USING (thread_id)

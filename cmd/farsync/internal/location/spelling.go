@@ -10,13 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// A service has a grammar for what it is given, and refuses the rest. A file has none: whatever its name is, there can be
-// such a file, and a lock in it is another lock. So all that a URL cannot mean is refused here, for all stores alike.
+// A service has a grammar for what it is given, and refuses the rest. A file has none: whatever its name is, there can
+// be such a file, and a lock in it is another lock. So all that a URL cannot mean is refused here, for all stores
+// alike.
 
 // quotes are the characters that a file of settings or a text processor puts around a value.
 const quotes = "\"'`‘’“”«»"
 
-// checkText refuses what a person who reads a setting does not see, and what is left of the place that it was copied from.
+// checkText refuses what a person who reads a setting does not see, and what is left of the place that it was copied
+// from.
 func checkText(text string) error {
 	if !utf8.ValidString(text) {
 		return errors.New("has a byte that is no UTF-8: remove it, or write it as % and two digits")
