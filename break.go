@@ -40,7 +40,7 @@ type BreakOptions struct {
 //
 // ctx governs how long Break waits, for the service and for the holder's Store. When ctx is done the error wraps
 // ctx.Err(). The holder may have been asked by then, and may end the lease later: Participants shows whether it has.
-// Whoever may lock path may break a lease on it. A nil *BreakOptions is the zero BreakOptions.
+// A client that may lock path may break a lease on it. A nil *BreakOptions is the zero BreakOptions.
 func (s *Store) Break(ctx context.Context, path string, token Token, o *BreakOptions) error {
 	if o == nil {
 		o = &BreakOptions{}

@@ -30,19 +30,19 @@
 // that session there. If the connection fails, the lease stays held until that moment and not longer; then Done is closed,
 // the contexts made from the lease end, and Err wraps ErrLost.
 //
-// Every lease has a [Token]. That of an exclusive holder is higher than those of all exclusive holders of the same lock
-// before it.
+// Every lease has a [Token]. The Token of an exclusive holder is higher than the tokens of all exclusive holders of the
+// same lock before it.
 //
 // There is one exception. A person with the right to do so may remove the entry of a held lock from the service, and the
 // next waiter gets the lock. The old lease ends when its Store learns of that: a moment later if it has been held for 3
 // seconds, or a third of the TTL if that is less; otherwise when it gets that old, or at its Release.
 //
-// What a service forgets, farsync cannot keep: docs/WHICH-STORE.md lists, for each store, the failures over which these
+// farsync cannot keep what a service forgets: docs/WHICH-STORE.md lists, for each store, the failures over which these
 // promises hold.
 //
 // # One family a path
 //
-// A path belongs to one family of primitives, that of the oldest entry in its queue, until the queue is empty:
+// A path belongs to one family of primitives, the family of the oldest entry in its queue, until the queue is empty:
 //
 //   - [Mutex], [ReentrantMutex] and the members of a [MultiMutex] or a [QuorumMutex] are one lock;
 //   - [RWMutex];
@@ -50,8 +50,8 @@
 //   - [Election].
 //
 // Calls of another family are refused with [ErrKind]: a Try at once, a call that waits after a second or so, in which the
-// others may leave. A lock that another program holds counts as that of a Mutex or a candidate, and an RWMutex waits for
-// it; a Semaphore refuses it.
+// others may leave. A lock that another program holds counts as the lock of a Mutex or of a candidate, and an RWMutex
+// waits for it; a Semaphore refuses it.
 //
 // # What nothing can promise
 //
@@ -65,7 +65,7 @@
 // Guard of its package: the write is then made only while the lease is held. A lock alone is enough where a rare overlap
 // is a waste and nothing worse.
 //
-// Clocks need not agree, but those of client and server must run at about the same rate: within a twentieth of it, which
-// is the margin kept. Redis counts deadlines by its own time of day, and SQLite by that of the machine on systems other
-// than Linux. There the clock must not be set forward while locks are held.
+// Clocks need not agree, but the clocks of client and server must run at about the same rate: within a twentieth of it,
+// which is the margin kept. Redis counts deadlines by its own time of day, and SQLite by the machine's on systems
+// other than Linux. There the clock must not be set forward while locks are held.
 package farsync

@@ -32,8 +32,8 @@ func NewElection(store *Store, path string) *Election {
 }
 
 // Campaign stands for election, waits until elected, and returns a lease on the leadership: its Release resigns. The value is
-// what observers see, 64 KiB at most; "" means the Holder of the store. The errors, and the state after one, are those of
-// Mutex.Lock.
+// what observers see, 64 KiB at most; "" means the Holder of the store. The errors, and the state after an error, are
+// the same as for Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 	request := recipe.Request{Queue: e.path, Kind: driver.Candidate, Units: 1, Value: said(value)}
 	return acquire(ctx, "campaign", built(e.store, "NewElection"), &request)
@@ -51,8 +51,9 @@ var errNotLeader = errors.New("not a lease of this election")
 
 // Proclaim changes the value that observers see, while lease leads; "" means the Holder of the store. If ctx ends before the
 // service answers, the error wraps ErrUncertain: the value may have changed, or may change later. If the lease ends while the
-// request is under way, the error is that of Lease.Err: ErrReleased, ErrClosed, or one that wraps ErrLost. Then, too, the value
-// may have changed. After any other error it has not. Proclaim ends no lease, unless the error wraps ErrLost.
+// request is under way, the error is the Err of the lease: ErrReleased, ErrClosed, or an error that wraps ErrLost.
+// Then, too, the value may have changed. After any other error it has not. Proclaim ends no lease, unless the error
+// wraps ErrLost.
 //
 // Do not use it where a LeaderLatch of Curator's may wait right behind the leader. The latch takes the change for the event
 // that it waits for, and does not watch again. It then learns that it leads only when its connection breaks.
@@ -74,7 +75,7 @@ func (e *Election) Proclaim(ctx context.Context, lease *Lease, value string) err
 // An error is not fn's own if it says no more than that fn's context has ended, however it is wrapped: that context's Err, its
 // cause, or what a call of this package returned for it.
 //
-// All other errors are those of Campaign, and ErrClosed. Nothing is held when Lead returns.
+// All other errors are Campaign's, and ErrClosed. Nothing is held when Lead returns.
 func (e *Election) Lead(ctx context.Context, value string, fn func(ctx context.Context, lease *Lease) error) error {
 	for {
 		if lost, err := e.term(ctx, value, fn); !lost {

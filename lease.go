@@ -15,7 +15,7 @@ import (
 // time.
 //
 // A lease that is lost ends before the service gives the lock to another client: by an exact timer, which counts from
-// when the last acknowledged renewal was sent. What it cannot do is stop the code that relies on it. A process that is
+// when the last acknowledged renewal was sent. It cannot stop the code that relies on it. A process that is
 // suspended at the wrong moment resumes where it was, with a lease that ended long ago; so does a write that has left
 // the process. Where that matters, send Token with every write, and have the resource reject older ones.
 type Lease struct {
@@ -57,8 +57,8 @@ func (l *Lease) is(k driver.Kind) bool { return l.held() == k }
 func (l *Lease) Token() Token { return l.token }
 
 // ID is what the service calls the entry of the lease: it equals the ID of the lease's Participant. Leases that follow
-// one another on one entry within a process have one ID, and so have leases that share an entry: goroutines that read,
-// and those of a ReentrantMutex. Their tokens tell them apart. RWMutex.Downgrade may give the lease another ID. An ID
+// one another on one entry within a process have one ID, and so have leases that share an entry: leases for reading,
+// and leases of a ReentrantMutex. Their tokens tell them apart. RWMutex.Downgrade may give the lease another ID. An ID
 // decides nothing, and stays when the lease has ended.
 func (l *Lease) ID() string { return l.hold.ID() }
 
@@ -80,9 +80,9 @@ func (l *Lease) Err() error { return l.hold.Err() }
 // channel is closed, by a timer, and its own Err knows no earlier: ask this one, or the lease, right before a step that
 // cannot be undone.
 //
-// The context stands for the lease: a Lock of the same lock with it would wait for itself, and fails at once; that of a
-// ReentrantMutex enters again, in whatever goroutine. A Lock of another lock on the same Store publishes with its entry
-// what it is under: see Participant.Under.
+// The context stands for the lease: a Lock of the same lock with it would wait for itself, and fails at once; a Lock of
+// a ReentrantMutex enters again, in whatever goroutine. A Lock of another lock on the same Store publishes with its
+// entry what it is under: see Participant.Under.
 func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancel = bind(parent, l.hold.Life(), l)
 	return stand(ctx, l.store, l.path, l), cancel

@@ -33,8 +33,8 @@ func NewMultiMutex(members ...*Mutex) *MultiMutex {
 
 // Lock waits until all members are held, and returns one lease on all of them. If one of them fails, or is lost while
 // others are waited for, nothing is held: the members that were locked are released in the background, all at once,
-// and Lock returns without waiting for that. The errors are those of Mutex.Lock, and ErrLost for a member that was
-// lost. ErrPath comes at once, before any member is locked.
+// and Lock returns without waiting for that. The errors are the same as for Mutex.Lock, and ErrLost for a member that
+// was lost. ErrPath comes at once, before any member is locked.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	l := newMultiLease(&m.group)
 	if err := m.take(ctx, "lock", l, (*Mutex).Lock); err != nil {
@@ -46,10 +46,10 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 
 // TryLock is Lock without waiting for others: all members or none. It tries them one after another. If a member is
 // held or another caller waits for it, the error wraps ErrLocked and has the path of that member, and the members
-// behind it are not tried. Those before it were held for a moment: TryLock gives them back, all at once, and waits
-// for the service to confirm as Release does, while ctx lives; so the next TryLock of this process does not find them
-// taken. A release that is not confirmed continues in the background, and is no error of TryLock. The other errors,
-// and the state after one, are those of Lock.
+// behind it are not tried. The members before it were held for a moment: TryLock gives them back, all at once, and
+// waits for the service to confirm as Release does, while ctx lives; so the next TryLock of this process does not find
+// them taken. A release that is not confirmed continues in the background, and is no error of TryLock. The other
+// errors, and the state after an error, are the same as for Lock.
 func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 	l := newMultiLease(&m.group)
 	if err := m.take(ctx, "try lock", l, (*Mutex).TryLock); err != nil {
@@ -124,10 +124,10 @@ func newGroup(constructor string, members []*Mutex) group {
 }
 
 // gather locks members for l in order, until as many are held as have to be. On error the caller
-// gives back what is held. The error is that of ctx, or an *Error with the reason for which too few can be held.
+// gives back what is held. The error is ctx's, or an *Error with the reason for which too few can be held.
 //
-// Whoever holds a member waits only for later ones, so there is no circle of callers that wait for one another. That is
-// also true if some are left out.
+// A caller who holds a member waits only for later members, so there is no circle of callers that wait for one another.
+// That is also true if some are left out.
 func (g *group) gather(
 	ctx context.Context, op string, l *MultiLease, lock func(ctx context.Context, i int) (*Lease, error),
 ) error {
@@ -145,7 +145,7 @@ func (g *group) gather(
 			return nil
 		}
 		if lease != nil && l.keeper == nil {
-			// Those that wait for this one can be seen to wait for what is waited for next. Of a QuorumMutex each is
+			// Callers who wait for this member can be seen to wait for what is waited for next. Of a QuorumMutex each is
 			// on a Store of its own, which knows nothing of the others.
 			under = stand(under, g.members[i].store, g.members[i].path, lease) //nolint:fatcontext // one for each member
 		}

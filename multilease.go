@@ -14,9 +14,9 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A MultiLease is a hold on the members of a MultiMutex or of a QuorumMutex. That of a MultiMutex ends with the first
-// of its members' leases that ends, that of a QuorumMutex when fewer than a majority are left. All methods may be
-// called by any goroutine at any time.
+// A MultiLease is a hold on the members of a MultiMutex or of a QuorumMutex. The lease of a MultiMutex ends with the
+// first of its members' leases that ends, the lease of a QuorumMutex when fewer than a majority are left. All methods
+// may be called by any goroutine at any time.
 type MultiLease struct {
 	group  *group
 	keeper *keeper     // of a QuorumMutex; nil for a MultiMutex
@@ -26,7 +26,7 @@ type MultiLease struct {
 	end  context.CancelCauseFunc
 
 	mu     sync.Mutex
-	leases []*Lease       // in the order of the members; nil for those that were never held
+	leases []*Lease       // in the order of the members; nil for members that were never held
 	errs   []error        // why a member is not held, as far as that is known
 	stops  []func() bool  // end the attention to the loss of a member
 	tokens []Token        // of the members by which the lease was won
@@ -77,7 +77,7 @@ func (l *MultiLease) answer(i int, lease *Lease, err error) {
 	l.look()
 }
 
-// set makes a lease that of a member. The caller holds mu.
+// set makes a lease the lease of a member. The caller holds mu.
 func (l *MultiLease) set(i int, lease *Lease) {
 	l.leases[i] = lease
 	l.stops[i] = context.AfterFunc(lease.hold.Life(), func() { l.miss(i) })
@@ -113,8 +113,8 @@ func (l *MultiLease) won() bool {
 	return l.look() >= l.group.need
 }
 
-// look counts the members that are held, by the clock, and ends the lease if they are too few, with those that may
-// still come. Members are added only after a look at the others: so a moment in which there were too few is not
+// look counts the members that are held, by the clock, and ends the lease if they are too few, with the members that
+// may still come. Members are added only after a look at the others: so a moment in which there were too few is not
 // missed. The caller holds mu, and calls unlock.
 func (l *MultiLease) look() (held int) {
 	if l.life.Err() != nil {
@@ -152,9 +152,9 @@ func (l *MultiLease) why() error {
 // Tokens returns the members' fencing tokens, in the order in which the members were given. A member that a
 // MultiMutex was given twice has its token at both places. They never change.
 //
-// Those of a QuorumMutex are of the members by which the lease was won, a majority; all others are 0. Of two leases,
-// the later one has the higher token of every member that both have, and they have one in common. So a resource that
-// is to be protected keeps the highest token of each member, and refuses a request that has a lower one for any of
+// The tokens of a QuorumMutex are of the members by which the lease was won, a majority; all others are 0. Of two
+// leases, the later one has the higher token of every member that both have, and they have one in common. So a resource
+// that is to be protected keeps the highest token of each member, and refuses a request that has a lower one for any of
 // them, zeros aside.
 func (l *MultiLease) Tokens() []Token {
 	l.mu.Lock()
@@ -199,9 +199,9 @@ func (l *MultiLease) deadline() time.Time {
 // Done is closed when the lease has ended, by release or by the loss of too many members.
 func (l *MultiLease) Done() <-chan struct{} { return l.life.Done() }
 
-// Err is nil while enough members are held, by the clock at the time of the call; else as with Lease.Err. That of a
-// QuorumMutex tells about each member that was lost, and about each that was never held as far as it is known why,
-// and wraps all their errors.
+// Err is nil while enough members are held, by the clock at the time of the call; else as with Lease.Err. The Err of a
+// QuorumMutex tells about each member that was lost, and about each that was never held as far as it is known why, and
+// wraps all their errors.
 func (l *MultiLease) Err() error {
 	l.mu.Lock()
 	defer l.unlock()
@@ -309,7 +309,7 @@ func (l *MultiLease) hear(lease *Lease) {
 	})
 }
 
-// Release gives all members back, at the same time, and joins their errors, which are those of Lease.Release. It takes
+// Release gives all members back, at the same time, and joins their errors, the same as for Lease.Release. It takes
 // no longer than the slowest of them.
 //
 // For a QuorumMutex it returns nil if a majority was held until now, and enough members have confirmed the release
@@ -382,11 +382,11 @@ func (l *MultiLease) giveUp() {
 // A shortage is why too few members are held.
 type shortage struct {
 	of    int      // members
-	names []string // of the stores of those that are not held
+	names []string // of the stores of members that are not held
 	errs  []error  // why not
 }
 
-// shortage returns the error of a lease without those members of which errs has an error. The caller holds mu.
+// shortage returns the error of a lease without the members for which errs has an error. The caller holds mu.
 func (l *MultiLease) shortage(errs []error) *shortage {
 	s := &shortage{of: len(errs)}
 	for i, err := range errs {
@@ -427,8 +427,8 @@ func (s *shortage) Error() string {
 	return text.String()
 }
 
-// Unwrap returns what happened to the members. ErrLocked is left out if those that are taken would leave a majority:
-// then it is the services of the others that are in the way.
+// Unwrap returns what happened to the members. ErrLocked is left out if the members that are taken would leave a
+// majority: then the services of the others are in the way.
 func (s *shortage) Unwrap() []error {
 	taken := func(err error) bool { return errors.Is(err, ErrLocked) }
 	if s.count(taken) > (s.of-1)/2 {
@@ -437,8 +437,8 @@ func (s *shortage) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(s.errs), taken)
 }
 
-// holder returns who was ahead of a Try at the first member that tells, if it is those that are taken that leave no
-// majority.
+// holder returns who was ahead of a Try at the first member that tells, if there is no majority because of the members
+// that are taken.
 func (s *shortage) holder() string {
 	if !errors.Is(s, ErrLocked) {
 		return ""

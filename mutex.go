@@ -27,7 +27,8 @@ type Mutex struct {
 }
 
 // NewMutex returns a mutex on path: a slash, and then segments of 1 to 128 of the characters [A-Za-z0-9._-] joined by
-// slashes, 1024 bytes at most. The segments . and .., those that begin with _c_, and the tree /zookeeper are reserved.
+// slashes, 1024 bytes at most. The segments . and .., segments that begin with _c_, and the tree /zookeeper are
+// reserved.
 //
 // NewMutex does no I/O. A path that is not valid makes every call fail with ErrPath, at once: see PathOf for paths that are
 // made of data. NewMutex panics if store is nil.
@@ -75,7 +76,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 
 // TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
 // ErrLocked. A mutex that is seen to be taken costs a read and no write; if another client joins between the read and the
-// write, TryLock removes its entry again. The other errors, and the state after one, are those of Lock.
+// write, TryLock removes its entry again. The other errors, and the state after an error, are the same as for Lock.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "try lock", built(m.store, "NewMutex"), trying(m.request))
 }
@@ -103,10 +104,10 @@ func acquire(ctx context.Context, op string, store *Store, r *recipe.Request) (*
 // releases. ctx governs both how long Do waits for the mutex and how long fn works. The context that fn gets is done
 // when ctx is, or when the lease has ended; fn must then stop.
 //
-// The error is that of Lock if the mutex was not held, and nothing is held then. Otherwise the error is that of
-// Lease.Do, and the mutex is released: the error is fn's, or it wraps ErrLost or ErrClosed because the lease ended
-// so before fn returned, also if fn succeeded. If ctx ends in the moment in which the mutex is held, fn is not run,
-// and the error wraps ctx.Err().
+// The error is Lock's if the mutex was not held, and nothing is held then. Otherwise the error is Lease.Do's, and the
+// mutex is released: the error is fn's, or it wraps ErrLost or ErrClosed because the lease ended so before fn returned,
+// also if fn succeeded. If ctx ends in the moment in which the mutex is held, fn is not run, and the error wraps
+// ctx.Err().
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	lease, err := m.Lock(ctx)
 	if err != nil {
@@ -124,7 +125,7 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Leas
 // ErrUnavailable, or wraps ctx.Err() because ctx ended in the moment in which the mutex was held; the mutex is free
 // again then; or it wraps ErrDeadlock because ctx stands for a lease on this mutex: fn could never run.
 //
-// If ran is true the error is that of Lease.Do: fn's, whatever it wraps, and ErrLost or ErrClosed if the lease ended
+// If ran is true the error is Lease.Do's: fn's, whatever it wraps, and ErrLost or ErrClosed if the lease ended
 // so, also after fn and within atLeast, for then another replica may run the job again.
 //
 // The mutex is held for at least as long as atLeast, counted from when it was held, also if fn has returned earlier,
@@ -191,8 +192,8 @@ func sitOut(ctx context.Context, lease *Lease, d time.Duration) {
 //
 // onError is called when the lease is lost or its Store closed, once, by a goroutine of its own that Unlock waits for:
 // the code under the lock goes on, and another holder may work beside it. A panic of onError there ends the program.
-// Several goroutines may call onError at once: those that wait for the Locker when ctx ends. Locker.Lease returns the
-// lease, for its Token and its Context.
+// Several goroutines may call onError at once: the goroutines that wait for the Locker when ctx ends. Locker.Lease
+// returns the lease, for its Token and its Context.
 //
 // Unlock panics like sync.Mutex if it is not locked. It calls onError with any error of Lease.Release that was not told
 // before. If onError is nil, it panics with an error that wraps ErrLost or ErrClosed, and passes over the others.

@@ -29,22 +29,22 @@ type Participant struct {
 	// HeldSince is when it came to hold. Zero if it waits, and if it belongs to another Store: the service does not note it.
 	HeldSince time.Time
 	// NotBefore is until when the service grants nothing to anybody, after a restart of Redis for instance: nobody is
-	// ahead of what waits first. It is zero while the service grants.
+	// ahead of the first waiter. It is zero while the service grants.
 	NotBefore time.Time
 	// Token is the token of its lease. Of a turn that was handed on within another process it is the token of the first
 	// turn, until the entry of a mutex was held for 3 seconds or a third of the TTL, whichever is less: then it says
-	// the turn. Goroutines that read share an entry and its token, that of the first. Break says which token holds
-	// where it is given one of a turn that is over.
+	// the turn. Goroutines that read share an entry and its token: the token of the first. Break says which token holds
+	// where it is given the token of a turn that is over.
 	Token Token
 	// ID is what the service calls its entry: a key of etcd, a node of ZooKeeper, the id of a row in an SQLite file, the name
 	// of an entry in Redis.
 	ID string
 	// Session is what the service's own tools call its session: on etcd the lease in hexadecimal, as etcdctl prints it.
 	Session string
-	// Under are the IDs of the entries that its caller held when it joined, on the same Store, the innermost first: those of the
-	// leases that the caller's context stood for, the 16 innermost at most. See Lease.Context. For one that waits they say
-	// what cannot be released before it is served. For one that holds they are history, and may be another
-	// goroutine's: callers of one Store take turns on one entry.
+	// Under are the IDs of the entries that its caller held when it joined, on the same Store, the innermost first: the
+	// entries of the leases that the caller's context stood for, the 16 innermost at most. See Lease.Context. For a waiter
+	// they say what cannot be released before it is served. For a holder they are history, and may be another goroutine's:
+	// callers of one Store take turns on one entry.
 	Under []string
 	// Note is a short text that its caller has published. Empty for most. It comes from another process: it may say
 	// anything.

@@ -10,11 +10,11 @@ import (
 	"github.com/farsync/farsync/internal/goroutine"
 )
 
-// A Pool runs tasks in goroutines, as golang.org/x/sync/errgroup does with a limit; but the limit is that of a
-// Semaphore, and holds across all processes that use it. Each task runs under one of its units.
+// A Pool runs tasks in goroutines, as golang.org/x/sync/errgroup does with a limit; but the limit is a Semaphore's, and
+// holds across all processes that use it. Each task runs under one of its units.
 //
 // A task that calls Go keeps its unit while it waits for another. Where tasks hold all units, and each calls Go, they
-// wait for one another until the pool's context is done. What such a task waits for is published with the task's own
+// wait for one another until the pool's context is done. The wait of such a task is published with the task's own
 // unit, as by a Lock under Lease.Context, so Participants shows it, and farsync's page and command show a deadlock: see
 // Participant.Under. A goroutine that a task has started is not known to belong to the task.
 type Pool struct {

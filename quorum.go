@@ -31,19 +31,19 @@ const (
 // restarts and failovers as package redis says, by a silence of one TTL; and, as anywhere, while no clock is set forward.
 //
 // A QuorumMutex trades one etcd or ZooKeeper for several servers of another kind, and still rests on clocks that run at the same rate
-// and on processes that do not stop. It is no safer than etcd: if you have that, use it. What it protects must check tokens, in the
-// way that MultiLease.Tokens describes.
+// and on processes that do not stop. It is no safer than etcd: if you have that, use it. The resource that it protects
+// must check tokens, in the way that MultiLease.Tokens describes.
 //
 // # How it is taken
 //
 // Lock takes the members in the order of the names of their stores, and waits at each for those ahead of it in its queue,
 // until it holds a majority. So nothing is decided by chance, no two wait for each other, and the first member that all can
 // reach serves first come, first served. A member is passed over if it has not answered for a tenth of the TTL, if its Store
-// is not StateConnected, if it refuses, and if it grants nothing because it was restarted. When those that are left make no
-// majority, Lock gives back what it has and begins again, a moment later each time.
+// is not StateConnected, if it refuses, and if it grants nothing because it was restarted. When the members that are
+// left make no majority, Lock gives back what it has and begins again, a moment later each time.
 //
-// A lease that is held for longer than about a tenth of the TTL takes the other members too, in the background, and those
-// that it loses. From then on it outlives the loss of any minority, and regains it.
+// A lease that is held for longer than about a tenth of the TTL takes the other members too, in the background, and the
+// members that it loses. From then on it outlives the loss of any minority, and regains it.
 //
 // Names that differ between processes let no two hold, but may let them wait for each other until their contexts end. So may a Lock
 // by the holder of another QuorumMutex that has members in common. An even number of members bears no more failures than one less.
@@ -59,9 +59,9 @@ type QuorumMutex struct {
 // NewQuorumMutex returns a mutex of the members: mutexes on one path, each on a store of its own. Two stores of the same
 // service would fail together, and wait for each other. Each store needs a name, the same in all processes: the Name option
 // of its package. Give the members in one order in all processes: the Tokens come in that order. Open the stores with the option Lazy,
-// each with a short ctx of its own: all processes have to name all members, also those that are gone, for a majority of those that
-// are left is no majority. NewQuorumMutex panics if there are no members, if one is nil, if two are on one store, if one of several
-// stores has no name, if two have the same, and if the paths differ.
+// each with a short ctx of its own: all processes have to name all members, also those that are gone, for a majority of
+// the members that are left is no majority. NewQuorumMutex panics if there are no members, if one is nil, if two are on
+// one store, if one of several stores has no name, if two have the same, and if the paths differ.
 func NewQuorumMutex(members ...*Mutex) *QuorumMutex {
 	q := &QuorumMutex{group: newGroup("NewQuorumMutex", members), path: members[0].path}
 	q.need = len(members)/2 + 1
@@ -310,7 +310,7 @@ func (k *keeper) regain(i int, lease *Lease) (left []*recipe.Hold) {
 	return nil
 }
 
-// errLater is that of a member which nothing waits for.
+// errLater is the error of a member which nothing waits for.
 var errLater = fmt.Errorf("%w: it is released in the background", ErrUnavailable)
 
 // release gives back all members of a lease that has ended, and joins what was started for it.

@@ -93,9 +93,9 @@ func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, e
 }
 
 // within yields what the caller may be inside of: leases that its ctx stands for, and then those of its goroutine.
-// None of them was released when it was found.
+// No lease that it yields was released when it was found.
 //
-// A ctx comes first, for it says under which lease the work is. One that was released is left out though others may
+// A ctx comes first, for it says under which lease the work is. A lease that was released is left out though others may
 // still hold its turn: what its holder did under it is over, and the others are to be found by contexts of their own.
 func (m *ReentrantMutex) within(ctx context.Context, caller uint64) iter.Seq[*recipe.Hold] {
 	return func(yield func(*recipe.Hold) bool) {
@@ -131,7 +131,7 @@ func enter(hold *recipe.Hold) (*recipe.Hold, error) {
 }
 
 // waitsForItself reports whether the call would wait for a lease that its ctx stands for. A lease of a ReentrantMutex
-// is none: one that could not be entered is over, or about to be.
+// is none: a lease that could not be entered is over, or about to be.
 func (m *ReentrantMutex) waitsForItself(ctx context.Context) bool {
 	for held := range standings(ctx, m.store, m.path) {
 		if _, ok := reentrant(held); !ok && held.held() == driver.Exclusive && held.Err() == nil {

@@ -48,9 +48,9 @@ func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "try lock", built(rw.store, "NewRWMutex"), trying(rw.writer))
 }
 
-// RLock waits until the lock is held for reading. The errors, and the state after one, are those of Mutex.Lock. ErrDeadlock, at once: ctx was
-// made by the Context of a lease for reading on this lock that is still held, and for which a writer waits: the writer would wait for
-// that lease, and RLock for the writer.
+// RLock waits until the lock is held for reading. The errors, and the state after an error, are the same as for
+// Mutex.Lock. ErrDeadlock, at once: ctx was made by the Context of a lease for reading on this lock that is still held,
+// and for which a writer waits: the writer would wait for that lease, and RLock for the writer.
 func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	if !reads(ctx, built(rw.store, "NewRWMutex"), rw.path) {
 		return acquire(ctx, "read lock", rw.store, &rw.reader)

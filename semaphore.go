@@ -9,7 +9,7 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A Semaphore is a number of units that processes share: each acquires as many as it needs, and those that find too
+// A Semaphore is a number of units that processes share: each acquires as many as it needs, and callers who find too
 // few left wait. Curator calls it InterProcessSemaphoreV2, and its units leases; golang.org/x/sync/semaphore is the
 // same within one process. It does not share a queue with Curator, which counts waiters as holders.
 //
@@ -17,8 +17,8 @@ import (
 // none. Of the callers of one Store on one path, whichever values they use, 16 stand in the queue once there are no
 // units left. The others wait in the process, first in first out, and callers who give up there cost the service
 // nothing. A caller whose ctx was made by Lease.Context of another lease has an entry of its own. Among callers of
-// one Store, a caller may come in before one who came earlier and asks for another number of units, for the place of
-// a caller who has given up is taken by the next who asks for as many.
+// one Store, a caller may come in before a caller who came earlier and asks for another number of units, for the place
+// of a caller who has given up is taken by the next who asks for as many.
 //
 // The size is kept in the service with the queue. All users of the semaphore declare the same size; any other is
 // refused with ErrSize. While the queue is empty it may be declared anew. Resize changes the size that counts.
@@ -27,9 +27,9 @@ import (
 // declare. To go from 3 units to 5, all go on declaring 3, and one Resize(ctx, 5) of a semaphore that declares 3 sets
 // the size that counts: before the deployment or after it. To declare 5, first end all processes that declare 3.
 //
-// What a release wakes: a waiter watches the nearest entries ahead that leave it no room. When units are released in
-// the order in which they were acquired, that is one waiter a release, whatever the size. A release out of order, by
-// the k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes.
+// How many waiters a release wakes: a waiter watches the nearest entries ahead that leave it no room. When units are
+// released in the order in which they were acquired, that is one waiter a release, whatever the size. A release out of
+// order, by the k-th oldest of the holders, wakes up to k of them, for each could be the one whose room it makes.
 type Semaphore struct {
 	store *Store
 	path  string
@@ -50,7 +50,7 @@ func NewSemaphore(store *Store, path string, maxLeases int64) *Semaphore {
 // Acquire fails at once. All else is as with Mutex.Lock.
 //
 // A ctx that stands for a lease on units of the same semaphore is not refused, for other units may come free. An
-// Acquire for more units than the semaphore has beside those of that lease waits until ctx is done.
+// Acquire for more units than the semaphore has beside the units of that lease waits until ctx is done.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) (*Lease, error) {
 	return s.acquire(ctx, "acquire", n, false)
 }
@@ -101,7 +101,7 @@ func (s *Semaphore) Resize(ctx context.Context, n int64) error {
 // declare it.
 //
 // ctx governs how long Size waits for the service. Size changes nothing. Where another program has written something
-// else in the place of the size, Size fails, and names it. The other errors are those of Store.Participants.
+// else in the place of the size, Size fails, and names it. The other errors are the same as for Store.Participants.
 func (s *Semaphore) Size(ctx context.Context) (int64, error) {
 	size, err := recipe.Queue{Store: built(s.store, "NewSemaphore").below, Path: s.path}.Size(ctx)
 	if err == nil && size == 0 {

@@ -63,7 +63,8 @@ func (s *Store) State() State { return State(s.below.State()) }
 // Name returns the Name option.
 func (s *Store) Name() string { return s.below.Name() }
 
-// Options are those that every Store has. The Options of each backend embed them. The zero value of each field is a good choice.
+// Options are the options that every Store has. The Options of each backend embed them. The zero value of each field is
+// a good choice.
 type Options struct {
 	// TTL is how long the service keeps what this Store holds when it hears no more from it, from 1 second to 1 day. The
 	// service may round it, and what it grants counts. The default is 10 seconds.

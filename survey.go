@@ -15,15 +15,15 @@ type LockInfo struct {
 	// Size is how many units a semaphore has, 0 for all others, and where Err is not nil.
 	Size int64
 	// Err says that another program has written something else in the place of the size of a semaphore. It grants no
-	// units until that has been put right. Which of its participants hold cannot be told, and those that wait leave:
-	// all are shown as holders.
+	// units until that has been put right. Which of its participants hold cannot be told, and the waiters leave: all are
+	// shown as holders.
 	Err error
 	// Participants are its holders and its waiters, the holders first, the others in order. There is at least one.
 	Participants []Participant
 }
 
 // Survey yields every path that begins with prefix and has a holder or a waiter, in the order of their paths. An empty
-// prefix, or "/", stands for all. What other programs keep in the service is not shown, but for clients of other
+// prefix, or "/", stands for all. Data that other programs keep in the service is not shown, but for clients of other
 // programs that stand in a queue with farsync's.
 //
 // It reads page by page, in each a few hundred participants, and is no picture of one moment: what was asked for first

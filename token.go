@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// A Token is a fencing token: a number by which a resource tells a holder that is late from one that came after it.
+// A Token is a fencing token: a number by which a resource tells a holder who is late from a holder who came after.
 // Over the exclusive holders of one path it strictly increases, also over restarts of all processes and servers, over
 // lost sessions, and over turns that are handed off within a process.
 //

@@ -23,28 +23,29 @@ import (
 //
 // A panic is logged, with its stack, and the call goes on as if the function had returned nothing. Acquire, what that
 // returns, Note and Ended must not call runtime.Goexit, as t.FailNow does: it ends the goroutine that acquires or
-// releases. What was under way then keeps its place until the Store is closed.
+// releases. A call that was under way then keeps its place until the Store is closed.
 //
 // The functions may use the Store. A Close by Wait or Session, or by Ended of a lease that was not released, begins the
 // end and returns nil at once.
 type Trace struct {
 	// Acquire is called when a call begins that is to acquire: Lock, TryLock, Acquire, Campaign and all that is made of
-	// them. It returns ctx or one that is derived from it, with which the call goes on, and what is called with the result
-	// when the call ends, or nil. A call that enters a ReentrantMutex again acquires nothing, nor does one that is refused because
-	// the lease in its ctx would wait for itself.
+	// them. It returns ctx or a context that is derived from it, with which the call goes on, and a function that is
+	// called with the result when the call ends, or nil. A call that enters a ReentrantMutex again acquires nothing, nor
+	// does a call that is refused because the lease in its ctx would wait for itself.
 	Acquire func(ctx context.Context, w TraceCall) (context.Context, func(TraceResult))
 	// Wait is called when the call has found that it has to wait for others: never for a call that tries, once for most, and
-	// again if it waits anew because the session was lost. ctx is that of Acquire.
+	// again if it waits anew because the session was lost. ctx is the context of Acquire.
 	Wait func(ctx context.Context, w TraceCall, b TraceWait)
 	// Ended is called when what was acquired has ended, once: released, or lost, or closed with its Store. For a ReentrantMutex that
-	// is when the last of the leases that were entered under one another has ended. Whoever waited for it may have acquired it before.
+	// is when the last of the leases that were entered under one another has ended. A caller who waited for it may have
+	// acquired it before.
 	Ended func(e TraceEnd)
 	// Session is called when the session of the Store was opened or renewed, is overdue, and when it is over.
 	Session func(h TraceSession)
-	// Note returns a text that is published with the entry, for those that wait behind it to see: a traceparent, for example. It
-	// is called once for each call, after Acquire, with its ctx. A note of more than 256 bytes, or one that is not printable
-	// text, is left out. Callers who share an entry have one note, that of the first. A candidate has none. Whoever may read
-	// the queue may read the note.
+	// Note returns a text that is published with the entry, for the waiters behind it to see: a traceparent, for example.
+	// It is called once for each call, after Acquire, with its ctx. A note of more than 256 bytes, or a note that is not
+	// printable text, is left out. Callers who share an entry have one note, the note of the first. A candidate has none.
+	// A client who may read the queue may read the note.
 	Note func(ctx context.Context, w TraceCall) string
 }
 
@@ -52,7 +53,7 @@ type Trace struct {
 type TraceCall struct {
 	// Store is the Name option of the Store.
 	Store string
-	// Path is that of the lock. It is as the program has given it, valid or not.
+	// Path is the path of the lock, as the program has given it, valid or not.
 	Path string
 	// Kind is what is asked for, and Units how many units of a semaphore, 1 in all other cases.
 	Kind  Kind
@@ -65,7 +66,7 @@ type TraceCall struct {
 type TraceResult struct {
 	// Err is nil if it has acquired, and otherwise what its caller gets, but for operation and path.
 	Err error
-	// Token is that of the lease, 0 if there is none.
+	// Token is the token of the lease, 0 if there is none.
 	Token Token
 	// Waited is how long the call has taken.
 	Waited time.Duration
@@ -86,14 +87,14 @@ type TraceWait struct {
 	look func(context.Context) (holder, note string)
 }
 
-// Holder returns what holds the lock, and the note that it has published; empty what is not known. Unless Local is true it may
-// cost a request, which takes a second at most: meanwhile the call does not notice if its turn comes.
+// Holder returns who holds the lock, and the note that the holder has published; empty what is not known. Unless Local
+// is true it may cost a request, which takes a second at most: meanwhile the call does not notice if its turn comes.
 func (b TraceWait) Holder(ctx context.Context) (holder, note string) { return b.look(ctx) }
 
 // A TraceEnd is how something that was acquired has ended.
 type TraceEnd struct {
 	TraceCall
-	// Token is that of the lease.
+	// Token is the token of the lease.
 	Token Token
 	// Held is for how long it was held.
 	Held time.Duration
@@ -109,7 +110,7 @@ type TraceSession struct {
 	Store string
 	// Was is what State was in the last TraceSession of the Store. It is 0 in the first.
 	Was, State State
-	// Opened is true if the session is new. Otherwise one that is StateConnected or StateRecovering was renewed.
+	// Opened is true if the session is new. Otherwise a session that is StateConnected or StateRecovering was renewed.
 	Opened bool
 	// TTL is what the service grants.
 	TTL time.Duration

@@ -32,7 +32,7 @@ type under struct {
 	path  string
 }
 
-// Hold is what package recipe asks for, to have those that wait say what they hold meanwhile.
+// Hold is what package recipe asks for, to have waiters say what they hold meanwhile.
 func (u under) Hold() *recipe.Hold { return u.on(u.store, u.path) }
 
 // stand returns a context that stands for a lease on a lock.
@@ -41,8 +41,8 @@ func stand(ctx context.Context, store *Store, path string, l standing) context.C
 }
 
 // oneself returns an error if a lock of that kind would wait for a lease that ctx stands for, which is not released before
-// the call returns: ErrUpgrade, or another that wraps ErrDeadlock. Units of a semaphore may be free beside those that are held.
-// What is between two families is for the queue to tell.
+// the call returns: ErrUpgrade, or another that wraps ErrDeadlock. Units of a semaphore may be free beside the units
+// that are held. A call of another family is for the queue to refuse.
 func oneself(ctx context.Context, store *Store, path string, kind driver.Kind) error {
 	for held := range stoodFor(ctx, store, path) {
 		switch {
