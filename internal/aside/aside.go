@@ -20,8 +20,8 @@ const (
 // something never waits for Handle. Enabled and the methods behind With are called in place, and are to return at once.
 // Close ends the Logger.
 //
-// A Logger of this package is returned as it is, so that a Store and its driver write in one order. Of no Logger it is
-// one that writes nothing.
+// A Logger of this package is returned as it is, so that a Store and its driver write in one order. For a nil Logger it
+// returns a Logger that writes nothing.
 func Logger(to *slog.Logger) *slog.Logger {
 	if to == nil {
 		return slog.New(slog.DiscardHandler)
@@ -33,7 +33,7 @@ func Logger(to *slog.Logger) *slog.Logger {
 }
 
 // Close waits until all records of a Logger of this package have been written, and no longer than a second. Records
-// that come later are not written, nor are those that still wait by then. A Handle that does not return keeps its
+// that come later are not written, nor are records that still wait by then. A Handle that does not return keeps its
 // goroutine until it does. Close does nothing to any other Logger.
 func Close(l *slog.Logger) {
 	if h, ok := l.Handler().(*handler); ok {

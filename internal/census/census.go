@@ -9,11 +9,11 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// Entries are those that hold and those that wait.
+// Entries counts the entries that hold and the entries that wait.
 type Entries struct{ Held, Waiting int64 }
 
-// Class returns the class of a path for a label: that which class names, "" for none. A path that is not valid has none: whatever
-// comes from outside would make a label of its own, and few take one that is not UTF-8.
+// Class returns the class of a path for a label: the class that the function names, "" for none. A path that is not
+// valid has none: whatever comes from outside would make a label of its own, and few take a label that is not UTF-8.
 func Class(class func(path string) string, path string) string {
 	if class == nil || recipe.CheckPath(path) != nil {
 		return ""

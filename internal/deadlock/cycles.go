@@ -92,8 +92,8 @@ func (t *search) leave(at int) {
 	t.groups = append(t.groups, group)
 }
 
-// shortest returns a shortest cycle through the first waiter of a group. Every cycle has a waiter, for what holds waits for
-// waiters alone.
+// shortest returns a shortest cycle through the first waiter of a group. Every cycle has a waiter, for a holder waits
+// for waiters alone.
 func (t *search) shortest(group []int) []Place {
 	in := map[int]bool{}
 	root := -1

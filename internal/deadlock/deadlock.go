@@ -2,9 +2,9 @@
 // another.
 //
 // It is decided by reduction, as in R. C. Holt, "Some Deadlock Properties of Computer Systems", 1972: an entry that holds is
-// taken to be released some day, unless a call waits under it, which is one whose context stands for the lease. So remove
-// each entry that holds and under which none waits, let in whatever its queue then lets in, and repeat. What is left
-// cannot go on.
+// taken to be released some day, unless a call waits under it: a call whose context stands for the lease. So remove
+// each entry that holds and under which none waits, let in whatever its queue then lets in, and repeat. The entries
+// that are left cannot go on.
 //
 // A survey is no picture of one moment, and a context may be passed to a goroutine that its giver does not wait for. So what is
 // found is for people to see, and nothing is to be decided by it.
@@ -22,7 +22,7 @@ type Entry struct {
 	ID    string
 	Kind  driver.Kind
 	Units int64
-	// Under are the IDs of the entries under which it waits: its caller releases them only after it has come to hold. Those
+	// Under are the IDs of the entries under which it waits: its caller releases them only after it has come to hold. IDs
 	// that are in no queue do not count.
 	Under []string
 }
@@ -40,9 +40,9 @@ type Place struct {
 }
 
 // Cycles returns one cycle for each group of entries that wait for one another. Each entry of a cycle cannot go before the next
-// has gone, and the last not before the first: one that waits, not before one ahead of it; one that holds, not before one that
-// waits under it. Entries that merely wait behind such a group are in none. It takes time in proportion to the entries, and to
-// those that they are under.
+// has gone, and the last not before the first: a waiter not before an entry ahead of it, a holder not before a waiter
+// under it. Entries that merely wait behind such a group are in none. It takes time in proportion to the entries, and
+// to the entries that they are under.
 func Cycles(queues []Queue) [][]Place {
 	s := newState(queues)
 	s.reduce()

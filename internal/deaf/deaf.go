@@ -13,7 +13,7 @@ import (
 var (
 	// ErrClosed is returned by Do after Close.
 	ErrClosed = errors.New("closed")
-	// ErrStuck is that of a call that still runs. What becomes of it is not known.
+	// ErrStuck is the error of a call that still runs. Its outcome is not known.
 	ErrStuck = errors.New("the call does not return")
 )
 
@@ -58,7 +58,7 @@ func (c *Calls) start(call func()) bool {
 	return !c.closed
 }
 
-// Close has Do refuse all calls, and waits for those that run.
+// Close has Do refuse all calls, and waits for the calls that run.
 func (c *Calls) Close() {
 	c.mu.Lock()
 	c.closed = true

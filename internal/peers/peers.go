@@ -2,11 +2,12 @@
 // at once that one of them has died.
 //
 // Each member has a datagram socket in the directory. A message is a hint: it is lost if its receiver is stopped for long, may
-// not be reached, or has no socket, for not every system has them. A name is used once: a socket that is there and refuses is
-// that of a process that has died, since one that leaves removes its socket first.
+// not be reached, or has no socket, for not every system has them. A name is used once: a socket that is there and
+// refuses belongs to a process that has died, since a process that leaves removes its socket first.
 //
-// Other users may write to the directory, and to the directory around it, and names come from them. So a Directory is the one
-// that was there when it was opened, whatever its path leads to later, and nothing but sockets is removed from it.
+// Other users may write to the directory, and to the directory around it, and names come from them. So a Directory is
+// the directory that was there when it was opened, whatever its path leads to later, and nothing but sockets is removed
+// from it.
 package peers
 
 import (
@@ -102,7 +103,7 @@ func (d *Directory) Remove(name string) {
 	}
 }
 
-// has reports whether a name is that of a socket.
+// has reports whether a name belongs to a socket.
 func (d *Directory) has(name string) bool {
 	if d.root == nil || !named(name) {
 		return false
@@ -117,8 +118,8 @@ func named(name string) bool {
 }
 
 // Dead reports whether the process of a member has died. The member does not notice: connecting a datagram socket sends nothing. A
-// process that is stopped has its socket still. A member without a socket, or with one that this user may not reach, is not
-// known to be dead.
+// process that is stopped has its socket still. A member without a socket, or with a socket that this user may not
+// reach, is not known to be dead.
 func (d *Directory) Dead(name string) bool {
 	if !d.has(name) {
 		return false
@@ -134,8 +135,8 @@ func (d *Directory) Dead(name string) bool {
 	return d.has(name)
 }
 
-// Knock sends an empty message to every member, and returns how many are there. One of another user, whose socket may
-// not be reached, hears nothing and is not counted.
+// Knock sends an empty message to every member, and returns how many are there. A member of another user, whose socket
+// may not be reached, hears nothing and is not counted.
 func (d *Directory) Knock() (live int) {
 	if d.root == nil {
 		return 0
@@ -150,7 +151,8 @@ func (d *Directory) Knock() (live int) {
 			continue
 		}
 		live++
-		_ = conn.SetWriteDeadline(time.Now().Add(time.Millisecond)) // one that is full has enough to look at, or is stopped
+		// A member whose socket is full for longer has enough to look at, or is stopped.
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
 		_, _ = conn.Write([]byte("\n"))
 		_ = conn.Close()
 	}
@@ -179,8 +181,9 @@ func (m *Member) Hear(heard func(words []string)) {
 	}
 }
 
-// Send sends a message of words, which have no newlines, and waits for a millisecond at most. A socket that is full for longer is
-// that of a member that has enough to look at, or is stopped. In place of more words than a message takes it sends an empty one.
+// Send sends a message of words, which have no newlines, and waits for a millisecond at most. A socket that is full for
+// longer belongs to a member that has enough to look at, or is stopped. In place of more words than a message takes it
+// sends an empty one.
 func (m *Member) Send(to string, words []string) {
 	if m == nil || !named(to) {
 		return

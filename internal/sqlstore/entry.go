@@ -34,7 +34,7 @@ func isTurn(list []driver.Entry) bool {
 func (s *Session) ahead(
 	ctx context.Context, run Run, e driver.Entry, limit int, statement string, args ...any,
 ) (driver.View, error) {
-	// One for e itself, and one that shows that there are more.
+	// One row is for e itself, and one more shows that there are more.
 	list, err := Collect(ctx, run, scanEntry, statement, append([]any{e.Queue, e.ID, limit + 2}, args...)...)
 	if err != nil {
 		return driver.View{}, err

@@ -17,7 +17,7 @@ var (
 	ErrStray   = errors.New("it belongs to no session: delete its row if nothing needs it")
 )
 
-// An Error is an error of which more is known than it says itself. What it means is decided where it happens, in the driver:
+// An Error is an error together with its outcome. The outcome is decided where the error happens, in the driver:
 // whether a transaction had come to its COMMIT cannot be seen in the error of the database.
 type Error struct {
 	Err     error
@@ -41,8 +41,8 @@ func (e *LoginError) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *LoginError) Unwrap() error { return e.Err }
 
-// OfMigrate returns the error of Migrate for one that a driver has judged as that of a connection: it wraps unavailable, which is
-// farsync.ErrUnavailable, as the error of Open does, unless the server has refused.
+// OfMigrate returns the error of Migrate for an error that a driver has judged as an error of a connection: it wraps
+// unavailable, which is farsync.ErrUnavailable, as the error of Open does, unless the server has refused.
 func OfMigrate(err, unavailable error) error {
 	if Outcome(OfOpen(err)) == driver.Refused {
 		return err

@@ -24,8 +24,8 @@ func (s *Session) Owners(ctx context.Context, queue string, entries []string) ([
 // show entries that are about to go. The Store looks again.
 var errBusy = &Error{errors.New("another client is ending a session that has run out"), driver.NotDone}
 
-// Bury ends those of some sessions that are over. The statement asks again, for one that had run out may have been renewed since.
-// One that has died was not: its ID is never used again.
+// Bury ends the sessions that are over among some. The statement asks again, for a session that had run out may have
+// been renewed since. A session that has died was not: its ID is never used again.
 func (s *Session) Bury(ctx context.Context, owners []Owner) error {
 	over, list := false, []string{}
 	for _, o := range owners {

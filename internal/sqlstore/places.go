@@ -11,7 +11,8 @@ import (
 //
 // A renewal needs a place only when its own connection was lost and the server has no room for another. It goes before
 // all calls that wait: a call gives its place back within the time that an attempt has, and the session lasts for
-// several attempts. Behind calls, each of which may stand behind a locked row, none of them might come to its turn.
+// several attempts. A renewal behind calls might not come to its turn in that time, for each call may stand behind a
+// locked row.
 type Places struct {
 	most int
 	room *Room

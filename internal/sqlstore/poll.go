@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// What is next in line is looked for after quickest, and then after times that grow with how long its queue has not moved, up to
-	// slowest: it is found late by some sixteenth of that.
+	// The entry next in line is looked for after quickest, and then after times that grow with how long its queue has not
+	// moved, up to slowest: it is found late by some sixteenth of that.
 	quickest = 500 * time.Microsecond
 	slowest  = 200 * time.Millisecond
 	part     = 16
-	// What has others ahead of it is looked for more rarely, but after atMost. For that it matters up to few how many they are: a queue
-	// that has stood still may move quickly again, and one that comes late keeps it standing.
+	// An entry that has others ahead of it is looked for more rarely, but after atMost. For that it matters up to few how
+	// many they are: a queue that has stood still may move quickly again, and a waiter who comes late keeps it standing.
 	atMost = time.Second
 	few    = 3
 	// answered bounds one look.
@@ -26,8 +26,9 @@ const (
 )
 
 // Poll wakes Watches when what they wait for has moved, until ctx ends, which is no later than Life does, for a session that nothing notifies. One request
-// looks for all that its Watches wait for, by the statement poll, and there is none while nothing waits. What is read is compared with
-// what the Watch has read, and not with an earlier look, so nothing is missed that comes before the first. One call runs at a time.
+// looks for all that its Watches wait for, by the statement poll, and there is none while nothing waits. The rows are
+// compared with what the Watch has read, and not with an earlier look, so nothing is missed that comes before the
+// first. One call runs at a time.
 func (s *Session) Poll(ctx context.Context) {
 	var p pace
 	var b backoff
@@ -88,7 +89,7 @@ func (b *backoff) after(due time.Time) time.Time {
 	return due
 }
 
-// A pace is how the queue has moved in which the next of those that are waited for stands.
+// A pace is how the queue has moved in which the next of the awaited entries stands.
 type pace struct {
 	since time.Time     // when the wait began, or the next has moved up last
 	ahead int           // how many entries have to go before it

@@ -17,8 +17,8 @@ const (
 )
 
 // Create inserts the entry's row unless one with its ID is there, and reads what is ahead in the same transaction. So an attempt
-// that comes after another, whose answer was lost, finds that one's row, whichever of the two is carried out first. And as
-// those that insert into a queue take turns, what it shows is all that can ever be ahead.
+// that comes after another, whose answer was lost, finds that one's row, whichever of the two is carried out first. And
+// as sessions that insert into a queue take turns, what it shows is all that can ever be ahead.
 func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.View, error) {
 	var since int64
 	if !e.Since.IsZero() {
@@ -88,7 +88,7 @@ func (s *Session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error
 	return one(list, err, driver.ErrGone)
 }
 
-// Owned reads the rows of the session. Those of attempts that were never answered are among them.
+// Owned reads the rows of the session. The rows of attempts that were never answered are among them.
 func (s *Session) Owned(ctx context.Context, queues []string) ([]driver.Entry, error) {
 	var in any
 	if queues != nil {

@@ -29,7 +29,7 @@ const (
 // A Room is what a Store knows of the room that its server has for connections. A server has room for some 100 by
 // default, which all of its clients share. A Store takes more than two connections to do several things at once, and
 // to be woken. It gives up all that are more, for some time, when the server has refused it one, or has little room
-// left for others. The zero Room is that of a server with plenty.
+// left for others. The zero Room stands for a server with plenty.
 type Room struct {
 	mu      sync.Mutex
 	until   time.Time // the Store goes on with two connections until then
@@ -112,6 +112,6 @@ func due(last *time.Time, again time.Duration) bool {
 	return true
 }
 
-// Crowded reports whether a server with so many connections in use, of those that it can have, has little room left:
+// Crowded reports whether a server with so many connections in use, of so many that it can have, has little room left:
 // for a tenth more, or for one more Store.
 func Crowded(used, most int) bool { return most-used < max(Least, most/10) }

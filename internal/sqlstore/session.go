@@ -15,7 +15,7 @@ type Session struct {
 
 	// ID names the session's row, and is never used again.
 	ID string
-	// Waiters are the Watches under way. What the driver hears of goes to its Wake.
+	// Waiters are the Watches under way. The driver calls its Wake for what it hears of.
 	Waiters *Waiters
 	// Life ends with the session. Finish ends it.
 	Life   context.Context
@@ -57,8 +57,8 @@ func (s *Session) Granted() (time.Duration, time.Time) {
 	return s.ttl, s.from
 }
 
-// History is what the statements open and renew have shown. One that shows none is of a database that does not go back while its
-// clients live.
+// History is what the statements open and renew have shown. A session that shows none is of a database that does not go
+// back while its clients live.
 func (s *Session) History() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +77,8 @@ func (s *Session) Open(ctx context.Context, also ...any) error {
 // session has no dead ones for long. A row that has passed its deadline and is still there is as good as any: a session ends
 // when its row is deleted, which is a transaction as this is.
 //
-// Sessions that have died with many entries take several steps, and the renewal is answered after the first. What is
-// left when that takes long is for the next renewal. Whether they have all gone is no matter of this session's.
+// Sessions that have died with many entries take several steps, and the renewal is answered after the first. The rest,
+// when that takes long, is for the next renewal. Whether they have all gone is no matter of this session's.
 func (s *Session) Renew(ctx context.Context, _ []driver.Entry) error {
 	more, err := s.keep(ctx, "renew", s.ID)
 	s.buryRest(ctx, more)
@@ -131,9 +131,9 @@ func (s *Session) End(ctx context.Context) error {
 // End removes a session's row, and its entries before it, in steps where the database has such. A row that is not there has been removed
 // before, or has run out.
 //
-// What the session has sent, and the database carries out later, finds no row: a renewal updates none, and an entry is made only beside the
-// row of its session, which that transaction keeps until its commit. If it comes first, the row is removed after that, and the entry with it.
-// An ID is never used again, so nothing brings the row back.
+// A request that the session has sent, and the database carries out later, finds no row: a renewal updates none, and an
+// entry is made only beside the row of its session, which that transaction keeps until its commit. If it comes first,
+// the row is removed after that, and the entry with it. An ID is never used again, so nothing brings the row back.
 func End(ctx context.Context, write Run, id string) error {
 	rows, err := Collect(ctx, write, scan1[string], "end", id)
 	for more := len(rows) > 1; more && err == nil; more = len(rows) > 0 {

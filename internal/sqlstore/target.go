@@ -17,8 +17,8 @@ type Target struct {
 	Ahead   int    `json:"-"` // as in driver.Entry
 }
 
-// targetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the entry's ID:
-// that of a permit stands for its turn, too.
+// targetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the
+// entry's ID: the ID of a permit stands for its turn, too.
 func targetOf(t driver.Target) Target {
 	made := Target{t.Entry.ID, "gone", t.Entry.ID, t.Entry.Queue, t.Entry.Kind.String(), t.Entry.Version, t.Entry.Ahead}
 	if id, is := strings.CutPrefix(t.Entry.ID, turn); is && t.What == driver.Gone {

@@ -43,8 +43,8 @@ func (w *Waiters) remove(in chan struct{}) {
 	delete(w.waits, in)
 }
 
-// Wake wakes those that wait for one of the names. The empty name, and no name, wake all. It never waits: a waiter that was
-// woken before and has not looked since will see this change, too, for its look is yet to come.
+// Wake wakes the Watches that wait for one of the names. The empty name, and no name, wake all. It never waits: a
+// waiter that was woken before and has not looked since will see this change, too, for its look is yet to come.
 func (w *Waiters) Wake(names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +65,7 @@ func (w *Waiters) Any() bool {
 
 // Tend calls look, now and then, while there are waiters, with the names that they wait for, and whether those are others than
 // the last time. It does so after first, and then after times that grow to most, until the names are others. It does nothing while
-// there is no waiter, nor for one that soon goes. It returns when ctx ends.
+// there is no waiter, nor for a waiter who soon goes. It returns when ctx ends.
 func (w *Waiters) Tend(ctx context.Context, first, most time.Duration, look func(names []string, others bool)) {
 	for w.Await(ctx) {
 		var known []string
@@ -94,7 +94,7 @@ func (w *Waiters) waitedFor() (all []string) {
 	return slices.Compact(all)
 }
 
-// Sought returns what the Watches under way wait for, in no order. What two wait for is there twice.
+// Sought returns what the Watches under way wait for, in no order. A target of two Watches is there twice.
 func (w *Waiters) Sought() (all []Target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

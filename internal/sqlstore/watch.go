@@ -106,7 +106,8 @@ func (s *Session) sleep(ctx context.Context, woken <-chan struct{}) error {
 	}
 }
 
-// bounded bounds each request: once a Watch stands nobody else does, and one that was lost would keep it from what it is told meanwhile.
+// bounded bounds each request: once a Watch stands nobody else does, and a request that was lost would keep it from
+// what it is told meanwhile.
 func (s *Session) bounded(run Run) Run {
 	return func(ctx context.Context, f func(Rows) error, statement string, args ...any) error {
 		ctx, cancel := context.WithTimeout(ctx, s.ttl/3)
@@ -116,10 +117,10 @@ func (s *Session) bounded(run Run) Run {
 }
 
 // look looks at the targets. It reports whether one has moved, and whether the session is told when one moves without having
-// asked. What is next ahead of e is next until it goes, for nothing is inserted in between. If it goes, and another entry was next,
-// then that one has gone first, and has woken this session. If e goes, its session is told, too, if there was anything ahead. Of
-// several entries at most one is next, so the session asks for all of them, unless the driver polls, for which all are. A stray is
-// an entry of no session: to wait for it would be to wait for ever.
+// asked. The entry next ahead of e is next until it goes, for nothing is inserted in between. If it goes, and another
+// entry was next, then that one has gone first, and has woken this session. If e goes, its session is told, too, if
+// there was anything ahead. Of several entries at most one is next, so the session asks for all of them, unless the
+// driver polls, for which all are. A stray is an entry of no session: to wait for it would be to wait for ever.
 func (s *Session) look(
 	ctx context.Context, run Run, statement string, args ...any,
 ) (moved, told bool, err error) {

@@ -1,9 +1,9 @@
 // Package turnstile has the goroutines and processes of one machine take turns at something, in the order in which they came.
 //
-// It is for what has a lock of its own that is a lottery, as an SQLite file has: the one that tries at the right moment gets it. A
-// [Gate] keeps the tries in order, and is not the lock. Between processes, it lets a ticket pass whose turn has not come if what is
-// ahead does not move: a process that is stopped while it waits keeps no other waiting, and one that has died has no
-// tickets.
+// It is for what has a lock of its own that is a lottery, as an SQLite file has: the caller who tries at the right
+// moment gets it. A [Gate] keeps the tries in order, and is not the lock. Between processes, it lets a ticket pass
+// whose turn has not come if the ticket ahead does not move: a process that is stopped while it waits keeps no other
+// waiting, and a process that has died has no tickets.
 //
 // The ticket of a process is a locked byte in a file, which the system unlocks when the process ends. Its position is its number,
 // drawn from a counter in the file; beside that stands the number that left last. Waiting is by looking whether there is a lower
@@ -36,8 +36,8 @@ const (
 	// the wait so far, whichever is longer, and after patience at the latest. So a ticket far behind looks a few times in all. Each
 	// look costs the more, the more tickets there are.
 	look = 20 * time.Microsecond
-	// near is how many tickets ahead are waited for by naps. A nap is in time, and keeps one of the few threads that run goroutines;
-	// those that work in this process may be what is waited for.
+	// near is how many tickets ahead are waited for by naps. A nap is in time, and keeps one of the few threads that run
+	// goroutines; the goroutines that work in this process may be what is waited for.
 	near = 3
 	// draws is how often a number is tried for. It takes three system calls to draw one, so only a process that was stopped between
 	// them can keep others from it for that long.
@@ -55,7 +55,7 @@ var ErrClosed = errors.New("the gate is closed")
 // A Gate is where tickets are drawn. Each process has its own on the same file.
 type Gate struct {
 	path string
-	// turn has a value while no ticket is out, and is closed with the gate. What follows is used under it.
+	// turn has a value while no ticket is out, and is closed with the gate. The fields that follow are used under it.
 	turn  chan struct{}
 	open  bool
 	file  *os.File // nil where a file has no locks of the kind that is needed, or cannot be written
@@ -236,7 +236,7 @@ func (t *Ticket) Leave(passed bool) {
 // first returns the lowest ticket below a number, 0 if there is none.
 func (g *Gate) first(below int64) int64 { return g.among(below, lowest) }
 
-// among looks below a number, beside the tickets that are stuck. Those that have gone are forgotten.
+// among looks below a number, beside the tickets that are stuck. Stuck tickets that have gone are forgotten.
 func (g *Gate) among(below int64, look func(file *os.File, from, to int64) int64) int64 {
 	g.stuck = slices.DeleteFunc(g.stuck, func(n int64) bool { return locked(g.file, n, n+1) == 0 })
 	from := int64(counterAt + 1)

@@ -14,10 +14,10 @@ import (
 type DB struct {
 	*sql.DB
 
-	// Judge makes of an error, that of a COMMIT or of what came before it, one that says what it means for the attempt. Of nil it
-	// makes nil, and it leaves alone what has an Outcome already.
+	// Judge turns an error, of a COMMIT or of what came before it, into an error that says what it means for the attempt.
+	// Of nil it makes nil, and it leaves alone what has an Outcome already.
 	Judge func(err error, committing bool) error
-	// Statements are those of sqlstore.Statements.
+	// Statements are made by sqlstore.Statements.
 	Statements map[string][]string
 
 	mu       sync.Mutex
@@ -140,8 +140,8 @@ func (d *DB) Perform(ctx context.Context, tx *sql.Tx, f func(sqlstore.Rows) erro
 	return Read(rows, f)
 }
 
-// Query runs the statement of a name, one that reads: it sees one state without a transaction. If ctx ends before its answer, it
-// is NotDone, whether the statement was broken off or runs to its end.
+// Query runs the statement of a name. The statement reads: it sees one state without a transaction. If ctx ends before
+// its answer, it is NotDone, whether the statement was broken off or runs to its end.
 func (d *DB) Query(ctx context.Context, f func(sqlstore.Rows) error, name string, args ...any) error {
 	all, err := d.prepare(ctx, name)
 	if err == nil {

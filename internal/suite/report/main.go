@@ -1,4 +1,5 @@
-// Command report reads what go test -json writes, prints each test as it ends, and the whole output of one that failed.
+// Command report reads what go test -json writes, prints each test as it ends, and the whole output of a test that
+// failed.
 //
 //	go test -json ./internal/etcdtest | report -to FILE
 //
@@ -56,7 +57,7 @@ type key struct{ pack, name string }
 type report struct {
 	to      io.Writer
 	tests   map[key]*test
-	order   []key // of those that failed
+	order   []key // of the tests that failed
 	counted map[string]int
 }
 
@@ -112,7 +113,7 @@ func (r *report) take(e event) {
 	}
 }
 
-// fail notes a failure, and that the test of which this one is a part failed by it. A part ends before the whole.
+// fail notes a failure, and that the test around this one failed by it. A part ends before the whole.
 func (r *report) fail(k key, t *test) {
 	r.order = append(r.order, k)
 	if k.name == "" {
@@ -148,7 +149,7 @@ type verdict struct {
 	not       bool
 }
 
-// verdicts returns the failures, without those that are failures of their parts alone.
+// verdicts returns the failures, without failures that are failures of their parts alone.
 func (r *report) verdicts() []verdict {
 	var all []verdict
 	for _, k := range r.order {
