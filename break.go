@@ -9,13 +9,13 @@ import (
 
 // BreakOptions change what Store.Break does. The zero value is for holders that hear.
 type BreakOptions struct {
-	// Why is shown to the holder and in the logs, on one line. Of more than 256 bytes the rest is cut off, and each character that is
-	// not printable becomes a space.
+	// Why is shown to the holder and in the logs, on one line. Of more than 256 bytes the rest is cut off, and each
+	// character that is not printable becomes a space.
 	Why string
 	// Remove removes the entry at once in place of asking its Store to end the lease. It is for holders that do not hear:
-	// other programs' (etcdctl, Curator), and processes that are stuck altogether. Their holder is not told by farsync, and may
-	// work on beside the next one; a farsync holder still learns of it where it watches its entry. As nobody is asked,
-	// the entry goes with whichever lease holds on it by then: callers of one Store may have handed it on since the
+	// other programs' (etcdctl, Curator), and processes that are stuck altogether. Their holder is not told by farsync,
+	// and may work on beside the next one; a farsync holder still learns of it where it watches its entry. As nobody is
+	// asked, the entry goes with whichever lease holds on it by then: callers of one Store may have handed it on since the
 	// token was seen.
 	Remove bool
 }

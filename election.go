@@ -31,9 +31,9 @@ func NewElection(store *Store, path string) *Election {
 	return &Election{store, path}
 }
 
-// Campaign stands for election, waits until elected, and returns a lease on the leadership: its Release resigns. The value is
-// what observers see, 64 KiB at most; "" means the Holder of the store. The errors, and the state after an error, are
-// the same as for Mutex.Lock.
+// Campaign stands for election, waits until elected, and returns a lease on the leadership: its Release resigns. The
+// value is what observers see, 64 KiB at most; "" means the Holder of the store. The errors, and the state after an
+// error, are the same as for Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 	request := recipe.Request{Queue: e.path, Kind: driver.Candidate, Units: 1, Value: said(value)}
 	return acquire(ctx, "campaign", built(e.store, "NewElection"), &request)
@@ -49,14 +49,14 @@ func said(value string) []byte {
 
 var errNotLeader = errors.New("not a lease of this election")
 
-// Proclaim changes the value that observers see, while lease leads; "" means the Holder of the store. If ctx ends before the
-// service answers, the error wraps ErrUncertain: the value may have changed, or may change later. If the lease ends while the
-// request is under way, the error is the Err of the lease: ErrReleased, ErrClosed, or an error that wraps ErrLost.
-// Then, too, the value may have changed. After any other error it has not. Proclaim ends no lease, unless the error
-// wraps ErrLost.
+// Proclaim changes the value that observers see, while lease leads; "" means the Holder of the store. If ctx ends
+// before the service answers, the error wraps ErrUncertain: the value may have changed, or may change later. If the
+// lease ends while the request is under way, the error is the Err of the lease: ErrReleased, ErrClosed, or an error
+// that wraps ErrLost. Then, too, the value may have changed. After any other error it has not. Proclaim ends no lease,
+// unless the error wraps ErrLost.
 //
-// Do not use it where a LeaderLatch of Curator's may wait right behind the leader. The latch takes the change for the event
-// that it waits for, and does not watch again. It then learns that it leads only when its connection breaks.
+// Do not use it where a LeaderLatch of Curator's may wait right behind the leader. The latch takes the change for the
+// event that it waits for, and does not watch again. It then learns that it leads only when its connection breaks.
 func (e *Election) Proclaim(ctx context.Context, lease *Lease, value string) error {
 	if lease == nil || lease.store != built(e.store, "NewElection") || lease.path != e.path {
 		return wrap("proclaim", e.path, errNotLeader)
@@ -64,16 +64,17 @@ func (e *Election) Proclaim(ctx context.Context, lease *Lease, value string) err
 	return wrap("proclaim", e.path, lease.hold.Change(ctx, driver.Candidate, said(value)))
 }
 
-// Lead campaigns with the value, runs fn while it leads, waits for fn to return, and resigns. fn gets the lease, and a context
-// that is done when ctx is, or when the leadership is lost; fn must then stop at once. The next leader is elected no sooner
-// than Lead resigns or the leadership is lost. If it is lost, Lead campaigns again once fn has returned, and runs fn again.
+// Lead campaigns with the value, runs fn while it leads, waits for fn to return, and resigns. fn gets the lease, and a
+// context that is done when ctx is, or when the leadership is lost; fn must then stop at once. The next leader is
+// elected no sooner than Lead resigns or the leadership is lost. If it is lost, Lead campaigns again once fn has
+// returned, and runs fn again.
 //
-// When ctx is done Lead returns nil, whether it led or waited: that is how it is ended. It returns earlier, with nil, when fn has
-// returned nil and the leadership was not lost.
+// When ctx is done Lead returns nil, whether it led or waited: that is how it is ended. It returns earlier, with nil,
+// when fn has returned nil and the leadership was not lost.
 //
-// An error of fn's own ends Lead in any case, also at the end of ctx; if the leadership was lost as well, the error wraps ErrLost, too.
-// An error is not fn's own if it says no more than that fn's context has ended, however it is wrapped: that context's Err, its
-// cause, or what a call of this package returned for it.
+// An error of fn's own ends Lead in any case, also at the end of ctx; if the leadership was lost as well, the error
+// wraps ErrLost, too. An error is not fn's own if it says no more than that fn's context has ended, however it is
+// wrapped: that context's Err, its cause, or what a call of this package returned for it.
 //
 // All other errors are Campaign's, and ErrClosed. Nothing is held when Lead returns.
 func (e *Election) Lead(ctx context.Context, value string, fn func(ctx context.Context, lease *Lease) error) error {
@@ -132,8 +133,8 @@ func saysEnd(ctx context.Context, err error) bool {
 	return errors.Is(err, over) || errors.Is(cause, err) || errors.Is(err, cause)
 }
 
-// A Leader is the candidate that leads. The zero Leader means that nobody leads. Two of them are equal if the same lease leads
-// with the same value.
+// A Leader is the candidate that leads. The zero Leader means that nobody leads. Two of them are equal if the same
+// lease leads with the same value.
 type Leader struct {
 	// Value is what the leader says of itself.
 	Value string
@@ -182,20 +183,21 @@ const (
 	observeMost = 2 * time.Second
 	// observeAgain is after how long it looks although nothing was told, at least.
 	observeAgain = 30 * time.Second
-	// strangers of another family have so long to leave the path, at which an observer looks after a part of strangersAgain.
+	// strangers of another family have so long to leave the path, at which an observer looks after a part of
+	// strangersAgain.
 	strangers      = time.Second
 	strangersAgain = 200 * time.Millisecond
 )
 
-// Observe yields the leader, first and whenever another leads or the leader proclaims another value, and the zero Leader while
-// nobody leads. Of changes that come quickly one after another some may be left out, never the last.
+// Observe yields the leader, first and whenever another leads or the leader proclaims another value, and the zero
+// Leader while nobody leads. Of changes that come quickly one after another some may be left out, never the last.
 //
-// It waits through lost connections and lost sessions; the state of the Store shows them. While the service grants nothing,
-// as Redis does for a TTL after a restart, it is not known who leads, and nothing is yielded.
+// It waits through lost connections and lost sessions; the state of the Store shows them. While the service grants
+// nothing, as Redis does for a TTL after a restart, it is not known who leads, and nothing is yielded.
 //
-// An error is the last thing that is yielded, with the zero Leader: the error of ctx when ctx is done, ErrClosed, ErrPath, ErrKind if
-// other primitives use the path and do not leave it within a second, or the refusal of the service. So a loop that ends with the
-// first error misses nothing.
+// An error is the last thing that is yielded, with the zero Leader: the error of ctx when ctx is done, ErrClosed,
+// ErrPath, ErrKind if other primitives use the path and do not leave it within a second, or the refusal of the service.
+// So a loop that ends with the first error misses nothing.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		var last Leader // that was yielded

@@ -25,8 +25,8 @@ var (
 	ErrUpgrade = fmt.Errorf("%w: a reader cannot become a writer", ErrDeadlock)
 	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock now.
 	ErrLost = recipe.ErrLost
-	// ErrBroken means that the lease was ended by another client with Store.Break; the text says by whom and why. It stands under
-	// ErrLost.
+	// ErrBroken means that the lease was ended by another client with Store.Break; the text says by whom and why. It
+	// stands under ErrLost.
 	ErrBroken = recipe.ErrBroken
 	// ErrReleased means that the lease was released before.
 	ErrReleased = recipe.ErrReleased
@@ -34,9 +34,9 @@ var (
 	ErrClosed = recipe.ErrClosed
 	// ErrUnavailable means that the service does not answer; or that it grants nothing to anybody for a while, as Redis
 	// does after a restart: then the text says for how long. Beside ctx.Err(), it tells that the caller gave up on the
-	// service, not on the present holder: when ctx ended, the Store was not StateConnected, or the last request of the call
-	// had had no answer for a third of the TTL or a second, whichever is less. A Try that finds a service which grants
-	// nothing fails with it at once.
+	// service, not on the present holder: when ctx ended, the Store was not StateConnected, or the last request of the
+	// call had had no answer for a third of the TTL or a second, whichever is less. A Try that finds a service which
+	// grants nothing fails with it at once.
 	ErrUnavailable = recipe.ErrUnavailable
 	// ErrTooLarge means that more units were asked for than the semaphore has.
 	ErrTooLarge = recipe.ErrTooLarge
@@ -45,8 +45,8 @@ var (
 	// or after: see Semaphore.
 	ErrSize = recipe.ErrSize
 	// ErrKind means that primitives of another family use the path, which the package documentation lists. The text names
-	// the holder of the oldest entry, and the primitive that this holder uses. Nothing was left behind, and the other users
-	// were not disturbed.
+	// the holder of the oldest entry, and the primitive that this holder uses. Nothing was left behind, and the other
+	// users were not disturbed.
 	ErrKind = driver.ErrKind
 	// ErrPath means that the path is not valid: see NewMutex.
 	ErrPath = recipe.ErrPath
@@ -76,8 +76,8 @@ type Error struct {
 	Holder string
 }
 
-// Error returns "farsync: ", the operation, the path if there is one, and the error. A path that is not valid is shown by its
-// error alone, in a form that is safe to print.
+// Error returns "farsync: ", the operation, the path if there is one, and the error. A path that is not valid is shown
+// by its error alone, in a form that is safe to print.
 func (e *Error) Error() string {
 	if e.Path == "" || errors.Is(e.Err, ErrPath) {
 		return "farsync: " + e.Op + ": " + e.Err.Error()

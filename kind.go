@@ -7,7 +7,8 @@ type Kind uint8
 
 // The kinds of what is held.
 const (
-	// KindForeign is what a client of another program has asked for, of a kind that cannot be told. It counts as exclusive.
+	// KindForeign is what a client of another program has asked for, of a kind that cannot be told. It counts as
+	// exclusive.
 	KindForeign Kind = iota
 	// KindExclusive is a mutex.
 	KindExclusive

@@ -141,9 +141,9 @@ func (l *Lease) Release() error {
 // does not confirm continues in the background, as after Release.
 func (l *Lease) ReleaseAfter(d time.Duration) { l.hold.After(d, func() { _ = l.Release() }) }
 
-// Asked is closed once another client has asked for the lock back, with Store.Ask or as a Curator client with its Revoker.
-// It is only a request: the lease stays held until it is released. Listening begins with the first call, and costs
-// one watch. The channel stays open when the lease ends, and where the store cannot carry such requests.
+// Asked is closed once another client has asked for the lock back, with Store.Ask or as a Curator client with its
+// Revoker. It is only a request: the lease stays held until it is released. Listening begins with the first call, and
+// costs one watch. The channel stays open when the lease ends, and where the store cannot carry such requests.
 func (l *Lease) Asked() <-chan struct{} {
 	l.listen.Do(func() {
 		l.asked = make(chan struct{})

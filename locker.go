@@ -99,7 +99,8 @@ func (l *Locker) hold(lease *Lease) {
 	})
 }
 
-// lasts reports whether the next attempt of a Locker, with the same context on the same Store and path, must fail as well.
+// lasts reports whether the next attempt of a Locker, with the same context on the same Store and path, must fail as
+// well.
 func lasts(err error) bool {
 	for _, target := range []error{ErrClosed, ErrPath, ErrDeadlock} {
 		if errors.Is(err, target) {

@@ -239,9 +239,9 @@ func (l *MultiLease) Context(parent context.Context) (ctx context.Context, cance
 	return ctx, cancel
 }
 
-// GuardEntries is as Lease.GuardEntries, for all members that are held. Members of different stores need a Guard of their
-// own in each, and a Guard tells of its own member alone, which need not be among those by which the lease of a QuorumMutex
-// is held a moment later.
+// GuardEntries is as Lease.GuardEntries, for all members that are held. Members of different stores need a Guard of
+// their own in each, and a Guard tells of its own member alone, which need not be among those by which the lease of a
+// QuorumMutex is held a moment later.
 func (l *MultiLease) GuardEntries() ([]driver.Entry, error) {
 	entries := l.entries()
 	if err := l.Err(); err != nil {
@@ -312,8 +312,8 @@ func (l *MultiLease) hear(lease *Lease) {
 // Release gives all members back, at the same time, and joins their errors, the same as for Lease.Release. It takes
 // no longer than the slowest of them.
 //
-// For a QuorumMutex it returns nil if a majority was held until now, and enough members have confirmed the release
-// for another to get a majority. Members whose Store is not StateConnected are given back in the background. When a lease
+// For a QuorumMutex it returns nil if a majority was held until now, and enough members have confirmed the release for
+// another to get a majority. Members whose Store is not StateConnected are given back in the background. When a lease
 // of a QuorumMutex is lost, its other members are given back at once, before Release is called.
 func (l *MultiLease) Release() error {
 	if l.taken.Swap(true) {

@@ -9,12 +9,12 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A Mutex is a mutual exclusion lock across processes: callers that lock the same path of the same service, from whatever
-// process, wait for one another. Curator calls it InterProcessSemaphoreMutex; it is not reentrant.
+// A Mutex is a mutual exclusion lock across processes: callers that lock the same path of the same service, from
+// whatever process, wait for one another. Curator calls it InterProcessSemaphoreMutex; it is not reentrant.
 //
-// It is fair (FIFO), with one exception. The callers of one Store on one path wait in a line of their own, first in first
-// out, behind one entry in the queue, whether they share a Mutex value or make one for each call. Once the entry is
-// granted they take turns on it, without traffic: at most 255 more, none started later than 50 ms after the lock was
+// It is fair (FIFO), with one exception. The callers of one Store on one path wait in a line of their own, first in
+// first out, behind one entry in the queue, whether they share a Mutex value or make one for each call. Once the entry
+// is granted they take turns on it, without traffic: at most 255 more, none started later than 50 ms after the lock was
 // won. Where turns are slow, up to 16 entries stand for the line. A caller who gives up in the line costs the service
 // nothing. A caller whose ctx was made by Lease.Context of another lease has an entry of its own. Two Stores compete
 // like two processes.
@@ -30,8 +30,8 @@ type Mutex struct {
 // slashes, 1024 bytes at most. The segments . and .., segments that begin with _c_, and the tree /zookeeper are
 // reserved.
 //
-// NewMutex does no I/O. A path that is not valid makes every call fail with ErrPath, at once: see PathOf for paths that are
-// made of data. NewMutex panics if store is nil.
+// NewMutex does no I/O. A path that is not valid makes every call fail with ErrPath, at once: see PathOf for paths that
+// are made of data. NewMutex panics if store is nil.
 func NewMutex(store *Store, path string) *Mutex {
 	check("NewMutex", store)
 	return &Mutex{store, path, exclusive(path)}
@@ -66,17 +66,17 @@ func exclusive(path string) recipe.Request {
 // alike, until ctx is done.
 //
 // On error nothing is held, and nothing stays in the queue: if the service cannot be reached, cleanup continues in the
-// background. The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the service that did not
-// answer, and not a holder that kept the mutex; ErrClosed if the Store was closed; ErrPath; ErrKind if other primitives use the
-// path; or what the service said when it refused. ErrDeadlock, at once: ctx was made by the Context of a lease on this path
-// that is still held, so that Lock would wait for itself.
+// background. The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the service that
+// did not answer, and not a holder that kept the mutex; ErrClosed if the Store was closed; ErrPath; ErrKind if other
+// primitives use the path; or what the service said when it refused. ErrDeadlock, at once: ctx was made by the Context
+// of a lease on this path that is still held, so that Lock would wait for itself.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "lock", built(m.store, "NewMutex"), &m.request)
 }
 
 // TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
-// ErrLocked. A mutex that is seen to be taken costs a read and no write; if another client joins between the read and the
-// write, TryLock removes its entry again. The other errors, and the state after an error, are the same as for Lock.
+// ErrLocked. A mutex that is seen to be taken costs a read and no write; if another client joins between the read and
+// the write, TryLock removes its entry again. The other errors, and the state after an error, are the same as for Lock.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "try lock", built(m.store, "NewMutex"), trying(m.request))
 }

@@ -26,7 +26,8 @@ type Participant struct {
 	Units int64
 	// Since is when it joined the queue. Zero where a foreign client does not tell.
 	Since time.Time
-	// HeldSince is when it came to hold. Zero if it waits, and if it belongs to another Store: the service does not note it.
+	// HeldSince is when it came to hold. Zero if it waits, and if it belongs to another Store: the service does not note
+	// it.
 	HeldSince time.Time
 	// NotBefore is until when the service grants nothing to anybody, after a restart of Redis for instance: nobody is
 	// ahead of the first waiter. It is zero while the service grants.
@@ -36,8 +37,8 @@ type Participant struct {
 	// the turn. Goroutines that read share an entry and its token: the token of the first. Break says which token holds
 	// where it is given the token of a turn that is over.
 	Token Token
-	// ID is what the service calls its entry: a key of etcd, a node of ZooKeeper, the id of a row in an SQLite file, the name
-	// of an entry in Redis.
+	// ID is what the service calls its entry: a key of etcd, a node of ZooKeeper, the id of a row in an SQLite file, the
+	// name of an entry in Redis.
 	ID string
 	// Session is what the service's own tools call its session: on etcd the lease in hexadecimal, as etcdctl prints it.
 	Session string

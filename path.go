@@ -6,19 +6,20 @@ import (
 	"strings"
 )
 
-// PathOf returns the path of what keys name below base: base, and one valid segment for each key, whatever that is. Use it where a part
-// of a path comes from data, such as the name of a customer or of a file:
+// PathOf returns the path of what keys name below base: base, and one valid segment for each key, whatever that is. Use
+// it where a part of a path comes from data, such as the name of a customer or of a file:
 //
 //	farsync.NewMutex(store, farsync.PathOf("/customers", name))
 //
-// No two keys share a segment, and no key leads out of base: with as many keys, two calls return one path only if their bases and all their
-// keys are the same. PathOf(PathOf(base, a), b) is PathOf(base, a, b).
+// No two keys share a segment, and no key leads out of base: with as many keys, two calls return one path only if their
+// bases and all their keys are the same. PathOf(PathOf(base, a), b) is PathOf(base, a, b).
 //
-// Letters, digits, dots and dashes of a key stay as they are, and every other byte becomes an underscore and two hexadecimal digits. A
-// key that is too long for a segment becomes its SHA-256. The forms never change, as processes of different versions have to agree.
+// Letters, digits, dots and dashes of a key stay as they are, and every other byte becomes an underscore and two
+// hexadecimal digits. A key that is too long for a segment becomes its SHA-256. The forms never change, as processes of
+// different versions have to agree.
 //
-// Base is a path as NewMutex takes it, or "/" for keys at the top. Where it is neither, or the path becomes longer than 1024
-// bytes, the result is no valid path: every call with it fails with ErrPath.
+// Base is a path as NewMutex takes it, or "/" for keys at the top. Where it is neither, or the path becomes longer than
+// 1024 bytes, the result is no valid path: every call with it fails with ErrPath.
 func PathOf(base string, keys ...string) string {
 	switch {
 	case base == "" || len(keys) == 0:
@@ -38,8 +39,8 @@ func PathOf(base string, keys ...string) string {
 	return path.String()
 }
 
-// segment returns the segment of a key. The bytes of a key give "_" only before two hexadecimal digits, so a segment is told from
-// another key's where "_" stands before something else: a dot, the end, "sha256-" or "zookeeper".
+// segment returns the segment of a key. The bytes of a key give "_" only before two hexadecimal digits, so a segment is
+// told from another key's where "_" stands before something else: a dot, the end, "sha256-" or "zookeeper".
 func segment(key string) string {
 	const most = 128
 	var s strings.Builder

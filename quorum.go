@@ -14,41 +14,43 @@ import (
 )
 
 const (
-	// A QuorumMutex that cannot be had asks again after a random part of a time that doubles from quorumFirst to quorumMost.
+	// A QuorumMutex that cannot be had asks again after a random part of a time that doubles from quorumFirst to
+	// quorumMost.
 	quorumFirst = 20 * time.Millisecond
 	quorumMost  = time.Second
 )
 
-// A QuorumMutex is a mutex on several services that fail independently. It is held while a majority of its members is: of
-// five Redis servers two may die, be cut off, or lose their data. That is the idea of Redlock; this one has queues, leases that
-// are renewed and end in time, and tokens.
+// A QuorumMutex is a mutex on several services that fail independently. It is held while a majority of its members is:
+// of five Redis servers two may die, be cut off, or lose their data. That is the idea of Redlock; this one has queues,
+// leases that are renewed and end in time, and tokens.
 //
 // # What it rests on
 //
-// Two majorities have a member in common, and that member is held by one lease at a time. So two leases of a QuorumMutex
-// exclude each other if all processes make it of the same members, and if every service keeps its promise. A service may be
-// gone, slow or silent, but it must not give its lock to two: it may be the member in common. Redis keeps that promise over
-// restarts and failovers as package redis says, by a silence of one TTL; and, as anywhere, while no clock is set forward.
+// Two majorities have a member in common, and that member is held by one lease at a time. So two leases of a
+// QuorumMutex exclude each other if all processes make it of the same members, and if every service keeps its promise.
+// A service may be gone, slow or silent, but it must not give its lock to two: it may be the member in common. Redis
+// keeps that promise over restarts and failovers as package redis says, by a silence of one TTL; and, as anywhere,
+// while no clock is set forward.
 //
-// A QuorumMutex trades one etcd or ZooKeeper for several servers of another kind, and still rests on clocks that run at the same rate
-// and on processes that do not stop. It is no safer than etcd: if you have that, use it. The resource that it protects
-// must check tokens, in the way that MultiLease.Tokens describes.
+// A QuorumMutex trades one etcd or ZooKeeper for several servers of another kind, and still rests on clocks that run at
+// the same rate and on processes that do not stop. It is no safer than etcd: if you have that, use it. The resource
+// that it protects must check tokens, in the way that MultiLease.Tokens describes.
 //
 // # How it is taken
 //
-// Lock takes the members in the order of the names of their stores, and waits at each for those ahead of it in its queue,
-// until it holds a majority. So nothing is decided by chance, no two wait for each other, and the first member that all can
-// reach serves first come, first served. A member is passed over if it has not answered for a tenth of the TTL, if its Store
-// is not StateConnected, if it refuses, and if it grants nothing because it was restarted. When the members that are
-// left make no majority, Lock gives back what it has and begins again, a moment later each time.
+// Lock takes the members in the order of the names of their stores, and waits at each for those ahead of it in its
+// queue, until it holds a majority. So nothing is decided by chance, no two wait for each other, and the first member
+// that all can reach serves first come, first served. A member is passed over if it has not answered for a tenth of the
+// TTL, if its Store is not StateConnected, if it refuses, and if it grants nothing because it was restarted. When the
+// members that are left make no majority, Lock gives back what it has and begins again, a moment later each time.
 //
 // A lease that is held for longer than about a tenth of the TTL takes the other members too, in the background, and the
 // members that it loses. From then on it outlives the loss of any minority, and regains it.
 //
-// Names that differ between processes let no two hold, but may let them wait for each other until their contexts end. So may a Lock
-// by the holder of another QuorumMutex that has members in common. An even number of members bears no more failures than one less.
-// Do not add or remove members while the lock is in use: a majority of the old ones and a majority of the new need not have a
-// member in common.
+// Names that differ between processes let no two hold, but may let them wait for each other until their contexts end.
+// So may a Lock by the holder of another QuorumMutex that has members in common. An even number of members bears no
+// more failures than one less. Do not add or remove members while the lock is in use: a majority of the old ones and a
+// majority of the new need not have a member in common.
 type QuorumMutex struct {
 	group
 
@@ -56,12 +58,13 @@ type QuorumMutex struct {
 	requests []recipe.Request // of the members, in the order of the caller
 }
 
-// NewQuorumMutex returns a mutex of the members: mutexes on one path, each on a store of its own. Two stores of the same
-// service would fail together, and wait for each other. Each store needs a name, the same in all processes: the Name option
-// of its package. Give the members in one order in all processes: the Tokens come in that order. Open the stores with the option Lazy,
-// each with a short ctx of its own: all processes have to name all members, also those that are gone, for a majority of
-// the members that are left is no majority. NewQuorumMutex panics if there are no members, if one is nil, if two are on
-// one store, if one of several stores has no name, if two have the same, and if the paths differ.
+// NewQuorumMutex returns a mutex of the members: mutexes on one path, each on a store of its own. Two stores of the
+// same service would fail together, and wait for each other. Each store needs a name, the same in all processes: the
+// Name option of its package. Give the members in one order in all processes: the Tokens come in that order. Open the
+// stores with the option Lazy, each with a short ctx of its own: all processes have to name all members, also those
+// that are gone, for a majority of the members that are left is no majority. NewQuorumMutex panics if there are no
+// members, if one is nil, if two are on one store, if one of several stores has no name, if two have the same, and if
+// the paths differ.
 func NewQuorumMutex(members ...*Mutex) *QuorumMutex {
 	q := &QuorumMutex{group: newGroup("NewQuorumMutex", members), path: members[0].path}
 	q.need = len(members)/2 + 1
@@ -81,13 +84,13 @@ func NewQuorumMutex(members ...*Mutex) *QuorumMutex {
 	return q
 }
 
-// Lock waits until a majority of the members is held, and returns the lease on it. It waits through lost connections, lost
-// sessions and servers that are gone, until ctx is done.
+// Lock waits until a majority of the members is held, and returns the lease on it. It waits through lost connections,
+// lost sessions and servers that are gone, until ctx is done.
 //
 // On error nothing is held, and nothing stays in the queues: where a service does not answer, cleanup continues in the
-// background. The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the services that did
-// not answer. If so many members refuse that no majority is left, it wraps what each of them said: ErrClosed, ErrKind, or the
-// words of the service. ErrPath and ErrDeadlock come at once, and mean what they mean for Mutex.Lock.
+// background. The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the services that
+// did not answer. If so many members refuse that no majority is left, it wraps what each of them said: ErrClosed,
+// ErrKind, or the words of the service. ErrPath and ErrDeadlock come at once, and mean what they mean for Mutex.Lock.
 func (q *QuorumMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := q.admit(ctx); err != nil {
 		return nil, wrap("lock", q.path, err)
@@ -110,10 +113,10 @@ func (q *QuorumMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	}
 }
 
-// TryLock is Lock without waiting for others. It asks all members at once. If so many are taken that no majority is left, the
-// error wraps ErrLocked; if no majority is left because others of them grant nothing after a restart, ErrUnavailable
-// alone. Several calls at the same time may take a few members each, and all fail. TryLock waits until enough services
-// have answered, or ctx is done.
+// TryLock is Lock without waiting for others. It asks all members at once. If so many are taken that no majority is
+// left, the error wraps ErrLocked; if no majority is left because others of them grant nothing after a restart,
+// ErrUnavailable alone. Several calls at the same time may take a few members each, and all fail. TryLock waits until
+// enough services have answered, or ctx is done.
 func (q *QuorumMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 	if err := q.admit(ctx); err != nil {
 		return nil, wrap("try lock", q.path, err)
@@ -138,8 +141,8 @@ func (q *QuorumMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 	}
 }
 
-// try asks all members at once, until it is decided whether a majority is held. Silent is true if ctx has ended and one of
-// the services had not answered.
+// try asks all members at once, until it is decided whether a majority is held. Silent is true if ctx has ended and one
+// of the services had not answered.
 func (q *QuorumMutex) try(ctx context.Context) (l *MultiLease, silent bool) {
 	l = q.newLease()
 	under, cancel := context.WithCancel(ctx)
@@ -219,8 +222,8 @@ func unavailable(ctx context.Context, why string) error {
 	return fmt.Errorf("%w: %w%s", gaveUp(ctx), ErrUnavailable, why)
 }
 
-// A keeper takes the members that a lease does not hold, for as long as the lease lives. The lease does not depend on them,
-// so it may wait for them in any order.
+// A keeper takes the members that a lease does not hold, for as long as the lease lives. The lease does not depend on
+// them, so it may wait for them in any order.
 type keeper struct {
 	quorum *QuorumMutex
 	lease  *MultiLease
@@ -352,7 +355,8 @@ func (k *keeper) release() error {
 	switch {
 	case held < l.group.need:
 	case unsure > k.quorum.bears():
-		// It was held until now, so that no error may wrap ErrLost: a member that was lost is free, and no reason for this one.
+		// It was held until now, so that no error may wrap ErrLost: a member that was lost is free, and no reason for this
+		// one.
 		for i, err := range errs {
 			if isLoss(err) {
 				errs[i] = nil

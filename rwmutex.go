@@ -66,8 +66,8 @@ func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	return lease, err
 }
 
-// TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits. Where RLock would share the place of
-// another goroutine's lease, past a writer that waits, TryRLock does so too.
+// TryRLock is RLock without waiting for others: ErrLocked if a writer holds or waits. Where RLock would share the place
+// of another goroutine's lease, past a writer that waits, TryRLock does so too.
 func (rw *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "try read lock", built(rw.store, "NewRWMutex"), trying(rw.reader))
 }

@@ -11,23 +11,24 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A Store is a client of one coordination service, on which primitives are made. The Open of package etcd, zk, redis, postgres,
-// mysql or sqlite returns one. It has one session at the service, however many primitives are made on it. When the session is
-// lost every lease under it is lost, and the Store opens another session by itself: every primitive stays usable. Share one
-// Store between all goroutines of a process. All methods may be called by any goroutine at any time.
+// A Store is a client of one coordination service, on which primitives are made. The Open of package etcd, zk, redis,
+// postgres, mysql or sqlite returns one. It has one session at the service, however many primitives are made on it.
+// When the session is lost every lease under it is lost, and the Store opens another session by itself: every primitive
+// stays usable. Share one Store between all goroutines of a process. All methods may be called by any goroutine at any
+// time.
 type Store struct {
 	below *recipe.Store
 }
 
 var _ = beneath.Lead(func(store any) *recipe.Store { return store.(*Store).below })
 
-// Open opens a session at a service and returns the Store in it, which closes the service in the end. Programs call the Open of
-// their store's package. This one is for a driver of another service, and for tests which put faults below one of ours: see
-// NewService of those packages. ctx governs Open alone. A nil *Options is the zero Options.
+// Open opens a session at a service and returns the Store in it, which closes the service in the end. Programs call the
+// Open of their store's package. This one is for a driver of another service, and for tests which put faults below one
+// of ours: see NewService of those packages. ctx governs Open alone. A nil *Options is the zero Options.
 //
-// Open fails if the service does not answer until ctx ends, or within 5 seconds if ctx has no deadline, with an error that wraps
-// ErrUnavailable; if the service refuses; and if an option is not valid. Then the service is closed. With the option Lazy a
-// service that does not answer is no reason to fail.
+// Open fails if the service does not answer until ctx ends, or within 5 seconds if ctx has no deadline, with an error
+// that wraps ErrUnavailable; if the service refuses; and if an option is not valid. Then the service is closed. With
+// the option Lazy a service that does not answer is no reason to fail.
 //
 // The Path of the Error is what the service calls itself, if it is a fmt.Stringer, and otherwise empty.
 func Open(ctx context.Context, service driver.Service, o *Options) (*Store, error) {
@@ -56,8 +57,8 @@ func Open(ctx context.Context, service driver.Service, o *Options) (*Store, erro
 // at once: Close waits for that goroutine.
 func (s *Store) Close() error { return s.below.Close() }
 
-// State returns how the Store stands with its service, as OnState was told last. Once the Store was closed it is StateLost, which
-// OnState is not told.
+// State returns how the Store stands with its service, as OnState was told last. Once the Store was closed it is
+// StateLost, which OnState is not told.
 func (s *Store) State() State { return State(s.below.State()) }
 
 // Name returns the Name option.
@@ -69,11 +70,11 @@ type Options struct {
 	// TTL is how long the service keeps what this Store holds when it hears no more from it, from 1 second to 1 day. The
 	// service may round it, and what it grants counts. The default is 10 seconds.
 	//
-	// A short TTL frees the locks of a dead process sooner. A long one survives longer interruptions. The next holder has the
-	// lock a TTL after the last renewal that the service saw, and at most as much later as it takes to notice: a second on etcd,
-	// one of its ticks on ZooKeeper, and on Redis, PostgreSQL, MySQL and in an SQLite file up to a quarter of the TTL of the Store
-	// that notices. When the leader of etcd or ZooKeeper changes meanwhile, the TTL begins again. A Redis server that was restarted
-	// or replaced grants nothing for one TTL.
+	// A short TTL frees the locks of a dead process sooner. A long one survives longer interruptions. The next holder has
+	// the lock a TTL after the last renewal that the service saw, and at most as much later as it takes to notice: a
+	// second on etcd, one of its ticks on ZooKeeper, and on Redis, PostgreSQL, MySQL and in an SQLite file up to a quarter
+	// of the TTL of the Store that notices. When the leader of etcd or ZooKeeper changes meanwhile, the TTL begins again.
+	// A Redis server that was restarted or replaced grants nothing for one TTL.
 	TTL time.Duration
 	// Holder is what others see of this Store: at most 1024 bytes of printable text. The default is the host name and the
 	// process ID. It is not a place for secrets.
@@ -82,9 +83,9 @@ type Options struct {
 	// same in all processes.
 	Name string
 	// Lazy has Open return a Store although the service does not answer, for a service that others stand in for, as in a
-	// QuorumMutex. The Store is StateLost until it has its first session. Open still waits for the service, until ctx's deadline or
-	// for 5 seconds: give each Open a short ctx of its own. A ctx that is cancelled is an error of Open all the same, and so is a
-	// service that refuses, with a wrong password for example.
+	// QuorumMutex. The Store is StateLost until it has its first session. Open still waits for the service, until ctx's
+	// deadline or for 5 seconds: give each Open a short ctx of its own. A ctx that is cancelled is an error of Open all
+	// the same, and so is a service that refuses, with a wrong password for example.
 	Lazy bool
 	// Logger receives what happens to the session, to locks and to cleanup. docs/RUNBOOK.md explains every line.
 	// Nothing is logged if it is nil. One goroutine calls its Handler, in order, and nothing but Close waits for it,
@@ -96,7 +97,8 @@ type Options struct {
 	// waits, for a second at most. An OnState that is 64 states behind is not told the oldest of them. A panic is
 	// logged. OnState may call Close.
 	OnState func(State)
-	// Trace is told what the primitives on the Store do, for metrics and traces. Packages otelfarsync and promfarsync make one.
+	// Trace is told what the primitives on the Store do, for metrics and traces. Packages otelfarsync and promfarsync make
+	// one.
 	Trace *Trace
 }
 
@@ -118,7 +120,8 @@ const (
 	StateConnected State = iota + 1
 	// StateSuspended means that a renewal is overdue. Leases are still held, until their deadline.
 	StateSuspended
-	// StateLost means that the session is over, and with it every lease under it. StateConnected follows once there is a new one.
+	// StateLost means that the session is over, and with it every lease under it. StateConnected follows once there is a
+	// new one.
 	StateLost
 	// StateRecovering means that the session is open, and that the service grants nothing for a while: a Redis server that
 	// was restarted or replaced does so for one TTL, so that all who held before can stop. A Try fails with

@@ -8,7 +8,8 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A LockInfo is a path with its users, as Store.Survey has found it: a mutex, a read/write lock, a semaphore or an election.
+// A LockInfo is a path with its users, as Store.Survey has found it: a mutex, a read/write lock, a semaphore or an
+// election.
 type LockInfo struct {
 	// Path is what the primitive was made with.
 	Path string

@@ -14,25 +14,27 @@ import (
 // let in between the two.
 // The tokens of readers and of permits identify, but do not fence holders at the same time from one another.
 //
-// Tokens of different locks do not compare. Neither do tokens of different stores, nor tokens from before and after a store was
-// restored from a backup that set its revisions back.
+// Tokens of different locks do not compare. Neither do tokens of different stores, nor tokens from before and after a
+// store was restored from a backup that set its revisions back.
 //
-// A token is a whole number above 0, and takes up to 63 bits. The zero Token belongs to no lease. A program that reads numbers as
-// floats, as JavaScript, jq and Lua do, rounds it, and takes the tokens of two holders for the same. So a Token is text, its digits,
-// wherever it leaves the program as text: with fmt, encoding/json and log/slog, as the value of a key in Redis. A column for it is a
-// bigint: database/sql and pgx write a Token as the number, and read it into one. In a column of text it would compare digit by
-// digit.
+// A token is a whole number above 0, and takes up to 63 bits. The zero Token belongs to no lease. A program that reads
+// numbers as floats, as JavaScript, jq and Lua do, rounds it, and takes the tokens of two holders for the same. So a
+// Token is text, its digits, wherever it leaves the program as text: with fmt, encoding/json and log/slog, as the value
+// of a key in Redis. A column for it is a bigint: database/sql and pgx write a Token as the number, and read it into
+// one. In a column of text it would compare digit by digit.
 type Token int64
 
-// A token is the revision at which the store made the lease's entry (etcd: create revision, ZooKeeper: czxid), and the number of the
-// turn, by which that entry was handed off within its process, in the low bits. Users are not promised that.
+// A token is the revision at which the store made the lease's entry (etcd: create revision, ZooKeeper: czxid), and the
+// number of the turn, by which that entry was handed off within its process, in the low bits. Users are not promised
+// that.
 const (
 	turnBits    = 8
 	maxRevision = 1<<(63-turnBits) - 1
 )
 
-// A Token has neither Value nor Scan. By its kind database/sql takes it for an integer, which is what a bigint needs, and parses
-// one from what it reads, a number or digits. A Value of text would have a database choose how it compares a bigint with text.
+// A Token has neither Value nor Scan. By its kind database/sql takes it for an integer, which is what a bigint needs,
+// and parses one from what it reads, a number or digits. A Value of text would have a database choose how it compares a
+// bigint with text.
 
 func makeToken(revision int64, turn int) Token {
 	return Token(revision<<turnBits | int64(turn))
@@ -50,8 +52,8 @@ func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 // MarshalText returns the digits of String. So in JSON a token is a string.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText reads the digits that MarshalText writes, and no other form of the number: one token has one text. After an error t
-// is as it was. A JSON number is refused, too: it may have been rounded on the way.
+// UnmarshalText reads the digits that MarshalText writes, and no other form of the number: one token has one text.
+// After an error t is as it was. A JSON number is refused, too: it may have been rounded on the way.
 func (t *Token) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || Token(n).String() != string(text) {

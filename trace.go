@@ -8,16 +8,17 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A Trace is told what the primitives of a Store do, for metrics, traces and pages. Each of its functions may be nil. It may be
-// shared by several Stores.
+// A Trace is told what the primitives of a Store do, for metrics, traces and pages. Each of its functions may be nil.
+// It may be shared by several Stores.
 //
 // The functions must be safe for concurrent use, and cannot change what happens. A function that blocks or panics costs
 // no lease, and keeps Close for a second at most:
 //
-//   - Acquire, what that returns, Note, and the Ended of a lease that is released are part of the call of the goroutine that
-//     acquires or releases. If they block, that call does, and what it has acquired is held until the session ends.
-//   - Wait has a goroutine of its own. The call goes on when it returns, or after 2 seconds. While 64 calls of Wait have not
-//     returned by then, there are no others.
+//   - Acquire, what that returns, Note, and the Ended of a lease that is released are part of the call of the goroutine
+//     that acquires or releases. If they block, that call does, and what it has acquired is held until the session
+//     ends.
+//   - Wait has a goroutine of its own. The call goes on when it returns, or after 2 seconds. While 64 calls of Wait
+//     have not returned by then, there are no others.
 //   - Session, and Ended in all other cases, are called by one goroutine of the Store, in order. While they block 256
 //     calls wait. Of more, the oldest are left out, which is logged.
 //
@@ -33,12 +34,12 @@ type Trace struct {
 	// called with the result when the call ends, or nil. A call that enters a ReentrantMutex again acquires nothing, nor
 	// does a call that is refused because the lease in its ctx would wait for itself.
 	Acquire func(ctx context.Context, w TraceCall) (context.Context, func(TraceResult))
-	// Wait is called when the call has found that it has to wait for others: never for a call that tries, once for most, and
-	// again if it waits anew because the session was lost. ctx is the context of Acquire.
+	// Wait is called when the call has found that it has to wait for others: never for a call that tries, once for most,
+	// and again if it waits anew because the session was lost. ctx is the context of Acquire.
 	Wait func(ctx context.Context, w TraceCall, b TraceWait)
-	// Ended is called when what was acquired has ended, once: released, or lost, or closed with its Store. For a ReentrantMutex that
-	// is when the last of the leases that were entered under one another has ended. A caller who waited for it may have
-	// acquired it before.
+	// Ended is called when what was acquired has ended, once: released, or lost, or closed with its Store. For a
+	// ReentrantMutex that is when the last of the leases that were entered under one another has ended. A caller who
+	// waited for it may have acquired it before.
 	Ended func(e TraceEnd)
 	// Session is called when the session of the Store was opened or renewed, is overdue, and when it is over.
 	Session func(h TraceSession)
@@ -72,15 +73,16 @@ type TraceResult struct {
 	Waited time.Duration
 	// Local is true if another goroutine of this process has handed the lock on, without a word to the service.
 	Local bool
-	// Rejoined is how often it has lost its place in the queue, mostly with the session, and has joined again at the tail. It is 0
-	// if Local is true, or if the call has failed.
+	// Rejoined is how often it has lost its place in the queue, mostly with the session, and has joined again at the tail.
+	// It is 0 if Local is true, or if the call has failed.
 	Rejoined int
 }
 
 // A TraceWait is what a call waits behind, as far as is known when it begins to wait.
 type TraceWait struct {
-	// Ahead is how many are ahead of it: entries of the queue; or, if Local is true, goroutines of this process that wait in
-	// the same line, and what they all wait for. On etcd, of a hundred and more, it is as many as the Store has seen last.
+	// Ahead is how many are ahead of it: entries of the queue; or, if Local is true, goroutines of this process that wait
+	// in the same line, and what they all wait for. On etcd, of a hundred and more, it is as many as the Store has seen
+	// last.
 	Ahead int
 	Local bool
 
@@ -114,17 +116,18 @@ type TraceSession struct {
 	Opened bool
 	// TTL is what the service grants.
 	TTL time.Duration
-	// RoundTrip is how long a renewal took, from when it was sent to its answer. Of a session that was not just renewed it is 0.
+	// RoundTrip is how long a renewal took, from when it was sent to its answer. Of a session that was not just renewed it
+	// is 0.
 	RoundTrip time.Duration
-	// Left is how long the leases under the session still had when the renewal came, or have while it is overdue. The less it
-	// is, the nearer was a loss.
+	// Left is how long the leases under the session still had when the renewal came, or have while it is overdue. The less
+	// it is, the nearer was a loss.
 	Left time.Duration
 	// Cause is why the session is overdue or lost. It wraps ErrClosed if the Store was closed.
 	Cause error
 }
 
-// JoinTraces returns a Trace that tells all of them, in that order. Nil ones are left out. Of the notes the first that is
-// not empty is published. If a function panics, the Traces after it are not told.
+// JoinTraces returns a Trace that tells all of them, in that order. Nil ones are left out. Of the notes the first that
+// is not empty is published. If a function panics, the Traces after it are not told.
 func JoinTraces(list ...*Trace) *Trace {
 	list = slices.DeleteFunc(slices.Clone(list), func(t *Trace) bool { return t == nil })
 	if len(list) == 0 {

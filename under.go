@@ -40,9 +40,9 @@ func stand(ctx context.Context, store *Store, path string, l standing) context.C
 	return nested.Under(ctx, under{l, store, path})
 }
 
-// oneself returns an error if a lock of that kind would wait for a lease that ctx stands for, which is not released before
-// the call returns: ErrUpgrade, or another that wraps ErrDeadlock. Units of a semaphore may be free beside the units
-// that are held. A call of another family is for the queue to refuse.
+// oneself returns an error if a lock of that kind would wait for a lease that ctx stands for, which is not released
+// before the call returns: ErrUpgrade, or another that wraps ErrDeadlock. Units of a semaphore may be free beside the
+// units that are held. A call of another family is for the queue to refuse.
 func oneself(ctx context.Context, store *Store, path string, kind driver.Kind) error {
 	for held := range stoodFor(ctx, store, path) {
 		switch {
