@@ -21,8 +21,9 @@ func Class(class func(path string) string, path string) string {
 	return strings.ToValidUTF8(class(path), "�")
 }
 
-// Count returns how many entries there are in the queues below the prefixes, with no prefix in all queues, by the classes of their
-// paths; a nil class counts them together. It returns none if not all were read, for a part of the truth would look like the whole.
+// Count returns how many entries there are in the queues below the prefixes, with no prefix in all queues, by the
+// classes of their paths; a nil class counts them together. It returns none if not all were read, for a part of the
+// truth would look like the whole.
 func Count(
 	ctx context.Context, store *farsync.Store, class func(path string) string, prefixes []string,
 ) (map[string]Entries, error) {

@@ -2,8 +2,8 @@ package deadlock
 
 import "slices"
 
-// A search finds the groups among what is left: the strongly connected components, by Tarjan's algorithm. It keeps its own
-// stack of calls, for a chain of waiters may be as long as the survey.
+// A search finds the groups among what is left: the strongly connected components, by Tarjan's algorithm. It keeps its
+// own stack of calls, for a chain of waiters may be as long as the survey.
 type search struct {
 	*state
 

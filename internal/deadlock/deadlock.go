@@ -1,13 +1,13 @@
-// Package deadlock finds, in what a survey shows of queues, the entries that can never come to hold because they wait for one
-// another.
+// Package deadlock finds, in what a survey shows of queues, the entries that can never come to hold because they wait
+// for one another.
 //
-// It is decided by reduction, as in R. C. Holt, "Some Deadlock Properties of Computer Systems", 1972: an entry that holds is
-// taken to be released some day, unless a call waits under it: a call whose context stands for the lease. So remove
-// each entry that holds and under which none waits, let in whatever its queue then lets in, and repeat. The entries
-// that are left cannot go on.
+// It is decided by reduction, as in R. C. Holt, "Some Deadlock Properties of Computer Systems", 1972: an entry that
+// holds is taken to be released some day, unless a call waits under it: a call whose context stands for the lease. So
+// remove each entry that holds and under which none waits, let in whatever its queue then lets in, and repeat. The
+// entries that are left cannot go on.
 //
-// A survey is no picture of one moment, and a context may be passed to a goroutine that its giver does not wait for. So what is
-// found is for people to see, and nothing is to be decided by it.
+// A survey is no picture of one moment, and a context may be passed to a goroutine that its giver does not wait for. So
+// what is found is for people to see, and nothing is to be decided by it.
 package deadlock
 
 import (
@@ -39,10 +39,10 @@ type Place struct {
 	Queue, Entry int // indexes
 }
 
-// Cycles returns one cycle for each group of entries that wait for one another. Each entry of a cycle cannot go before the next
-// has gone, and the last not before the first: a waiter not before an entry ahead of it, a holder not before a waiter
-// under it. Entries that merely wait behind such a group are in none. It takes time in proportion to the entries, and
-// to the entries that they are under.
+// Cycles returns one cycle for each group of entries that wait for one another. Each entry of a cycle cannot go before
+// the next has gone, and the last not before the first: a waiter not before an entry ahead of it, a holder not before a
+// waiter under it. Entries that merely wait behind such a group are in none. It takes time in proportion to the
+// entries, and to the entries that they are under.
 func Cycles(queues []Queue) [][]Place {
 	s := newState(queues)
 	s.reduce()
@@ -105,8 +105,8 @@ func newState(queues []Queue) *state {
 	return s
 }
 
-// reduce removes what can go. Each entry is granted once and removed once, and each time its queue is looked at only where it
-// could have changed: at the first that waits.
+// reduce removes what can go. Each entry is granted once and removed once, and each time its queue is looked at only
+// where it could have changed: at the first that waits.
 func (s *state) reduce() {
 	for q := range s.lines {
 		s.admit(q)
@@ -121,7 +121,8 @@ func (s *state) reduce() {
 	}
 }
 
-// admit grants what the queue lets in. All that is ahead of its first waiter is granted or gone, for every rule is fair.
+// admit grants what the queue lets in. All that is ahead of its first waiter is granted or gone, for every rule is
+// fair.
 func (s *state) admit(q int) {
 	l := &s.lines[q]
 	for l.next < l.to && l.admits(&s.entries[l.next]) {
@@ -138,8 +139,8 @@ func (s *state) admit(q int) {
 	}
 }
 
-// freed has an entry removed that holds, once none waits under it. That is so at one moment: when it is granted, or when the last
-// of those is.
+// freed has an entry removed that holds, once none waits under it. That is so at one moment: when it is granted, or
+// when the last of those is.
 func (s *state) freed(i int) {
 	if e := &s.entries[i]; e.granted && e.waiting == 0 {
 		s.removed = append(s.removed, i)
@@ -183,8 +184,8 @@ func (s *state) fence() {
 	}
 }
 
-// blockers returns what an entry that is left cannot go before. Of those ahead it is those without which the others would
-// follow: the entries ahead of a waiter are blocked by what is ahead of them.
+// blockers returns what an entry that is left cannot go before. Of those ahead it is those without which the others
+// would follow: the entries ahead of a waiter are blocked by what is ahead of them.
 func (s *state) blockers(i int) (list []int) {
 	e := &s.entries[i]
 	switch {

@@ -1,5 +1,5 @@
-// Package deaf runs calls of the kind that hears of no context, into a file system that may be frozen for instance, for callers
-// that must not wait for longer than their context lives.
+// Package deaf runs calls of the kind that hears of no context, into a file system that may be frozen for instance, for
+// callers that must not wait for longer than their context lives.
 package deaf
 
 import (
@@ -27,8 +27,9 @@ type Calls struct {
 	running sync.WaitGroup // added to under mu while not closed; joined by Close
 }
 
-// Do runs call in a goroutine that Close joins, and returns what it returns. If ctx ends first, it waits for a moment, and returns
-// an error that wraps ErrStuck and the cause. The call then still runs, so what it writes is read only after nil.
+// Do runs call in a goroutine that Close joins, and returns what it returns. If ctx ends first, it waits for a moment,
+// and returns an error that wraps ErrStuck and the cause. The call then still runs, so what it writes is read only
+// after nil.
 func (c *Calls) Do(ctx context.Context, call func() error) error {
 	done := make(chan error, 1)
 	if !c.start(func() { done <- call() }) {

@@ -1,9 +1,9 @@
-// Package peers lets the processes of one machine send one another short messages through a directory that they share, and see
-// at once that one of them has died.
+// Package peers lets the processes of one machine send one another short messages through a directory that they share,
+// and see at once that one of them has died.
 //
-// Each member has a datagram socket in the directory. A message is a hint: it is lost if its receiver is stopped for long, may
-// not be reached, or has no socket, for not every system has them. A name is used once: a socket that is there and
-// refuses belongs to a process that has died, since a process that leaves removes its socket first.
+// Each member has a datagram socket in the directory. A message is a hint: it is lost if its receiver is stopped for
+// long, may not be reached, or has no socket, for not every system has them. A name is used once: a socket that is
+// there and refuses belongs to a process that has died, since a process that leaves removes its socket first.
 //
 // Other users may write to the directory, and to the directory around it, and names come from them. So a Directory is
 // the directory that was there when it was opened, whatever its path leads to later, and nothing but sockets is removed
@@ -32,8 +32,8 @@ type Directory struct {
 	shared bool     // its group may write to it
 }
 
-// Open opens a directory, and makes it if it is not there. All users may write to it whom the umask lets. It refuses a symbolic
-// link: somebody else may have made it, to another directory of this user.
+// Open opens a directory, and makes it if it is not there. All users may write to it whom the umask lets. It refuses a
+// symbolic link: somebody else may have made it, to another directory of this user.
 func Open(path string) (*Directory, error) {
 	err := os.Mkdir(path, 0o777)
 	if err != nil && !os.IsExist(err) {
@@ -76,8 +76,8 @@ func (d *Directory) Close() error {
 	return errors.Join(d.open.Close(), d.root.Close())
 }
 
-// Join makes a member with a name that none has ever had. It returns nil where sockets cannot be made: on Windows, in a directory
-// of another user, or if the path is too long for a socket's.
+// Join makes a member with a name that none has ever had. It returns nil where sockets cannot be made: on Windows, in a
+// directory of another user, or if the path is too long for a socket's.
 func (d *Directory) Join(name string) *Member {
 	if d.root == nil {
 		return nil
@@ -112,14 +112,15 @@ func (d *Directory) has(name string) bool {
 	return err == nil && is.Mode().Type() == fs.ModeSocket
 }
 
-// named reports whether a member may have that name. Names come from what others have written, and must not lead out of the directory.
+// named reports whether a member may have that name. Names come from what others have written, and must not lead out of
+// the directory.
 func named(name string) bool {
 	return filepath.Base(name) == name && name != "." && filepath.IsLocal(name)
 }
 
-// Dead reports whether the process of a member has died. The member does not notice: connecting a datagram socket sends nothing. A
-// process that is stopped has its socket still. A member without a socket, or with a socket that this user may not
-// reach, is not known to be dead.
+// Dead reports whether the process of a member has died. The member does not notice: connecting a datagram socket sends
+// nothing. A process that is stopped has its socket still. A member without a socket, or with a socket that this user
+// may not reach, is not known to be dead.
 func (d *Directory) Dead(name string) bool {
 	if !d.has(name) {
 		return false

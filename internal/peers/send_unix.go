@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// sendNow sends a message without waiting, and reports false if the socket that it is for is full. A write with a deadline may fail
-// before it has tried: on a busy machine more than a millisecond may pass before that.
+// sendNow sends a message without waiting, and reports false if the socket that it is for is full. A write with a
+// deadline may fail before it has tried: on a busy machine more than a millisecond may pass before that.
 func sendNow(conn *net.UnixConn, message []byte, to *net.UnixAddr) bool {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// A DB runs statements by their names, in the session of its driver. Each is one transaction, of one statement or several, and
-// returns the rows of the last. Methods return when ctx ends. They may call f more than once, each time from the first row, and may
-// do so still when they have returned an error: what f writes is read only after nil.
+// A DB runs statements by their names, in the session of its driver. Each is one transaction, of one statement or
+// several, and returns the rows of the last. Methods return when ctx ends. They may call f more than once, each time
+// from the first row, and may do so still when they have returned an error: what f writes is read only after nil.
 type DB interface {
 	// Write is for what changes something. Sessions that wait for it are woken once it has returned.
 	Write(ctx context.Context, f func(Rows) error, statement string, args ...any) error
 	// Read shows one state, no older than the call.
 	Read(ctx context.Context, f func(Rows) error, statement string, args ...any) error
-	// Hear returns when the session hears of every change that is committed from then on. A Watch calls it before each look. When
-	// that ends, all Watches are woken.
+	// Hear returns when the session hears of every change that is committed from then on. A Watch calls it before each
+	// look. When that ends, all Watches are woken.
 	Hear(ctx context.Context) error
 	// Reset drops the connections that no call uses.
 	Reset()
@@ -69,10 +69,10 @@ func scan1[T any](rows Rows) (v T, err error) { return v, rows.Scan(&v) }
 // partOf begins, in Statements, the name of what is no statement by itself.
 const partOf = "part "
 
-// Statements returns the statements of a file by their names. A line "-- name: create" begins the statement create, which
-// ends with the next such line. In it, a line "-- use: ahead" stands for the text of the statement ahead, of further up; or of the part
-// ahead, which is no statement by itself, and begins with a line "-- part: ahead". Where a line ends with a semicolon, another statement of
-// the same transaction begins.
+// Statements returns the statements of a file by their names. A line "-- name: create" begins the statement create,
+// which ends with the next such line. In it, a line "-- use: ahead" stands for the text of the statement ahead, of
+// further up; or of the part ahead, which is no statement by itself, and begins with a line "-- part: ahead". Where a
+// line ends with a semicolon, another statement of the same transaction begins.
 func Statements(file string) map[string][]string {
 	texts, all := map[string]string{}, map[string][]string{}
 	for _, text := range strings.Split(strings.ReplaceAll(file, "-- part: ", "-- name: "+partOf), "-- name: ")[1:] {

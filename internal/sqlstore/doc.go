@@ -1,10 +1,10 @@
-// Package sqlstore is what farsync's drivers for SQL databases share: a [Session] over statements that each driver writes in
-// its own dialect, the [Waiters] of its Watches, and what errors mean.
+// Package sqlstore is what farsync's drivers for SQL databases share: a [Session] over statements that each driver
+// writes in its own dialect, the [Waiters] of its Watches, and what errors mean.
 //
-// A driver implements [DB], embeds the Session in its own, and adds what no two databases do alike: how it connects, and how
-// waiters are woken. These are the statements that the Session runs, by name. Entries are read from the columns
-// id, queue, kind, units, revision, version, since, value, session, with since in microseconds of the time of day, 0 if unknown, and an
-// empty session if there is none. "Its ID" means that there is a row if it was done, or found.
+// A driver implements [DB], embeds the Session in its own, and adds what no two databases do alike: how it connects,
+// and how waiters are woken. These are the statements that the Session runs, by name. Entries are read from the columns
+// id, queue, kind, units, revision, version, since, value, session, with since in microseconds of the time of day, 0 if
+// unknown, and an empty session if there is none. "Its ID" means that there is a row if it was done, or found.
 //
 //	open      id, ttl in µs, ...  its ID, and the history of the database, which may be empty; the driver may take more
 //	renew     id                  as open; ends the sessions that have run out, too

@@ -29,8 +29,9 @@ func isTurn(list []driver.Entry) bool {
 	return len(list) == 1 && list[0].Kind == driver.Permit && strings.HasPrefix(list[0].ID, turn)
 }
 
-// ahead returns e as it is, and up to limit entries ahead of it, the nearest, by the statement create, enter, ahead or room. The statement
-// finds the revision of e by its ID, for the caller may not know it: the answer to its Create may have been lost.
+// ahead returns e as it is, and up to limit entries ahead of it, the nearest, by the statement create, enter, ahead or
+// room. The statement finds the revision of e by its ID, for the caller may not know it: the answer to its Create may
+// have been lost.
 func (s *Session) ahead(
 	ctx context.Context, run Run, e driver.Entry, limit int, statement string, args ...any,
 ) (driver.View, error) {
@@ -42,8 +43,8 @@ func (s *Session) ahead(
 	return view(e, list, limit)
 }
 
-// view makes a View of what ahead returns. Only if All is true has it counted what is ahead, and can tell Watch how far ahead
-// each entry is.
+// view makes a View of what ahead returns. Only if All is true has it counted what is ahead, and can tell Watch how far
+// ahead each entry is.
 func view(e driver.Entry, list []driver.Entry, limit int) (driver.View, error) {
 	v := driver.View{Self: e}
 	if len(list) > 0 && list[0].ID == "" {

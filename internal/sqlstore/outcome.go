@@ -8,8 +8,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// The errors that all SQL databases share. A session is over when its row is gone, and not before: a row that has passed its
-// deadline can still be renewed by the process that it belongs to, unless another has deleted it.
+// The errors that all SQL databases share. A session is over when its row is gone, and not before: a row that has
+// passed its deadline can still be renewed by the process that it belongs to, unless another has deleted it.
 var (
 	ErrExpired = errors.New("the session's row is gone: it ran out, or was removed")
 	ErrEnded   = errors.New("the session was closed or dropped")
@@ -30,9 +30,9 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A LoginError is the error of a server that has not let the client in: the password, a certificate or a right to connect
-// is not what the server wants. While a session lives the attempt is made again, because credentials are changed at the
-// server and at the client at two moments.
+// A LoginError is the error of a server that has not let the client in: the password, a certificate or a right to
+// connect is not what the server wants. While a session lives the attempt is made again, because credentials are
+// changed at the server and at the client at two moments.
 type LoginError struct{ Err error }
 
 // Error returns the text of the error.

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Places are how many connections calls have at a time, beside the connections that renew the session. While room is scarce,
-// places go out of use as they are given back, until one is left.
+// Places are how many connections calls have at a time, beside the connections that renew the session. While room is
+// scarce, places go out of use as they are given back, until one is left.
 //
 // A renewal needs a place only when its own connection was lost and the server has no room for another. It goes before
 // all calls that wait: a call gives its place back within the time that an attempt has, and the session lasts for

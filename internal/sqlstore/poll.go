@@ -25,10 +25,10 @@ const (
 	unansweredFirst = 20 * time.Millisecond
 )
 
-// Poll wakes Watches when what they wait for has moved, until ctx ends, which is no later than Life does, for a session that nothing notifies. One request
-// looks for all that its Watches wait for, by the statement poll, and there is none while nothing waits. The rows are
-// compared with what the Watch has read, and not with an earlier look, so nothing is missed that comes before the
-// first. One call runs at a time.
+// Poll wakes Watches when what they wait for has moved, until ctx ends, which is no later than Life does, for a session
+// that nothing notifies. One request looks for all that its Watches wait for, by the statement poll, and there is none
+// while nothing waits. The rows are compared with what the Watch has read, and not with an earlier look, so nothing is
+// missed that comes before the first. One call runs at a time.
 func (s *Session) Poll(ctx context.Context) {
 	var p pace
 	var b backoff
@@ -109,9 +109,9 @@ func (p *pace) moved(now time.Time, ahead int) {
 	p.since, p.ahead = now, ahead
 }
 
-// next returns how long it is to the next look. Two thirds of the time that those ahead will take, if they take what others have taken,
-// leave a third for what cannot be known. So each look comes nearer by as much as is left, and a waiter looks a few times in all, however
-// many are ahead of it.
+// next returns how long it is to the next look. Two thirds of the time that those ahead will take, if they take what
+// others have taken, leave a third for what cannot be known. So each look comes nearer by as much as is left, and a
+// waiter looks a few times in all, however many are ahead of it.
 func (p *pace) next(now time.Time) time.Duration {
 	ahead := min(p.ahead, math.MaxInt16)
 	still := times(min(now.Sub(p.since)/part, slowest), min(ahead, few)+1)
@@ -125,8 +125,8 @@ func chance(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2) //nolint:gosec // no secret
 }
 
-// ask looks for targets, and wakes those whose wait may be over. It returns how many entries have to go before the first. If it may not
-// look, it wakes all: none of them may, and their calls end with why.
+// ask looks for targets, and wakes those whose wait may be over. It returns how many entries have to go before the
+// first. If it may not look, it wakes all: none of them may, and their calls end with why.
 func (s *Session) ask(ctx context.Context, targets []Target) (ahead int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answered)
 	defer cancel()

@@ -16,9 +16,9 @@ const (
 	everything = math.MaxInt32 - 2
 )
 
-// Create inserts the entry's row unless one with its ID is there, and reads what is ahead in the same transaction. So an attempt
-// that comes after another, whose answer was lost, finds that one's row, whichever of the two is carried out first. And
-// as sessions that insert into a queue take turns, what it shows is all that can ever be ahead.
+// Create inserts the entry's row unless one with its ID is there, and reads what is ahead in the same transaction. So
+// an attempt that comes after another, whose answer was lost, finds that one's row, whichever of the two is carried out
+// first. And as sessions that insert into a queue take turns, what it shows is all that can ever be ahead.
 func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.View, error) {
 	var since int64
 	if !e.Since.IsZero() {
@@ -42,8 +42,8 @@ func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 	return v, err
 }
 
-// Ahead reads e and what is ahead of it at one moment. A newcomer, which will not wait, must not be shown the entries of
-// sessions that are over: nothing else may have ended them. While another client is ending one, the look is NotDone.
+// Ahead reads e and what is ahead of it at one moment. A newcomer, which will not wait, must not be shown the entries
+// of sessions that are over: nothing else may have ended them. While another client is ending one, the look is NotDone.
 func (s *Session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v driver.View, err error) {
 	limit := everything
 	if waiting && single(e) {
@@ -107,8 +107,9 @@ func (s *Session) entries(ctx context.Context, statement string, args ...any) ([
 	return Collect(ctx, s.db.Read, scanEntry, statement, args...)
 }
 
-// Replace updates the row of e, which keeps its revision and its ID. The version is part of the statement's condition, so an
-// attempt that is carried out late changes nothing. Which of the two it is, gone or another version, is asked only then.
+// Replace updates the row of e, which keeps its revision and its ID. The version is part of the statement's condition,
+// so an attempt that is carried out late changes nothing. Which of the two it is, gone or another version, is asked
+// only then.
 func (s *Session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, value []byte) (driver.Entry, error) {
 	list, err := Collect(ctx, s.db.Write, scanEntry, "replace", e.ID, e.Version, k.String(), value)
 	if err == nil && len(list) == 0 {
@@ -126,7 +127,8 @@ func (s *Session) Delete(ctx context.Context, e driver.Entry) (driver.View, bool
 	return driver.View{}, len(list) > 0, err
 }
 
-// Register reads the register of a queue. A queue that has none has the zero Register, whose version no register ever has.
+// Register reads the register of a queue. A queue that has none has the zero Register, whose version no register ever
+// has.
 func (s *Session) Register(ctx context.Context, queue string) (driver.Register, error) {
 	list, err := Collect(ctx, s.db.Read, func(rows Rows) (r driver.Register, err error) {
 		return r, rows.Scan(&r.Value, &r.Version)
@@ -134,8 +136,8 @@ func (s *Session) Register(ctx context.Context, queue string) (driver.Register, 
 	return one(list, err, nil)
 }
 
-// SetRegister writes it. A register is never removed, so its versions never go back. Whether the version or the head is not as
-// it was makes no difference to the caller, which reads both again.
+// SetRegister writes it. A register is never removed, so its versions never go back. Whether the version or the head is
+// not as it was makes no difference to the caller, which reads both again.
 func (s *Session) SetRegister(
 	ctx context.Context, queue, value string, version int64, head driver.Entry,
 ) (int64, error) {

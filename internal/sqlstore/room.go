@@ -17,8 +17,8 @@ const (
 	// scarce is for how long a Store goes on with two connections at least. Chance makes it up to twice as long, so
 	// that Stores do not come back for more all at once.
 	scarce = 10 * time.Second
-	// askAgain is after how long the server is asked for a connection again that has refused one. To refuse costs it a process or a
-	// thread, and calls that wait for a connection are many.
+	// askAgain is after how long the server is asked for a connection again that has refused one. To refuse costs it a
+	// process or a thread, and calls that wait for a connection are many.
 	askAgain = 250 * time.Millisecond
 	// sayAgain is after how long the log says again that the server has refused a connection.
 	sayAgain = time.Minute
@@ -68,8 +68,8 @@ func (r *Room) Refused() (say bool) {
 	return due(&r.said, sayAgain)
 }
 
-// SayNoRoom writes the line of the log about a connection that the server has refused with err. Bound is the setting that bounds how many
-// connections there can be, as the server calls it, and most its value, or 0 if that is not known.
+// SayNoRoom writes the line of the log about a connection that the server has refused with err. Bound is the setting
+// that bounds how many connections there can be, as the server calls it, and most its value, or 0 if that is not known.
 func SayNoRoom(log *slog.Logger, bound string, most int64, err error) {
 	words := []any{"cause", err}
 	if most > 0 {
@@ -78,8 +78,8 @@ func SayNoRoom(log *slog.Logger, bound string, most int64, err error) {
 	log.Warn("the database server has no room for another connection: this Store goes on with two", words...)
 }
 
-// Ask waits until the server may be asked for a connection, for it may have refused one just now, or until has reports that one
-// has come free. It returns the cause of ctx if that ends before.
+// Ask waits until the server may be asked for a connection, for it may have refused one just now, or until has reports
+// that one has come free. It returns the cause of ctx if that ends before.
 func (r *Room) Ask(ctx context.Context, has func() bool) error {
 	for !has() {
 		r.mu.Lock()

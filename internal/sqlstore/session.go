@@ -25,7 +25,8 @@ type Session struct {
 
 	// Nearest has Create show no more than one entry ahead of one whose wait ends with that.
 	Nearest bool
-	// Asks has a Watch of several targets ask at once, and not look first: no look shows that the session is notified of all without asking.
+	// Asks has a Watch of several targets ask at once, and not look first: no look shows that the session is notified of
+	// all without asking.
 	Asks bool
 	// Units has the database decide which permits are granted, by the statements enter, room and turned.
 	Units bool
@@ -49,8 +50,8 @@ func NewSession(db DB, ttl time.Duration) *Session {
 // NewID returns random text. All have one length, so none is the beginning of another.
 func (s *Session) NewID(string, driver.Kind, int64) string { return rand.Text() }
 
-// Granted counts from when the last renewal was sent that the database has confirmed, so the session ends here before its
-// deadline there.
+// Granted counts from when the last renewal was sent that the database has confirmed, so the session ends here before
+// its deadline there.
 func (s *Session) Granted() (time.Duration, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,17 +66,17 @@ func (s *Session) History() string {
 	return s.history
 }
 
-// Open makes the session's row. The statement may take more than the ID and the TTL. It may find sessions that have run out, as Renew
-// does.
+// Open makes the session's row. The statement may take more than the ID and the TTL. It may find sessions that have run
+// out, as Renew does.
 func (s *Session) Open(ctx context.Context, also ...any) error {
 	more, err := s.keep(ctx, "open", append([]any{s.ID, s.ttl.Microseconds()}, also...)...)
 	s.buryRest(ctx, more)
 	return err
 }
 
-// Renew moves the deadline of the session's row, and ends the sessions that have passed theirs, so that a database with one live
-// session has no dead ones for long. A row that has passed its deadline and is still there is as good as any: a session ends
-// when its row is deleted, which is a transaction as this is.
+// Renew moves the deadline of the session's row, and ends the sessions that have passed theirs, so that a database with
+// one live session has no dead ones for long. A row that has passed its deadline and is still there is as good as any:
+// a session ends when its row is deleted, which is a transaction as this is.
 //
 // Sessions that have died with many entries take several steps, and the renewal is answered after the first. The rest,
 // when that takes long, is for the next renewal. Whether they have all gone is no matter of this session's.
@@ -94,9 +95,9 @@ func (s *Session) buryRest(ctx context.Context, more bool) {
 	}
 }
 
-// keep sets the deadline, which counts from within the transaction. Granted counts from before it: the session ends here first,
-// however long the transaction waits. Of two renewals the later may be confirmed first. A second row says that more of
-// other sessions is left to bury.
+// keep sets the deadline, which counts from within the transaction. Granted counts from before it: the session ends
+// here first, however long the transaction waits. Of two renewals the later may be confirmed first. A second row says
+// that more of other sessions is left to bury.
 func (s *Session) keep(ctx context.Context, statement string, args ...any) (more bool, _ error) {
 	sent := time.Now()
 	list, err := Collect(ctx, s.db.Write, func(rows Rows) (history string, err error) {
@@ -117,8 +118,8 @@ func (s *Session) keep(ctx context.Context, statement string, args ...any) (more
 // Name is the ID: who may end a session may write the tables.
 func (s *Session) Name() string { return s.ID }
 
-// End ends the session. A statement that was not refused is sent once more, by a new connection: the first may have been broken before, which
-// nobody knows of a connection that was in use a moment ago.
+// End ends the session. A statement that was not refused is sent once more, by a new connection: the first may have
+// been broken before, which nobody knows of a connection that was in use a moment ago.
 func (s *Session) End(ctx context.Context) error {
 	err := End(ctx, s.db.Write, s.ID)
 	if is := Outcome(err); err != nil && ctx.Err() == nil && (is == driver.NotDone || is == driver.Unknown) {
@@ -128,8 +129,8 @@ func (s *Session) End(ctx context.Context) error {
 	return err
 }
 
-// End removes a session's row, and its entries before it, in steps where the database has such. A row that is not there has been removed
-// before, or has run out.
+// End removes a session's row, and its entries before it, in steps where the database has such. A row that is not there
+// has been removed before, or has run out.
 //
 // A request that the session has sent, and the database carries out later, finds no row: a renewal updates none, and an
 // entry is made only beside the row of its session, which that transaction keeps until its commit. If it comes first,

@@ -9,8 +9,8 @@ import (
 	"github.com/farsync/farsync/internal/pause"
 )
 
-// Waiters are the calls of Watch that are under way in a session, by the names that they wait for. All methods may be called
-// by many goroutines at once.
+// Waiters are the calls of Watch that are under way in a session, by the names that they wait for. All methods may be
+// called by many goroutines at once.
 type Waiters struct {
 	mu      sync.Mutex
 	waits   map[chan struct{}]wait // by what has a value once it was woken, and has not looked since
@@ -63,9 +63,9 @@ func (w *Waiters) Any() bool {
 	return len(w.waits) > 0
 }
 
-// Tend calls look, now and then, while there are waiters, with the names that they wait for, and whether those are others than
-// the last time. It does so after first, and then after times that grow to most, until the names are others. It does nothing while
-// there is no waiter, nor for a waiter who soon goes. It returns when ctx ends.
+// Tend calls look, now and then, while there are waiters, with the names that they wait for, and whether those are
+// others than the last time. It does so after first, and then after times that grow to most, until the names are
+// others. It does nothing while there is no waiter, nor for a waiter who soon goes. It returns when ctx ends.
 func (w *Waiters) Tend(ctx context.Context, first, most time.Duration, look func(names []string, others bool)) {
 	for w.Await(ctx) {
 		var known []string

@@ -10,12 +10,12 @@ import (
 	"github.com/farsync/farsync/internal/legible"
 )
 
-// Watch waits to be woken, and looks after each time. It listens before it looks the first time, so a change between the look
-// and the wait has left its mark.
+// Watch waits to be woken, and looks after each time. It listens before it looks the first time, so a change between
+// the look and the wait has left its mark.
 //
-// A session is notified without a request when the nearest entry ahead of one of its own moves. For every other target it
-// leaves a row, and looks in the same transaction: a change is either seen there, or comes after it and finds the row. Each row
-// serves once.
+// A session is notified without a request when the nearest entry ahead of one of its own moves. For every other target
+// it leaves a row, and looks in the same transaction: a change is either seen there, or comes after it and finds the
+// row. Each row serves once.
 func (s *Session) Watch(
 	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
 ) (*driver.View, error) {
@@ -52,8 +52,8 @@ func (s *Session) Watch(
 			return s.proof(ctx, e)
 		}
 		stands()
-		// It is woken by what it waits for, by a name that another Watch waits for as well, or for no reason. If it asked, the row
-		// is used up by then: unless something has moved, it looks and asks again.
+		// It is woken by what it waits for, by a name that another Watch waits for as well, or for no reason. If it asked,
+		// the row is used up by then: unless something has moved, it looks and asks again.
 		if err := s.sleep(ctx, woken); err != nil {
 			return nil, err
 		}
@@ -64,8 +64,9 @@ func (s *Session) Watch(
 	}
 }
 
-// awaitTurn waits until the permit e may be granted, by the statement turned, or the size of its semaphore may have changed. Who lets it in
-// tells its session, which need not have asked. The caller looks, so this does not look again when it is woken.
+// awaitTurn waits until the permit e may be granted, by the statement turned, or the size of its semaphore may have
+// changed. Who lets it in tells its session, which need not have asked. The caller looks, so this does not look again
+// when it is woken.
 func (s *Session) awaitTurn(ctx context.Context, e driver.Entry, list []Target, woken <-chan struct{}, stands func()) error {
 	if err := s.db.Hear(ctx); err != nil {
 		return err
@@ -116,11 +117,11 @@ func (s *Session) bounded(run Run) Run {
 	}
 }
 
-// look looks at the targets. It reports whether one has moved, and whether the session is told when one moves without having
-// asked. The entry next ahead of e is next until it goes, for nothing is inserted in between. If it goes, and another
-// entry was next, then that one has gone first, and has woken this session. If e goes, its session is told, too, if
-// there was anything ahead. Of several entries at most one is next, so the session asks for all of them, unless the
-// driver polls, for which all are. A stray is an entry of no session: to wait for it would be to wait for ever.
+// look looks at the targets. It reports whether one has moved, and whether the session is told when one moves without
+// having asked. The entry next ahead of e is next until it goes, for nothing is inserted in between. If it goes, and
+// another entry was next, then that one has gone first, and has woken this session. If e goes, its session is told,
+// too, if there was anything ahead. Of several entries at most one is next, so the session asks for all of them, unless
+// the driver polls, for which all are. A stray is an entry of no session: to wait for it would be to wait for ever.
 func (s *Session) look(
 	ctx context.Context, run Run, statement string, args ...any,
 ) (moved, told bool, err error) {
@@ -157,7 +158,8 @@ func (s *Session) proof(ctx context.Context, e driver.Entry) (*driver.View, erro
 	return &v, nil
 }
 
-// Behind reads what is ahead of e by a statement that takes the first target's entry, too, and reports whether a target or e has moved.
+// Behind reads what is ahead of e by a statement that takes the first target's entry, too, and reports whether a target
+// or e has moved.
 func (s *Session) Behind(
 	ctx context.Context, run Run, e driver.Entry, on []driver.Target, statement string,
 ) (proof *driver.View, moved bool, err error) {

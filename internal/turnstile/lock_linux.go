@@ -9,12 +9,12 @@ import (
 	"github.com/farsync/farsync/internal/machine"
 )
 
-// supported says that locks belong to the open file, not to the process: two Gates of one process exclude one another, too, and
-// closing one does not unlock what is the other's.
+// supported says that locks belong to the open file, not to the process: two Gates of one process exclude one another,
+// too, and closing one does not unlock what is the other's.
 const supported = true
 
-// openFile opens the file of a gate, and makes it if it is not there. It returns nil if it cannot, and if what is there is
-// not a plain file. That is decided by what is open, for the path may name something else a moment later.
+// openFile opens the file of a gate, and makes it if it is not there. It returns nil if it cannot, and if what is there
+// is not a plain file. That is decided by what is open, for the path may name something else a moment later.
 func openFile(path string) *os.File {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o666)
 	if err != nil {

@@ -1,13 +1,14 @@
-// Package turnstile has the goroutines and processes of one machine take turns at something, in the order in which they came.
+// Package turnstile has the goroutines and processes of one machine take turns at something, in the order in which they
+// came.
 //
 // It is for what has a lock of its own that is a lottery, as an SQLite file has: the caller who tries at the right
 // moment gets it. A [Gate] keeps the tries in order, and is not the lock. Between processes, it lets a ticket pass
 // whose turn has not come if the ticket ahead does not move: a process that is stopped while it waits keeps no other
 // waiting, and a process that has died has no tickets.
 //
-// The ticket of a process is a locked byte in a file, which the system unlocks when the process ends. Its position is its number,
-// drawn from a counter in the file; beside that stands the number that left last. Waiting is by looking whether there is a lower
-// ticket, for a system call that waits for a lock hears of no context.
+// The ticket of a process is a locked byte in a file, which the system unlocks when the process ends. Its position is
+// its number, drawn from a counter in the file; beside that stands the number that left last. Waiting is by looking
+// whether there is a lower ticket, for a system call that waits for a lock hears of no context.
 package turnstile
 
 import (
@@ -27,23 +28,24 @@ import (
 const (
 	// counterAt is the byte that is locked while a number is drawn. Tickets are behind it.
 	counterAt = 0
-	// patience is how long the next ticket waits while none leaves. A ticket with others ahead waits for patience for each of them, up
-	// to mostPatient. On a busy machine the process that has the turn sometimes gets no processor for that long. If all tickets tried
-	// then, they would keep it from one for longer.
+	// patience is how long the next ticket waits while none leaves. A ticket with others ahead waits for patience for each
+	// of them, up to mostPatient. On a busy machine the process that has the turn sometimes gets no processor for that
+	// long. If all tickets tried then, they would keep it from one for longer.
 	patience    = 10 * time.Millisecond
 	mostPatient = 20
-	// A look follows another after look for each ticket ahead, or after half of the time that the tickets ahead will take at the pace of
-	// the wait so far, whichever is longer, and after patience at the latest. So a ticket far behind looks a few times in all. Each
-	// look costs the more, the more tickets there are.
+	// A look follows another after look for each ticket ahead, or after half of the time that the tickets ahead will take
+	// at the pace of the wait so far, whichever is longer, and after patience at the latest. So a ticket far behind looks
+	// a few times in all. Each look costs the more, the more tickets there are.
 	look = 20 * time.Microsecond
 	// near is how many tickets ahead are waited for by naps. A nap is in time, and keeps one of the few threads that run
 	// goroutines; the goroutines that work in this process may be what is waited for.
 	near = 3
-	// draws is how often a number is tried for. It takes three system calls to draw one, so only a process that was stopped between
-	// them can keep others from it for that long.
+	// draws is how often a number is tried for. It takes three system calls to draw one, so only a process that was
+	// stopped between them can keep others from it for that long.
 	draws = 50
-	// A try that has failed is followed by another after up to napMost, and after naps of them, of up to restMost. The times are
-	// random and do not grow at first, so that where there are no tickets none falls behind by having waited for longer.
+	// A try that has failed is followed by another after up to napMost, and after naps of them, of up to restMost. The
+	// times are random and do not grow at first, so that where there are no tickets none falls behind by having waited for
+	// longer.
 	napMost  = 150 * time.Microsecond
 	naps     = 50
 	restMost = 5 * time.Millisecond
@@ -88,8 +90,8 @@ type Ticket struct {
 	tries  int
 }
 
-// Join draws a ticket, which Leave gives back. Goroutines of this process wait in it, until theirs is the only one, or ctx ends. The
-// error is ErrClosed, or the cause of ctx's end.
+// Join draws a ticket, which Leave gives back. Goroutines of this process wait in it, until theirs is the only one, or
+// ctx ends. The error is ErrClosed, or the cause of ctx's end.
 func (g *Gate) Join(ctx context.Context) (*Ticket, error) {
 	select {
 	case _, open := <-g.turn:
@@ -144,9 +146,9 @@ func (g *Gate) write(at, number int64) error {
 	return err
 }
 
-// Wait waits until nothing is ahead of the ticket, or until none has left for a while, 10 ms if it is next, and the caller then tries. If
-// what it tries for is taken, it calls Wait again, which first rests for a moment. Wait reports false once ctx has ended and a try was
-// made.
+// Wait waits until nothing is ahead of the ticket, or until none has left for a while, 10 ms if it is next, and the
+// caller then tries. If what it tries for is taken, it calls Wait again, which first rests for a moment. Wait reports
+// false once ctx has ended and a try was made.
 func (t *Ticket) Wait(ctx context.Context) bool {
 	switch t.tries++; {
 	case t.tries == 1:
@@ -215,8 +217,8 @@ func (p *pace) rest(ahead int64) time.Duration {
 	return min(d, patience)
 }
 
-// Leave gives up the place, once. passed tells whether the holder has had its turn. If it had lost patience before, what was first
-// then was not about to take its own turn, and this process does not wait for it any more.
+// Leave gives up the place, once. passed tells whether the holder has had its turn. If it had lost patience before,
+// what was first then was not about to take its own turn, and this process does not wait for it any more.
 func (t *Ticket) Leave(passed bool) {
 	if t.gate == nil {
 		return

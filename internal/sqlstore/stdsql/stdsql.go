@@ -10,7 +10,8 @@ import (
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
-// A DB is a database with named statements. Each is prepared when it is first used: a process that lives for one lock uses few.
+// A DB is a database with named statements. Each is prepared when it is first used: a process that lives for one lock
+// uses few.
 type DB struct {
 	*sql.DB
 
@@ -24,8 +25,8 @@ type DB struct {
 	prepared map[string][]*sql.Stmt // by their names, once they are; closed with the DB
 }
 
-// Prepare prepares statements by their names, so that a transaction which uses them afterwards does not have to. If ctx ends before, it is
-// NotDone.
+// Prepare prepares statements by their names, so that a transaction which uses them afterwards does not have to. If ctx
+// ends before, it is NotDone.
 func (d *DB) Prepare(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if _, err := d.prepare(ctx, name); err != nil {
@@ -93,8 +94,8 @@ func closeAll(list []*sql.Stmt) {
 	}
 }
 
-// Transact runs f in a transaction, and commits it if f returns nil. ctx bounds the wait for a connection, and nothing is
-// committed once it has ended. The statements run without it: each is short, and COMMIT must not be broken off.
+// Transact runs f in a transaction, and commits it if f returns nil. ctx bounds the wait for a connection, and nothing
+// is committed once it has ended. The statements run without it: each is short, and COMMIT must not be broken off.
 func (d *DB) Transact(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
 	conn, err := d.Conn(ctx)
 	switch {

@@ -3,8 +3,8 @@
 //
 //	go test -json ./internal/etcdtest | report -to FILE
 //
-// FILE gets a line with the counts, and one for each test that failed or was not judged, with the first line that says why. The exit code is
-// 1 if a test failed, 3 if none did and one was not judged.
+// FILE gets a line with the counts, and one for each test that failed or was not judged, with the first line that says
+// why. The exit code is 1 if a test failed, 3 if none did and one was not judged.
 package main
 
 import (
@@ -130,7 +130,8 @@ func (r *report) fail(k key, t *test) {
 	}
 }
 
-// broken prints the tests that had not ended when their package did, by a panic or a time-out: they are what it failed of.
+// broken prints the tests that had not ended when their package did, by a panic or a time-out: they are what it failed
+// of.
 func (r *report) broken(pack string, whole *test) {
 	for k, t := range r.tests {
 		if k.pack != pack || k.name == "" || slices.Contains(r.order, k) {
