@@ -27,11 +27,11 @@ type BreakOptions struct {
 // to others: Break ends them together, by the token of any of them.
 //
 // The holder's Store ends the lease first: its Done is closed, and its Err wraps ErrLost and ErrBroken and names the
-// client that has broken it, and the reason. Then it removes the entry. So the work that follows the lease has ended
-// before another holds, as after any loss. A Store hears from a lease that has been held for 3 seconds or a third of
-// the TTL, whichever is less; a younger lease ends when it is that old. A lease that was asked for before and goes on
-// hears within 10 seconds, or a third of the TTL if that is less. There is no need to break the lease of a process that
-// is dead: it ends by itself, a TTL after the last renewal.
+// client that has broken it, and the reason. Then it removes the entry. So the contexts of the old lease are done
+// before another client holds, as after any loss. A Store hears from a lease that has been held for 3 seconds or a
+// third of the TTL, whichever is less; a younger lease ends when it is that old. A lease that was asked for before and
+// goes on hears within 10 seconds, or a third of the TTL if that is less. There is no need to break the lease of a
+// process that is dead: it ends by itself, a TTL after the last renewal.
 //
 // ErrReleased: no holder has that token (any more); the zero Token belongs to no lease. If another lease holds on the
 // same entry by now, the text has its token. ErrUnavailable alone: the service grants nothing after a restart, and has

@@ -44,7 +44,7 @@ func newLease(store *Store, path string, kind driver.Kind, hold *recipe.Hold) (*
 	return l, nil
 }
 
-// held is what it is a lease for.
+// held returns the kind of the lease.
 func (l *Lease) held() driver.Kind { return driver.Kind(l.kind.Load()) }
 
 // on returns the hold: a context stands for a lease on its own lock alone.

@@ -104,9 +104,9 @@ type Service interface {
 type Session interface {
 	Optional
 
-	// NewID returns the ID of an entry that is about to be created. It is not the beginning of another. It was never
-	// used before; or the entry that had it is gone, and no request for that entry that this session has sent can still be
-	// carried out. An entry whose ID may be returned again has that ID, with nothing added. It does no I/O.
+	// NewID returns the ID of an entry that is about to be created. No ID is the beginning of another. The ID was never
+	// used before, unless the entry that had it is gone, and no request that this session has sent for that entry can
+	// still be carried out. An entry whose ID may be returned again has that ID, with nothing added. It does no I/O.
 	NewID(queue string, k Kind, units int64) string
 
 	// Granted returns how long the service keeps the session after a renewal, and the latest moment at which a request

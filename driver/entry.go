@@ -105,10 +105,10 @@ type View struct {
 	Entries []Entry
 	// All is true if Entries is all there were, not a part of them.
 	All bool
-	// Silent is true if the service grants nothing for a while, to any entry, and nothing in the queue holds. What is
-	// shown, but by List and Survey, is an entry of the driver's making, with a kind of the same family as the entry that
-	// was asked about. It is Gone for Watch when the service grants again. Where an entry that waits is shown instead,
-	// Silent may be false. Session.Silence tells in any case.
+	// Silent is true if the service grants nothing for a while, to any entry, and nothing in the queue holds. Except from
+	// List and Survey, the View then shows an entry of the driver's making, with a kind of the same family as the entry
+	// that was asked about. It is Gone for Watch when the service grants again. Where an entry that waits is shown
+	// instead, Silent may be false. Session.Silence tells in any case.
 	Silent bool
 	// Turn is true in a View of Create if Self awaits its turn: the clients whose entries are ahead will tell it, and it
 	// watches none of them. It looks by itself if it has waited for long, for one of them may have died. Entries then has

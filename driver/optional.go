@@ -46,11 +46,11 @@ type Optional interface {
 	// View Silent is set beside them, as by List.
 	Survey(ctx context.Context, prefix, after string, limit int) (View, error)
 
-	// History names the past of the service, as the last answer to Open or Renew has shown it. Another one means that the
-	// service may have gone back to an earlier state, in which entries stand that were removed since: a replica is asked
-	// now, say, that had not received all. It may change for no reason, but seldom. It is empty from a driver whose
-	// service never goes back, or ends the sessions of before when it does. Where it is not, Owned takes nil for all
-	// queues. It does no I/O.
+	// History names the past of the service, as the last answer to Open or Renew has shown it. Another name means that the
+	// service may have gone back to an earlier state, in which entries stand that were removed since: for example, a
+	// replica that had not received all changes was promoted. It may change for no reason, but seldom. It is empty from a
+	// driver whose service never goes back, or ends the sessions of before when it does. Where it is not, Owned takes nil
+	// for all queues. It does no I/O.
 	History() string
 
 	// Silence returns until when the service grants nothing, to any entry, as the last answer has shown it, and why

@@ -21,9 +21,9 @@ const (
 // A server counts all keys of a range, however few of them it is asked for, and holds up its writes meanwhile. So
 // neither a join nor a leave asks for a range of a long queue.
 //
-// A join has to know whether two that know turns are ahead. That two which were there before are there now says as
-// much, and they mostly are: a waiter among thousands stands in the queue most of the time, under the same key. An
-// entry that leaves has to tell the head, and finds it by its turn.
+// A join has to know whether two entries that know turns are ahead. If two entries that were seen before are still
+// there, that is so, and mostly they are: a waiter among thousands stands in the queue most of the time, under the same
+// key. An entry that leaves has to tell the head, and finds it by its turn.
 //
 // The queue is counted again after as many joins as make that a few keys each, for the Ahead of an entry says how many
 // there are.

@@ -229,8 +229,8 @@ func (s *session) leave(ctx context.Context, f func(sqlstore.Rows) error, args [
 	return nil
 }
 
-// Watch waits for the key of the only target, if that has one and e too: who leaves by a key notifies none behind that
-// has one.
+// Watch waits for the key of the only target, if that has a key and e too: an entry that leaves by a key notifies no
+// entry behind it that has a key.
 func (s *session) Watch(
 	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
 ) (*driver.View, error) {

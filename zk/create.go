@@ -30,7 +30,7 @@ func (s *session) Create(ctx context.Context, e driver.Entry, attempt int) (driv
 	}
 	defer func() { <-s.joins }()
 	if attempt > 0 {
-		// An error of the search leaves open how the earlier attempt has ended, not this one.
+		// If the search fails, this attempt has done nothing: only the outcome of the earlier attempt is open.
 		found, err := s.search(ctx, e)
 		switch {
 		case err == nil:
