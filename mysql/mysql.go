@@ -65,6 +65,9 @@ func Migrate(ctx context.Context, dsn string) error {
 // [Migrate]. dsn is in the form of github.com/go-sql-driver/mysql, with the name of the database. The Store has
 // connections of its own. ctx governs Open alone.
 //
+// A program that has a mysql.Config gives its FormatDSN. The option BeforeConnect sets what a DSN cannot carry: a TLS
+// configuration that has no name, and a password that changes.
+//
 // Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline,
 // with an error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is
 // not valid.
