@@ -9,14 +9,16 @@ import (
 
 // BreakOptions change what Store.Break does. The zero value is for holders that hear.
 type BreakOptions struct {
-	// Why is shown to the holder and in the logs, on one line. Of more than 256 bytes the rest is cut off, and each
+	// Reason is shown to the holder and in the logs, on one line. Of more than 256 bytes the rest is cut off, and each
 	// character that is not printable becomes a space.
-	Why string
-	// Remove removes the entry at once in place of asking its Store to end the lease. It is for holders that do not hear:
-	// other programs' (etcdctl, Curator), and processes that are stuck altogether. Their holder is not told by farsync,
-	// and may work on beside the next one; a farsync holder still learns of it where it watches its entry. As nobody is
-	// asked, the entry goes with whichever lease holds on it by then: callers of one Store may have handed it on since the
-	// token was seen.
+	Reason string
+	// Remove removes the entry at once in place of asking its Store to end the lease. It is for holders that do not
+	// hear: other programs' (etcdctl, Curator), and processes that are stuck altogether. Their holder is not told by
+	// farsync, and may work on beside the next one. The Store of a farsync holder finds that the entry has gone and
+	// ends the lease: a moment later if the lease has been held for 3 seconds, or a third of the TTL if that is less;
+	// otherwise when it gets that old, or at its Release. So it is, too, where a person removes the entry with a tool
+	// of the service. As nobody is asked, the entry goes with whichever lease holds on it by then: callers of one Store
+	// may have handed it on since the token was seen.
 	Remove bool
 }
 
@@ -57,7 +59,7 @@ func (s *Store) breakLease(ctx context.Context, path string, token Token, o Brea
 	for _, e := range entries[:held] {
 		// An entry that another program has written may have a revision that no token has: it is named by none.
 		if token > 0 && tokenOf(e) > 0 && e.Revision == token.Revision() {
-			return queue.Break(ctx, e, token.turn(), o.Why, o.Remove)
+			return queue.Break(ctx, e, token.turn(), o.Reason, o.Remove)
 		}
 	}
 	if quiet := recipe.SilenceOf(s.below); quiet != nil {

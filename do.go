@@ -69,12 +69,29 @@ func work[L leased](ctx context.Context, op string, lease L, fn func(context.Con
 func finish(lease leased) error {
 	err := lease.Release()
 	if errors.Is(err, ErrReleased) { // by fn, which need not have looked at the answer
-		err = wrap("release", lease.lock(), lease.Err())
+		err = wrap("hold", lease.lock(), lease.Err())
 	}
 	if isLoss(err) {
-		return eachCauseOnce(err)
+		return asHeld(eachCauseOnce(err))
 	}
 	return nil
+}
+
+// asHeld returns the error of a release as the error of the hold that it has ended: the caller of Do has called no
+// Release, and looks for none in a log.
+func asHeld(err error) error {
+	if call, ok := err.(*Error); ok { //nolint:errorlint // of this release, and not of a call below it
+		return wrap("hold", call.Path, call.Err)
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	var parts []error
+	for _, part := range joined.Unwrap() {
+		parts = append(parts, asHeld(part))
+	}
+	return errors.Join(parts...)
 }
 
 // isLoss reports whether a lease has ended otherwise than by a release.

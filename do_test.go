@@ -196,10 +196,10 @@ func TestDoSaysACauseOnce(t *testing.T) {
 		want string
 		is   error
 	}{
-		"fn succeeds": {func(_ context.Context, end func()) error { end(); return nil }, "farsync: release /a: " + cause, farsync.ErrLost},
+		"fn succeeds": {func(_ context.Context, end func()) error { end(); return nil }, "farsync: hold /a: " + cause, farsync.ErrLost},
 		"fn returns the cause": {
 			func(ctx context.Context, end func()) error { end(); return context.Cause(ctx) },
-			"farsync: release /a: " + cause, farsync.ErrLost,
+			"farsync: hold /a: " + cause, farsync.ErrLost,
 		},
 		"fn says what it was at": {
 			func(ctx context.Context, end func()) error {
@@ -210,11 +210,11 @@ func TestDoSaysACauseOnce(t *testing.T) {
 		},
 		"fn fails for a reason of its own": {
 			func(_ context.Context, end func()) error { end(); return errWork },
-			errWork.Error() + "\nfarsync: release /a: " + cause, farsync.ErrLost,
+			errWork.Error() + "\nfarsync: hold /a: " + cause, farsync.ErrLost,
 		},
 		"fn returns the error of its context": {
 			func(ctx context.Context, end func()) error { end(); return ctx.Err() },
-			"context canceled\nfarsync: release /a: " + cause, farsync.ErrLost,
+			"context canceled\nfarsync: hold /a: " + cause, farsync.ErrLost,
 		},
 	} {
 		for kind, open := range doers {
@@ -240,7 +240,7 @@ func TestDoSaysACauseOnce(t *testing.T) {
 			return context.Cause(ctx)
 		})
 		require.True(t, ran)
-		require.EqualError(t, err, "farsync: release /a: "+cause)
+		require.EqualError(t, err, "farsync: hold /a: "+cause)
 		err = mu.Do(t.Context(), func(ctx context.Context, lease *farsync.Lease) error {
 			service.Expire(one)
 			<-ctx.Done()
@@ -252,7 +252,7 @@ func TestDoSaysACauseOnce(t *testing.T) {
 			require.NoError(t, one.Close())
 			return context.Cause(ctx)
 		})
-		require.EqualError(t, err, "farsync: release /a: store closed")
+		require.EqualError(t, err, "farsync: hold /a: store closed")
 	})
 }
 

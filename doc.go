@@ -1,11 +1,20 @@
 // Package farsync is sync for goroutines of different processes: locks, semaphores and leader election that hold across
 // machines, on the etcd, ZooKeeper, Redis, PostgreSQL or MySQL that a team already runs, or on one machine in a file.
 //
-// [Mutex], [ReentrantMutex], [RWMutex], [Semaphore] and [MultiMutex] are what their names say. A [QuorumMutex] is held
-// on a majority of several services. An [Election] has one leader among many candidates, and a [Pool] runs tasks, a
-// bounded number of them at a time over all processes. Each is made on a Store, by a path that all its users agree on;
-// [PathOf] makes one of data. [Store.Participants], [Store.Survey], [Store.Ask] and [Store.Break] are for operators,
-// and take a path of whatever primitive.
+// To
+//
+//   - run code under a lock: [Mutex.Do], or [Mutex.Locker] where code wants a sync.Locker;
+//   - run a job on one replica of many: [Mutex.TryDo];
+//   - have one leader: [Election.Lead];
+//   - work with at most n at a time: [Semaphore], or [Pool] for tasks;
+//   - let many read or one write: [RWMutex];
+//   - hold several locks at once: [MultiMutex]; one lock on a majority of several services: [QuorumMutex];
+//   - lock again in a function that is called under the lock: [ReentrantMutex];
+//   - see who holds and who waits, ask for a lock, break it: [Store.Participants], [Store.Survey], [Store.Ask] and
+//     [Store.Break];
+//   - test a program that locks: package farsynctest.
+//
+// All users of a lock agree on its path; [PathOf] makes a path of data.
 //
 // Open a Store with package etcd, zk, redis, postgres, mysql or sqlite, make a Mutex on it, and share both between the
 // goroutines of the process:
@@ -21,25 +30,34 @@
 //		return withdraw(ctx, lease.Token()) // the database refuses older tokens: docs/FENCE.md has the SQL
 //	})
 //
-// Do waits for the mutex, runs the function, and releases. Lock and [Lease.Do], or [Lease.Context] and [Lease.Release],
-// are its parts: every primitive has them.
+// Do waits for the mutex, runs the function, and releases. The other primitives have no Do of their own: their Lock or
+// Acquire returns a lease, and [Lease.Do] runs a function under the lease.
 //
 // # What a lease promises
 //
-// Lock returns a [Lease]. While Lease.Err is nil, no lease that it excludes has an Err of nil, in whatever process: the
-// service keeps the lock for a session of this Store's, and the lease ends by the clock here before the service can end
-// that session there. If the connection fails, the lease stays held until that moment and not longer; then Done is
-// closed, the contexts made from the lease end, and Err wraps ErrLost.
+// Lock returns a [Lease]. While Lease.Err is nil, every lease that it excludes, in any process, has ended or does not
+// exist yet. The Store counts the time of its leases by its own clock, from when it sent the last acknowledged renewal,
+// and that time is over before the service gives the lock to another client. If the connection fails, the lease stays
+// held until then and not longer; then Done is closed, the contexts made from the lease end, and Err wraps ErrLost.
 //
-// Every lease has a [Token]. The Token of an exclusive holder is higher than the tokens of all exclusive holders of the
-// same lock before it.
+// Every lease has a [Token]. The token of an exclusive holder is higher than the tokens of all exclusive holders of the
+// same lock before.
 //
-// There is one exception. A person with the right to do so may remove the entry of a held lock from the service, and
-// the next waiter gets the lock. The old lease ends when its Store learns of that: a moment later if it has been held
-// for 3 seconds, or a third of the TTL if that is less; otherwise when it gets that old, or at its Release.
+// There are two exceptions. A person with the right to do so may remove the entry of a held lock from the service:
+// [BreakOptions] says when the holder learns of that. And a service may forget what it has granted: docs/WHICH-STORE.md
+// lists, for each store, the failures over which these promises hold.
 //
-// farsync cannot keep what a service forgets: docs/WHICH-STORE.md lists, for each store, the failures over which these
-// promises hold.
+// # Errors
+//
+// Every error of a call is an [Error], and wraps one of these, the error of the ctx, or the answer of the service:
+//
+//   - ErrLocked: a Try found the lock taken.
+//   - ErrUnavailable: the service does not answer, or grants nothing for now. Nothing is known of the lock.
+//   - ErrLost: the lease ended before its release. Ask the resource before the work is done again.
+//   - ErrClosed, ErrReleased: the Store was closed, the lease was released before.
+//   - ErrDeadlock, ErrKind, ErrPath, ErrSize, ErrTooLarge: the program or its configuration has to be mended.
+//
+// docs/PARTS.md says what to do about each.
 //
 // # One family a path
 //
@@ -50,23 +68,20 @@
 //   - [Semaphore], and the [Pool] over it;
 //   - [Election].
 //
-// Calls of another family are refused with [ErrKind]: a Try at once, a call that waits after a second or so, in which
-// the others may leave. A lock that another program holds counts as the lock of a Mutex or of a candidate, and an
-// RWMutex waits for it; a Semaphore refuses it.
+// Calls of another family are refused with [ErrKind].
 //
 // # What nothing can promise
 //
 // Nothing can promise that the code under a lease stops when the lease does. A process may be suspended for longer than
 // the TTL of its session, by the scheduler, a debugger, the host of its virtual machine or a long garbage collection.
-// Another process gets the lock. Then the first resumes, and writes what it was about to write. The same is true of a
-// request that is under way in the network. No lock service can prevent that, and no client can see it from within.
+// Another process gets the lock. Then the first resumes, and writes what it was about to write. No lock service can
+// prevent that.
 //
 // Where concurrent access would do harm rather than double work, let the resource decide: give Token with every write,
 // and have the resource reject any token lower than the highest it has seen. If the resource is the store itself, use
 // the Guard of its package: the write is then made only while the lease is held. A lock alone is enough where a rare
 // overlap is a waste and nothing worse.
 //
-// Clocks need not agree, but the clocks of client and server must run at about the same rate: within a twentieth of it,
-// which is the margin kept. Redis counts deadlines by its own time of day, and SQLite by the machine's on systems
-// other than Linux. There the clock must not be set forward while locks are held.
+// Clocks need not agree, but must run at about the same rate: within a twentieth of it, which is the margin kept. Where
+// a store counts by a time of day, that clock must not be set forward: see its package.
 package farsync

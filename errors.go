@@ -13,8 +13,8 @@ import (
 // ctx.Err() if the caller gave up, or what the service said.
 var (
 	// ErrLocked means that a Try found the lock taken: held or waited for, by a client of a service that answers and
-	// grants. Nothing was left behind. No call that waits for holders fails with it. LockTx of the packages postgres and
-	// mysql is a Try as far as leases go.
+	// grants. Nothing was left behind. No call that waits for holders fails with it. LockTx of the packages postgres
+	// and mysql fails with it where a lease holds or waits.
 	ErrLocked = recipe.ErrLocked
 	// ErrDeadlock means that the context of the call stands for a lease on the same lock, see Lease.Context: the call
 	// would wait for its own caller. It is a mistake in the program, and told at once, also by a Try. Nothing was left
@@ -23,7 +23,8 @@ var (
 	// ErrUpgrade means that the write lock was asked for with a context that stands for a read lease on the same lock.
 	// It wraps ErrDeadlock.
 	ErrUpgrade = fmt.Errorf("%w: a reader cannot become a writer", ErrDeadlock)
-	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock now.
+	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock
+	// now.
 	ErrLost = recipe.ErrLost
 	// ErrBroken means that the lease was ended by another client with Store.Break; the text says by whom and why. It
 	// stands under ErrLost.
@@ -44,9 +45,11 @@ var (
 	// them one after the other keeps the size that they declare, and changes the size that counts with Resize, before
 	// or after: see Semaphore.
 	ErrSize = recipe.ErrSize
-	// ErrKind means that primitives of another family use the path, which the package documentation lists. The text names
-	// the holder of the oldest entry, and the primitive that this holder uses. Nothing was left behind, and the other
-	// users were not disturbed.
+	// ErrKind means that primitives of another family use the path, which the package documentation lists. The text
+	// names the holder of the oldest entry, and the primitive that this holder uses. It comes at once from a Try, and
+	// after a second or so from a call that waits, for the others may be about to leave. Nothing was left behind, and
+	// the other users were not disturbed. A lock that another program holds counts as a Mutex or a candidate; an
+	// RWMutex waits for it, and a Semaphore refuses it.
 	ErrKind = driver.ErrKind
 	// ErrPath means that the path is not valid: see NewMutex.
 	ErrPath = recipe.ErrPath

@@ -117,7 +117,7 @@ func ExampleStore_Break() {
 		fmt.Println(err)
 		return
 	}
-	err = there.Break(ctx, "/locks/index", list[0].Token, &farsync.BreakOptions{Why: "stuck since noon"})
+	err = there.Break(ctx, "/locks/index", list[0].Token, &farsync.BreakOptions{Reason: "stuck since noon"})
 	fmt.Println(err)
 	<-lease.Done()
 	fmt.Println(errors.Is(lease.Err(), farsync.ErrBroken))

@@ -69,8 +69,8 @@ func (l *Lease) Deadline() time.Time { return l.hold.Deadline() }
 // Done is closed when the lease has ended, by release or by loss.
 func (l *Lease) Done() <-chan struct{} { return l.hold.Life().Done() }
 
-// Err is nil while the lease is held. Then it is ErrReleased; or it wraps ErrLost and the cause; or it is ErrClosed.
-// It looks at the clock, and so may know of a loss a moment before Done is closed.
+// Err is nil while the lease is held. Afterwards it is ErrReleased; or it wraps ErrLost and the cause; or it is
+// ErrClosed. It looks at the clock, and so may know of a loss a moment before Done is closed.
 func (l *Lease) Err() error { return l.hold.Err() }
 
 // Context returns a context that is done when parent is, or the lease, with Err as its cause. The caller must call
@@ -104,6 +104,10 @@ func (l *Lease) Context(parent context.Context) (ctx context.Context, cancel con
 // fn succeeded, for then another holder may have worked at the same time. Neither says that what fn did had no
 // effect: ask the resource before doing it again. An error of fn's that wraps the cause of its context is not joined
 // with the same cause.
+//
+// A fn that stops because its context is done returns context.Cause(ctx) and not ctx.Err(). After a loss the error then
+// wraps ErrLost alone. With ctx.Err() it matches context.Canceled, too, and a caller that takes context.Canceled for a
+// shutdown passes over the loss: such a caller asks for ErrLost first.
 //
 // The lease has ended when Do returns, or fn panics. A release that the service has not confirmed is no error: it
 // continues in the background, as after Release. fn may release the lease itself; what that Release returns is for
@@ -159,9 +163,10 @@ func (l *Lease) Asked() <-chan struct{} {
 // GuardEntries is for the Guard of a store's package: a transaction with that guard commits only while the lease is
 // held. It returns what stands for the lease in the store, or an *Error that wraps Err once the lease has ended.
 //
-// From then on the lock is not handed off to other goroutines of this process, which would go on under the same entry.
-// Leases for reading that share the entry already keep it: the guard then holds until the last of them is released, and
-// no writer holds before that. A program that wants to know the entry alone asks ID, which changes nothing.
+// From that call on the lock is not handed off to other goroutines of this process, which would go on under the same
+// entry. Leases for reading that share the entry already keep it: the guard then holds until the last of them is
+// released, and no writer holds before that. A program that wants to know the entry alone asks ID, which changes
+// nothing.
 func (l *Lease) GuardEntries() ([]driver.Entry, error) {
 	entries, err := l.hold.Guarded()
 	return entries, wrap("guard", l.path, err)

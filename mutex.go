@@ -65,18 +65,23 @@ func exclusive(path string) recipe.Request {
 // Lock waits until the mutex is held, and returns the lease on it. It waits through lost connections and lost sessions
 // alike, until ctx is done.
 //
-// On error nothing is held, and nothing stays in the queue: if the service cannot be reached, cleanup continues in the
-// background. The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the service that
-// did not answer, and not a holder that kept the mutex; ErrClosed if the Store was closed; ErrPath; ErrKind if other
-// primitives use the path; or what the service said when it refused. ErrDeadlock, at once: ctx was made by the Context
-// of a lease on this path that is still held, so that Lock would wait for itself.
+// On error nothing is held. The call returns at once, also while the service is silent. If it had an entry in the
+// queue, the Store removes the entry in the background: in a moment if the service answers, otherwise as soon as it
+// does, or at the end of the session. A Try of another client may still find the entry in that moment.
+//
+// The error wraps ctx.Err() if ctx was done first, and then ErrUnavailable too if it was the service that did not
+// answer, and not a holder that kept the mutex; ErrClosed if the Store was closed; ErrPath; ErrKind if other primitives
+// use the path; or what the service said when it refused. ErrDeadlock, at once: ctx was made by the Context of a lease
+// on this path that is still held, so that Lock would wait for itself.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "lock", built(m.store, "NewMutex"), &m.request)
 }
 
 // TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
 // ErrLocked. A mutex that is seen to be taken costs a read and no write; if another client joins between the read and
-// the write, TryLock removes its entry again. The other errors, and the state after an error, are the same as for Lock.
+// the write, TryLock removes its entry again. The other errors, and the state after an error, are the same as for Lock. On
+// PostgreSQL and MySQL, TryLock waits while a transaction that called LockTx on the path is open. If ctx ends first,
+// the error wraps ctx.Err() and ErrUnavailable.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "try lock", built(m.store, "NewMutex"), trying(m.request))
 }
@@ -118,15 +123,19 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Leas
 
 // TryDo runs fn if the mutex is free, and then blocks until fn has returned and the mutex was held for atLeast. It
 // does not wait for other holders. It is for a job that every replica starts on the same schedule and one of them is
-// to run: all replicas call it with the same arguments.
+// to run: all replicas call it with the same arguments. A process that may be told to stop within atLeast must not
+// close the Store then, with a deferred Close for example: Close gives the mutex back, and another replica runs the job
+// again.
 //
-// ran tells whether fn was run. False without an error: another caller holds the mutex or waits for it, and runs the
-// job. False with an error: it is not known whether anybody runs the job. The error is one of TryLock's, such as
-// ErrUnavailable, or wraps ctx.Err() because ctx ended in the moment in which the mutex was held; the mutex is free
-// again then; or it wraps ErrDeadlock because ctx stands for a lease on this mutex: fn could never run.
+// ran tells whether fn was run. The results are:
 //
-// If ran is true the error is Lease.Do's: fn's, whatever it wraps, and ErrLost or ErrClosed if the lease ended
-// so, also after fn and within atLeast, for then another replica may run the job again.
+//   - false, nil: another caller holds the mutex or waits for it, and runs the job.
+//   - false, err: it is not known whether anybody runs the job. err is an error of TryLock, such as ErrUnavailable. It
+//     wraps ctx.Err() if ctx ended in the moment in which the mutex was held: the mutex is free again. It wraps
+//     ErrDeadlock if ctx stands for a lease on this mutex: fn could never run.
+//   - true, nil: fn has returned nil, and the mutex was held all the time.
+//   - true, err: err is Lease.Do's: fn's, whatever it wraps, and ErrLost or ErrClosed if the lease ended so, also
+//     after fn and within atLeast. Then another replica may run the job again.
 //
 // The mutex is held for at least as long as atLeast, counted from when it was held, also if fn has returned earlier,
 // with or without an error. Otherwise a replica whose clock is late would find it free and run the job again. Choose

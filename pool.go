@@ -42,7 +42,8 @@ func NewPool(ctx context.Context, s *Semaphore) *Pool {
 // The context that task gets is done when the pool's is, and when the unit is lost: then another task may run in its
 // place elsewhere. It may be done when the task begins. A task that returns nil under a lost unit counts as failed with
 // ErrLost. If no unit can be had, because the pool's context is done or the service refuses, the task is not run, and
-// that error is the pool's.
+// that error is the pool's. So after a task has failed, and after Wait has returned, Go runs nothing, and Wait tells
+// why.
 func (p *Pool) Go(task func(context.Context) error) {
 	lease, err := p.built().Acquire(p.under(), 1)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 // An RWMutex is a reader/writer mutual exclusion lock across processes: it is held by any number of readers or by one
 // writer. Curator calls it InterProcessReadWriteLock, and takes part in the same queue.
 //
-// It is fair to both sides: a reader waits for the writers that came before it, a writer for all that came before it.
-// The callers of one Store on one path read on one place in the queue, whichever values they use: the first, up to 255
-// more who wait with it, and those who come within 50 ms after, also past a writer that came in between. Writers take
-// turns as with Mutex.
+// It is fair to both sides: a reader waits for the writers who came before, a writer for all who came before, with one
+// exception. The readers of one Store on one path share one place in the queue, whichever values they use: the first
+// reader, up to 255 more who wait with the first, and those who come within 50 ms after that. These may pass a writer
+// who came in between. Writers take turns as with Mutex.
 //
 // A reader cannot become a writer: it would wait for itself, and two of them for each other. A writer can become a
 // reader: see Downgrade.

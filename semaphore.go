@@ -36,11 +36,11 @@ type Semaphore struct {
 	size  int64
 }
 
-// NewSemaphore returns a semaphore of maxLeases units on path, with the same rules for store and path as NewMutex. If
-// maxLeases is less than 1, every Acquire, TryAcquire and Resize fails at once.
-func NewSemaphore(store *Store, path string, maxLeases int64) *Semaphore {
+// NewSemaphore returns a semaphore of size units on path, with the same rules for store and path as NewMutex. If size
+// is less than 1, every Acquire, TryAcquire and Resize fails at once. Curator calls the size maxLeases.
+func NewSemaphore(store *Store, path string, size int64) *Semaphore {
 	check("NewSemaphore", store)
-	return &Semaphore{store, path, maxLeases}
+	return &Semaphore{store, path, size}
 }
 
 // Acquire waits until n units are held, and returns one lease on all of them. ErrTooLarge, at once: the semaphore
@@ -56,6 +56,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int64) (*Lease, error) {
 }
 
 // TryAcquire is Acquire without waiting for others: ErrLocked if fewer than n units are free, or another caller waits.
+// ErrSize comes as from Acquire, a second or more after the call: users of another size may be about to leave.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) (*Lease, error) {
 	return s.acquire(ctx, "try acquire", n, true)
 }

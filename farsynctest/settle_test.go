@@ -25,7 +25,7 @@ func Settle(ctx context.Context, store *farsync.Store, settled func(account int)
 			case <-time.After(time.Minute):
 				settled(account)
 			case <-ctx.Done():
-				return ctx.Err()
+				return context.Cause(ctx) // after a loss: why
 			}
 		}
 	})

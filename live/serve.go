@@ -291,7 +291,7 @@ func (v *View) breaks(w http.ResponseWriter, r *http.Request) {
 		var token farsync.Token
 		err := token.UnmarshalText([]byte(text))
 		if err == nil {
-			err = store.Break(ctx, path, token, &farsync.BreakOptions{Why: why})
+			err = store.Break(ctx, path, token, &farsync.BreakOptions{Reason: why})
 		}
 		if err != nil {
 			log.Warn("breaking a lease from the page failed", "cause", cut(err.Error(), mostError))

@@ -255,10 +255,16 @@ func (h *Hold) moved(ctx context.Context, p *place) bool {
 }
 
 // After calls f when d has passed or the hold has ended, in the background. Close of the Store ends the hold, and waits
-// for f. It is for a caller that does not wait until its hold is to be released.
+// for f; the log then tells that the hold has ended before its time. It is for a caller that does not wait until its hold is
+// to be released.
 func (h *Hold) After(d time.Duration, f func()) {
+	until := time.Now().Add(d)
 	kept := h.grant.store.background(func() {
 		_ = pause.For(h.Life(), d)
+		if left := time.Until(until); left > 0 && errors.Is(h.Err(), ErrClosed) {
+			h.grant.store.log.Warn("store closed: a lock is given back before its time is over, and others may run the same job",
+				"path", h.grant.place.Load().entry.Queue, "left", left.Round(time.Millisecond))
+		}
 		if h.tenure != nil {
 			h.tenure.others.Store(true) // f ends the hold, and a Trace that blocks would keep Close
 		}

@@ -107,7 +107,7 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	if b.reason != "" {
 		why += ": " + b.reason
 	}
-	err := store.Break(within, l.Join(b.path), b.token, &farsync.BreakOptions{Why: why, Remove: b.remove})
+	err := store.Break(within, l.Join(b.path), b.token, &farsync.BreakOptions{Reason: why, Remove: b.remove})
 	switch {
 	case err == nil:
 		return b.done("broken")

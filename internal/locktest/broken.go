@@ -31,7 +31,7 @@ func (s *scene) holding(store *farsync.Store) (tokens []farsync.Token) {
 // breaks breaks the lease with that token.
 func (s *scene) breaks(by *farsync.Store, token farsync.Token) {
 	s.Helper()
-	require.NoError(s, by.Break(s.ctx(), s.path, token, &farsync.BreakOptions{Why: "stuck since noon"}))
+	require.NoError(s, by.Break(s.ctx(), s.path, token, &farsync.BreakOptions{Reason: "stuck since noon"}))
 }
 
 // broken makes sure that a lease was broken, and knows why.
