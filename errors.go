@@ -13,8 +13,9 @@ import (
 // ctx.Err() if the caller gave up, or what the service said.
 var (
 	// ErrLocked means that a Try found the lock taken: held or waited for, by a client of a service that answers and
-	// grants. Nothing was left behind. No call that waits for holders fails with it. LockTx of the packages postgres
-	// and mysql fails with it where a lease holds or waits.
+	// grants. Nothing was left behind. An entry that this Store has given up and that the service does not remove is no
+	// holder: the Try fails with the refusal of the service, or with ErrUnavailable. No call that waits for holders fails
+	// with ErrLocked. LockTx of the packages postgres and mysql fails with it where a lease holds or waits.
 	ErrLocked = recipe.ErrLocked
 	// ErrDeadlock means that the context of the call stands for a lease on the same lock, see Lease.Context: the call
 	// would wait for its own caller. It is a mistake in the program, and told at once, also by a Try. Nothing was left

@@ -463,7 +463,10 @@ func (s *shortage) count(of func(error) bool) (n int) {
 // definite reports whether so many members have refused that no majority can be held.
 func (s *shortage) definite(most int) bool { return s.count(refused) > most }
 
-// definiteNow is definite for a call that does not wait: neither does it for a service that grants nothing for a while.
-func (s *shortage) definiteNow(most int) bool { return s.count(refused)+s.count(isSilence) > most }
+// definiteNow is definite for a call that does not wait: neither does it for a service that grants nothing for a while, or that does not
+// confirm that an entry of this process is removed.
+func (s *shortage) definiteNow(most int) bool {
+	return s.count(func(err error) bool { return refused(err) || isSilence(err) || recipe.IsStuck(err) }) > most
+}
 
 func refused(err error) bool { return !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrLost) }

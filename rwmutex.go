@@ -60,7 +60,8 @@ func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	case errors.Is(err, ErrLocked):
 		tried, _ := errors.AsType[*Error](err)
 		err = &Error{Op: "read lock", Path: rw.path, Err: errBehind, Holder: tried.Holder}
-	case isSilence(err): // the lease of its ctx is lost, and nobody waits for that
+	case isSilence(err), recipe.IsStuck(err):
+		// The lease of its ctx is lost, and nobody waits for that; or the writer who stands in the way has given up.
 		return acquire(ctx, "read lock", rw.store, &rw.reader)
 	}
 	return lease, err

@@ -34,7 +34,8 @@ type Request struct {
 	Try bool
 	// Replaceable is true if the caller has other Stores for this one. Such a request does not wait for the service, only
 	// for those ahead of it: Acquire fails with ErrUnavailable when the service has not answered for a tenth of the TTL,
-	// while the Store is not Connected, and when nothing is ahead of it and the service grants nothing for a while.
+	// while the Store is not Connected, and when nothing is ahead of it and the service grants nothing for a while. It also
+	// fails, with that or with what the service has said, while an entry that the Store has given up is not removed.
 	Replaceable bool
 	// Line is true if the request waits in the line of its path. Callers of one Store whose Queue, Kind, Size and Replaceable
 	// agree share entries there, and take turns on them; where Kind is Permit, few entries at a time stand in the queue for
@@ -205,6 +206,9 @@ func (s *Store) joinInTime(ctx context.Context, r *Request) (*place, []driver.Ta
 	if !r.Replaceable {
 		return s.join(ctx, r)
 	}
+	if stuck := s.stuckIn(r.Queue); stuck != nil {
+		return nil, nil, stuck.asError() // one more entry would not be removed either
+	}
 	bound, cancel := context.WithTimeout(ctx, s.options.TTL/10)
 	defer cancel()
 	p, on, err := s.join(bound, r)
@@ -221,13 +225,15 @@ func rejoins(err error) bool { return errors.Is(err, driver.ErrGone) || errors.I
 func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 	var g grace
 	for {
-		was := s.silence()
+		was, removed := s.silence(), s.unstuck.Load()
 		in, locked, err := s.peek(ctx, r)
 		switch {
 		case err != nil:
 			return nil, err
 		case locked != nil && was != nil && in.silence() == nil:
 			continue // what was in the way may have been a silence that has just ended
+		case locked != nil && s.unstuck.Load() != removed:
+			continue // or an entry whose removal is confirmed at last
 		case locked != nil:
 			return nil, in.taken(locked)
 		}
@@ -245,6 +251,12 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 			// joined behind it wait for its removal: see it through while ctx lives.
 			if err := s.remove(ctx, p); err != nil && !errors.Is(err, driver.ErrGone) && ctx.Err() == nil {
 				return nil, err
+			}
+			if s.unstuck.Load() != removed {
+				continue
+			}
+			if stuck := p.in.stuck(on[0].Entry); stuck != nil {
+				return nil, p.in.taken(stuck)
 			}
 			return nil, p.in.taken(&lockedError{"behind", on[0].Entry})
 		case p.in.err() == nil:
@@ -283,8 +295,8 @@ func (s *Store) peek(ctx context.Context, r Request) (in *session, locked, err e
 			}
 			rule = unitsRule(current)
 		}
-		if blockers := rule.blockers(e, v.Entries); len(blockers) > 0 {
-			locked = lockedBy(r.Kind, blockers, v)
+		if len(rule.blockers(e, v.Entries)) > 0 {
+			locked = in.inTheWay(rule, e, v)
 		}
 		return got
 	})

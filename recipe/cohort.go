@@ -462,7 +462,7 @@ func (c *cohort) finished(gr *grant) bool {
 func (c *cohort) known() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.grants, func(gr *grant) bool { return gr.kept() || gr.waits.Load() != nil })
+	return slices.ContainsFunc(c.grants, func(gr *grant) bool { return gr.kept() || gr.waitsForOthers() })
 }
 
 // turn returns the number of the last turn on gr that has begun.
@@ -489,12 +489,12 @@ func (c *cohort) holder() words {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, gr := range c.grants {
-		if gr.held() {
+		if gr.held() && gr.stuck() == nil {
 			return wordsOf(gr.place.Load().entry)
 		}
 	}
 	for _, gr := range c.grants {
-		if w := gr.waits.Load(); w != nil && w.place.in.silence() == nil {
+		if w := gr.waits.Load(); w != nil && w.place.in.silence() == nil && w.stuck() == nil {
 			return wordsOf(w.place.in.awaited(w))
 		}
 	}
@@ -521,8 +521,22 @@ func (c *cohort) trouble() (v verdict) {
 	case v.err != nil:
 	case v.silent || away:
 		v.err = errNoAnswer
-	case c.grants.held(): // its entry is being removed
-		v.err = c.store.behindOwn()
+	default:
+		v.err = c.leaving()
 	}
 	return v
+}
+
+// leaving returns what the line waits for while the entry of a grant is being removed, or nil. The caller holds mu.
+func (c *cohort) leaving() (trouble error) {
+	for _, gr := range c.grants {
+		if !gr.held() {
+			continue
+		}
+		if stuck := gr.stuck(); stuck != nil {
+			return stuck
+		}
+		trouble = c.store.behindOwn()
+	}
+	return trouble
 }

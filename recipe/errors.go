@@ -60,7 +60,10 @@ func endOf(ctx context.Context, trouble error, unavailable bool) error {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
 	quiet, silent := errors.AsType[*Silence](trouble)
+	stuck, removing := errors.AsType[*stuckError](trouble)
 	switch {
+	case removing && (unavailable || !stuck.refused):
+		return fmt.Errorf("%w: %w (%s)", err, ErrUnavailable, stuck.Error())
 	case unavailable && silent:
 		return fmt.Errorf("%w: %w", err, quiet)
 	case unavailable && trouble != nil && !errors.Is(trouble, ErrUnavailable):

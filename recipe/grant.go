@@ -100,6 +100,16 @@ func (gr *grant) held() bool { return gr.won() && !gr.gone && gr.in().err() == n
 // kept reports whether the grant is held, and is not being given up. The caller holds the cohort's mu.
 func (gr *grant) kept() bool { return gr.holds > 0 && gr.held() }
 
+// stuck returns why the entry of a grant that was won may still stand, though the grant was given up; nil if it was not, or its removal is in time.
+func (gr *grant) stuck() *stuckError { return gr.in().stuck(gr.place.Load().entry) }
+
+// waitsForOthers reports whether the entry of a grant that is to be won was shown what it waits for, and that is none that the Store has
+// given up.
+func (gr *grant) waitsForOthers() bool {
+	w := gr.waits.Load()
+	return w != nil && w.stuck() == nil
+}
+
 // next begins another turn. The caller holds the cohort's mu.
 func (gr *grant) next() turn {
 	gr.turns++

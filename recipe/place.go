@@ -133,7 +133,10 @@ func (s *Store) remove(ctx context.Context, p *place) error {
 func (s *Store) deleteEntry(ctx context.Context, p *place) (found bool, v verdict) {
 	var left driver.View
 	v = s.try(ctx, p.in, func(ctx context.Context, _ int) (err error) {
-		left, found, err = p.in.Session.Delete(ctx, p.entry)
+		sent := time.Now()
+		if left, found, err = p.in.Session.Delete(ctx, p.entry); err != nil {
+			s.removalFailed(ctx, p, sent, err)
+		}
 		return err
 	})
 	if v.fate == done && p.doubtful {
@@ -141,6 +144,7 @@ func (s *Store) deleteEntry(ctx context.Context, p *place) (found bool, v verdic
 	}
 	if v.fate == done {
 		p.in.forget(p)
+		p.in.removed(p, &s.unstuck)
 	}
 	if left.Turn {
 		s.touch(p.in, left)

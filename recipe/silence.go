@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -56,6 +57,9 @@ func (in *session) silence() *Silence {
 func (in *session) taken(locked error) error {
 	if quiet := in.silence(); quiet != nil {
 		return quiet
+	}
+	if stuck, ok := errors.AsType[*stuckError](locked); ok {
+		return stuck.asError()
 	}
 	return locked
 }

@@ -45,6 +45,8 @@ type Store struct {
 	teller teller
 	lapses lapses
 
+	unstuck atomic.Uint64 // how many removals were confirmed of which an attempt had failed
+
 	ending   atomic.Bool   // by the first Close
 	finished chan struct{} // closed when that is done, with what it returned
 	result   error

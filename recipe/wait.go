@@ -62,7 +62,7 @@ func (s *Store) outlast(
 	ctx context.Context, p *place, r *Request, on []driver.Target,
 ) (left []driver.Target, behind error, v verdict, err error) {
 	w := s.enlist(p, on)
-	defer p.in.delist(w)
+	defer func() { p.in.delist(w, err != nil) }()
 	defer s.sight(ctx, w)()
 	if gr := grantOf(ctx); gr != nil {
 		gr.unanswered.Store(nil) // what is waited for was an answer

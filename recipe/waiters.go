@@ -56,10 +56,18 @@ func (in *session) moved(w *waiting, on []driver.Target) {
 	w.behind = on[0].Entry
 }
 
-func (in *session) delist(w *waiting) {
+// delist notes that w waits no more. If it has failed, its entry stands until it is removed, and keeps what is behind it from the entry
+// that w has waited for. That matters only while one stands that was given up.
+func (in *session) delist(w *waiting, failed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	delete(in.waiters, w)
+	if failed && len(in.removals) > 0 {
+		if in.parted == nil {
+			in.parted = map[string]*waiting{}
+		}
+		in.parted[w.place.entry.ID] = w
+	}
 }
 
 // name returns what is known of what w waits for, for people. What it needs of the stack is not needed by one that waits.
@@ -69,6 +77,9 @@ func (in *session) name(w *waiting) string {
 	if quiet := in.silence(); quiet != nil {
 		return quiet.Error()
 	}
+	if stuck := w.stuck(); stuck != nil {
+		return stuck.Error()
+	}
 	return describe(in.awaited(w))
 }
 
@@ -76,6 +87,9 @@ func (in *session) name(w *waiting) string {
 //
 //go:noinline
 func (in *session) behind(w *waiting) error {
+	if stuck := w.stuck(); stuck != nil && in.silence() == nil {
+		return stuck
+	}
 	e := &waitingError{behind: in.name(w)}
 	if in.silence() == nil {
 		e.holder = wordsOf(in.awaited(w)).holder
@@ -87,6 +101,11 @@ func (in *session) behind(w *waiting) error {
 func (in *session) awaited(w *waiting) driver.Entry {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	return w.nearest()
+}
+
+// nearest is awaited for a caller that holds the session's mu.
+func (w *waiting) nearest() driver.Entry {
 	// The oldest may be the waiter itself: what it waited for has gone meanwhile, or is no entry of the queue.
 	if len(w.behind.Value) == 0 && w.head.ID != "" && w.head.ID != w.place.entry.ID {
 		return w.head

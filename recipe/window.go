@@ -132,7 +132,11 @@ func (w *window) crowded() bool {
 }
 
 // known reports whether an entry was shown what it waits for. Until then nobody knows whether units are free.
-func (w *window) known() bool { return w.waits() != nil }
+func (w *window) known() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.bids, func(b *bid) bool { return b.waitsForOthers() })
+}
 
 // room reports whether one more bid may be made, for so many units. The caller holds mu.
 func (w *window) room(units int64) bool {
@@ -379,7 +383,7 @@ func (w *window) ask() {
 // holder returns what is known of what the line waits for.
 func (w *window) holder() words {
 	at := w.waits()
-	if at == nil || at.place.in.silence() != nil {
+	if at == nil || at.place.in.silence() != nil || at.stuck() != nil {
 		return words{}
 	}
 	return wordsOf(at.place.in.awaited(at))
