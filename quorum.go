@@ -95,6 +95,7 @@ func (q *QuorumMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := q.admit(ctx); err != nil {
 		return nil, wrap("lock", q.path, err)
 	}
+	var before *shortage // of the last round
 	for delay := quorumFirst; ; delay = min(2*delay, quorumMost) {
 		l := q.newLease()
 		err := q.gather(ctx, "lock", l, q.lock)
@@ -104,9 +105,14 @@ func (q *QuorumMutex) Lock(ctx context.Context) (*MultiLease, error) {
 		}
 		l.abandon()
 		short, ok := errors.AsType[*shortage](err)
+		if !ok && ctx.Err() != nil && before != nil && !errors.Is(err, ErrUnavailable) && !recipe.Waited(err) {
+			// The round that ctx has ended was too short to tell a service that is silent. That of before was not.
+			return nil, wrap("lock", q.path, unavailable(ctx, before.Error()))
+		}
 		if !ok || ctx.Err() == nil && short.definite(q.bears()) {
 			return nil, err
 		}
+		before = short
 		if ctx.Err() != nil || pause.For(ctx, rand.N(delay)) != nil {
 			return nil, wrap("lock", q.path, unavailable(ctx, short.Error()))
 		}

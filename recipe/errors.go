@@ -48,7 +48,7 @@ var (
 // earlier is in the text alone.
 func gaveUp(ctx context.Context, trouble error, unavailable bool) error {
 	err := endOf(ctx, trouble, unavailable)
-	if behind, ok := errors.AsType[*waitingError](trouble); ok && behind.holder != "" {
+	if behind, ok := errors.AsType[*waitingError](trouble); ok {
 		return &keptError{err, behind.holder}
 	}
 	return err

@@ -1,6 +1,8 @@
 package recipe
 
 import (
+	"errors"
+
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/legible"
 )
@@ -33,12 +35,18 @@ func (s *Store) behindOwn() error {
 // A keptError is the error of a call that was given up while it waited for a holder.
 type keptError struct {
 	error
-	holder string
+	holder string // "" if it is not known
 }
 
 func (e *keptError) Unwrap() error { return e.error }
 
 func (e *keptError) aheadOf() string { return e.holder }
+
+// Waited reports whether err is that of a call that was given up while it waited for a holder, or for another waiter.
+func Waited(err error) bool {
+	_, waited := errors.AsType[*keptError](err)
+	return waited
+}
 
 // HolderOf returns who was ahead of the call that has failed with err, as WordsOf has the holder; "" if that is not
 // known. The answer to the call has shown it: nothing is asked. The errors that err wraps are not looked at, for the

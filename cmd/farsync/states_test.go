@@ -293,6 +293,27 @@ func callsAreNotMisled(t *testing.T, s *farsync.Store, c condition, held farsync
 		"Campaign": locks(func(ctx context.Context) (*farsync.Lease, error) {
 			return farsync.NewElection(s, "/e").Campaign(ctx, "")
 		}),
+		"ReentrantMutex.Lock":    locks(farsync.NewReentrantMutex(s, "/x").Lock),
+		"ReentrantMutex.TryLock": locks(farsync.NewReentrantMutex(s, "/x").TryLock),
+		"MultiMutex.Lock": func(ctx context.Context) error {
+			_, err := farsync.NewMultiMutex(farsync.NewMutex(s, "/x"), farsync.NewMutex(s, "/y")).Lock(ctx)
+			return err
+		},
+		"MultiMutex.TryLock": func(ctx context.Context) error {
+			_, err := farsync.NewMultiMutex(farsync.NewMutex(s, "/x"), farsync.NewMutex(s, "/y")).TryLock(ctx)
+			return err
+		},
+		"TryDo": func(ctx context.Context) error {
+			ran, err := farsync.NewMutex(s, "/x").TryDo(ctx, 0, func(context.Context, *farsync.Lease) error { return nil })
+			if !ran && err == nil {
+				return farsync.ErrLocked // which is what that says
+			}
+			return err
+		},
+		"QuorumMutex.TryLock": func(ctx context.Context) error {
+			_, err := farsync.NewQuorumMutex(farsync.NewMutex(s, "/x")).TryLock(ctx)
+			return err
+		},
 		// beside a goroutine that shares the value, and waits for the service
 		"TryLock of a line": locks(shared.TryLock),
 		"Lock in a line":    locks(shared.Lock),
