@@ -2,6 +2,7 @@ package farsync
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,18 +19,34 @@ import (
 // when the last acknowledged renewal was sent. It cannot stop the code that relies on it. A process that is
 // suspended at the wrong moment resumes where it was, with a lease that ended long ago; so does a write that has left
 // the process. Where that matters, send Token with every write, and have the resource reject older ones.
+//
+// A lease that is never released stays held, for its Store renews it until Close. If the program has lost every
+// reference to the Lease, so that nobody can release it any more, the garbage collector finds that, and the Store tells
+// its Logger at Warn when it renews next. It does not release the lock: work that began under the lease may go on, and
+// another holder must not join it because of a reference that is missing. A context of Context is a reference to the
+// lease, and so is one that nobody has any more, until it is cancelled or its parent ends. The channel of Done and a
+// Token are none: a program that means to hold a lock for as long as it runs keeps the Lease.
 type Lease struct {
-	hold  *recipe.Hold
-	store *Store
-	path  string
-	token Token
-	kind  atomic.Uint32 // a driver.Kind: what it is a lease for; a writer's may become Read
-	leave func()        // of a ReentrantMutex: called once, when it is about to be released; else nil
-	left  atomic.Bool   // it was called
+	// Nothing that the Store, its session or the hold can reach may refer to the Lease: unreachable is what the collector
+	// says it is. Exceptions are those in which somebody may still release it, or works under it: ReleaseAfter, and the
+	// contexts that have not ended.
+	hold    *recipe.Hold
+	store   *Store
+	path    string
+	token   Token
+	kind    atomic.Uint32 // a driver.Kind: what it is a lease for; a writer's may become Read
+	left    atomic.Bool   // leave was called
+	leave   func()        // of a ReentrantMutex: called once, when it is about to be released; else nil
+	dropped runtime.Cleanup
 
 	listen sync.Once
-	asked  chan struct{}  // closed when another client has asked for the lock back; nil until Asked is called
-	ears   sync.WaitGroup // the goroutine that listens for that
+	ear    *ear // nil until Asked is called
+}
+
+// An ear is the goroutine that listens for those who ask for a lock back. It does not know the lease.
+type ear struct {
+	asked chan struct{} // closed when another client has asked
+	over  chan struct{} // closed when the goroutine has ended
 }
 
 // newLease makes a lease of a hold, which it releases if it cannot.
@@ -41,6 +58,7 @@ func newLease(store *Store, path string, kind driver.Kind, hold *recipe.Hold) (*
 	}
 	l := &Lease{hold: hold, store: store, path: path, token: makeToken(revision, turn)}
 	l.kind.Store(uint32(kind))
+	l.dropped = runtime.AddCleanup(l, (*recipe.Hold).Dropped, hold)
 	return l, nil
 }
 
@@ -130,9 +148,12 @@ func (l *Lease) Release() error {
 	if l.leave != nil && !l.left.Swap(true) {
 		l.leave()
 	}
+	l.dropped.Stop()
 	err := l.hold.Release()
 	l.listen.Do(func() {}) // listening does not begin any more
-	l.ears.Wait()
+	if l.ear != nil {
+		<-l.ear.over
+	}
 	return wrap("release", l.path, err)
 }
 
@@ -150,14 +171,20 @@ func (l *Lease) ReleaseAfter(d time.Duration) { l.hold.After(d, func() { _ = l.R
 // costs one watch. The channel stays open when the lease ends, and where the store cannot carry such requests.
 func (l *Lease) Asked() <-chan struct{} {
 	l.listen.Do(func() {
-		l.asked = make(chan struct{})
-		l.ears.Go(func() { // ends with the lease; Release joins it
-			if l.hold.Asked(context.Background()) == nil {
-				close(l.asked)
-			}
-		})
+		l.ear = &ear{make(chan struct{}), make(chan struct{})}
+		go l.ear.hear(l.hold) // ends with the lease; Release joins it
 	})
-	return l.asked
+	if l.ear == nil {
+		return nil // it was released first: nobody is heard any more
+	}
+	return l.ear.asked
+}
+
+func (e *ear) hear(hold *recipe.Hold) {
+	defer close(e.over)
+	if hold.Asked(context.Background()) == nil {
+		close(e.asked)
+	}
 }
 
 // GuardEntries is for the Guard of a store's package: a transaction with that guard commits only while the lease is

@@ -91,10 +91,11 @@ func (l *Locker) hold(lease *Lease) {
 	if l.onError == nil {
 		return
 	}
-	h.stop = context.AfterFunc(lease.hold.Life(), func() {
-		defer close(h.told)
-		if err := lease.Err(); isLoss(err) { // else it was released, by a user of Lease
-			l.onError(wrap("hold", l.path, err))
+	hold, told, onError, path := lease.hold, h.told, l.onError, l.path // not the lease: see there
+	h.stop = context.AfterFunc(hold.Life(), func() {
+		defer close(told)
+		if err := hold.Err(); isLoss(err) { // else it was released, by a user of Lease
+			onError(wrap("hold", path, err))
 		}
 	})
 }

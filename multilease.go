@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/recipe"
@@ -17,6 +18,10 @@ import (
 // A MultiLease is a hold on the members of a MultiMutex or of a QuorumMutex. The lease of a MultiMutex ends with the
 // first of its members' leases that ends, the lease of a QuorumMutex when fewer than a majority are left. All methods
 // may be called by any goroutine at any time.
+//
+// When the program has lost every reference to a lease of a MultiMutex that was not released, a line of the log names
+// its members, as Lease says. There is no such line for a lease of a QuorumMutex, for the goroutine that takes lost
+// members again refers to the lease.
 type MultiLease struct {
 	group  *group
 	keeper *keeper     // of a QuorumMutex; nil for a MultiMutex
@@ -34,10 +39,15 @@ type MultiLease struct {
 	until  time.Time      // the last deadline of as many members as have to be held
 	failed int            // the first member whose error has ended it
 	left   []*recipe.Hold // to be given back by unlock
-	asked  chan struct{}  // closed when a member has been asked for; nil until Asked is called
+	ears   *ears          // nil until Asked is called
+}
 
-	heard sync.Once      // closes asked
-	ears  sync.WaitGroup // what listens for that; added to under mu while the lease lives
+// Ears are the goroutines that listen for those who ask for a member back. They do not know the lease.
+type ears struct {
+	life  context.Context // the lease's
+	asked chan struct{}   // closed when a member has been asked for
+	heard sync.Once       // closes asked
+	tasks sync.WaitGroup  // added to under the lease's mu while the lease lives
 }
 
 func newMultiLease(g *group) *MultiLease {
@@ -80,9 +90,26 @@ func (l *MultiLease) answer(i int, lease *Lease, err error) {
 // set makes a lease the lease of a member. The caller holds mu.
 func (l *MultiLease) set(i int, lease *Lease) {
 	l.leases[i] = lease
-	l.stops[i] = context.AfterFunc(lease.hold.Life(), func() { l.miss(i) })
-	if l.asked != nil {
+	l.stops[i] = context.AfterFunc(lease.hold.Life(), l.missing(i, lease.hold))
+	if l.ears != nil {
 		l.hear(lease)
+	}
+}
+
+// missing returns what is to be called when the hold on a member has ended. Of a MultiMutex it does not refer to the
+// lease, for the collector to find whether anybody else does. Where nobody does, only its Done may still be waited for, and
+// the loss of any member closes that.
+func (l *MultiLease) missing(i int, hold *recipe.Hold) func() {
+	if l.keeper != nil {
+		return func() { l.miss(i) }
+	}
+	lease, end := weak.Make(l), l.end
+	return func() {
+		if l := lease.Value(); l != nil {
+			l.miss(i)
+		} else {
+			end(hold.Err())
+		}
 	}
 }
 
@@ -286,15 +313,15 @@ func (l *MultiLease) lock() string {
 func (l *MultiLease) Asked() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.asked == nil {
-		l.asked = make(chan struct{})
+	if l.ears == nil {
+		l.ears = &ears{life: l.life, asked: make(chan struct{})}
 		for _, lease := range l.leases {
 			if lease != nil {
 				l.hear(lease)
 			}
 		}
 	}
-	return l.asked
+	return l.ears.asked
 }
 
 // hear listens for a member. It ends with the member's lease or with l, and Release joins it. The caller holds mu.
@@ -302,9 +329,10 @@ func (l *MultiLease) hear(lease *Lease) {
 	if l.life.Err() != nil { // Release may have joined the others
 		return
 	}
-	l.ears.Go(func() {
-		if lease.hold.Asked(l.life) == nil {
-			l.heard.Do(func() { close(l.asked) })
+	e, hold := l.ears, lease.hold
+	e.tasks.Go(func() {
+		if hold.Asked(e.life) == nil {
+			e.heard.Do(func() { close(e.asked) })
 		}
 	})
 }
@@ -320,7 +348,7 @@ func (l *MultiLease) Release() error {
 		return ErrReleased
 	}
 	l.over()
-	defer l.ears.Wait()
+	defer l.join()
 	if l.keeper != nil {
 		return l.keeper.release()
 	}
@@ -331,6 +359,16 @@ func (l *MultiLease) Release() error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// join waits for the ears of a lease that has ended.
+func (l *MultiLease) join() {
+	l.mu.Lock()
+	e := l.ears
+	l.mu.Unlock()
+	if e != nil {
+		e.tasks.Wait()
+	}
 }
 
 // over ends the lease as released, unless it was lost before. No member is added any more.

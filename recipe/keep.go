@@ -63,6 +63,7 @@ func (s *Store) renew(in *session) {
 	r.begin()
 	defer r.end()
 	for wait := in.untilRenewal(0); s.idle(in, wait); {
+		s.noteDropped()
 		age, err := s.renewOnce(r, limit)
 		if err == nil {
 			if was := s.State(); s.announce(in.state()) && was == Suspended {

@@ -206,6 +206,55 @@ func TestNotes(t *testing.T) {
 	})
 }
 
+// TestNotesOfDroppedLeases: a lease that nobody can reach any more is told of at the next renewal, once, and only if it
+// is still held. Of very many the first are named.
+func TestNotesOfDroppedLeases(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s, book := w.noted(slog.LevelWarn)
+		take := func(n int) (list []*recipe.Hold) {
+			for i := range n {
+				r := recipe.Request{Queue: fmt.Sprintf("/q/%d", i), Kind: driver.Exclusive, Units: 1}
+				list = append(list, w.granted(w.startFor(s, r)).hold)
+			}
+			return list
+		}
+		const named = 100
+		list := take(named + 3)
+		w.settle()
+		list[0].Dropped()
+		w.settle()
+		require.Empty(t, book.take(), "the goroutine of the collector writes nothing")
+		time.Sleep(ttl / 4)
+		w.settle()
+		revision, _ := list[0].Token()
+		require.Equal(t, []string{fmt.Sprintf("WARN lease dropped without Release: its lock stays until the Store is closed: "+
+			"store=test path=/q/0 kind=exclusive token=%d held=2.5s", revision<<8)}, book.take())
+		time.Sleep(10 * ttl)
+		w.settle()
+		require.Empty(t, book.take(), "it has been said")
+		require.NoError(t, list[0].Err(), "it is renewed all the same")
+
+		for _, hold := range list {
+			hold.Dropped()
+		}
+		time.Sleep(ttl / 4)
+		w.settle()
+		lines := book.take()
+		require.Len(t, lines, named+1)
+		require.Equal(t, "WARN lease dropped without Release: its lock stays until the Store is closed: store=test locks=3", lines[named])
+
+		list[1].Dropped()
+		require.NoError(t, list[1].Release())
+		list[2].Dropped()
+		w.Expire(s)
+		time.Sleep(ttl)
+		w.settle()
+		for _, line := range book.take() {
+			require.NotContains(t, line, "dropped", "neither was held any more")
+		}
+	})
+}
+
 // What no Logger takes is not put together.
 func TestNotesOfWarnings(t *testing.T) {
 	inBubble(t, func(w *world) {

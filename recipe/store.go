@@ -44,6 +44,7 @@ type Store struct {
 	inside insiders
 	teller teller
 	lapses lapses
+	drops  drops
 
 	unstuck atomic.Uint64 // how many removals were confirmed of which an attempt had failed
 
