@@ -47,7 +47,8 @@ func (f *file) judge(err error, committing bool) error {
 	case refused && (!committing || code(err) == lib.SQLITE_FULL):
 		return &sqlstore.Error{Err: fmt.Errorf("%s: %s: %w", f.path, words, err), Outcome: driver.Refused}
 	case isBusy(err): // SQLite says that the database is locked, which is no lock of farsync
-		return &sqlstore.Error{Err: fmt.Errorf("%s: another transaction on the file is under way: %w", f.path, err), Outcome: driver.NotDone}
+		const words = "another transaction on the file is under way, or another program keeps a lock on its -shm"
+		return &sqlstore.Error{Err: fmt.Errorf("%s: %s: %w", f.path, words, err), Outcome: driver.NotDone}
 	case committing:
 		return fmt.Errorf("%s: commit: %w", f.path, err)
 	default:

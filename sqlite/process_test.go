@@ -39,6 +39,9 @@ func play(role string) {
 }
 
 func perform(role, file string) error {
+	if role == "neighbour" {
+		return neighbour(file)
+	}
 	t, _ := time.ParseDuration(os.Getenv(ttlVariable))
 	options := ttl(t)
 	options.Linger = os.Getenv(lingerVariable) != ""
