@@ -95,6 +95,14 @@ waits */
 	}
 }
 
+// TestFoldersOfDocuments: a document in a folder below docs is counted as a document of docs is.
+func TestFoldersOfDocuments(t *testing.T) {
+	for _, name := range []string{"PAGE.md", "docs/PAGE.md", "docs/start/PAGE.md", "docs/reports/more/PAGE.md"} {
+		words, _, _ := found(t, name, "those that wait\n")
+		require.Equal(t, 3, words, name)
+	}
+}
+
 func TestDocuments(t *testing.T) {
 	words, pronouns, sentences := found(t, "docs/PAGE.md", "# What a heading says\n\nWhat it needs, `those that` are [those of](those-of.md#those-of).\n\n"+
 		"```sh\nthose that are code\n```\n\n| What it is | those that wait |\n|---|---|\n- What it has\n  is here\n\n[ref]: https://those.that/are\n")

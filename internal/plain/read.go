@@ -39,7 +39,7 @@ func read(root string) ([]*text, error) {
 			}
 		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
 			return of(folder).readComments(path, name)
-		case strings.HasSuffix(name, ".md") && (folder == "." || folder == "docs"):
+		case strings.HasSuffix(name, ".md") && (folder == "." || strings.HasPrefix(name, "docs/")):
 			content, err := os.ReadFile(path)
 			if err != nil {
 				return err
