@@ -77,6 +77,7 @@ func documents(t testing.TB) []string {
 		return err
 	}))
 	require.Greater(t, len(names), 50, "the test would not notice that it looks at nothing")
+	require.Contains(t, names, "docs/start/redis.md", "folders below docs are not looked at")
 	return names
 }
 
