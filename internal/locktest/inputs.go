@@ -46,6 +46,13 @@ func (m Mistaken) Run(t *testing.T) {
 			require.NoError(t, lease.Release())
 		})
 	}
+	t.Run("paths that differ in the case of a letter are two locks", func(t *testing.T) {
+		for _, name := range []string{"Ada", "ada", "ada.", "ada-", "ad"} {
+			lease, err := farsync.NewMutex(g.store, g.path+"/"+name).TryLock(g.ctx())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, lease.Release()) }()
+		}
+	})
 }
 
 // options are those that every Open refuses, before it asks for anything.

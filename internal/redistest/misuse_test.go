@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -184,4 +185,12 @@ func TestNewNamespaceIsSilent(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(begun), fenceTTL-time.Second)
 		require.NoError(t, lease.Release())
 	}
+}
+
+func TestMisuseOfEveryStore(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	locktest.Mistaken{Open: func(ctx context.Context, options farsync.Options) (*farsync.Store, error) {
+		return redis.Open(ctx, at(server.Endpoint()), &redis.Options{Options: options, Fresh: true})
+	}, Opens: "farsync: open redis: "}.Run(t)
 }
