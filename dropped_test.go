@@ -91,8 +91,8 @@ func testWhatKeepsALease(t *testing.T) {
 	away(func() {
 		require.NoError(t, taken("/released").Release())
 		taken("/later").ReleaseAfter(time.Hour)
-		_, _ = taken("/forgotten").Context(ctx) //nolint:govet // as a program does that forgets cancel
-		bound, unbind = taken("/bound").Context(ctx)
+		_, _ = taken("/forgotten").Context(ctx)      // as a program does that forgets cancel
+		bound, unbind = taken("/bound").Context(ctx) //nolint:fatcontext // it is kept on purpose
 		locker = farsync.NewMutex(store, "/locker").Locker(ctx, func(error) {})
 		locker.Lock()
 	})
@@ -111,7 +111,7 @@ func testWhatKeepsALease(t *testing.T) {
 	})
 	drops("/ended", func() {
 		under, cancel := context.WithCancel(ctx)
-		_, _ = taken("/ended").Context(under) //nolint:govet // its parent ends
+		_, _ = taken("/ended").Context(under) // its parent ends
 		cancel()
 	})
 	drops("/other", func() {

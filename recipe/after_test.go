@@ -1,3 +1,4 @@
+//nolint:forbidigo // time is that of a bubble
 package recipe_test
 
 import (

@@ -4,7 +4,6 @@ package docstest_test
 
 import (
 	"bufio"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,7 +108,7 @@ func TestRunbookAnswersSixQuestionsFirst(t *testing.T) {
 		require.NoError(t, err)
 		said, err := command(5).CombinedOutput()
 		var exit *exec.ExitError
-		require.True(t, errors.As(err, &exit), "%v", err)
+		require.ErrorAs(t, err, &exit)
 		require.Equal(t, 1, exit.ExitCode())
 		has(t, 5, string(said))
 	})

@@ -86,9 +86,9 @@ func TestHostilePage(t *testing.T) {
 
 		for _, name := range []string{"", "snapshot", "history", "events"} {
 			var outcome string
-			p.eval(fmt.Sprintf(`fetch(site + "%s").then(r => r.text(), e => "refused")`, name), &outcome)
+			p.eval(fmt.Sprintf(`fetch(site + %q).then(r => r.text(), e => "refused")`, name), &outcome)
 			require.Equal(t, "refused", outcome, "what %q says", name)
-			p.eval(fmt.Sprintf(`fetch(site + "%s", {mode: "no-cors"}).then(r => r.text(), e => "refused")`, name), &outcome)
+			p.eval(fmt.Sprintf(`fetch(site + %q, {mode: "no-cors"}).then(r => r.text(), e => "refused")`, name), &outcome)
 			require.Contains(t, []string{"", "refused"}, outcome, "what %q says", name)
 		}
 		var outcome string

@@ -50,7 +50,7 @@ func (m Mistaken) Run(t *testing.T) {
 		for _, name := range []string{"Ada", "ada", "ada.", "ada-", "ad"} {
 			lease, err := farsync.NewMutex(g.store, g.path+"/"+name).TryLock(g.ctx())
 			require.NoError(t, err)
-			defer func() { require.NoError(t, lease.Release()) }()
+			t.Cleanup(func() { require.NoError(t, lease.Release()) })
 		}
 	})
 }
