@@ -255,7 +255,7 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 			if s.unstuck.Load() != removed {
 				continue
 			}
-			if stuck := p.in.stuck(on[0].Entry); stuck != nil {
+			if stuck := p.in.stuck(r.Queue, on[0].Entry); stuck != nil {
 				return nil, p.in.taken(stuck)
 			}
 			return nil, p.in.taken(&lockedError{"behind", on[0].Entry})

@@ -101,7 +101,10 @@ func (gr *grant) held() bool { return gr.won() && !gr.gone && gr.in().err() == n
 func (gr *grant) kept() bool { return gr.holds > 0 && gr.held() }
 
 // stuck returns why the entry of a grant that was won may still stand, though the grant was given up; nil if it was not, or its removal is in time.
-func (gr *grant) stuck() *stuckError { return gr.in().stuck(gr.place.Load().entry) }
+func (gr *grant) stuck() *stuckError {
+	p := gr.place.Load()
+	return p.in.stuck(p.entry.Queue, p.entry)
+}
 
 // waitsForOthers reports whether the entry of a grant that is to be won was shown what it waits for, and that is none that the Store has
 // given up.

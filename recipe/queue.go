@@ -126,9 +126,7 @@ const surveyed = 500
 
 // sinceHeld sets HeldSince and Turn of the entries that this Store holds, all of one queue.
 func (s *Store) sinceHeld(entries []driver.Entry) {
-	s.mu.Lock()
-	in := s.current
-	s.mu.Unlock()
+	in := s.inUse()
 	if in == nil || len(entries) == 0 {
 		return
 	}

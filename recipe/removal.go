@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -13,13 +12,12 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A removal is that of an entry which the Store has given up, and of which an attempt has failed. The attempts are repeated until one
+// A removal is the removal of an entry that the Store has given up, once an attempt has failed. The attempts are repeated until one
 // succeeds or the session ends. Meanwhile the entry may stand in its queue and block it, though nobody holds or waits by it: that the Store
 // itself is in its own way says nothing of the lock.
 //
 // An entry whose removal has begun is never held again, and is left to no line: the last turn on it is over, or its caller has given up.
 type removal struct {
-	queue   string
 	sent    time.Time // the first attempt that has failed
 	refused bool      // the last attempt was
 	why     error     // how the last attempt has failed
@@ -76,13 +74,18 @@ func (in *session) removalFailed(p *place, sent time.Time, refused bool, why err
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.removals == nil {
-		in.removals = map[string]removal{}
+		in.removals = map[string]map[string]removal{}
 	}
-	// By the ID that was asked for: the one that the entry got, and that of what has replaced it, begin with that.
-	if before, ok := in.removals[p.made.ID]; ok {
+	of := in.removals[p.entry.Queue]
+	if of == nil {
+		of = map[string]removal{}
+		in.removals[p.entry.Queue] = of
+	}
+	// By the ID that was asked for: the ID that the entry got, and the ID of an entry that has replaced it, begin with that.
+	if before, ok := of[p.made.ID]; ok {
 		sent = before.sent
 	}
-	in.removals[p.made.ID] = removal{queue: p.entry.Queue, sent: sent, refused: refused, why: why}
+	of[p.made.ID] = removal{sent: sent, refused: refused, why: why}
 }
 
 // removed notes that the entry of p is gone. If an attempt had failed before, that is counted, and before the entry is forgotten: whoever has
@@ -90,41 +93,42 @@ func (in *session) removalFailed(p *place, sent time.Time, refused bool, why err
 func (in *session) removed(p *place, count *atomic.Uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if _, late := in.removals[p.made.ID]; late {
+	of := in.removals[p.entry.Queue]
+	if _, late := of[p.made.ID]; late {
 		count.Add(1)
-		delete(in.removals, p.made.ID)
+		if delete(of, p.made.ID); len(of) == 0 {
+			delete(in.removals, p.entry.Queue)
+		}
 	}
 	if delete(in.parted, p.entry.ID); len(in.removals) == 0 {
 		in.parted = nil
 	}
 }
 
-// stuck returns the error of a call that e is in the way of, if the Store has given e up and the service refuses to remove it, or has not
+// stuck returns the error of a call that the entry e of a queue is in the way of, if the Store has given e up and the service refuses to remove it, or has not
 // confirmed that for as long as an answer may take; else nil. Before that a removal is under way, as after each release.
-func (in *session) stuck(e driver.Entry) *stuckError {
+func (in *session) stuck(queue string, e driver.Entry) *stuckError {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.overdue(e)
+	return in.overdue(queue, e)
 }
 
 // overdue is stuck for a caller that holds mu.
-func (in *session) overdue(e driver.Entry) *stuckError {
-	for n := len(e.ID); n > 0 && len(in.removals) > 0; n-- {
-		if r, ok := in.removals[e.ID[:n]]; ok {
+func (in *session) overdue(queue string, e driver.Entry) *stuckError {
+	of := in.removals[queue]
+	for n := len(e.ID); n > 0 && len(of) > 0; n-- {
+		if r, ok := of[e.ID[:n]]; ok {
 			return r.overdue(in.ttl)
 		}
 	}
 	return nil
 }
 
-// stuckIn is stuck for a queue of which the service does not show what is in the way.
+// stuckIn is stuck where the service does not show which entries of the queue are in the way.
 func (in *session) stuckIn(queue string) *stuckError {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for _, r := range in.removals {
-		if r.queue != queue {
-			continue
-		}
+	for _, r := range in.removals[queue] {
 		if stuck := r.overdue(in.ttl); stuck != nil {
 			return stuck
 		}
@@ -132,11 +136,9 @@ func (in *session) stuckIn(queue string) *stuckError {
 	return nil
 }
 
-// stuckIn is that of the session in use.
+// stuckIn asks the session in use.
 func (s *Store) stuckIn(queue string) *stuckError {
-	s.mu.Lock()
-	in := s.current
-	s.mu.Unlock()
+	in := s.inUse()
 	if in == nil {
 		return nil
 	}
@@ -161,14 +163,14 @@ func (in *session) inTheWay(by rule, e driver.Entry, v driver.View) error {
 	}
 	if e.Kind == driver.Permit && !v.All {
 		if stuck := in.stuckIn(e.Queue); stuck != nil {
-			return stuck // it has units, and they may be the ones that are missing
+			return stuck // it has units, and they may be the units that are missing
 		}
 		return ErrLocked
 	}
 	var first *stuckError
-	var rest []driver.Entry // without those that were given up
+	var rest []driver.Entry // without the entries that were given up
 	for i, other := range append(slices.Clone(v.Entries), e) {
-		if stuck := in.stuck(other); stuck != nil {
+		if stuck := in.stuck(e.Queue, other); stuck != nil {
 			first = cmp.Or(first, stuck)
 			continue
 		}
@@ -189,27 +191,39 @@ func (in *session) removing() bool {
 	return len(in.removals) > 0
 }
 
-// stuck returns why nothing is known of the lock that w waits for, or nil: what it waits for is an entry that the Store has given up, or that of a
-// waiter of this session, who may have just left, for whom that is so.
+// stuck returns why nothing is known of the lock that w waits for, or nil. Nothing is known where w waits for an entry that the
+// Store has given up, or for the entry of a waiter of this session who waits for such an entry, and may have just left.
 func (w *waiting) stuck() *stuckError {
-	in := w.place.in
+	in, queue := w.place.in, w.place.entry.Queue
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.removals) == 0 {
+	if len(in.removals[queue]) == 0 {
 		return nil
 	}
-	next := make(map[string]*waiting, len(in.waiters)+len(in.parted))
-	maps.Copy(next, in.parted)
-	for other := range in.waiters {
-		next[other.place.entry.ID] = other
+	e := w.nearest()
+	if stuck := in.overdue(queue, e); stuck != nil {
+		return stuck // so most calls of a crowd that gives up at the same moment go through no waiters
 	}
-	for w != nil {
-		e := w.nearest()
-		if stuck := in.overdue(e); stuck != nil {
+	next := map[string]*waiting{}
+	stands := func(other *waiting) {
+		if other.place.entry.Queue == queue {
+			next[other.place.entry.ID] = other
+		}
+	}
+	for _, other := range in.parted {
+		stands(other)
+	}
+	for other := range in.waiters {
+		stands(other)
+	}
+	for {
+		delete(next, w.place.entry.ID) // what was seen of the others may be old, so they are no chain for certain
+		if w = next[e.ID]; w == nil {
+			return nil
+		}
+		e = w.nearest()
+		if stuck := in.overdue(queue, e); stuck != nil {
 			return stuck
 		}
-		delete(next, w.place.entry.ID) // what was seen of the others may be old, so they are no chain for certain
-		w = next[e.ID]
 	}
-	return nil
 }

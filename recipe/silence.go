@@ -33,9 +33,7 @@ func (e *Silence) Unwrap() error { return ErrUnavailable }
 func SilenceOf(s *Store) *Silence { return s.silence() }
 
 func (s *Store) silence() *Silence {
-	s.mu.Lock()
-	in := s.current
-	s.mu.Unlock()
+	in := s.inUse()
 	if in == nil {
 		return nil
 	}

@@ -46,7 +46,7 @@ type Store struct {
 	lapses lapses
 	drops  drops
 
-	unstuck atomic.Uint64 // how many removals were confirmed of which an attempt had failed
+	unstuck atomic.Uint64 // how many removals were confirmed after an attempt that had failed
 
 	ending   atomic.Bool   // by the first Close
 	finished chan struct{} // closed when that is done, with what it returned
@@ -165,6 +165,13 @@ func (s *Store) use(in *session) {
 	s.current, s.without = in, nil
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// inUse returns the session of the calls that come now, or nil.
+func (s *Store) inUse() *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
 }
 
 // session waits for a session that is alive. The error is that of the call.

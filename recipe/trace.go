@@ -130,7 +130,7 @@ func (s *Store) traceWait(ctx context.Context, r *Request, w *waiting) {
 		if b.Ahead > 1 || len(holder.Value) == 0 {
 			holder = s.head(ctx, in, w.place.entry.Queue)
 		}
-		if holder.ID == w.place.entry.ID || in.stuck(holder) != nil {
+		if holder.ID == w.place.entry.ID || in.stuck(w.place.entry.Queue, holder) != nil {
 			return "", "" // what it waited for has gone, or was given up
 		}
 		name, _, note := WordsOf(holder)
