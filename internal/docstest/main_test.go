@@ -12,14 +12,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/farsync/farsync/embedtest"
 )
 
 // soon is when a test is taken to hang.
 const soon = time.Minute
-
-func TestMain(m *testing.M) { embedtest.Main(m) }
 
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)

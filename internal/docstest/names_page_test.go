@@ -95,20 +95,16 @@ func TestErrorsOfTheNamesPage(t *testing.T) {
 
 // TestResizeOfTheNamesPage runs the command of docs/NAMES.md beside a holder of the size of before.
 func TestResizeOfTheNamesPage(t *testing.T) {
-	program, file := filepath.Join(t.TempDir(), "farsync"), filepath.Join(t.TempDir(), "locks.db")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/farsync").CombinedOutput()
-	require.NoError(t, err, string(out))
+	file := filepath.Join(t.TempDir(), "locks.db")
 	store, err := sqlite.Open(within(t, soon), file, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	imports := farsync.NewSemaphore(store, "/limits/imports", 3)
 	_, err = imports.Acquire(within(t, soon), 3)
 	require.NoError(t, err)
-	lines := regexp.MustCompile("(?m)^farsync (resize .*)$").FindAllStringSubmatch(document(t, "docs/NAMES.md"), -1)
+	lines := regexp.MustCompile("(?m)^farsync resize .*$").FindAllString(document(t, "docs/NAMES.md"), -1)
 	require.Len(t, lines, 1)
-	resize := exec.CommandContext(within(t, soon), program, strings.Fields(lines[0][1])...)
-	resize.Env = append(resize.Environ(), "FARSYNC_STORE=sqlite:"+file)
-	run(t, resize, "")
+	run(t, shell(t, lines[0], "sqlite:"+file), "")
 	_, err = imports.Acquire(within(t, soon), 2)
 	require.NoError(t, err)
 }

@@ -32,9 +32,6 @@ func TestRunbookAnswersSixQuestionsFirst(t *testing.T) {
 	}
 	require.Len(t, answers, 6)
 
-	directory := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(directory, "farsync"), "../../cmd/farsync").CombinedOutput()
-	require.NoError(t, err, string(out))
 	// on makes a holder and a waiter in a file of their own, and returns a function that makes the command of an answer.
 	on := func(t *testing.T) (s scene, file string, command func(n int) *exec.Cmd) {
 		file = filepath.Join(t.TempDir(), "locks.db")
@@ -44,9 +41,7 @@ func TestRunbookAnswersSixQuestionsFirst(t *testing.T) {
 			return store
 		})
 		return s, file, func(n int) *exec.Cmd {
-			shell := exec.CommandContext(within(t, 2*soon), "sh", "-c", answers[n-1].command)
-			shell.Env = append(shell.Environ(), "FARSYNC_STORE=sqlite:"+file, "PATH="+directory+":/usr/bin:/bin", "TOKEN="+s.list[0].Token.String())
-			return shell
+			return shell(t, answers[n-1].command, "sqlite:"+file, "TOKEN="+s.list[0].Token.String())
 		}
 	}
 	// alike leaves out of a line what differs from one day to another: times, tokens, and how wide its columns are.

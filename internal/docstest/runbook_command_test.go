@@ -3,7 +3,6 @@
 package docstest_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,17 +33,11 @@ func TestRunbookBeginsWithTheCommand(t *testing.T) {
 		}
 	}
 
-	program := filepath.Join(t.TempDir(), "farsync")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/farsync").CombinedOutput()
-	require.NoError(t, err, string(out))
 	// command runs the line of the runbook that begins and ends like that.
 	command := func(t *testing.T, store, begins, ends string, environment ...string) string {
 		for line := range strings.Lines(text) {
 			if line = strings.TrimSpace(line); strings.HasPrefix(line, begins) && strings.HasSuffix(line, ends) {
-				shell := exec.CommandContext(within(t, 2*soon), "sh", "-c", line)
-				shell.Env = append(shell.Environ(), "FARSYNC_STORE="+store, "PATH="+filepath.Dir(program)+":/usr/bin:/bin")
-				shell.Env = append(shell.Env, environment...)
-				return run(t, shell, "")
+				return run(t, shell(t, line, store, environment...), "")
 			}
 		}
 		require.Fail(t, "the runbook has no such command", begins)

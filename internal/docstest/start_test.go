@@ -29,9 +29,6 @@ import (
 func TestStartPages(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/start/*.md")
 	require.NoError(t, err)
-	command := filepath.Join(t.TempDir(), "farsync")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", command, "../../cmd/farsync").CombinedOutput()
-	require.NoError(t, err, string(out))
 
 	// Each store says where its server is, in place of the page's address.
 	stores := map[string]struct {
@@ -82,7 +79,7 @@ func TestStartPages(t *testing.T) {
 
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start{page: page, command: command, program: build(t, "package main\n"+programs[0]+"\n"), address: store.address}
+			s := start{page: page, command: farsyncCommand(t), program: build(t, "package main\n"+programs[0]+"\n"), address: store.address}
 			s.server = store.start(t)
 			if name == "redis" && !suite.More(t, suite.Command) {
 				// Nothing is held on a server that is new: the program need not wait for a TTL.
@@ -131,7 +128,7 @@ func (s *start) open(t *testing.T, argument string) *terminal {
 	return &terminal{cmd, bufio.NewReader(out)}
 }
 
-// says waits for a line that is like the one of the page.
+// says waits for a line that is like the page's.
 func (o *terminal) says(t *testing.T, like string) {
 	line, err := o.lines.ReadString('\n')
 	require.NoError(t, err)

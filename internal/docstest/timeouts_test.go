@@ -4,7 +4,6 @@ package docstest_test
 
 import (
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -76,14 +75,11 @@ lost: true false true true`, run(t, exec.CommandContext(within(t, soon), program
 
 // TestTimeoutsOfTheCommandAreItsFlags holds each row of docs/TIMEOUTS.md about the command to the help of that verb.
 func TestTimeoutsOfTheCommandAreItsFlags(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "farsync")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/farsync").CombinedOutput()
-	require.NoError(t, err, string(out))
 	defaults := 0
 	rows := regexp.MustCompile("(?m)^\\| [^|]* \\| `farsync (\\w+) ([^`]*)` \\| ([^|]*) \\|").FindAllStringSubmatch(document(t, "docs/TIMEOUTS.md"), -1)
 	require.Len(t, rows, 7)
 	for _, row := range rows {
-		help := strings.Join(strings.Fields(run(t, exec.CommandContext(within(t, soon), program, row[1], "--help"), "")), " ")
+		help := strings.Join(strings.Fields(run(t, exec.CommandContext(within(t, soon), farsyncCommand(t), row[1], "--help"), "")), " ")
 		for _, flag := range regexp.MustCompile(`--[\w-]+`).FindAllString(row[2]+row[3], -1) {
 			require.Contains(t, help, flag+" ", row[0])
 		}

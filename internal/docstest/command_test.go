@@ -1,0 +1,57 @@
+//go:build unix
+
+package docstest_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/embedtest"
+)
+
+func TestMain(m *testing.M) {
+	embedtest.Child()
+	code := m.Run()
+	if built.directory != "" {
+		_ = os.RemoveAll(built.directory)
+	}
+	os.Exit(code)
+}
+
+// built is the command, which takes seconds to link, for all tests of the documents.
+var built struct {
+	once      sync.Once
+	directory string // removed by TestMain
+	err       error
+}
+
+// farsyncCommand returns the path of the command as users install it.
+func farsyncCommand(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.directory, built.err = os.MkdirTemp("", "farsync-command"); built.err != nil { //nolint:usetesting // it outlives the test that is first
+			return
+		}
+		out, err := exec.Command("go", "build", "-o", built.directory, "../../cmd/farsync").CombinedOutput()
+		if err != nil {
+			built.err = fmt.Errorf("%w: %s", err, out)
+		}
+	})
+	require.NoError(t, built.err)
+	return filepath.Join(built.directory, "farsync")
+}
+
+// shell returns a line of a document as a shell runs it, in which farsync is the command, on a store.
+func shell(t *testing.T, line, store string, environment ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(within(t, 2*soon), "sh", "-c", line)
+	cmd.Env = append(cmd.Environ(), "FARSYNC_STORE="+store, "PATH="+filepath.Dir(farsyncCommand(t))+":/usr/bin:/bin")
+	cmd.Env = append(cmd.Env, environment...)
+	return cmd
+}
