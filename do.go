@@ -72,46 +72,35 @@ func finish(lease leased) error {
 		err = wrap("hold", lease.lock(), lease.Err())
 	}
 	if isLoss(err) {
-		return asHeld(eachCauseOnce(err))
+		return asHeld(err)
 	}
 	return nil
-}
-
-// asHeld returns the error of a release as the error of the hold that it has ended: the caller of Do has called no
-// Release, and looks for none in a log.
-func asHeld(err error) error {
-	if call, ok := err.(*Error); ok { //nolint:errorlint // of this release, and not of a call below it
-		return wrap("hold", call.Path, call.Err)
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return err
-	}
-	var parts []error
-	for _, part := range joined.Unwrap() {
-		parts = append(parts, asHeld(part))
-	}
-	return errors.Join(parts...)
 }
 
 // isLoss reports whether a lease has ended otherwise than by a release.
 func isLoss(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) }
 
-// eachCauseOnce leaves out of joined errors of members those whose cause another has told: a session that has ended
-// takes all of its leases along.
-func eachCauseOnce(err error) error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return err
+// asHeld returns the error of a release as the error of the hold that it has ended: the caller of Do has called no
+// Release, and looks for none in a log. Of joined errors of members it leaves out those whose cause another has told: a
+// session that has ended takes all of its leases along.
+func asHeld(err error) error {
+	parts := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		parts = joined.Unwrap()
 	}
-	var causes, parts []error
-	for _, part := range joined.Unwrap() {
-		if cause := causeOf(part); !slices.Contains(causes, cause) {
-			causes, parts = append(causes, cause), append(parts, part)
+	var causes, told []error
+	for _, part := range parts {
+		cause := causeOf(part)
+		if slices.Contains(causes, cause) {
+			continue
 		}
+		if call, ok := part.(*Error); ok { //nolint:errorlint // of this release, and not of a call below it
+			part = wrap("hold", call.Path, cause)
+		}
+		causes, told = append(causes, cause), append(told, part)
 	}
-	if len(parts) == 1 {
-		return parts[0]
+	if len(told) == 1 {
+		return told[0]
 	}
-	return errors.Join(parts...)
+	return errors.Join(told...)
 }

@@ -35,21 +35,24 @@ func (d dropped) WithAttrs([]slog.Attr) slog.Handler { return d }
 
 func (d dropped) WithGroup(string) slog.Handler { return d }
 
-// TestDroppedLeaseIsLogged: of a lease that nobody can release any more the Store says so, and keeps it.
+// TestDroppedLeaseIsLogged: of a lease that nobody can release any more the Store says so, and keeps it. In a bubble, in
+// which no cleanup of the runtime runs.
 func TestDroppedLeaseIsLogged(t *testing.T) {
-	store, paths := listening(farsynctest.NewMem())
-	defer store.Close()
-	kept := lock(t, farsync.NewMutex(store, "/kept"))
-	away(func() { lock(t, farsync.NewMutex(store, "/dropped")) })
-	require.Equal(t, "/dropped", <-paths)
-	away(func() { lock(t, farsync.NewMutex(store, "/again")) })
-	require.Equal(t, "/again", <-paths, "the other was told once")
-	require.NoError(t, kept.Release())
-	list, err := store.Participants(t.Context(), "/dropped")
-	require.NoError(t, err)
-	require.Len(t, list, 1, "it is kept: work may go on under it")
-	require.NoError(t, store.Close())
-	require.Empty(t, paths)
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, _, _ *farsync.Store) {
+		store, paths := listening(service)
+		defer store.Close()
+		kept := lock(t, farsync.NewMutex(store, "/kept"))
+		away(func() { lock(t, farsync.NewMutex(store, "/dropped")) })
+		require.Equal(t, "/dropped", <-paths)
+		away(func() { lock(t, farsync.NewMutex(store, "/again")) })
+		require.Equal(t, "/again", <-paths, "the other was told once")
+		require.NoError(t, kept.Release())
+		list, err := store.Participants(t.Context(), "/dropped")
+		require.NoError(t, err)
+		require.Len(t, list, 1, "it is kept: work may go on under it")
+		require.NoError(t, store.Close())
+		require.Empty(t, paths)
+	})
 }
 
 // listening opens a Store that has the garbage collector run with each renewal, and the paths of leases that it says were dropped.
@@ -68,7 +71,7 @@ func away(f func()) {
 }
 
 // TestWhatKeepsALease: nothing is said while anybody can release a lease, or a context of it is alive; what else a program may
-// keep of a lease releases nothing. In a bubble, in which no cleanup of the runtime runs.
+// keep of a lease releases nothing.
 func TestWhatKeepsALease(t *testing.T) {
 	synctest.Test(t, testWhatKeepsALease)
 }
