@@ -33,7 +33,7 @@
 // # Faults
 //
 // Pause stops a server the way a long stall would: connections stay open and nothing answers. Kill ends it without any
-// farewell. FillDisk has each write to a file fail, by which most servers end. Isolate cuts a member off from the other
+// farewell. FillDisk has each write to a file fail, and most servers end. Isolate cuts a member off from the other
 // members of its ensemble, in both directions, Mute and Deafen in one, while its clients still reach it. A [Proxy]
 // stands between one client and one server, and loses what it is told to lose.
 //

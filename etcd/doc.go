@@ -20,7 +20,7 @@
 // each entry that is known to stand behind it. It is under the lease of that entry, and is deleted with it. Where the
 // server has authentication on, or the client a KV or Watcher of its own, there are no turns, and the key of a mutex is
 // like all other keys. A permit of an earlier version may be s<units>-<time>t<lease>, with 16 digits, and may have a
-// key <path>!turn/t<lease>.<time> without a value, by which those versions tell one another who fits.
+// key <path>!turn/t<lease>.<time> without a value: Stores of those versions tell one another by it which permit fits.
 //
 // The first line of a key's value is the holder, the last the time since when. Between them stands a line "under=<key>"
 // for each lease of the same Store that the caller held meanwhile, "note=<text>" if it has published one, and

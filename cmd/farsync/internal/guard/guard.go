@@ -456,7 +456,8 @@ func (l *Link) Look() { l.tell(look) }
 // Stop asks the guard to stop itself. Resumed then has a value when the shell continues it.
 func (l *Link) Stop() { l.tell(stop) }
 
-// Continue continues the guard's group once the terminal, for which a process of the group has asked, is given back.
+// Continue continues the guard's group once the terminal is given back: a process of the group had asked for the
+// terminal.
 func (l *Link) Continue() { _ = syscall.Kill(-l.Group, syscall.SIGCONT) }
 
 // Done tells the guard that the supervisor is about to exit with the code of e, and that nothing is to be killed.
