@@ -70,9 +70,9 @@ deaths: servers ## the ways in which a COMMAND of farsync run can die, many time
 
 check: format tidy-check vet api-check plain-check systems lint ## all that CI demands besides test
 
-bench: servers ## farsync beside its peers, into docs/PERFORMANCE.md: ROUNDS=5, ONLY=pattern, WINDOW=1s
+bench: servers ## farsync beside its peers, into docs/reports/PERFORMANCE.md: ROUNDS=5, ONLY=pattern, WINDOW=1s
 	@cd bench && go build -o ../bin/bench .
-	@bin/bench -docs docs $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(ONLY),-only '$(ONLY)') $(if $(WINDOW),-window $(WINDOW))
+	@bin/bench -docs docs/reports $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(ONLY),-only '$(ONLY)') $(if $(WINDOW),-window $(WINDOW))
 
 benchmarks: servers ## the benchmarks of all packages: BENCH=pattern, TESTFLAGS=-count=10
 	@$(call each,$(CODE),benchmarks,go test -run '^$$' -bench '$(BENCH)' -benchmem $(TESTFLAGS) $(PACKAGES))

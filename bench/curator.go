@@ -31,7 +31,7 @@ type curator struct {
 	teams   int
 }
 
-// curatorOf returns the one of a site, and starts it if there is none.
+// curatorOf returns the Curator of a site, and starts it if there is none.
 func curatorOf(s *site) (*curator, error) {
 	if s.java != nil {
 		return s.java, nil

@@ -7,15 +7,15 @@
 // other, so that what the machine does meanwhile meets all of them; a figure is the median over the rounds, and a ratio the
 // median of the ratios within a round. Figures of different scenes do not compare unless they come from one run.
 //
-// Requests and bytes are counted in a further round that is not timed, through a proxy. Processor time is that of this process
-// and, apart from it, that of the servers, from /proc.
+// Requests and bytes are counted in a further round that is not timed, through a proxy. Processor time is from /proc, of this
+// process and of the servers apart.
 //
-// The figures are kept in docs/performance/figures.json. From there the tables of docs/PERFORMANCE.md and the plots beside it are
-// written; a part that is measured again replaces its own figures alone.
+// The figures are kept in docs/reports/performance/figures.json. From there the tables of docs/reports/PERFORMANCE.md and the
+// plots are written; a part that is measured again replaces its own figures alone.
 //
 //	make load                                 # callers who give up, crowds; a table for each store
 //	make load ONLY=etcd/impatient SHORT=1
 //
-// A load is what many callers do to the locks of one store, for a while or until all are served, beside a stock lock. What counts is
-// what they get, what is lost and what is left, against bounds.
+// A load is what many callers do to the locks of one store, for a while or until all are served, beside a stock lock. It has
+// bounds for what they get, what is lost and what is left.
 package main

@@ -98,7 +98,7 @@ var etcdGoroutines = peer{"concurrency.Mutex, one client", func(_ context.Contex
 	})
 }}
 
-// etcdReaders are those of etcd's recipe.
+// etcdReaders are the readers and writers of etcd's recipe.
 var etcdReaders = peer{"recipes.RWMutex", func(_ context.Context, on *stage, n int) (team, error) {
 	return gather(n, func(int) (body, error) {
 		_, session, err := etcdSession(on)

@@ -65,7 +65,7 @@ var (
 	underKind     = kind{name: "Mutex-under-a-lease", take: lockMutex, whole: lockMutex, under: true}
 )
 
-// ourSide opens Stores, each of which holds a lease on a path of its own as well.
+// ourSide opens Stores. Each Store holds a lease on a path of its own as well.
 func (k kind) ourSide(s store) opener {
 	return func(ctx context.Context, on *stage, stores, callers int) (*side, error) {
 		var sessions atomic.Int64

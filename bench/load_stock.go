@@ -194,7 +194,7 @@ func mysqlStock(ctx context.Context, on *stage, clients, callers int) (*side, er
 	})
 }
 
-// sqliteStock is a row with an expiry, in a file beside the one of farsync, which callers try to take now and then.
+// sqliteStock is a row with an expiry, in a file beside farsync's file, which callers try to take now and then.
 func sqliteStock(ctx context.Context, on *stage, clients, callers int) (*side, error) {
 	const (
 		table = "CREATE TABLE IF NOT EXISTS locks (path TEXT PRIMARY KEY, expires REAL NOT NULL)"

@@ -56,7 +56,7 @@ func (v victim) wait(ctx context.Context) error {
 	return errors.Join(errors.New("got the lock"), err)
 }
 
-// startVictim has a process stand in line for the lock of a stage. What it returns kills it.
+// startVictim has a process stand in line for the lock of a stage. It returns a function that kills the process.
 func startVictim(ctx context.Context, on *stage, side string) (kill func() error, err error) {
 	text, err := json.Marshal(victim{on.site.spec.store, side, on.at, on.path})
 	if err != nil {

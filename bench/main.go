@@ -116,7 +116,7 @@ func measureAll(ctx context.Context, scenes []scene, p pace, total time.Duration
 				return all, errors.Join(err, openErr)
 			}
 		}
-		// What the scenes so far took beside what was planned tells how long the others will take.
+		// The scenes so far took more or less than was planned, and the others will likewise.
 		left := total - planned
 		if planned > 0 {
 			left = time.Duration(float64(left) * float64(time.Since(began)) / float64(planned))

@@ -85,7 +85,7 @@ func siteFor(t *testing.T, spec siteSpec) *site {
 
 // TestDocumentsShowTheFiguresThatAreKept: tables and pictures are those of figures.json, to the letter.
 func TestDocumentsShowTheFiguresThatAreKept(t *testing.T) {
-	const docs = "../docs"
+	const docs = "../docs/reports"
 	kept, err := loadFigures(filepath.Join(docs, figuresFile))
 	require.NoError(t, err)
 	require.NotEmpty(t, kept.Scenes)
@@ -93,7 +93,7 @@ func TestDocumentsShowTheFiguresThatAreKept(t *testing.T) {
 	require.NoError(t, err)
 	filled, err := fill(string(text), kept.tables())
 	require.NoError(t, err)
-	require.Equal(t, filled, string(text), "make bench, or bin/bench -render -docs docs, writes it")
+	require.Equal(t, filled, string(text), "make bench, or bin/bench -render -docs docs/reports, writes it")
 	for name, p := range kept.plots() {
 		picture, err := os.ReadFile(filepath.Join(docs, pictures, name))
 		require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/farsync/farsync/internal/pause"
 )
 
-// A store is how farsync is opened on a stage. What is opened is closed with the stage.
+// A store is how farsync is opened on a stage. The Store is closed with the stage.
 type store struct {
 	open    func(ctx context.Context, on *stage, o farsync.Options) (*farsync.Store, error)
 	service func(on *stage) (driver.Service, error)

@@ -7,7 +7,7 @@ const (
 	contended  = "contended"  // n contenders, each in a session of its own; with one of them the lock is free
 	goroutines = "goroutines" // n goroutines of one process
 	semaphore  = "semaphore"  // n contenders for 8 units
-	readers    = "readers"    // n contenders, of which a tenth writes
+	readers    = "readers"    // n contenders, and a tenth of them writes
 	guarded    = "guarded"    // a free lock, and a write under it
 	queue      = "queue"      // joining a queue in which n wait, and leaving it
 )
@@ -15,7 +15,7 @@ const (
 // crowd is how many contend where many do.
 const crowd = 64
 
-// plan returns all scenes. Those of one site follow one another.
+// plan returns all scenes. Scenes of one site follow one another.
 func plan() []scene {
 	return slices.Concat(etcdScenes(), zkScenes(), redisScenes(), postgresScenes(), mysqlScenes(), sqliteScenes())
 }

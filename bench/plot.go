@@ -198,7 +198,7 @@ func escaped(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(s)
 }
 
-// plots returns the pictures of the documents by their file names. What was not measured is left out.
+// plots returns the pictures of the documents by their file names. A plot leaves out what was not measured.
 func (f figures) plots() map[string]plot {
 	all := map[string]plot{}
 	for _, store := range stores {

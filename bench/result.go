@@ -36,7 +36,7 @@ type peerResult struct {
 	Wire *wireCount `json:",omitempty"`
 }
 
-// A lap is what was measured in one round. Amounts are those of one acquisition.
+// A lap is what was measured in one round. Amounts are of one acquisition.
 type lap struct {
 	Rate           float64 // acquisitions a second, by all contenders together
 	Client, Server float64 // processor time in microseconds; 0 if it is not known
@@ -111,8 +111,8 @@ func (f figures) save(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// add puts a result in the place of an earlier one of the same scene, in the order of the plan. What is no longer in the plan
-// is dropped.
+// add puts a result in the place of an earlier one of the same scene, in the order of the plan. A scene that is no longer in the
+// plan is dropped.
 func (f *figures) add(r result, scenes []scene) {
 	f.Machine = machine()
 	old := append(slices.Clone(f.Scenes), r)

@@ -32,7 +32,7 @@ func usageOf(client int) usage {
 		case pid == client:
 			u.client = p.own
 		case below(processes, pid, self) && (client == self || !below(processes, pid, client)):
-			// What the children had used that are gone counts as their parent's.
+			// The process has what its children had used that are gone.
 			u.server += p.own + p.gone
 		}
 	}

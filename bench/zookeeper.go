@@ -72,7 +72,7 @@ func zkLock(conn *zk.Conn, path string) body {
 	}
 }
 
-// zkLocks are those of the client library, each with a connection of its own.
+// zkLocks are the locks of the client library, each with a connection of its own.
 var zkLocks = peer{"zk.Lock", func(ctx context.Context, on *stage, n int) (team, error) {
 	return gather(n, func(int) (body, error) {
 		conn, err := zkConn(ctx, on)

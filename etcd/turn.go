@@ -18,7 +18,7 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// This file has the half of a mutex's queue in which a release names the next holder. docs/MODEL.md has the protocol,
+// This file has the half of a mutex's queue in which a release names the next holder. docs/reports/MODEL.md has the protocol,
 // under "A release that names the next", with what goes wrong where a condition is left out.
 //
 // An entry of such a client is <queue>/m-t<lease>.<n>. Its turn is the key <queue>!turn/t<lease>.<n>, under the lease

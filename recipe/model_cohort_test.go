@@ -468,7 +468,7 @@ func (w *cohortWorld) rest() error {
 	case w.c.line.Len() > 0 && joins == 0 && !w.c.admits(time.Now()):
 		return errors.New("a goroutine waits, and no entry stands for it")
 	case !waits && !holds && len(w.c.grants) > 0:
-		return errors.New("a grant is left of which none knows")
+		return errors.New("a grant is left that no goroutine knows")
 	}
 	return nil
 }
@@ -546,7 +546,7 @@ func TestModelOfACohort(t *testing.T) {
 			model: cohortModel{goroutines: 3, faults: cohortFaults{pin: 1, vanish: 1}},
 		},
 		{
-			name:  "3 goroutines, 2 of which may only try; 1 gives up",
+			name:  "3 goroutines, 2 may only try; 1 gives up",
 			model: cohortModel{goroutines: 3, faults: cohortFaults{try: 2, cancel: 1}},
 		},
 		{
@@ -554,7 +554,7 @@ func TestModelOfACohort(t *testing.T) {
 			model: cohortModel{goroutines: 4, turns: 254, faults: cohortFaults{cancel: 1}},
 		},
 		{
-			name: "4 goroutines, of which the last grant served 1; 1 gives up, 50 ms pass", long: true,
+			name: "4 goroutines, the last grant served 1 of them; 1 gives up, 50 ms pass", long: true,
 			model: cohortModel{goroutines: 4, pace: 1, faults: cohortFaults{cancel: 1, time: 1}},
 		},
 		{

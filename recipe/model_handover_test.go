@@ -194,7 +194,7 @@ func TestModelOfAHandover(t *testing.T) {
 	}
 }
 
-// Each condition of docs/MODEL.md is needed: without it the model finds two that hold, a waiter that nothing wakes, or a key that is left.
+// Each condition of docs/reports/MODEL.md is needed: without it the model finds two that hold, a waiter that nothing wakes, or a key that is left.
 func TestModelOfAHandoverFindsMistakes(t *testing.T) {
 	three := clients{mutex, mutex, mutex}
 	for _, mistake := range []struct {

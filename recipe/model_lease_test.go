@@ -14,7 +14,7 @@ func TestModelOfALease(t *testing.T) {
 		of   model.LeaseMistake
 	}{
 		{"the deadline counts from when the answer arrived", model.FromReceipt},
-		{"the deadline counts with the TTL that was asked for, not the one that was granted", model.AskedTTL},
+		{"the deadline counts with the TTL that was asked for, not the TTL that was granted", model.AskedTTL},
 		{"no deadline: the session is over when the service says so", model.UntilTold},
 	} {
 		t.Run(mistake.name, func(t *testing.T) {

@@ -160,13 +160,13 @@ func found(t *testing.T, name string, r model.Result) {
 	documented(t, fmt.Sprintf("| %s | %v | %d |", name, r.Violated, len(r.Trace)))
 }
 
-// documented requires that docs/MODEL.md has that row.
+// documented requires that docs/reports/MODEL.md has that row.
 func documented(t *testing.T, row string) {
 	t.Helper()
-	page, err := os.ReadFile("../docs/MODEL.md")
+	page, err := os.ReadFile("../docs/reports/MODEL.md")
 	require.NoError(t, err)
 	if !strings.Contains(string(page), row) {
-		t.Errorf("docs/MODEL.md does not say\n%s", row)
+		t.Errorf("docs/reports/MODEL.md does not say\n%s", row)
 	}
 }
 

@@ -2,6 +2,7 @@ package docstest_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,5 +27,32 @@ func TestEveryClaimHasEvidence(t *testing.T) {
 	require.Len(t, commands, 7)
 	for _, command := range commands {
 		require.Regexp(t, `(?m)^`+command[1]+`:`, string(makefile))
+	}
+}
+
+// TestReportsBeginWithTheShortAnswer: a report is long. Before its first section it links to the short answer and to each of its sections, and has the commands
+// that run it again.
+func TestReportsBeginWithTheShortAnswer(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	reports, err := filepath.Glob("../../docs/reports/*.md")
+	require.NoError(t, err)
+	require.Len(t, reports, 3)
+	for _, report := range reports {
+		read, err := os.ReadFile(report)
+		require.NoError(t, err)
+		beginning, sections, found := strings.Cut(string(read), "\n## ")
+		require.True(t, found, report)
+		require.Less(t, strings.Count(beginning, "\n"), 45, "%s: lines before its first section", report)
+		require.Contains(t, beginning, "](../TRUST.md)", report)
+		for _, section := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch("## "+sections, -1) {
+			anchor := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(section[1]), "")
+			require.Contains(t, beginning, "](#"+strings.ReplaceAll(anchor, " ", "-")+")", "%s does not begin with a link to %s", report, section[1])
+		}
+		commands := regexp.MustCompile(`(?m)^make (\w+)`).FindAllStringSubmatch(beginning, -1)
+		require.NotEmpty(t, commands, "%s does not begin with how to run it", report)
+		for _, command := range commands {
+			require.Regexp(t, `(?m)^`+command[1]+`:`, string(makefile), report)
+		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/farsync/farsync/internal/suite"
 )
 
-// These are the shortest ways to what goes wrong in docs/MODEL.md where a condition of "A release that names the next" is left out. Nothing
+// These are the shortest ways to what goes wrong in docs/reports/MODEL.md where a condition of "A release that names the next" is left out. Nothing
 // in them looks by itself: no driver does.
 
 // A row is a queue, in which sessions stand.

@@ -2,5 +2,5 @@
 //
 // Explore is the explorer, and knows no locks. A Queue is the protocol, asked of the library's own rules; a Lease is one session in time; a
 // Handover is a protocol that is not built yet.
-// Package recipe runs them, in its tests, for its rules are its own. docs/MODEL.md says what is modelled, and what is not.
+// Package recipe runs them, in its tests, for its rules are its own. docs/reports/MODEL.md says what is modelled, and what is not.
 package model

@@ -10,7 +10,7 @@ import (
 // A Handover is a play for the model of a queue in which a release names the next holder: it puts a key, the turn, for an entry that
 // is next, and the event of that key is the grant. The service is etcd: create revisions, leases, transactions and watches.
 //
-// It is what package etcd does with mutexes. docs/MODEL.md has its rules.
+// It is what package etcd does with mutexes. docs/reports/MODEL.md has its rules.
 type Handover struct {
 	Rules Rules
 	// Clients of Kind Foreign know nothing of turns: other programs, and earlier versions. The others are Exclusive.

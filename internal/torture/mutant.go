@@ -71,7 +71,7 @@ var mutants = []mutant{
 		tests: [2]string{"./recipe", "^TestLineBehindARemovedEntry$"},
 	},
 	{
-		name: "a turn that is handed off has the token of the one before", store: onEtcd, primitive: mutex,
+		name: "a turn that is handed off has the token of the turn before", store: onEtcd, primitive: mutex,
 		edits: []edit{{"recipe/hold.go", "h.grant.place.Load().entry.Revision, h.turn }", "h.grant.place.Load().entry.Revision, 0 }"}},
 		tests: [2]string{".", "^TestTokensRiseOverHandOversTurnsAndSessions$"},
 	},
@@ -241,7 +241,7 @@ var mutants = []mutant{
 		tests: [2]string{"./etcd", "^TestPairProvesWhatTheWatchHasTold$"},
 	},
 	{
-		name: "the watch on two entries that stays serves one that joined before it was on", store: onEtcd,
+		name: "the watch on two entries that stays serves an entry that joined before it was on", store: onEtcd,
 		edits: []edit{{"etcd/pair.go", " || p.of.since >= e.Revision || p.first >= e.Revision {", " || p.first >= e.Revision {"}},
 		tests: [2]string{"./etcd", "^TestPairProvesWhatTheWatchHasTold$"},
 	},

@@ -270,11 +270,11 @@ func TestMutantsFitTheSources(t *testing.T) {
 	}
 }
 
-// TestMutantsAreFoundByMakeTest: each of them has tests that find it, which docs/RELIABILITY.md names, and none that leave themselves to make long.
+// TestMutantsAreFoundByMakeTest: each of them has tests that find it, which docs/reports/RELIABILITY.md names, and none that leave themselves to make long.
 func TestMutantsAreFoundByMakeTest(t *testing.T) {
 	root, err := moduleRoot(t.Context())
 	require.NoError(t, err)
-	page, err := os.ReadFile(filepath.Join(root, "docs", "RELIABILITY.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "reports", "RELIABILITY.md"))
 	require.NoError(t, err)
 	for _, m := range mutants {
 		require.NotEmpty(t, m.tests[0], "%s: which test of make test finds it?", m.name)
