@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"go/ast"
 	"go/parser"
@@ -8,6 +9,7 @@ import (
 	"go/types"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -241,4 +243,69 @@ func TestTheListOfModulesIsWhole(t *testing.T) {
 		require.Equal(t, hides, module.hides(string(module)+path), path)
 	}
 	require.False(t, module.hides("io/internal/x"))
+}
+
+// TestChangelogNamesWhatIsThere: a symbol of ours that CHANGELOG.md names is in the folder api. Only the column of what was before names symbols that
+// are gone, and these have not come back.
+func TestChangelogNamesWhatIsThere(t *testing.T) {
+	page, err := os.ReadFile("../../CHANGELOG.md")
+	require.NoError(t, err)
+	lists, err := filepath.Glob("../../api/*.txt")
+	require.NoError(t, err)
+	packages, there, last := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, list := range lists {
+		name := strings.TrimSuffix(filepath.Base(list), ".txt")
+		if name == "removed" {
+			continue
+		}
+		text, err := os.ReadFile(list)
+		require.NoError(t, err)
+		pkg := name[strings.LastIndexByte(name, '-')+1:]
+		packages[pkg] = true
+		for line := range strings.Lines(string(text)) {
+			symbol, member := symbolOf(strings.TrimSpace(line))
+			last[symbol] = true
+			if member != "" {
+				last[member] = true
+				symbol += "." + member
+			}
+			there[pkg+"."+symbol] = true
+		}
+	}
+	quoted := regexp.MustCompile("`([^`]+)`")
+	form := regexp.MustCompile(`^\*?(?:([a-z]+)\.)?([A-Z]\w*[a-z]\w*)(\.[A-Z]\w*)?$`)
+	is := func(name string) (ours, found bool) {
+		m := form.FindStringSubmatch(name)
+		switch {
+		case m == nil, m[1] != "" && !packages[m[1]]:
+			return false, false // a command, or a symbol of another package
+		case m[1] == "" && m[3] == "":
+			return true, last[m[2]] // Resize speaks of Semaphore.Resize
+		}
+		return true, there[cmp.Or(m[1], "farsync")+"."+m[2]+m[3]]
+	}
+	named, gone, table := 0, 0, false
+	for line := range strings.Lines(string(page)) {
+		table = strings.HasPrefix(line, "|") && (table || strings.HasPrefix(line, "| before | now |"))
+		if table {
+			cells := strings.Split(line, "|")
+			if strings.Trim(quoted.ReplaceAllString(cells[1], ""), ", ") == "" { // names alone
+				for _, m := range quoted.FindAllStringSubmatch(cells[1], -1) {
+					if ours, found := is(m[1]); ours {
+						gone++
+						require.False(t, found, "%s stands in the column of what was before, and is there", m[1])
+					}
+				}
+			}
+			line = cells[2]
+		}
+		for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+			if ours, found := is(m[1]); ours {
+				named++
+				require.True(t, found, "CHANGELOG.md names %s, which is not there", m[1])
+			}
+		}
+	}
+	require.Greater(t, named, 50, "the test would not notice that it looks at nothing")
+	require.Greater(t, gone, 15, "the test would not notice that it looks at nothing")
 }
