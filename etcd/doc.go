@@ -77,6 +77,6 @@
 // For the TTL, counted from its last renewal; longer if the cluster changes its leader meanwhile, for a new leader
 // renews all leases once. Servers before 3.4.31 and 3.5.13 can let an old leader revoke live leases; Open warns of
 // them, and so does a Store that finds one later. Later ones can still do so, now and then, when a leader goes on that
-// was suspended for about a TTL: then two may hold until the first hears of it, and only tokens and guards keep their
-// writes apart.
+// was suspended for about a TTL: then two may hold. For how long, then and after a snapshot was restored, is a table of
+// docs/WHICH-STORE.md. Only tokens and guards keep their writes apart meanwhile.
 package etcd

@@ -56,6 +56,8 @@
 //	the server's clock steps back               locks of dead processes stay for as much longer, and a silence
 //	                                            under way begins anew
 //
+// For how long two may hold after a failover is a table of docs/WHICH-STORE.md.
+//
 // Tokens increase with the revisions: for as long as the data lives in any case, and after it is lost for as long as
 // the clocks of the servers agree. A step of the clock between two renewals is logged. Whatever is written in the
 // table, a resource that checks tokens, or a script under a [Guard], is safe from an old holder.

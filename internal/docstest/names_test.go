@@ -62,6 +62,29 @@ func TestEveryMarkNamesATest(t *testing.T) {
 	require.Greater(t, marks, 30, "the test would not notice that it looks at nothing")
 }
 
+// TestEveryRowOfAFailoverNamesATest, or says that there is none. For how long two may hold is said in this one place: the
+// pages that lead to it say no time beside the link.
+func TestEveryRowOfAFailoverNamesATest(t *testing.T) {
+	_, text, found := strings.Cut(document(t, "docs/WHICH-STORE.md"), "\n## After a failover that was not synchronous\n")
+	require.True(t, found)
+	text, _, found = strings.Cut(text, "\n### ")
+	require.True(t, found)
+	stores := map[string]bool{}
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| store |") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		for store := range strings.SplitSeq(cells[0], ", ") {
+			stores[store] = true
+		}
+		require.Regexp(t, "`Test\\w+`|reasoned, no test|the tests of that table", cells[len(cells)-1], "in the row of %s: %s", cells[0], cells[1])
+	}
+	for _, store := range []string{"etcd", "ZooKeeper", "Redis", "PostgreSQL", "MySQL", "MariaDB", "SQLite", "a `QuorumMutex`"} {
+		require.True(t, stores[store], "no row of %s", store)
+	}
+}
+
 // TestEveryRowOfARightNamesATest: what a neighbour can do with a right, and what it cannot, is shown by a test.
 func TestEveryRowOfARightNamesATest(t *testing.T) {
 	_, text, found := strings.Cut(document(t, "docs/SECURITY.md"), "\n## What a neighbour with fewer rights can do\n")
