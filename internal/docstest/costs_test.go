@@ -25,6 +25,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/sqlstore"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/mysql"
 	"github.com/farsync/farsync/postgres"
@@ -89,6 +90,13 @@ func TestCostOfAStoreOnPostgres(t *testing.T) {
 	require.NoError(t, postgres.Migrate(within(t, soon), config.ConnConfig))
 	sent := new(statements)
 	config.ConnConfig.Tracer = sent
+	db := openDB(t, "pgx", server.URL())
+	var most, kept int
+	require.NoError(t, db.QueryRowContext(within(t, soon), `SELECT current_setting('max_connections')::int,
+		current_setting('superuser_reserved_connections')::int`).Scan(&most, &kept))
+	require.Equal(t, 3, kept, "the page says three")
+	hasRoom(t, "PostgreSQL", most-kept)
+	require.NoError(t, db.Close()) // for the connections of this process are counted
 	costs(t, service{"PostgreSQL", server.Endpoint(), func(o farsync.Options) (*farsync.Store, error) {
 		return postgres.Open(within(t, soon), config, &postgres.Options{Options: o})
 	}, func() int { return int(sent.n.Load()) }})
@@ -99,6 +107,10 @@ func TestCostOfAStoreOnMariaDB(t *testing.T) {
 	server := embedtest.MariaDB(t)
 	require.NoError(t, mysql.Migrate(within(t, soon), server.DSN("test")))
 	db := openDB(t, "mysql", server.DSN("test"))
+	room, most := openDB(t, "mysql", server.DSN("test")), 0
+	require.NoError(t, room.QueryRowContext(within(t, soon), "SELECT @@max_connections").Scan(&most))
+	hasRoom(t, "MySQL, MariaDB", most)
+	require.NoError(t, room.Close()) // for the connections of this process are counted
 	costs(t, service{"MySQL, MariaDB", server.Endpoint(), func(o farsync.Options) (*farsync.Store, error) {
 		return mysql.Open(within(t, soon), server.DSN("test"), &mysql.Options{Options: o})
 	}, func() (n int) {
@@ -114,6 +126,16 @@ func TestCostOfAStoreOnSQLite(t *testing.T) {
 	costs(t, service{"SQLite", "", func(o farsync.Options) (*farsync.Store, error) {
 		return sqlite.Open(within(t, soon), file, &sqlite.Options{Options: o})
 	}, nil})
+}
+
+// hasRoom compares how many connections a server has as it is installed, and for how many Stores that is room, with the
+// row of the page.
+func hasRoom(t *testing.T, name string, connections int) {
+	_, table, found := strings.Cut(document(t, "docs/COSTS.md"), "\n## Connections of a database\n")
+	require.True(t, found)
+	row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(name) + ` \| (\d+) \| [^|]* \| (\d+)[^|]* \| (\d+) \|$`).FindStringSubmatch(table)
+	require.NotNil(t, row, "docs/COSTS.md does not say for how many Stores a server has room: %s", name)
+	require.Equal(t, []string{strconv.Itoa(sqlstore.Least), strconv.Itoa(connections), strconv.Itoa(connections / sqlstore.Least)}, row[1:])
 }
 
 // costs compares what Stores cost with the row of the page.
