@@ -48,7 +48,8 @@
 // /locks/ for the lock /locks/billing. With rights on /locks/billing/ alone it can lock; Ask and a Semaphore are
 // refused.
 //
-// The client logs its retries to standard error unless it has a Logger of its own.
+// The client logs its retries to standard error unless its Config has a Logger. zap.NewNop drops them, and
+// docs/start/etcd.md has a function that passes them on to a slog.Logger.
 //
 // A client of all members of a cluster loses nothing when one of them fails, also if that one falls silent: each
 // request that is not answered in time is sent to another member, and so are renewals and watches. With a TTL much

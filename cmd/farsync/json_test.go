@@ -220,6 +220,13 @@ func TestJSONIsAsTheSchemaSays(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, token+"\n", string(read))
 	}
+	page, err := os.ReadFile("../../docs/COMMAND.md") // which has a line for where there is no jq
+	require.NoError(t, err)
+	cmd := exec.Command("sh", "-c", only(t, `(?m)^token=.* \| (sed .*)\)$`, string(page)))
+	cmd.Stdin = strings.NewReader(out)
+	read, err := cmd.Output()
+	require.NoError(t, err)
+	require.Equal(t, token+"\n", string(read))
 	out, _ = does(0, "break", "--ask", "0", "--token", token, "--yes", "/x")
 	meets("break", out)
 	require.Equal(t, codeLost, holder.code(t))

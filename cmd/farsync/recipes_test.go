@@ -77,6 +77,7 @@ func TestRecipesRun(t *testing.T) {
 	})
 	t.Run("cron", func(t *testing.T) {
 		t.Parallel()
+		require.Equal(t, block(t, manual, "cron", "etcd://"), block(t, "../../docs/CRON.md", "cron", "etcd://"))
 		p := newPlace(t, "backup.sh")
 		farsync, err := exec.LookPath("farsync")
 		require.NoError(t, err)
