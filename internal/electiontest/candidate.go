@@ -78,8 +78,8 @@ func (e *election) stand() {
 }
 
 // work is what a leader does in its term: it writes, again and again. When the leadership is lost it goes on, against the
-// rules, until it is refused, for a resource has to bear that too. One that is refused before goes on until it knows.
-// It ends when ctx does.
+// rules, until it is refused, for a resource has to bear that too. A leader that is refused before goes on until it
+// knows. work ends when ctx does.
 func work(ctx, term context.Context, write func() (admitted bool, err error)) error {
 	again := time.NewTicker(writeEvery)
 	defer again.Stop()
@@ -99,7 +99,7 @@ func work(ctx, term context.Context, write func() (admitted bool, err error)) er
 // stop ends a candidate and closes its client.
 func (e *election) stop(c *candidate) error {
 	c.cancel()
-	_ = c.client.Close() // one that is cut off cannot take its leave
+	_ = c.client.Close() // a client that is cut off cannot say that it leaves
 	<-c.done
 	return ended(c.name, c.err)
 }

@@ -49,8 +49,8 @@ type toll struct {
 	believed  time.Duration   // from the loss until the last write of a leader that still believed to lead
 }
 
-// lose takes the leader away from each of many elections at once, so many times, and stands another in for those that
-// do not come back.
+// lose takes the leader away from each of many elections at once, so many times, and stands another candidate in
+// for each that does not come back.
 func (s *scene) lose(
 	elections, usual int, take func(*election, *candidate), forGood bool,
 ) []toll {

@@ -89,7 +89,7 @@ func (r *resource) after(ctx context.Context, token farsync.Token) (term, error)
 type verdict struct {
 	terms         int
 	stale         int       // attempts to write with a token lower than the highest
-	staleAccepted int       // those of them that were let in, or came with a token that was not the writer's alone
+	staleAccepted int       // stale attempts that were let in, or came with a token that was not the writer's alone
 	doubled       []doubled // those whose writers were led to believe that they lead
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// resignations: the next leads, while its session and that of the leader live on.
+// resignations: the next leads, while its session and the session of the leader live on.
 func (s *scene) resignations() {
 	path, clients := newPath(), []Client{s.Open(s, steady), s.Open(s, steady)}
 	lease := s.lead(clients[0], path, "")

@@ -15,7 +15,7 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// holding returns the tokens of those that hold, as another client sees them.
+// holding returns the tokens of all holders, as another client sees them.
 func (s *scene) holding(store *farsync.Store) (tokens []farsync.Token) {
 	s.Helper()
 	list, err := store.Participants(s.ctx(), s.path) // of whatever kind
@@ -156,7 +156,7 @@ var breakRows = []row{
 	}},
 }
 
-// handedOn returns two leases of one mutex, the second of which was handed the entry of the first.
+// handedOn returns two leases of one mutex. The second was handed the entry of the first.
 func (s *scene) handedOn(mu *farsync.Mutex) (first, second *farsync.Lease) {
 	s.Helper()
 	for {

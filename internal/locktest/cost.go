@@ -37,7 +37,7 @@ func OpenMany(t testing.TB, n int, open func() (*farsync.Store, error)) {
 	require.NoError(t, err)
 }
 
-// A Growth is that of the tables of a database in which locks are taken over and over.
+// A Growth measures how the tables of a database grow in which locks are taken over and over.
 type Growth struct {
 	Acquisitions int
 	// Take takes a lock of the worker's own so often. Workers take theirs at once.

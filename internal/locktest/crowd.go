@@ -10,11 +10,11 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// A Crowded is a service in which a process can have died that had thousands of waiters, in the queue "/crowd". What removes its
-// entries is a client, which may not lose its own session for the work.
+// A Crowded is a service in which a process can have died that had thousands of waiters, in the queue "/crowd". A client
+// removes its entries, and may not lose its own session for the work.
 type Crowded struct {
 	Open  func(t testing.TB, ttl time.Duration) *farsync.Store
-	Crowd func(t testing.TB, n int) // puts entries of a session into the queue, behind those that are there
+	Crowd func(t testing.TB, n int) // puts entries of a session into the queue, behind all entries that are there
 	Adopt func(t testing.TB)        // gives them to the session of the only Store
 	Dies  func(t testing.TB)        // has their session run out
 	Many  int                       // how many are put there; 0: ten thousand

@@ -41,7 +41,7 @@ func (s *scene) observing(e *farsync.Election) (sights <-chan sight, stop func()
 	return seen, stop
 }
 
-// see waits until the value is seen, or for an empty one that there is no leader. An error would be the last sight.
+// see waits until the value is seen, or, if value is empty, until no leader is seen. An error would be the last sight.
 func (s *scene) see(sights <-chan sight, value string) farsync.Leader {
 	s.Helper()
 	ctx := s.ctx()

@@ -36,7 +36,7 @@ func (w *Way) Dial(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
-// Lead breaks all connections. Those that are made afterwards lead to another address, or nowhere if that is empty.
+// Lead breaks all connections. Later connections lead to another address, or nowhere if that is empty.
 func (w *Way) Lead(to string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -139,7 +139,7 @@ func RunFrozen(t *testing.T, service Frozen) {
 		<-c.done
 	}
 
-	// What the calls of a session leave behind goes while the session lives.
+	// The calls of a session leave entries behind, which go while the session lives.
 	require.NoError(t, holders.Close())
 	s := &scene{T: t, Backend: Backend{Open: open}}
 	looker := s.client()
@@ -154,7 +154,7 @@ func RunFrozen(t *testing.T, service Frozen) {
 // A lockFunc is a way to get a lease.
 type lockFunc func(context.Context) (*farsync.Lease, error)
 
-// free is a call that finds a free queue, one that has been used before.
+// free is a call that finds a free queue, which has been used before.
 func free(get func(s *frozenScene, store *farsync.Store) lockFunc) func(*frozenScene) func(context.Context) error {
 	return func(s *frozenScene) func(context.Context) error {
 		s.release(s.take(get(s, s.holders)))
@@ -209,7 +209,7 @@ func running(
 	}
 }
 
-// underWay begins a call now. The one that it returns ends the context of the first, and waits for it.
+// underWay begins a call now. It returns a call that ends the context of the first, and waits for it.
 func (s *frozenScene) underWay(call func(context.Context) error) func(context.Context) error {
 	early, giveUp := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -19,11 +19,11 @@ import (
 type Hung struct {
 	// Open returns another client with these options, closed by t.
 	Open func(t *testing.T, o farsync.Options) *farsync.Store
-	// TTL is that of the holders, and Long is one that outlasts the hang.
+	// TTL is the holders' TTL, and Long is a TTL that outlasts the hang.
 	TTL, Long time.Duration
 	// Freeze stops the service, and Resume has it go on.
 	Freeze, Resume func()
-	// Most is how long the next may wait once the service has gone on, where time is that of a bubble. A busy machine
+	// Most is how long the next may wait once the service has gone on, where time is the time of a bubble. A busy machine
 	// takes its own time to open sessions anew.
 	Most time.Duration
 }
@@ -60,8 +60,8 @@ func RunHung(t *testing.T, h Hung) {
 	idle()
 	looks.Wait()
 	h.Freeze()
-	// Those who were to renew soon have lost their sessions by the end of this, a twentieth of the TTL before these would have run out. What the server
-	// finds run out when it goes on, it may end before it reads on.
+	// Holders who were to renew soon have lost their sessions by the end of this, a twentieth of the TTL before the
+	// sessions would have run out. A session that the server finds run out when it goes on, it may end before it reads on.
 	<-time.After(h.TTL * 78 / 100)
 	h.Resume()
 	resumed := time.Now()

@@ -25,13 +25,13 @@ type Input struct {
 	Why string
 	// Within is when the call's ctx ends. Zero is a ctx without an end.
 	Within time.Duration
-	// Call gives it, in a goroutine of its own. What it logs goes to log.
+	// Call gives it, in a goroutine of its own. Its lines of the log go to log.
 	Call func(t *testing.T, ctx context.Context, log *slog.Logger) error
 	// Says are the essential parts of the message.
 	Says []string
 	// Never are parts that it may not have, beside the Secret.
 	Never []string
-	// Is lists the errors in the chain. Of those that a caller tells apart no others may be in it.
+	// Is lists the errors in the chain. No other error that a caller tells apart may be in the chain.
 	Is []error
 	// Panics is true if the call has to panic, with a message that begins with the package.
 	Panics bool

@@ -55,7 +55,7 @@ func (m Mistaken) Run(t *testing.T) {
 	})
 }
 
-// options are those that every Open refuses, before it asks for anything.
+// options returns the options that every Open refuses, before it asks for anything.
 func (m Mistaken) options() (list []Input) {
 	add := func(given, why string, options farsync.Options, says ...string) {
 		list = append(list, Input{
@@ -156,7 +156,7 @@ var badPaths = []struct{ path, says string }{
 	{"/a/_c_b", "reserved _c_"},
 }
 
-// goodPaths look odd and are in the grammar. None of them looks like a path and an entry to a driver.
+// goodPaths look odd and are in the grammar. A driver takes no such path for a path and an entry.
 var goodPaths = []string{
 	"/a", "/zookeeperx", "/a/zookeeper", "/_c", "/a_c_b", "/...", "/-", "/m-1", "/a/m-1", "/" + strings.Repeat("a", 128),
 	strings.Repeat("/abcdefg", 128),
@@ -206,8 +206,8 @@ func (g given) contexts() (list []Input) {
 	return list
 }
 
-// noContext gives every call a nil ctx, which panics as in the standard library. The next caller must not wait for one that
-// has panicked.
+// noContext gives every call a nil ctx, which panics as in the standard library. The next caller must not wait for a
+// call that has panicked.
 func (g given) noContext() {
 	var none context.Context
 	for name, call := range g.calls(g.store) {

@@ -174,7 +174,7 @@ var kindRows = []row{
 	},
 }
 
-// untilMutexes waits until so many entries of a Mutex are in the queue, of which two are the oldest of all.
+// untilMutexes waits until so many entries of a Mutex are in the queue, and two of them are the oldest of all.
 func (s *scene) untilMutexes(store *farsync.Store, n int) {
 	s.Helper()
 	ctx := s.ctx()
@@ -235,7 +235,7 @@ func (s *scene) cross(one, two *farsync.Store, first, second kind, path string) 
 			return err
 		}
 	}
-	s.untilAt(two, path, 1) // of the one that gave up, was refused or has released nothing is left
+	s.untilAt(two, path, 1) // the caller that gave up, was refused or has released has left nothing
 	if err := giveBack(held); err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/farsync/farsync"
 )
 
-// refused makes sure that a Try was refused by what it is in the way of, which its text names, and of which the error
-// has the holder; "" if no answer has shown it.
+// refused makes sure that a Try was refused by an entry, which its text names. The error has the holder of that entry;
+// "" if no answer has shown the holder.
 func (s *scene) refused(err error, by, holder string) {
 	s.Helper()
 	require.ErrorIs(s, err, farsync.ErrLocked)

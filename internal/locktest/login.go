@@ -37,7 +37,7 @@ type LetIn struct {
 }
 
 // RunLogin has the password be wrong for a while. A session that lives is not refused meanwhile: nothing was carried out, and the next attempt
-// may be. So a Lock that waits goes on, and so does a Lock that is called meanwhile. Whoever opens a session is refused.
+// may be. So a Lock that waits goes on, and so does a Lock that is called meanwhile. An Open is refused.
 func RunLogin(t *testing.T, s LetIn) {
 	within := func() context.Context { return Within(t, Soon) }
 	login := new(Login)

@@ -11,7 +11,7 @@ import (
 
 // Losses are holders that are cut off from their service, one after the other, and a client that waits for each.
 type Losses struct {
-	// TTL is that of the holders, and Holders how many there are.
+	// TTL is the holders' TTL, and Holders how many there are.
 	TTL     time.Duration
 	Holders int
 	// Open returns a Store of its own for a holder, and what cuts it off: from both directions, or from the service's answers

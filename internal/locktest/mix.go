@@ -33,7 +33,7 @@ type ledger struct {
 	read   int64         // the highest revision of a reader's grant
 	reads  int
 	writes int
-	turns  int // of them those that cost no place in the queue
+	turns  int // how many of them cost no place in the queue
 }
 
 // enter returns what is wrong with a lease that has just been got.

@@ -85,7 +85,7 @@ func RunNarrow(t *testing.T, n Narrow) {
 	require.Zero(t, lost.Load(), "sessions were lost")
 }
 
-// RunFew has callers of a Store with few connections wait for one another, and for those of another Store, on several
+// RunFew has callers of a Store with few connections wait for one another, and for callers of another Store, on several
 // paths and by several primitives, while it holds a lease.
 func RunFew(t *testing.T, few, other *farsync.Store) {
 	held := Lock(t, few, "/few/held")

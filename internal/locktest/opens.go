@@ -19,7 +19,7 @@ import (
 const manyOpens = 200
 
 // RunOpens has callers give up Opens at random moments, and others close a Store twice at once while it is used. In the
-// end the service has no session: none of those that were opened for a caller that had gone is kept. A short TTL makes the
+// end the service has no session: no session is kept that was opened for a caller that had gone. A short TTL makes the
 // test short.
 func RunOpens(t *testing.T, open func(ctx context.Context) (*farsync.Store, error), sessions func() int) {
 	var all sync.WaitGroup

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Refusing returns an address at which no server listens until t ends. It is that of the client of a connection, so that no other test has a
-// server listen there.
+// Refusing returns an address at which no server listens until t ends. A client of a connection has
+// this address, so that no other test has a server listen there.
 func Refusing(t testing.TB) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func NewAuthority(t testing.TB) Authority {
 	return Authority{certificate, key}
 }
 
-// Pool returns the authority as the only one that is trusted.
+// Pool returns a pool that trusts this authority alone.
 func (a Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)

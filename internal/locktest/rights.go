@@ -11,7 +11,7 @@ import (
 
 // A Restricted is a service whose operator takes a user's rights away, and gives them back.
 type Restricted struct {
-	// Open opens a Store of the user, or of one who keeps all rights.
+	// Open opens a Store of the user, or of a user who keeps all rights.
 	Open       func(t testing.TB, user bool, options farsync.Options) *farsync.Store
 	Take, Give func(t testing.TB)
 	Says       string // what the service says of a right that is missing

@@ -167,7 +167,7 @@ func RunSilence(t *testing.T, s Silenced) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 
-	// Whoever looks sees that nobody holds, and until when.
+	// Every look shows that nobody holds, and until when.
 	shown := func(list []farsync.Participant, err error) {
 		t.Helper()
 		require.NoError(t, err)

@@ -258,8 +258,8 @@ var storeRows = []row{
 	}},
 }
 
-// calls returns calls that ask the service, on queues of which that of the scene is held by an Exclusive elsewhere or by
-// none. None of them leaves anything, and none waits long for another.
+// calls returns calls that ask the service, on several queues. An Exclusive elsewhere holds the queue of the scene, or no
+// client does. No call leaves anything, and no call waits long for another.
 func (s *scene) calls(store *farsync.Store) map[string]func(context.Context) error {
 	released := func(get func(context.Context) (*farsync.Lease, error)) func(context.Context) error {
 		return func(ctx context.Context) error {

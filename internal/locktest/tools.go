@@ -17,7 +17,7 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// What follows is for the tests that a backend has of its own. None waits for longer than Soon.
+// The functions below are for the tests that a backend has of its own. No function waits for longer than Soon.
 
 // Soon is for what has to happen at all. No test is to get near it.
 const Soon = time.Minute
