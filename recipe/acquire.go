@@ -22,7 +22,7 @@ const (
 type Request struct {
 	// Queue is a path that CheckPath accepts.
 	Queue string
-	// Kind and Units are those of the entry to create. Units is 1 for all kinds but Permit.
+	// Kind and Units are the kind and the units of the entry to create. Units is 1 for all kinds but Permit.
 	Kind  driver.Kind
 	Units int64
 	// Size is how many units a queue of permits is declared to have; 0 for all other kinds.
@@ -51,7 +51,7 @@ type Request struct {
 func (r Request) rule() rule { return ruleOf(r.Kind, r.Size) }
 
 // Acquire waits until nothing ahead of a new entry blocks it, and returns a hold on it; or waits for a turn, if the request goes
-// in a line. On error nothing is held, and cleanup has begun. The error is that of a ctx that has ended, wraps ErrClosed,
+// in a line. On error nothing is held, and cleanup has begun. The error is the error of a ctx that has ended, wraps ErrClosed,
 // ErrPath, ErrSize, ErrTooLarge or driver.ErrKind, or is what the service said when it refused. Of a Try it may be a
 // Silence.
 //
@@ -247,8 +247,8 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 		case err != nil:
 			return nil, err
 		case len(on) > 0:
-			// Another entry came between the look and the join. Ours has stood in the queue for a moment, so those that
-			// joined behind it wait for its removal: see it through while ctx lives.
+			// Another entry came between the look and the join. Ours has stood in the queue for a moment, so the
+			// entries that joined behind it wait for its removal: see it through while ctx lives.
 			if err := s.remove(ctx, p); err != nil && !errors.Is(err, driver.ErrGone) && ctx.Err() == nil {
 				return nil, err
 			}

@@ -44,8 +44,8 @@ type verdict struct {
 	silent bool
 }
 
-// failed adds an attempt that failed with that outcome, and reports whether another may follow. If none does, the fate is that of the
-// request.
+// failed adds an attempt that failed with that outcome, and reports whether another may follow. If none may, the fate is the fate
+// of the request.
 //
 // This is the one place that decides what an outcome means for the request as a whole. A refusal speaks for its own
 // attempt alone: after an attempt of unknown outcome it proves nothing about that one, so the fate is unknown. The same
@@ -111,7 +111,7 @@ type patience struct {
 	why   error     // how the last attempt without an answer has failed
 }
 
-// patience returns that of a request in the session. The first limit leaves a Release, which takes a third of the TTL at
+// patience returns the patience of a request in the session. The first limit leaves a Release, which takes a third of the TTL at
 // most, two attempts.
 func (in *session) patience() patience {
 	most := in.ttl / 3
@@ -152,7 +152,7 @@ func (p *patience) exhausted() bool {
 	return !p.since.IsZero() && time.Since(p.since) >= min(p.most, firstAttempt)
 }
 
-// outcome is that of the driver. An error that ends the session, or the Store, does so here.
+// outcome returns the outcome that the driver tells. An error that ends the session, or the Store, does so here.
 func (s *Store) outcome(in *session, err error) driver.Outcome {
 	switch {
 	case errors.Is(err, errAgain):
@@ -174,8 +174,8 @@ func (s *Store) outcome(in *session, err error) driver.Outcome {
 	return outcome
 }
 
-// failure is the error of a call that ended with v: ErrClosed if the Store was closed, that of a ctx that has ended if the caller's ctx
-// has ended, and otherwise what the service said.
+// failure is the error of a call that ended with v: ErrClosed if the Store was closed, the error of a ctx that has ended if the
+// caller's ctx has ended, and otherwise what the service said.
 func (s *Store) failure(ctx context.Context, v verdict) error {
 	switch {
 	case s.life.Err() != nil:

@@ -19,7 +19,7 @@ const (
 
 // A cohort is the state of a gate: the goroutines that wait, and the grants that serve them. It decides; the gate acts.
 //
-// A grant is in one of the phases of its type, and of those that are open there is one at most. What may happen:
+// A grant is in one of the phases of its type, and one grant at most is open. These are the steps:
 //
 //	           enter                    won, serve              finished: line empty, 255 turns, 50 ms
 //	(nothing) ───────▶ joining ───────────────────▶ open ──────────────────────────────────────────▶ over
@@ -71,7 +71,7 @@ func (c *cohort) init(s *Store, shared bool, gate carrier) {
 // of its own has ended, so that nothing but holds that were released knows it.
 func (c *cohort) blank() bool { return !c.worn.Load() }
 
-// enter decides how a caller begins: with a turn, on a grant that is open or one that it is to win from the queue by itself,
+// enter decides how a caller begins: with a turn, on a grant that is open, or on a grant that it is to win from the queue by itself,
 // or as the last of the line.
 func (c *cohort) enter(ctx context.Context, note string) (turn, *waiter) {
 	c.mu.Lock()
@@ -333,7 +333,7 @@ func (c *cohort) end(gr *grant) {
 	c.forget(gr)
 }
 
-// forget takes a grant out of those of the cohort, if it is one of them. The caller holds mu.
+// forget takes a grant out of the cohort's grants, if it is one of them. The caller holds mu.
 func (c *cohort) forget(gr *grant) {
 	if c.grants.remove(gr) {
 		c.gate.use(-1)
@@ -452,7 +452,7 @@ func (c *cohort) finished(gr *grant) bool {
 	if served {
 		c.pace = 0
 	}
-	// Those that are left join while the entry of gr is being removed.
+	// The waiters that are left join while the entry of gr is being removed.
 	c.provide(now)
 	return true
 }

@@ -44,8 +44,8 @@ var (
 )
 
 // gaveUp is the error of a call whose ctx has ended. Its chain has ctx.Err() and the cause, if ctx was given one, and
-// ErrUnavailable if the service did not answer, or a Silence if it grants nothing. What kept the call from succeeding
-// earlier is in the text alone.
+// ErrUnavailable if the service did not answer, or a Silence if it grants nothing. The reason why the call did not
+// succeed earlier is in the text alone.
 func gaveUp(ctx context.Context, trouble error, unavailable bool) error {
 	err := endOf(ctx, trouble, unavailable)
 	if behind, ok := errors.AsType[*waitingError](trouble); ok {

@@ -11,8 +11,8 @@ import (
 // path, and as few entries as that takes stand in the queue for them. A grant serves the line, one turn after another, or all at once at
 // the gate of readers. This is lock cohorting (Dice, Marathe, Shavit: "Lock Cohorting", 2012).
 //
-// The first caller joins the queue by itself. Those that come while it waits or holds stand in the line. So a waiter
-// elsewhere is passed over by a bounded number of turns, all of which begin within handOffFor of a grant. The turns on a grant
+// The first caller joins the queue by itself. Callers that come while it waits or holds stand in the line. So a waiter
+// elsewhere is passed over by a bounded number of turns, and all of them begin within handOffFor of a grant. The turns on a grant
 // follow one another, at most 255 after the first; for readers they run at the same time.
 type gate struct {
 	store  *Store

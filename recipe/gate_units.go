@@ -64,12 +64,12 @@ func (g *gate) carryUnits(ctx context.Context, b *bid, began time.Time) {
 	g.window.refuse(b, err)
 }
 
-// answersAll reports whether err, of one who asks for units, is what all who declare the same size are to be told.
+// answersAll reports whether err, of a caller who asks for units, is what all who declare the same size are to be told.
 func answersAll(ctx context.Context, err error) bool {
 	return outwaited(ctx, err) || ctx.Err() == nil && errors.Is(err, ErrSize)
 }
 
-// tryUnits is tryAcquire for a semaphore. Whoever stands in the line is passed by only while nobody knows whether units are free.
+// tryUnits is tryAcquire for a semaphore. The callers in the line are passed by only while nobody knows whether units are free.
 func (g *gate) tryUnits(ctx context.Context, r *Request) (*Hold, error) {
 	if g.window.crowded() && g.store.State() == Connected && !g.window.trouble().silent && g.window.known() {
 		return nil, g.window.locked()

@@ -41,7 +41,7 @@ type grant struct {
 	cohort *cohort               // nil for a grant of its own
 	place  atomic.Pointer[place] // replaced when the entry is changed in its place; nil until it is won
 
-	// For those of the line, until it is won: how it waits in the queue, and since when the service has not answered. Nil if it
+	// For the callers of the line, until it is won: how it waits in the queue, and since when the service has not answered. Nil if it
 	// does not wait, and if the service answers.
 	waits      atomic.Pointer[waiting]
 	unanswered atomic.Pointer[patience]
@@ -135,7 +135,7 @@ func (gr *grant) again(number int) error {
 }
 
 // join adds a hold to a grant without a cohort, and reports false if the last one has ended. A release that comes before
-// it leaves nothing to add to; one that comes after it is not the last.
+// it leaves nothing to add to; a release that comes after it is not the last.
 func (gr *grant) join() bool {
 	for {
 		n := gr.beside.Load()
@@ -155,7 +155,7 @@ func (gr *grant) close() {
 	}
 }
 
-// pin ends the turns on the grant with the one of that number, and reports false if another has begun after that.
+// pin ends the turns on the grant with the turn of that number, and reports false if another has begun after that.
 func (gr *grant) pin(number int) bool { return gr.cohort == nil || gr.cohort.pin(gr, number) }
 
 // shared reports whether the turns on the grant are held at the same time.
@@ -231,7 +231,7 @@ func (gr *grant) abandon() {
 	}
 }
 
-// grants are those of a cohort, in order of their making. Its mu guards them.
+// grants are the grants of a cohort, in order of their making. Its mu guards them.
 type grants []*grant
 
 // joining returns how many stand in the queue, or are on their way there, for as long as it takes, and behind how many of them is a

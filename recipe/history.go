@@ -3,7 +3,7 @@ package recipe
 import "github.com/farsync/farsync/driver"
 
 // A service may go back to an earlier state: a replica is promoted that had not received all, or a backup is restored. Whatever was answered
-// since is undone. A create that is undone is seen by those that look at their entry. A removal that is undone is seen by none: the
+// since is undone. A waiter or holder that looks at its entry sees that a create was undone. No client sees that a removal was undone: the
 // entry stands again, in a session that lives and is renewed, and blocks its queue for as long as that.
 //
 // So where a driver has a History, a session knows the IDs of all entries that may stand for a place. An ID is noted before the first attempt to
@@ -67,7 +67,7 @@ func (in *session) standsAgain(e driver.Entry) bool {
 	return true
 }
 
-// compare looks at the history of the service after a renewal, and begins a review if it is not the one of before, which it returns.
+// compare looks at the history of the service after a renewal, and begins a review if it is not the history of before. It returns the history.
 func (s *Store) compare(in *session, before string) string {
 	now := in.History()
 	if now == before || in.made == nil {

@@ -19,7 +19,7 @@ type Hold struct {
 	turn  int
 	since time.Time
 
-	tenure *tenure // nil if no Trace is to be told of its end; shared with those that have entered again
+	tenure *tenure // nil if no Trace is to be told of its end; shared with the holds that have entered again
 
 	taken atomic.Bool   // released, by the first caller of Release
 	alone chan struct{} // has a value while Change or Release is under way: either may wait for the service
@@ -28,7 +28,7 @@ type Hold struct {
 
 	mu    sync.Mutex
 	cause error           // why it has ended; nil while it is not known to have
-	life  context.Context // for those that ask: done when it has ended, with the cause; nil until then, for most turns do without
+	life  context.Context // for callers that ask: done when it has ended, with the cause; nil until then, for most turns do without
 	cut   context.CancelCauseFunc
 }
 
@@ -60,7 +60,7 @@ func (h *Hold) Life() context.Context {
 		h.life, h.cut = context.WithCancelCause(context.Background())
 		h.cut(h.cause)
 	default:
-		// As a child of the grant's life, and that of the session's, it ends in the same step as they do.
+		// The grant's life is a child of the session's. As a child of the grant's it ends in the same step as they do.
 		h.life, h.cut = context.WithCancelCause(h.grant.life)
 	}
 	return h.life
@@ -154,7 +154,7 @@ func (h *Hold) Change(ctx context.Context, k driver.Kind, value []byte) error {
 		value = words{holder: h.grant.store.options.Holder}.value() // as when it joined
 	}
 	if ctx.Err() != nil {
-		return gaveUp(ctx, nil, false) // before anything is asked for, the outcome of which would be unknown
+		return gaveUp(ctx, nil, false) // before a request is made whose outcome would be unknown
 	}
 	select {
 	case h.alone <- struct{}{}:

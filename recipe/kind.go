@@ -19,9 +19,9 @@ const (
 	// third of the TTL is shorter: the head may be of another family and an intruder itself, whose predecessors have gone just now; what
 	// has declared another size may be the last that does.
 	leaveGrace = time.Second
-	// leaveTimes is how often as long as its own requests took a call waits at least: those of others take as long.
+	// leaveTimes is how often as long as its own requests took a call waits at least: the requests of others take as long.
 	leaveTimes = 8
-	// mostGraces bounds the time of a call, in such times. It is given one for each entry that it finds in its way: those that declare the
+	// mostGraces bounds the time of a call, in such times. It is given one for each entry that it finds in its way: entries that declare the
 	// same new size leave and come back, one after the other, and on a busy machine that takes long.
 	mostGraces = 5
 )

@@ -19,7 +19,7 @@ const (
 	lapsedTries = 8
 )
 
-// A lapsed session is one that was lost here, and that the service may still keep. A server that hangs has its renewals unread, and carries
+// A lapsed session was lost here, and the service may still keep it. A server that hangs has its renewals unread, and carries
 // them out when it goes on: the session is renewed for another TTL, although its client has dropped it, and its entries keep others waiting
 // although nobody holds or waits by them. So the Store ends it at the service, by its name.
 //
@@ -30,16 +30,16 @@ const (
 // deadline by no less than the margin, at every moment, and whoever asks for a lease of that session is told that it is lost by then. It is also
 // no sooner than the service could have ended the session without those renewals: the margin that a holder has to stop in is not shortened.
 //
-// What is answered once the session is over here moves neither, for it is the answer to a renewal that lay unread. Without that the time at
+// An answer that comes once the session is over here moves neither, for it answers a renewal that lay unread. Without that the time at
 // which the session may be ended would be put off by the very renewals against which it is ended.
 //
 // # What becomes of the request
 //
 //   - It is lost, or its answer is: the service is asked again, lapsedTries times, while the Store has a session. An End that is carried out twice
 //     finds nothing the second time.
-//   - It arrives late: the name is that of no other session, so it ends what it was to end, or nothing.
-//   - Renewals and creates of the session arrive after it: driver.Service.End has that they leave nothing. What arrives between two attempts is
-//     ended by the second.
+//   - It arrives late: no other session has the name, so it ends what it was to end, or nothing.
+//   - Renewals and creates of the session arrive after it: driver.Service.End has that they leave nothing. The second of two attempts
+//     ends what arrives between them.
 //   - The service hangs anew, or cannot be reached: the Store has no session then, and goes on when it has another.
 //   - The service goes back to an earlier state, in which the session stands: it is not renewed any more, and runs out within a TTL.
 //   - The service refuses, or the Store is closed, or sixteen more sessions are lost before: the session runs out by itself, as all did
@@ -47,7 +47,7 @@ const (
 type lapsed struct {
 	name      string
 	due       time.Time            // Invariant: it moves back only by as much as the host was suspended.
-	suspended func() time.Duration // as that of a session
+	suspended func() time.Duration // as in a session
 	slept     time.Duration        // what it returned when its growth was last accounted for
 }
 

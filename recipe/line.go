@@ -34,7 +34,7 @@ func (w *waiter) give(t turn) {
 	w.hand <- struct{}{}
 }
 
-// A line is those that wait, in order of arrival. The mu of its cohort or window guards it.
+// A line has the waiters, in order of arrival. The mu of its cohort or window guards it.
 type line struct {
 	list.List // of *waiter
 }
@@ -43,7 +43,7 @@ func (l *line) push(w *waiter) { w.at = l.PushBack(w) }
 
 func (l *line) pushFront(w *waiter) { w.at = l.PushFront(w) }
 
-// first returns the one that has waited for longest.
+// first returns the waiter that has waited for longest.
 func (l *line) first() *waiter { return l.Front().Value.(*waiter) }
 
 // pop takes the first out of the line.

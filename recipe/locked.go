@@ -19,7 +19,7 @@ func (e *lockedError) Unwrap() error { return ErrLocked }
 
 func (e *lockedError) aheadOf() string { return wordsOf(e.by).holder }
 
-// A waitingError says what a call has waited for. What the call returns has it in its text, and not in its chain.
+// A waitingError says what a call has waited for. The error that the call returns has it in its text, and not in its chain.
 type waitingError struct {
 	behind string // for people
 	holder string // "" if it is not known
@@ -42,7 +42,7 @@ func (e *keptError) Unwrap() error { return e.error }
 
 func (e *keptError) aheadOf() string { return e.holder }
 
-// Waited reports whether err is that of a call that was given up while it waited for a holder, or for another waiter.
+// Waited reports whether err is the error of a call that was given up while it waited for a holder, or for another waiter.
 func Waited(err error) bool {
 	_, waited := errors.AsType[*keptError](err)
 	return waited

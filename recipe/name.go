@@ -14,7 +14,7 @@ const (
 // maxValue is the most bytes that the value of an entry may have. It is well below what the services take.
 const maxValue = 64 << 10
 
-// checkValue reports whether a value may be that of an entry.
+// checkValue reports whether an entry may have this value.
 func checkValue(value []byte) error {
 	if len(value) > maxValue {
 		return fmt.Errorf("value of %d bytes, %d are allowed", len(value), maxValue)

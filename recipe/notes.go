@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a Store says to its Logger has the same keys everywhere: store, path, kind, token, holder, behind, ahead, waited, held
+// The lines that a Store gives its Logger have the same keys everywhere: store, path, kind, token, holder, behind, ahead, waited, held
 // and cause, and left, ttl and locks for sessions. A line is put together only if the Logger takes its level.
 
 // lostNotes is how many locks that were lost with their session are named one by one.
@@ -94,7 +94,7 @@ func digits(token int64) string { return strconv.FormatInt(token, 10) }
 // tokenOf is what the root package makes of a revision and a turn.
 func tokenOf(revision int64, turn int) int64 { return revision<<8 | int64(turn) }
 
-// token is that of the hold.
+// token returns the token of the hold.
 func (h *Hold) token() int64 { return tokenOf(h.Token()) }
 
 // turn returns the number of the last turn that has begun.

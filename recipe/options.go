@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Options are those of a Store: see farsync.Options, which says what each of them is.
+// Options are the options of a Store: see farsync.Options, which says what each of them is.
 type Options struct {
 	TTL     time.Duration // from leastTTL to mostTTL; 0 is defaultTTL
 	Holder  string        // empty: the host name and the process ID

@@ -68,7 +68,8 @@ func (s *Store) joinIn(ctx context.Context, in *session, r *Request) (*place, []
 	return nil, nil, got
 }
 
-// create makes the entry of p, and returns what Create shows. Removal has begun of one that may have been made if that is not known.
+// create makes the entry of p, and returns what Create shows. If it is not known whether the entry was made, its removal
+// has begun.
 func (s *Store) create(ctx context.Context, p *place) (v driver.View, got verdict) {
 	got = s.try(ctx, p.in, func(ctx context.Context, attempt int) (err error) {
 		v, err = p.in.Session.Create(ctx, p.made, attempt)
@@ -86,7 +87,8 @@ func (s *Store) create(ctx context.Context, p *place) (v driver.View, got verdic
 	return v, got
 }
 
-// newPlace returns a place for an entry that is to be created. What it needs of the stack is not needed by one that waits.
+// newPlace returns a place for an entry that is to be created. It is not inlined: a waiter does not
+// need the stack that this needs.
 //
 //go:noinline
 func (s *Store) newPlace(ctx context.Context, in *session, r *Request) *place {
@@ -153,8 +155,8 @@ func (s *Store) deleteEntry(ctx context.Context, p *place) (found bool, v verdic
 }
 
 // touch has the head of a queue told, in the background, that it is its turn. Left is the View of a Delete. It is repeated as long as the head
-// that was shown is gone when it is to be told. One that is never told, for the service refuses it or the session ends, looks by itself in
-// the end. What is under way when the Store is closed is the driver's to finish, when it has ended the session.
+// that was shown is gone when it is to be told. A head that is never told, for the service refuses it or the session ends, looks by itself in
+// the end. If a request is under way when the Store is closed, the driver finishes it, when it has ended the session.
 func (s *Store) touch(in *session, left driver.View) {
 	s.background(func() {
 		for left.Turn {
@@ -254,8 +256,8 @@ func (s *Store) removeOwned(in *session, queues []string, stray func(driver.Entr
 //
 // Every attempt replaces one version of the entry, so an attempt that is carried out late, after another, changes
 // nothing. After an attempt of unknown outcome, and if read is true, the entry is read first. That it is found as it is to
-// be proves something only if it has changed since the last attempt: otherwise an older one that is late may still
-// replace it.
+// be proves something only if it has changed since the last attempt: otherwise an older attempt that is late may
+// still replace it.
 func (s *Store) replace(ctx context.Context, p *place, k driver.Kind, value []byte, read bool) (*place, error) {
 	if err := checkValue(value); err != nil {
 		return nil, err

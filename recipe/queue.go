@@ -9,7 +9,7 @@ import (
 )
 
 // A Queue is one queue of a Store, for callers that look at it or change its size without standing in it. Its methods
-// return an error that wraps ErrPath if the path is not valid, that of a ctx that has ended, ErrClosed, or what the service
+// return an error that wraps ErrPath if the path is not valid, the error of a ctx that has ended, ErrClosed, or what the service
 // said.
 type Queue struct {
 	Store *Store
@@ -34,7 +34,7 @@ type Listing struct {
 	Size int64
 	// Odd says that the size of a semaphore is not known, because another program has written something else in its
 	// place. No client is granted units then, and each that waits for some gives up at its next look, which that write
-	// has made it take. So all permits at the head of the queue count as held: those that stay are holders.
+	// has made it take. So all permits at the head of the queue count as held: the permits that stay are holders.
 	Odd error
 }
 
@@ -51,8 +51,8 @@ func (q Queue) Listing(ctx context.Context, limit int) (l Listing, err error) {
 	return q.listing(ctx, slices.Clone(v.Entries), v.Silent)
 }
 
-// listing returns what the entries of the queue show, of which none holds if the service is silent. It sets what is
-// known of them here alone.
+// listing returns what the entries of the queue show. None of them holds if the service is silent. It sets what is known
+// of the entries here alone.
 func (q Queue) listing(ctx context.Context, list []driver.Entry, silent bool) (l Listing, err error) {
 	l.Entries = list
 	if len(list) == 0 {
@@ -141,8 +141,8 @@ func (s *Store) sinceHeld(entries []driver.Entry) {
 	}
 }
 
-// Size returns the current size of a queue of permits, 0 if none is declared. What stands in the place of the size, and
-// is none, is an error.
+// Size returns the current size of a queue of permits, 0 if none is declared. Data in the place of the size that
+// are no size are an error.
 func (q Queue) Size(ctx context.Context) (size int64, err error) {
 	r, err := q.register(ctx)
 	if err != nil {
@@ -187,8 +187,8 @@ func (q Queue) wait(ctx context.Context, on []driver.Target) error {
 }
 
 // Resize sets the current size of a queue of permits, and declares it if it has none, or another and no entries. The
-// error wraps ErrSize if another size was declared. What stands in the place of a size, and is none, declares nothing:
-// it is written over.
+// error wraps ErrSize if another size was declared. Data in the place of a size that are no size declare nothing: they
+// are written over.
 func (q Queue) Resize(ctx context.Context, declared, size int64) error {
 	if err := CheckPath(q.Path); err != nil {
 		return err

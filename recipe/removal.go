@@ -53,7 +53,7 @@ func IsStuck(err error) bool {
 	return stuck
 }
 
-// asError is the error of a call that does not wait for the removal. What is overdue is told as a service that does not answer.
+// asError is the error of a call that does not wait for the removal. A removal that is overdue is told as a service that does not answer.
 func (e *stuckError) asError() error {
 	if e.refused {
 		return e

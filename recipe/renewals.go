@@ -10,7 +10,7 @@ import (
 // mostRenewals is how many attempts to renew a session are left under way: more than most sessions have time for.
 const mostRenewals = 8
 
-// Renewals are the attempts to renew a session since one was answered. What is not answered in time is left under way while
+// Renewals are the attempts to renew a session since one was answered. An attempt that is not answered in time is left under way while
 // others are made, for its answer counts from when it was sent: a service that is slow, or slow to let a user in, must not
 // lose a session that it keeps.
 type renewals struct {

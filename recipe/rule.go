@@ -45,7 +45,7 @@ func unitsRule(size int64) rule {
 	return rule{size: size}
 }
 
-// blockers returns those of ahead, oldest first, that e has to wait for, nearest first. None means that e is granted. The
+// blockers returns the entries of ahead, oldest first, that e has to wait for, nearest first. If there are none, e is granted. The
 // result shares no memory with ahead, which a waiter would keep alive as long as it waits.
 func (r rule) blockers(e driver.Entry, ahead []driver.Entry) []driver.Entry {
 	switch {

@@ -16,7 +16,7 @@ import (
 // A session is the Store's view of one session at the service: until when the service is proved to keep it, and with it
 // every entry created in it.
 //
-// A session ends here before it ends there. Its deadline counts from when a renewal was sent, that of the service from
+// A session ends here before it ends there. Its deadline counts from when a renewal was sent, the service's deadline from
 // when it was processed, which is later. The session ends by itself when the deadline passes, on the monotonic clock, and
 // never comes back: a proof that arrives after the end changes nothing.
 //
@@ -158,7 +158,7 @@ func (in *session) fail(why error) {
 	if in.life.Err() == nil && in.losing == nil {
 		in.losing = slices.Collect(maps.Keys(in.held))
 	}
-	// Under mu, for whoever finds the session over calls fail as well, and the first cause is the one that stays.
+	// Under mu, for whoever finds the session over calls fail as well, and the first cause stays.
 	in.end(fmt.Errorf("%w: %w", ErrLost, why))
 }
 

@@ -16,11 +16,11 @@ const (
 	sightEvery = sightBefore / 10
 	// lookoutMost is the longest that a timer is set for a line, which may be empty by then.
 	lookoutMost = time.Minute
-	// maxSights is how many such requests a Store has under way. What is more goes without.
+	// maxSights is how many such requests a Store has under way. Further callers go without.
 	maxSights = 16
 )
 
-// sightAt returns when one that waits until a deadline asks for the holder's name.
+// sightAt returns when a caller that waits until a deadline asks for the holder's name.
 func sightAt(now, deadline time.Time) time.Time {
 	return deadline.Add(-min(deadline.Sub(now)/2, sightBefore))
 }
@@ -65,7 +65,7 @@ func (s *Store) ask(ctx context.Context, w *waiting) {
 }
 
 // A lookout asks for the holder's name shortly before the time of one of a line is over. Most of a line have their turn long
-// before, so there is one timer for all, which is not set anew for one that leaves.
+// before, so there is one timer for all, which is not set anew for a waiter that leaves.
 type lookout struct {
 	mu    *sync.Mutex // of the line
 	line  *line

@@ -40,7 +40,7 @@ func (s *Store) silence() *Silence {
 	return in.silence()
 }
 
-// silence is that of the service in which the session is.
+// silence returns the silence of the service in which the session is.
 func (in *session) silence() *Silence {
 	until, why := in.Session.Silence()
 	left := time.Until(until)
@@ -81,7 +81,7 @@ func (in *session) state() State {
 // untilRenewal is the time from the answer to a renewal that was sent as long ago as age, or from when the session was
 // opened, to the next renewal. If age is longer than that time, the session has less left than otherwise: two answers
 // that take 0.36 of the TTL, and a quarter between them, would be the end of it. A service that is slow is asked no
-// more often for that than one that answers at once. The end of a silence is seen at once.
+// more often for that than a service that answers at once. The end of a silence is seen at once.
 func (in *session) untilRenewal(age time.Duration) time.Duration {
 	every := in.ttl / 4
 	if age >= every {

@@ -50,7 +50,7 @@ func resizeError(declared, asked int64) error {
 	return fmt.Errorf("%w: declared as %d by its present users, as %d here: say %[2]d to resize it", ErrSize, declared, asked)
 }
 
-// A otherSizeError says which size an entry has found that is not its own, behind others. What ends it is on.
+// A otherSizeError says which size an entry has found that is not its own, behind others. A change of on ends it.
 type otherSizeError struct {
 	error
 	on []driver.Target
@@ -106,7 +106,7 @@ func (s *Store) settleSize(
 		case len(v.Entries) == 0:
 			v.Register, got = s.declareAsHead(ctx, p, r, v.Register, &g)
 		case v.All:
-			// Those in between may be about to leave as well. As long as the oldest stays, it is the one to declare the size anew.
+			// The entries in between may be about to leave as well. As long as the oldest stays, it is the one to declare the size anew.
 			on := []driver.Target{registered(r.Queue, v.Register), {Entry: v.Entries[0]}}
 			return 0, v, verdict{fate: not, err: &otherSizeError{sizeError(declared, r.Size), on}}
 		default:
@@ -129,7 +129,7 @@ func (s *Store) settleSize(
 }
 
 // declareAsHead declares the size anew for p, which has nothing ahead of it. Entries behind it may have joined by the old size, and
-// have been granted. Those that have found another size than theirs are about to leave, and are given the grace; others hold.
+// have been granted. Entries that have found another size than theirs are about to leave, and are given the grace; others hold.
 func (s *Store) declareAsHead(
 	ctx context.Context, p *place, r Request, was driver.Register, g *grace,
 ) (driver.Register, verdict) {
@@ -182,7 +182,7 @@ func (s *Store) declare(
 	return now, others, got
 }
 
-// alone returns errNotAlone if there are entries behind p. A List may not show those that have just joined.
+// alone returns errNotAlone if there are entries behind p. A List may not show entries that have just joined.
 func (s *Store) alone(ctx context.Context, p *place) verdict {
 	v, got := s.last(ctx, p.in, p.entry.Queue)
 	if n := len(v.Entries); got.fate == done && n > 0 && v.Entries[n-1].ID != p.entry.ID {

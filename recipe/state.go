@@ -21,7 +21,7 @@ const (
 	Lost
 	// Recovering means that the session is open and its last renewal was acknowledged, but that the service grants
 	// nothing for a while: a Redis server does so for one TTL after a restart, so that all who held before can stop.
-	// What waits is granted afterwards. Connected follows.
+	// Waiters are granted afterwards. Connected follows.
 	Recovering
 )
 

@@ -53,7 +53,7 @@ type Store struct {
 	result   error
 
 	mu      sync.Mutex
-	current *session       // the one in use; nil while there is none
+	current *session       // the session in use; nil while there is none
 	without error          // why there is none, as the last attempt to open one has ended, for people; nil if none has since the last
 	changed chan struct{}  // closed when current changes, and replaced
 	unended error          // what the service said to the end of the last session, set by tasks
@@ -174,7 +174,7 @@ func (s *Store) inUse() *session {
 	return s.current
 }
 
-// session waits for a session that is alive. The error is that of the call.
+// session waits for a session that is alive. The error is what the call returns.
 func (s *Store) session(ctx context.Context) (*session, error) {
 	for {
 		s.mu.Lock()
@@ -232,7 +232,7 @@ func (s *Store) stop(cause error) (first bool) {
 	return first
 }
 
-// closedBelow is the error of a Store whose client was closed below it. What the client says is for people alone:
+// closedBelow is the error of a Store whose client was closed below it. The client's words are for people alone:
 // mostly it is that a context of its own was cancelled, which callers would take for theirs.
 func closedBelow(why error) error { return fmt.Errorf("%w: %v", ErrClosed, why) } //nolint:errorlint // for people
 

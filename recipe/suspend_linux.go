@@ -13,7 +13,7 @@ const (
 )
 
 // suspended returns for how long the host has been suspended since it was started: for so long the clock that Go reads has
-// stood still, while that of the service has not. If the kernel cannot tell, it is zero for good.
+// stood still, while the clock of the service has not. If the kernel cannot tell, it is zero for good.
 //
 // The clocks are read one after the other, and what passes in between makes the result too small. A process may be kept from
 // running just then, for longer than leastSuspend, and the next result, which is right, would then look like a suspend. So clocks

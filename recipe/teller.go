@@ -43,7 +43,7 @@ type teller struct {
 	state   State     // what Session was told last
 	telling bool      // a goroutine calls what is in the list
 	running int       // goroutines that call a function
-	alone   int       // those of them that call a Wait for which nobody waits any more
+	alone   int       // how many of them call a Wait for which nobody waits any more
 	over    bool
 	idle    chan struct{} // closed when running falls to 0; nil unless stop waits for that
 }

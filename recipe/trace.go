@@ -28,7 +28,7 @@ type Want struct {
 	Try   bool
 }
 
-// A Got is how a call has ended: farsync.TraceResult. Token is that of the lease.
+// A Got is how a call has ended: farsync.TraceResult. Token is the token of the lease.
 type Got struct {
 	Err      error
 	Token    int64
@@ -64,7 +64,7 @@ type Health struct {
 	Cause      error
 }
 
-// get is how every hold is got. What a Trace takes is on the stack of no caller without one.
+// get is how every hold is got. A caller without a Trace has nothing of one on its stack.
 func (s *Store) get(ctx context.Context, r *Request) (*Hold, error) {
 	if s.options.Trace != nil {
 		return s.traced(ctx, r)
@@ -111,8 +111,8 @@ func (s *Store) want(r Request) Want {
 	return Want{Store: s.options.Name, Path: r.Queue, Kind: r.Kind, Units: r.Units, Try: r.Try}
 }
 
-// traceWait says that a call waits in the queue, as w. What is carried for a line has no caller: each of the line has said that
-// it waits.
+// traceWait says that a call waits in the queue, as w. A request that is carried for a line has no caller: each caller of the line
+// has said that it waits.
 func (s *Store) traceWait(ctx context.Context, r *Request, w *waiting) {
 	if s.options.Trace == nil || s.options.Trace.Wait == nil || r.carried {
 		return
@@ -210,7 +210,7 @@ func (h *Hold) ending(why, unconfirmed error, at time.Time) End {
 	return End{Want: t.want, Token: h.token(), Held: at.Sub(t.hold.since), Err: why, Unconfirmed: unconfirmed}
 }
 
-// departs takes a tenure off the list, if it is there and is not kept by another lease than the one that was released.
+// departs takes a tenure off the list, if it is there and is not kept by another lease than the lease that was released.
 func (in *session) departs(t *tenure, released bool) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

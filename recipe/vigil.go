@@ -62,7 +62,7 @@ func (in *session) holding() []*grant {
 	return slices.Collect(maps.Keys(in.held))
 }
 
-// toProve returns an entry that backs a lease, if there is one. One is enough: a renewal is proved for the session.
+// toProve returns an entry that backs a lease, if there is one. A single entry is enough: a renewal is proved for the session.
 func (in *session) toProve() []driver.Entry {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -186,8 +186,8 @@ func (s *Store) publish(gr *grant, p *place) {
 	_ = s.rewrite(gr.life, gr, p, p.entry.Version, w) // if the request fails, the entry says less, and stands as it did
 }
 
-// rewrite has the entry at p, which is that of a grant, say other words, if it has that version. An entry that was
-// changed by another client is left as it is, and so is one that a Change of its holder changes just then.
+// rewrite has the entry at p, which is the entry of a grant, say other words, if it has that version. An entry that was
+// changed by another client is left as it is, and so is an entry that a Change of its holder changes just then.
 func (s *Store) rewrite(ctx context.Context, gr *grant, p *place, version int64, w words) error {
 	from, changed := p.entry, *p
 	from.Version = version

@@ -14,7 +14,7 @@ import (
 )
 
 // recheckAfter is the least time after which a waiter looks at its queue again although nothing has woken it. It turns a
-// lost event, of which no case is known, from a hang into a delay.
+// lost event from a hang into a delay. No case of a lost event is known.
 const recheckAfter = 30 * time.Second
 
 // turnAfter is the least time after which a waiter looks that awaits its turn, where a quarter of the TTL is shorter.
@@ -36,7 +36,8 @@ func (s *Store) await(ctx context.Context, p *place, r *Request, on []driver.Tar
 	return s.awaited(ctx, p, len(on) > 0, behind, v, err)
 }
 
-// awaited returns the error of a wait that has ended with err. What it needs of the stack is not needed while p waits.
+// awaited returns the error of a wait that has ended with err. It is a function of its own so that p needs no stack for it
+// while it waits.
 func (s *Store) awaited(ctx context.Context, p *place, waiting bool, behind error, v verdict, err error) error {
 	over := p.in.err()
 	switch {
@@ -89,7 +90,8 @@ func (s *Store) outlast(
 }
 
 // woken looks at what is ahead of p, unless proof shows it, and decides. It returns what to wait for now, and whether that is something
-// else than before. What it needs of the stack is not needed while p waits.
+// else than before. It is not inlined, so that p needs no stack for it
+// while it waits.
 //
 //go:noinline
 func (s *Store) woken(
@@ -194,7 +196,7 @@ func (p *place) targets(by rule, v *driver.View) []driver.Target {
 
 // watch waits until one of the targets may have changed. It watches again when a watch fails, and when one does not stand in
 // time: a server that is silent must not keep a waiter from others that answer. Now and then a watch is cut short by a
-// random amount, so that the waiters of a queue do not all look at the same time. Silent is that of a verdict.
+// random amount, so that the waiters of a queue do not all look at the same time. Silent is as in a verdict.
 //
 // A server that has ended the session may be out of reach, and what blocks be there for ever: the session's own end wakes the
 // waiter, too.
@@ -232,8 +234,8 @@ func (s *Store) watch(
 	}
 }
 
-// lookAfter returns after which time a waiter looks at its queue again. One that awaits its turn does so sooner, and only once: from then on it
-// watches an entry. Those ahead of it that die, or whose sessions end, tell it nothing.
+// lookAfter returns after which time a waiter looks at its queue again. A waiter that awaits its turn does so sooner, and only once: from
+// then on it watches an entry. A client ahead of it that dies, or whose session ends, tells it nothing.
 func (in *session) lookAfter(on []driver.Target) time.Duration {
 	least := recheckAfter
 	if on[0].What == driver.Turn {
@@ -253,7 +255,7 @@ func (in *session) watchOnce(
 	late := in.lateness(p, cancel)
 	proof, err = in.Session.Watch(ctx, *e, on, func() {
 		late.stands()
-		p.answered(ctx) // for those of the line: it may be long until Watch returns
+		p.answered(ctx) // for the callers of the line: it may be long until Watch returns
 	})
 	return proof, late.over(), err
 }

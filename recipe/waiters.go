@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// waitersEvery is how often a session looks at those that wait in it, while there are any.
+	// waitersEvery is how often a session looks at its waiters, while there are any.
 	waitersEvery = 2500 * time.Millisecond
 )
 
@@ -70,7 +70,7 @@ func (in *session) delist(w *waiting, failed bool) {
 	}
 }
 
-// name returns what is known of what w waits for, for people. What it needs of the stack is not needed by one that waits.
+// name returns what is known of what w waits for, for people. It is not inlined, so that a waiter needs no stack for it.
 //
 //go:noinline
 func (in *session) name(w *waiting) string {
@@ -83,7 +83,7 @@ func (in *session) name(w *waiting) string {
 	return describe(in.awaited(w))
 }
 
-// behind says what w waits for, as the trouble of its call. What it needs of the stack is not needed by one that waits.
+// behind says what w waits for, as the trouble of its call. It is not inlined, so that a waiter needs no stack for it.
 //
 //go:noinline
 func (in *session) behind(w *waiting) error {
@@ -113,7 +113,7 @@ func (w *waiting) nearest() driver.Entry {
 	return w.behind
 }
 
-// attend looks now and then for those that wait for long. It ends when none waits.
+// attend looks now and then for waiters that wait for long. It ends when no waiter is left.
 func (s *Store) attend(in *session) {
 	for pause.For(in.life, waitersEvery) == nil {
 		due, more := in.long(time.Now())

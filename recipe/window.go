@@ -399,7 +399,7 @@ func (w *window) locked() error {
 	return &lockedError{"waited for in this process, by", driver.Entry{Value: []byte(w.store.options.Holder)}}
 }
 
-// trouble returns what one of the line has waited for, as that of a cohort.
+// trouble returns what a caller of the line has waited for, as the trouble of a cohort.
 func (w *window) trouble() (v verdict) {
 	at := w.waits()
 	away := !w.store.State().answers()

@@ -34,7 +34,7 @@ type words struct {
 }
 
 // WordsOf returns what the value of an entry says. Under are the IDs of the entries of the same Store that the caller held when
-// it joined, the innermost first: those of the leases that its context stood for, or the first of these if they are many. Note
+// it joined, the innermost first: the entries of the leases that its context stood for, or the first of these if they are many. Note
 // is a short text that the caller has given along: a traceparent, say.
 func WordsOf(e driver.Entry) (holder string, under []string, note string) {
 	w := wordsOf(e)
