@@ -24,8 +24,8 @@ import (
 // reference to the Lease, so that nobody can release it any more, the garbage collector finds that, and the Store tells
 // its Logger at Warn when it renews next. It does not release the lock: work that began under the lease may go on, and
 // another holder must not join it because of a reference that is missing. A context of Context is a reference to the
-// lease, and so is one that nobody has any more, until it is cancelled or its parent ends. The channel of Done and a
-// Token are none: a program that means to hold a lock for as long as it runs keeps the Lease.
+// lease, also when no variable has that context any more, until it is cancelled or its parent ends. The channel of Done
+// and a Token are no references: a program that means to hold a lock for as long as it runs keeps the Lease.
 type Lease struct {
 	// Nothing that the Store, its session or the hold can reach may refer to the Lease: unreachable is what the collector
 	// says it is. Exceptions are those in which somebody may still release it, or works under it: ReleaseAfter, and the

@@ -106,7 +106,7 @@ func (q *QuorumMutex) Lock(ctx context.Context) (*MultiLease, error) {
 		l.abandon()
 		short, ok := errors.AsType[*shortage](err)
 		if !ok && ctx.Err() != nil && before != nil && !errors.Is(err, ErrUnavailable) && !recipe.Waited(err) {
-			// The round that ctx has ended was too short to tell a service that is silent. That of before was not.
+			// The round that ctx has ended was too short to tell a service that is silent. The round before was not.
 			return nil, wrap("lock", q.path, unavailable(ctx, before.Error()))
 		}
 		if !ok || ctx.Err() == nil && short.definite(q.bears()) {

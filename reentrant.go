@@ -92,7 +92,7 @@ func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, e
 	return m.made(caller, hold)
 }
 
-// within yields what the caller may be inside of: leases that its ctx stands for, and then those of its goroutine.
+// within yields what the caller may be inside of: leases that its ctx stands for, and then the leases of its goroutine.
 // No lease that it yields was released when it was found.
 //
 // A ctx comes first, for it says under which lease the work is. A lease that was released is left out though others may

@@ -116,7 +116,7 @@ type Session interface {
 
 	// Renew asks the service to keep the session, which nothing else here has to do: a session that is not renewed runs
 	// out. After it has returned nil, Granted may have moved. The caller renews every quarter of the granted TTL. It calls
-	// Renew again while a call is not answered in time: that one is to ask another server, if there is one. Entries in
+	// Renew again while a call is not answered in time: the new call is to ask another server, if there is another. Entries in
 	// prove hold a lock: where a service can answer a renewal without being able to keep the promise, the renewal must be
 	// proved with one of them.
 	Renew(ctx context.Context, prove []Entry) error
@@ -126,7 +126,7 @@ type Session interface {
 	Close(ctx context.Context) error
 
 	// Drop is Close without a word to the service, for a session that is lost. Its holders may need the time that is
-	// left at the service to stop. It is the last call but for those whose ctx has ended, and for Reset, Granted and Name.
+	// left at the service to stop. After it come only calls whose ctx has ended, and Reset, Granted and Name.
 	Drop()
 
 	// Create appends e to e.Queue. The caller has set Queue, Kind, Units, Value, Since, and an ID from NewID. Attempt is 0

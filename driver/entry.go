@@ -129,7 +129,7 @@ type Target struct {
 	Alone bool
 }
 
-// What names the change of a Target that ends a Watch.
+// A What names the change of a Target that ends a Watch.
 type What uint8
 
 const (

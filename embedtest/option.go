@@ -46,6 +46,6 @@ func Setting(line string) Option { return func(s *settings) { s.lines = append(s
 func Clock() Option { return func(s *settings) { s.clock = true } }
 
 // Version says which MySQL runs: a version that scripts/server-versions.sh has unpacked into the user's cache, such as
-// "9.7", or, with a slash in it, the folder that one was unpacked in, with usr/sbin/mysqld or bin/mysqld. Without this
+// "9.7", or, with a slash in it, the folder that it was unpacked in, with usr/sbin/mysqld or bin/mysqld. Without this
 // option the environment variable FARSYNC_MYSQL says so, in the same way, and without that it is 9.7.
 func Version(version string) Option { return func(s *settings) { s.version = version } }

@@ -158,7 +158,7 @@ func (c *RedisCluster) Owner(ctx context.Context, key string) (int, error) {
 	return 0, fmt.Errorf("embedtest: slot %q", slot)
 }
 
-// Close ends all members. Data and logs stay. Its error says that one had ended by itself before.
+// Close ends all members. Data and logs stay. Its error says that a member had ended by itself before.
 func (c *RedisCluster) Close() error {
 	var all []error
 	for _, m := range c.members {

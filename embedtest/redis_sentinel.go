@@ -116,7 +116,7 @@ func (s *RedisSentinels) Endpoints() (all []string) {
 // Member returns one of them.
 func (s *RedisSentinels) Member(i int) *RedisServer { return s.members[i] }
 
-// Close ends all of them. Its error says that one had ended by itself before.
+// Close ends all Sentinels. Its error says that a Sentinel had ended by itself before.
 func (s *RedisSentinels) Close() error {
 	var all []error
 	for _, m := range s.members {

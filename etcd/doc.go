@@ -51,7 +51,7 @@
 // The client logs its retries to standard error unless its Config has a Logger. zap.NewNop drops them, and
 // docs/start/etcd.md has a function that passes them on to a slog.Logger.
 //
-// A client of all members of a cluster loses nothing when one of them fails, also if that one falls silent: each
+// A client of all members of a cluster loses nothing when one member fails, also if the member falls silent: each
 // request that is not answered in time is sent to another member, and so are renewals and watches. With a TTL much
 // longer than the default a waiter notices a silent member later. A DialKeepAliveTime and a DialKeepAliveTimeout help
 // there.
@@ -67,7 +67,7 @@
 // # Passwords and certificates that change
 //
 // When a user's password is changed, etcd takes the user's tokens away at once. The client then asks for another with
-// the password that it was made with. To have it use the new one, replace its Auth after clientv3.New, by one whose
+// the password that it was made with. To have it use the new password, replace its Auth after clientv3.New, by an Auth whose
 // Authenticate passes on the password of the moment. For certificates that change, give the client's DialOptions
 // grpc.WithTransportCredentials with a ClientHandshake that makes its tls.Config anew. A user who is refused for the
 // password is tried again for as long as the session lives, and refused an Open at once. So it does not matter whether

@@ -14,8 +14,8 @@ type parcel struct {
 	done     chan struct{} // closed when it was carried out
 }
 
-// Freeze stops the service until Resume, as SIGSTOP does a server: it takes requests, and answers none. What arrives meanwhile is carried
-// out by Resume, also if nobody waits for the answer any more: nothing takes back what lies in the socket of a server.
+// Freeze stops the service until Resume, as SIGSTOP does a server: it takes requests, and answers none. Resume carries out the requests
+// that arrive meanwhile, also if nobody waits for the answer any more: nothing takes back a request that lies in the socket of a server.
 func (m *Mem) Freeze() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// What follows is what the service keeps beside the places in its queues.
+// The service keeps a register beside the places in each of its queues.
 
 // write sets the register of a queue.
 func (m *Mem) write(queue, value string, version int64, head driver.Entry) (int64, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// What follows is the service as its clients reach it, through a link.
+// Clients reach the service through a link, by the functions below.
 
 // showAhead is how many entries the service shows at most without having been asked for all of them.
 const showAhead = 100

@@ -98,8 +98,8 @@
 // docs/WHICH-STORE.md. A lock that was released, and whose release that replica has not received, is released again
 // with the next renewal of its Store.
 //
-// A synchronous replica keeps what it promises only where synchronous_commit is on, or remote_apply, for all Stores:
-// one whose role, database or config has it off or local is answered without the replica. While there is none that
+// A synchronous replica keeps its promise only where synchronous_commit is on, or remote_apply, for all Stores: a Store
+// whose role, database or config has it off or local is answered without the replica. While no such replica
 // answers, nothing is granted or renewed, and leases end.
 //
 // It needs PostgreSQL 14 or later, and for a Store the rights to read and write the tables and to call the functions.

@@ -49,7 +49,7 @@
 //	failover, and the old master goes on        two holders, unless Replicas leaves the old master no majority
 //	failover back to an earlier master that     two holders, unless the Store that gets there first has
 //	  was not restarted, and has not received   made a request at the master in between
-//	  what the one in between was told
+//	  what the master in between was told
 //	single keys changed or removed by hand      not covered
 //	the server's clock steps forward            two holders: by more than two thirds of the TTL, or at all while a holder is
 //	                                            cut off

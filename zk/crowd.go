@@ -8,7 +8,7 @@ import (
 )
 
 // A queue is what the children of a node are to one kind of entry, as they were read once. All callers share it. It has
-// no entries but those that a caller asks for: of a long queue, that is mostly the nearest.
+// only the entries that a caller asks for: of a long queue, that is mostly the nearest.
 type queue struct {
 	name, path string // of the queue, and of its node
 	kind       driver.Kind

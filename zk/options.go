@@ -27,7 +27,7 @@ type Options struct {
 	farsync.Options
 
 	// Namespace is put in front of all paths: Curator's namespace, and the chroot of other clients. Empty, or a path
-	// like those of locks.
+	// as locks have.
 	Namespace string
 	// TLS is for connections that are encrypted. Certificates are checked against the names of the servers as they were
 	// given to Open.

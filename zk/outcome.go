@@ -37,7 +37,7 @@ func stray(path string) error {
 	return refusal("node %q is not ephemeral: it would block the queue for ever; delete it if it is not needed", path)
 }
 
-// notDone returns the error of a step before the one that counts. An unknown outcome of that step does not matter.
+// notDone returns the error of a step that goes before the step that counts. An unknown outcome of it does not matter.
 func notDone(err error) error {
 	if err != nil && outcome(err) == driver.Unknown {
 		return attemptError{err, driver.NotDone}

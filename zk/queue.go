@@ -24,9 +24,9 @@ func (s *session) look(ctx context.Context, e *driver.Entry) (names *read, r dri
 	return names, r, err
 }
 
-// names reads the names in a queue, and refuses one that is a semaphore of Curator's. InterProcessSemaphoreV2, on which
+// names reads the names in a queue, and refuses a queue that is a semaphore of Curator's. InterProcessSemaphoreV2, on which
 // InterProcessSemaphoreMutex is built, has two nodes below the path, leases and locks, and its permits below the first.
-// The server removes the second when it has been empty for a while, so it proves nothing. Either may be a queue of
+// The server removes the second when it has been empty for a while, so it proves nothing. Each of the two may be a queue of
 // ours.
 func (s *session) names(ctx context.Context, path string) (*read, error) {
 	names, err := s.children(ctx, path)

@@ -81,7 +81,7 @@ var contextCases = []conformance{
 			require.False(s, found && outcome == driver.NotDone && err != nil, "it was done: %v", err)
 			require.True(s, found || err != nil)
 		}
-		// One that is carried out later is seen by Owned. Through a proxy that may be long after the client has let go of its connection.
+		// A create that is carried out later is seen by Owned. Through a proxy that may be long after the client has let go of its connection.
 		ctx := s.ctx()
 		for list := b.in(s.queue); len(list) > 0; list = b.in(s.queue) {
 			for _, e := range a.owned(s.queue) {

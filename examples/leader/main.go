@@ -1,6 +1,6 @@
 //go:build unix
 
-// Leader shows three processes. One of them leads, and the program shows what becomes of the others when the leader
+// Leader shows three processes. One of them leads, and the program shows what the others do when the leader
 // dies.
 //
 //	go run ./examples/leader

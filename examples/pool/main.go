@@ -5,7 +5,7 @@
 //	go run ./examples/pool
 //
 // Each job is a call of an HTTP server, which stands for a partner's API that takes five calls at once and no more. Each
-// process runs its jobs in a farsync.Pool, as it would in an errgroup with a limit; but the limit is that of one
+// process runs its jobs in a farsync.Pool, as it would in an errgroup with a limit; but the limit is set by one
 // farsync.Semaphore for all, on an etcd that is started for the run (or a ZooKeeper: -store zk, or an SQLite file: -store sqlite). The server counts how
 // many calls it has at once, and is asked in the end.
 //
