@@ -21,6 +21,18 @@ type removal struct {
 	sent    time.Time // the first attempt that has failed
 	refused bool      // the last attempt was
 	why     error     // how the last attempt has failed
+	gone    bool      // it is confirmed
+}
+
+// The removals of a queue are kept from the first failed attempt until none of them is left, with what is known of the calls that wait there.
+type removals struct {
+	of map[string]*removal // by the ID that was asked for. Invariant: not empty
+	// calls are those that wait in the queue, or have failed since there were removals, by the ID of their entry: the entry of a call that has
+	// failed stands until it is removed, and keeps what is behind it from what the call has waited for.
+	calls    map[string]*waiting
+	oldest   int64  // Invariant: no entry in of has a lower revision
+	shortest int    // Invariant: no ID in of is shorter
+	changes  uint64 // of what calls wait for
 }
 
 // A stuckError says that an entry which the Store has given up may still stand, and why.
@@ -73,19 +85,40 @@ func (s *Store) removalFailed(ctx context.Context, p *place, sent time.Time, why
 func (in *session) removalFailed(p *place, sent time.Time, refused bool, why error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.removalsOf(p).failed(p, removal{sent: sent, refused: refused, why: why})
+}
+
+// removalsOf returns the removals of the queue of p, an attempt of which has failed. It goes through the calls that wait in the session once in a
+// queue, and not once for each removal. The caller holds mu.
+func (in *session) removalsOf(p *place) *removals {
+	queue := p.entry.Queue
+	if all := in.removals[queue]; all != nil {
+		return all
+	}
+	all := &removals{of: map[string]*removal{}, calls: map[string]*waiting{}, oldest: p.entry.Revision, shortest: len(p.made.ID)}
+	for w := range in.waiters {
+		if w.place.entry.Queue == queue {
+			all.calls[w.place.entry.ID] = w
+		}
+	}
 	if in.removals == nil {
-		in.removals = map[string]map[string]removal{}
+		in.removals = map[string]*removals{}
 	}
-	of := in.removals[p.entry.Queue]
-	if of == nil {
-		of = map[string]removal{}
-		in.removals[p.entry.Queue] = of
+	in.removals[queue] = all
+	return all
+}
+
+// failed adds a failed attempt. It is noted by the ID that was asked for: the ID that the entry got, and the ID of an entry that has replaced it, begin
+// with that.
+func (all *removals) failed(p *place, r removal) {
+	if before := all.of[p.made.ID]; before != nil {
+		r.sent = before.sent
+		*before = r
+		return
 	}
-	// By the ID that was asked for: the ID that the entry got, and the ID of an entry that has replaced it, begin with that.
-	if before, ok := of[p.made.ID]; ok {
-		sent = before.sent
-	}
-	of[p.made.ID] = removal{sent: sent, refused: refused, why: why}
+	all.of[p.made.ID] = &r
+	all.oldest = min(all.oldest, p.entry.Revision)
+	all.shortest = min(all.shortest, len(p.made.ID))
 }
 
 // removed notes that the entry of p is gone. If an attempt had failed before, that is counted, and before the entry is forgotten: whoever has
@@ -93,16 +126,39 @@ func (in *session) removalFailed(p *place, sent time.Time, refused bool, why err
 func (in *session) removed(p *place, count *atomic.Uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	of := in.removals[p.entry.Queue]
-	if _, late := of[p.made.ID]; late {
+	all := in.removals[p.entry.Queue]
+	if all == nil {
+		return
+	}
+	delete(all.calls, p.entry.ID)
+	all.changes++
+	if r := all.of[p.made.ID]; r != nil {
+		r.gone = true
 		count.Add(1)
-		if delete(of, p.made.ID); len(of) == 0 {
+		if delete(all.of, p.made.ID); len(all.of) == 0 {
 			delete(in.removals, p.entry.Queue)
 		}
 	}
-	if delete(in.parted, p.entry.ID); len(in.removals) == 0 {
-		in.parted = nil
+}
+
+// changed notes that a call waits for something else. The removals may be nil.
+func (all *removals) changed() {
+	if all != nil {
+		all.changes++
 	}
+}
+
+// find returns the removal of e, or nil. The removals may be nil.
+func (all *removals) find(e driver.Entry) *removal {
+	if all == nil {
+		return nil
+	}
+	for n := len(e.ID); n >= all.shortest; n-- {
+		if r := all.of[e.ID[:n]]; r != nil {
+			return r
+		}
+	}
+	return nil
 }
 
 // stuck returns the error of a call that the entry e of a queue is in the way of, if the Store has given e up and the service refuses to remove it, or has not
@@ -110,25 +166,18 @@ func (in *session) removed(p *place, count *atomic.Uint64) {
 func (in *session) stuck(queue string, e driver.Entry) *stuckError {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.overdue(queue, e)
-}
-
-// overdue is stuck for a caller that holds mu.
-func (in *session) overdue(queue string, e driver.Entry) *stuckError {
-	of := in.removals[queue]
-	for n := len(e.ID); n > 0 && len(of) > 0; n-- {
-		if r, ok := of[e.ID[:n]]; ok {
-			return r.overdue(in.ttl)
-		}
-	}
-	return nil
+	return in.removals[queue].find(e).overdue(in.ttl)
 }
 
 // stuckIn is stuck where the service does not show which entries of the queue are in the way.
 func (in *session) stuckIn(queue string) *stuckError {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for _, r := range in.removals[queue] {
+	all := in.removals[queue]
+	if all == nil {
+		return nil
+	}
+	for _, r := range all.of {
 		if stuck := r.overdue(in.ttl); stuck != nil {
 			return stuck
 		}
@@ -145,11 +194,14 @@ func (s *Store) stuckIn(queue string) *stuckError {
 	return in.stuckIn(queue)
 }
 
-// overdue returns the removal as an error, or nil while it is in time.
-func (r removal) overdue(ttl time.Duration) *stuckError {
+// overdue returns the removal as an error, or nil while it is in time, and if there is none.
+func (r *removal) overdue(ttl time.Duration) *stuckError {
+	if r == nil {
+		return nil
+	}
 	waited := time.Since(r.sent)
 	if r.refused || waited >= min(ttl/3, firstAttempt) {
-		return &stuckError{removal: r, waited: waited}
+		return &stuckError{removal: *r, waited: waited}
 	}
 	return nil
 }
@@ -194,36 +246,38 @@ func (in *session) removing() bool {
 // stuck returns why nothing is known of the lock that w waits for, or nil. Nothing is known where w waits for an entry that the
 // Store has given up, or for the entry of a waiter of this session who waits for such an entry, and may have just left.
 func (w *waiting) stuck() *stuckError {
-	in, queue := w.place.in, w.place.entry.Queue
+	in := w.place.in
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.removals[queue]) == 0 {
+	return in.ahead(w)
+}
+
+// ahead is stuck for a caller that holds the session's mu.
+//
+// A crowd that waits one behind the other would be gone through once for each that gives up. So what a walk has found is noted with all that it has
+// passed, and is right until what one of them waits for has changed. Nor does a walk begin where w is ahead of all that was given up: a queue keeps its
+// order, so none of that is in its way.
+func (in *session) ahead(w *waiting) *stuckError {
+	all := in.removals[w.place.entry.Queue]
+	if all == nil || w.place.entry.Revision < all.oldest {
 		return nil
 	}
-	e := w.nearest()
-	if stuck := in.overdue(queue, e); stuck != nil {
-		return stuck // so most calls of a crowd that gives up at the same moment go through no waiters
-	}
-	next := map[string]*waiting{}
-	stands := func(other *waiting) {
-		if other.place.entry.Queue == queue {
-			next[other.place.entry.ID] = other
+	in.walks++
+	for at := w; at != nil && at.walk != in.walks; at = all.calls[at.nearest().ID] {
+		at.walk = in.walks // what was seen of the calls may be old, so they are no chain for certain
+		r := at.found
+		if r == nil || r.gone || at.foundAt != all.changes {
+			r = all.find(at.nearest())
 		}
-	}
-	for _, other := range in.parted {
-		stands(other)
-	}
-	for other := range in.waiters {
-		stands(other)
-	}
-	for {
-		delete(next, w.place.entry.ID) // what was seen of the others may be old, so they are no chain for certain
-		if w = next[e.ID]; w == nil {
-			return nil
+		stuck := r.overdue(in.ttl)
+		if stuck == nil {
+			continue
 		}
-		e = w.nearest()
-		if stuck := in.overdue(queue, e); stuck != nil {
-			return stuck
+		for ; w != at; w = all.calls[w.nearest().ID] {
+			w.found, w.foundAt = r, all.changes
 		}
+		at.found, at.foundAt = r, all.changes
+		return stuck
 	}
+	return nil
 }

@@ -163,3 +163,30 @@ func TestEntryThatStaysHidesNoHolder(t *testing.T) {
 		}
 	}
 }
+
+// A crowd, of which each has an entry of its own, gives up while an entry is not removed: it looks at nothing for that.
+func TestCrowdThatGivesUpBehindAnEntryThatStays(t *testing.T) {
+	const crowd = 800
+	inBubble(t, func(w *world) {
+		s := w.open()
+		h := w.granted(w.start(s))
+		w.keep(removalFaults[0].fault)
+		require.ErrorIs(w, h.hold.Release(), errRights)
+		var tries []*try
+		for range crowd {
+			tries = append(tries, w.launch(func(ctx context.Context, t *try) {
+				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+				defer cancel()
+				t.hold, t.err = recipe.Acquire(ctx, s, exclusive)
+			}))
+		}
+		w.settle()
+		w.ResetCount()
+		for _, each := range tries {
+			<-each.done
+			require.ErrorIs(w, each.err, context.DeadlineExceeded)
+			require.ErrorContains(w, each.err, errRights.Error())
+		}
+		require.Zero(w, w.Count(farsynctest.Ahead, farsynctest.List, farsynctest.Find, farsynctest.Owned, farsynctest.Create))
+	})
+}

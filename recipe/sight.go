@@ -57,9 +57,7 @@ func (s *Store) ask(ctx context.Context, w *waiting) {
 	case s.sights <- struct{}{}:
 		head := s.head(ctx, in, w.place.entry.Queue)
 		<-s.sights
-		in.mu.Lock()
-		w.head = head
-		in.mu.Unlock()
+		in.heads(w, head)
 	default:
 	}
 }

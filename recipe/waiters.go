@@ -22,6 +22,11 @@ type waiting struct {
 	behind driver.Entry // the nearest that it waits for
 	head   driver.Entry // the oldest of the queue, when that was last read; none at first
 	said   int          // so many of longWaits
+
+	// Where entries are not removed: the last walk that has passed here, what it has found in the way, and at which change. See removals.
+	walk    uint64
+	found   *removal
+	foundAt uint64
 }
 
 // enlist notes that p waits. The first in a session has the others looked at from then on.
@@ -30,6 +35,10 @@ func (s *Store) enlist(p *place, on []driver.Target) *waiting {
 	in := p.in
 	in.mu.Lock()
 	in.waiters[w] = true
+	if all := in.removals[p.entry.Queue]; all != nil {
+		all.calls[p.entry.ID] = w
+		all.changes++
+	}
 	first := !in.attended && s.notes(slog.LevelInfo)
 	in.attended = in.attended || first
 	in.mu.Unlock()
@@ -54,19 +63,25 @@ func (in *session) moved(w *waiting, on []driver.Target) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	w.behind = on[0].Entry
+	in.removals[w.place.entry.Queue].changed()
 }
 
-// delist notes that w waits no more. If it has failed, its entry stands until it is removed, and keeps what is behind it from the entry
-// that w has waited for. That matters only while one stands that was given up.
+// heads notes the oldest entry of the queue in which w waits.
+func (in *session) heads(w *waiting, head driver.Entry) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	w.head = head
+	in.removals[w.place.entry.Queue].changed()
+}
+
+// delist notes that w waits no more.
 func (in *session) delist(w *waiting, failed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	delete(in.waiters, w)
-	if failed && len(in.removals) > 0 {
-		if in.parted == nil {
-			in.parted = map[string]*waiting{}
-		}
-		in.parted[w.place.entry.ID] = w
+	if all := in.removals[w.place.entry.Queue]; all != nil && !failed {
+		delete(all.calls, w.place.entry.ID)
+		all.changes++
 	}
 }
 
@@ -155,9 +170,7 @@ func (s *Store) noteWaiting(in *session, w *waiting, heads map[string]driver.Ent
 			head = s.head(in.life, in, e.Queue)
 			heads[e.Queue] = head
 		}
-		in.mu.Lock()
-		w.head = head
-		in.mu.Unlock()
+		in.heads(w, head)
 	}
 	s.log.Info("still waiting", "path", e.Queue, "kind", e.Kind.String(), "behind", in.name(w),
 		"ahead", w.ahead(behind), "waited", time.Since(w.place.began))
