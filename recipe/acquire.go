@@ -35,7 +35,8 @@ type Request struct {
 	// Replaceable is true if the caller has other Stores for this one. Such a request does not wait for the service, only
 	// for those ahead of it: Acquire fails with ErrUnavailable when the service has not answered for a tenth of the TTL,
 	// while the Store is not Connected, and when nothing is ahead of it and the service grants nothing for a while. It also
-	// fails, with that or with what the service has said, while an entry that the Store has given up is not removed.
+	// fails, with that or with what the service has said, while an entry that the Store has given up is not removed: at once if it
+	// comes then, and as soon as it is known if it waits behind that entry already.
 	Replaceable bool
 	// Line is true if the request waits in the line of its path. Callers of one Store whose Queue, Kind, Size and Replaceable
 	// agree share entries there, and take turns on them; where Kind is Permit, few entries at a time stand in the queue for

@@ -178,16 +178,10 @@ func (s *Store) touch(in *session, left driver.View) {
 // refusal does not end it, for a permission may be given back. It does not wait.
 func (s *Store) removeInBackground(p *place) {
 	s.background(func() {
-		logged := false
 		for delay := retryFirst; ; delay = min(2*delay, p.in.ttl/3) {
 			_, v := s.deleteEntry(p.in.life, p)
 			if v.fate == done || p.in.err() != nil {
 				return
-			}
-			if !logged {
-				logged = true
-				s.log.Error("entry not removed: trying again until the session ends",
-					"path", p.entry.Queue, "kind", p.entry.Kind.String(), "cause", v.err)
 			}
 			if pause.For(p.in.life, delay) != nil {
 				return

@@ -33,6 +33,8 @@ type removals struct {
 	oldest   int64  // Invariant: no entry in of has a lower revision
 	shortest int    // Invariant: no ID in of is shorter
 	changes  uint64 // of what calls wait for
+	waits    int    // how many of calls have not failed
+	told     bool   // the log was, that one of them is not removed
 }
 
 // A stuckError says that an entry which the Store has given up may still stand, and why.
@@ -79,13 +81,75 @@ func (s *Store) removalFailed(ctx context.Context, p *place, sent time.Time, why
 	if !refused && ctx.Err() != nil {
 		why = errNoAnswer // whoever has ended the wait for it
 	}
-	p.in.removalFailed(p, sent, refused, why)
+	if p.in.removalFailed(p, sent, refused, why) {
+		s.log.Error("entry not removed: trying again until the session ends",
+			"path", p.entry.Queue, "kind", p.entry.Kind.String(), "cause", why)
+	}
 }
 
-func (in *session) removalFailed(p *place, sent time.Time, refused bool, why error) {
+// removalFailed notes a failed attempt, and tells those Replaceable requests of it that wait behind the entry, if the service refuses, or has had its
+// time. It reports whether that is to be logged: once in a queue, and of a service that does not answer only if a call waits there.
+//
+// That is when an attempt fails, and not by a clock of its own. The first attempt lasts for as long as an answer may take where the TTL is 6 seconds or
+// more, or else half as long; the second, which begins at once, ends before half of the TTL is over. A service that puts off is asked again at
+// least once a second.
+func (in *session) removalFailed(p *place, sent time.Time, refused bool, why error) (news bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.removalsOf(p).failed(p, removal{sent: sent, refused: refused, why: why})
+	all := in.removalsOf(p)
+	if all.failed(p, removal{sent: sent, refused: refused, why: why}).overdue(in.ttl) == nil {
+		return false
+	}
+	if news = !all.told && (refused || all.waits > 0) && in.life.Err() == nil; news {
+		all.told = true
+	}
+	in.spurnAll(p.entry.Queue)
+	return news
+}
+
+// spurnAll ends the wait of each Replaceable request in a queue that waits behind an entry which is not removed. Nothing is asked for that: each
+// is woken once, and with the answer. The caller holds mu.
+func (in *session) spurnAll(queue string) {
+	for w := range in.movable[queue] {
+		if stuck := in.ahead(w); stuck != nil {
+			in.keeps(w)
+			w.spurn(stuck)
+		}
+	}
+}
+
+// spurned returns the ctx of a Replaceable request that waits as w, which ends when the request waits behind an entry that is not removed: also one that
+// was not removed before. Settle is called when the wait is over, and sees to its error.
+func spurned(ctx context.Context, w *waiting) (bound context.Context, settle func(err *error)) {
+	in, queue := w.place.in, w.place.entry.Queue
+	bound, spurn := context.WithCancelCause(ctx)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	w.spurn = spurn
+	if in.movable == nil {
+		in.movable = map[string]map[*waiting]bool{}
+	}
+	if in.movable[queue] == nil {
+		in.movable[queue] = map[*waiting]bool{}
+	}
+	in.movable[queue][w] = true
+	if in.removals[queue] != nil {
+		in.spurnAll(queue)
+	}
+	return bound, func(err *error) {
+		if stuck, is := errors.AsType[*stuckError](context.Cause(bound)); is && *err != nil && ctx.Err() == nil {
+			*err = stuck.asError()
+		}
+		spurn(nil)
+	}
+}
+
+// keeps takes w off those whose wait may be ended. The caller holds mu.
+func (in *session) keeps(w *waiting) {
+	queue := w.place.entry.Queue
+	if delete(in.movable[queue], w); len(in.movable[queue]) == 0 {
+		delete(in.movable, queue)
+	}
 }
 
 // removalsOf returns the removals of the queue of p, an attempt of which has failed. It goes through the calls that wait in the session once in a
@@ -99,6 +163,7 @@ func (in *session) removalsOf(p *place) *removals {
 	for w := range in.waiters {
 		if w.place.entry.Queue == queue {
 			all.calls[w.place.entry.ID] = w
+			all.waits++
 		}
 	}
 	if in.removals == nil {
@@ -110,15 +175,16 @@ func (in *session) removalsOf(p *place) *removals {
 
 // failed adds a failed attempt. It is noted by the ID that was asked for: the ID that the entry got, and the ID of an entry that has replaced it, begin
 // with that.
-func (all *removals) failed(p *place, r removal) {
+func (all *removals) failed(p *place, r removal) *removal {
 	if before := all.of[p.made.ID]; before != nil {
 		r.sent = before.sent
 		*before = r
-		return
+		return before
 	}
 	all.of[p.made.ID] = &r
 	all.oldest = min(all.oldest, p.entry.Revision)
 	all.shortest = min(all.shortest, len(p.made.ID))
+	return &r
 }
 
 // removed notes that the entry of p is gone. If an attempt had failed before, that is counted, and before the entry is forgotten: whoever has
@@ -138,13 +204,6 @@ func (in *session) removed(p *place, count *atomic.Uint64) {
 		if delete(all.of, p.made.ID); len(all.of) == 0 {
 			delete(in.removals, p.entry.Queue)
 		}
-	}
-}
-
-// changed notes that a call waits for something else. The removals may be nil.
-func (all *removals) changed() {
-	if all != nil {
-		all.changes++
 	}
 }
 

@@ -4,6 +4,8 @@ package recipe_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -187,6 +189,171 @@ func TestCrowdThatGivesUpBehindAnEntryThatStays(t *testing.T) {
 			require.ErrorIs(w, each.err, context.DeadlineExceeded)
 			require.ErrorContains(w, each.err, errRights.Error())
 		}
-		require.Zero(w, w.Count(farsynctest.Ahead, farsynctest.List, farsynctest.Find, farsynctest.Owned, farsynctest.Create))
+		require.Zero(w, w.Count(looks...))
 	})
+}
+
+// looks are the requests of those who look at a queue.
+var looks = []farsynctest.OpKind{farsynctest.Ahead, farsynctest.List, farsynctest.Find, farsynctest.Owned}
+
+// A Replaceable request that waits already when an entry ahead of it is not removed is told at once: when the service has refused, or has had its time.
+// Nothing is asked for that.
+func TestReplaceableRequestLeavesAnEntryThatStays(t *testing.T) {
+	line := replaceable
+	line.Line = true
+	read, write := line, line
+	read.Kind, write.Kind = driver.Read, driver.Write
+	for _, row := range []struct {
+		name       string
+		held, asks recipe.Request
+	}{
+		{"mutex", line, line},
+		{"mutex, with an entry of its own", replaceable, replaceable},
+		{"an entry of its own, and a line", exclusive, line},
+		{"write, read", write, read},
+		{"read, write", read, write},
+	} {
+		for _, f := range removalFaults {
+			t.Run(row.name+"/"+f.name, func(t *testing.T) {
+				inBubble(t, func(w *world) {
+					s := w.open()
+					h := w.granted(w.startFor(s, row.held))
+					var tries []*try
+					stays := recipe.Request{Queue: queue, Kind: row.asks.Kind, Units: 1}
+					patient := w.startFor(s, stays)
+					for range 20 {
+						tries = append(tries, w.startFor(s, row.asks))
+					}
+					time.Sleep(time.Second) // else its turn is handed on
+					w.keep(f.fault)
+					w.ResetCount()
+					h.hold.Abandon()
+					began := time.Now()
+					within := map[string]time.Duration{"refused": 0, "put off": 2 * time.Second, "silent": time.Second}[f.name]
+					for _, each := range tries {
+						<-each.done
+						require.LessOrEqual(w, each.at.Sub(began), within)
+						require.ErrorContains(w, each.err, f.cause)
+						require.ErrorContains(w, each.err, "given up")
+						require.Equal(w, !f.refused, errors.Is(each.err, recipe.ErrUnavailable), each.err)
+						require.NotErrorIs(w, each.err, recipe.ErrLocked)
+						require.Empty(w, recipe.HolderOf(each.err))
+					}
+					require.Zero(w, w.Count(looks...))
+					require.LessOrEqual(w, w.Count(farsynctest.Create), 1, "the line joins with one more entry when its holder goes")
+					require.False(w, patient.returned(), "it has nothing else")
+					w.SetFault(nil)
+					require.NoError(w, w.finally(patient).hold.Release())
+					time.Sleep(ttl)
+					require.Empty(w, w.Entries(queue))
+				})
+			})
+		}
+	}
+}
+
+// A Replaceable request waits on for those whose entries are ahead of one that is not removed. It leaves once it is itself behind that.
+func TestReplaceableRequestWaitsAheadOfAnEntryThatStays(t *testing.T) {
+	for _, f := range removalFaults {
+		t.Run(f.name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				far, near := w.open(), w.open()
+				holder := w.granted(w.startFor(far, exclusive))
+				ahead := w.startFor(near, replaceable)
+				stays := w.startFor(near, exclusive)
+				between := w.startFor(far, exclusive)
+				behind := w.startFor(near, exclusive)
+				last := w.startFor(near, replaceable)
+				w.keep(f.fault)
+				stays.cancel()
+				time.Sleep(5 * time.Second)
+				require.False(w, ahead.returned())
+				require.False(w, last.returned(), "what the entry of another Store waits for is not known")
+				w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+					if op.Kind == farsynctest.Delete && op.Client == "client-2" {
+						return f.fault
+					}
+					return farsynctest.None
+				})
+				between.cancel() // so that those behind it are shown the entry that stays
+				time.Sleep(time.Second)
+				require.False(w, ahead.returned())
+				require.True(w, last.returned())
+				require.ErrorContains(w, last.err, "given up")
+				require.False(w, behind.returned())
+				w.SetFault(nil)
+				w.release(holder)
+				w.release(w.finally(ahead))
+				w.release(w.finally(behind))
+			})
+		})
+	}
+}
+
+// A crowd that waits in a line for a service which can be replaced is told at once, with no request for it.
+func TestCrowdLeavesAnEntryThatStays(t *testing.T) {
+	const crowd = 1000
+	inBubble(t, func(w *world) {
+		s := w.open()
+		h := w.granted(w.startFor(s, exclusive))
+		line := replaceable
+		line.Line = true
+		var tries []*try
+		for range crowd {
+			tries = append(tries, w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, line) }))
+		}
+		w.settle()
+		w.keep(removalFaults[0].fault)
+		w.ResetCount()
+		began := time.Now()
+		require.ErrorIs(w, h.hold.Release(), errRights)
+		for _, each := range tries {
+			<-each.done
+			require.Zero(w, each.at.Sub(began))
+			require.ErrorIs(w, each.err, errRights)
+		}
+		require.Zero(w, w.Count(looks...))
+		require.Zero(w, w.Count(farsynctest.Create, farsynctest.Watch))
+	})
+}
+
+// That an entry is not removed is said once for a queue, until all of its entries are removed. Of a service which does not answer it is said if a call
+// waits there: the others have been told by their own errors.
+func TestEntryThatStaysIsLoggedOnce(t *testing.T) {
+	for _, f := range removalFaults {
+		for _, waits := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/waits %v", f.name, waits), func(t *testing.T) {
+				inBubble(t, func(w *world) {
+					s, book := w.noted(slog.LevelError)
+					for range 2 {
+						held := []*try{w.granted(w.start(s)), w.startFor(s, exclusive), w.startFor(s, exclusive)}
+						var patient *try
+						if waits {
+							patient = w.startFor(s, exclusive)
+						}
+						w.keep(f.fault)
+						held[2].cancel()
+						held[1].cancel()
+						held[0].hold.Abandon()
+						time.Sleep(3 * time.Second)
+						got := book.take()
+						if f.refused || waits {
+							require.Len(w, got, 1)
+							require.Contains(w, got[0], "ERROR entry not removed: trying again until the session ends: store=test path=/q kind=exclusive cause=")
+							require.Contains(w, got[0], f.cause)
+						} else {
+							require.Empty(w, got)
+						}
+						time.Sleep(5 * time.Second)
+						w.SetFault(nil)
+						if waits {
+							require.NoError(w, w.finally(patient).hold.Release())
+						}
+						time.Sleep(ttl)
+						require.Empty(w, book.take())
+					}
+				})
+			})
+		}
+	}
 }

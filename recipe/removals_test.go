@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -32,7 +33,7 @@ func (c *chain) place(i int) *place {
 
 // chainOf returns calls with the entries 2 to n+1, each behind the entry before.
 func chainOf(n int) *chain {
-	c := &chain{in: &session{ttl: 10 * time.Second, waiters: map[*waiting]bool{}}}
+	c := &chain{in: &session{ttl: 10 * time.Second, life: context.Background(), waiters: map[*waiting]bool{}}}
 	for i := range n {
 		w := &waiting{place: c.place(i + 2), behind: chainEntry(i + 1)}
 		c.calls = append(c.calls, w)

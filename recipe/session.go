@@ -40,20 +40,21 @@ type session struct {
 	woke     time.Time     // when that was noticed: requests that were sent earlier prove nothing
 	looked   time.Time     // when suspended was last called
 	timer    *time.Timer
-	held     map[*grant]bool      // grants that are held, and whether their entry is watched; nil until there was one
-	losing   []*grant             // those in held when the session was lost
-	waiters  map[*waiting]bool    // calls that wait in it
-	attended bool                 // a goroutine looks at them
-	suspects map[string]string    // the queues of entries that a late attempt may create once more, by ID
-	doubt    chan struct{}        // has a value when suspects has grown; nil until it is not empty
-	tenures  map[*tenure]bool     // whose end a Trace is to be told; nil until there was one
-	made     map[string]uint64    // the notes of entries that may stand for a place, by the ID that NewID gave; nil where the service never goes back
-	notes    uint64               // how many there were
-	undone   map[string]bool      // the IDs of entries that stood for no place; nil until there was one
-	removals map[string]*removals // of entries that were given up, once an attempt has failed, by queue; nil until there was one
-	walks    uint64               // along the calls of removals, by number
-	said     map[said]bool        // entries with which words were left that are to be taken back; nil until there was one
-	looks    int                  // that are still to be made for entries that stand again
+	held     map[*grant]bool              // grants that are held, and whether their entry is watched; nil until there was one
+	losing   []*grant                     // those in held when the session was lost
+	waiters  map[*waiting]bool            // calls that wait in it
+	attended bool                         // a goroutine looks at them
+	suspects map[string]string            // the queues of entries that a late attempt may create once more, by ID
+	doubt    chan struct{}                // has a value when suspects has grown; nil until it is not empty
+	tenures  map[*tenure]bool             // whose end a Trace is to be told; nil until there was one
+	made     map[string]uint64            // the notes of entries that may stand for a place, by the ID that NewID gave; nil where the service never goes back
+	notes    uint64                       // how many there were
+	undone   map[string]bool              // the IDs of entries that stood for no place; nil until there was one
+	removals map[string]*removals         // of entries that were given up, once an attempt has failed, by queue; nil until there was one
+	movable  map[string]map[*waiting]bool // those of the waiters that are Replaceable, by queue; nil until there was one
+	walks    uint64                       // along the calls of removals, by number
+	said     map[said]bool                // entries with which words were left that are to be taken back; nil until there was one
+	looks    int                          // that are still to be made for entries that stand again
 }
 
 const (

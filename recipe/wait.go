@@ -71,6 +71,11 @@ func (s *Store) outlast(
 		defer gr.waits.Store(nil)
 	}
 	s.traceWait(ctx, r, w)
+	if r.Replaceable {
+		var settle func(*error)
+		ctx, settle = spurned(ctx, w)
+		defer settle(&err)
+	}
 	var brake pause.Brake
 	for err == nil && len(on) > 0 {
 		var proof *driver.View

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -19,9 +20,10 @@ var longWaits = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minu
 // A waiting is one call that waits in a queue. Guarded by the session's mu.
 type waiting struct {
 	place  *place
-	behind driver.Entry // the nearest that it waits for
-	head   driver.Entry // the oldest of the queue, when that was last read; none at first
-	said   int          // so many of longWaits
+	behind driver.Entry            // the nearest that it waits for
+	head   driver.Entry            // the oldest of the queue, when that was last read; none at first
+	said   int                     // so many of longWaits
+	spurn  context.CancelCauseFunc // ends the wait of a Replaceable request; nil of all others
 
 	// Where entries are not removed: the last walk that has passed here, what it has found in the way, and at which change. See removals.
 	walk    uint64
@@ -38,6 +40,7 @@ func (s *Store) enlist(p *place, on []driver.Target) *waiting {
 	if all := in.removals[p.entry.Queue]; all != nil {
 		all.calls[p.entry.ID] = w
 		all.changes++
+		all.waits++
 	}
 	first := !in.attended && s.notes(slog.LevelInfo)
 	in.attended = in.attended || first
@@ -63,7 +66,12 @@ func (in *session) moved(w *waiting, on []driver.Target) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	w.behind = on[0].Entry
-	in.removals[w.place.entry.Queue].changed()
+	if all := in.removals[w.place.entry.Queue]; all != nil {
+		all.changes++
+		if in.ahead(w) != nil {
+			in.spurnAll(w.place.entry.Queue) // those behind w may have waited for others until now
+		}
+	}
 }
 
 // heads notes the oldest entry of the queue in which w waits.
@@ -71,7 +79,9 @@ func (in *session) heads(w *waiting, head driver.Entry) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	w.head = head
-	in.removals[w.place.entry.Queue].changed()
+	if all := in.removals[w.place.entry.Queue]; all != nil {
+		all.changes++
+	}
 }
 
 // delist notes that w waits no more.
@@ -79,7 +89,13 @@ func (in *session) delist(w *waiting, failed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	delete(in.waiters, w)
-	if all := in.removals[w.place.entry.Queue]; all != nil && !failed {
+	in.keeps(w)
+	all := in.removals[w.place.entry.Queue]
+	if all == nil {
+		return
+	}
+	all.waits--
+	if !failed {
 		delete(all.calls, w.place.entry.ID)
 		all.changes++
 	}
