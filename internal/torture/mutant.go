@@ -77,7 +77,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "what could not be removed stays", store: onEtcd, primitive: mutex,
-		edits: []edit{{"recipe/place.go", "s.background(func() {\n\t\tlogged := false", "_ = (func() {\n\t\tlogged := false"}},
+		edits: []edit{{"recipe/place.go", "s.background(func() {\n\t\tfor delay := retryFirst;", "_ = (func() {\n\t\tfor delay := retryFirst;"}},
 		tests: [2]string{"./recipe", "^TestLateCreateIsRemoved$"},
 	},
 	{
