@@ -54,7 +54,7 @@ func TestCrowdBehindAnEntryThatStaysIsGoneThroughOnce(t *testing.T) {
 	c.refuse(1)
 	require.NotNil(t, c.calls[n-1].stuck())
 	for _, w := range c.calls {
-		require.True(t, w.found == c.in.removals[chainQueue].of["000001"])
+		require.Same(t, c.in.removals[chainQueue].of["000001"], w.found)
 	}
 	passed := func() (calls int) {
 		for _, w := range c.calls {

@@ -50,7 +50,7 @@ func TestDecisionsLeadInsideAndBack(t *testing.T) {
 		require.True(t, found, name)
 		for _, link := range linked.FindAllStringSubmatch(choices, -1) {
 			if strings.HasPrefix(link[1], "../adr/") {
-				to := filepath.Join("docs/inside", link[1])
+				to := filepath.Join("docs", "inside", link[1])
 				require.True(t, leads[to+" "+name], "%s names %s, which does not lead there", name, to)
 			}
 		}
