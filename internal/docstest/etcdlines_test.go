@@ -3,7 +3,6 @@ package docstest_test
 import (
 	"context"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/etcd"
+	"github.com/farsync/farsync/internal/locktest"
 )
 
 // clientLines passes what etcd's client logs on to a slog.Logger, which adds the time and the level.
@@ -51,15 +51,11 @@ func TestLinesOfTheEtcdClientGoWhereThePageSays(t *testing.T) {
 	require.True(t, found)
 	require.Contains(t, page, "\n// clientLines"+function+"\n}\n")
 
-	nobody, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := nobody.Addr().String()
-	require.NoError(t, nobody.Close())
 	ctx, cancel := context.WithCancel(within(t, soon))
 	defer cancel()
 	kept := &firstLine{call: cancel}
 	log := slog.New(slog.NewTextHandler(kept, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, Logger: clientLines(log)})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{locktest.Refusing(t)}, Logger: clientLines(log)})
 	require.NoError(t, err)
 	_, err = etcd.Open(ctx, client, &etcd.Options{Options: farsync.Options{}})
 	require.Error(t, err)
