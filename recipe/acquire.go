@@ -259,7 +259,7 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 			if stuck := p.in.stuck(r.Queue, on[0].Entry); stuck != nil {
 				return nil, p.in.taken(stuck)
 			}
-			return nil, p.in.taken(&lockedError{"behind", on[0].Entry})
+			return nil, p.in.taken(&lockedError{how: "behind", by: on[0].Entry})
 		case p.in.err() == nil:
 			return p, nil
 		}

@@ -495,7 +495,7 @@ func (c *cohort) holder() words {
 	}
 	for _, gr := range c.grants {
 		if w := gr.waits.Load(); w != nil && w.place.in.silence() == nil && w.stuck() == nil {
-			return wordsOf(w.place.in.awaited(w))
+			return w.place.in.holder(w.place.in.awaited(w))
 		}
 	}
 	return words{}

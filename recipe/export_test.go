@@ -26,6 +26,13 @@ func (s *Store) Lapsed() int {
 	return len(s.lapses.list)
 }
 
+// Earlier returns of how many entries a Store remembers that lost sessions may have left them.
+func (s *Store) Earlier() int {
+	s.earlier.mu.Lock()
+	defer s.earlier.mu.Unlock()
+	return len(s.earlier.of)
+}
+
 // LinesInUse returns how many lines a Store keeps.
 func (s *Store) LinesInUse() (n int) {
 	for i := range s.lines {

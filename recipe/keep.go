@@ -41,6 +41,7 @@ func (s *Store) keep(in *session) {
 		}
 		// It must not be ended at the service before its time: its holders may need what is left of that to stop.
 		s.endLater(in)
+		s.leave(in)
 		// In the background, for a client library may take long to close, and others wait for the next session.
 		if !s.background(in.Drop) { // the method of this session: in is about to be another
 			in.Drop()

@@ -75,14 +75,7 @@ func TestNobodyWaitsForALapsedSession(t *testing.T) {
 func (w *world) lose(s *recipe.Store) {
 	w.Helper()
 	w.granted(w.start(s))
-	w.Partition(s, true)
-	for s.State() != recipe.Lost {
-		time.Sleep(time.Second)
-	}
-	w.Partition(s, false)
-	for s.State() != recipe.Connected {
-		time.Sleep(time.Millisecond)
-	}
+	w.loseSession(s)
 }
 
 // A Store that has its next session early asks at the very moment: a TTL after the answer to the last renewal that was answered, which is a margin after

@@ -9,15 +9,27 @@ import (
 
 // A lockedError is ErrLocked, with what a Try has seen of who is in the way.
 type lockedError struct {
-	how string // stands in front of the name
-	by  driver.Entry
+	how  string // stands in front of the name
+	by   driver.Entry
+	left string // what is known of by if an earlier session of the Store has left it
 }
 
-func (e *lockedError) Error() string { return ErrLocked.Error() + ": " + e.how + " " + nameOf(e.by) }
+func (e *lockedError) Error() string {
+	name := e.left
+	if name == "" {
+		name = nameOf(e.by)
+	}
+	return ErrLocked.Error() + ": " + e.how + " " + name
+}
 
 func (e *lockedError) Unwrap() error { return ErrLocked }
 
-func (e *lockedError) aheadOf() string { return wordsOf(e.by).holder }
+func (e *lockedError) aheadOf() string {
+	if e.left != "" {
+		return ""
+	}
+	return wordsOf(e.by).holder
+}
 
 // A waitingError says what a call has waited for. The error that the call returns has it in its text, and not in its chain.
 type waitingError struct {
@@ -80,7 +92,18 @@ func lockedBy(k driver.Kind, blockers []driver.Entry, v driver.View) error {
 	case blockers[0].ID != by.ID: // readers hold, and a writer waits for them
 		by, how = blockers[0], "waited for by"
 	}
-	return &lockedError{how, by}
+	return &lockedError{how: how, by: by}
+}
+
+// lockedBehind is the error of a Try in whose way a caller of this process is, who waits as w.
+func (in *session) lockedBehind(w *waiting) error {
+	by := in.awaited(w)
+	return &lockedError{"waited for in this process, behind", by, in.ofEarlier(by)}
+}
+
+// waitedFor is lockedBehind where it is not known what the caller waits for.
+func waitedFor(s *Store) error {
+	return &lockedError{how: "waited for in this process, by", by: driver.Entry{Value: []byte(s.options.Holder)}}
 }
 
 // locked is the error of a Try that a goroutine of this process is in the way of.
@@ -89,13 +112,13 @@ func (c *cohort) locked() error {
 	defer c.mu.Unlock()
 	for _, gr := range c.grants {
 		if gr.kept() {
-			return &lockedError{"held in this process, by", gr.place.Load().entry}
+			return &lockedError{how: "held in this process, by", by: gr.place.Load().entry}
 		}
 	}
 	for _, gr := range c.grants {
 		if w := gr.waits.Load(); w != nil {
-			return &lockedError{"waited for in this process, behind", w.place.in.awaited(w)}
+			return w.place.in.lockedBehind(w)
 		}
 	}
-	return &lockedError{"waited for in this process, by", driver.Entry{Value: []byte(c.store.options.Holder)}}
+	return waitedFor(c.store)
 }

@@ -30,6 +30,7 @@ type session struct {
 	end  context.CancelCauseFunc
 
 	suspended func() time.Duration // for how long the host has been, ever
+	earlier   *earlier             // of the Store
 
 	mu       sync.Mutex
 	deadline time.Time     // Invariant: it moves back only by as much as the host was suspended.
@@ -41,6 +42,7 @@ type session struct {
 	looked   time.Time     // when suspended was last called
 	timer    *time.Timer
 	held     map[*grant]bool              // grants that are held, and whether their entry is watched; nil until there was one
+	parting  []*waiting                   // those in waiters when the session was lost
 	losing   []*grant                     // those in held when the session was lost
 	waiters  map[*waiting]bool            // calls that wait in it
 	attended bool                         // a goroutine looks at them
@@ -158,6 +160,7 @@ func (in *session) fail(why error) {
 	in.over = true
 	if in.life.Err() == nil && in.losing == nil {
 		in.losing = slices.Collect(maps.Keys(in.held))
+		in.parting = slices.Collect(maps.Keys(in.waiters))
 	}
 	// Under mu, for whoever finds the session over calls fail as well, and the first cause stays.
 	in.end(fmt.Errorf("%w: %w", ErrLost, why))

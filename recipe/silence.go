@@ -59,6 +59,9 @@ func (in *session) taken(locked error) error {
 	if stuck, ok := errors.AsType[*stuckError](locked); ok {
 		return stuck.asError()
 	}
+	if taken, ok := locked.(*lockedError); ok {
+		taken.left = in.ofEarlier(taken.by)
+	}
 	return locked
 }
 

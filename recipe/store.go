@@ -41,10 +41,11 @@ type Store struct {
 	life context.Context // the Store's own: done when it is closed, with the cause
 	shut context.CancelCauseFunc
 
-	inside insiders
-	teller teller
-	lapses lapses
-	drops  drops
+	inside  insiders
+	teller  teller
+	lapses  lapses
+	earlier earlier
+	drops   drops
 
 	unstuck atomic.Uint64 // how many removals were confirmed after an attempt that had failed
 
@@ -142,6 +143,7 @@ func (s *Store) open(ctx context.Context, limit time.Duration) (*session, error)
 		return nil, err
 	}
 	in := newSession(s.life, opened, suspended, slept)
+	in.earlier = &s.earlier
 	if in.History() != "" {
 		in.made = map[string]uint64{}
 	}

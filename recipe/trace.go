@@ -133,8 +133,8 @@ func (s *Store) traceWait(ctx context.Context, r *Request, w *waiting) {
 		if holder.ID == w.place.entry.ID || in.stuck(w.place.entry.Queue, holder) != nil {
 			return "", "" // what it waited for has gone, or was given up
 		}
-		name, _, note := WordsOf(holder)
-		return name, note
+		is := in.holder(holder)
+		return is.holder, is.note
 	}
 	s.teller.wait(ctx, s.want(*r), b)
 }

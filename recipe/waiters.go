@@ -111,7 +111,11 @@ func (in *session) name(w *waiting) string {
 	if stuck := w.stuck(); stuck != nil {
 		return stuck.Error()
 	}
-	return describe(in.awaited(w))
+	e := in.awaited(w)
+	if left := in.ofEarlier(e); left != "" {
+		return left
+	}
+	return describe(e)
 }
 
 // behind says what w waits for, as the trouble of its call. It is not inlined, so that a waiter needs no stack for it.
@@ -123,9 +127,17 @@ func (in *session) behind(w *waiting) error {
 	}
 	e := &waitingError{behind: in.name(w)}
 	if in.silence() == nil {
-		e.holder = wordsOf(in.awaited(w)).holder
+		e.holder = in.holder(in.awaited(w)).holder
 	}
 	return e
+}
+
+// holder returns what an entry ahead says of its holder: nothing where an earlier session of the Store has left it.
+func (in *session) holder(e driver.Entry) words {
+	if in.ofEarlier(e) != "" {
+		return words{}
+	}
+	return wordsOf(e)
 }
 
 // awaited returns what is known of what w waits for.

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/farsync/farsync/driver"
 )
 
 // A window is the local side of a semaphore: the callers of one Store who ask for units of it. It bounds the entries that
@@ -386,17 +384,17 @@ func (w *window) holder() words {
 	if at == nil || at.place.in.silence() != nil || at.stuck() != nil {
 		return words{}
 	}
-	return wordsOf(at.place.in.awaited(at))
+	return at.place.in.holder(at.place.in.awaited(at))
 }
 
 // locked is the error of a Try that callers of this process are in the way of.
 func (w *window) locked() error {
 	if at := w.waits(); at != nil {
 		if by := at.place.in.awaited(at); len(by.Value) > 0 {
-			return &lockedError{"waited for in this process, behind", by}
+			return at.place.in.lockedBehind(at)
 		}
 	}
-	return &lockedError{"waited for in this process, by", driver.Entry{Value: []byte(w.store.options.Holder)}}
+	return waitedFor(w.store)
 }
 
 // trouble returns what a caller of the line has waited for, as the trouble of a cohort.
