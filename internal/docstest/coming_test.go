@@ -4,7 +4,6 @@ package docstest_test
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -39,17 +38,7 @@ func TestProgramsForThoseWhoComeFromElsewhere(t *testing.T) {
 	for _, path := range documents {
 		name := filepath.Base(path)
 		t.Run(name, func(t *testing.T) {
-			programs := blocks(t, "docs/"+name, "go", "package main")
-			require.Len(t, programs, 1)
-			dir := t.TempDir()
-			source, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-			require.NoError(t, os.WriteFile(source, []byte("package main\n"+programs[0]+"\n"), 0o600))
-			out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, source).CombinedOutput()
-			require.NoError(t, err, string(out))
-			formatted, err := exec.CommandContext(t.Context(), "gofmt", "-l", source).CombinedOutput()
-			require.NoError(t, err)
-			require.Empty(t, string(formatted))
-
+			program := programOf(t, strings.TrimSuffix(name, ".md"))
 			_, shown, found := strings.Cut(document(t, "docs/"+name), "\n```text\n$ go run . ")
 			require.True(t, found, "the document has no text block that shows how it is run")
 			to, want, _ := strings.Cut(shown, "\n")

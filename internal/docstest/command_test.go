@@ -24,27 +24,40 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// built is the command, which takes seconds to link, for all tests of the documents.
+// built is the folder of what is built for several tests.
 var built struct {
 	once      sync.Once
 	directory string // removed by TestMain
 	err       error
 }
 
+func folder(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		built.directory, built.err = os.MkdirTemp("", "farsync-built") //nolint:usetesting // it outlives the test that is first
+	})
+	require.NoError(t, built.err)
+	return built.directory
+}
+
+// command builds the command, which takes seconds to link, for all tests.
+var command struct {
+	once sync.Once
+	err  error
+}
+
 // farsyncCommand returns the path of the command as users install it.
 func farsyncCommand(t *testing.T) string {
 	t.Helper()
-	built.once.Do(func() {
-		if built.directory, built.err = os.MkdirTemp("", "farsync-command"); built.err != nil { //nolint:usetesting // it outlives the test that is first
-			return
-		}
-		out, err := exec.Command("go", "build", "-o", built.directory, "../../cmd/farsync").CombinedOutput()
+	in := folder(t)
+	command.once.Do(func() {
+		out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", in, "../../cmd/farsync").CombinedOutput()
 		if err != nil {
-			built.err = fmt.Errorf("%w: %s", err, out)
+			command.err = fmt.Errorf("%w: %s", err, out)
 		}
 	})
-	require.NoError(t, built.err)
-	return filepath.Join(built.directory, "farsync")
+	require.NoError(t, command.err)
+	return filepath.Join(in, "farsync")
 }
 
 // shell returns a line of a document as a shell runs it, in which farsync is the command, on a store.

@@ -4,7 +4,6 @@ package docstest_test
 
 import (
 	"database/sql"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -20,6 +19,7 @@ import (
 // TestExamplesThatNeedServersRun makes a program of each example of a store whose service has to run, and runs it on a server of that kind.
 func TestExamplesThatNeedServersRun(t *testing.T) {
 	const held, guarded = `^the work, with token \d+$`, "^paid\nanother may hold the lock, and nothing was paid$"
+	sources, says := map[string]string{}, map[string]string{}
 	for _, store := range []struct {
 		name  string
 		start func(t *testing.T) []string
@@ -32,28 +32,31 @@ func TestExamplesThatNeedServersRun(t *testing.T) {
 		{"postgres", func(t *testing.T) []string { return []string{embedtest.Postgres(t).Endpoint()} }, map[string]string{"ExampleOpen": held, "ExampleGuard": guarded}},
 		{"mysql", func(t *testing.T) []string { return []string{mariaDBOfApp(t)} }, map[string]string{"ExampleOpen": held, "ExampleGuard": guarded}},
 	} {
-		t.Run(store.name, func(t *testing.T) {
-			source := document(t, filepath.Join(store.name, "example_test.go"))
-			var examples []string
-			for _, found := range regexp.MustCompile(`(?m)^func (Example\w*)\(\)`).FindAllStringSubmatch(source, -1) {
-				examples = append(examples, found[1])
+		source := document(t, filepath.Join(store.name, "example_test.go"))
+		var examples []string
+		for _, found := range regexp.MustCompile(`(?m)^func (Example\w*)\(\)`).FindAllStringSubmatch(source, -1) {
+			examples = append(examples, found[1])
+		}
+		require.Len(t, examples, len(store.says), "%v", examples)
+		addresses := regexp.MustCompile(`"(?:10\.0\.0\.\d|localhost):\d+"(?:, "10\.0\.0\.\d:\d+")*|localhost:\d+`)
+		require.Regexp(t, addresses, source)
+		address := store.start(t)[0]
+		source = addresses.ReplaceAllStringFunc(source, func(found string) string {
+			if strings.HasPrefix(found, `"`) {
+				return `"` + address + `"`
 			}
-			require.Len(t, examples, len(store.says), "%v", examples)
-			addresses := regexp.MustCompile(`"(?:10\.0\.0\.\d|localhost):\d+"(?:, "10\.0\.0\.\d:\d+")*|localhost:\d+`)
-			require.Regexp(t, addresses, source)
-			address := store.start(t)[0]
-			source = addresses.ReplaceAllStringFunc(source, func(found string) string {
-				if strings.HasPrefix(found, `"`) {
-					return `"` + address + `"`
-				}
-				return address // within a URL
-			})
-			source = regexp.MustCompile(`(?m)^package \w+$`).ReplaceAllString(source, "package main")
-			for _, example := range examples {
-				file := filepath.Join(t.TempDir(), "main.go")
-				require.NoError(t, os.WriteFile(file, []byte(source+"\nfunc main() { "+example+"() }\n"), 0o600))
-				require.Regexp(t, store.says[example], run(t, exec.CommandContext(within(t, 4*soon), "go", "run", file), ""), example)
-			}
+			return address // within a URL
+		})
+		source = regexp.MustCompile(`(?m)^package \w+$`).ReplaceAllString(source, "package main")
+		for _, example := range examples {
+			name := store.name + "-" + example
+			sources[name], says[name] = source+"\nfunc main() {\n\t"+example+"()\n}\n", store.says[example]
+		}
+	}
+	built := newBox(t, t.TempDir(), "examples", sources)
+	for name, want := range says {
+		t.Run(name, func(t *testing.T) {
+			require.Regexp(t, want, run(t, exec.CommandContext(within(t, soon), built.program(t, name)), ""))
 		})
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHealthChecksOfThePage runs the checks of docs/HEALTH.md over a lease that is lost, work that goes on without it, and a Store that is closed.
-func TestHealthChecksOfThePage(t *testing.T) {
+func healthProgram(t *testing.T) string {
+	t.Helper()
 	const first = "// A job is work under a lease. Its check of liveness fails when the work goes on for too long after the lease."
 	checks := blocks(t, "docs/HEALTH.md", "go", first)
 	require.Len(t, checks, 1)
-	program := build(t, `package main
+	return `package main
 
 import (
 	"context"
@@ -50,7 +50,12 @@ func main() {
 	fmt.Println("closed:", work.alive(-1), ready(store))
 }
 
-`+first+"\n"+checks[0]+"\n")
+` + first + "\n" + checks[0] + "\n"
+}
+
+// TestHealthChecksOfThePage runs the checks of docs/HEALTH.md over a lease that is lost, work that goes on without it, and a Store that is closed.
+func TestHealthChecksOfThePage(t *testing.T) {
+	program := programOf(t, "HEALTH")
 	require.Equal(t, `a candidate: <nil> <nil>
 it works: <nil> <nil>
 just lost: <nil> <nil>

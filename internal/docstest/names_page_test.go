@@ -16,12 +16,12 @@ import (
 	"github.com/farsync/farsync/sqlite"
 )
 
-// TestNamesOfThePage runs the code of docs/NAMES.md over each row of its table.
-func TestNamesOfThePage(t *testing.T) {
+func namesProgram(t *testing.T) string {
+	t.Helper()
 	const first = "func lock(store *farsync.Store, tenant, order string) *farsync.Mutex {"
 	code := blocks(t, "docs/NAMES.md", "go", first)
 	require.Len(t, code, 1)
-	program := build(t, `package main
+	return `package main
 
 import (
 	"context"
@@ -42,7 +42,12 @@ func main() {
 	}
 }
 
-`+first+"\n"+code[0]+"\n")
+` + first + "\n" + code[0] + "\n"
+}
+
+// TestNamesOfThePage runs the code of docs/NAMES.md over each row of its table.
+func TestNamesOfThePage(t *testing.T) {
+	program := programOf(t, "NAMES")
 	rows := regexp.MustCompile("(?m)^\\| ([^|]+), ([^|]+) \\| `(/orders/[^`]+)` \\|$").FindAllStringSubmatch(document(t, "docs/NAMES.md"), -1)
 	require.Len(t, rows, 6)
 	key := func(shown string) string {

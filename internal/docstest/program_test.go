@@ -22,9 +22,7 @@ import (
 // TestProgramOfTheReadmeRuns builds the README's program in this module, as it stands and with each line that opens another store,
 // and runs it beside another of it.
 func TestProgramOfTheReadmeRuns(t *testing.T) {
-	programs := blocks(t, "README.md", "go", "package main")
-	require.Len(t, programs, 1)
-	program := "package main\n" + programs[0] + "\n"
+	program := printedProgram(t, "README.md")
 	opens := regexp.MustCompile(`(?ms)^func open\([^\n]*\n(.*?\n)}\n`)
 	require.Len(t, opens.FindAllString(program, -1), 1)
 	// with returns the program with the line of the README that opens a store in place of what opens PostgreSQL.
@@ -42,38 +40,31 @@ func TestProgramOfTheReadmeRuns(t *testing.T) {
 		return strings.Replace(other, old, imports, 1)
 	}
 
+	server := embedtest.Redis(t).Endpoint()
+	// Nothing is held on a server that is new: the program need not wait for a TTL.
+	store, err := redis.Open(within(t, soon), &goredis.UniversalOptions{Addrs: []string{server}}, &redis.Options{Fresh: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	onRedis := with("redis.Open", "\t\"github.com/farsync/farsync/redis\"\n\tgoredis \"github.com/redis/go-redis/v9\"\n")
+	require.Contains(t, onRedis, "localhost:6379")
+	built := newBox(t, t.TempDir(), "readme", map[string]string{
+		"postgres": program,
+		"redis":    strings.Replace(onRedis, "localhost:6379", server, 1),
+		"sqlite":   with("sqlite.Open", "\t\"github.com/farsync/farsync/sqlite\"\n"),
+	})
+
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		twice(t, build(t, program), false, "DATABASE_URL="+embedtest.Postgres(t).URL())
+		twice(t, built.program(t, "postgres"), false, "DATABASE_URL="+embedtest.Postgres(t).URL())
 	})
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
-		server := embedtest.Redis(t).Endpoint()
-		// Nothing is held on a server that is new: the program need not wait for a TTL.
-		store, err := redis.Open(within(t, soon), &goredis.UniversalOptions{Addrs: []string{server}}, &redis.Options{Fresh: true})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = store.Close() })
-		other := with("redis.Open", "\t\"github.com/farsync/farsync/redis\"\n\tgoredis \"github.com/redis/go-redis/v9\"\n")
-		require.Contains(t, other, "localhost:6379")
-		twice(t, build(t, strings.Replace(other, "localhost:6379", server, 1)), false)
+		twice(t, built.program(t, "redis"), false)
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		twice(t, build(t, with("sqlite.Open", "\t\"github.com/farsync/farsync/sqlite\"\n")), true)
+		twice(t, built.program(t, "sqlite"), true)
 	})
-}
-
-// build builds a program of these words in a directory of its own.
-func build(t *testing.T, source string) (program string) {
-	dir := t.TempDir()
-	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
-	formatted, err := exec.CommandContext(t.Context(), "gofmt", "-l", file).CombinedOutput()
-	require.NoError(t, err)
-	require.Empty(t, string(formatted))
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, file).CombinedOutput()
-	require.NoError(t, err, string(out))
-	return program
 }
 
 // twice runs a program, and once more when it holds the lock. The second has to hold it after the first.

@@ -68,9 +68,7 @@ func TestStartPages(t *testing.T) {
 		page := "docs/start/" + name + ".md"
 		store := stores[name]
 		require.NotNil(t, store.start, page)
-		programs := blocks(t, page, "go", "package main")
-		require.Len(t, programs, 1)
-		_, main, found := strings.Cut(programs[0], "\nfunc main() {\n")
+		_, main, found := strings.Cut(printedProgram(t, page), "\nfunc main() {\n")
 		require.True(t, found)
 		if body == "" {
 			body = main
@@ -79,7 +77,7 @@ func TestStartPages(t *testing.T) {
 
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start{page: page, command: farsyncCommand(t), program: build(t, "package main\n"+programs[0]+"\n"), address: store.address}
+			s := start{page: page, command: farsyncCommand(t), program: programOf(t, name), address: store.address}
 			s.server = store.start(t)
 			if name == "redis" && !suite.More(t, suite.Command) {
 				// Nothing is held on a server that is new: the program need not wait for a TTL.

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTimeoutsOfThePage runs the code of docs/TIMEOUTS.md past each of its bounds, and over a lease that is lost.
-func TestTimeoutsOfThePage(t *testing.T) {
+func timeoutsProgram(t *testing.T) string {
+	t.Helper()
 	const first = "// bounds are how long a run waits for the lock, works under it, and waits for an answer of the server."
 	code := blocks(t, "docs/TIMEOUTS.md", "go", first)
 	require.Len(t, code, 1)
-	program := build(t, `package main
+	return `package main
 
 import (
 	"context"
@@ -65,7 +65,12 @@ func main() {
 	fmt.Println("lost:", begins(err, "request: "), late(err), errors.Is(err, farsync.ErrLost), <-arrived != "")
 }
 
-`+first+"\n"+code[0]+"\n")
+` + first + "\n" + code[0] + "\n"
+}
+
+// TestTimeoutsOfThePage runs the code of docs/TIMEOUTS.md past each of its bounds, and over a lease that is lost.
+func TestTimeoutsOfThePage(t *testing.T) {
+	program := programOf(t, "TIMEOUTS")
 	require.Equal(t, `done: <nil>
 wait: true true false
 work: true false
