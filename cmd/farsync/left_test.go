@@ -59,9 +59,9 @@ func TestOthersSeeWhatIsWaitedFor(t *testing.T) {
 			s := row.service(t)()
 			over := filepath.Join(memory(t), "over")
 			command := "sleep 1000 & echo $!; until test -e " + over + "; do sleep 0.05; done"
-			run := start(t, s.store, append(append([]string{"run", "--ttl", "60s"}, row.flags...), s.path, "--", "sh", "-c", command)...)
+			run := startAs(t, s.store, installed(t), append(append([]string{"run", "--ttl", "60s"}, row.flags...), s.path, "--", "sh", "-c", command)...)
 			until(t, "COMMAND runs", func() bool { return strings.HasSuffix(run.out.String(), "\n") })
-			watching := start(t, s.direct, "watch", s.path)
+			watching := startAs(t, s.direct, installed(t), "watch", s.path)
 			until(t, "watch shows the holder", func() bool { return strings.Contains(watching.out.String(), " holds ") })
 			require.NoError(t, os.WriteFile(over, nil, 0o600))
 			until(t, "what is left is said", func() bool { return strings.Contains(run.err.String(), "left 1 process: waiting for ") })
@@ -69,7 +69,7 @@ func TestOthersSeeWhatIsWaitedFor(t *testing.T) {
 			require.NoError(t, err)
 			left := "processes that COMMAND left running: " + strconv.Itoa(pid) + " sleep"
 			who := func() (u userJSON, ok bool) {
-				p := start(t, s.direct, "who", "--json", s.path)
+				p := startAs(t, s.direct, installed(t), "who", "--json", s.path)
 				require.Zero(t, p.code(t))
 				var found whoJSON
 				require.NoError(t, json.Unmarshal([]byte(p.out.String()), &found))
@@ -87,12 +87,12 @@ func TestOthersSeeWhatIsWaitedFor(t *testing.T) {
 			} else {
 				until(t, "who shows it", func() bool { _, ok := who(); return ok })
 				for _, verb := range [][]string{{"who"}, {"who", "--tree"}} {
-					p := start(t, s.direct, append(verb, s.path)...)
+					p := startAs(t, s.direct, installed(t), append(verb, s.path)...)
 					require.Zero(t, p.code(t))
 					require.Contains(t, p.out.String(), ", waits for "+left)
 				}
 				until(t, "watch shows it", func() bool { return strings.Contains(watching.out.String(), ", waits for "+left+"\n") })
-				waiting := start(t, s.direct, append(append([]string{"run", "-w", "1h"}, row.flags...), s.path, "--", "true")...)
+				waiting := startAs(t, s.direct, installed(t), append(append([]string{"run", "-w", "1h"}, row.flags...), s.path, "--", "true")...)
 				if name != "a read lock" {
 					until(t, "a run that waits shows it", func() bool { return strings.Contains(waiting.err.String(), "; it waits for "+left) })
 				}

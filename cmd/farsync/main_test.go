@@ -71,7 +71,7 @@ var programs = sync.OnceValue(func() string {
 // build builds a program without the race detector, and returns its path.
 func build(name, from string) (string, error) {
 	path := filepath.Join(programs(), name)
-	if out, err := exec.Command("go", "build", "-o", path, from).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, from).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return path, nil

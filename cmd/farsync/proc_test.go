@@ -4,7 +4,6 @@ package main
 
 import (
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,9 +19,8 @@ func TestWithoutProc(t *testing.T) {
 	if out, err := exec.Command("unshare", append(hide, "true")...).CombinedOutput(); err != nil {
 		suite.NotHere(t, "the right to unmount /proc: "+strings.TrimSpace(string(out)))
 	}
-	program := filepath.Join(t.TempDir(), "farsync") // the race detector needs /proc itself
-	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
+	program, err := builtCommand() // the race detector needs /proc itself
+	require.NoError(t, err)
 	store := file(t)
 	for _, verb := range []string{"run", "elect"} {
 		p := startAs(t, store, "unshare", append(hide, program, verb, "/x", "--", "true")...)

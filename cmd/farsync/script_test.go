@@ -28,7 +28,7 @@ import (
 //	queue PATH COUNT        waits until so many hold PATH or wait for it; the call that waits may not have heard of it yet
 //	appears FILE            waits until something is in FILE
 func TestScripts(t *testing.T) {
-	scripts(t, "testdata/script", "farsync", func() string { return file(t) })
+	scripts(t, "testdata/script", installed(t), func() string { return file(t) })
 }
 
 // scripts runs those of a folder, each with a store. The command is program, by its path or from PATH, where it is
