@@ -7,7 +7,7 @@ import (
 	"github.com/farsync/farsync/internal/suite"
 )
 
-// TestStore tries every placement of one fault. Under the race detector, which makes it five times as dear, it tries a fifth of them: the
+// TestStore tries every placement of one fault. Under the race detector, which makes it five times as dear, it tries a tenth of them: the
 // code that a fault takes is the same in many placements. make test runs it in both ways.
 func TestStore(t *testing.T) {
 	single, double := 1, 20_000
@@ -15,7 +15,7 @@ func TestStore(t *testing.T) {
 	case suite.More(t, suite.Model):
 		double = 2000
 	case suite.RaceDetector:
-		single = 5
+		single = 10
 	}
 	drivertest.RunStore(t, single, double)
 }
