@@ -16,15 +16,48 @@ import (
 func Clock() int64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail
-	return now.Nano() / 1000
+	_, shift := began()
+	return now.Nano()/1000 - shift
 }
 
-// Boot names what Clock began with: the boot of the kernel, and the time namespace, which can shift the clock.
-var Boot = sync.OnceValue(func() string {
+// Boot names what Clock began with, the boot of the kernel.
+func Boot() string {
+	boot, _ := began()
+	return boot
+}
+
+// firstTime is the time namespace that the kernel starts with. The number is a constant of the kernel.
+const firstTime = "time:[4026531834]"
+
+// began returns what Clock began with, and how many microseconds the time namespace of this process adds to the clock of the kernel.
+// Clock takes them away again, so that a container with a clock of its own, a restored one for example, has the clock of all others.
+// Two clocks would not let two hold, for sessions of another boot are given their TTL once more. But a session that has died would
+// be given it again and again, by processes of either clock in turn, and its locks would never come free.
+//
+// Where /proc does not tell how far the clock is shifted, the namespace is part of the name, and clocks are not compared.
+var began = sync.OnceValues(func() (boot string, shift int64) {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	namespace, _ := os.Readlink("/proc/self/ns/time")
-	return strings.TrimSpace(string(id)) + " " + namespace
+	if namespace != "" && namespace != firstTime {
+		children, _ := os.Readlink("/proc/self/ns/time_for_children") // the offsets are of this one
+		offsets, _ := os.ReadFile("/proc/self/timens_offsets")
+		if is, known := shiftOf(string(offsets)); known && children == namespace {
+			namespace, shift = firstTime, is
+		}
+	}
+	return strings.TrimSpace(string(id)) + " " + namespace, shift
 })
+
+// shiftOf reads the offset of CLOCK_MONOTONIC, in microseconds. Its line has the name of the clock, seconds and nanoseconds.
+func shiftOf(offsets string) (micros int64, known bool) {
+	for line := range strings.Lines(offsets) {
+		var seconds, nanos int64
+		if _, err := fmt.Sscanf(line, "monotonic %d %d", &seconds, &nanos); err == nil {
+			return seconds*1e6 + nanos/1000, true
+		}
+	}
+	return 0, false
+}
 
 // localTypes are the file systems that are known to be of one machine.
 var localTypes = []uint32{
