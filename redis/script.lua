@@ -7,8 +7,8 @@
 --
 -- An answer is a list of strings: a word, n, more, value, version, silence, and then the fields of entries, nine for each. Silence is for how
 -- many µs more nothing is granted. The word is what became of the request: ok; unknown, the namespace must be introduced; session, the session is over; gone;
--- conflict; kind; stray; large, the semaphore has more units than can be counted; command, the user may not use the one that is
--- named. If more is 1, work is left: the client sends "work" until it is 0.
+-- conflict; kind; stray; foreign, in the place of the queue is a key of another type, which is named; large, the semaphore has more units
+-- than can be counted; command, the user may not use the one that is named. If more is 1, work is left: the client sends "work" until it is 0.
 local P, call, op = KEYS[1], redis.call, ARGV[1]
 
 -- A user who may not use one of the commands, with a key or a channel of the namespace, is refused before anything is done.
@@ -306,6 +306,20 @@ local function view(session, id, path, kind, units, waiting)
   return answer
 end
 
+-- Returns the key of another type that another program has put in the place of a queue, or of the size of a semaphore.
+local function foreign(path, kind)
+  local function wrong(read, key, ...)
+    local is = redis.pcall(read, key, ...)
+    return type(is) == 'table' and string.find(is.err, '^WRONGTYPE') and key
+  end
+  return wrong('ZCARD', P .. 'q:' .. path) or kind == 'permit' and wrong('HGET', P .. 'size:' .. path, 'version')
+end
+
+-- Shows such a key, to who lists the queue, as an entry that belongs to no session.
+local function showForeign(path, key)
+  for _, field in ipairs({path, '', '1', '0', '0', '0', '', '', key}) do answer[#answer + 1] = field end
+end
+
 -- Only another program writes a size that cannot be counted to: SetRegister refuses it.
 local function uncountable(path, kind)
   return kind == 'permit' and number(call('HGET', P .. 'size:' .. path, 'current')) > countable
@@ -316,6 +330,9 @@ if op == 'create' then
   local session, id, path, kind, units = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
   bury()
   if not alive(session) then return {'session'} end
+  -- A script that broke off here would be sent again, for nobody knew what it had done, and the caller would wait without a word.
+  local other = foreign(path, kind)
+  if other then return {'foreign', '0', '0', other} end
   local joined
   if call('EXISTS', P .. 'e:' .. id) == 0 then
     joined = id
@@ -340,6 +357,8 @@ end
 -- ARGV: session, entry or nothing, path, kind, units, 1 if what keeps it waiting is enough
 if op == 'ahead' then
   bury()
+  local other = foreign(ARGV[4], ARGV[5])
+  if other then return {'foreign', '0', '0', other} end
   if ARGV[7] == '1' and uncountable(ARGV[4], ARGV[5]) then return {'large'} end
   if ARGV[5] == 'permit' then promote(ARGV[4]) end
   return view(unpack(ARGV, 2))
@@ -391,6 +410,11 @@ if op == 'list' then
   pcall(bury)
   local path = ARGV[2]
   answer[2] = quiet > 0 and '1' or '0'
+  local other = foreign(path)
+  if other then
+    if ARGV[3] == '-1' then showForeign(path, other) end
+    return answer
+  end
   local found = call('ZRANGEBYSCORE', P .. 'q:' .. path, '(' .. ARGV[3], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[4])
   for i = 1, #found, 2 do
     -- The caller goes on behind the revision, and the caller of a survey behind the queue: neither is taken from the
@@ -525,9 +549,13 @@ if op == 'survey' then
   while #answer < 9 * ARGV[4] do
     local path = call('ZRANGEBYLEX', P .. 'queues', from, '+', 'LIMIT', 0, 1)[1]
     if not path or string.sub(path, 1, #prefix) ~= prefix then break end
-    local ids = redis.pcall('ZRANGE', P .. 'q:' .. path, 0, -1)
-    for _, id in ipairs(ids.err and {} or ids) do
-      if row(id) then answer[#answer - 8] = path end
+    local other = foreign(path)
+    if other then
+      showForeign(path, other)
+    else
+      for _, id in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do
+        if row(id) then answer[#answer - 8] = path end
+      end
     end
     from = '(' .. path
   end

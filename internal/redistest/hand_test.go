@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -99,4 +100,52 @@ func TestHolderRemovedFromItsQueueByHand(t *testing.T) {
 	<-lease.Done()
 	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
 	require.NoError(t, beside.Release())
+}
+
+// TestKeyInThePlaceOfAQueue: who asks for a lock whose queue another program has overwritten is refused at once, in words that name
+// the key, and waits for nothing; so is who waited there. Whoever lists the queue sees the key. All other locks go on.
+func TestKeyInThePlaceOfAQueue(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	service := newService(t, server.Endpoint(), fresh(0))
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = in.Close(context.WithoutCancel(t.Context())) })
+	taken := func(k driver.Kind, queue string) error {
+		e := driver.Entry{Queue: queue, ID: in.NewID(queue, k, 1), Kind: k, Units: 1}
+		_, err := in.Create(within(t, soon), e, 0)
+		return err
+	}
+	e := driver.Entry{Queue: "/hand", ID: in.NewID("/hand", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1}
+	v, err := in.Create(within(t, soon), e, 0)
+	require.NoError(t, err)
+	key := prefix + "q:/hand"
+	require.NoError(t, admin.Set(within(t, soon), key, "x", 0).Err())
+	require.NoError(t, admin.Set(within(t, soon), prefix+"size:/size", "x", 0).Err())
+
+	for _, k := range []driver.Kind{driver.Exclusive, driver.Read, driver.Write, driver.Permit, driver.Candidate} {
+		err := taken(k, "/hand")
+		require.ErrorContains(t, err, key, k)
+		require.Equal(t, driver.Refused, service.Outcome(err), k)
+		_, err = in.Ahead(within(t, soon), driver.Entry{Queue: "/hand", Kind: k, Units: 1}, true)
+		require.ErrorContains(t, err, key, k)
+		require.Equal(t, driver.Refused, service.Outcome(err), k)
+	}
+	_, err = in.Ahead(within(t, soon), v.Self, true)
+	require.ErrorContains(t, err, key)
+	err = taken(driver.Permit, "/size")
+	require.ErrorContains(t, err, prefix+"size:/size")
+	require.Equal(t, driver.Refused, service.Outcome(err))
+
+	for _, list := range []func() (driver.View, error){
+		func() (driver.View, error) { return in.List(within(t, soon), "/hand", 0) },
+		func() (driver.View, error) { return in.Survey(within(t, soon), "/", "", 100) },
+	} {
+		v, err := list()
+		require.NoError(t, err)
+		require.Len(t, v.Entries, 1)
+		require.Equal(t, driver.Entry{Queue: "/hand", ID: key, Kind: driver.Foreign, Units: 1, Value: []byte{}}, v.Entries[0])
+	}
+	require.NoError(t, taken(driver.Exclusive, "/other"))
 }
