@@ -199,6 +199,13 @@ func TestDoctorFindsFaultsOfEtcd(t *testing.T) {
 	finds(t, "etcd://"+address, "/x/m-"+id+" ends with no session", `/x\x1b[31m/m-`+id+" ends with no session")
 	remove()
 
+	// A key of another program blocks where locks are, and is none of anybody's business elsewhere.
+	put("/x/m-"+id, "one\n"+time.Now().UTC().Format(time.RFC3339Nano), clientv3.WithLease(lease.ID))
+	put("/x/note", "")
+	put("/y/note", "")
+	finds(t, "etcd://"+address, "/x/note ends with no session")
+	remove()
+
 	finds(t, "etcd://"+older(t, address, "3.7.0", "3.4.9"), "this etcd can let an old leader revoke live leases")
 
 	alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE}

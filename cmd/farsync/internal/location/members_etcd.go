@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -87,6 +88,10 @@ func (l *Location) strayKeys(ctx context.Context, prefix string, known map[strin
 		return nil, err
 	}
 	defer func() { _ = closed() }()
+	queues := map[string]bool{} // in which each key counts, whatever its name
+	for key := range known {
+		queues[key[:max(0, strings.LastIndexByte(key, '/'))]] = true
+	}
 	var strays []string
 	end := clientv3.GetPrefixRangeEnd(prefix)
 	for from, more := prefix, true; more; {
@@ -97,7 +102,7 @@ func (l *Location) strayKeys(ctx context.Context, prefix string, known map[strin
 		for _, kv := range page.Kvs {
 			key := string(kv.Key)
 			from = key + "\x00"
-			if known[key] || !entryKey.MatchString(key) {
+			if known[key] || !entryKey.MatchString(key) && !queues[key[:max(0, strings.LastIndexByte(key, '/'))]] {
 				continue
 			}
 			// An answer with keys alone does not tell their leases.
