@@ -24,14 +24,18 @@ func code(err error) int {
 // isBusy reports whether another connection stands in the way.
 func isBusy(err error) bool { return code(err) == lib.SQLITE_BUSY || code(err) == lib.SQLITE_LOCKED }
 
+// staleIndex is what else it may be. SQLite makes the index, -shm, anew when nobody has the file open, and takes a lock on a byte of it
+// for somebody who has. After a crash of the machine the index may tell of more than the log has.
+const staleIndex = "or another program keeps a lock on its -shm, which is from before a crash of the machine"
+
 // refusals are the answers that stay the same while the file is as it is, in words.
 var refusals = map[int]string{
 	lib.SQLITE_FULL:     "the disk is full",
 	lib.SQLITE_READONLY: "the file, or its directory, cannot be written",
 	lib.SQLITE_PERM:     "the file may not be used",
 	lib.SQLITE_CANTOPEN: "the file, or its log beside it, cannot be opened or made",
-	lib.SQLITE_CORRUPT:  "the file is damaged",
-	lib.SQLITE_NOTADB:   "the file is no SQLite database",
+	lib.SQLITE_CORRUPT:  "the file is damaged, " + staleIndex,
+	lib.SQLITE_NOTADB:   "the file is no SQLite database, " + staleIndex,
 	lib.SQLITE_ERROR:    "the tables are not those of farsync",
 }
 
@@ -52,6 +56,9 @@ func (f *file) judge(err error, committing bool) error {
 	case committing:
 		return fmt.Errorf("%s: commit: %w", f.path, err)
 	default:
+		if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == lib.SQLITE_IOERR_SHORT_READ {
+			err = fmt.Errorf("its log is cut off, %s: %w", staleIndex, err)
+		}
 		return &sqlstore.Error{Err: fmt.Errorf("%s: %w", f.path, err), Outcome: driver.NotDone}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 )
 
 // rangeVariable is the bytes that a neighbour locks: the first of them, and how many.
@@ -88,4 +90,74 @@ func TestNeighbourWhoMayReadTheIndex(t *testing.T) {
 	got := <-waits
 	require.NoError(t, got.err)
 	require.Greater(t, got.lease.Token(), lease.Token())
+}
+
+// TestNeighbourWhoKeepsAStaleIndex: after a power cut the index, -shm, may tell of more than the log has. The process that opens the
+// file first makes the index anew. A neighbour who locks the byte of those who have it open, before anybody does, keeps all from that.
+// Nothing is granted then, and errors say so. Once the neighbour has gone the file is whole, as if there had been none.
+func TestNeighbourWhoKeepsAStaleIndex(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name   string
+		padded bool // the log has its length, and zeros
+	}{{"the log is shorter", false}, {"the log has zeros at its end", true}} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			file, next := newFile(t), newFile(t)
+			// By another process: to close a file here would unlock it.
+			run := func(name string, arguments ...string) {
+				out, err := exec.Command(name, arguments...).CombinedOutput()
+				require.NoError(t, err, "%s", out)
+			}
+			in := newSessionIn(t, file, nil)
+			create := func(in driver.Session, queue string) error {
+				e := driver.Entry{Queue: queue, Kind: driver.Exclusive, Units: 1}
+				e.ID = in.NewID(e.Queue, e.Kind, 1)
+				_, err := in.Create(within(t, soon), e, 0)
+				return err
+			}
+			require.NoError(t, create(in, "/before"))
+			run("cp", file+"-wal", next+"-wal")
+			for range 20 {
+				require.NoError(t, create(in, "/lost"))
+			}
+			run("cp", file, next)
+			run("cp", file+"-shm", next+"-shm")
+			if row.padded {
+				is, err := os.Stat(file + "-wal")
+				require.NoError(t, err)
+				require.NoError(t, os.Truncate(next+"-wal", is.Size()))
+			}
+			open := func() (*service, driver.Session, error) {
+				s, err := NewService(next, nil)
+				require.NoError(t, err)
+				other, err := s.Open(within(t, soon), time.Second)
+				return s.(*service), other, err
+			}
+
+			neighbour := start(t, "neighbour", next+"-shm", rangeVariable+"=128 1")
+			neighbour.says("keeps")
+			s, _, err := open()
+			require.ErrorContains(t, err, next)
+			require.ErrorContains(t, err, "another program keeps a lock on its -shm")
+			require.NoError(t, s.Close())
+			require.NoError(t, neighbour.stdin.Close())
+			for range neighbour.lines {
+			}
+
+			s, other, err := open()
+			require.NoError(t, err)
+			for queue, n := range map[string]int{"/before": 1, "/lost": 0} {
+				list, err := other.List(within(t, soon), queue, 0)
+				require.NoError(t, err)
+				require.Len(t, list.Entries, n, queue)
+			}
+			require.NoError(t, create(other, "/after"))
+			require.NoError(t, other.Close(within(t, soon)))
+			require.NoError(t, s.Close())
+			var is string
+			require.NoError(t, newOperator(t, next).db.QueryRowContext(within(t, soon), "PRAGMA integrity_check").Scan(&is))
+			require.Equal(t, "ok", is)
+		})
+	}
 }
