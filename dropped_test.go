@@ -149,3 +149,71 @@ func testWhatKeepsALease(t *testing.T) {
 	<-done // both are closed all the same
 	<-multi
 }
+
+// TestDroppedLeaseOfAQuorumIsLogged: what takes the members that a QuorumMutex has lost goes on without the lease's user, and is no
+// reference to the lease. The members that are held are named, once each, and stay held. A lease that was released, lost, or has a
+// context that is alive is not named.
+func TestDroppedLeaseOfAQuorumIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		paths := make(dropped, 100)
+		var services []*farsynctest.Mem
+		var stores []*farsync.Store
+		for _, name := range []string{"a", "b", "c"} {
+			service := farsynctest.NewMem()
+			store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{
+				Name: name, TTL: time.Second, Logger: slog.New(paths), Trace: &farsync.Trace{Session: func(farsync.TraceSession) { runtime.GC() }},
+			}})
+			defer store.Close()
+			services, stores = append(services, service), append(stores, store)
+		}
+		taken := func(path string) *farsync.MultiLease {
+			var members []*farsync.Mutex
+			for _, store := range stores {
+				members = append(members, farsync.NewMutex(store, path))
+			}
+			lease, err := farsync.NewQuorumMutex(members...).Lock(t.Context())
+			require.NoError(t, err)
+			return lease
+		}
+		kept := taken("/kept")
+		var bound context.Context
+		var unbind context.CancelFunc
+		var done, lost <-chan struct{}
+		away(func() {
+			require.NoError(t, taken("/released").Release())
+			bound, unbind = taken("/bound").Context(t.Context()) //nolint:fatcontext // it is kept on purpose
+			lease := taken("/dropped")
+			lease.Asked()
+			done = lease.Done()
+		})
+		var told []string
+		time.Sleep(5 * time.Second) //nolint:forbidigo // in a bubble
+		require.Contains(t, []int{2, 3}, len(paths), "the collector has run before the keeper has the third member, or after")
+		for len(paths) > 0 {
+			told = append(told, <-paths)
+		}
+		for _, path := range told {
+			require.Equal(t, "/dropped", path, "told of no other")
+		}
+		for i, service := range services {
+			require.Len(t, service.Entries("/dropped"), 1, "on %d it is kept, and taken where it was not", i)
+		}
+		require.NoError(t, bound.Err())
+
+		away(func() {
+			lease := taken("/lost")
+			lost = lease.Done()
+			for i, service := range services[:2] {
+				service.Expire(stores[i])
+			}
+			<-lost
+			runtime.KeepAlive(lease)
+		})
+		<-done                      // with it
+		time.Sleep(5 * time.Second) //nolint:forbidigo // in a bubble
+		require.Empty(t, paths)
+		require.Error(t, bound.Err())
+		unbind()
+		require.Error(t, kept.Release())
+	})
+}

@@ -41,7 +41,7 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 		l.abandon()
 		return nil, err
 	}
-	return l, nil
+	return newMulti(l), nil
 }
 
 // TryLock is Lock without waiting for others: all members or none. It tries them one after another. If a member is
@@ -56,12 +56,12 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 		l.retreat(ctx)
 		return nil, err
 	}
-	return l, nil
+	return newMulti(l), nil
 }
 
 // take locks all members for l, each by lock. On error some may be held.
 func (m *MultiMutex) take(
-	ctx context.Context, op string, l *MultiLease, lock func(*Mutex, context.Context) (*Lease, error),
+	ctx context.Context, op string, l *multi, lock func(*Mutex, context.Context) (*Lease, error),
 ) error {
 	mustBeMade(len(m.members) > 0, "NewMultiMutex")
 	for _, member := range m.members {
@@ -129,7 +129,7 @@ func newGroup(constructor string, members []*Mutex) group {
 // A caller who holds a member waits only for later members, so there is no circle of callers that wait for one another.
 // That is also true if some are left out.
 func (g *group) gather(
-	ctx context.Context, op string, l *MultiLease, lock func(ctx context.Context, i int) (*Lease, error),
+	ctx context.Context, op string, l *multi, lock func(ctx context.Context, i int) (*Lease, error),
 ) error {
 	// A loss that leaves too few ends the waiting for the others.
 	under, cancel := context.WithCancelCause(ctx)
