@@ -260,7 +260,12 @@ func (p *tab) seen() (requests, problems []string) {
 
 // eval runs a script in the page and decodes what it returns, or what its promise comes to. It is the way in that the page's policy
 // does not bar.
-func (p *tab) eval(script string, result any) {
+func (p *tab) eval(script string, result any) { p.t.Helper(); p.run(script, false, result) }
+
+// clicked is eval for a script that the browser takes for the answer to a click, and lets open windows.
+func (p *tab) clicked(script string, result any) { p.t.Helper(); p.run(script, true, result) }
+
+func (p *tab) run(script string, clicked bool, result any) {
 	p.t.Helper()
 	var got struct {
 		Result           struct{ Value json.RawMessage }
@@ -269,7 +274,7 @@ func (p *tab) eval(script string, result any) {
 			Exception struct{ Description string }
 		}
 	}
-	p.call("Runtime.evaluate", map[string]any{"expression": script, "awaitPromise": true, "returnByValue": true}, &got)
+	p.call("Runtime.evaluate", map[string]any{"expression": script, "awaitPromise": true, "returnByValue": true, "userGesture": clicked}, &got)
 	if got.ExceptionDetails != nil {
 		require.FailNow(p.t, "script failed", "%s\n%s", script, got.ExceptionDetails.Exception.Description)
 	}

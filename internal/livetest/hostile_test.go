@@ -102,6 +102,28 @@ func TestHostilePage(t *testing.T) {
 			s.onload = () => done("run"); s.onerror = () => done("refused"); s.src = site + "live.js"; document.body.append(s); })`, &outcome)
 		require.Equal(t, "refused", outcome)
 
+		// A window that the hostile page opens, after a click of its reader, shows the page and is out of reach: for the page that has opened
+		// it, it is closed, can neither be read nor steered, and sends nothing.
+		p.clicked(`globalThis.opened = open(site + "?by=window" + by); globalThis.messages = 0; addEventListener("message", () => messages++);
+			opened ? "opened" : "none"`, &outcome)
+		require.Equal(t, "opened", outcome)
+		p.call("Page.bringToFront", nil, nil) // the timers of a page that is not seen are slow
+		p.until("the window is out of reach", `opened.closed`)
+		p.eval(`(() => { try { return "read " + opened.document.body.innerText; } catch { return "refused, " + messages; } })()`, &outcome)
+		require.Equal(t, "refused, 0", outcome)
+		for _, verb := range []string{"break", "ask"} {
+			p.clicked(fmt.Sprintf(`(() => {
+				const form = document.createElement("form");
+				form.method = "post"; form.action = site + "%s?by=window" + by; form.target = "_blank"; form.rel = "opener";
+				for (const [name, value] of Object.entries(fields)) {
+					const field = document.createElement("input"); field.name = name; field.value = value; form.append(field);
+				}
+				document.body.append(form); form.submit(); return "sent";
+			})()`, verb), &outcome)
+			answered(fmt.Sprintf("POST %s by window%d", verb, i))
+			p.call("Page.bringToFront", nil, nil)
+		}
+
 		// In a frame stands the browser's own page of an error, in which no other page can look.
 		p.eval(`new Promise(done => { const f = document.createElement("iframe"); f.onload = () => done("loaded"); f.src = site;
 			document.body.append(f); })`, nil)
