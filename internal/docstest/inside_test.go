@@ -133,9 +133,10 @@ func TestInsidePagesShowWhatServicesShow(t *testing.T) {
 // masked returns lines without what differs from one server to the next.
 func masked(text string) []string {
 	for _, mask := range []struct{ of, as string }{
+		// A server that is slow to say that it has no authentication leaves a mutex without a turn, and so with the other name.
+		{`/m-(t[0-9a-f]+\.\d{10}|[2-7A-Z]{26})\b`, "/m-NAME"},
 		{`[2-7A-Z]{26}`, "ID"},
 		{`_c_[2-7A-Z]{12}`, "_c_ID"},
-		{`m-t[0-9a-f]+\.`, "m-tLEASE."},
 		{`0x[0-9a-f]+`, "0xN"},
 		{`[0-9a-f]{8}-[0-9a-f-]{27}( time:\[\d+\])?`, "BOOT"},
 		{`20\d\d-\d\d-\d\dT[\d:.]+Z`, "TIME"},
@@ -165,9 +166,13 @@ func insideEtcd(t *testing.T) insider {
 			return store
 		},
 		shell: func(command string) string { // as etcdctl, which need not be there
-			prefix, ok := strings.CutPrefix(command, "etcdctl get --prefix ")
-			require.True(t, ok, command)
-			resp, err := client.Get(within(t, soon), prefix, clientv3.WithPrefix())
+			of := regexp.MustCompile(`^etcdctl get (--sort-by=CREATE --order=ASCEND )?--prefix (\S+)$`).FindStringSubmatch(command)
+			require.NotNil(t, of, command)
+			options := []clientv3.OpOption{clientv3.WithPrefix()}
+			if of[1] != "" {
+				options = append(options, clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+			}
+			resp, err := client.Get(within(t, soon), of[2], options...)
 			require.NoError(t, err)
 			var shown strings.Builder
 			for _, kv := range resp.Kvs {
