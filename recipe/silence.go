@@ -59,7 +59,7 @@ func (in *session) taken(locked error) error {
 	if stuck, ok := errors.AsType[*stuckError](locked); ok {
 		return stuck.asError()
 	}
-	if taken, ok := locked.(*lockedError); ok {
+	if taken, ok := errors.AsType[*lockedError](locked); ok {
 		taken.left = in.ofEarlier(taken.by)
 	}
 	return locked
