@@ -36,7 +36,7 @@ func NewMultiMutex(members ...*Mutex) *MultiMutex {
 // and Lock returns without waiting for that. The errors are the same as for Mutex.Lock, and ErrLost for a member that
 // was lost. ErrPath comes at once, before any member is locked.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
-	l := newMultiLease(&m.group)
+	l := newMembership(&m.group)
 	if err := m.take(ctx, "lock", l, (*Mutex).Lock); err != nil {
 		l.abandon()
 		return nil, err
@@ -51,7 +51,7 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 // them taken. A release that is not confirmed continues in the background, and is no error of TryLock. The other
 // errors, and the state after an error, are the same as for Lock.
 func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
-	l := newMultiLease(&m.group)
+	l := newMembership(&m.group)
 	if err := m.take(ctx, "try lock", l, (*Mutex).TryLock); err != nil {
 		l.retreat(ctx)
 		return nil, err
@@ -61,7 +61,7 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 
 // take locks all members for l, each by lock. On error some may be held.
 func (m *MultiMutex) take(
-	ctx context.Context, op string, l *multi, lock func(*Mutex, context.Context) (*Lease, error),
+	ctx context.Context, op string, l *membership, lock func(*Mutex, context.Context) (*Lease, error),
 ) error {
 	mustBeMade(len(m.members) > 0, "NewMultiMutex")
 	for _, member := range m.members {
@@ -129,7 +129,7 @@ func newGroup(constructor string, members []*Mutex) group {
 // A caller who holds a member waits only for later members, so there is no circle of callers that wait for one another.
 // That is also true if some are left out.
 func (g *group) gather(
-	ctx context.Context, op string, l *multi, lock func(ctx context.Context, i int) (*Lease, error),
+	ctx context.Context, op string, l *membership, lock func(ctx context.Context, i int) (*Lease, error),
 ) error {
 	// A loss that leaves too few ends the waiting for the others.
 	under, cancel := context.WithCancelCause(ctx)

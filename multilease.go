@@ -17,14 +17,14 @@ import (
 // held, as Lease says.
 type MultiLease struct {
 	// What the Stores and the keeper can reach does not refer to the MultiLease: unreachable is what the collector says it is.
-	members *multi
+	members *membership
 }
 
 // newMulti returns the lease on members that are held.
-func newMulti(members *multi) *MultiLease {
+func newMulti(members *membership) *MultiLease {
 	l := &MultiLease{members}
 	if members.keeper != nil { // those of a MultiMutex are as unreachable as the lease
-		runtime.AddCleanup(l, (*multi).dropped, members)
+		runtime.AddCleanup(l, (*membership).dropped, members)
 	}
 	return l
 }
@@ -99,8 +99,8 @@ func (l *MultiLease) Release() error { return l.members.Release() }
 // held is what it is a lease for.
 func (l *MultiLease) held() driver.Kind { return driver.Exclusive }
 
-// on is multi.on.
+// on is membership.on.
 func (l *MultiLease) on(store *Store, path string) *recipe.Hold { return l.members.on(store, path) }
 
-// lock is multi.lock.
+// lock is membership.lock.
 func (l *MultiLease) lock() string { return l.members.lock() }

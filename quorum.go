@@ -149,7 +149,7 @@ func (q *QuorumMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 
 // try asks all members at once, until it is decided whether a majority is held. Silent is true if ctx has ended and one
 // of the services had not answered.
-func (q *QuorumMutex) try(ctx context.Context) (l *multi, silent bool) {
+func (q *QuorumMutex) try(ctx context.Context) (l *membership, silent bool) {
 	l = q.newLease()
 	under, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -183,7 +183,7 @@ func (q *QuorumMutex) try(ctx context.Context) (l *multi, silent bool) {
 }
 
 // enough reports whether a majority is held.
-func (l *multi) enough() bool {
+func (l *membership) enough() bool {
 	l.mu.Lock()
 	defer l.unlock()
 	return l.look() >= l.group.need
@@ -214,8 +214,8 @@ func (q *QuorumMutex) lock(ctx context.Context, i int) (*Lease, error) {
 // bears returns how many members may fail.
 func (q *QuorumMutex) bears() int { return len(q.members) - q.need }
 
-func (q *QuorumMutex) newLease() *multi {
-	l := newMultiLease(&q.group)
+func (q *QuorumMutex) newLease() *membership {
+	l := newMembership(&q.group)
 	l.keeper = &keeper{quorum: q, lease: l, taking: make([]bool, len(q.members))}
 	return l
 }
@@ -232,7 +232,7 @@ func unavailable(ctx context.Context, why string) error {
 // them, so it may wait for them in any order.
 type keeper struct {
 	quorum *QuorumMutex
-	lease  *multi
+	lease  *membership
 	first  *time.Timer
 	takers sync.WaitGroup // joined by release; added to while the lease lives
 

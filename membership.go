@@ -15,9 +15,9 @@ import (
 	"github.com/farsync/farsync/recipe"
 )
 
-// A multi is what a MultiLease holds: the leases on its members. What runs in the background refers to it, and not to the
+// A membership is what a MultiLease holds: the leases on its members. What runs in the background refers to it, and not to the
 // MultiLease.
-type multi struct {
+type membership struct {
 	group  *group
 	keeper *keeper     // of a QuorumMutex; nil for a MultiMutex
 	taken  atomic.Bool // released, by the first caller of Release
@@ -45,9 +45,9 @@ type ears struct {
 	tasks sync.WaitGroup  // added to under the lease's mu while the lease lives
 }
 
-func newMultiLease(g *group) *multi {
+func newMembership(g *group) *membership {
 	n := len(g.members)
-	l := &multi{
+	l := &membership{
 		group: g, open: n,
 		leases: make([]*Lease, n), errs: make([]error, n), stops: make([]func() bool, n), tokens: make([]Token, n),
 	}
@@ -56,7 +56,7 @@ func newMultiLease(g *group) *multi {
 }
 
 // unlock unlocks mu, and then gives back what was given up under it: a Trace is told of that, and may ask the lease.
-func (l *multi) unlock() {
+func (l *membership) unlock() {
 	left := l.left
 	l.left = nil
 	l.mu.Unlock()
@@ -71,7 +71,7 @@ func giveBack(holds []*recipe.Hold) {
 }
 
 // answer notes what has come of the lock of a member: a lease or an error.
-func (l *multi) answer(i int, lease *Lease, err error) {
+func (l *membership) answer(i int, lease *Lease, err error) {
 	l.mu.Lock()
 	defer l.unlock()
 	if lease != nil {
@@ -83,7 +83,7 @@ func (l *multi) answer(i int, lease *Lease, err error) {
 }
 
 // set makes a lease the lease of a member. The caller holds mu.
-func (l *multi) set(i int, lease *Lease) {
+func (l *membership) set(i int, lease *Lease) {
 	l.leases[i] = lease
 	l.stops[i] = context.AfterFunc(lease.hold.Life(), l.missing(i, lease.hold))
 	if l.ears != nil {
@@ -94,7 +94,7 @@ func (l *multi) set(i int, lease *Lease) {
 // missing returns what is to be called when the hold on a member has ended. Of a MultiMutex it does not refer to the
 // lease, for the collector to find whether anybody else does. Where nobody does, only its Done may still be waited for, and
 // the loss of any member closes that.
-func (l *multi) missing(i int, hold *recipe.Hold) func() {
+func (l *membership) missing(i int, hold *recipe.Hold) func() {
 	if l.keeper != nil {
 		return func() { l.miss(i) }
 	}
@@ -109,7 +109,7 @@ func (l *multi) missing(i int, hold *recipe.Hold) func() {
 }
 
 // miss looks when a member was lost, and has it taken again.
-func (l *multi) miss(i int) {
+func (l *membership) miss(i int) {
 	l.mu.Lock()
 	defer l.unlock()
 	l.look()
@@ -120,7 +120,7 @@ func (l *multi) miss(i int) {
 
 // won reports whether as many members are held as have to be, all at one moment: while it looks no other is added. From
 // then on none is waited for.
-func (l *multi) won() bool {
+func (l *membership) won() bool {
 	l.mu.Lock()
 	defer l.unlock()
 	if l.look() < l.group.need {
@@ -138,7 +138,7 @@ func (l *multi) won() bool {
 // look counts the members that are held, by the clock, and ends the lease if they are too few, with the members that
 // may still come. Members are added only after a look at the others: so a moment in which there were too few is not
 // missed. The caller holds mu, and calls unlock.
-func (l *multi) look() (held int) {
+func (l *membership) look() (held int) {
 	if l.life.Err() != nil {
 		return 0
 	}
@@ -163,7 +163,7 @@ func (l *multi) look() (held int) {
 }
 
 // why returns the reason for which too few members are held. The caller holds mu.
-func (l *multi) why() error {
+func (l *membership) why() error {
 	l.failed = slices.IndexFunc(l.errs, func(err error) bool { return err != nil })
 	if l.keeper == nil {
 		return l.errs[l.failed]
@@ -172,7 +172,7 @@ func (l *multi) why() error {
 }
 
 // Tokens is MultiLease.Tokens.
-func (l *multi) Tokens() []Token {
+func (l *membership) Tokens() []Token {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list := make([]Token, len(l.group.places))
@@ -183,14 +183,14 @@ func (l *multi) Tokens() []Token {
 }
 
 // Deadline is MultiLease.Deadline.
-func (l *multi) Deadline() time.Time {
+func (l *membership) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deadline()
 }
 
 // deadline is Deadline. The caller holds mu.
-func (l *multi) deadline() time.Time {
+func (l *membership) deadline() time.Time {
 	var every, held []time.Time
 	for _, lease := range l.leases {
 		if lease == nil {
@@ -212,7 +212,7 @@ func (l *multi) deadline() time.Time {
 }
 
 // Err is MultiLease.Err.
-func (l *multi) Err() error {
+func (l *membership) Err() error {
 	l.mu.Lock()
 	defer l.unlock()
 	l.look()
@@ -220,7 +220,7 @@ func (l *multi) Err() error {
 }
 
 // on returns the hold on the member of that path, nil if it is not held.
-func (l *multi) on(store *Store, path string) *recipe.Hold {
+func (l *membership) on(store *Store, path string) *recipe.Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, member := range l.group.members {
@@ -232,7 +232,7 @@ func (l *multi) on(store *Store, path string) *recipe.Hold {
 }
 
 // entries returns what stands for the members that are held, or nothing if the lease has ended.
-func (l *multi) entries() []driver.Entry {
+func (l *membership) entries() []driver.Entry {
 	l.mu.Lock()
 	defer l.unlock()
 	var entries []driver.Entry
@@ -248,14 +248,14 @@ func (l *multi) entries() []driver.Entry {
 }
 
 // lock is the path of a member: of the member whose loss has ended the lease, if there is one.
-func (l *multi) lock() string {
+func (l *membership) lock() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.group.members[l.failed].path
 }
 
 // Asked is MultiLease.Asked.
-func (l *multi) Asked() <-chan struct{} {
+func (l *membership) Asked() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ears == nil {
@@ -270,7 +270,7 @@ func (l *multi) Asked() <-chan struct{} {
 }
 
 // hear listens for a member. It ends with the member's lease or with l, and Release joins it. The caller holds mu.
-func (l *multi) hear(lease *Lease) {
+func (l *membership) hear(lease *Lease) {
 	if l.life.Err() != nil { // Release may have joined the others
 		return
 	}
@@ -283,7 +283,7 @@ func (l *multi) hear(lease *Lease) {
 }
 
 // Release is MultiLease.Release.
-func (l *multi) Release() error {
+func (l *membership) Release() error {
 	if l.taken.Swap(true) {
 		return ErrReleased
 	}
@@ -302,7 +302,7 @@ func (l *multi) Release() error {
 }
 
 // join waits for the ears of a lease that has ended.
-func (l *multi) join() {
+func (l *membership) join() {
 	l.mu.Lock()
 	e := l.ears
 	l.mu.Unlock()
@@ -314,7 +314,7 @@ func (l *multi) join() {
 // dropped notes the members that are held under a lease of a QuorumMutex which the program has lost. It is called as
 // recipe.Hold.Dropped is, and waits for no more than a look of another goroutine. The keeper goes on, and members that it takes
 // later are not told of.
-func (l *multi) dropped() {
+func (l *membership) dropped() {
 	if l.taken.Load() {
 		return
 	}
@@ -328,7 +328,7 @@ func (l *multi) dropped() {
 }
 
 // over ends the lease as released, unless it was lost before. No member is added any more.
-func (l *multi) over() {
+func (l *membership) over() {
 	l.mu.Lock()
 	defer l.unlock()
 	for _, stop := range l.stops {
@@ -341,7 +341,7 @@ func (l *multi) over() {
 }
 
 // abandon gives back what is held, in the background.
-func (l *multi) abandon() {
+func (l *membership) abandon() {
 	l.over()
 	l.mu.Lock()
 	defer l.unlock()
@@ -349,7 +349,7 @@ func (l *multi) abandon() {
 }
 
 // retreat is abandon for a caller that waits until it is confirmed, while ctx lives. No member is added any more.
-func (l *multi) retreat(ctx context.Context) {
+func (l *membership) retreat(ctx context.Context) {
 	if ctx.Err() != nil {
 		l.abandon()
 		return
@@ -365,7 +365,7 @@ func (l *multi) retreat(ctx context.Context) {
 }
 
 // giveUp gives back the members of a lease that has ended. The caller holds mu, and calls unlock.
-func (l *multi) giveUp() {
+func (l *membership) giveUp() {
 	for _, lease := range l.leases {
 		if lease != nil {
 			l.left = append(l.left, lease.hold)
@@ -381,7 +381,7 @@ type shortage struct {
 }
 
 // shortage returns the error of a lease without the members for which errs has an error. The caller holds mu.
-func (l *multi) shortage(errs []error) *shortage {
+func (l *membership) shortage(errs []error) *shortage {
 	s := &shortage{of: len(errs)}
 	for i, err := range errs {
 		if of, ok := errors.AsType[*Error](err); ok {
