@@ -20,6 +20,7 @@ import (
 func TestExamplesThatNeedServersRun(t *testing.T) {
 	const held, guarded = `^the work, with token \d+$`, "^paid\nanother may hold the lock, and nothing was paid$"
 	sources, says := map[string]string{}, map[string]string{}
+	var names []string // in the order of the documents: the first example of a database makes the tables
 	for _, store := range []struct {
 		name  string
 		start func(t *testing.T) []string
@@ -50,13 +51,14 @@ func TestExamplesThatNeedServersRun(t *testing.T) {
 		source = regexp.MustCompile(`(?m)^package \w+$`).ReplaceAllString(source, "package main")
 		for _, example := range examples {
 			name := store.name + "-" + example
+			names = append(names, name)
 			sources[name], says[name] = source+"\nfunc main() {\n\t"+example+"()\n}\n", store.says[example]
 		}
 	}
 	built := newBox(t, t.TempDir(), "examples", sources)
-	for name, want := range says {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			require.Regexp(t, want, run(t, exec.CommandContext(within(t, soon), built.program(t, name)), ""))
+			require.Regexp(t, says[name], run(t, exec.CommandContext(within(t, soon), built.program(t, name)), ""))
 		})
 	}
 }
