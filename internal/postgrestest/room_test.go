@@ -182,10 +182,14 @@ func TestFewConnectionsServeAll(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	locktest.RunFew(t, store, d.open(t, time.Hour))
-	var n int
-	require.NoError(t, d.admin.QueryRow(within(t, soon),
-		"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'").Scan(&n))
-	require.LessOrEqual(t, n, 2, "one may have gone with an attempt that was given up")
+	// A connection may have gone with an attempt that was given up, and one has taken its place. The server still counts the first until
+	// the process that served it has noticed that nobody is there.
+	require.Eventually(t, func() bool {
+		var n int
+		require.NoError(t, d.admin.QueryRow(within(t, soon),
+			"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'").Scan(&n))
+		return n <= 2
+	}, soon, time.Millisecond)
 }
 
 // TestKeyGivesWayToACallThatCameFirst: of three calls the first creates its entry with the only place that calls have,
