@@ -30,8 +30,8 @@ type BreakOptions struct {
 //
 // The holder's Store ends the lease first: its Done is closed, and its Err wraps ErrLost and ErrBroken and names the
 // client that has broken it, and the reason. Then it removes the entry. So the contexts of the old lease are done
-// before another client holds, as after any loss. A Store hears from a lease that has been held for 3 seconds or a
-// third of the TTL, whichever is less; a younger lease ends when it is that old. A lease that was asked for before and
+// before another client holds, as after any loss. A Store hears from a lease that has been held for 4.5 seconds, or
+// half of the TTL if that is less; a younger lease ends when it is that old, at the latest. A lease that was asked for before and
 // goes on hears within 10 seconds, or a third of the TTL if that is less. There is no need to break the lease of a
 // process that is dead: it ends by itself, a TTL after the last renewal.
 //
