@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	zookeeper "github.com/go-zookeeper/zk"
+	"github.com/jackc/pgx/v5/pgxpool"
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -24,6 +25,7 @@ import (
 	"github.com/farsync/farsync/etcd"
 	"github.com/farsync/farsync/internal/mysqlkind"
 	"github.com/farsync/farsync/mysql"
+	"github.com/farsync/farsync/postgres"
 	"github.com/farsync/farsync/redis"
 	"github.com/farsync/farsync/sqlite"
 	"github.com/farsync/farsync/zk"
@@ -105,6 +107,57 @@ func TestLeastRightsOnRedis(t *testing.T) {
 	})
 	_, err = redis.Open(within(t, soon), to, &redis.Options{Namespace: "another"})
 	require.ErrorContains(t, err, "NOPERM", "another namespace is out of reach")
+}
+
+// TestLeastRightsOnPostgreSQL: with the commands of the page, and with one right less.
+func TestLeastRightsOnPostgreSQL(t *testing.T) {
+	server := embedtest.Postgres(t)
+	sh := func(script string) {
+		shell := exec.Command("sh", "-ec", strings.ReplaceAll(script, "psql ", "psql -qX -v ON_ERROR_STOP=1 '"+server.URL()+"' "))
+		shell.Env = append(os.Environ(), "PASSWORD="+password)
+		run(t, shell, "")
+	}
+	as := func(user string) *pgxpool.Config {
+		config, err := pgxpool.ParseConfig(server.URL())
+		require.NoError(t, err)
+		config.ConnConfig.User, config.ConnConfig.RuntimeParams["search_path"] = user, "locks"
+		return config
+	}
+	sh(least(t, "psql"))
+	require.NoError(t, postgres.Migrate(within(t, soon), as("deploy").ConnConfig))
+	require.NoError(t, postgres.Migrate(within(t, soon), as("deploy").ConnConfig))
+	require.ErrorContains(t, postgres.Migrate(within(t, soon), as("billing").ConnConfig), "denied")
+	open := func() (*farsync.Store, error) { return postgres.Open(within(t, soon), as("billing"), nil) }
+	everything(t, func() *farsync.Store {
+		store, err := open()
+		require.NoError(t, err)
+		return store
+	})
+	use := func(path string) error { // what DELETE is missing for stays there until its session has run out
+		store, err := open()
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
+		if err != nil {
+			return err
+		}
+		return lease.Release()
+	}
+	for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
+		sh(`psql -c "REVOKE ` + right + ` ON ALL TABLES IN SCHEMA locks FROM billing"`)
+		require.ErrorContains(t, use("/locks/"+right), "denied", right)
+		sh(`psql -c "GRANT ` + right + ` ON ALL TABLES IN SCHEMA locks TO billing"`)
+	}
+	sh(`psql -c "REVOKE USAGE ON SCHEMA locks FROM billing"`)
+	require.Error(t, use("/locks/usage"))
+	sh(`psql -c "GRANT USAGE ON SCHEMA locks TO billing" -c "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA locks FROM PUBLIC"`)
+	require.ErrorContains(t, use("/locks/execute"), "denied")
+	said := regexp.MustCompile("`(GRANT EXECUTE [^`]*)`").FindStringSubmatch(document(t, "docs/SECURITY.md"))
+	require.Len(t, said, 2)
+	sh(`psql -c "` + said[1] + `"`)
+	require.NoError(t, use("/locks/all"))
 }
 
 // TestLeastRightsOnMySQL, and on MariaDB: with each of the rights and with one less.
