@@ -79,7 +79,7 @@ var pages struct {
 func programOf(t *testing.T, page string) string {
 	t.Helper()
 	pages.once.Do(func() {
-		sources := map[string]string{"HEALTH": healthProgram(t), "NAMES": namesProgram(t), "TIMEOUTS": timeoutsProgram(t)}
+		sources := map[string]string{"CRON": printedProgram(t, "docs/CRON.md"), "HEALTH": healthProgram(t), "NAMES": namesProgram(t), "TIMEOUTS": timeoutsProgram(t)}
 		for _, pattern := range []string{"coming-from-*", "start/*"} {
 			documents, err := filepath.Glob("../../docs/" + pattern + ".md")
 			require.NoError(t, err)
