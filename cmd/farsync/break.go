@@ -132,7 +132,7 @@ func (b *breaking) goesOn(format string, arguments ...any) {
 // done says how the lease has ended.
 func (b *breaking) done(outcome string) error {
 	if !b.json {
-		b.goesOn("the lease with token %d on %s was %s, and the next in the queue holds", b.token, b.path, outcome)
+		b.goesOn("the lease with token %d on %s was %s, and holds no more", b.token, b.path, outcome)
 		return nil
 	}
 	return b.print(breakJSON{1, b.path, b.token, outcome})
