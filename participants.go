@@ -124,8 +124,11 @@ func known(t time.Time) time.Time {
 //
 // ctx governs how long Participants waits for the service; it never waits for a holder. ErrPath comes at once. The
 // other errors are ErrClosed; ctx.Err() if ctx was done first, and then ErrUnavailable too if the service did not
-// answer; and what the service said when it refused. Beside one error the participants are returned, all of them as
-// holders: another program has written something else in the place of the size of a semaphore. See LockInfo.Err.
+// answer; and what the service said when it refused. Beside two errors the participants are returned. Another program has
+// written something else in the place of the size of a semaphore: all are shown as holders, see LockInfo.Err. Or another
+// program has put an entry into the queue that no session will ever remove, a key without a lease on etcd or a node that is
+// not ephemeral on ZooKeeper: it is among the participants, with no Session, and the error names it. Lock fails with the same
+// error until it is deleted. Other stores show such an entry without an error.
 func (s *Store) Participants(ctx context.Context, path string) ([]Participant, error) {
 	list, err := s.participants(ctx, path)
 	return list, wrap("participants", path, err)
@@ -136,10 +139,14 @@ func (s *Store) participants(ctx context.Context, path string) ([]Participant, e
 	if err != nil {
 		return nil, err
 	}
-	if len(l.Entries) == 0 {
-		return nil, l.Odd
+	beside := cmp.Or(l.Stray, l.Odd)
+	if l.Stray != nil && l.Odd != nil {
+		beside = fmt.Errorf("%w; and %w", l.Stray, l.Odd)
 	}
-	return s.participantsOf(l.Entries, l.Held), l.Odd
+	if len(l.Entries) == 0 {
+		return nil, beside
+	}
+	return s.participantsOf(l.Entries, l.Held), beside
 }
 
 // participantsOf returns the entries of a queue for people. As many hold as are told, those at its head.

@@ -155,7 +155,9 @@ type Session interface {
 	Ahead(ctx context.Context, e Entry, waiting bool) (View, error)
 
 	// List returns the entries of a queue, oldest first, with their values; if limit is positive, at least the oldest
-	// limit of them. Unlike all other reads it may be answered by a server that is behind the others by a moment.
+	// limit of them. Unlike all other reads it may be answered by a server that is behind the others by a moment. A driver may
+	// refuse a queue with an entry that no session will ever remove, by an error that names it. Beside that error the View
+	// shows the queue all the same, with that entry; beside any other it is the zero View.
 	List(ctx context.Context, queue string, limit int) (View, error)
 
 	// Find returns e as it is now, with Version and Value. ErrGone means that it is not in its queue under its ID.

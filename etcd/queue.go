@@ -200,7 +200,8 @@ func (s *session) read(ctx context.Context, v *driver.View, options []clientv3.O
 	return resp.Responses[0].GetResponseRange(), nil
 }
 
-// List reads the queue with its values.
+// List reads the queue with its values. A key that nothing will ever remove is shown as an entry of no session, beside the
+// error that names it.
 func (s *session) List(ctx context.Context, queue string, limit int) (driver.View, error) {
 	resp, err := s.get(ctx, prefix(queue), clientv3.WithPrefix(), clientv3.WithLimit(int64(limit)),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))

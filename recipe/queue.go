@@ -20,8 +20,13 @@ type Queue struct {
 // service grants nothing for a while. If limit is
 // positive it may leave out all but the oldest limit of them. It may be answered by a server that is behind the others by
 // a moment.
+//
+// Who lists a queue may be about to do something to what holds, so a queue that Listing finds Stray is refused.
 func (q Queue) List(ctx context.Context, limit int) (list []driver.Entry, held int, err error) {
 	l, err := q.Listing(ctx, limit)
+	if err == nil && l.Stray != nil {
+		return nil, 0, l.Stray
+	}
 	return l.Entries, l.Held, err
 }
 
@@ -36,6 +41,9 @@ type Listing struct {
 	// place. No client is granted units then, and each that waits for some gives up at its next look, which that write
 	// has made it take. So all permits at the head of the queue count as held: the permits that stay are holders.
 	Odd error
+	// Stray names an entry among them that no session will ever remove, where the service tells that of an entry by itself:
+	// another program has put it there, and it blocks the queue for ever.
+	Stray error
 }
 
 // Listing is List, with the size of a semaphore.
@@ -45,10 +53,14 @@ func (q Queue) Listing(ctx context.Context, limit int) (l Listing, err error) {
 		v, err = in.Session.List(ctx, q.Path, limit)
 		return err
 	})
-	if err != nil {
+	if len(v.Entries) == 0 && err != nil {
 		return l, err
 	}
-	return q.listing(ctx, slices.Clone(v.Entries), v.Silent)
+	stray := err // beside entries it can be no other
+	if l, err = q.listing(ctx, slices.Clone(v.Entries), v.Silent); err == nil {
+		l.Stray = stray
+	}
+	return l, err
 }
 
 // listing returns what the entries of the queue show. None of them holds if the service is silent. It sets what is known

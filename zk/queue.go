@@ -103,7 +103,8 @@ func (s *session) prove(ctx context.Context, v *driver.View) error {
 }
 
 // List reads the names in the queue, and every node that is asked for. It leaves out nodes that go meanwhile, and the
-// nodes of queues further down.
+// nodes of queues further down. A node that no session will ever remove, and that blocks the queue, is shown as an entry of
+// no session, beside the error that names it.
 func (s *session) List(ctx context.Context, name string, limit int) (driver.View, error) {
 	path := s.path(name)
 	names, err := s.names(ctx, path)
@@ -115,22 +116,47 @@ func (s *session) List(ctx context.Context, name string, limit int) (driver.View
 	}
 	q := names.queue(name, path, driver.Exclusive)
 	var v driver.View
-	v.Entries, v.All, err = s.fill(ctx, q.entries(len(q.nodes)), q.tail, limit)
+	if v.Entries, v.All, err = s.fill(ctx, q.entries(len(q.nodes)), q.tail, limit); err != nil {
+		v.Entries = joined(v.Entries)
+	}
 	return v, err
+}
+
+// joined moves the entries of no session to where they have joined. A name may sort ahead of the names of all that were
+// there before: whoever held then holds, and is not to be shown behind it.
+func joined(entries []driver.Entry) (list []driver.Entry) {
+	var strays []driver.Entry
+	for _, e := range entries {
+		if e.Session == "" {
+			strays = append(strays, e)
+		} else {
+			list = append(list, e)
+		}
+	}
+	for _, e := range strays {
+		at := slices.IndexFunc(list, func(other driver.Entry) bool { return other.Session != "" && other.Revision > e.Revision })
+		if at < 0 {
+			at = len(list)
+		}
+		list = slices.Insert(list, at, e)
+	}
+	return list
 }
 
 // readAhead is how many nodes of one kind are asked for at a time.
 const readAhead = 16
 
-// fill reads the nodes of entries, up to the limit if it is positive, and leaves out nodes that are none. A node that
-// stands among the first of the queue and that no session will ever remove is refused: it would block the queue.
+// fill reads the nodes of entries, up to the limit if it is positive, and leaves out nodes that are none. The error beside
+// entries refuses a node that stands among the first of the queue and that no session will ever remove: it would block the
+// queue.
 func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, limit int) (filled []driver.Entry, all bool, err error) {
 	if limit <= 0 {
 		limit = len(entries) + 1
 	}
+	var blocked error
 	for part := range slices.Chunk(entries, min(readAhead, limit)) {
 		if len(filled) >= limit {
-			return filled, false, nil
+			return filled, false, blocked
 		}
 		reads := make([]*read, len(part))
 		for i, e := range part {
@@ -146,11 +172,14 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 			case r.stat.owner != 0:
 				filled = append(filled, r.fill(e))
 			case e.Ahead < blocking:
-				return nil, false, stray(e.ID)
+				filled = append(filled, r.fill(e))
+				if blocked == nil {
+					blocked = stray(e.ID)
+				}
 			}
 		}
 	}
-	return filled, true, nil
+	return filled, true, blocked
 }
 
 // fill returns e with what its node tells.

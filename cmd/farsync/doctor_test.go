@@ -204,6 +204,11 @@ func TestDoctorFindsFaultsOfEtcd(t *testing.T) {
 	put("/x/note", "")
 	put("/y/note", "")
 	finds(t, "etcd://"+address, "/x/note ends with no session")
+	p := start(t, patient("etcd://"+address), "who", "/x")
+	require.Zero(t, p.code(t), p.err.String())
+	require.Regexp(t, `/x +key "/x/note" has no lease: .*\n +one holds .*\n +a holder without a name waits, 1st +foreign`, p.out.String())
+	p = start(t, patient("etcd://"+address), "run", "-n", "/x", "--", "true")
+	require.Equal(t, codeTaken, p.code(t), p.err.String())
 	remove()
 
 	finds(t, "etcd://"+older(t, address, "3.7.0", "3.4.9"), "this etcd can let an old leader revoke live leases")

@@ -115,7 +115,7 @@ type (
 	lockJSON struct {
 		Path         string     `json:"path"`
 		Participants []userJSON `json:"participants"`
-		// Error says that the size of a semaphore is not known.
+		// Error says that the size of a semaphore is not known, or names an entry that no session will ever remove.
 		Error string `json:"error,omitempty"`
 	}
 	userJSON struct {
@@ -335,7 +335,7 @@ func (a *app) locks(ctx context.Context, store *farsync.Store, l *location.Locat
 		}
 		list, err := store.Participants(ctx, l.Join(which))
 		switch {
-		case len(list) > 0: // an error beside them is about the size
+		case len(list) > 0: // an error beside them is about the size, or an entry of no session
 			if of, ok := errors.AsType[*farsync.Error](err); ok {
 				err = of.Err
 			}

@@ -226,6 +226,28 @@ var watchCases = []conformance{
 			s.Delete(s.T, stray)
 			c.watch(self, gone(ahead[0])).wakes()
 		}},
+	{"ListShowsStray", "an operator would see neither who holds nor what blocks the others for ever", func(s *scene) {
+		if s.Stray == nil {
+			s.Skip("the service has no such entries")
+		}
+		c := s.open()
+		first := c.join(driver.Exclusive)
+		stray := s.Stray(s.T, s.queue)
+		second, _ := c.create(c.entry(s.queue, driver.Exclusive))
+		for _, limit := range []int{0, 2, 3, 4} {
+			v, err := c.List(s.ctx(), s.queue, limit)
+			list := ids(v.Entries)
+			require.GreaterOrEqual(s, len(list), 2)
+			require.Equal(s, []string{first.ID, stray.ID, second.ID}[:len(list)], list)
+			require.Empty(s, v.Entries[1].Session)
+			if err != nil {
+				require.Equal(s, driver.Refused, c.service.Outcome(err), err)
+				require.ErrorContains(s, err, stray.ID)
+			}
+		}
+		s.Delete(s.T, stray)
+		require.Equal(s, []string{first.ID, second.ID}, ids(c.list(s.queue)))
+	}},
 	{"WatchInADeadSession", "a waiter whose session is over must not be granted anything", func(s *scene) {
 		a, b := s.pair()
 		first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)

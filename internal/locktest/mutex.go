@@ -5,10 +5,12 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 var errStop = errors.New("stopped")
@@ -233,6 +235,34 @@ var mutexRows = []row{
 		s.Delete(s.T, stray)
 		s.until(one, 0)
 		s.release(s.lock(s.mutex(one)))
+	}},
+	{"MutexShowsWhatBlocksForEver", "who is called at night needs the holder, and beside it what keeps all others out", func(s *scene) {
+		one, two := s.client(), s.client()
+		lease := s.lock(s.mutex(one))
+		stray := s.Stray(s.T, s.path)
+		list, err := two.Participants(s.ctx(), s.path)
+		for len(list) < 2 { // a look may be answered by a server that is behind
+			require.NoError(s, err)
+			require.NoError(s, pause.For(s.ctx(), 5*time.Millisecond))
+			list, err = two.Participants(s.ctx(), s.path)
+		}
+		if err != nil {
+			require.ErrorContains(s, err, stray.ID)
+		}
+		require.Len(s, list, 2)
+		require.True(s, list[0].Held)
+		require.Equal(s, lease.Token(), list[0].Token)
+		require.Equal(s, stray.ID, list[1].ID)
+		require.Empty(s, list[1].Session)
+		require.False(s, list[1].Held)
+		_ = lease.Release() // lost, where the order of the queue is by names and the stray's sorts ahead
+		_, err = s.mutex(two).TryLock(s.ctx())
+		require.Error(s, err)
+		_, err = s.mutex(two).Lock(s.ctx())
+		require.ErrorContains(s, err, stray.ID)
+		s.Delete(s.T, stray)
+		s.until(two, 0)
+		s.release(s.lock(s.mutex(two)))
 	}},
 	{"MutexDoReportsALoss", "a success under a lost lock is none", func(s *scene) {
 		one := s.client()
