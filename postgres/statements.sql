@@ -43,16 +43,22 @@ SELECT * FROM farsync_turned($1, $2, $3)
 -- name: ahead
 SELECT * FROM farsync_ahead($1, $2, $3)
 -- name: list
-SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
-WHERE queue = $1 ORDER BY revision LIMIT $2
+-- A session whose row has gone without its entries will never end them. Those that farsync_ended has are being removed.
+SELECT id, queue, kind, units, revision, version, since, value,
+  CASE WHEN EXISTS (SELECT 1 FROM farsync_sessions s WHERE s.id = e.session) OR EXISTS (SELECT 1 FROM farsync_ended o WHERE o.session = e.session)
+    THEN e.session ELSE '' END
+FROM farsync_entries e WHERE queue = $1 ORDER BY revision LIMIT $2
 -- name: find
 SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries WHERE id = $1
 -- name: owned
 SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
 WHERE session = $1 AND ($2::jsonb IS NULL OR queue IN (SELECT jsonb_array_elements_text($2))) ORDER BY revision
 -- name: survey
-SELECT id, queue, kind, units, revision, version, since, value, coalesce(session, '') FROM farsync_entries
-WHERE queue > $2 AND starts_with(queue, $1) AND queue <= coalesce(
+-- As list.
+SELECT id, queue, kind, units, revision, version, since, value,
+  CASE WHEN EXISTS (SELECT 1 FROM farsync_sessions s WHERE s.id = e.session) OR EXISTS (SELECT 1 FROM farsync_ended o WHERE o.session = e.session)
+    THEN e.session ELSE '' END
+FROM farsync_entries e WHERE queue > $2 AND starts_with(queue, $1) AND queue <= coalesce(
   (SELECT queue FROM farsync_entries WHERE queue > $2 AND starts_with(queue, $1)
    ORDER BY queue, revision LIMIT 1 OFFSET greatest($3 - 1, 0)),
   (SELECT max(queue) FROM farsync_entries))

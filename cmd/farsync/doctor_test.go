@@ -507,6 +507,20 @@ func TestDoctorOfAUserWhoMayNotSeeTransactions(t *testing.T) {
 	})
 }
 
+// TestDoctorNamesRowsOfSessionsThatAreNotThere: no session will ever end them, as none ends a row without a session.
+func TestDoctorNamesRowsOfSessionsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Postgres(t, embedtest.Fsync())
+	store := "postgres://postgres@" + server.Endpoint() + "/postgres"
+	p := start(t, store+"?migrate=1", "who")
+	require.Equal(t, codeNothing, p.code(t), p.err.String())
+	do := statements(t, "pgx", server.URL())
+	do(t, "INSERT INTO farsync_entries (id, queue) VALUES ($1, '/none')", "row-1")
+	do(t, "INSERT INTO farsync_entries (id, queue, session) VALUES ($1, '/gone', 'is not there')", "row-2")
+	finds(t, store, "/none: row-1 belongs to no session, and blocks the queue for ever: delete it",
+		"/gone: row-2 belongs to no session, and blocks the queue for ever: delete it")
+}
+
 // TestDoctorReckonsConnections of what a database server has room for.
 func TestDoctorReckonsConnections(t *testing.T) {
 	t.Parallel()

@@ -44,3 +44,37 @@ func TestThoseThatWaitForRowsKeepNoSessionFromBeingRenewed(t *testing.T) {
 	require.ErrorIs(t, all.Wait(), context.Canceled)
 	require.NoError(t, lease.Release())
 }
+
+// TestEntriesOfSessionsThatAreNotThereShowNone: whoever looks is to see that no session will end them. The entries of a session that was
+// ended, and had too many for one step, are being removed.
+func TestEntriesOfSessionsThatAreNotThereShowNone(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	store := d.open(t, time.Minute)
+	sessions := map[string]any{"/lives": "lives", "/none": nil, "/gone": "gone", "/ended": "ended"}
+	for queue, session := range sessions {
+		d.foreign(t, queue, session)
+	}
+	d.exec(t, "ALTER TABLE farsync_sessions DISABLE TRIGGER USER")
+	d.exec(t, "DELETE FROM farsync_sessions WHERE id IN ('gone', 'ended')")
+	d.exec(t, "ALTER TABLE farsync_sessions ENABLE TRIGGER USER")
+	want := map[string]string{"/lives": "lives", "/none": "", "/gone": "", "/ended": "ended"}
+	tx, err := d.admin.Begin(within(t, soon))
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(within(t, soon), "SELECT 1 FROM farsync_entries WHERE queue = '/ended' FOR UPDATE") // so that nobody removes it just now
+	require.NoError(t, err)
+	d.exec(t, "INSERT INTO farsync_ended VALUES ('ended')")
+	for queue, session := range want {
+		list, err := store.Participants(within(t, soon), queue)
+		require.NoError(t, err)
+		require.Len(t, list, 1, queue)
+		require.Equal(t, session, list[0].Session, queue)
+	}
+	for lock, err := range store.Survey(within(t, soon), "") {
+		require.NoError(t, err)
+		require.Equal(t, want[lock.Path], lock.Participants[0].Session, lock.Path)
+		delete(want, lock.Path)
+	}
+	require.Empty(t, want)
+}
