@@ -335,6 +335,8 @@ func demand[T any](a *actor, what string, f func(context.Context) (T, error), al
 	case is(context.Canceled) && !canceled:
 		a.complain("%s: a cancel that was none of the caller's: %v", what, err)
 	case ctx.Err() != nil && is(ctx.Err()):
+	case recipe.IsStuck(err) && slices.Contains(allowed, farsync.ErrLocked):
+		// A Try does not wait for the removal of an entry which its own Store has given up, and nothing is known of the lock.
 	case !slices.ContainsFunc(allowed, is):
 		a.complain("%s: %v", what, err)
 	case is(farsync.ErrUnavailable) && !silent:
