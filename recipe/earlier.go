@@ -83,21 +83,15 @@ func (l *earlier) forget(ids []string) {
 func (l *earlier) has(e driver.Entry) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.of) == 0 {
+	until, ok := byID(l.of, e)
+	if !ok {
 		return ""
 	}
-	for n := len(e.ID); n > 0; n-- {
-		until, ok := l.of[e.ID[:n]]
-		if !ok {
-			continue
-		}
-		ends := "should have ended"
-		if left := time.Until(until); left > 0 {
-			ends = fmt.Sprintf("is to end within %v", max(left.Round(silenceUnit), silenceUnit))
-		}
-		return "an entry of an earlier session of this Store, which was lost and " + ends
+	ends := "should have ended"
+	if left := time.Until(until); left > 0 {
+		ends = fmt.Sprintf("is to end within %v", max(left.Round(silenceUnit), silenceUnit))
 	}
-	return ""
+	return "an entry of an earlier session of this Store, which was lost and " + ends
 }
 
 // ofEarlier is has for the Store of the session.

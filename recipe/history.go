@@ -57,7 +57,7 @@ func (in *session) forget(p *place) {
 func (in *session) standsAgain(e driver.Entry) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if e.Kind == driver.Foreign || begins(in.made, e) {
+	if _, made := byID(in.made, e); made || e.Kind == driver.Foreign {
 		return false
 	}
 	if in.undone == nil {

@@ -24,19 +24,6 @@ type removal struct {
 	gone    bool      // it is confirmed
 }
 
-// The removals of a queue are kept from the first failed attempt until none of them is left, with what is known of the calls that wait there.
-type removals struct {
-	of map[string]*removal // by the ID that was asked for. Invariant: not empty
-	// calls are those that wait in the queue, or have failed since there were removals, by the ID of their entry: the entry of a call that has
-	// failed stands until it is removed, and keeps what is behind it from what the call has waited for.
-	calls    map[string]*waiting
-	oldest   int64  // Invariant: no entry in of has a lower revision
-	shortest int    // Invariant: no ID in of is shorter
-	changes  uint64 // of what calls wait for
-	waits    int    // how many of calls have not failed
-	told     bool   // the log was, that one of them is not removed
-}
-
 // A stuckError says that an entry which the Store has given up may still stand, and why.
 type stuckError struct {
 	removal
@@ -107,86 +94,6 @@ func (in *session) removalFailed(p *place, sent time.Time, refused bool, why err
 	return news
 }
 
-// spurnAll ends the wait of each Replaceable request in a queue that waits behind an entry which is not removed. Nothing is asked for that: each
-// is woken once, and with the answer. The caller holds mu.
-func (in *session) spurnAll(queue string) {
-	for w := range in.movable[queue] {
-		if stuck := in.ahead(w); stuck != nil {
-			in.keeps(w)
-			w.spurn(stuck)
-		}
-	}
-}
-
-// spurned returns the ctx of a Replaceable request that waits as w, which ends when the request waits behind an entry that is not removed: also one that
-// was not removed before. Settle is called when the wait is over, and sees to its error.
-func spurned(ctx context.Context, w *waiting) (bound context.Context, settle func(err *error)) {
-	in, queue := w.place.in, w.place.entry.Queue
-	bound, spurn := context.WithCancelCause(ctx)
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	w.spurn = spurn
-	if in.movable == nil {
-		in.movable = map[string]map[*waiting]bool{}
-	}
-	if in.movable[queue] == nil {
-		in.movable[queue] = map[*waiting]bool{}
-	}
-	in.movable[queue][w] = true
-	if in.removals[queue] != nil {
-		in.spurnAll(queue)
-	}
-	return bound, func(err *error) {
-		if stuck, is := errors.AsType[*stuckError](context.Cause(bound)); is && *err != nil && ctx.Err() == nil {
-			*err = stuck.asError()
-		}
-		spurn(nil)
-	}
-}
-
-// keeps takes w off those whose wait may be ended. The caller holds mu.
-func (in *session) keeps(w *waiting) {
-	queue := w.place.entry.Queue
-	if delete(in.movable[queue], w); len(in.movable[queue]) == 0 {
-		delete(in.movable, queue)
-	}
-}
-
-// removalsOf returns the removals of the queue of p, an attempt of which has failed. It goes through the calls that wait in the session once in a
-// queue, and not once for each removal. The caller holds mu.
-func (in *session) removalsOf(p *place) *removals {
-	queue := p.entry.Queue
-	if all := in.removals[queue]; all != nil {
-		return all
-	}
-	all := &removals{of: map[string]*removal{}, calls: map[string]*waiting{}, oldest: p.entry.Revision, shortest: len(p.made.ID)}
-	for w := range in.waiters {
-		if w.place.entry.Queue == queue {
-			all.calls[w.place.entry.ID] = w
-			all.waits++
-		}
-	}
-	if in.removals == nil {
-		in.removals = map[string]*removals{}
-	}
-	in.removals[queue] = all
-	return all
-}
-
-// failed adds a failed attempt. It is noted by the ID that was asked for: the ID that the entry got, and the ID of an entry that has replaced it, begin
-// with that.
-func (all *removals) failed(p *place, r removal) *removal {
-	if before := all.of[p.made.ID]; before != nil {
-		r.sent = before.sent
-		*before = r
-		return before
-	}
-	all.of[p.made.ID] = &r
-	all.oldest = min(all.oldest, p.entry.Revision)
-	all.shortest = min(all.shortest, len(p.made.ID))
-	return &r
-}
-
 // removed notes that the entry of p is gone. If an attempt had failed before, that is counted, and before the entry is forgotten: whoever has
 // seen it in its way and does not find it here any more looks again.
 func (in *session) removed(p *place, count *atomic.Uint64) {
@@ -205,19 +112,6 @@ func (in *session) removed(p *place, count *atomic.Uint64) {
 			delete(in.removals, p.entry.Queue)
 		}
 	}
-}
-
-// find returns the removal of e, or nil. The removals may be nil.
-func (all *removals) find(e driver.Entry) *removal {
-	if all == nil {
-		return nil
-	}
-	for n := len(e.ID); n >= all.shortest; n-- {
-		if r := all.of[e.ID[:n]]; r != nil {
-			return r
-		}
-	}
-	return nil
 }
 
 // stuck returns the error of a call that the entry e of a queue is in the way of, if the Store has given e up and the service refuses to remove it, or has not
@@ -309,34 +203,4 @@ func (w *waiting) stuck() *stuckError {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.ahead(w)
-}
-
-// ahead is stuck for a caller that holds the session's mu.
-//
-// A crowd that waits one behind the other would be gone through once for each that gives up. So what a walk has found is noted with all that it has
-// passed, and is right until what one of them waits for has changed. Nor does a walk begin where w is ahead of all that was given up: a queue keeps its
-// order, so none of that is in its way.
-func (in *session) ahead(w *waiting) *stuckError {
-	all := in.removals[w.place.entry.Queue]
-	if all == nil || w.place.entry.Revision < all.oldest {
-		return nil
-	}
-	in.walks++
-	for at := w; at != nil && at.walk != in.walks; at = all.calls[at.nearest().ID] {
-		at.walk = in.walks // what was seen of the calls may be old, so they are no chain for certain
-		r := at.found
-		if r == nil || r.gone || at.foundAt != all.changes {
-			r = all.find(at.nearest())
-		}
-		stuck := r.overdue(in.ttl)
-		if stuck == nil {
-			continue
-		}
-		for ; w != at; w = all.calls[w.nearest().ID] {
-			w.found, w.foundAt = r, all.changes
-		}
-		at.found, at.foundAt = r, all.changes
-		return stuck
-	}
-	return nil
 }

@@ -258,15 +258,15 @@ func (in *session) suspected() (queues []string) {
 func (in *session) isSuspect(e driver.Entry) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return begins(in.suspects, e)
+	_, suspect := byID(in.suspects, e)
+	return suspect
 }
 
-// begins reports whether the ID of e begins with one of some. There may be as many of them as entries, so it is not they that are tried one by one.
-func begins[T any](ids map[string]T, e driver.Entry) bool {
-	for n := len(e.ID); n > 0; n-- {
-		if _, ok := ids[e.ID[:n]]; ok {
-			return true
-		}
+// byID returns what ids has for e, by an ID with which the ID of e begins: the ID that was asked for, where the service has added to it, or an
+// entry has replaced another. There may be as many IDs as entries, so it is not they that are tried one by one.
+func byID[T any](ids map[string]T, e driver.Entry) (known T, ok bool) {
+	for n := len(e.ID); n > 0 && !ok && len(ids) > 0; n-- {
+		known, ok = ids[e.ID[:n]]
 	}
-	return false
+	return known, ok
 }

@@ -89,7 +89,7 @@ func (in *session) delist(w *waiting, failed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	delete(in.waiters, w)
-	in.keeps(w)
+	in.dropMovable(w)
 	all := in.removals[w.place.entry.Queue]
 	if all == nil {
 		return
