@@ -17,18 +17,13 @@ import (
 // death, long before its TTL.
 func TestProcessOfAnotherTimeNamespace(t *testing.T) {
 	t.Parallel()
-	program, err := exec.LookPath("unshare")
-	shifted := []string{"--time", "--monotonic", "1000000", "--kill-child"}
-	if err == nil {
-		err = exec.Command(program, append(shifted, "true")...).Run()
-	}
-	if err != nil {
-		suite.NotHere(t, "the right to make a time namespace: "+err.Error())
-	}
+	words := suite.OtherClock(t, "1000000")
 	file := newFile(t)
 	other := prepared(t, "hold", file, ttlVariable+"=1h")
-	other.Args = append(append([]string{program}, shifted...), other.Path)
-	other.Path = program
+	program, err := exec.LookPath(words[0])
+	require.NoError(t, err)
+	words = append(words, other.Path)
+	other.Path, other.Args = program, words
 	other.begin()
 	token := strings.TrimSpace(other.says("locked"))
 

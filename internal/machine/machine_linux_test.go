@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,11 +23,8 @@ func TestClockOfAnotherTimeNamespace(t *testing.T) {
 		return
 	}
 	for _, shift := range []string{"1000000", "-5"} {
-		shifted := []string{"--time", "--monotonic", shift}
-		if out, err := exec.Command("unshare", append(shifted, "true")...).CombinedOutput(); err != nil {
-			suite.NotHere(t, "the right to make a time namespace: "+strings.TrimSpace(string(out)))
-		}
-		p := exec.Command("unshare", append(shifted, os.Args[0], "-test.run=^"+t.Name()+"$")...)
+		words := append(suite.OtherClock(t, shift), os.Args[0], "-test.run=^"+t.Name()+"$")
+		p := exec.Command(words[0], words[1:]...)
 		p.Env = append(os.Environ(), askedVariable+"=1")
 		before := machine.Clock()
 		out, err := p.Output()
