@@ -88,9 +88,10 @@ func (l *Location) strayKeys(ctx context.Context, prefix string, known map[strin
 		return nil, err
 	}
 	defer func() { _ = closed() }()
+	queueOf := func(key string) string { return key[:max(0, strings.LastIndexByte(key, '/'))] }
 	queues := map[string]bool{} // in which each key counts, whatever its name
 	for key := range known {
-		queues[key[:max(0, strings.LastIndexByte(key, '/'))]] = true
+		queues[queueOf(key)] = true
 	}
 	var strays []string
 	end := clientv3.GetPrefixRangeEnd(prefix)
@@ -102,7 +103,7 @@ func (l *Location) strayKeys(ctx context.Context, prefix string, known map[strin
 		for _, kv := range page.Kvs {
 			key := string(kv.Key)
 			from = key + "\x00"
-			if known[key] || !entryKey.MatchString(key) && !queues[key[:max(0, strings.LastIndexByte(key, '/'))]] {
+			if known[key] || !entryKey.MatchString(key) && !queues[queueOf(key)] {
 				continue
 			}
 			// An answer with keys alone does not tell their leases.
