@@ -39,22 +39,27 @@ func anchors(t testing.TB, name string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	for _, h := range heading.FindAllStringSubmatch(prose(t, name), -1) {
-		anchor := strings.Map(func(r rune) rune {
-			switch {
-			case r == ' ':
-				return '-'
-			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
-				return unicode.ToLower(r)
-			default:
-				return -1
-			}
-		}, h[1])
+		anchor := anchorOf(h[1])
 		for n := 1; found[anchor]; n++ { // a heading that stands twice
 			anchor = fmt.Sprintf("%s-%d", strings.TrimSuffix(anchor, fmt.Sprintf("-%d", n-1)), n)
 		}
 		found[anchor] = true
 	}
 	return found
+}
+
+// anchorOf returns the name by which GitHub reaches a heading that stands once.
+func anchorOf(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			return unicode.ToLower(r)
+		default:
+			return -1
+		}
+	}, heading)
 }
 
 // decisions is the folder of the decisions. They stay as they were written: they have the links and no other duty of a document.

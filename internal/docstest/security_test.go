@@ -92,13 +92,35 @@ func everything(t *testing.T, open func() *farsync.Store) {
 	require.NoError(t, second.Close())
 }
 
+// asAdmin runs commands of the page, which are told the password of the users that they make, and returns what they print.
+func asAdmin(t *testing.T, script string) string {
+	t.Helper()
+	shell := exec.Command("sh", "-ec", script)
+	shell.Env = append(os.Environ(), "PASSWORD="+password)
+	return run(t, shell, "")
+}
+
+// useOnce locks and releases by a Store of its own. What the right to delete is missing for stays there until the Store's session has run out, so each
+// right has a path of its own.
+func useOnce(t *testing.T, open func() (*farsync.Store, error), path string) error {
+	t.Helper()
+	store, err := open()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
+	if err != nil {
+		return err
+	}
+	return lease.Release()
+}
+
 func TestLeastRightsOnRedis(t *testing.T) {
 	server := embedtest.Redis(t)
 	_, port, err := net.SplitHostPort(server.Endpoint())
 	require.NoError(t, err)
-	shell := exec.Command("sh", "-ec", strings.ReplaceAll(least(t, "redis-cli"), "redis-cli ", "redis-cli -e -p "+port+" "))
-	shell.Env = append(os.Environ(), "PASSWORD="+password)
-	require.Equal(t, "OK", run(t, shell, ""))
+	require.Equal(t, "OK", asAdmin(t, strings.ReplaceAll(least(t, "redis-cli"), "redis-cli ", "redis-cli -e -p "+port+" ")))
 	to := &goredis.UniversalOptions{Addrs: []string{server.Endpoint()}, Username: "billing", Password: password}
 	everything(t, func() *farsync.Store {
 		store, err := redis.Open(within(t, soon), to, &redis.Options{Fresh: true})
@@ -112,11 +134,8 @@ func TestLeastRightsOnRedis(t *testing.T) {
 // TestLeastRightsOnPostgreSQL: with the commands of the page, and with one right less.
 func TestLeastRightsOnPostgreSQL(t *testing.T) {
 	server := embedtest.Postgres(t)
-	sh := func(script string) {
-		shell := exec.Command("sh", "-ec", strings.ReplaceAll(script, "psql ", "psql -qX -v ON_ERROR_STOP=1 '"+server.URL()+"' "))
-		shell.Env = append(os.Environ(), "PASSWORD="+password)
-		run(t, shell, "")
-	}
+	client := "psql -qX -v ON_ERROR_STOP=1 '" + server.URL() + "' "
+	sh := func(script string) { asAdmin(t, strings.ReplaceAll(script, "psql ", client)) }
 	as := func(user string) *pgxpool.Config {
 		config, err := pgxpool.ParseConfig(server.URL())
 		require.NoError(t, err)
@@ -133,18 +152,8 @@ func TestLeastRightsOnPostgreSQL(t *testing.T) {
 		require.NoError(t, err)
 		return store
 	})
-	use := func(path string) error { // what DELETE is missing for stays there until its session has run out
-		store, err := open()
-		if err != nil {
-			return err
-		}
-		defer store.Close()
-		lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
-		if err != nil {
-			return err
-		}
-		return lease.Release()
-	}
+	use := func(path string) error { return useOnce(t, open, path) }
+
 	for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
 		sh(`psql -c "REVOKE ` + right + ` ON ALL TABLES IN SCHEMA locks FROM billing"`)
 		require.ErrorContains(t, use("/locks/"+right), "denied", right)
@@ -166,11 +175,7 @@ func TestLeastRightsOnMySQL(t *testing.T) {
 	host, port, err := net.SplitHostPort(server.Endpoint())
 	require.NoError(t, err)
 	client := "mariadb --no-defaults -h " + host + " -P " + port + " -u root "
-	sh := func(script string) {
-		shell := exec.Command("sh", "-ec", strings.ReplaceAll(script, "mariadb ", client))
-		shell.Env = append(os.Environ(), "PASSWORD="+password)
-		run(t, shell, "")
-	}
+	sh := func(script string) { asAdmin(t, strings.ReplaceAll(script, "mariadb ", client)) }
 	sh("mariadb -e 'CREATE DATABASE locks'\n" + least(t, "mariadb"))
 	as := func(user string) string { return user + ":" + password + "@tcp(" + server.Endpoint() + ")/locks" }
 	open := func() (*farsync.Store, error) { return mysql.Open(within(t, soon), as("billing"), nil) }
@@ -186,18 +191,8 @@ func TestLeastRightsOnMySQL(t *testing.T) {
 		require.NoError(t, err)
 		return store
 	})
-	use := func(path string) error { // what DELETE is missing for stays there until its session has run out
-		store, err := open()
-		if err != nil {
-			return err
-		}
-		defer store.Close()
-		lease, err := farsync.NewMutex(store, path).Lock(within(t, soon))
-		if err != nil {
-			return err
-		}
-		return lease.Release()
-	}
+	use := func(path string) error { return useOnce(t, open, path) }
+
 	for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE", "EXECUTE"} {
 		sh("mariadb -e 'REVOKE " + right + " ON locks.* FROM billing'")
 		require.ErrorContains(t, use("/locks/"+right), "denied", right)

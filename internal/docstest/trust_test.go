@@ -46,8 +46,7 @@ func TestReportsBeginWithTheShortAnswer(t *testing.T) {
 		require.Less(t, strings.Count(beginning, "\n"), 45, "%s: lines before its first section", report)
 		require.Contains(t, beginning, "](../TRUST.md)", report)
 		for _, section := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch("## "+sections, -1) {
-			anchor := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(section[1]), "")
-			require.Contains(t, beginning, "](#"+strings.ReplaceAll(anchor, " ", "-")+")", "%s does not begin with a link to %s", report, section[1])
+			require.Contains(t, beginning, "](#"+anchorOf(section[1])+")", "%s does not begin with a link to %s", report, section[1])
 		}
 		commands := regexp.MustCompile(`(?m)^make (\w+)`).FindAllStringSubmatch(beginning, -1)
 		require.NotEmpty(t, commands, "%s does not begin with how to run it", report)
