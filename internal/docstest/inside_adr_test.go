@@ -11,6 +11,48 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// rejected is the page of the ways that were measured or weighed, and are not taken.
+const rejected = "docs/inside/rejected.md"
+
+// TestDecisionsAreOnePage: a decision has its context and choice, and is short. The index has it once, in its order, and
+// says where its argument is found: in a page about the state of today, or in a file with code. The page of rejected ways
+// names the decision that leads there.
+func TestDecisionsAreOnePage(t *testing.T) {
+	const words = 550
+	_, index, found := strings.Cut(document(t, filepath.Join(decisions, "README.md")), "\n|---|---|---|\n")
+	require.True(t, found)
+	rows := strings.Split(strings.TrimSpace(index), "\n")
+	ways := document(t, rejected)
+	for _, name := range documents(t) {
+		base := filepath.Base(name)
+		if filepath.Dir(name) != decisions || base == "README.md" || strings.HasPrefix(base, "0000-") {
+			continue
+		}
+		text := document(t, name)
+		require.Less(t, len(strings.Fields(text)), words, "words of %s", name)
+		title, _, _ := strings.Cut(text, "\n")
+		require.True(t, strings.HasPrefix(title, "# "+base[:4]+": "), name)
+		require.Contains(t, text, "\n\n## Context\n", name)
+		require.Contains(t, text, "\n\n## Choice\n", name)
+
+		require.NotEmpty(t, rows, "%s is not in the index", name)
+		cells := strings.Split(strings.Trim(rows[0], "| "), " | ")
+		rows = rows[1:]
+		require.Len(t, cells, 3, name)
+		require.Equal(t, "["+base[:4]+"]("+base+")", cells[0], "the next row of the index")
+		require.True(t, strings.HasPrefix(cells[1], strings.TrimPrefix(title, "# "+base[:4]+": ")+"."), name)
+		where := linked.FindAllStringSubmatch(cells[2], -1)
+		require.NotEmpty(t, where, "the index does not say where the argument of %s is found", name)
+		for _, link := range where {
+			require.True(t, strings.HasPrefix(link[1], "../"), "the index leads from %s to another decision", name)
+		}
+		if strings.Contains(text, "](../inside/rejected.md#") {
+			require.Contains(t, ways, "](../adr/"+base+")", "%s leads to %s, which does not name it", name, rejected)
+		}
+	}
+	require.Empty(t, rows, "the index names what is not there")
+}
+
 // TestDecisionsLeadInsideAndBack: a decision keeps the choice, and a page of docs/inside the current state. So each
 // decision that a page names says at its head that the state is there, and each decision that says so is named by the
 // page, unless another has replaced it.
@@ -46,7 +88,7 @@ func TestDecisionsLeadInsideAndBack(t *testing.T) {
 	require.Greater(t, found, 40, "the test would not notice that it looks at nothing")
 
 	for _, name := range documents(t) {
-		if filepath.Dir(name) != "docs/inside" {
+		if filepath.Dir(name) != "docs/inside" || name == rejected {
 			continue
 		}
 		_, choices, found := strings.Cut(document(t, name), "\n## Where the choice was made\n")

@@ -62,7 +62,7 @@ func anchorOf(heading string) string {
 	}, heading)
 }
 
-// decisions is the folder of the decisions. They stay as they were written: they have the links and no other duty of a document.
+// decisions is the folder of the decisions. They are not kept up to date: they have the links, one page each, and a place in their index.
 const decisions = "docs/adr"
 
 // documents returns the names of all documents of the repository's root, of docs and of each folder below it, with the decisions.
