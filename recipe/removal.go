@@ -18,10 +18,11 @@ import (
 //
 // An entry whose removal has begun is never held again, and is left to no line: the last turn on it is over, or its caller has given up.
 type removal struct {
-	sent    time.Time // the first attempt that has failed
-	refused bool      // the last attempt was
-	why     error     // how the last attempt has failed
-	gone    bool      // it is confirmed
+	sent     time.Time // the first attempt that has failed
+	refused  bool      // the last attempt was
+	why      error     // how the last attempt has failed
+	gone     bool      // it is confirmed
+	revision int64     // of the entry; 0 if the service may not have made it
 }
 
 // A stuckError says that an entry which the Store has given up may still stand, and why.

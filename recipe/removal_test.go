@@ -252,39 +252,110 @@ func TestReplaceableRequestLeavesAnEntryThatStays(t *testing.T) {
 	}
 }
 
-// A Replaceable request waits on for those whose entries are ahead of one that is not removed. It leaves once it is itself behind that.
+// A Replaceable request waits on for those whose entries are ahead of one that is not removed. It leaves once it is itself behind that, also if
+// entries of another Store, which wait for the same, stand between the two: whatever those wait for besides, it cannot have the lock before all
+// that is ahead of it has gone.
 func TestReplaceableRequestWaitsAheadOfAnEntryThatStays(t *testing.T) {
+	for _, f := range removalFaults {
+		for _, holds := range []bool{false, true} { // another Store, ahead of all
+			t.Run(fmt.Sprintf("%s/holds %v", f.name, holds), func(t *testing.T) {
+				inBubble(t, func(w *world) {
+					far, near := w.open(), w.open()
+					var holder, ahead *try
+					if holds {
+						holder = w.granted(w.startFor(far, exclusive))
+						ahead = w.startFor(near, replaceable)
+					}
+					stays := w.startFor(near, exclusive)
+					between := w.startFor(far, exclusive)
+					behind := w.startFor(near, exclusive)
+					last := []*try{w.startFor(near, replaceable), w.startFor(near, replaceable)}
+					furthest := w.startFor(far, exclusive)
+					soon := w.within(near, exclusive, 3*time.Second)
+					last = append(last, w.startFor(near, replaceable))
+					w.keep(f.fault)
+					began := time.Now()
+					w.ResetCount()
+					if holds {
+						stays.cancel()
+					} else {
+						w.granted(stays).hold.Abandon()
+					}
+					for _, each := range last {
+						<-each.done
+						require.LessOrEqual(w, each.at.Sub(began), map[string]time.Duration{"refused": 0, "put off": 2 * time.Second, "silent": time.Second}[f.name])
+						require.ErrorContains(w, each.err, "given up")
+						require.ErrorContains(w, each.err, f.cause)
+						require.Equal(w, !f.refused, errors.Is(each.err, recipe.ErrUnavailable), each.err)
+						require.Empty(w, recipe.HolderOf(each.err))
+					}
+					require.Zero(w, w.Count(looks...))
+					<-soon.done
+					require.ErrorIs(w, soon.err, context.DeadlineExceeded)
+					require.ErrorContains(w, soon.err, "behind", "it is so, and who may hold is not known")
+					require.False(w, behind.returned())
+					w.SetFault(nil)
+					if holds {
+						require.False(w, ahead.returned())
+						w.release(holder)
+						w.release(w.finally(ahead))
+					}
+					w.release(w.finally(between))
+					w.release(w.finally(behind))
+					w.release(w.finally(furthest))
+					time.Sleep(ttl)
+					require.Empty(w, w.Entries(queue))
+				})
+			})
+		}
+	}
+}
+
+// Readers beside an entry that is not removed: one leaves which waits for a writer behind it, of this Store or not.
+func TestReplaceableReaderLeavesAWriterWhoWaitsForAnEntryThatStays(t *testing.T) {
+	of := func(k driver.Kind) recipe.Request { return recipe.Request{Queue: queue, Kind: k, Units: 1} }
+	read := of(driver.Read)
+	read.Replaceable = true
+	for _, f := range removalFaults {
+		for _, kind := range []driver.Kind{driver.Read, driver.Write} {
+			t.Run(fmt.Sprintf("%s/%v", f.name, kind), func(t *testing.T) {
+				inBubble(t, func(w *world) {
+					far, near := w.open(), w.open()
+					stays := w.granted(w.startFor(near, of(kind)))
+					writer := w.startFor(far, of(driver.Write))
+					reader := w.startFor(near, read)
+					w.keep(f.fault)
+					stays.hold.Abandon()
+					time.Sleep(2 * time.Second)
+					require.True(w, reader.returned())
+					require.ErrorContains(w, reader.err, f.cause)
+					w.SetFault(nil)
+					w.release(w.finally(writer))
+				})
+			})
+		}
+	}
+}
+
+// A Replaceable reader waits on for a writer who does not wait for the entry that is not removed.
+func TestReplaceableReaderWaitsForAWriterAheadOfAnEntryThatStays(t *testing.T) {
+	of := func(k driver.Kind) recipe.Request { return recipe.Request{Queue: queue, Kind: k, Units: 1} }
+	read := of(driver.Read)
+	read.Replaceable = true
 	for _, f := range removalFaults {
 		t.Run(f.name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
 				far, near := w.open(), w.open()
-				holder := w.granted(w.startFor(far, exclusive))
-				ahead := w.startFor(near, replaceable)
-				stays := w.startFor(near, exclusive)
-				between := w.startFor(far, exclusive)
-				behind := w.startFor(near, exclusive)
-				last := w.startFor(near, replaceable)
+				writer := w.granted(w.startFor(far, of(driver.Write)))
+				stays := w.startFor(near, of(driver.Read))
+				reader := w.startFor(near, read)
 				w.keep(f.fault)
 				stays.cancel()
 				time.Sleep(5 * time.Second)
-				require.False(w, ahead.returned())
-				require.False(w, last.returned(), "what the entry of another Store waits for is not known")
-				w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
-					if op.Kind == farsynctest.Delete && op.Client == "client-2" {
-						return f.fault
-					}
-					return farsynctest.None
-				})
-				between.cancel() // so that those behind it are shown the entry that stays
-				time.Sleep(time.Second)
-				require.False(w, ahead.returned())
-				require.True(w, last.returned())
-				require.ErrorContains(w, last.err, "given up")
-				require.False(w, behind.returned())
+				require.False(w, reader.returned())
 				w.SetFault(nil)
-				w.release(holder)
-				w.release(w.finally(ahead))
-				w.release(w.finally(behind))
+				w.release(writer)
+				w.release(w.finally(reader))
 			})
 		})
 	}

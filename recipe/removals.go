@@ -1,6 +1,8 @@
 package recipe
 
 import (
+	"time"
+
 	"github.com/farsync/farsync/driver"
 )
 
@@ -41,10 +43,11 @@ func (in *session) removalsOf(p *place) *removals {
 // with that.
 func (all *removals) failed(p *place, r removal) *removal {
 	if before := all.of[p.made.ID]; before != nil {
-		r.sent = before.sent
+		r.sent, r.revision = before.sent, before.revision
 		*before = r
 		return before
 	}
+	r.revision = p.entry.Revision
 	all.of[p.made.ID] = &r
 	all.oldest = min(all.oldest, p.entry.Revision)
 	return &r
@@ -85,6 +88,22 @@ func (in *session) ahead(w *waiting) *stuckError {
 		}
 		at.found, at.foundAt = r, all.changes
 		return stuck
+	}
+	return nil
+}
+
+// before returns the error of a removal that is overdue, of an entry ahead of e which e waits for; else nil.
+//
+// Between the two may be entries of other Stores, of which it is not seen what they wait for. It need not be: whoever asks for all of a lock waits for all
+// that is ahead of it, whether that holds or waits, and a queue keeps the order of its revisions. A reader waits for less, and so does a permit.
+func (all *removals) before(e driver.Entry, ttl time.Duration) *stuckError {
+	if e.Kind == driver.Read || e.Kind == driver.Permit || e.Revision < all.oldest {
+		return nil
+	}
+	for _, r := range all.of {
+		if stuck := r.overdue(ttl); stuck != nil && 0 < r.revision && r.revision < e.Revision {
+			return stuck
+		}
 	}
 	return nil
 }

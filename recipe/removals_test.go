@@ -110,6 +110,37 @@ func TestWhatWasFoundInTheWayIsForgotten(t *testing.T) {
 	}
 }
 
+// A Replaceable request behind the entry of another Store is in its turn behind all that is ahead of both and not removed, but not behind what the
+// service may not have made.
+func TestEntryOfAnotherStoreHidesNoEntryThatStays(t *testing.T) {
+	for name, row := range map[string]struct {
+		revision int64
+		kind     driver.Kind
+		stuck    bool
+	}{
+		"ahead":               {1, driver.Exclusive, true},
+		"ahead, and a writer": {1, driver.Write, true},
+		"ahead, a permit":     {1, driver.Permit, false},
+		"behind":              {9, driver.Exclusive, false},
+		"it may not be there": {0, driver.Exclusive, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := chainOf(2)
+			last := c.calls[1]
+			last.place.entry.Kind, last.behind.ID = row.kind, "another"
+			var told error
+			last.spurn = func(why error) { told = why }
+			c.in.movable = map[string]map[*waiting]bool{chainQueue: {last: true}}
+			p := c.place(1)
+			p.entry.Revision = row.revision
+			c.in.removalFailed(p, time.Now(), true, errors.New("no right to delete"))
+			require.Nil(t, last.stuck(), "of a lock that may be held")
+			require.Equal(t, row.stuck, told != nil)
+			require.Equal(t, row.stuck, len(c.in.movable) == 0)
+		})
+	}
+}
+
 // A chain that leads to itself, of what was seen at different times, is gone through once.
 func TestCallsThatWaitForEachOtherAreNoChain(t *testing.T) {
 	c := chainOf(5)

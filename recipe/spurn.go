@@ -3,17 +3,34 @@ package recipe
 import (
 	"context"
 	"errors"
+
+	"github.com/farsync/farsync/driver"
 )
 
 // spurnAll ends the wait of each Replaceable request in a queue that waits behind an entry which is not removed. Nothing is asked for that: each
 // is woken once, and with the answer. The caller holds mu.
+//
+// The entry may have gone unconfirmed, and somebody may hold who stands between. A request that comes then is not told of him either: see joinInTime.
 func (in *session) spurnAll(queue string) {
 	for w := range in.movable[queue] {
-		if stuck := in.ahead(w); stuck != nil {
+		if stuck := in.inFront(w); stuck != nil {
 			in.dropMovable(w)
 			w.spurn(stuck)
 		}
 	}
+}
+
+// inFront is ahead for a Replaceable request, which also leaves an entry of its Store that stands further ahead, with entries of others between the two.
+// A reader waits for one writer, and by that for all that is ahead of the writer.
+func (in *session) inFront(w *waiting) *stuckError {
+	if stuck := in.ahead(w); stuck != nil {
+		return stuck
+	}
+	all, e := in.removals[w.place.entry.Queue], w.place.entry
+	if e.Kind == driver.Read {
+		e = w.behind
+	}
+	return all.before(e, in.ttl)
 }
 
 // spurned returns the ctx of a Replaceable request that waits as w, which ends when the request waits behind an entry that is not removed: also one that
