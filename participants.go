@@ -18,7 +18,8 @@ type Participant struct {
 	// Holder is what it says of itself: the Holder option of its Store, or the value of a candidate. Empty where a foreign
 	// client does not tell.
 	Holder string
-	// Held tells whether it holds. The others wait, in the order given.
+	// Held tells whether it holds. The others wait, in the order given. Where Left is not empty nobody holds or waits by it,
+	// and Held tells only that the service counts it as a holder.
 	Held bool
 	// Kind is what it asks for.
 	Kind Kind
@@ -53,6 +54,11 @@ type Participant struct {
 	// WaitsFor is what a holder waits for before it gives the lock back, in words of its own, as far as it says so. The
 	// command farsync names here the processes that a COMMAND has left running, but not those under a write lock on etcd.
 	WaitsFor string
+	// Left says of an entry that the Store itself has left behind why it stands still: in a session that was lost, until
+	// the service ends that, or because the service refuses to remove it, or has not confirmed that for some time. Empty
+	// of all other entries. Only the Store that has left it knows: to others, and to farsync who, it is a holder or a
+	// waiter like any other, for the service says no more.
+	Left string
 }
 
 // String is one line for people.
@@ -60,7 +66,10 @@ func (p Participant) String() string {
 	var b strings.Builder
 	b.WriteString(cmp.Or(legible.Name(p.Holder), "unnamed"))
 	verb := " waits"
-	if p.Held {
+	switch {
+	case p.Left != "":
+		verb = " is gone"
+	case p.Held:
 		verb = " holds"
 	}
 	b.WriteString(verb)
@@ -95,6 +104,9 @@ func (p Participant) String() string {
 	}
 	if p.WaitsFor != "" {
 		b.WriteString(", waits for " + legible.Name(p.WaitsFor))
+	}
+	if p.Left != "" {
+		b.WriteString(", " + legible.Name(p.Left))
 	}
 	if p.Note != "" {
 		b.WriteString(", note " + legible.Quote(p.Note))
@@ -172,6 +184,7 @@ func (s *Store) participantsOf(entries []driver.Entry, held int) []Participant {
 			Under:     under,
 			Note:      note,
 			WaitsFor:  recipe.WaitsFor(e),
+			Left:      recipe.LeftOf(s.below, e),
 		}
 	}
 	return list

@@ -1,6 +1,7 @@
 package farsync_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/farsynctest"
 	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/nested"
@@ -36,6 +38,9 @@ func TestParticipantIsOneLine(t *testing.T) {
 		},
 		`unnamed waits (exclusive, token 256, entry "\x1b[2J", session "a\u202eb", under "\n" and c, waits for "\u200b")`: {
 			Kind: farsync.KindExclusive, Token: 256, ID: "\x1b[2J", Session: "a\u202eb", Under: []string{"\n", "c"}, WaitsFor: "\u200b",
+		},
+		"ci-7 pid 412 is gone (exclusive, token 512, entry /m-B, an entry of an earlier session)": {
+			Holder: "ci-7 pid 412", Held: true, Kind: farsync.KindExclusive, Token: 512, ID: "/m-B", Left: "an entry of an earlier session",
 		},
 		`"\x00\xff" waits (candidate, token 256, entry /e/c-B)`: {
 			Holder: "\x00\xff", Kind: farsync.KindCandidate, Token: 256, ID: "/e/c-B",
@@ -68,6 +73,65 @@ func TestParticipantHoldsSince(t *testing.T) {
 		require.Equal(t, start.Add(time.Minute), list[0].HeldSince)
 		require.Equal(t, service.Entries("/a")[0].ID, list[0].ID)
 		require.NoError(t, lease.Release())
+	})
+}
+
+// A Store knows its own entries by which nobody holds or waits any more. Others see holders and waiters.
+func TestParticipantsThatTheStoreHasLeftBehind(t *testing.T) {
+	left := func(t *testing.T, store *farsync.Store) (left []string) {
+		for _, p := range must2(store.Participants(t.Context(), "/a"))(t) {
+			left = append(left, p.Left)
+		}
+		for lock, err := range store.Survey(t.Context(), "/a") {
+			require.NoError(t, err)
+			for i, p := range lock.Participants {
+				require.Equal(t, left[i], p.Left)
+			}
+		}
+		return left
+	}
+	t.Run("the removal is refused", func(t *testing.T) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
+			lease := lock(t, farsync.NewMutex(one, "/a"))
+			require.Equal(t, []string{""}, left(t, one))
+			service.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+				if op.Kind == farsynctest.Delete {
+					return farsynctest.Fail(driver.Refused, errors.New("no right to delete"))
+				}
+				return farsynctest.None
+			})
+			require.Error(t, lease.Release())
+			next := make(chan *farsync.Lease)
+			go func() { next <- lock(t, farsync.NewMutex(two, "/a")) }()
+			synctest.Wait()
+			was := left(t, one)
+			require.Len(t, was, 2)
+			require.Contains(t, was[0], "given up still stands")
+			require.Contains(t, was[0], "no right to delete")
+			require.Empty(t, was[1])
+			require.Equal(t, []string{"", ""}, left(t, two))
+			service.SetFault(nil)
+			lease = <-next
+			require.Equal(t, []string{""}, left(t, one))
+			require.NoError(t, lease.Release())
+		})
+	})
+	t.Run("its session was lost", func(t *testing.T) {
+		bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
+			lease := lock(t, farsync.NewMutex(one, "/a"))
+			service.Partition(one, true)
+			<-lease.Done()
+			service.Partition(one, false)
+			for one.State() != farsync.StateConnected {
+				time.Sleep(time.Millisecond)
+			}
+			was := left(t, one)
+			require.Len(t, was, 1)
+			require.Contains(t, was[0], "an entry of an earlier session of this Store, which was lost")
+			require.Equal(t, []string{""}, left(t, two))
+			time.Sleep(time.Minute)
+			require.Empty(t, left(t, one))
+		})
 	})
 }
 

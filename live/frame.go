@@ -72,6 +72,7 @@ type (
 		UnderOthers int      `json:"underOthers,omitempty"`
 		Note        string   `json:"note,omitempty"`
 		WaitsFor    string   `json:"waitsFor,omitempty"`
+		Left        string   `json:"left,omitempty"`
 		TraceURL    string   `json:"traceURL,omitempty"`
 
 		kind farsync.Kind
@@ -247,7 +248,7 @@ func (v *View) participantOf(p farsync.Participant) participantJSON {
 	return participantJSON{
 		Holder: p.Holder, Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, Since: milli(p.Since),
 		HeldSince: milli(p.HeldSince), ID: p.ID, Session: p.Session, Note: p.Note,
-		WaitsFor: p.WaitsFor, TraceURL: v.traceURL(p.Note), kind: p.Kind,
+		WaitsFor: p.WaitsFor, Left: p.Left, TraceURL: v.traceURL(p.Note), kind: p.Kind,
 	}
 }
 

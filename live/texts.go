@@ -36,10 +36,10 @@ func (a *allowance) keep(lock farsync.LockInfo) farsync.LockInfo {
 		p := &lock.Participants[i]
 		p.Holder, p.ID, p.Session = cut(p.Holder, mostText), cut(p.ID, mostID), cut(p.Session, mostText)
 		if *a -= allowance(len(p.Holder) + len(p.ID) + len(p.Session)); *a < 0 {
-			p.Note, p.WaitsFor, p.Under = "", "", nil
+			p.Note, p.WaitsFor, p.Left, p.Under = "", "", "", nil
 			continue
 		}
-		p.Note, p.WaitsFor = cut(p.Note, mostText), cut(p.WaitsFor, mostText)
+		p.Note, p.WaitsFor, p.Left = cut(p.Note, mostText), cut(p.WaitsFor, mostText), cut(p.Left, mostText)
 		under := 0
 		for j, id := range p.Under {
 			if under += len(id); under > mostUnder {
@@ -48,7 +48,7 @@ func (a *allowance) keep(lock farsync.LockInfo) farsync.LockInfo {
 			}
 			p.Under[j] = cut(id, mostID) // as the ID of what it names
 		}
-		*a -= allowance(len(p.Note) + len(p.WaitsFor) + min(under, mostUnder))
+		*a -= allowance(len(p.Note) + len(p.WaitsFor) + len(p.Left) + min(under, mostUnder))
 	}
 	return lock
 }

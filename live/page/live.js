@@ -238,7 +238,7 @@ function fill(r, lock) {
   if (lock.held > 1) by.append(make("span", { class: "several" }, String(lock.held)), " ");
   by.append(...lock.holders.slice(0, 3).flatMap((p) => [make("span", { class: "who" },
     named(p), lock.kind === "semaphore" ? ` ×${p.units}` : "", p.heldSince ? make("span", { class: "mine" }, " this process") : null,
-    p.waitsFor ? make("span", { class: "mine" }, " waits") : null), " "]));
+    p.waitsFor ? make("span", { class: "mine" }, " waits") : null, p.left ? make("span", { class: "mine" }, " is gone") : null), " "]));
   if (lock.held > 3) by.append(make("span", { class: "more" }, `+${lock.held - 3}`));
   if (lock.held === 0) by.append(make("span", { class: "none" }, "not held"));
   by.title = lock.holders.slice(0, 20).map((p) => nameOf(p) + (p.waitsFor ? " waits for " + p.waitsFor : "")).join("\n");
@@ -669,7 +669,7 @@ function action(name, words, kind, run) {
 }
 
 function participant(lock, p, store, path, why, place) {
-  const rows = [["waits for", p.waitsFor], ["token", p.token], ["entry", p.id], ["session", p.session], ["note", noted(p)], ["under", under(p)]];
+  const rows = [["left behind", p.left], ["waits for", p.waitsFor], ["token", p.token], ["entry", p.id], ["session", p.session], ["note", noted(p)], ["under", under(p)]];
   const since = [];
   if (p.heldSince) since.push(`held since ${moment(p.heldSince)} · `, lasting("", p.heldSince));
   else if (p.since) since.push(`joined ${moment(p.since)} · `, lasting(p.held ? "≤ " : "", p.since));
