@@ -3,21 +3,19 @@
 //
 // To
 //
-//   - run code under a lock: [Mutex.Do], or [Mutex.Locker] where code wants a sync.Locker;
+//   - run code under a lock: [Mutex.Do], or [Mutex.Locker] for a sync.Locker;
 //   - run a job on one replica of many: [Mutex.TryDo];
 //   - have one leader: [Election.Lead];
 //   - work with at most n at a time: [Semaphore], or [Pool] for tasks;
 //   - let many read or one write: [RWMutex];
-//   - hold several locks at once: [MultiMutex]; one lock on a majority of several services: [QuorumMutex];
+//   - hold several locks: [MultiMutex]; one on a majority of services: [QuorumMutex];
 //   - lock again in a function that is called under the lock: [ReentrantMutex];
 //   - see who holds and who waits, ask for a lock, break it: [Store.Participants], [Store.Survey], [Store.Ask] and
 //     [Store.Break];
 //   - test a program that locks: package farsynctest.
 //
-// All users of a lock agree on its path; [PathOf] makes a path of data.
-//
-// Open a Store with package etcd, zk, redis, postgres, mysql or sqlite, make a Mutex on it, and share both between the
-// goroutines of the process:
+// Open a Store with package etcd, zk, redis, postgres, mysql or sqlite, make a Mutex on the path that all its users
+// agree on ([PathOf] makes a path of data), and share both between the goroutines of the process:
 //
 //	store, err := etcd.Open(ctx, client, nil)
 //	if err != nil {
@@ -25,7 +23,6 @@
 //	}
 //	defer store.Close()
 //	mu := farsync.NewMutex(store, "/locks/billing")
-//
 //	return mu.Do(ctx, func(ctx context.Context, lease *farsync.Lease) error { // ctx is done the moment the lease is lost
 //		return withdraw(ctx, lease.Token()) // the database refuses older tokens: docs/FENCE.md has the SQL
 //	})
@@ -49,7 +46,8 @@
 //
 // # Errors
 //
-// Every error of a call is an [Error], and wraps one of these, the error of the ctx, or the answer of the service:
+// Every error of a call is an [Error], and wraps one of these, the error of the ctx, or the answer of the service;
+// docs/PARTS.md says what to do about each:
 //
 //   - ErrLocked: a Try found the lock taken.
 //   - ErrUnavailable: the service does not answer, or grants nothing for now. Nothing is known of the lock.
@@ -57,25 +55,17 @@
 //   - ErrClosed, ErrReleased: the Store was closed, the lease was released before.
 //   - ErrDeadlock, ErrKind, ErrPath, ErrSize, ErrTooLarge: the program or its configuration has to be mended.
 //
-// docs/PARTS.md says what to do about each.
-//
 // # One family a path
 //
-// A path belongs to one family of primitives, the family of the oldest entry in its queue, until the queue is empty:
-//
-//   - [Mutex], [ReentrantMutex] and the members of a [MultiMutex] or a [QuorumMutex] are one lock;
-//   - [RWMutex];
-//   - [Semaphore], and the [Pool] over it;
-//   - [Election].
-//
-// Calls of another family are refused with [ErrKind].
+// While a path is in use it belongs to one family of primitives: to mutexes, which Mutex, ReentrantMutex, MultiMutex and
+// QuorumMutex share, or to RWMutex, to Semaphore with its Pool, or to Election. Calls of another family are refused
+// with ErrKind.
 //
 // # What nothing can promise
 //
 // Nothing can promise that the code under a lease stops when the lease does. A process may be suspended for longer than
-// the TTL of its session, by the scheduler, a debugger, the host of its virtual machine or a long garbage collection.
-// Another process gets the lock. Then the first resumes, and writes what it was about to write. No lock service can
-// prevent that.
+// the TTL of its session, by the scheduler or the host of its virtual machine. Another process gets the lock. Then the
+// first resumes, and writes what it was about to write. No lock service can prevent that.
 //
 // Where concurrent access would do harm rather than double work, let the resource decide: give Token with every write,
 // and have the resource reject any token lower than the highest it has seen. If the resource is the store itself, use

@@ -12,11 +12,6 @@ import (
 // The errors a caller can tell apart with errors.Is. Every error of a call is an *Error that wraps one of them, or
 // ctx.Err() if the caller gave up, or what the service said.
 var (
-	// ErrLocked means that a Try found the lock taken: held or waited for, by a client of a service that answers and
-	// grants. Nothing was left behind. An entry that this Store has given up and that the service does not remove is no
-	// holder: the Try fails with the refusal of the service, or with ErrUnavailable. No call that waits for holders fails
-	// with ErrLocked. LockTx of the packages postgres and mysql fails with it where a lease holds or waits.
-	ErrLocked = recipe.ErrLocked
 	// ErrDeadlock means that the context of the call stands for a lease on the same lock, see Lease.Context: the call
 	// would wait for its own caller. It is a mistake in the program, and told at once, also by a Try. Nothing was left
 	// behind.
@@ -24,6 +19,11 @@ var (
 	// ErrUpgrade means that the write lock was asked for with a context that stands for a read lease on the same lock.
 	// It wraps ErrDeadlock.
 	ErrUpgrade = fmt.Errorf("%w: a reader cannot become a writer", ErrDeadlock)
+	// ErrLocked means that a Try found the lock taken: held or waited for, by a client of a service that answers and
+	// grants. Nothing was left behind. An entry that this Store has given up and that the service does not remove is no
+	// holder: the Try fails with the refusal of the service, or with ErrUnavailable. No call that waits for holders fails
+	// with ErrLocked. LockTx of the packages postgres and mysql fails with it where a lease holds or waits.
+	ErrLocked = recipe.ErrLocked
 	// ErrLost means that the lease ended before it was released; it wraps the cause. Another client may hold the lock
 	// now.
 	ErrLost = recipe.ErrLost

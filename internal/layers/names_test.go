@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,20 +66,39 @@ func TestNoTypeIsAnAlias(t *testing.T) {
 	}
 }
 
-// TestGoDocAnswers: whoever looks up a method of a Store, an option, or what a Trace is told, finds it in package farsync, and is sent
-// nowhere else.
+// TestGoDocAnswers: whoever looks up the package, a method of a Store, an option, or what a Trace is told, finds it in package farsync, and
+// is sent nowhere else.
 func TestGoDocAnswers(t *testing.T) {
 	lookAtSources(t)
 	for _, name := range []string{
-		"Open", "Store", "Store.Close", "Store.State", "Store.Name", "Options", "Options.TTL", "State", "State.String", "StateConnected", "Kind",
+		".", "Open", "Store", "Store.Close", "Store.State", "Store.Name", "Options", "Options.TTL", "State", "State.String", "StateConnected", "Kind",
 		"KindPermit", "Trace", "Trace.Acquire", "TraceCall.Kind", "TraceResult.Waited", "TraceWait.Holder", "TraceEnd.Held", "TraceSession.Left",
 	} {
-		command := exec.CommandContext(t.Context(), "go", "doc", ".", name)
-		command.Dir = root
-		said, err := command.CombinedOutput()
-		require.NoError(t, err, "go doc farsync.%s: %s", name, said)
-		require.NotContains(t, string(said), "recipe.", name)
+		require.NotContains(t, goDoc(t, name), "recipe.", name)
 	}
+}
+
+// TestGoDocIsRead: the package takes no more than three screens of 45 lines, and of its options every field is shown.
+func TestGoDocIsRead(t *testing.T) {
+	lookAtSources(t)
+	require.LessOrEqual(t, strings.Count(goDoc(t, "."), "\n"), 3*45)
+	options := goDoc(t, "Options")
+	for _, field := range []string{"TTL time.Duration", "Holder string", "Name string", "Lazy bool", "Logger *slog.Logger", "OnState func(State)", "Trace *Trace"} {
+		require.Regexp(t, `(?m)^\t`+regexp.QuoteMeta(field)+`$`, options)
+	}
+}
+
+// goDoc returns what go doc says of a name in package farsync, or of the package: ".".
+func goDoc(t *testing.T, name string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "doc", ".", name)
+	if name == "." {
+		command = exec.CommandContext(t.Context(), "go", "doc", ".")
+	}
+	command.Dir = root
+	said, err := command.CombinedOutput()
+	require.NoError(t, err, "go doc farsync %s: %s", name, said)
+	return string(said)
 }
 
 // The tests above would not notice that they look at nothing.
