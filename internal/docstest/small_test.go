@@ -69,6 +69,16 @@ func told(t *testing.T, cmd *exec.Cmd) {
 func TestSmallPrograms(t *testing.T) {
 	start := small(t)
 
+	t.Run("Usage", func(t *testing.T) {
+		for _, program := range []string{"cron", "leader", "fence", "pool", "lostlease"} {
+			cmd := start(program)
+			cmd.Stderr = nil
+			said, err := cmd.CombinedOutput()
+			require.Error(t, err)
+			require.Contains(t, string(said), "usage: "+program+" ")
+		}
+	})
+
 	t.Run("cron", func(t *testing.T) { // one of three runs the job, also after the first was told to end
 		const left = "another machine runs it, or has just run it"
 		second := func() string {

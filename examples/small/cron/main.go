@@ -19,6 +19,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: cron FILE")
+	}
 	if err := once(os.Args[1]); err != nil {
 		log.Fatal(err)
 	}

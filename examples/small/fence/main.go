@@ -22,6 +22,9 @@ const table = `CREATE TABLE IF NOT EXISTS account (id INTEGER PRIMARY KEY, balan
 INSERT INTO account VALUES (1, 0, 0) ON CONFLICT DO NOTHING`
 
 func main() {
+	if len(os.Args) != 3 {
+		log.Fatal("usage: fence LOCKS ACCOUNTS")
+	}
 	if err := pay(context.Background(), os.Args[1], os.Args[2]); err != nil {
 		log.Fatal(err)
 	}

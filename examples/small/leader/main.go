@@ -24,6 +24,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 3 {
+		log.Fatal("usage: leader FILE ADDRESS")
+	}
 	if err := serve(os.Args[1], os.Args[2]); err != nil {
 		log.Fatal(err)
 	}

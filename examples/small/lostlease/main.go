@@ -21,6 +21,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: lostlease FILE")
+	}
 	if err := run(os.Args[1]); err != nil {
 		log.Fatal(err)
 	}
