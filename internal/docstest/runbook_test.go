@@ -33,6 +33,7 @@ type scene struct {
 
 func newScene(t *testing.T, open func(farsync.Options) *farsync.Store) scene {
 	t.Helper()
+	farsyncCommand(t) // is built before, so that nobody has to hold or wait for as long as that takes
 	s := scene{next: make(chan *farsync.Lease, 1)}
 	for _, holder := range []string{"worker-1 pid 412", "worker-2 pid 88"} {
 		store := open(farsync.Options{Holder: holder})
