@@ -28,8 +28,8 @@ type Step[S comparable] struct {
 	Who  string // the client that takes it, or the service
 	What string
 	Next S
-	// Due is true for a step that is bound to happen unless another makes it impossible: an answer arrives, a holder releases. It
-	// is false for what may never happen: a fault, a caller that gives up.
+	// Due is true for a step that is bound to happen unless another makes it impossible: an answer arrives, a holder
+	// releases. It is false for what may never happen: a fault, a caller that gives up.
 	Due bool
 	// Wrong is what is wrong with the step itself.
 	Wrong error
@@ -61,17 +61,19 @@ func (r Result) String() string {
 	return text.String()
 }
 
-// Explore visits every state that can be reached, breadth first, so that the trace of what it finds is a shortest one. It stops at
-// the first violation, or when it has seen as many states as limit, if that is positive. These are violations:
+// Explore visits every state that can be reached, breadth first, so that the trace of what it finds is a shortest one.
+// It stops at the first violation, or when it has seen as many states as limit, if that is positive. These are
+// violations:
 //
 //   - a step or a state with which something is wrong;
 //   - a state in which no step is due, at rest, with which something is wrong;
 //   - a circle of steps that are due: they might go on for ever, and a waiter never have its turn.
 //
-// If there are none, what is due leads from every state to a state at rest, in whatever order it happens. So what holds of all states
-// at rest is reached in every fair continuation of every state.
+// If there are none, the steps that are due lead from every state to a state at rest, in whatever order they happen. So
+// a condition that is true in all states at rest is reached in every fair continuation of every state.
 //
-// A state that was seen is known by 128 bits of its hash. That any two of 10 million share them has a probability below 10⁻²⁴.
+// A state that was seen is known by 128 bits of its hash. That any two of 10 million share them has a probability below
+// 10⁻²⁴.
 func Explore[S comparable](system System[S], limit int) Result {
 	e := &exploration[S]{system: system, seen: map[[2]uint64]uint32{}}
 	e.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -88,7 +90,7 @@ type exploration[S comparable] struct {
 	ways   []way
 	next   []S      // the states of the next level, in order of their numbers
 	due    []uint32 // the ends of the steps that are due, in order of the states that they begin in
-	starts []uint32 // where those of a state begin
+	starts []uint32 // where the entries of due for a state begin
 	steps  int
 	wrong  error
 	last   []string // the step that went wrong, if it has not made a state
@@ -208,8 +210,8 @@ func (e *exploration[S]) trace(n uint32) (trace []string) {
 	return trace
 }
 
-// circle returns a state that stands in a circle of steps that are due, or behind one, if there is any: states that no such step leads
-// to are taken away until there are none, and what is left has a circle.
+// circle returns a state that stands in a circle of steps that are due, or behind one, if there is any: states that no
+// such step leads to are taken away until there are none, and what is left has a circle.
 func (e *exploration[S]) circle() (n uint32, ok bool) {
 	into := make([]uint32, len(e.seen))
 	for _, to := range e.due {

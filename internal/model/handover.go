@@ -7,18 +7,20 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A Handover is a play for the model of a queue in which a release names the next holder: it puts a key, the turn, for an entry that
-// is next, and the event of that key is the grant. The service is etcd: create revisions, leases, transactions and watches.
+// A Handover is a play for the model of a queue in which a release names the next holder: it puts a key, the turn, for
+// an entry that is next, and the event of that key is the grant. The service is etcd: create revisions, leases,
+// transactions and watches.
 //
 // It is what package etcd does with mutexes. docs/reports/MODEL.md has its rules.
 type Handover struct {
 	Rules Rules
 	// Clients of Kind Foreign know nothing of turns: other programs, and earlier versions. The others are Exclusive.
 	Clients []Client
-	// Timers is true if a waiter that awaits a turn looks at the queue by itself, at any time. If it is false none ever does.
+	// Timers is true if a waiter that awaits a turn looks at the queue by itself, at any time. If it is false none ever
+	// does.
 	Timers bool
-	// Long is true if a queue of two is a long one: what leaves it, and has joined behind them, looks at none of it. A waiter finds the head
-	// by its turn.
+	// Long is true if a queue of two is a long one: what leaves it, and has joined behind them, looks at none of it. A
+	// waiter finds the head by its turn.
 	Long   bool
 	Faults Faults
 	// Mistakes are conditions of the protocol that are left out, to show that each is needed.
@@ -30,7 +32,7 @@ type Handover struct {
 // A HandoverMistake is a condition that is left out.
 type HandoverMistake uint32
 
-// What may be left out.
+// The conditions that may be left out.
 const (
 	TouchesBehind   HandoverMistake = 1 << iota // a touch names the first behind the own entry, not the head
 	LookInKeyOrder                              // a look shows the first in the order of keys
@@ -80,7 +82,8 @@ func (h *Handover) has(m HandoverMistake) bool { return h.Mistakes&m != 0 }
 // plain reports whether an entry is of a client that knows no turns.
 func (h *Handover) plain(k key) bool { return h.Clients[ownerOf(k.id)].Kind == driver.Foreign }
 
-// Check requires that no two hold. When another program has deleted an entry, its client may hold for a moment beside the next.
+// Check requires that no two hold. When another program has deleted an entry, its client may hold for a moment beside
+// the next.
 func (h *Handover) Check(s HandoverState) error {
 	holders := 0
 	for c := range h.Clients {
@@ -94,8 +97,8 @@ func (h *Handover) Check(s HandoverState) error {
 	return nil
 }
 
-// granted returns what is wrong with a grant, by the queue as it is. If it is right, so is the order of tokens: of two entries the one
-// with the lower revision was ahead as long as it lived.
+// granted returns what is wrong with a grant, by the queue as it is. If it is right, so is the order of tokens: of two
+// entries, the entry with the lower revision was ahead as long as it lived.
 func (s *HandoverState) granted(c int) error {
 	switch i := s.index(s.clients[c].own); {
 	case i < 0:
@@ -106,8 +109,8 @@ func (s *HandoverState) granted(c int) error {
 	return nil
 }
 
-// Rest requires that every client that waits has to, that every entry is that of a client which waits or holds, and that every turn is
-// for an entry.
+// Rest requires that every client that waits has to, that every entry belongs to a client that waits or holds, and that
+// every turn is for an entry.
 func (h *Handover) Rest(s HandoverState) error {
 	for c := range h.Clients {
 		switch s.clients[c].at {

@@ -113,7 +113,8 @@ func (m *move) unanswered() {
 	}
 }
 
-// repeats makes of a request what is sent when it was not answered. A delete departs: what its place was may not be so any more.
+// repeats makes of a request what is sent when it was not answered. A delete departs: what its place was may not be so
+// any more.
 func (m *move) repeats(t *task) {
 	t.repeated = true
 	if t.action == touchTold {
@@ -142,7 +143,7 @@ func (m *move) session() {
 	}
 }
 
-// end ends a session here, and later at the service. What is left of it there goes with it.
+// end ends a session here, and later at the service. Whatever the session has left there goes with it.
 func (m *move) end(s *HandoverState, a *contender) {
 	s.ending[m.c] |= 1 << a.epoch
 	a.over, a.suspects, a.spare, a.tasks = true, 0, 0, [maxTasks]task{}

@@ -2,8 +2,8 @@ package model
 
 import "slices"
 
-// index returns the place of an entry, and -1 if it is not in the queue under that revision. An entry whose revision is not known is
-// told by its name.
+// index returns the place of an entry, and -1 if it is not in the queue under that revision. An entry whose revision is
+// not known is told by its name.
 func (s *HandoverState) index(k key) int {
 	return slices.IndexFunc(s.queue[:], func(other key) bool {
 		return k.id != 0 && other.id == k.id && (k.made == 0 || other.made == k.made)
@@ -67,7 +67,8 @@ func (s *HandoverState) remove(k key) {
 	}
 	copy(s.queue[i:], s.queue[i+1:])
 	s.queue[maxStanding-1] = key{}
-	// One that watches it, and has nothing else ahead of it, is told the revision at which it became the head.
+	// A client that watches the entry, and has no other entry ahead of its own, is told the revision at which its own
+	// became the head.
 	for c := range s.clients {
 		if a := &s.clients[c]; a.at == behind && a.on == k && s.index(a.own) == 0 {
 			a.heads, a.seen = true, s.crowd()
@@ -94,8 +95,8 @@ func (s *HandoverState) untouch(k key) {
 	}
 }
 
-// put gives an entry its turn, and sends an event to a client that watches. A later turn of the same entry replaces the one
-// before.
+// put gives an entry its turn, and sends an event to a client that watches. A later turn of the same entry replaces the
+// earlier turn.
 func (h *Handover) put(s *HandoverState, k key, next list, seen crowd) {
 	s.untouch(k)
 	if h.has(NoLists) {
@@ -109,7 +110,7 @@ func (h *Handover) put(s *HandoverState, k key, next list, seen crowd) {
 	}
 	for i := range a.events {
 		switch a.events[i].of.id {
-		case k.id, 0: // the last is the one that is heard
+		case k.id, 0: // the client hears the last
 			a.events[i] = turnKey{k, next, seen}
 			return
 		}
@@ -219,7 +220,7 @@ func (h *Handover) serve(s *HandoverState, t task) task {
 	return h.depart(s, t)
 }
 
-// seekTurn finds the head by its turn, if there is one turn. What has left is not named any more.
+// seekTurn finds the head by its turn, if there is one turn. An entry that has left is not named any more.
 func (h *Handover) seekTurn(s *HandoverState, t task) task {
 	var found turnKey
 	for _, turn := range s.turns {
@@ -239,7 +240,7 @@ func (h *Handover) seekTurn(s *HandoverState, t task) task {
 	}
 	n := 0
 	for _, k := range found.next {
-		if k.id != 0 && k != t.of { // its key may be that of a later entry
+		if k.id != 0 && k != t.of { // a later entry may have its key
 			told.next[n] = k
 			n++
 		}
@@ -261,9 +262,11 @@ func (h *Handover) vacate(s *HandoverState, k key) {
 	}
 }
 
-// depart deletes an entry and its turn, and shows the head of the queue if no more than two are left. If that is to be told, it is what follows.
+// depart deletes an entry and its turn, and shows the head of the queue if no more than two are left. If that is to be
+// told, it is what follows.
 //
-// It is not if it joined after the entry that departs was known to be the head, and after another last saw it there and gave it a turn.
+// It is not if it joined after the entry that departs was known to be the head, and after another last saw it there and
+// gave it a turn.
 func (h *Handover) depart(s *HandoverState, t task) task {
 	place, turn := s.index(t.of), s.turn(t.of.id)
 	seen := t.seen
@@ -291,8 +294,8 @@ func (h *Handover) depart(s *HandoverState, t task) task {
 	return h.touching(t)
 }
 
-// touching returns the task to touch what a look has shown. What is empty, or has a head that knows no turns and so is watched by the
-// one behind it, needs none.
+// touching returns the task to touch what a look has shown. An empty queue needs no touch. Nor does a
+// queue whose head knows no turns, for the entry behind that head watches it.
 func (h *Handover) touching(t task) task {
 	if t.head.id == 0 || h.plain(t.head) && !h.has(PlainTouched) {
 		return task{}
@@ -331,7 +334,8 @@ func (h *Handover) join(s *HandoverState, own key) (_, on key, got joinAnswer) {
 	}
 }
 
-// expire ends a session. What hangs on it goes with it, and what was on its way can do nothing.
+// expire ends a session. All that hangs on the session goes with it, and its requests that were on their way can do
+// nothing.
 func (s *HandoverState) expire(c int, epoch uint8) {
 	s.alive[c] &^= 1 << epoch
 	s.ending[c] &^= 1 << epoch

@@ -48,14 +48,16 @@ type key struct {
 // A list is what is known to stand behind an entry, oldest first: a complete beginning of it.
 type list [maxList]key
 
-// A turnKey is a turn: the key that is put for an entry, outside of the queue and under the lease of the entry, or the event of that.
+// A turnKey is a turn: the key that is put for an entry, outside of the queue and under the lease of the entry, or the
+// event of that.
 type turnKey struct {
 	of   key
 	next list
 	seen crowd // who was there when the entry was seen to be the head, and what is behind it then
 }
 
-// A crowd is a set of entries, a bit for each name. An entry that is made again under its name is another: it leaves the set.
+// A crowd is a set of entries, a bit for each name. An entry that is made again under its name is another: it leaves
+// the set.
 type crowd uint64
 
 // An action is what a task asks for.
@@ -101,7 +103,7 @@ type HandoverState struct {
 	queue     [maxStanding]key
 	turns     [maxTurns]turnKey
 	alive     [maxClients]uint8 // sessions at the service, a bit for each epoch
-	ending    [maxClients]uint8 // those that it will end
+	ending    [maxClients]uint8 // sessions that the service will end
 	created   [maxClients][perClient]uint8
 	clients   [maxClients]contender
 	posted    [maxPosted]task // requests that were given up, and may arrive at any time. Without an action it is a join
@@ -210,8 +212,8 @@ func (s *HandoverState) named(id uint8) bool {
 	return false
 }
 
-// spent reports whether a request that may arrive late will change nothing whenever it does: what it names has gone, and will not come
-// back under that revision.
+// spent reports whether a request that may arrive late will change nothing whenever it does: what it names has gone,
+// and will not come back under that revision.
 func (h *Handover) spent(s *HandoverState, t task) bool {
 	switch t.action {
 	case noAction:

@@ -54,8 +54,8 @@ func (m *move) me() *contender { return &m.s.clients[m.c] }
 
 func (m *move) isPlain() bool { return m.h.Clients[m.c].Kind == driver.Foreign }
 
-// call is the steps of the call that is under way. An answer that lets a client hold may arrive at any time after it was made. All others
-// are heard as they are made: what a client does then may happen at any time later.
+// call is the steps of the call that is under way. An answer that lets a client hold may arrive at any time after it
+// was made. All others are heard as they are made: what a client does then may happen at any time later.
 func (m *move) call() {
 	switch m.me().at {
 	case entering:
@@ -144,7 +144,8 @@ func (m *move) giveWay(s *HandoverState, a *contender) {
 	m.finish(s, a)
 }
 
-// await is what happens to a client that waits for its turn. A turn is taken, or the watch on turns is set and then turns are read.
+// await is what happens to a client that waits for its turn. A turn is taken, or the watch on turns is set and then
+// turns are read.
 func (m *move) await() {
 	a := m.me()
 	for i, e := range a.events {
@@ -178,8 +179,8 @@ func (m *move) await() {
 	}
 }
 
-// look shows what is ahead, as the library decides it, and is what the client makes of that. Once it watches its predecessor, it watches
-// one to the end.
+// look shows what is ahead, as the library decides it, and is what the client makes of that. Once it watches its
+// predecessor, it watches one to the end.
 func (m *move) look(s *HandoverState, a *contender) {
 	i := s.index(a.own)
 	if i < 0 {

@@ -48,7 +48,7 @@ func (m *move) leave(a *contender) {
 	a.give(t)
 }
 
-// background is the requests that are on their way beside those of the waiting loop.
+// background is the requests that are on their way beside the requests of the waiting loop.
 func (m *move) background() {
 	for i, t := range m.me().tasks {
 		if t.action != noAction {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A Lease is a play for the model of one session and its renewals, in time: until when its client believes in it, and when the service
-// ends it. The model of the queue takes for granted what this one shows, that the first comes before the second.
+// A Lease is a play for the model of one session and its renewals, in time: until when its client believes in it, and
+// when the service ends it. The model of the queue takes for granted what this one shows, that the first comes before
+// the second.
 //
 // Time goes by in ticks of a second, for the client and the service at the same rate.
 type Lease struct {
@@ -20,11 +21,11 @@ type Lease struct {
 // A LeaseMistake is one in how a deadline is counted.
 type LeaseMistake uint8
 
-// What may be wrong.
+// The mistakes.
 const (
 	_           LeaseMistake = iota
 	FromReceipt              // a deadline counts from when the answer arrived
-	AskedTTL                 // it counts with the TTL that was asked for, not with the shorter one that was granted
+	AskedTTL                 // it counts with the TTL that was asked for, not with the shorter TTL that was granted
 	UntilTold                // there is none: the session is over when the service says so
 )
 
@@ -83,7 +84,7 @@ func (l *Lease) Steps(s LeaseState, yield func(Step[LeaseState])) {
 	if s.now < l.Ticks {
 		step("time", "goes on by a second", true, func(s *LeaseState) {
 			if s.now++; !l.believes(*s) {
-				s.over = true // an exact timer, and a look at the clock by those that ask
+				s.over = true // an exact timer, and each caller that asks looks at the clock
 			}
 		})
 	}

@@ -17,8 +17,9 @@ type Rules struct {
 	Ends func(e, blocker driver.Entry) driver.What
 	// Apart reports whether an entry of kind k is refused in a queue whose oldest is of kind head.
 	Apart func(k, head driver.Kind) bool
-	// Failed returns what is known of a request one of whose attempts failed with that outcome. Again is whether an attempt before may
-	// have been carried out, or may be later. Unknown is the fate of the request if no attempt follows, and more whether one may.
+	// Failed returns what is known of a request one of whose attempts failed with that outcome. Again is whether an
+	// attempt before may have been carried out, or may be later. Unknown is the fate of the request if no attempt
+	// follows, and more whether one may.
 	Failed func(again bool, o driver.Outcome) (nowAgain, unknown, more bool)
 }
 
@@ -39,8 +40,8 @@ type Queue struct {
 	entries []driver.Entry // scratch
 }
 
-// A Client acquires what it is to acquire a number of times, one after another. Clients next to each other that are the same are taken
-// for interchangeable.
+// A Client acquires what it is to acquire a number of times, one after another. Clients next to each other that are the
+// same are taken for interchangeable.
 type Client struct {
 	Kind      driver.Kind
 	Units     int64
@@ -56,14 +57,14 @@ type Faults struct {
 	Expire  uint8 // a session ends here, and later at the service
 	Lose    uint8 // a request or its answer is lost; what is lost on the way to the service may arrive at any time later
 	Refuse  uint8 // the service says no to an attempt
-	Strange uint8 // another program deletes the entry of one that waits
+	Strange uint8 // another program deletes the entry of a client that waits
 	Event   uint8 // a watch breaks, or ends for no reason
 }
 
 // A Mistake is one in the steps of the protocol.
 type Mistake uint32
 
-// What may be wrong.
+// The mistakes.
 const (
 	HeadDeleted          Mistake = 1 << iota // a delete removes the oldest entry, whosever it is
 	NotifiedHolds                            // what is notified holds, without a look
@@ -76,7 +77,7 @@ const (
 	CancelLeaves                             // what a caller that gives up has created is not removed
 	RefusalEndsRemoval                       // a refusal ends the removal in the background
 	OldEntryStands                           // after the end of its session a client waits on with the entry of that session
-	KindByNearest                            // the family of the nearest entry decides, not that of the oldest
+	KindByNearest                            // the nearest entry decides the family, not the oldest
 	BrokenWatchForgotten                     // a watch that breaks is not set again
 	UnknownJoinForgotten                     // a join of unknown outcome that is given up is not removed
 	TryStays                                 // a call that does not wait leaves its entry behind
@@ -111,7 +112,7 @@ const (
 	dead
 )
 
-// request is how far that of a client is.
+// request is how far the request of a client is.
 type request uint8
 
 const (
@@ -187,7 +188,7 @@ type member struct {
 	reader   bool // it was a writer
 	native   bool // its queue is known to be of its family
 	epoch    uint8
-	made     uint8 // IDs that it has used; the last is that of its entry
+	made     uint8 // IDs that it has used; its entry has the last
 	left     uint8 // acquisitions
 	suspects uint8 // IDs that may come late, a bit for each
 	on       [maxOn]target
@@ -330,14 +331,14 @@ func (s *QueueState) moved(on [maxOn]target) bool {
 	return false
 }
 
-// What is held is decided here a second time, without the rules of the library.
+// Who may hold is decided here a second time, without the rules of the library.
 var (
 	errTwo     = errors.New("two hold that exclude each other")
 	errTooMany = errors.New("more units are held than there are")
 	errHerd    = errors.New("one release wakes two that wait for an exclusive lock")
 )
 
-// Check holds those that believe that they hold against one another.
+// Check compares all clients that believe that they hold.
 func (q *Queue) Check(s QueueState) error {
 	var units int64
 	var kinds [maxClients]driver.Kind
@@ -384,8 +385,8 @@ func (q *Queue) herd(s *QueueState) error {
 	return nil
 }
 
-// Rest requires that every client that waits has to, and that every entry is that of a client which waits or holds. Holders release
-// when they like, so a queue is at rest whenever all that waits stands behind one that holds.
+// Rest requires that every client that waits has to, and that every entry belongs to a client that waits or holds.
+// Holders release when they like, so a queue is at rest whenever every waiter stands behind a holder.
 func (q *Queue) Rest(s QueueState) error {
 	for c := range q.Clients {
 		switch s.clients[c].phase {
@@ -410,7 +411,8 @@ func (q *Queue) Rest(s QueueState) error {
 	return nil
 }
 
-// granted returns what is wrong with a grant, by the queue as it is: all ahead that excludes it, and that it must be there itself.
+// granted returns what is wrong with a grant, by the queue as it is: all ahead that excludes it, and that it must be
+// there itself.
 func (q *Queue) granted(s *QueueState, c int) error {
 	i := s.index(s.own(c))
 	if i < 0 {

@@ -210,7 +210,7 @@ func (t *turn) session() {
 	}
 }
 
-// end ends a session here. What is left of it at the service goes with it.
+// end ends a session here. Whatever the session has left at the service goes with it.
 func (t *turn) end(m *member) {
 	m.over, m.jobs, m.suspects = true, [maxJobs]job{}, 0
 }
@@ -308,7 +308,7 @@ func (q *Queue) others(s QueueState, yield func(Step[QueueState])) {
 	}
 }
 
-// waits reports whether the entry is that of a client that waits, and others keep it waiting.
+// waits reports whether the entry belongs to a client that waits, and others keep that client waiting.
 func (q *Queue) waits(s *QueueState, id uint8) bool {
 	c := ownerOf(id)
 	p := s.clients[c].phase

@@ -253,7 +253,7 @@ func (t *turn) heard(s *QueueState, m *member) error {
 	return nil
 }
 
-// leaveOrWait waits, if the call is one that does.
+// leaveOrWait waits if the call is allowed to, and leaves if it is a Try.
 func (m *member) leaveOrWait(t *turn, on [maxOn]target) {
 	switch {
 	case !t.q.Clients[t.c].Try:

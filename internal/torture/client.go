@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// lookEvery is how often a holder looks whether it still holds. It writes to the resource, and to the history, when it begins to hold
-	// and then ever more seldom, but not less often than once in writeMost: a hold for seconds has to cost no more than some short ones.
+	// lookEvery is how often a holder looks whether it still holds. It writes to the resource, and to the history, when
+	// it begins to hold and then ever more seldom, but not less often than once in writeMost: a hold for seconds has to
+	// cost no more than some short ones.
 	lookEvery = 5 * time.Millisecond
 	writeMost = 50 * time.Millisecond
 	// lateEvery is how often a write that comes too late is tried.
@@ -51,7 +52,7 @@ func (c *client) play(life context.Context, stop <-chan struct{}, from locker) {
 	}
 }
 
-// finish takes one lock of each primitive, after all faults. None may fail.
+// finish takes one lock of each primitive, after all faults. No call may fail.
 func (c *client) finish(ctx context.Context, from locker) {
 	for _, primitive := range c.Primitives {
 		l := from.lock(c.random, primitive)
@@ -190,8 +191,8 @@ func (c *client) lost(n int64, err error) {
 	c.history.Note(history.Event{At: history.Now(), Number: n, Outcome: history.Lost, Error: err.Error()})
 }
 
-// lateWrites are those of a holder that has lost its lock and does not know, as a write is that was under way. It ends with the
-// first that is refused: another has taken the lock and has written.
+// lateWrites writes as a holder does that has lost its lock and does not know it: a write that was under way arrives
+// late, for example. It ends with the first refusal: another client has taken the lock and has written.
 func (c *client) lateWrites(life context.Context, w write) {
 	if !w.Fenced {
 		return

@@ -26,7 +26,8 @@ type site struct {
 	endpoints []string
 }
 
-// sites returns the services that have the queues of a store: those that a QuorumMutex has its members on, or one.
+// sites returns the services that have the queues of a store: the services of the members of a QuorumMutex, or a single
+// service.
 func sites(store string, endpoints []string) (list []site) {
 	if store != onQuorum {
 		return []site{{store, endpoints}}
@@ -37,8 +38,8 @@ func sites(store string, endpoints []string) (list []site) {
 	return list
 }
 
-// startCouncil starts a server of each kind. Those of Redis lose their data now and then, which a QuorumMutex is to bear as often as
-// they are silent afterwards.
+// startCouncil starts a server of each kind. The Redis servers lose their data now and then. A QuorumMutex has to bear
+// each such loss after which the server is silent.
 func startCouncil(ctx context.Context, dir string, settings campaign) (*service, error) {
 	s := &service{}
 	var closers []func() error
@@ -58,13 +59,13 @@ func startCouncil(ctx context.Context, dir string, settings campaign) (*service,
 		closers = append(closers, one.close)
 		s.endpoints, s.members = append(s.endpoints, one.endpoints...), append(s.members, one.members...)
 	}
-	// What happens to one of them may happen while another is gone, so that no majority is left.
+	// A fault may happen to one server while another is gone, so that no majority is left.
 	s.rows = []nodes{{apart, []int{0, 2}}, {single, []int{1}}}
 	return s, nil
 }
 
-// introduce makes the namespace known to a Redis server that has never had another. No other Store has the option Fresh, so when
-// the server has lost its data it is silent, as one that is in use must be.
+// introduce makes the namespace known to a Redis server that has never had another. No other Store has the option
+// Fresh, so when the server has lost its data it is silent, as a server in use must be.
 func introduce(ctx context.Context, endpoint string, settings campaign) error {
 	store, err := redis.Open(ctx, &goredis.UniversalOptions{Addrs: []string{endpoint}},
 		&redis.Options{Options: farsync.Options{TTL: settings.TTL}, Fresh: true})
@@ -74,7 +75,8 @@ func introduce(ctx context.Context, endpoint string, settings campaign) error {
 	return store.Close()
 }
 
-// A council is a client of several services: a Store of each, and a QuorumMutex for each queue, which the goroutines share.
+// A council is a client of several services: a Store of each, and a QuorumMutex for each queue, which the goroutines
+// share.
 type council struct {
 	part
 	stores  []*farsync.Store

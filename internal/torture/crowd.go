@@ -17,9 +17,9 @@ type crowd struct {
 // few is for a moment: clients meet on each of few paths, and one thing at a time goes wrong for each.
 var few = crowd{Processes: 4, Machines: 2, Clients: 2, Paths: 6}
 
-// many returns the crowd that makes as many grants and meets as many faults as a store and two cores bear. On many paths, one that is
-// held for long, or by a process that is stopped, keeps few others from theirs. A server of a database bounds how many Stores there are
-// by its connections, and SQLite by its single file.
+// many returns the crowd that makes as many grants and meets as many faults as a store and two cores bear. With many
+// paths, a lock that is held for long, or by a stopped process, keeps few clients waiting. A server of a database
+// bounds how many Stores there are by its connections, and SQLite by its single file.
 func many(store string) crowd {
 	c := crowd{Processes: 8, Machines: 4, Clients: 4, Paths: 160, Fast: true}
 	switch {

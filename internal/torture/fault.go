@@ -12,12 +12,12 @@ import (
 type fault struct {
 	After time.Duration // since the fault before it was over
 	What  string
-	On    float64 // which of those that it can happen to, from 0 to 1
+	On    float64 // which of the possible targets, from 0 to 1
 	Aimed bool    // at a process while it holds a lock, where it is for one
 	For   time.Duration
 }
 
-// What goes wrong.
+// The faults.
 const (
 	// On the wire, between one Store and the servers.
 	wireCut       = "wire: cut"            // both directions, to all servers; what was under way arrives later
@@ -191,7 +191,7 @@ func (s *schedule) server() fault {
 	return s.fault(after, nodeStop, s.times(0.2, 0.5, 1.5))
 }
 
-// forgetful is server, of which one in three loses its data.
+// forgetful returns a fault of server. One in three makes the server lose its data.
 func (s *schedule) forgetful() fault {
 	f := s.server()
 	if s.random.IntN(3) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/farsync/farsync/internal/torture/history"
 )
 
-// inject has the faults of a schedule happen, one after another, until ctx ends. What has been broken is whole again when it
+// inject has the faults of a schedule happen, one after another, until ctx ends. Everything is mended again when it
 // returns. Its error says that something could not be broken or mended.
 func inject(ctx context.Context, from *schedule, happen func(context.Context, fault) error) error {
 	f := from.Next()
@@ -32,8 +32,8 @@ func (f fault) pick(n int) int { return min(int(f.On*float64(n)), n-1) }
 // restartIn bounds how long a server takes to come back.
 const restartIn = 2 * time.Minute
 
-// onNode breaks one of these servers, or what is between it and the others. Before a server is cut off or killed it calls beside, which may
-// leave clients no other server or none, and returns how to undo that.
+// onNode breaks one of these servers, or what is between it and the others. Before a server is cut off or killed it
+// calls beside, which may leave clients no other server or none, and returns how to undo that.
 func (s *service) onNode(ctx context.Context, f fault, among []int, beside func(server int) (undo func())) error {
 	on := among[f.pick(len(among))]
 	switch f.What {

@@ -26,12 +26,12 @@ const (
 
 var primitives = []string{mutex, reentrant, rwmutex, semaphore, election, quorum}
 
-// playable returns those of the primitives that can be had on a store: a quorum takes several services.
+// playable returns the primitives that a store can have: a quorum takes several services.
 func playable(store string, primitives []string) []string {
 	return slices.DeleteFunc(slices.Clone(primitives), func(p string) bool { return (p == quorum) != (store == onQuorum) })
 }
 
-// semaphoreSize is that of all semaphores.
+// semaphoreSize is the size of all semaphores.
 const semaphoreSize = 3
 
 // A held lock is what a section needs of it. A *farsync.Lease is one.
@@ -66,8 +66,8 @@ type locker interface {
 // meanwhile collects the nodes of the first, whose sequences begin again at 0.
 const restFor = 7 * time.Second
 
-// queuesOf returns the queues of a primitive: those of one half of the time, and then those of the other. Where there are
-// many primitives, each has fewer, so that clients meet.
+// queuesOf returns the queues of a primitive, for one half of the time and for the other. Where there are many
+// primitives, each has fewer queues, so that clients meet.
 func queuesOf(paths int, primitives []string, primitive string) (halves [2][]string) {
 	n := max(1, paths/len(primitives))
 	for half := range halves {
@@ -78,14 +78,14 @@ func queuesOf(paths int, primitives []string, primitive string) (halves [2][]str
 	return halves
 }
 
-// queueOf returns a queue of those that all processes use now.
+// queueOf returns one of the queues that all processes use now.
 func (p part) queueOf(random *rand.Rand, primitive string) string {
 	now := queuesOf(p.Paths, p.Primitives, primitive)[history.Now()/int64(restFor)%2]
 	return now[random.IntN(len(now))]
 }
 
-// A machine is a client of the service, as it is seen from there: a Store, and a value of each primitive for each queue, which
-// the goroutines share.
+// A machine is a client of the service, as it is seen from there: a Store, and a value of each primitive for each
+// queue, which the goroutines share.
 type machine struct {
 	part
 	store      *farsync.Store

@@ -4,13 +4,13 @@
 //
 //	go run ./internal/torture -store etcd -primitive mutex -faults wire,node,client,entry -for 60s -seed 1
 //
-// Each store runs as it would for its users: three servers of etcd or ZooKeeper, one of Redis, PostgreSQL or MariaDB, an SQLite
-// file. A quorum has three services, two of Redis and one of PostgreSQL, and is a store of its own here. Clients are
-// processes of their own, with several Stores each. What goes wrong is decided by the seed; how the processes interleave is not,
-// so the same seed is the same torture and not the same history.
+// Each store runs as it would for its users: three servers of etcd or ZooKeeper, one of Redis, PostgreSQL or MariaDB,
+// an SQLite file. A quorum has three services, two of Redis and one of PostgreSQL, and is a store of its own here.
+// Clients are processes of their own, with several Stores each. The seed decides which faults happen, and not how the
+// processes interleave. So the same seed is the same torture and not the same history.
 //
-// The exit status is 1 if anything was found: two holders at once, tokens that do not rise, a stale write that was let in, a
-// call that does not return, an entry that stays, a goroutine that does not end.
+// The exit status is 1 if anything was found: two holders at once, tokens that do not rise, a stale write that was let
+// in, a call that does not return, an entry that stays, a goroutine that does not end.
 package main
 
 import (

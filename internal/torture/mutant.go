@@ -14,15 +14,16 @@ import (
 	"strings"
 )
 
-// A mutant is farsync with a mistake, as it is known from other locks. It is compiled from the sources as they are, with a few
-// words replaced.
+// A mutant is farsync with a mistake, as it is known from other locks. It is compiled from the sources as they are,
+// with a few words replaced.
 type mutant struct {
 	name      string
 	store     string
 	primitive string
 	tiers     []string // nil: all
 	edits     []edit
-	// tests are of make test and find it: a package and a pattern. A mutant with a primitive is tortured as well, for a campaign finds it.
+	// tests are of make test and find it: a package and a pattern. A mutant with a primitive is tortured as well, for a
+	// campaign finds it.
 	tests [2]string
 	// long are tests of make long that find it too. Mostly empty.
 	long [2]string
@@ -257,7 +258,8 @@ var mutants = []mutant{
 	},
 }
 
-// overlay writes the changed sources of a mutant of the module in root, and returns the file that names them to the go command.
+// overlay writes the changed sources of a mutant of the module in root, and returns the file that names them to the go
+// command.
 func (m mutant) overlay(root, dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil { //nolint:gosec // servers of another user are below it
 		return "", err
@@ -306,7 +308,8 @@ func (m mutant) build(ctx context.Context, root, dir string) (string, error) {
 	return executable, nil
 }
 
-// failing runs tests with a mutant, a package and a pattern, of make test or all, and returns which of them have failed.
+// failing runs tests with a mutant, a package and a pattern, of make test or all, and returns which of them have
+// failed.
 func (m mutant) failing(ctx context.Context, root, dir string, tests [2]string, short bool) (names []string, err error) {
 	list, err := m.overlay(root, dir)
 	if err != nil {

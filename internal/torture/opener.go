@@ -34,7 +34,7 @@ const (
 
 var stores = []string{onEtcd, onZooKeeper, onRedis, onPostgres, onMySQL, onSQLite, onQuorum}
 
-// The recipes: farsync's, and those that come with the client libraries.
+// The recipes: farsync's, and the recipes of the client libraries.
 const (
 	ours  = "farsync"
 	stock = "stock"

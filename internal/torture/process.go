@@ -21,7 +21,7 @@ import (
 	"github.com/farsync/farsync/internal/torture/history"
 )
 
-// A process is a worker, as the one that has started it sees it.
+// A process is a worker, as its parent sees it.
 type process struct {
 	name    string
 	command *exec.Cmd
@@ -108,7 +108,7 @@ func (w *process) complaints() []string {
 	return list
 }
 
-// A crew is the processes that run at the same time. One that is killed is replaced.
+// A crew is the processes that run at the same time. A process that is killed is replaced.
 type crew struct {
 	executable string
 	part       func(place, life int) part

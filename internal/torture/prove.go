@@ -27,9 +27,10 @@ type suspect struct {
 // rounds is how often what is known to be wrong is tortured until something is found, each time with the next seed.
 const rounds = 4
 
-// prove tortures locks that are known to be wrong until something is found, and farsync for as long. It prints a table, and reports
-// whether one of the first escaped, or something was found in the last. Only those are tried whose store is among these, and whose
-// name contains the text. With short there is no campaign: a mutant has to be found by its tests of make test.
+// prove tortures locks that are known to be wrong until something is found, and farsync for as long. It prints a table,
+// and reports whether one of the first escaped, or something was found in the last. Only those are tried whose store is
+// among these, and whose name contains the text. With short there is no campaign: a mutant has to be found by its tests
+// of make test.
 func (c campaign) prove(ctx context.Context, on []string, only string, short bool) (escaped bool, err error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
@@ -87,7 +88,8 @@ func (c campaign) prove(ctx context.Context, on []string, only string, short boo
 	return escaped, nil
 }
 
-// examine has a mutant's tests find it, and prints a row of the table for those of make test, and one for those of make long.
+// examine has a mutant's tests find it, and prints a row of the table for the tests of make test, and another row for
+// the tests of make long.
 func (c campaign) examine(ctx context.Context, root string, m *mutant, short bool) (caught bool, err error) {
 	for _, suite := range []struct {
 		name  string

@@ -31,8 +31,8 @@ type answer struct {
 	Stay     time.Duration // for how long the holder is to stay in its section at least
 }
 
-// A resource is what locks protect. It refuses tokens below the highest it has seen of the same lock, and keeps account of
-// what it has let in by itself, so that a fence that does not hold would be seen.
+// A resource is what locks protect. It refuses tokens below the highest it has seen of the same lock, and keeps account
+// of what it has let in by itself, so that a fence that does not hold would be seen.
 type resource struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -114,7 +114,8 @@ func (r *resource) write(w write) (admitted bool) {
 	return true
 }
 
-// above reports whether one of the tokens is below the highest of its place, zeros aside, and returns the highest with them.
+// above reports whether one of the tokens is below the highest of its place, zeros aside, and returns the highest with
+// them.
 func above(tokens, highest []int64) (falls bool, now []int64) {
 	now = append(slices.Clone(highest), make([]int64, max(0, len(tokens)-len(highest)))...)
 	for i, token := range tokens {
@@ -131,8 +132,8 @@ type trap struct {
 	stay   chan time.Duration // for how long it is to stay in its section from then on
 }
 
-// spring catches a holder that has written and was let in, if a trap waits for it. Its Store has no answer until what it was caught
-// for has happened.
+// spring catches a holder that has written and was let in, if a trap waits for it. Its Store has no answer until what
+// it was caught for has happened.
 func (r *resource) spring(w write) (stay time.Duration) {
 	r.mu.Lock()
 	i := slices.IndexFunc(r.traps, func(t *trap) bool { return t.of(w) })
@@ -147,8 +148,8 @@ func (r *resource) spring(w write) (stay time.Duration) {
 	return <-t.stay
 }
 
-// catch waits for one of these to hold a lock. The caller calls proceed once, after it has done to the holder what it waited to
-// do, with how long the holder is to stay. It reports false if there was none until ctx ended.
+// catch waits for one of these to hold a lock. The caller calls proceed once, after it has done to the holder what it
+// waited to do, with how long the holder is to stay. It reports false if there was none until ctx ended.
 func (r *resource) catch(ctx context.Context, of func(w write) bool) (w write, proceed func(time.Duration), ok bool) {
 	t := &trap{of: of, caught: make(chan write, 1), stay: make(chan time.Duration, 1)}
 	r.mu.Lock()
@@ -178,7 +179,7 @@ func (r *resource) count() account {
 	return r.account
 }
 
-// stale returns how many writes were let in with a token below one that had been let in before.
+// stale returns how many writes were let in with a token below the token of an earlier write.
 func (r *resource) stale() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -63,10 +63,10 @@ type tallies struct {
 	mu    sync.Mutex
 	of    map[string]int
 	under map[string]int // way
-	which map[string]int // of which there are figures to reach
+	which map[string]int // counts that have a figure to reach
 }
 
-// note counts faults of which more can be said than what they are.
+// note counts faults by more than their names: in which situation they happened.
 func (t *tallies) note(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *campaign) run(ctx context.Context, say func(format string, a ...any)) (
 			}
 		}
 	}
-	if c.Store == onQuorum { // a service is cut off from all clients, for they are the only ones that it has to do with
+	if c.Store == onQuorum { // a service is cut off from all clients, for nothing else talks to it
 		var cut []*knife // by the one row of faults that does so
 		servers.isolate = func(member int) {
 			for _, w := range slices.Concat(wires...) {
@@ -238,7 +238,7 @@ func (c *crew) dismiss(hang time.Duration) (complaints []string, deaths map[stri
 	return complaints, deaths
 }
 
-// orphans waits until nothing stands in any of the queues. What a killed process has left goes with its session.
+// orphans waits until nothing stands in any of the queues. The entries of a killed process go with its session.
 func (c *campaign) orphans(ctx context.Context, servers *service, v *verdict) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*c.hang())
 	defer cancel()

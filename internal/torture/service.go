@@ -23,7 +23,7 @@ import (
 type service struct {
 	endpoints []string
 	members   []member
-	rows      []nodes // to each of which things happen at the same time
+	rows      []nodes // each row has its own faults, at the same time as the others
 	// Nil where there is only one server, or none.
 	leader  func(context.Context) (int, error)
 	isolate func(int)
@@ -33,8 +33,8 @@ type service struct {
 	restart func(context.Context) error // all of them at once
 	close   func() error
 
-	// meddle removes the entry of a waiter, if there is one in any of the queues. It is nil where that cannot be done in one step
-	// with a look whether it waits.
+	// meddle removes the entry of a waiter, if there is one in any of the queues. It is nil where that cannot be done
+	// in one step with a look whether it waits.
 	meddle func(ctx context.Context, f fault, queues []string)
 
 	mu    sync.Mutex
@@ -66,12 +66,12 @@ type member interface {
 	Restart(context.Context) error
 }
 
-// zooKeeperTick is that of ZooKeeper servers. By the seed they believe in one another for 5 of them, or for 20: a leader that
-// is cut off then answers what needs no quorum for longer than any session lasts.
+// zooKeeperTick is the tick of ZooKeeper servers. By the seed they believe in one another for 5 of them, or for 20: a
+// leader that is cut off then answers what needs no quorum for longer than any session lasts.
 const zooKeeperTick = 500 * time.Millisecond
 
-// startService starts three servers of etcd or ZooKeeper, one of Redis, PostgreSQL or MariaDB, names a file for SQLite, or starts
-// several services for a quorum.
+// startService starts three servers of etcd or ZooKeeper, one of Redis, PostgreSQL or MariaDB, names a file for SQLite,
+// or starts several services for a quorum.
 func startService(ctx context.Context, dir string, settings campaign) (*service, error) {
 	const servers = 3
 	switch settings.Store {
@@ -117,7 +117,7 @@ func startService(ctx context.Context, dir string, settings campaign) (*service,
 		}
 		return alone(single, s), nil
 	case onMySQL:
-		// What it has confirmed must be there when it was killed.
+		// Writes that the server has confirmed must be there after it was killed.
 		m, err := embedtest.StartMariaDB(ctx, dir, embedtest.Fsync())
 		if err != nil {
 			return nil, err
@@ -156,8 +156,8 @@ func clusterOf[M member](c interface {
 	return s
 }
 
-// meddle removes a key that another one is ahead of, in a transaction that compares that. Servers that do not answer are
-// passed over.
+// meddle removes a key that another one is ahead of, in a transaction that compares that. Servers that do not answer
+// are passed over.
 func meddle(ctx context.Context, client *clientv3.Client, f fault, queues []string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -18,8 +18,8 @@ import (
 	"github.com/farsync/farsync/internal/torture/history"
 )
 
-// openStock returns the locks that come with the client library of etcd or ZooKeeper, or that are in use on Redis. They are used as their documentation
-// shows, and believed to be held for as long as they let a holder believe it.
+// openStock returns the locks that come with the client library of etcd or ZooKeeper, or that are in use on Redis. They
+// are used as their documentation shows, and believed to be held for as long as they let a holder believe it.
 func openStock(ctx context.Context, p part) (locker, error) {
 	switch p.Store {
 	case onEtcd:
@@ -46,8 +46,8 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// etcdLocker makes locks of concurrency.Mutex, and elections of concurrency.Election. Each goroutine has a session of its own, for those of one session do not exclude
-// each other.
+// etcdLocker makes locks of concurrency.Mutex, and elections of concurrency.Election. Each goroutine has a session of
+// its own, for two locks of one session do not exclude each other.
 type etcdLocker struct {
 	part
 	client *clientv3.Client
@@ -80,7 +80,8 @@ func (e *etcdLocker) lock(random *rand.Rand, primitive string) lock {
 	}
 }
 
-// election returns one of concurrency.Election, whose leader is whom it shows, and leads for as long as its session lasts.
+// election returns one of concurrency.Election, whose leader is whom it shows, and leads for as long as its session
+// lasts.
 func (e *etcdLocker) election(random *rand.Rand, queue string) lock {
 	return lock{
 		kind: history.Lead, queue: queue, units: 1,

@@ -15,8 +15,8 @@ import (
 	"github.com/farsync/farsync/internal/torture/history"
 )
 
-// redsyncLocker makes locks of redsync, used as its documentation shows: Lock, work, Unlock. It has no sessions: a lock is held for
-// a time that is set before, and nothing tells its holder that this is over but the clock and Unlock.
+// redsyncLocker makes locks of redsync, used as its documentation shows: Lock, work, Unlock. It has no sessions: a lock
+// is held for a time that is set before, and nothing tells its holder that this is over but the clock and Unlock.
 type redsyncLocker struct {
 	part
 	client *redisclient.Client

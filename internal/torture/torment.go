@@ -21,7 +21,7 @@ const (
 	recoverFor = 5 * time.Second
 )
 
-// What is counted besides, for there are figures to reach.
+// Counts besides the faults, for there are figures to reach.
 const (
 	longStops    = "processes stopped for more than 2 TTL"
 	leadersAside = "leaders isolated with clients of which one held"
@@ -94,12 +94,13 @@ func (t *torment) onWire(ctx context.Context, f fault, place, i int, w wire) {
 	w.suffer(ctx, f, func() { proceed(f.For + t.TTL/2) })
 }
 
-// onNode breaks one of some servers. Where faults are fast, it then waits until as many locks were granted as there are paths.
+// onNode breaks one of some servers. Where faults are fast, it then waits until as many locks were granted as there are
+// paths.
 func (t *torment) onNode(ctx context.Context, f fault, some nodes) error {
 	if t.Store == onEtcd && (f.What == nodeStop || f.What == nodeStopFirst) {
-		// A leader of etcd 3.7.0 that was stopped revokes leases which have been renewed at the leader after it, when it goes on before it
-		// hears of that one. No client can help that, and only tokens keep holders apart then. A stop that is shorter than an election
-		// leaves it the leader.
+		// A leader of etcd 3.7.0 that was stopped revokes leases which have been renewed at the leader after it, when
+		// it goes on before it hears of that one. No client can help that, and only tokens keep holders apart then. A
+		// stop that is shorter than an election leaves it the leader.
 		f.For = min(f.For, t.TTL/4)
 	}
 	err := t.servers.onNode(ctx, f, some.members, func(server int) (undo func()) { return t.beside(ctx, f, some, server) })
@@ -116,7 +117,8 @@ func (t *torment) onNode(ctx context.Context, f fault, some nodes) error {
 	return nil
 }
 
-// beside leaves a process of clients no other server than the one that is about to be cut off or killed, or none, in two cases of three.
+// beside leaves a process of clients, in two cases of three, no server or only the server that is about to be cut off
+// or killed.
 func (t *torment) beside(ctx context.Context, f fault, some nodes, server int) (undo func()) {
 	if !f.Aimed || some.shape == ensemble && f.What == nodeKill { // then there are others for its clients
 		return func() {}
@@ -182,7 +184,8 @@ func (t *torment) alone() (queues []string) {
 	return queues
 }
 
-// aim waits until one of these holds a lock, and returns a function that lets it proceed, which does nothing if there was none.
+// aim waits until one of these holds a lock, and returns a function that lets it proceed, which does nothing if there
+// was none.
 func (t *torment) aim(ctx context.Context, of func(w write) bool) (proceed func(stay time.Duration), caught bool) {
 	ctx, cancel := context.WithTimeout(ctx, aimFor)
 	defer cancel()

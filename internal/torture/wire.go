@@ -11,14 +11,16 @@ import (
 	"github.com/farsync/farsync/internal/pause"
 )
 
-// A wire is what is between a Store and the servers: to each server two proxies, one behind the other, so that what the first
-// holds back can still arrive when the second lets nothing pass. The first break with the wire, the second with a server as well.
+// A wire is what is between a Store and the servers: to each server two proxies, one behind the other, so that what the
+// first holds back can still arrive when the second lets nothing pass. The first break with the wire, the second with a
+// server as well.
 type wire struct {
 	near []*embedtest.Proxy
 	far  []*knife
 }
 
-// A knife is a proxy that is cut for several reasons, at times for more than one at once. It lets pass again when none is left.
+// A knife is a proxy that is cut for several reasons, at times for more than one at once. It lets pass again when none
+// is left.
 type knife struct {
 	proxy *embedtest.Proxy
 

@@ -38,9 +38,9 @@ type part struct {
 	Resource   string // socket
 }
 
-// work is what a process does that was started to be a worker; in any other process it returns at once. A worker plays until
-// its standard input ends. Then it takes each lock once more, closes all, and says on its standard output what must not have
-// happened, a line each.
+// work is what a process does that was started to be a worker; in any other process it returns at once. A worker plays
+// until its standard input ends. Then it takes each lock once more, closes all, and says on its standard output what
+// must not have happened, a line each.
 func work() {
 	settings, ok := os.LookupEnv(partVariable)
 	if !ok {

@@ -25,11 +25,11 @@ type Promises struct {
 	Size int64 // of semaphores
 	// Unfenced is for locks without tokens: only that holders exclude one another is checked.
 	Unfenced bool
-	// Stale allows that an observer sees what another has seen to be over, as a ZooKeeper server that is cut off shows it. Of one
-	// observer it is not allowed.
+	// Stale allows that an observer sees what another has seen to be over, as a ZooKeeper server that is cut off shows
+	// it. Of one observer it is not allowed.
 	Stale bool
-	// Ends are when all sessions have ended at the service, which lets none lead until their leases are over: a Redis server
-	// that was restarted does so. An old leader holds on for a TTL at most, and is no longer seen.
+	// Ends are when all sessions have ended at the service, which lets none lead until their leases are over: a Redis
+	// server that was restarted does so. An old leader holds on for a TTL at most, and is no longer seen.
 	Ends []Span
 	TTL  time.Duration // of the sessions
 }
@@ -37,8 +37,8 @@ type Promises struct {
 // A Span is a time between two.
 type Span struct{ From, To int64 }
 
-// outlived reports whether one look at a lock may not have shown a holder: all sessions had ended since the holder was granted the
-// lock, and not yet a TTL ago.
+// outlived reports whether one look at a lock may not have shown a holder: all sessions had ended since the holder was
+// granted the lock, and not yet a TTL ago.
 func (p Promises) outlived(holder, look *Operation) bool {
 	return slices.ContainsFunc(p.Ends, func(end Span) bool {
 		return holder.Call < end.To && end.From < look.Return && look.Call < end.To+int64(p.TTL)
@@ -48,13 +48,15 @@ func (p Promises) outlived(holder, look *Operation) bool {
 // A Report is what the checks of a history have found.
 type Report struct {
 	Operations, Granted, Failed, Lost int
-	// Modelled is how many grants and observations the models were run on, and Undecided in how many parts they came to no end.
+	// Modelled is how many grants and observations the models were run on, and Undecided in how many parts they came to
+	// no end.
 	Modelled, Undecided int
 	Violations          []Violation
 }
 
-// Check checks a history: that holders exclude one another, that tokens rise in the order of the grants, what observers see,
-// and that every call has returned, unless its process was killed. The models check the same once more, in another way.
+// Check checks a history: that holders exclude one another, that tokens rise in the order of the grants, what observers
+// see, and that every call has returned, unless its process was killed. The models check the same once more, in another
+// way.
 func Check(all []Operation, p Promises) Report {
 	r := Report{Operations: len(all)}
 	queues := map[string][]*Operation{}
@@ -113,8 +115,8 @@ func parted(list []*Operation) (grants, seen []*Operation) {
 	return grants, seen
 }
 
-// overlaps compares the times for which holds are known to have been held: from the return of the call to when they were
-// seen held last.
+// overlaps compares the times for which holds are known to have been held: from the return of the call to when they
+// were seen held last.
 func (r *Report) overlaps(grants []*Operation, p Promises) {
 	byReturn := slices.SortedFunc(slices.Values(grants), func(a, b *Operation) int { return cmp.Compare(a.Return, b.Return) })
 	var inside []*Operation
@@ -150,8 +152,8 @@ func excludes(a, b *Operation) bool {
 	}
 }
 
-// tokens finds holds that have one token and must not. Readers may share an entry, a writer keeps its token when it becomes a
-// reader, and a reentrant lock has one token for all holds of its owner.
+// tokens finds holds that have one token and must not. Readers may share an entry, a writer keeps its token when it
+// becomes a reader, and a reentrant lock has one token for all holds of its owner.
 func (r *Report) tokens(grants []*Operation) {
 	of := map[int64]*Operation{}
 	for _, o := range grants {
@@ -173,9 +175,9 @@ func (r *Report) tokens(grants []*Operation) {
 	}
 }
 
-// order checks exclusive holds in the order of their tokens: each must have been granted after the one before it, between its
-// own call and its return, and after that was seen held last. It takes time for sorting and no more, and is exact: if such
-// times can be found, the earliest ones will do.
+// order checks exclusive holds in the order of their tokens: each must have been granted between its own call and its
+// return, after the hold before it was granted and after that hold was last seen held. It takes time for sorting and no
+// more, and is exact: if such times can be found, the earliest ones will do.
 func (r *Report) order(grants []*Operation) {
 	list := slices.DeleteFunc(whole(grants), func(o Operation) bool { return o.Kind == Read || o.Kind == Permit })
 	slices.SortFunc(list, func(a, b Operation) int {
@@ -200,7 +202,8 @@ func (r *Report) order(grants []*Operation) {
 	}
 }
 
-// byToken compares holds by their tokens, those of quorums by that of the first member that both were won by.
+// byToken compares holds by their tokens. Holds of quorums are compared by the token of the first member that both have
+// won.
 func byToken(a, b *Operation) int {
 	for i, token := range a.Tokens {
 		if i < len(b.Tokens) && token != 0 && b.Tokens[i] != 0 {
@@ -210,8 +213,8 @@ func byToken(a, b *Operation) int {
 	return cmp.Compare(a.Token, b.Token)
 }
 
-// rise reports whether each of the tokens of a quorum is above the highest of that member so far, and returns the highest with
-// them. A member by which it was not won has none.
+// rise reports whether each of the tokens of a quorum is above the highest of that member so far, and returns the
+// highest with them. A member by which it was not won has none.
 func rise(tokens, highest []int64) (rises bool, now []int64) {
 	rises, now = true, append(slices.Clone(highest), make([]int64, max(0, len(tokens)-len(highest)))...)
 	for i, token := range tokens {
@@ -232,7 +235,7 @@ func count(list []int64, of int64) (n int) {
 	return n
 }
 
-// whole returns the holds of a lock with those of a reentrant owner under one token as one: from the first to the last.
+// whole returns the holds of a lock. The holds of a reentrant owner under one token are one, from the first to the last.
 func whole(grants []*Operation) []Operation {
 	var list []Operation
 	at := map[int64]int{}

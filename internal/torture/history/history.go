@@ -2,9 +2,9 @@
 
 // Package history records what clients of locks did and saw, across processes, and checks it.
 //
-// Each process appends to a file of its own: a line before a call and a line after it, written at once. What a process did
-// until it was killed, or has done since it was stopped, is therefore known. All times are of one clock, which the processes
-// of a machine share and nothing sets.
+// Each process appends to a file of its own: a line before a call and a line after it, written at once. So it is
+// known what a process did until it was killed, and what it did after a stop. All times are of one clock, which the
+// processes of a machine share and nothing sets.
 package history
 
 import (
@@ -52,7 +52,7 @@ const (
 // An Outcome is what a call came to, or what became of the hold that it won.
 type Outcome string
 
-// Outcomes of a call, and below them those of a hold.
+// Outcomes of a call, and below them the outcomes of a hold.
 const (
 	Open   Outcome = ""       // the call has not returned
 	OK     Outcome = "ok"     // it holds from then on at the latest
@@ -75,7 +75,7 @@ type Event struct {
 	Kind    Kind    `json:"kind,omitempty"`
 	Units   int64   `json:"units,omitempty"`
 	Token   int64   `json:"token,omitempty"`  // granted, or seen
-	Tokens  []int64 `json:"tokens,omitempty"` // those of a quorum's members, 0 where it was not won
+	Tokens  []int64 `json:"tokens,omitempty"` // the tokens of a quorum's members, 0 for a member that was not won
 	Session string  `json:"session,omitempty"`
 	Entry   string  `json:"entry,omitempty"`
 	Error   string  `json:"error,omitempty"`
@@ -107,8 +107,8 @@ func (r *Recorder) Invoke(client int, queue string, k Kind, units int64) int64 {
 	return n
 }
 
-// Note notes what has become of a call. It does not return before the line is in the file, and so outlives the process. A
-// history with gaps proves nothing, so Note panics when it cannot write.
+// Note notes what has become of a call. It does not return before the line is in the file, and so outlives the process.
+// A history with gaps proves nothing, so Note panics when it cannot write.
 func (r *Recorder) Note(e Event) {
 	line, err := json.Marshal(e)
 	if err == nil {
@@ -140,8 +140,8 @@ type Operation struct {
 
 	Call, Return int64   // of the call that acquires or observes
 	Outcome      Outcome // of that call: Open, OK or Failed
-	// It is known to have been held from Return to Seen, and not to have been held after End. Seen is 0 if it was never seen
-	// held, and End is Never if nothing says that it has ended.
+	// It is known to have been held from Return to Seen, and not to have been held after End. Seen is 0 if it was never
+	// seen held, and End is Never if nothing says that it has ended.
 	Seen, End int64
 	Ended     Outcome // Open, Released, Unknown or Lost
 }
@@ -157,8 +157,8 @@ func (o *Operation) String() string {
 	return fmt.Sprintf("%s of %s #%d, token %v", o.Kind, o.owner(), o.Number, token)
 }
 
-// Load returns the operations of all histories in a directory. A process that is in deaths was killed at that time at the
-// latest, and holds nothing since.
+// Load returns the operations of all histories in a directory. A process that is in deaths was killed at that time at
+// the latest, and holds nothing since.
 func Load(dir string, deaths map[string]int64) ([]Operation, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil {
@@ -185,7 +185,7 @@ func Load(dir string, deaths map[string]int64) ([]Operation, error) {
 	return all, nil
 }
 
-// read folds the events of a process into operations. The last line of one that was killed may be cut short.
+// read folds the events of a process into operations. If the process was killed, the last line may be cut short.
 func read(from io.Reader, process string, death int64) ([]Operation, error) {
 	var list []Operation
 	at := map[int64]int{}

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// A part of a history is what the models are run on at once: their memory grows with the square of it. Parts overlap by half,
-	// for what two holders have done at once is to be in one of them.
+	// A part of a history is what the models are run on at once: their memory grows with the square of it. Parts
+	// overlap by half, for what two holders have done at once is to be in one of them.
 	part = 2000
-	// modelFor bounds the search in one part. It is for parts that are wrong: those that are right take milliseconds.
+	// modelFor bounds the search in one part. It is for parts that are wrong. A part that is right takes milliseconds.
 	modelFor = 20 * time.Second
 )
 
@@ -37,8 +37,8 @@ func (s state) equal(other state) bool {
 		slices.Equal(s.highest, other.highest)
 }
 
-// next returns what becomes of a lock by a step, or false if that must not happen now. It is the model of all primitives:
-// what they have in common is that a holder keeps others out, and that tokens rise.
+// next returns what becomes of a lock by a step, or false if that must not happen now. It is the model of all
+// primitives: what they have in common is that a holder keeps others out, and that tokens rise.
 func (s state) next(by step, p Promises) (bool, state) {
 	o := by.of
 	if by.end {
@@ -105,7 +105,8 @@ func (r *Report) model(grants, seen []*Operation, p Promises) {
 		for _, o := range some {
 			known[o.Token] = true
 		}
-		// What was seen of others says nothing about these. A candidate may have been seen to lead and not know it itself.
+		// Observations of other holds say nothing about these. A candidate may have been seen to lead and not know it
+		// itself.
 		shown := slices.DeleteFunc(slices.Clone(seen), func(o *Operation) bool { return !known[o.Token] && (o.Token != 0 || !all) })
 		r.Modelled += len(some) + len(shown)
 		switch linearizable(some, shown, p) {
@@ -120,8 +121,8 @@ func (r *Report) model(grants, seen []*Operation, p Promises) {
 	}
 }
 
-// linearizable asks whether the steps can have happened one by one: a grant between the call and its return, its end between
-// when it was last seen held and when the loss was noticed, and an observation during its call.
+// linearizable asks whether the steps can have happened one by one: a grant between the call and its return, its end
+// between when it was last seen held and when the loss was noticed, and an observation during its call.
 func linearizable(grants, seen []*Operation, p Promises) porcupine.CheckResult {
 	var list []porcupine.Operation
 	for _, o := range grants {
