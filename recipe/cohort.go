@@ -269,9 +269,9 @@ func (c *cohort) begin(gr *grant, p *place) {
 	c.provide(gr.since)
 }
 
-// bequeath leaves a grant to the line, whose caller has not won it and has gone. P is where its entry stands, or nil: without
-// one there is nothing to leave. A caller who holds other locks meanwhile is apart from the line, and has no such entry: it would say so of
-// callers who hold none. It reports whether the line has taken it.
+// bequeath passes the grant of a caller who gave up to the line. P is where its entry stands, or nil: without an entry
+// there is nothing to pass. A caller who holds other locks is apart from the line, for its entry names these locks, and
+// no other caller holds them. bequeath reports whether the line has taken the grant.
 func (c *cohort) bequeath(gr *grant, p *place) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 // its own family, it waits for the intruder as for anything else that blocks.
 
 const (
-	// leaveGrace is how long a call that is refused for what it has found in its queue waits, outside of the queue, for that to leave, unless a
-	// third of the TTL is shorter: the head may be of another family and an intruder itself, whose predecessors have gone just now; what
-	// has declared another size may be the last that does.
+	// leaveGrace is how long a refused call waits, outside of the queue and for a third of the TTL at most, for the
+	// conflicting entry to leave before it returns the error. The head may be of another family and an intruder itself,
+	// whose predecessors have gone just now; an entry that has declared another size may be the last that does.
 	leaveGrace = time.Second
-	// leaveTimes is how often as long as its own requests took a call waits at least: the requests of others take as long.
+	// leaveTimes times the duration of the call's own requests is the least grace: the requests of others take as long.
 	leaveTimes = 8
 	// mostGraces bounds the time of a call, in such times. It is given one for each entry that it finds in its way: entries that declare the
 	// same new size leave and come back, one after the other, and on a busy machine that takes long.

@@ -62,8 +62,8 @@ func (s *Store) ask(ctx context.Context, w *waiting) {
 	}
 }
 
-// A lookout asks for the holder's name shortly before the time of one of a line is over. Most of a line have their turn long
-// before, so there is one timer for all, which is not set anew for a waiter that leaves.
+// A lookout fetches the holder's name shortly before the deadline of a waiter. Few waiters get that far, so all waiters
+// of a line share one timer, which is not set anew when a waiter leaves.
 type lookout struct {
 	mu    *sync.Mutex // of the line
 	line  *line

@@ -81,8 +81,8 @@ func registerIn(on []driver.Target) (r driver.Register) {
 // entries that find another size leave the queue at once, and come back when the size or what was ahead has changed: see outwait.
 //
 // Was is the register that p has seen last. If it was written since, and has the same value, then there was another size in
-// between, which a person or an earlier version has declared beside others: those behind p may have been granted by it. Which of them
-// were is not to be seen, so any of them makes p join again, behind them. Resize writes no value that is there.
+// between, which a person or an earlier version has declared beside others: those behind p may have been granted by it. Nothing shows
+// which of them were, so any of them makes p join again, behind all of them. Resize writes no value that is there.
 func (s *Store) settleSize(
 	ctx context.Context, p *place, r Request, was driver.Register, v driver.View,
 ) (int64, driver.View, verdict) {

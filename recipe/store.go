@@ -55,7 +55,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	current *session       // the session in use; nil while there is none
-	without error          // why there is none, as the last attempt to open one has ended, for people; nil if none has since the last
+	without error          // error of the last failed attempt to open a session, for messages; nil if no attempt failed since there was one
 	changed chan struct{}  // closed when current changes, and replaced
 	unended error          // what the service said to the end of the last session, set by tasks
 	tasks   sync.WaitGroup // the keeper of the session and all cleanup; added to under mu while life lasts

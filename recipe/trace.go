@@ -64,7 +64,7 @@ type Health struct {
 	Cause      error
 }
 
-// get is how every hold is got. A caller without a Trace has nothing of one on its stack.
+// get acquires a hold. Tracing is split off, to keep the stack of untraced callers small.
 func (s *Store) get(ctx context.Context, r *Request) (*Hold, error) {
 	if s.options.Trace != nil {
 		return s.traced(ctx, r)
