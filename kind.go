@@ -5,7 +5,7 @@ import "github.com/farsync/farsync/driver"
 // A Kind says what a call asks for, and what a [Participant] holds or waits for.
 type Kind uint8
 
-// The kinds of what is held.
+// The kinds of leases.
 const (
 	// KindForeign is what a client of another program has asked for, of a kind that cannot be told. It counts as
 	// exclusive.

@@ -34,7 +34,7 @@ type Lease struct {
 	store   *Store
 	path    string
 	token   Token
-	kind    atomic.Uint32 // a driver.Kind: what it is a lease for; a writer's may become Read
+	kind    atomic.Uint32 // the driver.Kind of the lease; Write may become Read
 	left    atomic.Bool   // leave was called
 	leave   func()        // of a ReentrantMutex: called once, when it is about to be released; else nil
 	dropped runtime.Cleanup
@@ -138,7 +138,7 @@ func (l *Lease) Do(ctx context.Context, fn func(ctx context.Context, lease *Leas
 func (l *Lease) lock() string { return l.path }
 
 // Release gives the lease back. It ends at once; then Release waits for the service to confirm, for no longer than a
-// third of the TTL or what was left of the lease. It takes no context, because a lock must not stay taken when the
+// third of the TTL or the rest of the lease. It takes no context, because a lock must not stay taken when the
 // caller's context is done.
 //
 // Nil: it was held until now. ErrLost: it was not. ErrClosed: the Store was closed before. ErrReleased: it was released
@@ -159,7 +159,7 @@ func (l *Lease) Release() error {
 
 // ReleaseAfter gives the lease back when d has passed, and does not wait for that: until then the lease is held, and
 // its Store renews it. Release and Close of the Store end the lease before, as they end any. If the process ends
-// without either, the service keeps the lease until the session runs out: for what is left of the TTL, about three
+// without either, the service keeps the lease until the session runs out: for the rest of the TTL, about three
 // quarters of it at least, for a session is renewed every quarter.
 //
 // ReleaseAfter reports no error: a lease that is lost before is seen by Done and Err, and a release that the service

@@ -96,7 +96,7 @@ func (l *MultiLease) Asked() <-chan struct{} { return l.members.Asked() }
 // of a QuorumMutex is lost, its other members are given back at once, before Release is called.
 func (l *MultiLease) Release() error { return l.members.Release() }
 
-// held is what it is a lease for.
+// held returns the kind of the lease.
 func (l *MultiLease) held() driver.Kind { return driver.Exclusive }
 
 // on is membership.on.

@@ -79,8 +79,8 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 
 // TryLock is Lock without waiting for others: if the mutex is held or another caller waits for it, the error wraps
 // ErrLocked. A mutex that is seen to be taken costs a read and no write; if another client joins between the read and
-// the write, TryLock removes its entry again. The other errors, and the state after an error, are the same as for Lock. On
-// PostgreSQL and MySQL, TryLock waits while a transaction that called LockTx on the path is open. If ctx ends first,
+// the write, TryLock removes its entry again. The other errors, and the state after an error, are the same as for Lock.
+// On PostgreSQL and MySQL, TryLock waits while a transaction that called LockTx on the path is open. If ctx ends first,
 // the error wraps ctx.Err() and ErrUnavailable.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return acquire(ctx, "try lock", built(m.store, "NewMutex"), trying(m.request))
@@ -140,14 +140,14 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Leas
 // The mutex is held for at least as long as atLeast, counted from when it was held, also if fn has returned earlier,
 // with or without an error. Otherwise a replica whose clock is late would find it free and run the job again. Choose
 // atLeast longer than the clocks of the replicas are ever apart, and shorter than the time between two runs. A
-// Release by fn gives up what is left of atLeast.
+// Release by fn gives up the rest of atLeast.
 //
 // ctx governs how long fn works, and how long TryDo waits for the rest of atLeast. If its deadline passes, TryDo
 // waits all the same. If it is cancelled, by a process that shuts down, TryDo returns as soon as fn has returned,
 // and the Store keeps the mutex for the rest of the time; also if fn panics. Close of the Store gives the mutex back
-// at once, and with it what is left of atLeast. So a process that shuts down within that time ends without Close:
-// the service then keeps the mutex until the session runs out, for what is left of the TTL, about three quarters of
-// it at least. With an Options.TTL that is half as long again as atLeast it keeps the mutex for all of the time.
+// at once, and so gives up the rest of atLeast. So a process that shuts down within that time ends without Close:
+// the service then keeps the mutex until the session runs out: for the rest of the TTL, about three quarters of it
+// at least. With an Options.TTL that is half as long again as atLeast it keeps the mutex for all of the time.
 func (m *Mutex) TryDo(
 	ctx context.Context, atLeast time.Duration, fn func(ctx context.Context, lease *Lease) error,
 ) (ran bool, err error) {

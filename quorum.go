@@ -42,15 +42,16 @@ const (
 // queue, until it holds a majority. So nothing is decided by chance, no two wait for each other, and the first member
 // that all can reach serves first come, first served. A member is passed over if it has not answered for a tenth of the
 // TTL, if its Store is not StateConnected, if it refuses, and if it grants nothing because it was restarted. When the
-// members that are left make no majority, Lock gives back what it has and begins again, a moment later each time.
+// members that are left make no majority, Lock gives back the members that it has and begins again, a moment later each
+// time.
 //
 // A lease that is held for longer than about a tenth of the TTL takes the other members too, in the background, and the
 // members that it loses. From then on it outlives the loss of any minority, and regains it.
 //
 // Names that differ between processes let no two hold, but may let them wait for each other until their contexts end.
 // So may a Lock by the holder of another QuorumMutex that has members in common. An even number of members bears no
-// more failures than one less. Do not add or remove members while the lock is in use: a majority of the old ones and a
-// majority of the new need not have a member in common.
+// more failures than one member less. Do not add or remove members while the lock is in use: a majority of the old
+// members and a majority of the new need not have a member in common.
 type QuorumMutex struct {
 	group
 

@@ -45,9 +45,10 @@ func NewSemaphore(store *Store, path string, size int64) *Semaphore {
 
 // Acquire waits until n units are held, and returns one lease on all of them. ErrTooLarge, at once: the semaphore
 // does not have n units; also while it waits, if it is made smaller. ErrSize: the present users declared another size.
-// Acquire first waits for them to leave, until the oldest of them has stayed for a second, or for eight times as long
-// as the service takes to answer if that is more, but for a third of the TTL at most. Where they come and go Acquire
-// waits five times as long. If n is less than 1, Acquire fails at once. All else is as with Mutex.Lock.
+// Acquire first waits for these users to leave. It gives up when the oldest of them has stayed for a second; for eight
+// times as long as the service takes to answer, if that is more; and for a third of the TTL at most. Where such users
+// come and go, Acquire waits up to five times as long. If n is less than 1, Acquire fails at once. All else is as with
+// Mutex.Lock.
 //
 // A ctx that stands for a lease on units of the same semaphore is not refused, for other units may come free. An
 // Acquire for more units than the semaphore has beside the units of that lease waits until ctx is done.

@@ -67,8 +67,8 @@ func (s *Store) Name() string { return s.below.Name() }
 // Options are the options that every Store has. The Options of each backend embed them. The zero value of each field is
 // a good choice.
 type Options struct {
-	// TTL is how long the service keeps what this Store holds when it hears no more from it, from 1 second to 1 day. The
-	// service may round it, and what it grants counts. The default is 10 seconds.
+	// TTL is how long the service keeps the locks of this Store when it hears no more from the Store, from 1 second to
+	// 1 day. The service may round it, and the granted TTL counts. The default is 10 seconds.
 	//
 	// A short TTL frees the locks of a dead process sooner. A long one survives longer interruptions. The next holder has
 	// the lock a TTL after the last renewal that the service saw, and at most as much later as it takes to notice: a
@@ -82,10 +82,10 @@ type Options struct {
 	// Name identifies the Store in a MultiMutex whose members are on several Stores, and in a QuorumMutex. It must be the
 	// same in all processes.
 	Name string
-	// Lazy has Open return a Store although the service does not answer, for a service that others stand in for, as in a
-	// QuorumMutex. The Store is StateLost until it has its first session. Open still waits for the service, until ctx's
-	// deadline or for 5 seconds: give each Open a short ctx of its own. A ctx that is cancelled is an error of Open all
-	// the same, and so is a service that refuses, with a wrong password for example.
+	// Lazy lets Open return a Store while the service does not answer. It is for the members of a QuorumMutex, where other
+	// services go on without this service. The Store is StateLost until it has its first session. Open still waits for the
+	// service, until ctx's deadline or for 5 seconds: give each Open a short ctx of its own. A ctx that is cancelled is an
+	// error of Open all the same, and so is a service that refuses, with a wrong password for example.
 	Lazy bool
 	// Logger receives what happens to the session, to locks and to cleanup. docs/RUNBOOK.md explains every line.
 	// Nothing is logged if it is nil. One goroutine calls its Handler, in order, and nothing but Close waits for it,

@@ -15,8 +15,8 @@ import (
 // no lease, and keeps Close for a second at most:
 //
 //   - Acquire, what that returns, Note, and the Ended of a lease that is released are part of the call of the goroutine
-//     that acquires or releases. If they block, that call does, and what it has acquired is held until the session
-//     ends.
+//     that acquires or releases. If they block, that call does, and a lock that it has acquired is held until the
+//     session ends.
 //   - Wait has a goroutine of its own. The call goes on when it returns, or after 2 seconds. While 64 calls of Wait
 //     have not returned by then, there are no others.
 //   - Session, and Ended in all other cases, are called by one goroutine of the Store, in order. While they block 256
@@ -81,8 +81,8 @@ type TraceResult struct {
 // A TraceWait is what a call waits behind, as far as is known when it begins to wait.
 type TraceWait struct {
 	// Ahead is how many are ahead of it: entries of the queue; or, if Local is true, goroutines of this process that wait
-	// in the same line, and what they all wait for. On etcd, of a hundred and more, it is as many as the Store has seen
-	// last.
+	// in the same line, and the entry that they all wait for. On etcd, of a hundred and more, it is as many as the Store
+	// has seen last.
 	Ahead int
 	Local bool
 
@@ -126,8 +126,8 @@ type TraceSession struct {
 	Cause error
 }
 
-// JoinTraces returns a Trace that tells all of them, in that order. Nil ones are left out. Of the notes the first that
-// is not empty is published. If a function panics, the Traces after it are not told.
+// JoinTraces returns a Trace that tells all of the list, in that order. A nil Trace is left out. The first note that is
+// not empty is published. If a function panics, the Traces after it are not told.
 func JoinTraces(list ...*Trace) *Trace {
 	list = slices.DeleteFunc(slices.Clone(list), func(t *Trace) bool { return t == nil })
 	if len(list) == 0 {

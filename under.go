@@ -19,7 +19,7 @@ var errBehind = fmt.Errorf("%w: a writer waits for the lease that the context st
 // A standing is a lease as far as a context stands for it.
 type standing interface {
 	nested.Lease
-	// held is what it is a lease for, while Err is nil.
+	// held returns the kind of the lease, while Err is nil.
 	held() driver.Kind
 	// on returns what is held on that path of the store, nil if nothing is.
 	on(store *Store, path string) *recipe.Hold

@@ -55,7 +55,7 @@ func (g *GocronLocker[L]) Lock(ctx context.Context, job string) (L, error) {
 // Close ends the locker: no job gets a lock from it any more. The locks that are kept after their jobs are kept for
 // their time, by the Store. Close of the Store gives them back at once, and another replica that starts the same job at
 // this moment runs it again. So a process that shuts down within that time ends without it: the service then keeps them
-// until the session runs out, for what is left of the TTL, about three quarters of it at least.
+// until the session runs out: for the rest of the TTL, about three quarters of it at least.
 func (g *GocronLocker[L]) Close() { g.closed.Store(true) }
 
 // A gocronLock is one job's.

@@ -62,8 +62,8 @@ type Entry struct {
 	Kind Kind
 	// Units is how many units a Permit asks for, 1 for all other kinds.
 	Units int64
-	// Size is how many units the caller of Create declares the queue of a Permit to have; 0 in what a driver shows, and
-	// where it is not known.
+	// Size is how many units the caller of Create declares the queue of a Permit to have. It is 0 in the entries that a
+	// driver shows, and where it is not known.
 	Size int64
 	// Revision orders the entries of the service by creation, for good: it never goes back, also over restarts. Entries
 	// ahead of the entry that was asked about may come without it; their order in the View then tells.

@@ -27,8 +27,8 @@ type Optional interface {
 	// as they are.
 	//
 	// Lasts is true where the words stay when the entry is gone, until the session of Tell ends. The caller then takes
-	// them back: no words at all remove what was left with an entry that is gone, by any session, and nothing that was
-	// left with a later entry. A driver whose words go with their entry has no use for such a call, and may answer
+	// them back: no words at all remove the words that any session left with an entry that is gone, and no words that
+	// were left with a later entry. A driver whose words go with their entry has no use for such a call, and may answer
 	// ErrGone.
 	Tell(ctx context.Context, e Entry, words string) (lasts bool, err error)
 
@@ -49,8 +49,8 @@ type Optional interface {
 	// History names the past of the service, as the last answer to Open or Renew has shown it. Another name means that the
 	// service may have gone back to an earlier state, in which entries stand that were removed since: for example, a
 	// replica that had not received all changes was promoted. It may change for no reason, but seldom. It is empty from a
-	// driver whose service never goes back, or ends the sessions of before when it does. Where it is not, Owned takes nil
-	// for all queues. It does no I/O.
+	// driver whose service never goes back, or ends all earlier sessions when it does. Where History is not empty, Owned
+	// takes nil for all queues. It does no I/O.
 	History() string
 
 	// Silence returns until when the service grants nothing, to any entry, as the last answer has shown it, and why

@@ -18,7 +18,7 @@
 //
 // ZooKeeper is run by java from the jars of Debian's zookeeper package, or from those under ZOOKEEPER_HOME; see
 // [ZooKeeper] for what happens where there are none. [Postgres] and [MariaDB] are the programs of Debian's packages, or
-// those on the PATH. They are single servers, and what farsync's fencing tokens are tried on. [Redis] is the
+// those on the PATH. They are single servers, and farsync's fencing tokens are tried on them. [Redis] is the
 // redis-server on the PATH. [MySQL] is a server that was unpacked into a folder, for Debian's releases have none:
 // [Version] says into which.
 //

@@ -67,8 +67,8 @@
 // # Passwords and certificates that change
 //
 // When a user's password is changed, etcd takes the user's tokens away at once. The client then asks for another with
-// the password that it was made with. To have it use the new password, replace its Auth after clientv3.New, by an Auth whose
-// Authenticate passes on the password of the moment. For certificates that change, give the client's DialOptions
+// the password that it was made with. To have it use the new password, replace its Auth after clientv3.New, by an Auth
+// whose Authenticate passes on the password of the moment. For certificates that change, give the client's DialOptions
 // grpc.WithTransportCredentials with a ClientHandshake that makes its tls.Config anew. A user who is refused for the
 // password is tried again for as long as the session lives, and refused an Open at once. So it does not matter whether
 // etcd or the program hears of a new password first, if they do within the TTL.
@@ -77,7 +77,7 @@
 //
 // For the TTL, counted from its last renewal; longer if the cluster changes its leader meanwhile, for a new leader
 // renews all leases once. Servers before 3.4.31 and 3.5.13 can let an old leader revoke live leases; Open warns of
-// them, and so does a Store that finds one later. Later ones can still do so, now and then, when a leader goes on that
-// was suspended for about a TTL: then two may hold. For how long, then and after a snapshot was restored, is a table of
-// docs/WHICH-STORE.md. Only tokens and guards keep their writes apart meanwhile.
+// them, and so does a Store that finds such a server later. Later versions can still do so, now and then, when a leader
+// goes on that was suspended for about a TTL: then two may hold. For how long, then and after a snapshot was restored,
+// is a table of docs/WHICH-STORE.md. Only tokens and guards keep their writes apart meanwhile.
 package etcd

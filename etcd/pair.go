@@ -22,7 +22,7 @@ type pair struct {
 	own, other string // the keys
 	all        watch
 	of         waiter // of the watch; it has the watch's told alone
-	first      int64  // revision of the entry for which it was set up; gone lacks ends from before the two were a pair
+	first      int64  // revision of the entry for which it was set up; gone lacks deletes from before the two were a pair
 
 	// Guarded by the stream's mu.
 	gone    map[string]int64 // the last revision at which a key of the two was deleted, since the pair is one

@@ -187,8 +187,8 @@ func (s *spare) owes(queue string) {
 	s.debts[queue]++
 }
 
-// paid notes that the head was given its turn, for one of the entries that have left: what Touch has seen for that
-// entry may be older than what another has left behind.
+// paid notes that the head was given its turn, for one of the entries that have left. The debts of the others stay:
+// Touch may have looked before another entry left.
 func (s *spare) paid(queue string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,9 +23,10 @@ import (
 //
 // An entry of such a client is <queue>/m-t<lease>.<n>. Its turn is the key <queue>!turn/t<lease>.<n>, under the lease
 // of the entry, so that it goes with the session; the lease is in the name, for a read of keys alone does not show it.
-// A turn says what stands behind the entry. All other entries are plain to it: entries of other programs, of earlier
-// versions, of primitives that are no mutex, and where the server has authentication switched on. No mutex gives a
-// plain entry a turn, and whatever joins behind one watches its predecessor.
+// A turn says what stands behind the entry. All other entries are plain: they do not understand turns. These are the
+// entries of other programs, of earlier versions, of primitives that are no mutex, and where the server has
+// authentication switched on. No mutex gives a plain entry a turn, and an entry that joins behind a plain entry watches
+// its predecessor.
 
 const (
 	turnMark   = "t" // begins the id of an entry that knows turns. It sorts behind the ids of all others that are mutexes.
@@ -212,8 +213,8 @@ func entriesOf(queue string, kvs []*mvccpb.KeyValue) (list []driver.Entry) {
 //
 //   - It has joined alone: it is deleted if it has no turn. All that stand behind watch their predecessor, or stand
 //     behind an entry that does; what has left since has given this one its turn.
-//   - The entries behind it are known: it is deleted with its turn, and the next is given its own. A plain one is
-//     watched by none but those behind it, and watches this one itself.
+//   - The entries behind it are known: it is deleted with its turn, and the next is given its own. If the
+//     next is plain, it watches this entry itself, and only the entries behind it watch it.
 //   - It has joined a long queue: it is deleted with its turn. The head, whichever it is, is to be given its turn, by
 //     Touch, which finds it.
 //   - Otherwise, and where one of that is not so any more, it is deleted with its turn, and the queue is looked at in

@@ -56,8 +56,8 @@
 //
 // For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions
 // that have run out. Where more than 64 processes have died at once, or have left more than 1,000 entries, it goes on
-// for half a second, or an eighth of the TTL if that is less, and what is left then is for the next renewal, or for a
-// TryLock on its path. While another client is ending a session that has an entry on its path, a TryLock does not
+// for half a second, or an eighth of the TTL if that is less, and leaves the rest to the next renewal, or to a TryLock
+// on the path of an entry. While another client is ending a session that has an entry on its path, a TryLock does not
 // answer: it looks again until the other is through, or its context ends.
 //
 // # What holds, and when

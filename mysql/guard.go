@@ -101,7 +101,7 @@ func end(tx *sql.Tx, err error) error {
 // goes.
 //
 // It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and
-// no token, and the lock and what is written under it commit together. It is worse for long work: it holds a connection
+// no token, and the lock and the writes under it commit together. It is worse for long work: it holds a connection
 // and a transaction, which keeps old versions of rows from being purged, its waiters hold one each, and when the
 // connection breaks the lock is gone while the work goes on, or stays until the server notices: see [Guard].
 func LockTx(ctx context.Context, tx *sql.Tx, path string) error {

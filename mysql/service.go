@@ -62,7 +62,7 @@ type service struct {
 	end  context.CancelFunc
 }
 
-// NewService returns the driver for a database. It does no I/O. No options are the zero ones. Programs call Open.
+// NewService returns the driver for a database. It does no I/O. A nil *Options is the zero Options. Programs call Open.
 func NewService(dsn string, options *Options) (driver.Service, error) {
 	options = cmp.Or(options, new(Options))
 	n := cmp.Or(options.Connections, connections)

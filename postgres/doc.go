@@ -52,13 +52,12 @@
 //
 // Stores work through a proxy that lends its connections for a transaction, as PgBouncer does in that mode. Through it
 // they prepare no statements, and have no keys. LISTEN needs a connection of its own: the option Listen leads to the
-// server itself. Without it a Store that waits looks, with one request for all that it waits for, and logs a line that
-// says so. The entry next in line is found to have gone late by some sixteenth of the wait, at most a fifth of a
-// second. That the other side is a proxy is seen in the process number that it gives out, so a proxy that pools
-// sessions is taken for a proxy that pools transactions. A call whose ctx ends gives its connection up, where it would
-// have the server cancel the statement otherwise: a proxy is sent no request to cancel, for PgBouncer before 1.20 may
-// end of one. The statement may wait at the server for 5 seconds more, for a transaction with a [Guard] or with
-// [LockTx].
+// server itself. Without it a Store polls while it waits, with one request for all its waiters, and logs a line that
+// says so. The next in line is late by about a sixteenth of its wait, and by a fifth of a second at most. That the
+// other side is a proxy is seen in the process number that it gives out, so a proxy that pools sessions is taken for a
+// proxy that pools transactions. A call whose ctx ends gives its connection up, where it would have the server cancel
+// the statement otherwise: a proxy is sent no request to cancel, for PgBouncer before 1.20 may end of one. The
+// statement may wait at the server for 5 seconds more, for a transaction with a [Guard] or with [LockTx].
 //
 // # Callers who give up
 //

@@ -34,8 +34,8 @@ import (
 // commit. Guard cannot see that.
 //
 // Commit is the caller's own. A Commit that is given up may have been carried out. Where a synchronous replica keeps
-// what is committed, and the config has pgx cancel statements, a Commit whose ctx ends may even return nil for what the
-// replica does not have, with a warning for OnNotice.
+// what is committed, and the config has pgx cancel statements, a Commit whose ctx ends may even return nil for changes
+// that the replica does not have, with a warning for OnNotice.
 //
 // A guard never outlives its lease: once Guard was called, the lock is not handed off within this process, where the
 // next lease would stand on the same entry. Leases for reading that share an entry already share the guard.
@@ -67,7 +67,7 @@ func Guard(ctx context.Context, tx pgx.Tx, lease farsync.Guarded) error {
 // the first statement.
 //
 // It is better than a Mutex where all that is protected is in that database, and short: there are no TTL, no clock and
-// no token, and the lock and what is written under it commit together. It is worse for long work: it holds a connection
+// no token, and the lock and the writes under it commit together. It is worse for long work: it holds a connection
 // and a transaction, which keeps vacuum from cleaning up, its waiters hold one each, and when the connection breaks the
 // lock is gone while the work goes on.
 func LockTx(ctx context.Context, tx pgx.Tx, path string) error {

@@ -229,8 +229,8 @@ func (s *session) leave(ctx context.Context, f func(sqlstore.Rows) error, args [
 	return nil
 }
 
-// Watch waits for the key of the only target, if that has a key and e too: an entry that leaves by a key notifies no
-// entry behind it that has a key.
+// Watch waits for the key of the only target, if that has a key and e too. An entry that leaves releases its key,
+// and so notifies no entry that waits for that key.
 func (s *session) Watch(
 	ctx context.Context, e driver.Entry, on []driver.Target, stands func(),
 ) (*driver.View, error) {

@@ -69,7 +69,7 @@ const connectFor = 5 * time.Second
 // grace is what a statement still has when its ctx ends, to say how it ended.
 const grace = 100 * time.Millisecond
 
-// NewService returns the driver for a database. It does no I/O. No options are the zero ones. Programs call Open.
+// NewService returns the driver for a database. It does no I/O. A nil *Options is the zero Options. Programs call Open.
 func NewService(config *pgxpool.Config, options *Options) (driver.Service, error) {
 	if config == nil || config.ConnConfig == nil {
 		return nil, errors.New("no config, which is one of pgxpool.ParseConfig")

@@ -73,7 +73,7 @@
 //
 // A maxmemory-policy of noeviction, or a volatile one: Open refuses a server that may remove any key when its memory is
 // full. Where the policy is set while a Store runs, a line at Warn says so within a TTL. With full memory nothing new
-// is locked, and what is held goes on. The user needs the commands EVALSHA, EVAL, SCRIPT LOAD, INFO, SSUBSCRIBE,
+// is locked, and held locks stay held. The user needs the commands EVALSHA, EVAL, SCRIPT LOAD, INFO, SSUBSCRIBE,
 // SPUBLISH and PING, WAIT with the option Replicas, all commands that the scripts use, and the keys and channels
 // farsync:{<namespace>}:*.
 //

@@ -48,7 +48,7 @@
 // On Linux the deadlines in the file are by the clock that counts from the boot, and that cannot be set. It stands
 // still while the machine sleeps. A holder's own deadline counts the sleep, so it only comes earlier. A session of an
 // earlier boot is waited out for one TTL after the next Open. On other systems the deadlines are by the time of day:
-// a step forward of more than what is left of a TTL lets others take locks that are held, and a step back keeps the
+// a step forward of more than the rest of a TTL lets others take locks that are held, and a step back keeps the
 // locks of dead processes for as much longer.
 //
 // # What it needs

@@ -27,10 +27,10 @@
 // was held for long, and "waits=<text>" once the holder has said what it waits for. The data of a candidate is its own
 // value.
 //
-// The order is Curator's: by the text behind the last lock- (__WRIT__, __READ__, latch-), and by the whole name of what
-// has none of it. So zk.Lock of the client library stands in one queue with Mutex; and so does kazoo's Lock with
-// _NODE_NAME = "-lock-" and _EXCLUDE_NAMES = ["lock-"], but not as it comes. A node that sorts ahead and is not
-// ephemeral would block the queue for ever: Lock then fails with an error that names it.
+// The order is Curator's: by the text behind the last lock- (__WRIT__, __READ__, latch-), and by the whole name of a
+// node that has none of these. So zk.Lock of the client library stands in one queue with Mutex; and so does kazoo's
+// Lock with _NODE_NAME = "-lock-" and _EXCLUDE_NAMES = ["lock-"], but not as it comes. A node that sorts ahead and is
+// not ephemeral would block the queue for ever: Lock then fails with an error that names it.
 //
 // Entries of different recipes on one path stand in one order too, by their sequences, and the oldest says what the
 // path is for: all others are refused with driver.ErrKind. Curator's recipes do not see one another there. A path on
@@ -61,9 +61,9 @@
 // # Passwords and certificates that change
 //
 // The option BeforeConnect changes the certificates of each connection. A server that is not trusted, or does not trust
-// this client, is tried again for as long as the session lives. A password is another matter: whoever has another one
-// is another user, so a session keeps its own to its end, and the next begins with the new. Queues that the first user
-// has made must be opened to the new one in their ACLs by then, or be gone.
+// this client, is tried again for as long as the session lives. A password is another matter: a client with another
+// password is another user, so a session keeps its own to its end, and the next begins with the new. Queues that the
+// first user has made must be opened to the new one in their ACLs by then, or be gone.
 //
 // # What it needs
 //

@@ -43,7 +43,7 @@ type Options struct {
 	// else has no effect. If it fails the connection is not made, and is tried again as if the server had not answered.
 	// TLS and Digest of these Options must be set if it is to have them.
 	//
-	// To ZooKeeper whoever has another password is another user, to whom an ACL that names the first gives nothing. So
+	// To ZooKeeper a client with another password is another user, to whom an ACL that names the first gives nothing. So
 	// a session keeps the Digest with which it was opened, and a password that has changed counts from the next session
 	// on.
 	BeforeConnect func(ctx context.Context, options *Options) error

@@ -235,7 +235,8 @@ func count(list []int64, of int64) (n int) {
 	return n
 }
 
-// whole returns the holds of a lock. The holds of a reentrant owner under one token are one, from the first to the last.
+// whole returns the holds of a lock. The holds of a reentrant owner under one token are one, from the first to the
+// last.
 func whole(grants []*Operation) []Operation {
 	var list []Operation
 	at := map[int64]int{}
