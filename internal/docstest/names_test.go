@@ -2,9 +2,12 @@ package docstest_test
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,41 +48,103 @@ func TestTestsThatDocumentsNameAreThere(t *testing.T) {
 	}
 }
 
-// TestEveryMarkNamesATest: what a store promises, and what it does not, is followed by a test that shows it.
+// TestEveryMarkNamesATest: what a store promises, and what it does not, is followed by a test that shows it. The marks
+// of a table whose rows are numbered are shown in the list below the table, by the item of the row and the store.
 func TestEveryMarkNamesATest(t *testing.T) {
+	page := document(t, "docs/WHICH-STORE.md")
+	_, first, found := strings.Cut(page, "\n## What holds\n")
+	require.True(t, found)
+	first, _, found = strings.Cut(first, "\n## ")
+	require.True(t, found)
+	shown := itemsOfStores(first)
+	require.Equal(t, []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14"}, numbers(first))
+	mark := regexp.MustCompile("[✓✗][^✓✗]*")
 	marks := 0
-	for line := range strings.Lines(document(t, "docs/WHICH-STORE.md")) {
-		if !strings.HasPrefix(line, "|") {
-			continue
-		}
-		for cell := range strings.SplitSeq(line, "|") {
-			for _, mark := range regexp.MustCompile("[✓✗][^✓✗]*").FindAllString(cell, -1) {
-				marks++
-				require.Regexp(t, "`Test\\w+`", mark, "in %q", strings.TrimSpace(line))
+	var stores []string
+	for line := range strings.Lines(first) {
+		cells := strings.Split(strings.Trim(line, "|\n"), "|")
+		switch {
+		case !strings.HasPrefix(line, "| "):
+		case stores == nil:
+			stores = cells
+		default:
+			for column, cell := range cells {
+				for _, m := range mark.FindAllString(cell, -1) {
+					marks++
+					row, store := strings.TrimSpace(cells[0]), strings.TrimSpace(stores[column])
+					require.Contains(t, shown[row+" "+store], m[:len("✓")], "the item of row %s for %s", row, store)
+				}
 			}
 		}
 	}
-	require.Greater(t, marks, 30, "the test would not notice that it looks at nothing")
+	require.Greater(t, marks, 50, "the test would not notice that it looks at nothing")
+	texts := slices.Collect(maps.Values(shown))
+	for line := range strings.Lines(strings.Replace(page, first, "", 1)) {
+		if strings.HasPrefix(line, "|") {
+			texts = append(texts, strings.Split(line, "|")...)
+		}
+	}
+	for _, text := range texts {
+		for _, m := range mark.FindAllString(text, -1) {
+			marks++
+			require.Regexp(t, "`Test\\w+`", m, "in %q", strings.TrimSpace(text))
+		}
+	}
+	require.Greater(t, marks, 110, "the test would not notice that it looks at nothing")
 }
 
-// TestEveryRowOfAFailoverNamesATest, or says that there is none. For how long two may hold is said in this one place: the
-// pages that lead to it say no time beside the link.
+// numbers returns the numbers of a list's items.
+func numbers(text string) (list []string) {
+	for _, item := range regexp.MustCompile(`(?m)^(\d+)\. `).FindAllStringSubmatch(text, -1) {
+		list = append(list, item[1])
+	}
+	return list
+}
+
+// itemsOfStores returns the items of a list by the number of the item above and the store: "3 etcd". An item may be for
+// more than one store.
+func itemsOfStores(text string) map[string]string {
+	items := map[string]string{}
+	number, stores := "", []string(nil)
+	for line := range strings.Lines(text) {
+		if above := regexp.MustCompile(`^(\d+)\. `).FindStringSubmatch(line); above != nil {
+			number, stores = above[1], nil
+		} else if item := regexp.MustCompile(`^ +- ([A-Za-z, ]+): `).FindStringSubmatch(line); item != nil {
+			stores = strings.Split(item[1], ", ")
+		} else if !strings.HasPrefix(line, "  ") {
+			stores = nil
+		}
+		for _, store := range stores {
+			items[number+" "+store] += line
+		}
+	}
+	return items
+}
+
+// TestEveryRowOfAFailoverNamesATest, or says that there is none, in the item of its number below the table. For how long
+// two may hold is said in this one place: the pages that lead to it say no time beside the link.
 func TestEveryRowOfAFailoverNamesATest(t *testing.T) {
 	_, text, found := strings.Cut(document(t, "docs/WHICH-STORE.md"), "\n## After a failover that was not synchronous\n")
 	require.True(t, found)
 	text, _, found = strings.Cut(text, "\n### ")
 	require.True(t, found)
 	stores := map[string]bool{}
+	var rows []string
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| store |") {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if !regexp.MustCompile(`^\| \d`).MatchString(line) {
 			continue
 		}
-		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		for store := range strings.SplitSeq(cells[0], ", ") {
+		rows = append(rows, cells[0])
+		for store := range strings.SplitSeq(cells[1], ", ") {
 			stores[store] = true
 		}
-		require.Regexp(t, "`Test\\w+`|reasoned, no test|the tests of that table", cells[len(cells)-1], "in the row of %s: %s", cells[0], cells[1])
+		_, item, found := strings.Cut(text, "\n"+cells[0]+". ")
+		require.True(t, found, "no item of row %s", cells[0])
+		item, _, _ = strings.Cut(item, "\n"+strconv.Itoa(len(rows)+1)+". ")
+		require.Regexp(t, "`Test\\w+`|Reasoned, no test|the tests of that table", item, "in the item of %s: %s", cells[1], cells[2])
 	}
+	require.Equal(t, numbers(text), rows)
 	for _, store := range []string{"etcd", "ZooKeeper", "Redis", "PostgreSQL", "MySQL", "MariaDB", "SQLite", "a `QuorumMutex`"} {
 		require.True(t, stores[store], "no row of %s", store)
 	}
