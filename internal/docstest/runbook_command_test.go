@@ -33,6 +33,19 @@ func TestRunbookBeginsWithTheCommand(t *testing.T) {
 		}
 	}
 
+	// sample is what the runbook shows below farsync who: the columns of each line begin where those of the first do.
+	const head = "LOCK            WHO                         KIND       FOR   TOKEN"
+	sample := append([]string{head}, strings.Split(blocks(t, "docs/RUNBOOK.md", "text", head)[0], "\n")...)
+	require.Len(t, sample, 3)
+	for _, column := range []string{"WHO", "KIND", "FOR", "TOKEN"} {
+		at := strings.Index(sample[0], column)
+		for _, line := range sample {
+			cells := []rune(line)
+			require.Equal(t, " ", string(cells[at-1]), "before %s in %q", column, line)
+			require.NotEqual(t, " ", string(cells[at]), "%s in %q", column, line)
+		}
+	}
+
 	// command runs the line of the runbook that begins and ends like that.
 	command := func(t *testing.T, store, begins, ends string, environment ...string) string {
 		for line := range strings.Lines(text) {
@@ -69,6 +82,9 @@ func TestRunbookBeginsWithTheCommand(t *testing.T) {
 				require.Len(t, lines, 3)
 				require.Regexp(t, `^/locks/billing +worker-1 pid 412 holds .* \d+$`, lines[1])
 				require.Regexp(t, `^ +worker-2 pid 88 +waits, 1st`, lines[2])
+				for i, line := range lines {
+					require.Regexp(t, pattern(sample[i]), line)
+				}
 				fields := strings.Fields(lines[1])
 				return fields[len(fields)-1]
 			}

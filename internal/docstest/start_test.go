@@ -151,8 +151,8 @@ func pattern(line string) string {
 		switch {
 		case word == "laptop":
 			words[i] = `\S+`
-		case regexp.MustCompile(`^\d+s$`).MatchString(word):
-			words[i] = `\d+m?s`
+		case regexp.MustCompile(`^\d+[ms]$`).MatchString(word):
+			words[i] = `\d+(m?s|m)`
 		case word == "≤":
 			words[i] = "≤?"
 		case regexp.MustCompile(`^\d+$`).MatchString(word):
