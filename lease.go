@@ -81,7 +81,8 @@ func (l *Lease) Token() Token { return l.token }
 func (l *Lease) ID() string { return l.hold.ID() }
 
 // Deadline is when the lease ends unless it is renewed before, as it is all the time while the service can be reached.
-// A healthy lease is renewed long before its deadline.
+// A healthy lease is renewed long before its deadline. Deadline says nothing of a lease that has ended, and no method
+// says when a lease has ended: a program that needs that time takes it when Done is closed.
 func (l *Lease) Deadline() time.Time { return l.hold.Deadline() }
 
 // Done is closed when the lease has ended, by release or by loss.

@@ -16,6 +16,8 @@ import (
 // A MultiMutex locks its members in one order, by the name of the store, then by path. So two of them with members in
 // common cannot each hold what the other waits for. Mixed with plain Locks of the members, taken
 // one inside the other, there is no such order.
+//
+// MultiLease.Do runs a function under the lease that Lock returns.
 type MultiMutex struct{ group }
 
 // NewMultiMutex returns a mutex of the members. If they are on more than one store, each of these needs a name, the

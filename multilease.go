@@ -39,7 +39,8 @@ func newMulti(members *membership) *MultiLease {
 func (l *MultiLease) Tokens() []Token { return l.members.Tokens() }
 
 // Deadline is when the lease ends unless leases of its members are renewed before: of a MultiMutex the earliest of
-// theirs, of a QuorumMutex the earliest by which fewer than a majority are left.
+// theirs, of a QuorumMutex the earliest by which fewer than a majority are left. As Lease.Deadline it says nothing of a
+// lease that has ended.
 func (l *MultiLease) Deadline() time.Time { return l.members.Deadline() }
 
 // Done is closed when the lease has ended, by release or by the loss of too many members.

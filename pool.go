@@ -13,6 +13,9 @@ import (
 // A Pool runs tasks in goroutines, as golang.org/x/sync/errgroup does with a limit; but the limit is a Semaphore's, and
 // holds across all processes that use it. Each task runs under one of its units.
 //
+// A task gets the context of its unit's lease, and not the lease: the token of a unit fences nothing. Work that needs the
+// lease, for Asked or for a Guard, takes it with Semaphore.Acquire and runs with Lease.Do in a goroutine of its own.
+//
 // A task that calls Go keeps its unit while it waits for another. Where tasks hold all units, and each calls Go, they
 // wait for one another until the pool's context is done. The wait of such a task is published with the task's own
 // unit, as by a Lock under Lease.Context, so Participants shows it, and farsync's page and command show a deadlock: see

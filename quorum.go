@@ -22,7 +22,7 @@ const (
 
 // A QuorumMutex is a mutex on several services that fail independently. It is held while a majority of its members is:
 // of five Redis servers two may die, be cut off, or lose their data. That is the idea of Redlock; this one has queues,
-// leases that are renewed and end in time, and tokens.
+// leases that are renewed and end in time, and tokens. MultiLease.Do runs a function under the lease that Lock returns.
 //
 // # What it rests on
 //

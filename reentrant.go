@@ -24,6 +24,8 @@ import (
 //   - else under a lease that the calling goroutine has got from the same ReentrantMutex and that is not released, as
 //     Curator tells owners apart by thread.
 //
+// Lease.Do runs a function under the lease that Lock returns, with a context that enters again.
+//
 // All other calls wait, or are refused, as with Mutex. A goroutine that holds waits for itself if it locks through
 // another ReentrantMutex on the path, with a ctx that does not stand for its lease.
 //

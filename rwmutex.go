@@ -16,6 +16,9 @@ import (
 // reader, up to 255 more who wait with the first, and those who come within 50 ms after that. These may pass a writer
 // who came in between. Writers take turns as with Mutex.
 //
+// Lock and RLock return a lease, and Lease.Do runs a function under it. There is no Do of the RWMutex, whose name would
+// not say whether it reads or writes.
+//
 // A reader cannot become a writer: it would wait for itself, and two of them for each other. A writer can become a
 // reader: see Downgrade.
 //

@@ -20,6 +20,8 @@ import (
 // one Store, a caller may come in before a caller who came earlier and asks for another number of units, for the place
 // of a caller who has given up is taken by the next who asks for as many.
 //
+// Acquire returns a lease on the units, and Lease.Do runs a function under it. A Pool does both for each task.
+//
 // The size is kept in the service with the queue. All users of the semaphore declare the same size; any other is
 // refused with ErrSize. While the queue is empty it may be declared anew. Resize changes the size that counts.
 //

@@ -89,8 +89,10 @@ func end(tx *sql.Tx, err error) error {
 // LockTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits
 // for another such transaction on the path, until ctx ends, or for the connection's innodb_lock_wait_timeout. It fails
 // with farsync.ErrLocked if a lease on the path is held or waited for, and while the transaction runs no lease on the
-// path is given out: callers who ask for a lease wait for the server. Let it be the first statement of its transaction,
-// or let the transaction be at READ COMMITTED: at REPEATABLE READ a transaction sees what there was when it first read,
+// path is given out: callers who ask for a lease wait for the server, also with TryLock, and a Try fails with
+// farsync.ErrUnavailable if its ctx ends first. The server does not tell such a transaction from a step of another
+// Store, which is no reason for a Try to leave. Let LockTx be the first statement of its transaction, or let the
+// transaction be at READ COMMITTED: at REPEATABLE READ a transaction sees what there was when it first read,
 // and LockTx fails if that is not enough. At SERIALIZABLE its look locks the gap in which the path has no entry, and
 // Locks on other paths wait for the transaction: do not use that. LockTx does not refuse it, for the server shows the
 // level of a connection and not of its transaction.

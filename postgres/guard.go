@@ -60,7 +60,8 @@ func Guard(ctx context.Context, tx pgx.Tx, lease farsync.Guarded) error {
 // LockTx locks a path for a transaction of the caller's own, in the same database, until the transaction ends. It waits
 // for another such transaction on the path, until ctx ends. It fails with farsync.ErrLocked if a lease on the path is
 // held or waited for, and while the transaction runs no lease on the path is given out: callers who ask for a lease
-// wait for the server.
+// wait for the server, also with TryLock, and a Try fails with farsync.ErrUnavailable if its ctx ends first. The server
+// does not tell such a transaction from a step of another Store, which is no reason for a Try to leave.
 //
 // Call LockTx on the transaction itself: the lock is gone once a nested pgx.Tx, which is a savepoint, is rolled back.
 // At REPEATABLE READ and SERIALIZABLE it fails, to be tried again in another transaction, if the path was locked since
