@@ -18,8 +18,8 @@ type Participant struct {
 	// Holder is what it says of itself: the Holder option of its Store, or the value of a candidate. Empty where a foreign
 	// client does not tell.
 	Holder string
-	// Held tells whether it holds. The others wait, in the order given. Where Left is not empty nobody holds or waits by it,
-	// and Held tells only that the service counts it as a holder.
+	// Held tells whether it holds. The others wait, in the order given. Where Left is not empty nobody holds or waits
+	// by it, and Held tells only that the service counts it as a holder.
 	Held bool
 	// Kind is what it asks for.
 	Kind Kind
@@ -54,10 +54,10 @@ type Participant struct {
 	// WaitsFor is what a holder waits for before it gives the lock back, in words of its own, as far as it says so. The
 	// command farsync names here the processes that a COMMAND has left running, but not those under a write lock on etcd.
 	WaitsFor string
-	// Left says of an entry that the Store itself has left behind why it stands still: in a session that was lost, until
-	// the service ends that, or because the service refuses to remove it, or has not confirmed that for some time. Empty
-	// of all other entries. Only the Store that has left it knows: to others, and to farsync who, it is a holder or a
-	// waiter like any other, for the service says no more.
+	// Left says of an entry that the Store itself has left behind why it stands still: in a session that was lost,
+	// until the service ends that, or because the service refuses to remove it, or has not confirmed that for some
+	// time. Empty of all other entries. Only the Store that has left it knows: to others, and to farsync who, it is a
+	// holder or a waiter like any other, for the service says no more.
 	Left string
 }
 

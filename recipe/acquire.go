@@ -36,7 +36,8 @@ type Request struct {
 	// for those ahead of it: Acquire fails with ErrUnavailable when the service has not answered for a tenth of the TTL,
 	// while the Store is not Connected, and when nothing is ahead of it and the service grants nothing for a while. It also
 	// fails, with that or with what the service has said, while an entry that the Store has given up is not removed: at once if it
-	// comes then, and as soon as it is known if it waits behind that entry already, whoever else waits between the two.
+	// comes then, and as soon as it is known if it waits behind that entry already, whoever else waits between the
+	// two.
 	Replaceable bool
 	// Line is true if the request waits in the line of its path. Callers of one Store whose Queue, Kind, Size and Replaceable
 	// agree share entries there, and take turns on them; where Kind is Permit, few entries at a time stand in the queue for

@@ -102,8 +102,9 @@ func (in *session) ofEarlier(e driver.Entry) string {
 	return in.earlier.has(e)
 }
 
-// LeftOf returns what the Store knows of an entry of its own that stands for nobody any more, for people: of a session that was lost, or of a removal
-// that the service refuses or has not confirmed in time. Else it returns "": the entry stands for a caller, or is another Store's, of which nothing is known.
+// LeftOf returns what the Store knows of an entry of its own that stands for nobody any more, for people: of a
+// session that was lost, or of a removal that the service refuses or has not confirmed in time. Else it returns "":
+// the entry stands for a caller, or is another Store's, of which nothing is known.
 func LeftOf(s *Store, e driver.Entry) string {
 	if left := s.earlier.has(e); left != "" {
 		return left

@@ -252,9 +252,9 @@ func TestReplaceableRequestLeavesAnEntryThatStays(t *testing.T) {
 	}
 }
 
-// A Replaceable request waits on for those whose entries are ahead of one that is not removed. It leaves once it is itself behind that, also if
-// entries of another Store, which wait for the same, stand between the two: whatever those wait for besides, it cannot have the lock before all
-// that is ahead of it has gone.
+// A Replaceable request waits on for those whose entries are ahead of one that is not removed. It leaves once it is
+// itself behind that, also if entries of another Store, which wait for the same, stand between the two: whatever
+// those wait for besides, it cannot have the lock before all that is ahead of it has gone.
 func TestReplaceableRequestWaitsAheadOfAnEntryThatStays(t *testing.T) {
 	for _, f := range removalFaults {
 		for _, holds := range []bool{false, true} { // another Store, ahead of all

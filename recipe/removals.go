@@ -94,8 +94,9 @@ func (in *session) ahead(w *waiting) *stuckError {
 
 // before returns the error of a removal that is overdue, of an entry ahead of e which e waits for; else nil.
 //
-// Between the two may be entries of other Stores, of which it is not seen what they wait for. It need not be: whoever asks for all of a lock waits for all
-// that is ahead of it, whether that holds or waits, and a queue keeps the order of its revisions. A reader waits for less, and so does a permit.
+// Between the two may be entries of other Stores, of which it is not seen what they wait for. It need not be: whoever
+// asks for all of a lock waits for all that is ahead of it, whether that holds or waits, and a queue keeps the order
+// of its revisions. A reader waits for less, and so does a permit.
 func (all *removals) before(e driver.Entry, ttl time.Duration) *stuckError {
 	if e.Kind == driver.Read || e.Kind == driver.Permit || e.Revision < all.oldest {
 		return nil

@@ -110,8 +110,8 @@ func TestWhatWasFoundInTheWayIsForgotten(t *testing.T) {
 	}
 }
 
-// A Replaceable request behind the entry of another Store is in its turn behind all that is ahead of both and not removed, but not behind what the
-// service may not have made.
+// A Replaceable request behind the entry of another Store is in its turn behind all that is ahead of both and not
+// removed, but not behind what the service may not have made.
 func TestEntryOfAnotherStoreHidesNoEntryThatStays(t *testing.T) {
 	for name, row := range map[string]struct {
 		revision int64

@@ -10,7 +10,8 @@ import (
 // spurnAll ends the wait of each Replaceable request in a queue that waits behind an entry which is not removed. Nothing is asked for that: each
 // is woken once, and with the answer. The caller holds mu.
 //
-// The entry may have gone unconfirmed, and somebody may hold who stands between. A request that comes then is not told of him either: see joinInTime.
+// The entry may have gone unconfirmed, and somebody may hold who stands between. A request that comes then is not
+// told of him either: see joinInTime.
 func (in *session) spurnAll(queue string) {
 	for w := range in.movable[queue] {
 		if stuck := in.inFront(w); stuck != nil {
@@ -20,8 +21,8 @@ func (in *session) spurnAll(queue string) {
 	}
 }
 
-// inFront is ahead for a Replaceable request, which also leaves an entry of its Store that stands further ahead, with entries of others between the two.
-// A reader waits for one writer, and by that for all that is ahead of the writer.
+// inFront is ahead for a Replaceable request, which also leaves an entry of its Store that stands further ahead, with
+// entries of others between the two. A reader waits for one writer, and by that for all that is ahead of the writer.
 func (in *session) inFront(w *waiting) *stuckError {
 	if stuck := in.ahead(w); stuck != nil {
 		return stuck

@@ -286,7 +286,8 @@ func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Locatio
 	return found, nil
 }
 
-// userOf leaves out Participant.Left: the Store of a verb that shows locks has left nothing behind, and of others nobody knows.
+// userOf leaves out Participant.Left: the Store of a verb that shows locks has left nothing behind, and of others
+// nobody knows.
 func userOf(p farsync.Participant) userJSON {
 	user := userJSON{
 		Holder: p.Holder, Held: p.Held, Kind: p.Kind.String(), Units: p.Units, Token: p.Token, ID: p.ID, Session: p.Session,
