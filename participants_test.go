@@ -1,3 +1,4 @@
+//nolint:forbidigo // time is that of a bubble
 package farsync_test
 
 import (
@@ -6,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
@@ -102,7 +104,11 @@ func TestParticipantsThatTheStoreHasLeftBehind(t *testing.T) {
 			})
 			require.Error(t, lease.Release())
 			next := make(chan *farsync.Lease)
-			go func() { next <- lock(t, farsync.NewMutex(two, "/a")) }()
+			go func() {
+				lease, err := farsync.NewMutex(two, "/a").Lock(t.Context())
+				assert.NoError(t, err)
+				next <- lease
+			}()
 			synctest.Wait()
 			was := left(t, one)
 			require.Len(t, was, 2)
