@@ -30,7 +30,8 @@ type Request struct {
 	// Value is what others read, of 64 KiB at most. Nil means the Holder of the Store.
 	Value []byte
 	// Try asks for what is free: ErrLocked if anything would block, a Silence if the service grants nothing for a
-	// while. A queue that is seen to be busy costs one read and no write; two or three if another family is in it.
+	// while. A queue that is seen to be busy costs one read and no write, on ZooKeeper two; one or
+	// two more if another family is in it.
 	Try bool
 	// Replaceable is true if the caller has other Stores for this one. Such a request does not wait for the service, only
 	// for those ahead of it: Acquire fails with ErrUnavailable when the service has not answered for a tenth of the TTL,

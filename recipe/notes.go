@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strconv"
 	"time"
+
+	"github.com/farsync/farsync/driver"
 )
 
 // The lines that a Store gives its Logger have the same keys everywhere: store, path, kind, token, holder, behind, ahead, waited, held
@@ -64,6 +66,13 @@ func (s *Store) noteOther(gr *grant, m message) {
 	e := gr.place.Load().entry
 	s.log.Info("meant for another lease", "path", e.Queue, "kind", e.Kind.String(), "token", digits(tokenOf(e.Revision, gr.turn())),
 		"holder", m.by, "cause", fmt.Sprintf("%s of token %d", m.what, tokenOf(e.Revision, m.turn)))
+}
+
+// noteStray says that another program has put an entry of no session ahead of the entry of a grant.
+func (s *Store) noteStray(gr *grant, stray driver.Entry) {
+	e := gr.place.Load().entry
+	s.log.Warn("blocked behind this lease", "path", e.Queue, "kind", e.Kind.String(), "token", digits(tokenOf(e.Revision, gr.turn())),
+		"cause", fmt.Sprintf("%s belongs to no session and stands ahead: nobody gets the lock next until it is deleted", describe(stray)))
 }
 
 // noteSession says that a session was lost, and which locks with it.

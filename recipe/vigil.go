@@ -98,16 +98,20 @@ func (s *Store) keepVigil(in *session) {
 // watchHeld waits until the entry of a grant is gone, or words break it, and then ends the grant. It ends with the grant.
 func (s *Store) watchHeld(gr *grant) {
 	s.publish(gr, gr.place.Load())
-	hearing, answered := true, false
+	hearing, answered, noted := true, false, ""
 	for brake := (pause.Brake{}); gr.life.Err() == nil; brake.Woken(gr.life, false) {
 		p, began := gr.place.Load(), time.Now()
 		err := s.watchOwn(gr.life, p, hearing)
 		if hearing && err == nil && time.Since(began) >= recheckAfter {
 			// Nothing has happened. In place of a look for words, which the next watch makes, the queue is looked at.
-			by, gone := s.overtaken(gr, p)
-			if by != nil {
+			by, stray, gone := s.overtaken(gr, p)
+			switch {
+			case by != nil:
 				s.loseGrant(gr, errOvertaken(*by))
 				s.removeInBackground(p) // the holder has been told
+			case stray != nil && stray.ID != noted:
+				s.noteStray(gr, *stray)
+				noted = stray.ID
 			}
 			if !gone {
 				continue
@@ -147,33 +151,75 @@ func (s *Store) watchHeld(gr *grant) {
 // overtaken returns an entry ahead of the one at p, which holds, that should have kept it waiting, or that p may be
 // gone. No entry joins ahead of another, so there is none, unless another program has written what let this one in: a
 // turn that no client of etcd has given, for example. Two would hold for as long as the entry stands, for neither is
-// removed.
+// removed. A stray is an entry that has only been put ahead of the holder's; see [Store.strayed].
 //
 // An entry has to be ahead at two looks, some time apart. An entry of ZooKeeper whose number came too late stands ahead
 // of all for as long as its client takes to remove it. Units are granted by a size that may be smaller by now, so of a
 // permit only the caller looks whether it is there.
-func (s *Store) overtaken(gr *grant, p *place) (by *driver.Entry, gone bool) {
+func (s *Store) overtaken(gr *grant, p *place) (by, stray *driver.Entry, gone bool) {
 	for p.entry.Kind != driver.Permit {
 		v, got := s.ahead(gr.life, p.in, p.entry, true)
 		if errors.Is(got.err, driver.ErrGone) {
-			return nil, true
+			return nil, nil, true
 		}
 		if got.fate != done || v.Silent || gr.place.Load() != p {
-			return nil, false
+			return nil, nil, false
 		}
 		blockers := ruleOf(p.entry.Kind, 0).blockers(p.entry, v.Entries)
 		switch {
 		case len(blockers) == 0, by != nil && by.ID != blockers[0].ID:
-			return nil, false
+			return nil, nil, false
+		case by != nil && s.strayed(gr, p, *by):
+			return s.behindStrays(gr, p), by, false
 		case by != nil:
-			return by, false
+			return by, nil, false
 		}
 		by = &blockers[0]
 		if pause.For(gr.life, watchAfter) != nil {
-			return nil, false
+			return nil, nil, false
 		}
 	}
-	return nil, true
+	return nil, nil, true
+}
+
+// strayed reports whether an entry that stands ahead of the one at p, which holds, has joined later and belongs to no
+// session. Only a service whose queues are in the order of names can show such an entry: somebody has made a persistent
+// node of ZooKeeper whose name sorts ahead of the holder's.
+//
+// It ends no hold. The hold was granted while nothing was ahead, so it rests on nothing that another program has
+// written; and no client holds by the stray. Every client with which farsync shares a queue holds by an entry that goes
+// with its session and that the service has numbered, so its entry cannot come ahead of one that is there. All those
+// clients, Curator's too, wait for whatever is ahead of them: whoever joins now waits for the holder and then for the
+// stray, without end, and none is let in beside the holder. A program that takes itself for the holder because its
+// persistent node sorts first has kept to no recipe: it is let in beside any holder at the moment it looks, Curator's
+// included, and the end of this hold, three quarters of a minute later, would not undo that. It would stop a holder that
+// nobody overlaps, and leave a lock that nobody can have.
+//
+// An entry that goes with a session is another matter: its client lives, and takes itself for the holder once it looks.
+// So is an entry that was there before the holder's, of a session or of none: the hold should not have been granted.
+// And so is one of which the service does not tell, for where that is in doubt two must not go on.
+func (s *Store) strayed(gr *grant, p *place, e driver.Entry) bool {
+	own, got := s.find(gr.life, p.in, p.entry)
+	if got.fate != done || own.Session == "" {
+		return false // a driver whose Find tells no session here does not tell whether e has one
+	}
+	found, got := s.find(gr.life, p.in, e)
+	return got.fate == done && found.Session == "" && found.Revision > p.entry.Revision
+}
+
+// behindStrays is overtaken for a grant whose nearest entry ahead is a stray, which may hide an entry that is none.
+func (s *Store) behindStrays(gr *grant, p *place) (by *driver.Entry) {
+	v, got := s.ahead(gr.life, p.in, p.entry, false)
+	if got.fate != done {
+		return nil
+	}
+	rule := ruleOf(p.entry.Kind, 0)
+	for _, e := range v.Entries {
+		if len(rule.blockers(p.entry, []driver.Entry{e})) > 0 && !s.strayed(gr, p, e) && gr.life.Err() == nil {
+			return &e
+		}
+	}
+	return nil
 }
 
 // publish has the entry of a mutex say which turn is held on it, if that is not the first: others see the entry, and

@@ -2,7 +2,11 @@
 package recipe_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -159,6 +163,9 @@ type deceived struct {
 	driver.Service
 	ahead atomic.Pointer[driver.Entry] // nil while it shows what is there
 	looks atomic.Int64
+
+	tells bool           // Find tells the session of what is there
+	later []driver.Entry // ahead of the entry that ahead has; Find finds all of them
 }
 
 func (d *deceived) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
@@ -176,8 +183,26 @@ func (d deceivedSession) Ahead(ctx context.Context, e driver.Entry, waiting bool
 	d.of.looks.Add(1)
 	if first := d.of.ahead.Load(); err == nil && first != nil {
 		v.Entries = append([]driver.Entry{*first}, v.Entries...)
+		if !waiting { // else the nearest is enough
+			v.Entries = append(slices.Clone(d.of.later), v.Entries...)
+		}
 	}
 	return v, err
+}
+
+func (d deceivedSession) Find(ctx context.Context, e driver.Entry) (driver.Entry, error) {
+	if first := d.of.ahead.Load(); first != nil {
+		for _, other := range append(d.of.later, *first) {
+			if other.ID == e.ID {
+				return other, nil
+			}
+		}
+	}
+	e, err := d.Session.Find(ctx, e)
+	if d.of.tells {
+		e.Session = "a session"
+	}
+	return e, err
 }
 
 // TestHoldBehindAnotherIsLost: what lets an entry in was written by another program, and another entry still stands
@@ -215,6 +240,57 @@ func TestHoldBehindAnotherIsLost(t *testing.T) {
 			require.Empty(w, w.Entries(queue))
 			require.ErrorIs(w, held.hold.Release(), recipe.ErrLost)
 			require.NoError(w, s.Close())
+		})
+	}
+}
+
+// TestStrayThatComesAheadEndsNoHold: no client holds by an entry that belongs to no session and has come after the holder's. An entry of a
+// session does, and so may an entry that was there before, and all of a service that tells no sessions.
+func TestStrayThatComesAheadEndsNoHold(t *testing.T) {
+	before, after := int64(-1), int64(1)
+	for name, row := range map[string]struct {
+		tells      bool
+		at         int64 // its revision, counted from the holder's
+		by         string
+		later      string // the session of another entry, further ahead
+		further    bool
+		lost, told bool
+	}{
+		"a stray that came later":                     {tells: true, at: after, told: true},
+		"a stray behind another":                      {tells: true, at: after, further: true, told: true},
+		"a stray that hides an entry of a session":    {tells: true, at: after, further: true, later: "theirs", lost: true},
+		"a stray that was there before":               {tells: true, at: before, lost: true},
+		"an entry of a session that came later":       {tells: true, at: after, by: "theirs", lost: true},
+		"an entry of a service without session names": {at: after, lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				var log bytes.Buffer
+				service := &deceived{Service: w.Service("deceived"), tells: row.tells}
+				s, err := recipe.Open(w.Context(), service, recipe.Options{
+					TTL: ttl, Holder: "deceived", Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+				})
+				require.NoError(w, err)
+				held := w.granted(w.start(s))
+				revision, _ := held.hold.Token()
+				first := &driver.Entry{Queue: queue, ID: queue + "/0", Kind: driver.Foreign, Units: 1, Revision: revision + row.at, Session: row.by}
+				if row.further {
+					service.later = []driver.Entry{{Queue: queue, ID: queue + "/-", Units: 1, Revision: revision + row.at, Session: row.later}}
+				}
+				service.ahead.Store(first)
+				time.Sleep(10 * time.Minute)
+				w.settle()
+				if row.lost {
+					require.ErrorIs(w, held.hold.Err(), recipe.ErrLost)
+					require.ErrorContains(w, held.hold.Err(), "is ahead of its entry in the queue")
+					require.ErrorIs(w, held.hold.Release(), recipe.ErrLost)
+				} else {
+					w.release(held)
+				}
+				require.NoError(w, s.Close())
+				told := strings.Count(log.String(), `entry \"/q/0\" belongs to no session and stands ahead`)
+				require.Equal(w, row.told, told == 1, log.String())
+			})
 		})
 	}
 }

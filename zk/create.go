@@ -79,7 +79,13 @@ func (s *session) create(ctx context.Context, as *driver.Entry) (driver.View, er
 	if looked != nil && outcome(looked) == driver.Refused {
 		return driver.View{}, s.undo(ctx, e.ID, looked)
 	}
-	return s.joined(ctx, &e, names, register)
+	v, err := s.joined(ctx, &e, names, register)
+	if err == nil && names != nil {
+		if blocked := s.blocked(ctx, &v, names.names); blocked != nil {
+			return driver.View{}, s.undo(ctx, e.ID, blocked)
+		}
+	}
+	return v, err
 }
 
 // joined returns what an entry that was made has ahead of it.

@@ -30,7 +30,9 @@
 // The order is Curator's: by the text behind the last lock- (__WRIT__, __READ__, latch-), and by the whole name of a
 // node that has none of these. So zk.Lock of the client library stands in one queue with Mutex; and so does kazoo's
 // Lock with _NODE_NAME = "-lock-" and _EXCLUDE_NAMES = ["lock-"], but not as it comes. A node that sorts ahead and is
-// not ephemeral would block the queue for ever: Lock then fails with an error that names it.
+// not ephemeral would block the queue for ever: Lock and TryLock then fail with an error that names it. Where it was
+// made ahead of a node that holds, that lease goes on: no client holds by a node that does not go with its session,
+// Curator's clients wait for it as farsync's do, and none is let in beside the holder.
 //
 // Entries of different recipes on one path stand in one order too, by their sequences, and the oldest says what the
 // path is for: all others are refused with driver.ErrKind. Curator's recipes do not see one another there. A path on

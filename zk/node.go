@@ -41,6 +41,20 @@ type node struct {
 // session knows its own entries by their names.
 func newMark() string { return protected + rand.Text()[:markSize] }
 
+// marked reports whether a name begins with the mark of a session of farsync's. It says nothing of who has made the node.
+func marked(name string) bool {
+	mark, found := strings.CutPrefix(name, protected)
+	if !found || len(mark) <= markSize {
+		return false
+	}
+	for _, c := range []byte(mark[:markSize]) {
+		if (c < 'A' || c > 'Z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return mark[markSize] >= '0' && mark[markSize] <= '9'
+}
+
 // newName returns the name to create the nth entry of a session under, up to the sequence that the server adds.
 func newName(mark string, nth uint64, k driver.Kind, units int64) string {
 	name := strconv.AppendUint([]byte(mark), nth, 10)

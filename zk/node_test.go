@@ -243,3 +243,16 @@ func compareAsJava(a, b string) int {
 	}
 	return len(x) - len(y)
 }
+
+// TestNamesOfSessionsAreTold from the names that Curator and other programs give.
+func TestNamesOfSessionsAreTold(t *testing.T) {
+	for range 100 {
+		require.True(t, marked(newName(newMark(), 1, driver.Read, 1)))
+	}
+	for _, name := range []string{
+		"", "0", "_c_", "lock-0000000000", "_c_9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d-lock-0000000000", "_c_ABCDEFGHIJKL", "_c_ABCDEFGHIJKL-lock-0000000000",
+		"_c_abcdefghijkl1-lock-0000000000", "c_ABCDEFGHIJKL1-lock-0000000000",
+	} {
+		require.False(t, marked(name), name)
+	}
+}

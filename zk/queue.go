@@ -65,10 +65,32 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v dr
 	} else if err = missing; errors.Is(err, driver.ErrGone) && e.ID == "" {
 		v.All, err = true, nil
 	}
+	if err == nil && e.ID == "" && waiting {
+		err = s.meet(ctx, &v)
+	}
 	if err == nil {
 		err = s.prove(ctx, &v)
 	}
 	return v, err
+}
+
+// meet reads the node that keeps an entry waiting which would join now, for the name of its holder. A node that no session
+// will ever remove is refused: nothing waits behind it yet, and it would be taken for a holder for ever. If the read
+// fails, the list has shown that the queue is busy all the same: the node may have gone, or an ACL hide it.
+func (s *session) meet(ctx context.Context, v *driver.View) error {
+	i := slices.IndexFunc(v.Entries, excluding(v))
+	if i < 0 || v.Self.Kind == driver.Permit {
+		return nil
+	}
+	r, err := s.node(ctx, v.Entries[i].ID)
+	switch {
+	case err != nil:
+	case r.stat.owner == 0:
+		return stray(v.Entries[i].ID)
+	default:
+		v.Entries[i] = r.fill(v.Entries[i])
+	}
+	return nil
 }
 
 // show sets in v what a queue that was read shows of an entry. Where the nearest ahead stands for all, one pass finds
@@ -93,13 +115,46 @@ func (s *session) show(v *driver.View, e *driver.Entry, names *read, waiting boo
 // prove has a quorum prove the session before an entry is shown that may be granted, where none has. An entry ahead
 // leaves room for another only if both are readers, or permits.
 func (s *session) prove(ctx context.Context, v *driver.View) error {
-	excludes := func(other driver.Entry) bool {
-		return other.Kind != v.Self.Kind || other.Kind != driver.Read && other.Kind != driver.Permit
-	}
-	if v.Self.ID == "" || !s.wire.unproved() || slices.ContainsFunc(v.Entries, excludes) {
+	if v.Self.ID == "" || !s.wire.unproved() || slices.ContainsFunc(v.Entries, excluding(v)) {
 		return nil
 	}
 	return s.propose(ctx, v.Self.ID)
+}
+
+// excluding returns whether an entry ahead of v.Self keeps it waiting for certain.
+func excluding(v *driver.View) func(other driver.Entry) bool {
+	return func(other driver.Entry) bool {
+		return other.Kind != v.Self.Kind || other.Kind != driver.Read && other.Kind != driver.Permit
+	}
+}
+
+// blocked refuses a queue in which an entry that has just joined would wait for ever, though the nearest ahead, for which it
+// would wait first, is a client's: another program has made a node ahead of that, and no session will remove it.
+//
+// To read every node ahead would cost too much, and mostly one is enough: the first whose name is none that farsync
+// gives. Where all clients are farsync's there is none, and nothing is read. A node with a name of farsync's, copied
+// with its tree for example, is found when nothing else is ahead any more.
+func (s *session) blocked(ctx context.Context, v *driver.View, names children) error {
+	if v.All || !slices.ContainsFunc(v.Entries, excluding(v)) {
+		return nil // Watch looks at the only one, and what is free need not wait for an answer
+	}
+	own, first := parseNode(nameOf(v.Self.ID), v.Self.Kind), (*node)(nil)
+	for name := range names.all {
+		if marked(name) {
+			continue
+		}
+		if n := parseNode(name, v.Self.Kind); byOrder(&n, &own) < 0 && (first == nil || byOrder(&n, first) < 0) {
+			first = &n
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	path := s.path(v.Self.Queue) + "/" + first.name
+	if r, err := s.node(ctx, path); err == nil && r.stat.owner == 0 {
+		return stray(path)
+	}
+	return nil
 }
 
 // List reads the names in the queue, and every node that is asked for. It leaves out nodes that go meanwhile, and the

@@ -7,7 +7,7 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// A Backend is what Run needs to know of a service and its backend. All fields but Guard, Beside, Nameless and Case are
+// A Backend is what Run needs to know of a service and its backend. All fields but Guard, Beside and Case are
 // required.
 type Backend struct {
 	// Open returns another Store on the service, always the same service. Run closes it. Its TTL should be the shortest
@@ -30,8 +30,6 @@ type Backend struct {
 	// Beside, if not nil, returns what the service keeps for a queue beside its entries, and for entries that are gone.
 	// Where it is nil all that the service keeps for an entry is a part of it.
 	Beside func(t *testing.T, queue string) []string
-	// Nameless is true if the read of a Try shows no values: it names the entry in place of its holder.
-	Nameless bool
 	// Case, if not nil, runs one row with a t of its making; in a bubble of testing/synctest, say.
 	Case func(t *testing.T, run func(t *testing.T))
 }

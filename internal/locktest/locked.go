@@ -27,27 +27,21 @@ var lockedRows = []row{
 		behind := s.locking(s.mutex(three).Lock)
 		list := s.until(two, 2)
 		words, _, _ := strings.Cut(string(list[0].Value), "\n")
-		by, seen := fmt.Sprintf("held by %q", words), words
-		if s.Nameless {
-			by, seen = fmt.Sprintf("held by entry %q", list[0].ID), ""
-		}
+		by := fmt.Sprintf("held by %q", words)
 		_, err := s.mutex(two).TryLock(s.ctx())
-		s.refused(err, by, seen)
+		s.refused(err, by, words)
 		_, err = farsync.NewReentrantMutex(two, s.path).TryLock(s.ctx())
-		s.refused(err, by, seen)
+		s.refused(err, by, words)
 		_, err = s.mutex(one).TryLock(s.ctx())
 		s.refused(err, fmt.Sprintf("held in this process, by %q", words), words)
 		s.release(lease)
 		s.release(behind.got())
 		lease = s.take(s.rw(one).Lock)
-		list = s.until(two, 1)
-		if s.Nameless {
-			by = fmt.Sprintf("entry %q", list[0].ID)
-		}
+		s.until(two, 1)
 		_, err = s.rw(two).TryLock(s.ctx())
-		s.refused(err, by, seen)
+		s.refused(err, by, words)
 		_, err = s.rw(two).TryRLock(s.ctx())
-		s.refused(err, by, seen)
+		s.refused(err, by, words)
 		s.release(lease)
 	}},
 }

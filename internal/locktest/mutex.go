@@ -255,9 +255,17 @@ var mutexRows = []row{
 		require.Equal(s, stray.ID, list[1].ID)
 		require.Empty(s, list[1].Session)
 		require.False(s, list[1].Held)
-		_ = lease.Release() // lost, where the order of the queue is by names and the stray's sorts ahead
+		_, err = s.mutex(two).Lock(s.ctx())
+		require.ErrorContains(s, err, stray.ID, "at once, and not when the holder releases")
+		require.NotErrorIs(s, err, context.DeadlineExceeded)
+		if _, err = s.mutex(two).TryLock(s.ctx()); errors.Is(err, farsync.ErrLocked) {
+			require.ErrorContains(s, err, "held by", "where the stray is behind the holder")
+		} else {
+			require.ErrorContains(s, err, stray.ID)
+		}
+		s.release(lease)
 		_, err = s.mutex(two).TryLock(s.ctx())
-		require.Error(s, err)
+		require.ErrorContains(s, err, stray.ID)
 		_, err = s.mutex(two).Lock(s.ctx())
 		require.ErrorContains(s, err, stray.ID)
 		s.Delete(s.T, stray)

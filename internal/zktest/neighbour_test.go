@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"fmt"
 	"testing"
 
 	client "github.com/go-zookeeper/zk"
@@ -61,6 +62,53 @@ func TestNeighbourWhoMayCreateAbove(t *testing.T) {
 	lease := lock(t, store, "/neighbour/above/held")
 	require.ErrorIs(t, stranger.Delete("/neighbour/above/held", -1), client.ErrNotEmpty)
 	require.NoError(t, lease.Release())
+}
+
+// TestNeighbourWhoPutsANodeAheadOfAHolder, of Curator's name or another, takes nothing from it: the lease is released in good order. Others
+// are refused at once, by the name of that node. A node with a name of farsync's, as a copied tree has, they cannot tell without asking for
+// each node ahead: a Try asks for the first, and Lock fails when the holder has left.
+func TestNeighbourWhoPutsANodeAheadOfAHolder(t *testing.T) {
+	server, stranger := begin(t)
+	store, other := newStore(t, server, withTTL(longest)), newStore(t, server, withTTL(longest))
+	for i, name := range []string{
+		"0", "lock-0000000000", "_c_9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d-lock-0000000000", "__WRIT__0000000000", "_c_ABCDEFGHIJKL1-lock-0000000000",
+	} {
+		path := fmt.Sprint("/neighbour/ahead", i)
+		persistent(t, stranger, path)                      // else the server may remove it, and count from 0
+		require.NoError(t, lock(t, store, path).Release()) // number 0
+		lease := lock(t, store, path)
+		node := path + "/" + name
+		_, err := stranger.Create(node, nil, 0, client.WorldACL(client.PermAll))
+		require.NoError(t, err)
+		refused := func(err error) {
+			t.Helper()
+			require.ErrorContains(t, err, fmt.Sprintf("%q is not ephemeral", node))
+			require.NotErrorIs(t, err, farsync.ErrLocked)
+		}
+		mu := farsync.NewMutex(other, path)
+		waits := make(chan error, 1)
+		go func() {
+			_, err := mu.Lock(within(t, soon))
+			waits <- err
+		}()
+		if i < 4 {
+			refused(got(t, waits))
+		} else {
+			awaitNodes(t, stranger, path, 3)
+		}
+		_, err = farsync.NewMutex(other, path).TryLock(within(t, soon))
+		if i < 4 { // else a goroutine of the same Store waits
+			refused(err)
+		}
+		require.NoError(t, lease.Release())
+		if i == 4 {
+			refused(got(t, waits))
+			_, err = mu.TryLock(within(t, soon))
+			refused(err)
+		}
+		require.NoError(t, stranger.Delete(node, -1))
+		require.NoError(t, lock(t, other, path).Release())
+	}
 }
 
 // second and third return the error of a request.

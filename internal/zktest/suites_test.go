@@ -166,8 +166,6 @@ func TestPrimitives(t *testing.T) {
 		Foreign: admin.foreign,
 		Stray:   admin.stray,
 		Guard:   func(t *testing.T, owner locktest.Owner) func() bool { return admin.guard(t, owner) },
-
-		Nameless: true, // a read of a queue shows the names of its nodes
 	})
 }
 

@@ -22,7 +22,7 @@ import (
 type requests = map[int32]int
 
 // TestTrafficOfALock: a free lock is a create and a list, which follow each other at once, and its release a delete. A try reads
-// first, and writes nothing if the lock is busy.
+// first; if the lock is busy it reads the head's node, and writes nothing.
 func TestTrafficOfALock(t *testing.T) {
 	server, conn := begin(t)
 	persistent(t, conn, "/traffic/free")
@@ -43,7 +43,7 @@ func TestTrafficOfALock(t *testing.T) {
 			other.tap.since()
 			_, err = farsync.NewMutex(other.Store, "/traffic/free").TryLock(within(t, soon))
 			require.ErrorIs(t, err, farsync.ErrLocked)
-			require.Equal(t, requests{opGetChildren: 1}, other.tap.since())
+			require.Equal(t, requests{opGetChildren: 1, opGetData: 1}, other.tap.since())
 			_, err = farsync.NewMutex(store.Store, "/traffic/free").TryLock(within(t, soon))
 			require.ErrorIs(t, err, farsync.ErrLocked)
 			require.Empty(t, store.tap.since(), "this Store holds it")
