@@ -151,14 +151,18 @@ func (s *Store) participants(ctx context.Context, path string) ([]Participant, e
 	if err != nil {
 		return nil, err
 	}
-	beside := cmp.Or(l.Stray, l.Odd)
-	if l.Stray != nil && l.Odd != nil {
-		beside = fmt.Errorf("%w; and %w", l.Stray, l.Odd)
-	}
 	if len(l.Entries) == 0 {
-		return nil, beside
+		return nil, wrongIn(l)
 	}
-	return s.participantsOf(l.Entries, l.Held), beside
+	return s.participantsOf(l.Entries, l.Held), wrongIn(l)
+}
+
+// wrongIn returns what is wrong with a queue that is shown all the same.
+func wrongIn(l recipe.Listing) error {
+	if l.Stray != nil && l.Odd != nil {
+		return fmt.Errorf("%w; and %w", l.Stray, l.Odd)
+	}
+	return cmp.Or(l.Stray, l.Odd)
 }
 
 // participantsOf returns the entries of a queue for people. As many hold as are told, those at its head.

@@ -13,11 +13,12 @@ import (
 type LockInfo struct {
 	// Path is what the primitive was made with.
 	Path string
-	// Size is how many units a semaphore has, 0 for all others, and where Err is not nil.
+	// Size is how many units a semaphore has, 0 for all others, and where it is not known.
 	Size int64
-	// Err says that another program has written something else in the place of the size of a semaphore. It grants no
-	// units until that has been put right. Which of its participants hold cannot be told, and the waiters leave: all are
-	// shown as holders.
+	// Err says what another program has done to the queue. It has written something else in the place of the size of a
+	// semaphore: that grants no units until the size has been put right. Which of its participants hold cannot be told,
+	// and the waiters leave: all are shown as holders. Or it has put an entry into the queue that no session will ever
+	// remove, as Participants says: the entry is among the participants, and nobody gets the lock until it is deleted.
 	Err error
 	// Participants are its holders and its waiters, the holders first, the others in order. There is at least one.
 	Participants []Participant
@@ -44,7 +45,7 @@ func (s *Store) Survey(ctx context.Context, prefix string) iter.Seq2[LockInfo, e
 		err := recipe.CheckPrefix(prefix)
 		if err == nil {
 			err = recipe.Survey(ctx, s.below, below, func(path string, l recipe.Listing) bool {
-				return yield(LockInfo{Path: path, Size: l.Size, Err: l.Odd, Participants: s.participantsOf(l.Entries, l.Held)}, nil)
+				return yield(LockInfo{Path: path, Size: l.Size, Err: wrongIn(l), Participants: s.participantsOf(l.Entries, l.Held)}, nil)
 			})
 		}
 		if err != nil {

@@ -358,12 +358,12 @@ func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
 
 // Survey reads all keys below the prefix, page by page at one revision, for the order of keys is not the order of
 // paths: the keys of /a/b stand among the keys of /a. So the first queues are known once all were read, and then all
-// are shown, whatever the limit. Keys without a lease are no entries, but data of other programs, and registers. Nor is
-// it a queue where none of the keys is from a lock.
+// are shown, whatever the limit. It is no queue where none of the keys is from a lock and has a lease: keys without one
+// are data of other programs, and registers. Beside such a key they block the queue, and are shown without their values.
 func (s *session) Survey(ctx context.Context, prefix, after string, _ int) (driver.View, error) {
 	from, end := max(prefix, after, "/"), clientv3.GetPrefixRangeEnd(max(prefix, "/"))
 	page, revision := &pb.RangeResponse{More: true}, int64(0)
-	var list []driver.Entry
+	var list, strays []driver.Entry
 	queues := map[string]bool{}
 	for page.More {
 		var err error
@@ -376,14 +376,22 @@ func (s *session) Survey(ctx context.Context, prefix, after string, _ int) (driv
 		}
 		for _, kv := range page.Kvs {
 			queue := queueOf(string(kv.Key))
-			if kv.Lease != 0 && queue > after && strings.HasPrefix(queue, prefix) && !beside(queue) {
+			if queue > after && strings.HasPrefix(queue, prefix) && !beside(queue) {
 				e, _ := parseEntry(queue, kv)
-				list = append(list, e)
-				queues[queue] = queues[queue] || fromLocks(kv)
+				if kv.Lease == 0 {
+					e.Value = nil // it would keep the whole answer in memory, and most of etcd has nothing to do with locks
+					strays = append(strays, e)
+				} else {
+					list = append(list, e)
+					queues[queue] = queues[queue] || fromLocks(kv)
+				}
 			}
 			from = string(kv.Key) + "\x00"
 		}
+		// All keys of a queue come before <queue>0, for 0 follows the slash. No key behind it makes a queue of that path.
+		strays = slices.DeleteFunc(strays, func(e driver.Entry) bool { return !queues[e.Queue] && e.Queue+"0" <= from })
 	}
+	list = append(list, strays...)
 	list = slices.DeleteFunc(list, func(e driver.Entry) bool { return !queues[e.Queue] })
 	slices.SortFunc(list, func(a, b driver.Entry) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), byRevision(a, b))

@@ -105,7 +105,7 @@ func Survey(ctx context.Context, s *Store, prefix string, yield func(path string
 		var v driver.View
 		err := s.inSession(ctx, func(in *session) verdict {
 			return s.try(ctx, in, func(ctx context.Context, _ int) (err error) {
-				v, err = in.Survey(ctx, prefix, after, surveyed)
+				v, err = in.Survey(ctx, prefix, after, surveyPage)
 				return err
 			})
 		})
@@ -125,7 +125,7 @@ func Survey(ctx context.Context, s *Store, prefix string, yield func(path string
 			if CheckPath(after) != nil {
 				continue // what another program has put there: no primitive has that path
 			}
-			l, err := Queue{s, after}.listing(ctx, list, v.Silent)
+			l, err := Queue{s, after}.surveyed(ctx, list, v.Silent)
 			if err != nil || !yield(after, l) {
 				return err
 			}
@@ -133,8 +133,21 @@ func Survey(ctx context.Context, s *Store, prefix string, yield func(path string
 	}
 }
 
-// surveyed is how many entries one request of a survey asks for.
-const surveyed = 500
+// surveyed is listing for what a survey has shown of the queue. If an entry is among them that belongs to no session, the queue
+// is listed: that says what is wrong with it, and in which order the entries have come, in the words and the order of who
+// asks for the queue alone. Where no session has a name there is no such entry to be told.
+func (q Queue) surveyed(ctx context.Context, list []driver.Entry, silent bool) (Listing, error) {
+	owned := func(e driver.Entry) bool { return e.Session != "" }
+	if slices.ContainsFunc(list, owned) && slices.ContainsFunc(list, func(e driver.Entry) bool { return !owned(e) }) {
+		if l, err := q.Listing(ctx, 0); err == nil && len(l.Entries) > 0 {
+			return l, nil
+		}
+	}
+	return q.listing(ctx, list, silent)
+}
+
+// surveyPage is how many entries one request of a survey asks for.
+const surveyPage = 500
 
 // sinceHeld sets HeldSince and Turn of the entries that this Store holds, all of one queue.
 func (s *Store) sinceHeld(entries []driver.Entry) {

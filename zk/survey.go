@@ -49,13 +49,16 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 		}
 		slices.SortFunc(known, func(a, b shelf) int { return strings.Compare(a.path, b.path) })
 		if at > after && strings.HasPrefix(at, prefix) && slices.ContainsFunc(q.nodes, func(n *node) bool { return fromLocks(*n) }) {
-			entries, _, err := s.fill(ctx, q.entries(len(q.nodes)), 0, 0)
-			if err != nil {
+			entries, all, err := s.fill(ctx, q.entries(len(q.nodes)), q.tail, 0)
+			if err != nil && !all {
 				return driver.View{}, err
 			}
-			// A persistent node is no entry, whatever its name, and does not make of other programs' nodes a queue.
-			if slices.ContainsFunc(entries, func(e driver.Entry) bool { return fromLocks(parseNode(nameOf(e.ID), q.kind)) }) {
-				v.Entries = append(v.Entries, entries...)
+			// A persistent node is shown where it blocks others. It does not make of other programs' nodes a queue, whatever
+			// its name.
+			if slices.ContainsFunc(entries, func(e driver.Entry) bool {
+				return e.Session != "" && fromLocks(parseNode(nameOf(e.ID), q.kind))
+			}) {
+				v.Entries = append(v.Entries, joined(entries)...)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/farsync/farsync"
@@ -68,7 +69,7 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 		case is != family:
 			say("it is %s, and %s uses it as %s: one of them never gets it. Take two paths", family, u.name(), is)
 		}
-		if u.Session == "" {
+		if u.Session == "" && !strings.Contains(lock.Error, legible.Quote(u.ID)) { // else the error has said so
 			say("%s belongs to no session, and blocks the queue for ever: delete it", legible.Text(u.ID))
 		}
 		if u.Joined == nil {

@@ -203,7 +203,7 @@ func TestDoctorFindsFaultsOfEtcd(t *testing.T) {
 	put("/x/m-"+id, "one\n"+time.Now().UTC().Format(time.RFC3339Nano), clientv3.WithLease(lease.ID))
 	put("/x/note", "")
 	put("/y/note", "")
-	finds(t, "etcd://"+address, "/x/note ends with no session")
+	finds(t, "etcd://"+address, `/x: key "/x/note" has no lease: it would block the queue for ever; delete it`)
 	p := start(t, patient("etcd://"+address), "who", "/x")
 	require.Zero(t, p.code(t), p.err.String())
 	require.Regexp(t, `/x +key "/x/note" has no lease: .*\n +one holds .*\n +a holder without a name waits, 1st +foreign`, p.out.String())

@@ -76,6 +76,20 @@ var surveyCases = []conformance{
 		require.NoError(s, err)
 		require.Empty(s, v.Entries)
 	}},
+	{"SurveyShowsStray", "who looks at all queues is not told what who looks at one is told: what blocks it for ever", func(s *scene) {
+		if s.Stray == nil {
+			s.Skip("the service has no such entries")
+		}
+		a, b := s.surveyors()
+		first := a.join(driver.Exclusive)
+		stray := s.Stray(s.T, s.queue)
+		v, err := b.Survey(s.ctx(), s.queue, "", 10)
+		require.NoError(s, err)
+		require.Equal(s, []string{first.ID, stray.ID}, ids(v.Entries))
+		require.Empty(s, v.Entries[1].Session)
+		s.Delete(s.T, stray)
+		a.remove(first)
+	}},
 }
 
 // surveyors returns two clients, or skips the case.

@@ -255,6 +255,15 @@ var mutexRows = []row{
 		require.Equal(s, stray.ID, list[1].ID)
 		require.Empty(s, list[1].Session)
 		require.False(s, list[1].Held)
+		for lock, odd := range two.Survey(s.ctx(), s.path) {
+			require.NoError(s, odd)
+			require.Equal(s, list, lock.Participants, "a look at all queues shows what a look at one does")
+			if err == nil {
+				require.NoError(s, lock.Err)
+			} else {
+				require.ErrorContains(s, err, lock.Err.Error())
+			}
+		}
 		_, err = s.mutex(two).Lock(s.ctx())
 		require.ErrorContains(s, err, stray.ID, "at once, and not when the holder releases")
 		require.NotErrorIs(s, err, context.DeadlineExceeded)
