@@ -306,13 +306,14 @@ local function view(session, id, path, kind, units, waiting)
   return answer
 end
 
--- Returns the key of another type that another program has put in the place of a queue, or of the size of a semaphore.
+-- Returns the key of another type that another program has put in the place of a queue, or of what an entry of that kind needs beside it.
 local function foreign(path, kind)
   local function wrong(read, key, ...)
     local is = redis.pcall(read, key, ...)
     return type(is) == 'table' and string.find(is.err, '^WRONGTYPE') and key
   end
-  return wrong('ZCARD', P .. 'q:' .. path) or kind == 'permit' and wrong('HGET', P .. 'size:' .. path, 'version')
+  return wrong('ZCARD', P .. 'q:' .. path) or kind and wrong('ZCARD', P .. 'x:' .. path)
+    or kind == 'permit' and (wrong('HGET', P .. 'size:' .. path, 'version') or wrong('ZCARD', P .. 'wu:' .. path))
 end
 
 -- Shows such a key, to who lists the queue, as an entry that belongs to no session.

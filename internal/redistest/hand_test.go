@@ -2,6 +2,7 @@ package redistest_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,6 +139,24 @@ func TestKeyInThePlaceOfAQueue(t *testing.T) {
 	require.ErrorContains(t, err, prefix+"size:/size")
 	require.Equal(t, driver.Refused, service.Outcome(err))
 
+	for key, kinds := range map[string][]driver.Kind{
+		"x:/beside":  {driver.Exclusive, driver.Read, driver.Write, driver.Permit, driver.Candidate},
+		"wu:/permit": {driver.Permit},
+	} {
+		require.NoError(t, admin.Set(within(t, soon), prefix+key, "x", 0).Err())
+		for _, k := range kinds {
+			_, queue, _ := strings.Cut(key, ":")
+			err := taken(k, queue)
+			require.ErrorContains(t, err, prefix+key, k)
+			require.Equal(t, driver.Refused, service.Outcome(err), k)
+			_, err = in.Ahead(within(t, soon), driver.Entry{Queue: queue, Kind: k, Units: 1}, true)
+			require.ErrorContains(t, err, prefix+key, k)
+			v, err := in.List(within(t, soon), queue, 0)
+			require.NoError(t, err)
+			require.Empty(t, v.Entries, "nothing is left")
+		}
+	}
+
 	for _, list := range []func() (driver.View, error){
 		func() (driver.View, error) { return in.List(within(t, soon), "/hand", 0) },
 		func() (driver.View, error) { return in.Survey(within(t, soon), "/", "", 100) },
@@ -148,4 +167,5 @@ func TestKeyInThePlaceOfAQueue(t *testing.T) {
 		require.Equal(t, driver.Entry{Queue: "/hand", ID: key, Kind: driver.Foreign, Units: 1, Value: []byte{}}, v.Entries[0])
 	}
 	require.NoError(t, taken(driver.Exclusive, "/other"))
+	require.NoError(t, taken(driver.Exclusive, "/permit"), "a mutex needs no such key")
 }
