@@ -141,7 +141,7 @@ func TestFileThatIsReplacedEndsItsSessions(t *testing.T) {
 				Overlap: x.overlap, Says: []string{file, says[x.log]},
 			}
 			if x.rest && !suite.More(t, suite.SQLite) { // who comes next waits for a TTL
-				holderIsTold(t, e)
+				locktest.HolderIsTold(t, e)
 				return
 			}
 			locktest.RunExchange(t, e)
@@ -164,26 +164,10 @@ func TestFileThatIsPutBackEndsItsSessions(t *testing.T) {
 		Overlap: true,
 	}
 	if !suite.More(t, suite.SQLite) { // who comes next waits for a TTL
-		holderIsTold(t, e)
+		locktest.HolderIsTold(t, e)
 		return
 	}
 	locktest.RunExchange(t, e)
-}
-
-// holderIsTold is what locktest.RunExchange asks of the holder, with nobody who waits or comes.
-func holderIsTold(t *testing.T, x locktest.Exchange) {
-	lease := locktest.Lock(t, x.Open(t), path)
-	x.Do(t)
-	select {
-	case <-lease.Done():
-	case <-time.After(locktest.Soon):
-		require.FailNow(t, "the holder is not told")
-	}
-	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
-	for _, words := range x.Says {
-		require.ErrorContains(t, lease.Err(), words)
-	}
-	_ = lease.Release() // of what is not held any more
 }
 
 // TestFileThatIsPutBackIsNoticedByAJoin: the file has the sessions of before, with earlier deadlines, and grants

@@ -14,6 +14,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 )
 
@@ -126,6 +127,32 @@ func TestReleasesThatAreUndoneAreDoneAgain(t *testing.T) {
 	require.NoError(t, kept.Err())
 	require.NoError(t, kept.Release())
 	require.NoError(t, lock(t, store, "/undone").Release())
+}
+
+// TestServiceThatIsEmptiedTellsItsHolders: all keys are removed, and the leases of etcd live on.
+func TestServiceThatIsEmptiedTellsItsHolders(t *testing.T) {
+	server, admin := beginAlone(t)
+	locktest.RunExchange(t, locktest.Exchange{
+		Open: func(t *testing.T) *farsync.Store { return newStore(t, server.Endpoint(), ttl(10*time.Second)) },
+		Do: func(t *testing.T) {
+			_, err := admin.Delete(within(t, soon), "\x00", clientv3.WithFromKey())
+			require.NoError(t, err)
+		},
+		Overlap: true,
+	})
+}
+
+// TestHolderIsToldThatASnapshotLacksItsLock: the snapshot knows neither the holder's key nor its session.
+func TestHolderIsToldThatASnapshotLacksItsLock(t *testing.T) {
+	suite.Long(t, suite.Etcd, "kills the server")
+	server := newRoughServer(t)
+	server.keep(t)
+	locktest.RunExchange(t, locktest.Exchange{
+		Open:    func(t *testing.T) *farsync.Store { return newStore(t, server.Endpoint(), ttl(24*time.Second)) },
+		Do:      server.putBack,
+		Overlap: true,
+		Falls:   true,
+	})
 }
 
 // TestHistoryShowsAnEarlierState: with the second renewal at the latest.

@@ -85,3 +85,16 @@ func RunExchange(t *testing.T, x Exchange) {
 	}
 	require.NoError(t, giveBack(again))
 }
+
+// HolderIsTold is what RunExchange asks of the holder, with nobody who waits or comes.
+func HolderIsTold(t *testing.T, x Exchange) {
+	t.Helper()
+	lease := Lock(t, x.Open(t), "/exchanged")
+	x.Do(t)
+	Ended(t, lease)
+	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
+	for _, words := range x.Says {
+		require.ErrorContains(t, lease.Err(), words)
+	}
+	_ = lease.Release() // of what is not held any more
+}
