@@ -83,6 +83,8 @@ func (s *session) list(e *driver.Entry, on []driver.Target, set []*read) *listin
 // younger. So of two nodes that were there when one connection began to watch them, the news of the other's end comes
 // first on it if that was first. While it has not come, the entry was there when the entry ahead went, and as none
 // joins ahead of it later, it is at the head. The server may be behind others, as it may be with an answer to Ahead.
+// A transaction of another program that removes both, the entry ahead first, is told as two changes: the entry has been at
+// the head then, and its holder is told that it was removed, as of any node that a person deletes.
 //
 // A connection on which watches were set again proves nothing: the server then tells of what has gone meanwhile in no
 // order. Nor does a session that only a leader has vouched for since: the caller asks Ahead, which has a quorum prove
