@@ -101,7 +101,7 @@ func (m *Mem) survey(prefix, after string, limit int) driver.View {
 		if limit > 0 && len(v.Entries) >= limit {
 			break
 		}
-		v.Entries = append(v.Entries, entriesOf(m.queues[path])...)
+		v.Entries = append(v.Entries, named(m.queues[path])...)
 	}
 	return v
 }

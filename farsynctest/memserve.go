@@ -152,13 +152,18 @@ func (m *Mem) list(queue string, limit int) driver.View {
 	if limit <= 0 || limit > len(q) {
 		limit = len(q)
 	}
-	list := entriesOf(q[:limit])
-	for i, n := range q[:limit] {
+	return driver.View{Entries: named(q[:limit]), All: limit == len(q), Silent: m.silent()}
+}
+
+// named is entriesOf for who looks, with the names of the sessions.
+func named(nodes []*node) []driver.Entry {
+	list := entriesOf(nodes)
+	for i, n := range nodes {
 		if n.session > 0 {
 			list[i].Session = fmt.Sprint(n.session)
 		}
 	}
-	return driver.View{Entries: list, All: limit == len(q), Silent: m.silent()}
+	return list
 }
 
 // entry returns e as it is.

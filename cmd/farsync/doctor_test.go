@@ -163,7 +163,7 @@ func doctorFindsWhatBlocks(t *testing.T, s *service) {
 	require.NoError(t, dead.Process.Kill())
 	<-dead.done
 	s.orphaned(t, list[0])
-	finds(t, s.direct, " for ever: delete it")
+	finds(t, s.direct, " for ever", "delete it")
 }
 
 func TestDoctorFindsFaultsOfEtcd(t *testing.T) {

@@ -31,8 +31,8 @@ type Narrow struct {
 func RunNarrow(t *testing.T, n Narrow) {
 	var log Log
 	var lost atomic.Int64
-	options := farsync.Options{ // a Release waits for an answer for a third of the TTL, also on a busy machine
-		TTL: 30 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	options := farsync.Options{ // a Release waits for an answer for a third of the TTL, which is longer than the test
+		TTL: 10 * time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		OnState: func(is farsync.State) {
 			if is == farsync.StateLost {
 				lost.Add(1)
