@@ -82,12 +82,10 @@ func (s *session) meet(ctx context.Context, v *driver.View) error {
 	if i < 0 || v.Self.Kind == driver.Permit {
 		return nil
 	}
-	r, err := s.node(ctx, v.Entries[i].ID)
-	switch {
-	case err != nil:
-	case r.stat.owner == 0:
-		return stray(v.Entries[i].ID)
-	default:
+	if r, err := s.node(ctx, v.Entries[i].ID); err == nil {
+		if r.stat.owner == 0 {
+			return stray(v.Entries[i].ID)
+		}
 		v.Entries[i] = r.fill(v.Entries[i])
 	}
 	return nil
