@@ -75,20 +75,24 @@ func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v dr
 }
 
 // meet reads the node that keeps an entry waiting which would join now, for the name of its holder. A node that no session
-// will ever remove is refused: nothing waits behind it yet, and it would be taken for a holder for ever. If the read
-// fails, the list has shown that the queue is busy all the same: the node may have gone, or an ACL hide it.
+// will ever remove is refused: nothing waits behind it yet, and it would be taken for a holder for ever. If the node has gone
+// since, or an ACL hides it, the list has shown that the queue is busy all the same.
 func (s *session) meet(ctx context.Context, v *driver.View) error {
 	i := slices.IndexFunc(v.Entries, excluding(v))
 	if i < 0 || v.Self.Kind == driver.Permit {
 		return nil
 	}
-	if r, err := s.node(ctx, v.Entries[i].ID); err == nil {
-		if r.stat.owner == 0 {
-			return stray(v.Entries[i].ID)
-		}
+	r, err := s.node(ctx, v.Entries[i].ID)
+	switch {
+	case errors.Is(err, driver.ErrGone), err != nil && outcome(err) == driver.Refused:
+		err = nil
+	case err != nil:
+	case r.stat.owner == 0:
+		err = stray(v.Entries[i].ID)
+	default:
 		v.Entries[i] = r.fill(v.Entries[i])
 	}
-	return nil
+	return err
 }
 
 // show sets in v what a queue that was read shows of an entry. Where the nearest ahead stands for all, one pass finds

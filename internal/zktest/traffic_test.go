@@ -24,6 +24,7 @@ type requests = map[int32]int
 // TestTrafficOfALock: a free lock is a create and a list, which follow each other at once, and its release a delete. A try reads
 // first; if the lock is busy it reads the head's node, and writes nothing.
 func TestTrafficOfALock(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts requests, and a request is made again that has no answer within a second")
 	server, conn := begin(t)
 	persistent(t, conn, "/traffic/free")
 	store, other := newTapped(t, server, withTTL(longest)), newTapped(t, server, withTTL(longest))
