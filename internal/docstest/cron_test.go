@@ -3,7 +3,6 @@
 package docstest_test
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,16 +29,11 @@ func TestCronProgramOfThePage(t *testing.T) {
 		return cmd
 	}
 	const left = "another machine runs it, or has just run it"
-	first := command()
-	first.Stderr = os.Stderr
-	lines, err := first.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, first.Start())
-	said, err := bufio.NewReader(lines).ReadString('\n')
-	require.NoError(t, err)
-	require.Regexp(t, `^the job, token \d+\n$`, said)
+	cmd := command()
+	cmd.Stderr = os.Stderr
+	first := begin(t, cmd)
+	require.Regexp(t, `^the job, token \d+$`, first.line(t))
 	require.Contains(t, run(t, command(), ""), left)
-	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, first.Wait())
+	first.ends(t, syscall.SIGTERM)
 	require.Contains(t, run(t, command(), ""), left, "it was told to end, and has not given the lock back")
 }

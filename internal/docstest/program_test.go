@@ -3,7 +3,6 @@
 package docstest_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -79,21 +78,17 @@ func twice(t *testing.T, program string, kill bool, environment ...string) {
 		require.NoError(t, err, "%q", said)
 		return token
 	}
-	first := command()
-	lines, err := first.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, first.Start())
-	line, err := bufio.NewReader(lines).ReadString('\n')
-	require.NoError(t, err)
+	first := begin(t, command())
+	line := first.line(t)
 	var later strings.Builder
 	second := command()
 	second.Stdout = &later
 	require.NoError(t, second.Start())
 	if kill {
-		require.NoError(t, first.Process.Kill())
-		require.Error(t, first.Wait())
+		require.NoError(t, first.cmd.Process.Kill())
+		require.Error(t, first.cmd.Wait())
 	} else {
-		require.NoError(t, first.Wait())
+		require.NoError(t, first.cmd.Wait())
 	}
 	require.NoError(t, second.Wait())
 	require.Less(t, token(line), token(later.String()))

@@ -3,13 +3,11 @@
 package docstest_test
 
 import (
-	"bufio"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -39,32 +37,6 @@ func small(t *testing.T) (start func(program string, arguments ...string) *exec.
 	}
 }
 
-// begin starts a command, and returns the lines that it writes.
-func begin(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
-	t.Helper()
-	lines, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	return bufio.NewReader(lines)
-}
-
-// says reads a line, and returns what stands at the first group of the pattern.
-func says(t *testing.T, lines *bufio.Reader, pattern string) string {
-	t.Helper()
-	line, err := lines.ReadString('\n')
-	require.NoError(t, err)
-	found := regexp.MustCompile(pattern).FindStringSubmatch(strings.TrimSuffix(line, "\n"))
-	require.NotNil(t, found, "%q is not %q", line, pattern)
-	return found[1]
-}
-
-// told sends SIGTERM, and waits for the end, which has to be exit code 0.
-func told(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, cmd.Wait())
-}
-
 // TestSmallPrograms runs the programs to copy as they stand.
 func TestSmallPrograms(t *testing.T) {
 	start := small(t)
@@ -86,37 +58,38 @@ func TestSmallPrograms(t *testing.T) {
 			cmd.Stderr = nil
 			return run(t, cmd, "")
 		}
-		first := start("cron", "cron.db")
-		says(t, begin(t, first), `^the job, token (\d+)$`)
+		first := begin(t, start("cron", "cron.db"))
+		first.finds(t, `^the job, token (\d+)$`)
 		require.Contains(t, second(), left)
-		told(t, first)
+		first.ends(t, syscall.SIGTERM)
 		require.Contains(t, second(), left)
 	})
 
 	t.Run("leader", func(t *testing.T) {
-		token := func(lines *bufio.Reader) farsync.Token {
-			n, err := strconv.ParseInt(says(t, lines, `^leads, token (\d+)$`), 10, 64)
+		token := func(leader *terminal) farsync.Token {
+			n, err := strconv.ParseInt(leader.finds(t, `^leads, token (\d+)$`), 10, 64)
 			require.NoError(t, err)
 			return farsync.Token(n)
 		}
 		const address = `^serves on (127\.0\.0\.1:\d+)$`
-		first, second, third := start("leader", "leader.db", "127.0.0.1:0"), start("leader", "leader.db", "127.0.0.1:0"), start("leader", "leader.db", "127.0.0.1:0")
-		lines := begin(t, first)
-		leads := says(t, lines, address)
-		before := token(lines)
-		lines = begin(t, second)
-		waits := says(t, lines, address)
+		another := func() *terminal { return begin(t, start("leader", "leader.db", "127.0.0.1:0")) }
+		first := another()
+		leads := first.finds(t, address)
+		before := token(first)
+		second := another()
+		waits := second.finds(t, address)
 		require.Equal(t, "200 alive", answer(t, leads, "/livez"))
 		require.Equal(t, "200 ready", answer(t, leads, "/readyz"))
 		require.Equal(t, "200 alive", answer(t, waits, "/livez"))
 		require.Equal(t, "200 ready", answer(t, waits, "/readyz"))
 		require.Equal(t, "200 "+leads, answer(t, waits, "/leader"))
-		says(t, begin(t, third), address)
-		told(t, third) // it waits, or is about to, and ends as a leader does
-		told(t, first)
-		require.Greater(t, token(lines), before)
+		third := another()
+		third.finds(t, address)
+		third.ends(t, syscall.SIGTERM) // it waits, or is about to, and ends as a leader does
+		first.ends(t, syscall.SIGTERM)
+		require.Greater(t, token(second), before)
 		require.Equal(t, "200 "+waits, answer(t, waits, "/leader"))
-		told(t, second)
+		second.ends(t, syscall.SIGTERM)
 	})
 
 	t.Run("fence", func(t *testing.T) {
@@ -139,17 +112,16 @@ func TestSmallPrograms(t *testing.T) {
 	})
 
 	t.Run("pool", func(t *testing.T) {
-		one, two := start("pool", "pool.db", "a", "b", "c", "d"), start("pool", "pool.db", "e", "f", "g", "h")
-		of := func(lines *bufio.Reader) []string {
-			all, err := io.ReadAll(lines)
+		one, two := begin(t, start("pool", "pool.db", "a", "b", "c", "d")), begin(t, start("pool", "pool.db", "e", "f", "g", "h"))
+		of := func(pool *terminal) []string {
+			all, err := io.ReadAll(pool.lines)
 			require.NoError(t, err)
 			return strings.Fields(strings.ReplaceAll(string(all), "done: ", ""))
 		}
-		first, second := begin(t, one), begin(t, two)
-		require.ElementsMatch(t, []string{"a", "b", "c", "d"}, of(first))
-		require.ElementsMatch(t, []string{"e", "f", "g", "h"}, of(second))
-		require.NoError(t, one.Wait())
-		require.NoError(t, two.Wait())
+		require.ElementsMatch(t, []string{"a", "b", "c", "d"}, of(one))
+		require.ElementsMatch(t, []string{"e", "f", "g", "h"}, of(two))
+		require.NoError(t, one.cmd.Wait())
+		require.NoError(t, two.cmd.Wait())
 	})
 }
 

@@ -3,10 +3,8 @@
 package docstest_test
 
 import (
-	"bufio"
 	"database/sql"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,42 +104,10 @@ type start struct {
 	address, server  string // as the page has it, and of the server that runs
 }
 
-// A terminal is a program that was started in one.
-type terminal struct {
-	cmd   *exec.Cmd
-	lines *bufio.Reader
-}
-
 func (s *start) open(t *testing.T, argument string) *terminal {
 	cmd := exec.CommandContext(within(t, 2*soon), s.program, strings.Replace(argument, s.address, s.server, 1))
-	cmd.Dir = filepath.Dir(s.program)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // again, where its end was awaited
-	})
-	return &terminal{cmd, bufio.NewReader(out)}
-}
-
-// says waits for a line that is like the page's.
-func (o *terminal) says(t *testing.T, like string) {
-	line, err := o.lines.ReadString('\n')
-	require.NoError(t, err)
-	require.Regexp(t, pattern(like), strings.TrimSuffix(line, "\n"))
-}
-
-// ends sends a signal, and returns what is said after it.
-func (o *terminal) ends(t *testing.T, signal os.Signal) string {
-	require.NoError(t, o.cmd.Process.Signal(signal))
-	rest, err := io.ReadAll(o.lines)
-	require.NoError(t, err)
-	if err := o.cmd.Wait(); signal != syscall.SIGKILL {
-		require.NoError(t, err)
-	}
-	return strings.TrimSpace(string(rest))
+	cmd.Dir, cmd.Stderr = filepath.Dir(s.program), os.Stderr
+	return begin(t, cmd)
 }
 
 // pattern returns what a line of a page stands for: its host, its numbers and its times are others, and so are the blanks of its columns.
