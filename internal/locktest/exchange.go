@@ -67,18 +67,10 @@ func RunExchange(t *testing.T, x Exchange) {
 		}
 		require.NoError(t, giveBack(next))
 	}
-	select {
-	case <-lease.Done():
-	case <-time.After(Soon):
-		require.FailNow(t, "the holder is not told")
-	}
+	Ended(t, lease)
 	leave()
 	t.Logf("Done is closed within %v: %v", time.Since(began).Round(time.Millisecond), lease.Err())
-	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
-	for _, words := range x.Says {
-		require.ErrorContains(t, lease.Err(), words)
-	}
-	_ = lease.Release()
+	x.told(t, lease)
 	again := Lock(t, holder, path)
 	if !x.Falls {
 		assert.Greater(t, again.Token(), highest)
@@ -92,9 +84,29 @@ func HolderIsTold(t *testing.T, x Exchange) {
 	lease := Lock(t, x.Open(t), "/exchanged")
 	x.Do(t)
 	Ended(t, lease)
+	x.told(t, lease)
+}
+
+// told requires that a lease which has ended was lost, and that its error has the words of the exchange.
+func (x *Exchange) told(t *testing.T, lease *farsync.Lease) {
+	t.Helper()
 	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
 	for _, words := range x.Says {
 		require.ErrorContains(t, lease.Err(), words)
 	}
 	_ = lease.Release() // of what is not held any more
+}
+
+// RunEmptied removes the sessions, and then the entries, from the tables of a database under a holder. Tokens rise, whatever
+// the rows of the queues say.
+func RunEmptied(t *testing.T, open func(t *testing.T) *farsync.Store, run func(t *testing.T, statement string)) {
+	HolderIsTold(t, Exchange{Open: open, Do: func(t *testing.T) { run(t, "DELETE FROM farsync_sessions") }})
+	RunExchange(t, Exchange{
+		Open: open,
+		Do: func(t *testing.T) {
+			run(t, "DELETE FROM farsync_entries")
+			run(t, "UPDATE farsync_queues SET last = 1") // as in a backup
+		},
+		Overlap: true,
+	})
 }
