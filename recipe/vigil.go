@@ -169,7 +169,7 @@ func (s *Store) overtaken(gr *grant, p *place) (by, stray *driver.Entry, gone bo
 		switch {
 		case len(blockers) == 0, by != nil && by.ID != blockers[0].ID:
 			return nil, nil, false
-		case by != nil && s.strayed(gr, p, *by):
+		case by != nil && s.tellsSessions(gr, p) && s.strayed(gr, p, *by):
 			return s.behindStrays(gr, p), by, false
 		case by != nil:
 			return by, nil, false
@@ -199,12 +199,15 @@ func (s *Store) overtaken(gr *grant, p *place) (by, stray *driver.Entry, gone bo
 // So is an entry that was there before the holder's, of a session or of none: the hold should not have been granted.
 // And so is one of which the service does not tell, for where that is in doubt two must not go on.
 func (s *Store) strayed(gr *grant, p *place, e driver.Entry) bool {
-	own, got := s.find(gr.life, p.in, p.entry)
-	if got.fate != done || own.Session == "" {
-		return false // a driver whose Find tells no session here does not tell whether e has one
-	}
 	found, got := s.find(gr.life, p.in, e)
 	return got.fate == done && found.Session == "" && found.Revision > p.entry.Revision
+}
+
+// tellsSessions reports whether the driver's Find tells the session of the entry at p. If it does not, it tells of no
+// entry whether that has one.
+func (s *Store) tellsSessions(gr *grant, p *place) bool {
+	own, got := s.find(gr.life, p.in, p.entry)
+	return got.fate == done && own.Session != ""
 }
 
 // behindStrays is overtaken for a grant whose nearest entry ahead is a stray, which may hide an entry that is none.
