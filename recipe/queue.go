@@ -133,9 +133,9 @@ func Survey(ctx context.Context, s *Store, prefix string, yield func(path string
 	}
 }
 
-// surveyed is listing for what a survey has shown of the queue. If an entry is among them that belongs to no session, the queue
-// is listed: that says what is wrong with it, and in which order the entries have come, in the words and the order of who
-// asks for the queue alone. Where no session has a name there is no such entry to be told.
+// surveyed is listing for the entries of the queue that a survey has shown. If one of these entries belongs to no session,
+// the queue is listed: Listing names that entry in its error, and has the entries in the order in which they joined, as for
+// a caller who asks for the queue alone. Where no session has a name, such an entry cannot be told from others.
 func (q Queue) surveyed(ctx context.Context, list []driver.Entry, silent bool) (Listing, error) {
 	owned := func(e driver.Entry) bool { return e.Session != "" }
 	if slices.ContainsFunc(list, owned) && slices.ContainsFunc(list, func(e driver.Entry) bool { return !owned(e) }) {

@@ -130,8 +130,8 @@ func excluding(v *driver.View) func(other driver.Entry) bool {
 	}
 }
 
-// blocked refuses a queue in which an entry that has just joined would wait for ever, though the nearest ahead, for which it
-// would wait first, is a client's: another program has made a node ahead of that, and no session will remove it.
+// blocked refuses a queue in which an entry that has just joined would wait for ever, though the entry nearest ahead is a
+// client's: another program has made a node further ahead, and no session will remove that node.
 //
 // To read every node ahead would cost too much, and mostly one is enough: the first whose name is none that farsync
 // gives. Where all clients are farsync's there is none, and nothing is read. A node with a name of farsync's, copied
