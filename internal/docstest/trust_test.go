@@ -37,7 +37,7 @@ func TestReportsBeginWithTheShortAnswer(t *testing.T) {
 	require.NoError(t, err)
 	reports, err := filepath.Glob("../../docs/reports/*.md")
 	require.NoError(t, err)
-	require.Len(t, reports, 3)
+	require.Len(t, reports, 4)
 	for _, report := range reports {
 		read, err := os.ReadFile(report)
 		require.NoError(t, err)
