@@ -159,6 +159,11 @@ func (m *Mutex) TryDo(
 		return false, err
 	}
 	until := time.Now().Add(atLeast)
+	if atLeast > 0 {
+		if err := lease.Outlast(ctx); err != nil {
+			return false, with(finish(lease), err)
+		}
+	}
 	defer func() {
 		if rest := time.Until(until); ran && rest > 0 && lease.Err() == nil { // ctx was cancelled, or fn has panicked
 			lease.ReleaseAfter(rest)

@@ -39,7 +39,8 @@ func NewGocronLocker[L any](store *farsync.Store, path string, atLeast time.Dura
 }
 
 // Lock locks for a job, and does not wait: if another replica has the lock, the error wraps farsync.ErrLocked, and
-// gocron leaves the job out. ErrClosed: the locker or the Store is closed.
+// gocron leaves the job out. ErrClosed: the locker or the Store is closed. If the process dies, the service keeps the
+// lock until the session runs out, as after farsync.Lease.Outlast.
 func (g *GocronLocker[L]) Lock(ctx context.Context, job string) (L, error) {
 	var none L
 	if g.closed.Load() {
@@ -47,6 +48,10 @@ func (g *GocronLocker[L]) Lock(ctx context.Context, job string) (L, error) {
 	}
 	lease, err := farsync.NewMutex(g.store, farsync.PathOf(g.path, job)).TryLock(ctx)
 	if err != nil {
+		return none, err
+	}
+	if err := lease.Outlast(ctx); err != nil {
+		_ = lease.Release() // what it cannot confirm it goes on with in the background
 		return none, err
 	}
 	return any(&gocronLock{lease: lease, until: time.Now().Add(g.atLeast)}).(L), nil

@@ -46,6 +46,11 @@ type Optional interface {
 	// View Silent is set beside them, as by List.
 	Survey(ctx context.Context, prefix, after string, limit int) (View, error)
 
+	// Outlast has the service keep the session until it runs out, also if the process dies and the service could tell
+	// sooner. It returns nil once that is so, which it is until Close. It may be called again. A driver whose service keeps
+	// every session until it runs out has nothing to do.
+	Outlast(ctx context.Context) error
+
 	// History names the past of the service, as the last answer to Open or Renew has shown it. Another name means that the
 	// service may have gone back to an earlier state, in which entries stand that were removed since: for example, a
 	// replica that had not received all changes was promoted. It may change for no reason, but seldom. It is empty from a
@@ -60,8 +65,8 @@ type Optional interface {
 	Silence() (until time.Time, why string)
 }
 
-// Unsupported is an Optional that can do nothing: Over returns nil, Name, History and Silence are empty, Reset and
-// Touch do nothing, and all other methods return an error that wraps errors.ErrUnsupported.
+// Unsupported is an Optional that can do nothing: Over returns nil, Name, History and Silence are empty, Reset, Touch and
+// Outlast do nothing, and all other methods return an error that wraps errors.ErrUnsupported.
 var Unsupported Optional = unsupported{}
 
 type unsupported struct{}
@@ -81,6 +86,8 @@ func (unsupported) Tell(context.Context, Entry, string) (bool, error) {
 }
 
 func (unsupported) Heard(context.Context, Entry) (string, error) { return "", errors.ErrUnsupported }
+
+func (unsupported) Outlast(context.Context) error { return nil }
 
 func (unsupported) Touch(context.Context, View) (View, error) { return View{}, nil }
 

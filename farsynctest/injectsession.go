@@ -205,6 +205,14 @@ func (s *injectedSession) Touch(ctx context.Context, v driver.View) (driver.View
 	})
 }
 
+// Outlast implements driver.Session.
+func (s *injectedSession) Outlast(ctx context.Context) error {
+	_, err := inject(ctx, s, Op{Kind: Outlast}, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.session.Outlast(ctx)
+	})
+	return err
+}
+
 // Survey implements driver.Session.
 func (s *injectedSession) Survey(ctx context.Context, prefix, after string, limit int) (driver.View, error) {
 	return inject(ctx, s, Op{Kind: Survey}, func(ctx context.Context) (driver.View, error) {

@@ -30,6 +30,7 @@ const (
 	Heard        OpKind = "heard"
 	Touch        OpKind = "touch"
 	Survey       OpKind = "survey"
+	Outlast      OpKind = "outlast"
 )
 
 // An Op is one request.

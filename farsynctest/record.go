@@ -231,6 +231,13 @@ func (s *recordedSession) Heard(ctx context.Context, e driver.Entry) (string, er
 	return words, err
 }
 
+// Outlast implements driver.Session.
+func (s *recordedSession) Outlast(ctx context.Context) error {
+	err := s.Session.Outlast(ctx)
+	s.service.add(Op{Kind: Outlast}, err, nil)
+	return err
+}
+
 // Touch implements driver.Session.
 func (s *recordedSession) Touch(ctx context.Context, v driver.View) (driver.View, error) {
 	next, err := s.Session.Touch(ctx, v)

@@ -254,13 +254,15 @@ func (h *Hold) moved(ctx context.Context, p *place) bool {
 	return h.grant.place.Load() != p
 }
 
-// After calls f when d has passed or the hold has ended, in the background. Close of the Store ends the hold, and waits
+// After calls f when d has passed or the hold has ended, in the background. Until then the service keeps what is held if the process
+// dies, as after Outlast, once it has answered. Close of the Store ends the hold, and waits
 // for f; the log then tells that the hold has ended before its time. It is for a caller that does not wait until its hold is
 // to be released.
 func (h *Hold) After(d time.Duration, f func()) {
 	until := time.Now().Add(d)
 	kept := h.grant.store.background(func() {
-		_ = pause.For(h.Life(), d)
+		h.outlastUntil(until)
+		_ = pause.For(h.Life(), time.Until(until))
 		if left := time.Until(until); left > 0 && errors.Is(h.Err(), ErrClosed) {
 			h.grant.store.log.Warn("store closed: a lock is given back before its time is over, and others may run the same job",
 				"path", h.grant.place.Load().entry.Queue, "left", left.Round(time.Millisecond))

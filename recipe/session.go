@@ -41,6 +41,7 @@ type session struct {
 	woke     time.Time     // when that was noticed: requests that were sent earlier prove nothing
 	looked   time.Time     // when suspended was last called
 	timer    *time.Timer
+	outlasts bool                         // the service has confirmed Outlast
 	held     map[*grant]bool              // grants that are held, and whether their entry is watched; nil until there was one
 	parting  []*waiting                   // those in waiters when the session was lost
 	losing   []*grant                     // those in held when the session was lost

@@ -41,7 +41,7 @@
 // after 0.1 seconds, and then less often, in the end twice a second. It ends the dead session: a thousand entries in a
 // transaction, between which other sessions renew. A process that is stopped, or whose socket cannot be reached, keeps
 // its locks for the TTL, and after that for up to a quarter of the TTL of the Store that notices. So does a process
-// with the option Linger.
+// with the option Linger, or whose Store has called Lease.Outlast, Lease.ReleaseAfter or Mutex.TryDo.
 //
 // # Clocks
 //

@@ -75,12 +75,44 @@ var roles = map[string]func(ctx context.Context, mu *farsync.Mutex, file string)
 		}
 		return nil
 	},
+	"job": func(ctx context.Context, mu *farsync.Mutex, _ string) error { // and is told to shut down within its time
+		_, err := mu.TryDo(ctx, time.Hour, func(context.Context, *farsync.Lease) error { fmt.Println("works"); return nil })
+		return endsWithoutClose(err)
+	},
+	"keep": func(ctx context.Context, mu *farsync.Mutex, _ string) error {
+		lease, err := mu.Lock(ctx)
+		if err != nil {
+			return err
+		}
+		if err := lease.Outlast(ctx); err != nil {
+			return err
+		}
+		fmt.Println("works")
+		<-ctx.Done()
+		return endsWithoutClose(nil)
+	},
+	"leave": func(ctx context.Context, mu *farsync.Mutex, _ string) error {
+		if _, err := mu.Lock(ctx); err != nil {
+			return err
+		}
+		fmt.Println("works")
+		<-ctx.Done()
+		return endsWithoutClose(nil)
+	},
 	"wait": func(ctx context.Context, mu *farsync.Mutex, _ string) error { // for a lock that another process holds
 		_, _ = mu.Lock(ctx)
 		return nil
 	},
 	"idle": func(ctx context.Context, _ *farsync.Mutex, _ string) error { <-ctx.Done(); return nil },
 	"work": work,
+}
+
+// endsWithoutClose ends the process, if there is no error.
+func endsWithoutClose(err error) error {
+	if err == nil {
+		os.Exit(0)
+	}
+	return err
 }
 
 // A process is one that plays a role.

@@ -131,6 +131,18 @@ func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	return s.why(ctx, s.Session.Renew(ctx, prove))
 }
 
+// Outlast has the session's row say that its end is not told by its socket: others look at the row in the transaction in which they
+// would end the session.
+func (s *session) Outlast(ctx context.Context) error {
+	list, err := sqlstore.Collect(ctx, s.Write, func(rows sqlstore.Rows) (id string, err error) {
+		return id, rows.Scan(&id)
+	}, "outlast", s.ID)
+	if err == nil && len(list) == 0 {
+		err = sqlstore.ErrExpired
+	}
+	return s.why(ctx, err)
+}
+
 // why is an error in the words of what has happened, if that is known.
 func (s *session) why(ctx context.Context, err error) error {
 	if outcome(err) != driver.Expired {

@@ -16,7 +16,8 @@ type Options struct {
 	Sync bool
 	// Linger keeps the locks of a process that has died until its session runs out, as on a remote service. Without it
 	// they are free as soon as another session notices, which a waiter does within half a second. Set it in programs
-	// whose child processes continue under a lock.
+	// whose child processes continue under a lock. Lease.Outlast, Lease.ReleaseAfter, and Mutex.TryDo with a time, set it
+	// for what the Store holds from then on, until its Close.
 	Linger bool
 }
 

@@ -139,6 +139,9 @@ func (s *session) Name() string { return s.wire.name }
 func (*session) History() string { return "" }
 
 // Silence is over: the service grants from when it serves.
+// Outlast has nothing to do: the servers keep a session until it runs out, also when its connection is gone.
+func (*session) Outlast(context.Context) error { return nil }
+
 func (*session) Silence() (until time.Time, why string) { return until, "" }
 
 // Renew sends a Sync, or a transaction that changes nothing if there is something to prove. The answer moves what

@@ -191,6 +191,9 @@ func (c *client) calls(first, own driver.Entry) map[string]func(context.Context)
 // optional adds the requests that a driver need not support.
 func (c *client) optional(calls map[string]func(context.Context) error, own driver.Entry) {
 	c.s.Helper()
+	if c.Outlast(ended()) != nil { // otherwise there is nothing to do
+		calls["Outlast"] = c.Outlast
+	}
 	for name, call := range map[string]func(context.Context) error{
 		"Tell":   func(ctx context.Context) error { _, err := c.Tell(ctx, own, "x"); return err },
 		"Heard":  func(ctx context.Context) error { _, err := c.Heard(ctx, own); return err },

@@ -240,6 +240,27 @@ var sessionCases = []conformance{
 		require.NoError(s, soon(s, w.done, wallAnswer).err)
 		require.Less(s, time.Since(closed), ttl, "in less time than it takes to run out")
 	}},
+	{"OutlastIsTheSessions", "a job that must not run again keeps its lock for the session, and no longer", func(s *scene) {
+		a, b := s.pair()
+		first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)
+		for range 2 {
+			require.NoError(s, a.Outlast(s.ctx()))
+			require.NoError(s, a.Renew(s.ctx(), []driver.Entry{first}))
+			require.Equal(s, []string{first.ID}, ids(b.all(second)))
+		}
+		require.NoError(s, a.finish(s.ctx()))
+		require.Empty(s, b.all(second), "at once")
+	}},
+	{"OutlastExpired", "a session that is over keeps nothing", func(s *scene) {
+		a, b := s.pair()
+		e := a.join(driver.Exclusive)
+		s.Expire(s.T, a)
+		b.watch(driver.Entry{}, gone(e)).wakes()
+		if err := a.Outlast(s.ctx()); err != nil {
+			require.Contains(s, []driver.Outcome{driver.Expired, driver.Closed}, a.service.Outcome(err), err)
+		}
+		require.Empty(s, b.in(s.queue))
+	}},
 	{"CloseExpired", "the end of a session that is over must not be waited for", func(s *scene) {
 		a, b := s.pair()
 		e := a.join(driver.Exclusive)

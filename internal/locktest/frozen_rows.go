@@ -175,6 +175,11 @@ var frozenRows = []frozenRow{
 			}
 			return lease.Do(ctx, func(ctx context.Context, _ *farsync.Lease) error { return fn(ctx) })
 		})},
+	// Most services have nothing to answer it.
+	{name: "Lease.Outlast", bound: func(Frozen) time.Duration { return frozenFor }, prepare: held(
+		func(s *frozenScene) *farsync.Lease { return s.take(mutexLock(s, s.holders)) },
+		func(ctx context.Context, _ *frozenScene, lease *farsync.Lease) error { return lease.Outlast(ctx) },
+	)},
 	{name: "Lease.Release", bound: ofRelease, prepare: held(shortLease, release)},
 	{name: "Lease.Release, asked", bound: ofRelease, prepare: held(func(s *frozenScene) *farsync.Lease {
 		lease := shortLease(s)

@@ -30,9 +30,7 @@ func main() {
 func once(file string) error {
 	told, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Linger: the lock outlives a process that ends without Close, as on a server.
-	options := &sqlite.Options{Options: farsync.Options{TTL: 45 * time.Second}, Linger: true}
-	store, err := sqlite.Open(told, file, options)
+	store, err := sqlite.Open(told, file, &sqlite.Options{Options: farsync.Options{TTL: 45 * time.Second}})
 	if err != nil {
 		return err
 	}

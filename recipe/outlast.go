@@ -1,0 +1,50 @@
+package recipe
+
+import (
+	"context"
+	"time"
+)
+
+// Outlast has the service keep what is held until the session runs out, also if the process dies and the service could
+// tell sooner. Nil: it does. An error that the hold has ended with: nothing is held. Any other error: the service has not
+// confirmed it, and the hold is held as before.
+//
+// The mark is the session's: it serves all that is held in it, and stays until the session is closed. So the service is
+// asked once a session. A hold never changes its session, so one that was won in a later session has that one asked.
+func (h *Hold) Outlast(ctx context.Context) error {
+	in := h.grant.in()
+	if in.marked() {
+		return h.Err()
+	}
+	v := h.grant.store.try(ctx, in, func(ctx context.Context, _ int) error { return in.Session.Outlast(ctx) })
+	if v.fate == done {
+		in.mark()
+		return h.Err()
+	}
+	if err := h.Err(); err != nil {
+		return err
+	}
+	return h.grant.store.failure(ctx, v)
+}
+
+// outlastUntil is Outlast for a caller that goes on without it when the time has come or the hold has ended.
+func (h *Hold) outlastUntil(end time.Time) {
+	ctx, cancel := context.WithDeadline(h.Life(), end)
+	defer cancel()
+	if ctx.Err() == nil {
+		_ = h.Outlast(ctx)
+	}
+}
+
+// marked reports whether the service has confirmed that it keeps the session until it runs out.
+func (in *session) marked() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.outlasts
+}
+
+func (in *session) mark() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.outlasts = true
+}
