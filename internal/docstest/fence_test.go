@@ -128,8 +128,9 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 			t.Parallel()
 			printed := blocks(t, "docs/FENCE.md", "sql", "-- "+row.name)
 			require.Len(t, printed, 1)
-			column, write, ok := strings.Cut(strings.TrimSpace(printed[0]), "\n")
-			require.True(t, ok, "two statements, the first of one line")
+			lines := strings.Split(strings.TrimSpace(printed[0]), "\n")
+			require.Greater(t, len(lines), 2, "a statement a line")
+			column, take, write := lines[0], lines[1:len(lines)-1], lines[len(lines)-1]
 			db := row.open(t)
 			db.run(column)
 			require.Equal(t, "1", db.write(write, 10, 5, 1), "the first token")
@@ -141,6 +142,7 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 			require.Equal(t, "1", db.write(write, 20, 6, 2), "another row")
 			for name, program := range db.programs {
 				fenced(t, name, program, write, row.name == "PostgreSQL")
+				noUpdateIsLost(t, name, program, take, write, row.name == "PostgreSQL")
 			}
 			if db.native != nil {
 				var mark farsync.Token
@@ -149,6 +151,52 @@ func TestFenceRefusesOldTokens(t *testing.T) {
 			}
 		})
 	}
+}
+
+// noUpdateIsLost has two holders read a balance before either of them writes, the earlier one after it was suspended. Take has one statement that
+// returns the balance, or a second that reads it. Parameters of PostgreSQL are numbered.
+func noUpdateIsLost(t *testing.T, name string, db *sql.DB, take []string, write string, numbered bool) {
+	_, err := db.ExecContext(t.Context(), "UPDATE account SET balance = 100, fence = 0 WHERE id = 2")
+	require.NoError(t, err, name)
+	taken := func(token farsync.Token) (balance int, err error) {
+		arguments := []any{token, 2}
+		if !numbered {
+			arguments = append(arguments, token)
+		}
+		if len(take) == 1 {
+			return balance, db.QueryRowContext(t.Context(), take[0], arguments...).Scan(&balance)
+		}
+		result, err := db.ExecContext(t.Context(), take[0], arguments...)
+		require.NoError(t, err, name)
+		n, err := result.RowsAffected()
+		require.NoError(t, err, name)
+		if n == 0 {
+			return 0, sql.ErrNoRows
+		}
+		return balance, db.QueryRowContext(t.Context(), take[1], 2).Scan(&balance)
+	}
+	pay := func(balance int, token farsync.Token) int64 {
+		arguments := []any{balance, token, 2}
+		if !numbered {
+			arguments = append(arguments, token)
+		}
+		result, err := db.ExecContext(t.Context(), write, arguments...)
+		require.NoError(t, err, name)
+		n, err := result.RowsAffected()
+		require.NoError(t, err, name)
+		return n
+	}
+	earlier, err := taken(10)
+	require.NoError(t, err, name)
+	later, err := taken(20)
+	require.NoError(t, err, name)
+	require.Zero(t, pay(earlier-10, 10), "%s: the payment would be lost", name)
+	require.EqualValues(t, 1, pay(later-30, 20), name)
+	_, err = taken(10)
+	require.ErrorIs(t, err, sql.ErrNoRows, "%s: the earlier holder comes back", name)
+	balance, err := taken(30)
+	require.NoError(t, err, name)
+	require.Equal(t, 70, balance, name)
 }
 
 // TestConditionalWriteOfTheFencePage: the SQL of docs/FENCE.md for a resource that knows no tokens refuses what comes late after the new
