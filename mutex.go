@@ -205,12 +205,14 @@ func sitOut(ctx context.Context, lease *Lease, d time.Duration) {
 // calls onError and panics.
 //
 // onError is called when the lease is lost or its Store closed, once, by a goroutine of its own that Unlock waits for:
-// the code under the lock goes on, and another holder may work beside it. A panic of onError there ends the program.
+// the code under the lock goes on, and another holder may work beside it. A panic of onError there ends the program,
+// which is the safe answer to a loss where the code under the lock cannot be told to stop: func(err error) { panic(err) }.
 // Several goroutines may call onError at once: the goroutines that wait for the Locker when ctx ends. Locker.Lease
 // returns the lease, for its Token and its Context.
 //
-// Unlock panics like sync.Mutex if it is not locked. It calls onError with any error of Lease.Release that was not told
-// before. If onError is nil, it panics with an error that wraps ErrLost or ErrClosed, and passes over the others.
+// Unlock panics like sync.Mutex if it is not locked. It calls onError with the error of Lease.Release, unless onError
+// was called with it before. If onError is nil, it panics with an error that wraps ErrLost or ErrClosed, and drops any
+// other error.
 //
 // onError must not call Lock or Unlock of the same Locker. A Lock that waits for an Unlock of the same Locker is not
 // woken by Close of the Store, only by that Unlock or the end of ctx.

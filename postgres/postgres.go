@@ -87,8 +87,9 @@ func Migrate(ctx context.Context, config *pgx.ConnConfig) error {
 }
 
 // Open opens a session in the database and returns a Store in it. The tables must be there: see [Migrate]. config comes
-// from pgxpool.ParseConfig, and Open does not change it. The Store has connections of its own, two at least: one for
-// renewals, and others, as many as config says at most. One more listens while it waits. ctx governs Open alone.
+// from pgxpool.ParseConfig, and Open does not change it. The Store has connections of its own: one for renewals
+// while it does nothing, and as many more as it needs, up to six or two more than MaxConns of config; a server with
+// little room is asked for two in all. ctx governs Open alone.
 //
 // Where config names several servers, or a name stands for several, replicas are passed over.
 //

@@ -132,7 +132,11 @@ func (b *breaking) goesOn(format string, arguments ...any) {
 // done says how the lease has ended.
 func (b *breaking) done(outcome string) error {
 	if !b.json {
-		b.goesOn("the lease with token %d on %s was %s, and holds no more", b.token, b.path, outcome)
+		ended := "and holds no more"
+		if b.remove {
+			ended = "by removing its entry: the next may hold now, and a holder who lives works on until it hears of that"
+		}
+		b.goesOn("the lease with token %d on %s was %s, %s", b.token, b.path, outcome, ended)
 		return nil
 	}
 	return b.print(breakJSON{1, b.path, b.token, outcome})

@@ -145,8 +145,8 @@ func TestWaitingIsSaidInOneLine(t *testing.T) {
 		{Holder: "a", Held: true, Since: now.Add(-5 * time.Hour * 24)}, {Holder: "b"}, {Holder: "me"}, {Holder: "c"},
 	}
 	line, place := behind("/x", list, "me", now)
-	require.Equal(t, "waiting for /x behind a, there for 5d; 3rd of 4", line)
-	require.Equal(t, 3, place)
+	require.Equal(t, "waiting for /x behind a, there for 5d; 2nd of 3 who wait", line)
+	require.Equal(t, 2, place)
 	_, place = behind("/x", list, "a", now)
 	require.Zero(t, place, "it holds")
 	_, place = behind("/x", nil, "me", now)

@@ -350,7 +350,7 @@ func TestWaitingOnTheTerminal(t *testing.T) {
 	c.line(wait)
 	c.expect("\r\x1b[Kwaiting for /x behind ")
 	c.expect(" first, there for ")
-	c.expect("2nd of 2")
+	c.expect("1st of 1 who wait")
 	c.keys(ctrlZ)
 	c.expect("Stopped")
 	// Its turn comes while it is stopped: it holds, and COMMAND waits for the shell.

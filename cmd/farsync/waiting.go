@@ -105,22 +105,32 @@ func (s *sight) look(ctx context.Context) {
 	}
 }
 
-// behind says what a waiter of that name waits behind, and its place, counted from 1; 0 if it does not wait.
+// behind says what a waiter of that name waits behind, and its place among those who wait, counted from 1 as who counts it; 0 if it does not
+// wait.
 func behind(path string, list []farsync.Participant, holder string, now time.Time) (line string, place int) {
 	at := slices.IndexFunc(list, func(p farsync.Participant) bool { return !p.Held && p.Holder == holder })
 	if at <= 0 {
 		return "", 0
 	}
 	first := list[0]
+	waiting, place := 0, 0
+	for i, p := range list {
+		if !p.Held {
+			waiting++
+		}
+		if i == at {
+			place = waiting
+		}
+	}
 	line = "waiting for " + path + " behind " + name(first.Holder)
 	if !first.Since.IsZero() {
 		line += ", there for " + ago(now.Sub(first.Since))
 	}
-	line += fmt.Sprintf("; %s of %d", ordinal(at+1), len(list))
+	line += fmt.Sprintf("; %s of %d who wait", ordinal(place), waiting)
 	if first.WaitsFor != "" {
 		line += "; it waits for " + legible.Text(first.WaitsFor)
 	}
-	return line, at + 1
+	return line, place
 }
 
 // name is what a holder calls itself, in a form that is safe to print.
