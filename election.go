@@ -73,8 +73,9 @@ func (e *Election) Proclaim(ctx context.Context, lease *Lease, value string) err
 // when fn has returned nil and the leadership was not lost.
 //
 // An error of fn's own ends Lead in any case, also at the end of ctx; if the leadership was lost as well, the error
-// wraps ErrLost, too. An error is not fn's own if it says no more than that fn's context has ended, however it is
-// wrapped: that context's Err, its cause, or what a call of this package returned for it.
+// wraps ErrLost, too. These are not fn's own: once fn's context has ended, ctx.Err() and context.Cause(ctx), the error
+// of a call of this package that ended with it, and any of them wrapped or joined. So a fn that returns ctx.Err() when
+// it is told to stop campaigns again after a loss.
 //
 // All other errors are Campaign's, and ErrClosed. Nothing is held when Lead returns.
 func (e *Election) Lead(ctx context.Context, value string, fn func(ctx context.Context, lease *Lease) error) error {
