@@ -14,8 +14,8 @@ import (
 // A MultiMutex is several mutexes that are locked together: all or none. Curator calls it InterProcessMultiLock.
 //
 // A MultiMutex locks its members in one order, by the name of the store, then by path. So two of them with members in
-// common cannot each hold what the other waits for. Mixed with plain Locks of the members, taken
-// one inside the other, there is no such order.
+// common cannot each hold what the other waits for. A path of one Store that comes twice is locked once. Mixed with
+// plain Locks of the members, taken one inside the other, there is no such order.
 //
 // MultiLease.Do runs a function under the lease that Lock returns.
 type MultiMutex struct{ group }
