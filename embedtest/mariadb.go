@@ -27,6 +27,9 @@ type MariaDBServer struct {
 	time *clock // nil: the machine's
 }
 
+// mariadbFiles is what mariadb-install-db makes.
+var mariadbFiles template
+
 // StartMariaDB starts a MariaDB server that keeps its data and log under dir, which is made if need be, and waits until
 // it is ready or ctx is done. A server that finds its data there continues with it. It lives until Close, also when ctx
 // is done later; on failure nothing is left running. The error is [ErrNoMariaDB] where there is nothing to run.
@@ -59,6 +62,7 @@ func StartMariaDB(ctx context.Context, dir string, options ...Option) (*MariaDBS
 	}
 	made.server, err = database{
 		name: "MariaDB server",
+		like: &mariadbFiles,
 		install: func(data string) *exec.Cmd {
 			command := exec.Command(install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal")
 			// Its temporary tables are named for its process, and another container may share the folder of the machine.

@@ -74,6 +74,16 @@ func writeNothing(pid int, as *syscall.Credential) error {
 	return nil
 }
 
+// reserve makes a file of that size with zeros, for which the disk has room from then on: a server that has laid its
+// files out does not find the disk full when it writes them. Where the file system cannot, the zeros are written.
+func reserve(file *os.File, size int64) error {
+	err := unix.Fallocate(int(file.Fd()), 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return writeZeros(file, size)
+	}
+	return err
+}
+
 // A port is a TCP port of 127.0.0.1 that is kept for a child until it is released.
 type port struct {
 	number int

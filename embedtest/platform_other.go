@@ -22,6 +22,8 @@ func awaitState(int, string) {}
 
 func writeNothing(int, *syscall.Credential) error { return errors.ErrUnsupported }
 
+func reserve(file *os.File, size int64) error { return writeZeros(file, size) }
+
 // A port is a TCP port of 127.0.0.1 that was free a moment ago.
 type port struct{ number int }
 

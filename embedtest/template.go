@@ -3,10 +3,10 @@
 package embedtest
 
 import (
-	"archive/tar"
+	"bytes"
 	"errors"
 	"io"
-	"math"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,75 +14,118 @@ import (
 )
 
 // A template is the files that servers of one kind begin with. They are made once in a process, and copied from then
-// on. They are kept in a file without a name, so nothing of them is left, however the process ends.
+// on. What they contain is kept in a file without a name that is mapped into memory, so nothing of them is left, however
+// the process ends, and to copy them is to write them: a test that starts a server does little else.
 type template struct {
-	mu     sync.Mutex
-	packed *os.File // nil before they were made
+	mu    sync.Mutex
+	files []templateFile // parents first; nil before they were made
+}
+
+// A templateFile is a file or a folder.
+type templateFile struct {
+	path    string // below the folder of them all, which is "."
+	folder  bool
+	content []byte // without the blocks of zeros at its end; mapped, and read alone
+	size    int64
 }
 
 // lay has the files made in dir the first time, and later copies them there. They belong to the user, if one is given.
 func (t *template) lay(dir string, as *syscall.Credential, install func() error) error {
-	packed, err := t.get(dir, install)
-	if err != nil || packed == nil {
+	files, err := t.get(dir, install)
+	if err != nil {
 		return err
 	}
-	if err := unpack(io.NewSectionReader(packed, 0, math.MaxInt64), dir, as); err != nil {
-		return errors.Join(err, os.RemoveAll(dir)) // a server that is started on a half of it would not make the rest
+	for _, f := range files {
+		if err := f.place(filepath.Join(dir, f.path), as); err != nil {
+			return errors.Join(err, os.RemoveAll(dir)) // a server that is started on a half of it would not make the rest
+		}
 	}
 	return nil
 }
 
 // get returns nil if it has made the files in dir. All that come meanwhile wait for it, for it is quicker than if each
 // made its own.
-func (t *template) get(dir string, install func() error) (*os.File, error) {
+func (t *template) get(dir string, install func() error) ([]templateFile, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.packed != nil {
-		return t.packed, nil
+	if t.files != nil {
+		return t.files, nil
 	}
 	err := install()
 	if err == nil {
-		t.packed, err = pack(dir)
+		t.files, err = pack(dir)
 	}
 	return nil, err
 }
 
-// pack returns a file without a name that has all that is in a folder.
-func pack(dir string) (*os.File, error) {
-	file, err := os.CreateTemp("", "embedtest")
+// pack returns all that is in a folder.
+func pack(dir string) (files []templateFile, err error) {
+	packed, err := os.CreateTemp("", "embedtest")
 	if err != nil {
 		return nil, err
 	}
-	writer := tar.NewWriter(file)
-	if err := errors.Join(os.Remove(file.Name()), writer.AddFS(os.DirFS(dir)), writer.Close()); err != nil {
-		return nil, errors.Join(err, file.Close())
+	defer func() { err = errors.Join(err, packed.Close()) }() // what is mapped stays
+	if err := os.Remove(packed.Name()); err != nil {
+		return nil, err
 	}
-	return file, nil
-}
-
-// unpack is the reverse of pack.
-func unpack(from io.Reader, dir string, as *syscall.Credential) error {
-	if err := place(dir, true, nil, as); err != nil {
-		return err
-	}
-	reader := tar.NewReader(from)
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = place(filepath.Join(dir, filepath.FromSlash(header.Name)), header.FileInfo().IsDir(), reader, as)
-		}
+	var lengths []int
+	all := 0
+	err = fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
+		f, length := templateFile{path: path, folder: entry.IsDir()}, 0
+		if !f.folder {
+			if f.size, length, err = add(packed, filepath.Join(dir, path)); err != nil {
+				return err
+			}
+		}
+		files, lengths = append(files, f), append(lengths, length)
+		all += length
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	mapped, err := syscall.Mmap(int(packed.Fd()), 0, all, syscall.PROT_READ, syscall.MAP_SHARED) // for as long as the process lives
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range lengths {
+		files[i].content, mapped = mapped[:n:n], mapped[n:]
+	}
+	return files, nil
+}
+
+// add appends a file without the blocks of zeros at its end, of which the log of a database has a hundred megabytes, and
+// returns its size, and how much of it was appended.
+func add(packed *os.File, path string) (size int64, length int, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer file.Close()
+	is, err := file.Stat()
+	if err != nil || is.Size() == 0 {
+		return 0, 0, err
+	}
+	// It is mapped as well, for the race detector has shadows of all that is on the heap.
+	text, err := syscall.Mmap(int(file.Fd()), 0, int(is.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return 0, 0, err
+	}
+	length = len(text)
+	var zeros [4 << 10]byte
+	for length >= len(zeros) && bytes.Equal(text[length-len(zeros):length], zeros[:]) {
+		length -= len(zeros)
+	}
+	_, err = packed.Write(text[:length])
+	return is.Size(), length, errors.Join(err, syscall.Munmap(text))
 }
 
 // place makes a folder or a file that its user alone can read, as database servers want it.
-func place(path string, isDir bool, content io.Reader, as *syscall.Credential) error {
-	if isDir {
+func (f templateFile) place(path string, as *syscall.Credential) error {
+	if f.folder {
 		if err := os.Mkdir(path, 0o700); err != nil {
 			return err
 		}
@@ -91,7 +134,9 @@ func place(path string, isDir bool, content io.Reader, as *syscall.Credential) e
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(file, content)
+		if _, err = file.Write(f.content); err == nil && f.size > int64(len(f.content)) {
+			err = reserve(file, f.size)
+		}
 		if err := errors.Join(err, file.Close()); err != nil {
 			return err
 		}
@@ -100,4 +145,20 @@ func place(path string, isDir bool, content io.Reader, as *syscall.Credential) e
 		return nil
 	}
 	return os.Lchown(path, int(as.Uid), int(as.Gid))
+}
+
+// writeZeros adds zeros to a file up to a size.
+func writeZeros(file *os.File, size int64) error {
+	at, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	for zeros := make([]byte, 64<<10); at < size; {
+		n, err := file.Write(zeros[:min(int64(len(zeros)), size-at)])
+		if err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+	return nil
 }
