@@ -13,7 +13,7 @@ func TestCrowds(t *testing.T) {
 	suite.Long(t, suite.Postgres, "crowds of ten thousand, beside sessions of a TTL of 1 s")
 	t.Parallel()
 	locktest.RunCrowds(t, func(t testing.TB) locktest.Crowded {
-		d := newDatabase(t)
+		d := newServer(t)
 		return locktest.Crowded{Open: d.open, Crowd: d.crowd, Adopt: func(t testing.TB) {
 			d.exec(t, "UPDATE farsync_entries SET session = (SELECT id FROM farsync_sessions WHERE id <> 'dead')")
 		}, Dies: func(t testing.TB) {

@@ -33,7 +33,7 @@ func (d database) logged(t *testing.T) (driver.Session, *locktest.Log) {
 // loses when it, or its machine, crashes. The next renewal warns of it, and so does an Open, by no request more.
 func TestCommitsThatAreSetLooseUnderARunningStore(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, embedtest.Fsync())
+	d := newServer(t, embedtest.Fsync())
 	in, log := d.logged(t)
 	// The server reads its settings anew a moment after it was told to, and a session before its next statement.
 	renewsUntil := func(words string) {

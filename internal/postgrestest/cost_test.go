@@ -25,7 +25,7 @@ var (
 func TestIdleStoresCost(t *testing.T) {
 	suite.Long(t, suite.Postgres, "counts the requests of 100 Stores that renew")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	d.url = embedtest.PgBouncer(t, d.server, "default_pool_size = 8").URL()
 	const ttl = 8 * time.Second
 	by := new(requests)
@@ -48,7 +48,7 @@ func TestIdleStoresCost(t *testing.T) {
 func TestTablesStaySmall(t *testing.T) {
 	suite.Long(t, suite.Postgres, "takes locks thousands of times")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	d.exec(t, "INSERT INTO farsync_sessions VALUES ('job', farsync_begin_1(3600000000), 3600000000)")
 	locktest.Growth{
 		Acquisitions: *acquisitions,

@@ -19,7 +19,7 @@ import (
 // changed their parts, or to where no server is.
 func TestListenThatLeadsNowhere(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	nowhere := configOf(t, d.server.URL()).ConnConfig
 	nowhere.Port, nowhere.Fallbacks = 1, nil
 	for name, row := range map[string]struct {

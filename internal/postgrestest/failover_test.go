@@ -21,7 +21,7 @@ import (
 func TestFailoverWhileTheOldPrimaryLives(t *testing.T) {
 	suite.Long(t, suite.Postgres, "fails over to a replica, and waits for sessions to run out")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	replica := embedtest.PostgresReplica(t, d.server)
 	locktest.RunFailover(t, locktest.Failover{
 		Old: d.server.Endpoint(), New: replica.Endpoint(),

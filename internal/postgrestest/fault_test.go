@@ -51,7 +51,7 @@ func urlOf(hosts string) string {
 func TestLeaseEndsBeforeTheNextHolderIsGranted(t *testing.T) {
 	suite.Long(t, suite.Postgres, "cuts holders with a TTL of 3 s off from the server")
 	t.Parallel()
-	d := newDatabase(t, embedtest.Setting("max_connections = 400"))
+	d := newServer(t, embedtest.Setting("max_connections = 400"))
 	locktest.RunLosses(t, locktest.Losses{
 		TTL: faultTTL, Holders: *cuts, Next: d.open(t, faultTTL),
 		Open: func(t *testing.T, i int) (*farsync.Store, func()) {
@@ -130,7 +130,7 @@ func TestKilledServerKeepsHoldersApart(t *testing.T) {
 	suite.Long(t, suite.Postgres, "kills the server")
 	t.Parallel()
 	outlived(t, func(t *testing.T) (database, func()) {
-		d := newDatabase(t, embedtest.Fsync())
+		d := newServer(t, embedtest.Fsync())
 		return d, func() {
 			d.server.Kill()
 			require.NoError(t, d.server.Restart(within(t, soon)))
@@ -140,7 +140,7 @@ func TestKilledServerKeepsHoldersApart(t *testing.T) {
 
 // replicated returns a database whose clients know a replica of it, too.
 func replicated(t *testing.T) (d database, replica *embedtest.PostgresServer) {
-	d = newDatabase(t)
+	d = newServer(t)
 	replica = embedtest.PostgresReplica(t, d.server)
 	d.url = urlOf(d.server.Endpoint() + "," + replica.Endpoint())
 	return d, replica
@@ -230,7 +230,7 @@ func TestStaleReplicaThatIsPromotedMayHaveTwoHold(t *testing.T) {
 func TestClockThatIsSetForwardByLess(t *testing.T) {
 	suite.Long(t, suite.Postgres, "sets the server's clock")
 	t.Parallel()
-	d := newDatabase(t, embedtest.Clock())
+	d := newServer(t, embedtest.Clock())
 	store := d.open(t, time.Minute)
 	lease := lock(t, store, "/clock")
 	require.NoError(t, d.server.StepClock(30*time.Second))
@@ -248,7 +248,7 @@ func TestClockThatIsSetForwardByLess(t *testing.T) {
 func TestClockThatIsSetForwardEndsSessionsEarly(t *testing.T) {
 	suite.Long(t, suite.Postgres, "sets the server's clock")
 	t.Parallel()
-	d := newDatabase(t, embedtest.Clock())
+	d := newServer(t, embedtest.Clock())
 	to, proxy := d.through(t)
 	store := to.open(t, time.Hour) // so long that the lease cannot have ended by itself
 	t.Cleanup(proxy.Heal)
@@ -269,7 +269,7 @@ func TestClockThatIsSetForwardEndsSessionsEarly(t *testing.T) {
 func TestClockThatIsSetBack(t *testing.T) {
 	suite.Long(t, suite.Postgres, "sets the server's clock")
 	t.Parallel()
-	d := newDatabase(t, embedtest.Clock())
+	d := newServer(t, embedtest.Clock())
 	to, proxy := d.through(t)
 	dead := lock(t, to.open(t, faultTTL), "/dead")
 	t.Cleanup(proxy.Heal)
@@ -358,7 +358,7 @@ func (of *flows) lose() {
 func TestWaiterWhoseConnectionsWereForgotten(t *testing.T) {
 	suite.Long(t, suite.Postgres, "loses connections beside a TTL of 3 s")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	holder, err := farsync.NewSemaphore(d.open(t, time.Minute), "/permits", 1).Acquire(within(t, soon), 1)
 	require.NoError(t, err)
 	config := d.config(t)
@@ -384,7 +384,7 @@ func TestWaiterWhoseConnectionsWereForgotten(t *testing.T) {
 func TestServerThatHasMoved(t *testing.T) {
 	suite.Long(t, suite.Postgres, "loses connections beside a TTL of 3 s")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	config := d.config(t)
 	config.MaxConns = 1 // and one more, to renew
 	flows := forget(config, true)
@@ -421,7 +421,7 @@ func TestConnectionsThatWereForgotten(t *testing.T) {
 	suite.Long(t, suite.Postgres, "loses connections beside a TTL of 3 s")
 	t.Parallel()
 	const connections = 12
-	d := newDatabase(t)
+	d := newServer(t)
 	config := d.config(t)
 	config.MaxConns, config.MinIdleConns = connections, connections
 	flows := forget(config, false)
@@ -442,7 +442,7 @@ func TestConnectionsThatWereForgotten(t *testing.T) {
 func TestCloseOverBrokenConnections(t *testing.T) {
 	suite.Long(t, suite.Postgres, "resets the connections of a Store")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	to, proxy := d.through(t)
 	store := to.open(t, time.Minute)
 	_, err := farsync.NewRWMutex(store, "/broken").RLock(within(t, soon))

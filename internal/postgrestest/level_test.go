@@ -56,7 +56,7 @@ func TestAnotherIsolationLevelIsNotTheStores(t *testing.T) {
 	for _, level := range levels {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			d := newDatabase(t).watched(t)
+			d := newServer(t).watched(t)
 			open := func() *farsync.Store {
 				store, err := postgres.Open(within(t, soon), d.with(t, func(c *pgxpool.Config) {
 					c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
@@ -81,7 +81,7 @@ func (d database) setLevel(t *testing.T, level string) {
 // same, for one that has not takes on what the server reads from its files later.
 func TestIsolationLevelThatIsSetUnderARunningStore(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t).watched(t)
+	d := newServer(t).watched(t)
 	one, two := d.open(t, time.Minute), d.open(t, time.Minute)
 	handOver(t, one, two) // by connections that are kept
 	set(t, d.server, "default_transaction_isolation = 'serializable'")
@@ -95,7 +95,7 @@ func TestIsolationLevelThatIsSetUnderARunningStore(t *testing.T) {
 func TestDriverBesideAnotherIsolationLevel(t *testing.T) {
 	suite.Long(t, suite.Postgres, "the contract of a driver a third time")
 	t.Parallel()
-	d := newDatabase(t).watched(t)
+	d := newServer(t).watched(t)
 	d.setLevel(t, "serializable")
 	d.keepsTheContract(t)
 }
@@ -103,7 +103,7 @@ func TestDriverBesideAnotherIsolationLevel(t *testing.T) {
 // TestAnotherIsolationLevelBehindPgBouncer: a connection is lent for a transaction, and stays as it was for the other clients.
 func TestAnotherIsolationLevelBehindPgBouncer(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t).watched(t)
+	d := newServer(t).watched(t)
 	d.setLevel(t, "serializable") // before the PgBouncer has made a connection
 	d.url = embedtest.PgBouncer(t, d.server, "default_pool_size = 8").URL()
 	handOver(t, d.open(t, time.Minute), d.open(t, time.Minute))
@@ -126,7 +126,7 @@ func TestAnotherIsolationLevelBehindPgBouncer(t *testing.T) {
 // the server that were made after that.
 func TestIsolationLevelThatChangesBehindPgBouncer(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t).watched(t)
+	d := newServer(t).watched(t)
 	d.url = embedtest.PgBouncer(t, d.server, "default_pool_size = 8", "server_lifetime = 0").URL() // each lends itself once
 	one, two := d.open(t, time.Minute), d.open(t, time.Minute)
 	handOver(t, one, two)

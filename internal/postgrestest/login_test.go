@@ -15,7 +15,7 @@ import (
 
 func TestLoginThatIsRefused(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	d.exec(t, "CREATE ROLE app LOGIN SUPERUSER PASSWORD '"+locktest.Secret+"'")
 	d.hba(t, "host all app all scram-sha-256")
 	locktest.RunLogin(t, locktest.LetIn{

@@ -1,7 +1,12 @@
 package postgrestest_test
 
 import (
+	"context"
 	"crypto/rand"
+	"errors"
+	"net/url"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,23 +29,56 @@ var within = locktest.Within
 func TestMain(m *testing.M) {
 	holdInstead()
 	locktest.AtOnce(8)
-	embedtest.Main(m)
+	embedtest.Child()
+	os.Exit(shared.Run(m))
+}
+
+// shared is the server of all tests that do it no harm. Each has a database of its own.
+var shared = &locktest.Shared[*embedtest.PostgresServer]{
+	Start: func(ctx context.Context, dir string) (*embedtest.PostgresServer, error) {
+		// The server may run as another user, who has to get there.
+		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // nothing is to be kept from anyone
+			return nil, err
+		}
+		return embedtest.StartPostgres(ctx, dir+"/server", embedtest.Setting("max_connections = 600"))
+	},
 }
 
 // A database is one of a server, with farsync's tables.
 type database struct {
-	server *embedtest.PostgresServer
+	server *embedtest.PostgresServer // nil: one that others use as well
 	admin  *pgxpool.Pool
 	url    string          // for clients
 	listen *pgx.ConnConfig // the option of every Store
 }
 
-func newDatabase(t testing.TB, options ...embedtest.Option) database {
-	return databaseOn(t, embedtest.Postgres(t, options...))
+// newDatabase returns a database of t's own on the server that tests share. Roles, settings and the number of
+// connections are the server's: a test of those takes newServer.
+func newDatabase(t testing.TB) database {
+	server, err := shared.Get()
+	if errors.Is(err, embedtest.ErrNoPostgres) && os.Getenv("FARSYNC_REQUIRE_SERVERS") != "1" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	conn, err := pgx.Connect(within(t, soon), server.URL())
+	require.NoError(t, err)
+	name := "t" + strings.ToLower(rand.Text())
+	_, err = conn.Exec(within(t, soon), "CREATE DATABASE "+name)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(within(t, soon)))
+	to, err := url.Parse(server.URL())
+	require.NoError(t, err)
+	to.Path = "/" + name
+	return database{url: to.String()}.migrated(t)
 }
 
-func databaseOn(t testing.TB, server *embedtest.PostgresServer) database {
-	d := database{server: server, url: server.URL()}
+// newServer returns the database of a server of t's own.
+func newServer(t testing.TB, options ...embedtest.Option) database {
+	server := embedtest.Postgres(t, options...)
+	return database{server: server, url: server.URL()}.migrated(t)
+}
+
+func (d database) migrated(t testing.TB) database {
 	require.NoError(t, postgres.Migrate(within(t, soon), d.config(t).ConnConfig))
 	config := d.config(t)
 	// Where a test gives the role another level, the server may refuse a statement because of those that run beside it.

@@ -64,7 +64,7 @@ var changes = []string{
 // whoever is woken looks.
 func TestNeighbourWithoutRights(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	d.exec(t, "CREATE SCHEMA theirs")
 	n := d.neighbour(t, "neighbour", "ALL ON SCHEMA theirs")
 	holder, other := d.open(t, time.Hour), d.open(t, time.Hour)
@@ -97,7 +97,7 @@ func TestNeighbourWithoutRights(t *testing.T) {
 // for it.
 func TestNeighbourWhoMayReadAlone(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	n := d.neighbour(t, "reader", "SELECT ON ALL TABLES IN SCHEMA public")
 	n.refused(t, changes...)
 	store := d.open(t, time.Hour)
@@ -115,7 +115,7 @@ func TestNeighbourWhoMayReadAlone(t *testing.T) {
 // TestNeighbourWhoMaySeeStatements sees no name in them: names are parameters.
 func TestNeighbourWhoMaySeeStatements(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	n := d.neighbour(t, "monitor", "pg_monitor")
 	tx := d.begin(t)
 	_, err := tx.Exec(within(t, soon), "SELECT 1 FROM farsync_sessions FOR UPDATE; LOCK TABLE farsync_entries IN EXCLUSIVE MODE")
@@ -133,7 +133,7 @@ func TestNeighbourWhoMaySeeStatements(t *testing.T) {
 // TestNeighbourWhoMayKill connections costs their Store new ones, and no lock.
 func TestNeighbourWhoMayKill(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	d.exec(t, "CREATE ROLE app LOGIN")
 	d.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO app")
 	app := d
@@ -159,7 +159,7 @@ func TestNeighbourWhoMayKill(t *testing.T) {
 // back.
 func TestNeighbourWhoSetsRevisions(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	n := d.neighbour(t, "setter", "SELECT, UPDATE ON farsync_queues")
 	store := d.open(t, time.Hour)
 	set := func(last string) {
@@ -185,7 +185,7 @@ func TestNeighbourWhoMayChangeWhatRuns(t *testing.T) {
 			"GRANT EXECUTE ON FUNCTION first.farsync_now() TO PUBLIC",
 		}},
 	} {
-		d := newDatabase(t)
+		d := newServer(t)
 		d.exec(t, "CREATE SCHEMA theirs")
 		d.exec(t, "CREATE SCHEMA first")
 		d.exec(t, "GRANT USAGE ON SCHEMA first, theirs TO PUBLIC")

@@ -24,7 +24,7 @@ const earlierTurn = `WITH line AS MATERIALIZED (SELECT pg_advisory_xact_lock(has
 // of this version and of the one before. It is behind the key of each holder, too, and keeps that.
 func TestNumbersThatOthersKeepStopNobody(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	d.exec(t, "CREATE ROLE stranger LOGIN")
 	stranger := func() *pgx.Conn {
 		conn, err := pgx.ConnectConfig(within(t, soon), d.with(t, func(c *pgxpool.Config) { c.ConnConfig.User = "stranger" }).ConnConfig)

@@ -412,7 +412,7 @@ func (d database) scuffles(t testing.TB, from uint64, rounds int) (after int, sa
 func TestOverlappingDeletesForgetNoPermit(t *testing.T) {
 	suite.Long(t, suite.Postgres, "plays rounds in which many transactions wait for one another")
 	t.Parallel()
-	d := newDatabase(t, embedtest.Setting("deadlock_timeout = 10ms"))
+	d := newServer(t, embedtest.Setting("deadlock_timeout = 10ms"))
 	after, said := d.scuffles(t, *overlapsSeed, *overlaps)
 	require.Zero(t, after, "%s", strings.Join(said, "\n"))
 }
@@ -449,7 +449,7 @@ func TestEachPartThatTellsPermitsIsNeeded(t *testing.T) {
 			t.Parallel()
 			without := strings.Replace(postgres.Schema(), part.text, part.without, 1)
 			require.NotEqual(t, postgres.Schema(), without)
-			d := newDatabase(t, embedtest.Setting("deadlock_timeout = 10ms"))
+			d := newServer(t, embedtest.Setting("deadlock_timeout = 10ms"))
 			_, err := d.direct(t).PgConn().Exec(within(t, soon), without).ReadAll()
 			require.NoError(t, err)
 			after, _ := d.scuffles(t, part.seed, *bites)

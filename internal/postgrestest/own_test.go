@@ -46,7 +46,7 @@ func (d database) twoOf(t testing.TB) driver.Service {
 // pids are the server processes of that Store, the oldest first.
 func (d database) pids(t testing.TB) (list []int32) {
 	require.NoError(t, d.admin.QueryRow(within(t, soon),
-		"SELECT coalesce(array_agg(pid ORDER BY backend_start), '{}') FROM pg_stat_activity WHERE application_name = 'two'").Scan(&list))
+		"SELECT coalesce(array_agg(pid ORDER BY backend_start), '{}') FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'two'").Scan(&list))
 	return list
 }
 
@@ -64,7 +64,7 @@ func (d database) listening(t testing.TB, other int32) (pid int32) {
 	require.Eventually(t, func() bool {
 		pid = 0
 		err := d.admin.QueryRow(within(t, soon),
-			"SELECT pid FROM pg_stat_activity WHERE application_name = 'two' AND query LIKE 'LISTEN %' AND pid <> $1", other).Scan(&pid)
+			"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'two' AND query LIKE 'LISTEN %' AND pid <> $1", other).Scan(&pid)
 		return err == nil
 	}, soon, time.Millisecond)
 	return pid
@@ -73,7 +73,7 @@ func (d database) listening(t testing.TB, other int32) (pid int32) {
 // TestRenewalInAStormOfNotifications: they come faster than the session stops to listen. A renewal has its connection all the same.
 func TestRenewalInAStormOfNotifications(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	service := d.twoOf(t)
 	in, err := service.Open(within(t, soon), time.Hour)
 	require.NoError(t, err)

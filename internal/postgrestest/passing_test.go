@@ -71,7 +71,7 @@ func TestPreparedStatementsThatAreGone(t *testing.T) {
 func TestDeadThatCannotBeBuriedEndNoOtherSession(t *testing.T) {
 	suite.Long(t, suite.Postgres, "waits for renewals of a TTL of 3 s")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	lease := lock(t, d.open(t, faultTTL), "/alive")
 	d.foreign(t, "/dead", "dead")
 	mend := d.fail(t, "DELETE", "54000")

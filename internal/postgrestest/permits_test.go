@@ -21,7 +21,7 @@ import (
 func TestStatementsOfAPermit(t *testing.T) {
 	suite.Long(t, suite.Postgres, "counts the statements of a crowd, while leases that are held for 3 s begin to listen")
 	t.Parallel()
-	d := newDatabase(t, embedtest.Setting("max_connections = 300"))
+	d := newServer(t, embedtest.Setting("max_connections = 300"))
 	busy := new(requests)
 	busy.areExact(t)
 	const size, most = 8, 64

@@ -22,7 +22,7 @@ import (
 // behindPgBouncer returns a database whose clients reach it through a PgBouncer, which lends them connections for a transaction: fewer
 // than there are clients.
 func behindPgBouncer(t testing.TB) database {
-	d := newDatabase(t)
+	d := newServer(t)
 	d.url = embedtest.PgBouncer(t, d.server, "default_pool_size = 8").URL()
 	return d
 }

@@ -51,7 +51,7 @@ func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 // TestMissingRightIsNamed: a role that may do all but one thing, and one that may do no more than is needed.
 func TestMissingRightIsNamed(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	tables := []string{
 		"farsync_sessions", "farsync_ended", "farsync_queues", "farsync_entries", "farsync_registers", "farsync_watches",
 	}
@@ -113,7 +113,7 @@ func TestMissingRightIsNamed(t *testing.T) {
 func TestReplicaIsRefused(t *testing.T) {
 	suite.Long(t, suite.Postgres, "promotes a replica")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	replica := embedtest.PostgresReplica(t, d.server)
 	_, err := postgres.Open(within(t, time.Second), configOf(t, replica.URL()), nil)
 	require.ErrorIs(t, err, farsync.ErrUnavailable)
@@ -133,7 +133,7 @@ func TestReplicaIsRefused(t *testing.T) {
 
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, embedtest.Setting("max_connections = 12"))
+	d := newServer(t, embedtest.Setting("max_connections = 12"))
 	store := d.open(t, time.Minute)
 	lease := lock(t, store, "/crowded")
 	fill, empty := d.filled(t)
@@ -216,7 +216,7 @@ func TestFullDisk(t *testing.T) {
 // transaction is given up before the transaction waits for it, there is no deadlock, and another transaction does the same.
 func TestDeadlockIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, embedtest.Setting("deadlock_timeout = 50ms")) // before an attempt is given up
+	d := newServer(t, embedtest.Setting("deadlock_timeout = 50ms")) // before an attempt is given up
 	store := d.open(t, time.Minute)
 	for log, ctx := "", within(t, soon); !strings.Contains(log, "deadlock detected"); {
 		require.NoError(t, ctx.Err(), log)
@@ -262,7 +262,7 @@ func (d database) hba(t *testing.T, lines ...string) {
 
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	d.exec(t, "CREATE ROLE app LOGIN SUPERUSER PASSWORD 'right'")
 	d.hba(t, "host all app all scram-sha-256")
 	as := func(password string) *pgxpool.Config {
@@ -280,7 +280,7 @@ func TestWrongPassword(t *testing.T) {
 // TestTLS: each side proves who it is, or is refused in words, and nothing hangs. What listens does so over TLS, too.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	authority, other := locktest.NewAuthority(t), locktest.NewAuthority(t)
 	data := on[string](t, d.server, "SHOW data_directory")
 	d.write(t, data, authority, authority.Issue(t, "localhost", time.Hour))

@@ -20,7 +20,7 @@ import (
 func TestReplicaIsPassedOver(t *testing.T) {
 	suite.Long(t, suite.Postgres, "starts a replica")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	replica := embedtest.PostgresReplica(t, d.server)
 	_ = on[string](t, replica, "SELECT pg_wal_replay_pause()::text")
 	config := d.config(t)

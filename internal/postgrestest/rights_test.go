@@ -13,7 +13,7 @@ import (
 
 func TestRightsThatAreTakenAway(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	d.exec(t, "CREATE ROLE member LOGIN")
 	give := func(t testing.TB) {
 		d.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO member")

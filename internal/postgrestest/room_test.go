@@ -24,7 +24,7 @@ import (
 // and for the test's own.
 func TestStoresDoWithTheRoomThatThereIs(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, embedtest.Setting("max_connections = 14"))
+	d := newServer(t, embedtest.Setting("max_connections = 14"))
 	locktest.RunNarrow(t, locktest.Narrow{
 		Open: func(ctx context.Context, options farsync.Options) (*farsync.Store, error) {
 			return postgres.Open(ctx, d.config(t), &postgres.Options{Options: options})
@@ -39,7 +39,7 @@ func TestStoresDoWithTheRoomThatThereIs(t *testing.T) {
 // others wait for their turn.
 func TestRenewalFindsAConnection(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, embedtest.Setting("max_connections = 14"))
+	d := newServer(t, embedtest.Setting("max_connections = 14"))
 	service, in, pids := d.withTwo(t, time.Hour)
 	tx := d.begin(t)
 	require.NoError(t, postgres.LockTx(within(t, soon), tx, "/row"))
@@ -195,7 +195,7 @@ func TestFewConnectionsServeAll(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var n int
 		require.NoError(t, d.admin.QueryRow(within(t, soon),
-			"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'").Scan(&n))
+			"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'few'").Scan(&n))
 		return n <= 2
 	}, soon, time.Millisecond)
 }
@@ -230,7 +230,7 @@ func TestKeyGivesWayToACallThatCameFirst(t *testing.T) {
 // wait without.
 func TestKeysThatWaitGiveUpTheirConnections(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, embedtest.Setting("max_connections = 30"))
+	d := newServer(t, embedtest.Setting("max_connections = 30"))
 	config := d.config(t)
 	config.MaxConns = 8
 	config.ConnConfig.RuntimeParams["application_name"] = "two"

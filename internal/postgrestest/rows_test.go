@@ -18,7 +18,7 @@ import (
 func TestThoseThatWaitForRowsKeepNoSessionFromBeingRenewed(t *testing.T) {
 	suite.Long(t, suite.Postgres, "waits for renewals of a TTL of 4 s, which must be in time")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	const ttl = 4 * time.Second
 	store := d.open(t, ttl)
 	lease, err := farsync.NewMutex(store, "/held").Lock(within(t, soon))

@@ -33,7 +33,7 @@ func TestMigrateAgain(t *testing.T) {
 // TestOpenSaysWhatIsWrong, and does not take the server for one that does not answer.
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	d.exec(t, "CREATE DATABASE bare")
 	d.exec(t, "CREATE ROLE guest LOGIN")
 	as := func(change func(*pgxpool.Config)) *pgxpool.Config {
@@ -81,7 +81,7 @@ func TestMisuseOfEveryStore(t *testing.T) {
 func TestOpensThatAreGivenUp(t *testing.T) {
 	suite.Long(t, suite.Postgres, "callers give up at random moments, 200 times")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	locktest.RunOpens(t, func(ctx context.Context) (*farsync.Store, error) {
 		return postgres.Open(ctx, d.config(t), &postgres.Options{Options: farsync.Options{TTL: 2 * time.Second}})
 	}, func() (left int) {
@@ -96,7 +96,7 @@ func TestOpensThatAreGivenUp(t *testing.T) {
 func TestServerThatDies(t *testing.T) {
 	suite.Long(t, suite.Postgres, "kills the server")
 	t.Parallel()
-	d := newDatabase(t, embedtest.Fsync())
+	d := newServer(t, embedtest.Fsync())
 	lease, err := farsync.NewMutex(d.open(t, time.Minute), "/dies").Lock(within(t, soon))
 	require.NoError(t, err)
 	got := make(chan *farsync.Lease, 1)
@@ -129,7 +129,7 @@ func TestServerThatDies(t *testing.T) {
 func TestIdleStoresListenToNothing(t *testing.T) {
 	suite.Long(t, suite.Postgres, "counts what listens before 3 s have passed")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	ears := func() (n int) {
 		require.NoError(t, d.admin.QueryRow(within(t, soon),
 			"SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'").Scan(&n))
@@ -174,7 +174,7 @@ func TestIdleStoresListenToNothing(t *testing.T) {
 func TestMigrateBesideStores(t *testing.T) {
 	suite.Long(t, suite.Postgres, "Stores race with migrations")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	kept, err := farsync.NewMutex(d.open(t, 10*time.Second), "/kept").Lock(within(t, soon))
 	require.NoError(t, err)
 	var all errgroup.Group

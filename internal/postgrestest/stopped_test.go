@@ -131,7 +131,7 @@ func (h *holder) signal(s syscall.Signal) { require.NoError(h.t, h.command.Proce
 func TestStoppedHoldersWriteNothingStale(t *testing.T) {
 	suite.Long(t, suite.Postgres, "stops processes")
 	t.Parallel()
-	d := newDatabase(t, embedtest.Setting("max_connections = 300"))
+	d := newServer(t, embedtest.Setting("max_connections = 300"))
 	d.exec(t, "CREATE TABLE accounts (id int PRIMARY KEY, writes text NOT NULL DEFAULT '')")
 	next := d.open(t, 10*time.Second)
 	holders, granted := make([]*holder, 2**stops), make([]chan error, 2**stops)

@@ -22,12 +22,12 @@ import (
 // TestDriverKeepsTheContract runs the cases that every driver must pass.
 func TestDriverKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	newDatabase(t).keepsTheContract(t)
+	newServer(t).keepsTheContract(t)
 }
 
 func TestPrimitives(t *testing.T) {
 	t.Parallel()
-	newDatabase(t).primitives(t)
+	newServer(t).primitives(t)
 }
 
 func (d database) keepsTheContract(t *testing.T) {
@@ -88,7 +88,7 @@ func (d database) primitives(t *testing.T) {
 func TestNobodyWaitsForWhatAHungServerKeeps(t *testing.T) {
 	suite.Long(t, suite.Postgres, "stops the server for most of a TTL of 15 s")
 	t.Parallel()
-	d := newDatabase(t)
+	d := newServer(t)
 	locktest.RunHung(t, locktest.Hung{
 		Open: func(t *testing.T, o farsync.Options) *farsync.Store {
 			store, err := postgres.Open(within(t, soon), d.config(t), &postgres.Options{Options: o, Listen: d.listen})

@@ -16,7 +16,7 @@ import (
 
 // replicatedAtOnce returns a database with a synchronous replica, which clients do not know.
 func replicatedAtOnce(t *testing.T) (d database, replica *embedtest.PostgresServer) {
-	d = newDatabase(t)
+	d = newServer(t)
 	replica = embedtest.PostgresReplica(t, d.server)
 	set(t, d.server, "synchronous_standby_names = '*'")
 	require.Eventually(t, func() bool {

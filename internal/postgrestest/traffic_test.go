@@ -119,7 +119,7 @@ func (d database) notified(t testing.TB) func() int {
 func TestStatementsOfALock(t *testing.T) {
 	suite.Long(t, suite.Postgres, "counts the statements of 265 Stores, while leases that are held for 3 s begin to listen")
 	t.Parallel()
-	d := newDatabase(t, embedtest.Setting("max_connections = 600"))
+	d := newServer(t, embedtest.Setting("max_connections = 600"))
 	idle, busy := new(requests), new(requests)
 	for range 200 {
 		store := d.counted(t, idle)
