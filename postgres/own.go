@@ -40,6 +40,7 @@ func (s *service) takeOwn(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := s.acquireFor(ctx, true)
 	if err == nil {
 		s.owned.Add(1)
+		s.held.Add(-1)
 		s.places.Give() // the next call asks the server for another connection
 	}
 	return conn, err
@@ -153,8 +154,8 @@ func (s *service) freeOwn(conn *pgxpool.Conn) {
 	if data[listens] != nil { // what comes would be kept for nobody
 		abandon(conn)
 	}
+	s.owned.Add(-1) // first: the place that this leaves may be its own
 	s.free(conn)
-	s.owned.Add(-1)
 }
 
 // closeOwn gives the connection back to the pool, which is to be closed.

@@ -96,8 +96,12 @@ func (s *service) shed(unused time.Duration) {
 			s.free(conn)
 			continue
 		}
-		conn.Conn().PgConn().CustomData()[asked] = true // the pool does not know any more for how long it was not used
-		conn.Release()
+		// The pool does not know any more for how long it was not used.
+		conn.Conn().PgConn().CustomData()[asked] = true
+		if !s.giveBack(conn) { // a call has had another made meanwhile
+			abandon(conn)
+			s.free(conn)
+		}
 	}
 }
 

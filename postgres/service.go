@@ -31,8 +31,12 @@ var statements = sqlstore.Statements(text)
 type service struct {
 	pool   *pgxpool.Pool
 	own    chan *pgxpool.Conn // has the connection that renews the session, while no renewal uses it
+	calls  int32              // how many connections of the pool there may be beside those that renew the session
 	places *places            // in the pool, for what acquire returns
 	broken sync.WaitGroup     // goroutines that wait for the end of a connection; joined by Close
+	making sync.WaitGroup     // goroutines that acquire a connection of the pool; joined by Close
+	giving sync.Mutex         // held while a connection goes back to the pool
+	held   atomic.Int32       // connections that calls have, and keys
 	ears   *pgx.ConnConfig    // of the connections that listen; nil if the Store is to have none
 	log    *slog.Logger
 
@@ -87,7 +91,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, connectFor)
 	s := &service{
 		before: c.BeforeConnect, log: aside.Logger(options.Logger),
-		own: make(chan *pgxpool.Conn, 1), sessions: map[*session]bool{},
+		own: make(chan *pgxpool.Conn, 1), sessions: map[*session]bool{}, calls: calls,
 		keys: max(calls/2, 1), lifetime: c.MaxConnLifetime, keeps: c.MinConns > 0 || c.MinIdleConns > 0,
 	}
 	s.losses.Log, s.losses.Remedy = s.log, "fsync on, and for the role of the Store synchronous_commit on, or remote_apply"
@@ -97,6 +101,9 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		s.ears.DefaultQueryExecMode, s.ears.OnNotification = pgx.QueryExecModeExec, nil
 	}
 	c.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
+		if err := begun(ctx); err != nil {
+			return err
+		}
 		// The driver's functions go around the functions that the caller may set just then.
 		err := s.prepare(ctx, c)
 		findProxies(c, s.made)
@@ -189,7 +196,10 @@ func (s *service) acquireFor(ctx context.Context, renews bool) (*pgxpool.Conn, e
 	if err == nil {
 		conn, err = s.take(ctx)
 	}
-	if err != nil && !s.places.Retire() {
+	switch {
+	case err == nil:
+		s.held.Add(1)
+	case !s.places.Retire():
 		s.places.Give()
 	}
 	return conn, err
@@ -218,7 +228,7 @@ func askLater(c *pgxpool.Config) (asks func(context.Context, pgxpool.ShouldPingP
 // take returns a connection of the pool that still stands, where the pool's config wants to know.
 func (s *service) take(ctx context.Context) (*pgxpool.Conn, error) {
 	for {
-		conn, err := s.pool.Acquire(ctx)
+		conn, err := s.fromPool(ctx)
 		if err != nil {
 			s.noteRoom(err)
 			return nil, err
@@ -240,6 +250,7 @@ func (s *service) take(ctx context.Context) (*pgxpool.Conn, error) {
 }
 
 func (s *service) release(conn *pgxpool.Conn) {
+	s.held.Add(-1)
 	if s.places.Retire() {
 		abandon(conn)
 		s.free(conn)
@@ -249,15 +260,17 @@ func (s *service) release(conn *pgxpool.Conn) {
 	s.places.Give()
 }
 
-// free gives a connection back to the pool, unless it is closed or spent. The connection of a statement that was
+// free gives a connection back to the pool, unless it is closed or spent, or would be one more than the
+// Store is to have. The connection of a statement that was
 // cancelled stays in the pool until the server was told, for which it is dialed where it was: where nothing answers
 // there any more that takes 15 seconds, in which there would be no room for connections to where it is now. So it is
 // waited for elsewhere. Such are as many as were made in that time.
 func (s *service) free(conn *pgxpool.Conn) {
 	if serves(conn) {
 		conn.Conn().PgConn().CustomData()[used] = time.Now()
-		conn.Release()
-		return
+		if s.giveBack(conn) {
+			return
+		}
 	}
 	abandon(conn)   // unless it is closed
 	s.broken.Add(1) // before the pool can be closed
@@ -347,6 +360,7 @@ func (s *service) Close() error {
 	s.tending.Wait()
 	s.closeOwn()
 	s.pool.Close()
+	s.making.Wait()
 	s.broken.Wait()
 	aside.Close(s.log)
 	return nil

@@ -3,8 +3,10 @@ package postgrestest_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -198,6 +200,57 @@ func TestFewConnectionsServeAll(t *testing.T) {
 			"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'few'").Scan(&n))
 		return n <= 2
 	}, soon, time.Millisecond)
+}
+
+// TestConnectionThatComesTooLateIsNotOneMore: a call gives up while its connection is being made, and the next has another. Both are made.
+func TestConnectionThatComesTooLateIsNotOneMore(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	options := d.options(0)
+	options.Connections = 2
+	config := d.config(t)
+	config.ConnConfig.RuntimeParams["application_name"] = "two"
+	var slow atomic.Bool
+	began, goes, made := make(chan struct{}), make(chan struct{}), make(chan struct{}, 3)
+	dial := config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if slow.CompareAndSwap(true, false) {
+			close(began)
+			<-goes
+		}
+		return dial(ctx, network, address)
+	}
+	config.ConnConfig.ConnectTimeout = soon
+	config.AfterConnect = func(context.Context, *pgx.Conn) error {
+		made <- struct{}{}
+		return nil
+	}
+	service, err := postgres.NewService(config, options)
+	require.NoError(t, err)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	locktest.Got(t, made)
+	slow.Store(true)
+	ctx, cancel := context.WithCancel(within(t, soon))
+	failed := make(chan error, 1)
+	go func() { // joined below
+		_, err := in.List(ctx, "/row", 1)
+		failed <- err
+	}()
+	locktest.Got(t, began)
+	cancel()
+	require.Error(t, locktest.Got(t, failed))
+	_, err = in.List(within(t, soon), "/row", 1)
+	require.NoError(t, err)
+	require.Len(t, d.pids(t), 2)
+	locktest.Got(t, made)
+	close(goes)
+	locktest.Got(t, made) // the server has three
+	require.Eventually(t, func() bool { return len(d.pids(t)) == 2 }, soon, time.Millisecond)
+	_, err = in.List(within(t, soon), "/row", 1)
+	require.NoError(t, err)
+	require.NoError(t, in.Close(within(t, soon)))
+	require.NoError(t, service.Close())
 }
 
 // TestKeyGivesWayToACallThatCameFirst: of three calls the first creates its entry with the only place that calls have,

@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// errClosed is the error of a call that comes after Close.
+var errClosed = errors.New("the Store is closed")
+
+// A making is what the pool may do for a caller who may give up. The pool goes on to make a connection, or has not begun.
+type making struct {
+	call  context.Context //nolint:containedctx // it ends with the call
+	stop  func() bool     // has the pool hear no more of the call's end
+	begun bool            // of use to whoever makes the connection alone
+}
+
+// makes is where the context of a connection that is to be made has its making.
+type makes struct{}
+
+// begun is called before a connection is made, and fails if nobody waits for it any more.
+func begun(ctx context.Context) error {
+	m, is := ctx.Value(makes{}).(*making)
+	if !is || m.begun {
+		return nil
+	}
+	if m.begun = m.stop(); !m.begun {
+		return context.Cause(m.call)
+	}
+	return nil
+}
+
+// fromPool returns a connection of the pool. A connection that is being made when its caller gives up is made all the
+// same: where that takes longer than an attempt has, no attempt would come to one otherwise. But the caller's place is
+// free at once, for a server that has moved may never answer, and the next call has another made if this one is not there
+// yet. Left to the pool, both would stay there, one more than the Store is to have, until a renewal sheds it: after
+// twenty minutes, if the TTL is an hour. So a connection that nobody waits for comes to the pool by free, which keeps no
+// more than the Store is to have.
+func (s *service) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
+	type answer struct {
+		conn *pgxpool.Conn
+		err  error
+	}
+	got := make(chan answer)
+	acquire := func() {
+		within, end := context.WithCancel(context.WithoutCancel(ctx))
+		defer end()
+		m := &making{call: ctx, stop: context.AfterFunc(ctx, end)}
+		defer m.stop()
+		conn, err := s.pool.Acquire(context.WithValue(within, makes{}, m))
+		select {
+		case got <- answer{conn, err}:
+		case <-ctx.Done():
+			if err == nil {
+				s.free(conn)
+			}
+		}
+	}
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.making.Go(acquire) // joined by Close, whose pool ends what is being made
+	}
+	s.mu.Unlock()
+	if closed {
+		return nil, errClosed
+	}
+	select {
+	case a := <-got:
+		return a.conn, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// giveBack gives a connection back to the pool, unless the Store has as many as it is to have, and reports whether: a
+// connection for each place, and one that renews the session. A call that takes a connection just now may not be counted
+// yet. Then this one is kept, and is one too many until that call gives back its own.
+func (s *service) giveBack(conn *pgxpool.Conn) bool {
+	s.giving.Lock()
+	defer s.giving.Unlock()
+	if s.pool.Stat().IdleConns()+s.held.Load()+min(s.owned.Load(), 1) > s.calls {
+		return false
+	}
+	conn.Release()
+	return true
+}
