@@ -54,26 +54,28 @@ func TestConnectionThatMayYetBeCancelledServesNoOther(t *testing.T) {
 		{turn, "farsync_join", create(driver.Exclusive), list}, // with the key, which the connection may have
 		{session, "farsync_renew", renew, renew},
 	} {
-		require.NoError(t, list(within(t, soon)))
-		var before []int32
-		require.Eventually(t, func() bool { // what was given up may take a moment to go
-			before = d.pids(t)
-			return len(before) == 2
-		}, soon, time.Millisecond)
-		sent := requests.Load()
-		tx := d.begin(t)
-		_, err := tx.Exec(within(t, soon), row.locks)
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(within(t, soon))
-		failed := make(chan error, 1)
-		go func() { failed <- row.fails(ctx) }() // joined below
-		d.awaitBlocked(t, row.words)
-		cancel()
-		require.Error(t, locktest.Got(t, failed))
-		require.Greater(t, requests.Load(), sent)
-		require.NoError(t, tx.Rollback(within(t, soon)))
-		require.NoError(t, row.next(within(t, soon)), row.words)
-		require.Eventually(t, func() bool { return !slices.Equal(before, d.pids(t)) }, soon, time.Millisecond)
+		// The request has a tenth of a second. A machine that is busy may send none in that time, and then the connection is
+		// given up, too: all of that is asked then as well, and the row played again.
+		for sent := requests.Load(); requests.Load() == sent; {
+			require.NoError(t, list(within(t, soon)))
+			var before []int32
+			require.Eventually(t, func() bool { // what was given up may take a moment to go
+				before = d.pids(t)
+				return len(before) == 2
+			}, soon, time.Millisecond)
+			tx := d.begin(t)
+			_, err := tx.Exec(within(t, soon), row.locks)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(within(t, 2*soon))
+			failed := make(chan error, 1)
+			go func() { failed <- row.fails(ctx) }() // joined below
+			d.awaitBlocked(t, row.words)
+			cancel()
+			require.Error(t, locktest.Got(t, failed))
+			require.NoError(t, tx.Rollback(within(t, soon)))
+			require.NoError(t, row.next(within(t, soon)), row.words)
+			require.Eventually(t, func() bool { return !slices.Equal(before, d.pids(t)) }, soon, time.Millisecond)
+		}
 	}
 	require.NoError(t, in.Close(within(t, soon)))
 	require.NoError(t, service.Close())
