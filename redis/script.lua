@@ -82,42 +82,60 @@ end
 -- from another: what holders were told may not be in the data.
 if not introduced then return {'unknown'} end
 
+-- A command for a key that another program may have put something else in the place of, with nil for an answer if it has. What stood there is
+-- gone with it, so nothing is left of it that could be removed. A script that broke off at such a key would leave a part undone: a session that
+-- is over would take other entries out of its set and leave them in their queues, where each would be a stray for ever, and whoever renews a
+-- session, or asks for any other path, would be given the error. Another error breaks the script off.
+local function upon(...)
+  local is = redis.pcall(...)
+  if type(is) == 'table' and is.err then
+    if not string.find(is.err, '^WRONGTYPE') then error(is) end
+    return nil
+  end
+  return is
+end
+
 -- A message is a hint: a waiter looks by itself now and then. A script that broke off here, for a user whose channels were taken away, would
 -- leave a part undone.
 local function tell(session, name) redis.pcall('SPUBLISH', P .. 'c:' .. session, name) end
 
 local function wake(name)
-  local noted = call('SMEMBERS', P .. 'w:' .. name)
+  local noted = upon('SMEMBERS', P .. 'w:' .. name) or {}
   for _, member in ipairs(noted) do
     local session, waiter = string.match(member, '^(%S+) ?(%S*)$')
     if session then
       tell(session, waiter ~= '' and waiter or name)
-      if waiter == '' then call('SREM', P .. 'ws:' .. session, name) end
+      if waiter == '' then upon('SREM', P .. 'ws:' .. session, name) end
     end
   end
   if #noted > 0 then call('DEL', P .. 'w:' .. name) end
 end
 
--- Removes from a queue an entry whose hash was removed by hand. Nothing says any more what it held, so in a semaphore what is granted is
--- counted anew, without all such entries.
-local function forget(path, id)
-  local function drop(other)
-    for _, key in ipairs({'q:', 'x:', 'wu:'}) do call('ZREM', P .. key .. path, other) end
-    wake(other)
-  end
-  drop(id)
-  if call('HGET', P .. 'size:' .. path, 'current') then
-    local held, granted = 0, 0
-    for _, other in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do
-      local e = fields(other, 'queue', 'kind', 'units')
-      if not e[1] then
-        drop(other)
-      elseif e[2] == 'permit' and not call('ZSCORE', P .. 'wu:' .. path, other) then
-        held, granted = held + number(e[3]), granted + 1
-      end
+local function drop(path, id)
+  for _, key in ipairs({'q:', 'x:', 'wu:'}) do upon('ZREM', P .. key .. path, id) end
+  wake(id)
+end
+
+-- Counts anew what is granted in a semaphore, without entries whose hash was removed by hand. Where another program has overwritten the set of
+-- those that wait, all count as granted: fewer units are given than there are, until they have left.
+local function recount(path)
+  if not upon('HGET', P .. 'size:' .. path, 'current') then return end
+  local held, granted = 0, 0
+  for _, other in ipairs(upon('ZRANGE', P .. 'q:' .. path, 0, -1) or {}) do
+    local e = fields(other, 'queue', 'kind', 'units')
+    if not e[1] then
+      drop(path, other)
+    elseif e[2] == 'permit' and not upon('ZSCORE', P .. 'wu:' .. path, other) then
+      held, granted = held + number(e[3]), granted + 1
     end
-    call('HSET', P .. 'size:' .. path, 'held', int(held), 'granted', granted)
   end
+  call('HSET', P .. 'size:' .. path, 'held', int(held), 'granted', granted)
+end
+
+-- Removes from a queue an entry whose hash was removed by hand. Nothing says any more what it held.
+local function forget(path, id)
+  drop(path, id)
+  recount(path)
   if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
 end
 
@@ -127,17 +145,17 @@ end
 local function promote(path, self)
   local q, wu, size = P .. 'q:' .. path, P .. 'wu:' .. path, P .. 'size:' .. path
   local function first()
-    local id = call('ZRANGE', wu, 0, 0)[1]
+    local id = (upon('ZRANGE', wu, 0, 0) or {})[1]
     return id, id and fields(id, 'units', 'session')
   end
   local id, e = first()
-  local account = call('HMGET', size, 'current', 'held', 'granted')
-  if not account[1] or number(account[1]) > countable or quiet > 0 then return end
+  local account = upon('HMGET', size, 'current', 'held', 'granted')
+  if not account or not account[1] or number(account[1]) > countable or quiet > 0 then return end
   local room, before, given, count = number(account[1]) - number(account[2]), number(account[3]), 0, 0
   while id do
     if e[1] then
-      local units = number(e[1])
-      if units > room or (call('ZRANK', q, id) or 0) > before + count then break end
+      local units, rank = number(e[1]), upon('ZRANK', q, id)
+      if rank == nil or units > room or (rank or 0) > before + count then break end
       if count == page then
         answer[3] = '1'
         call('SADD', P .. 'todo', path)
@@ -153,8 +171,7 @@ local function promote(path, self)
     id, e = first()
   end
   if count > 0 then
-    call('HINCRBY', size, 'held', int(given))
-    call('HINCRBY', size, 'granted', count)
+    call('HSET', size, 'held', int(number(account[2]) + given), 'granted', int(before + count))
   end
 end
 
@@ -165,16 +182,18 @@ local function remove(id)
   local path, session, kind = e[1], e[2], e[3]
   if not path then return nil end
   -- First, for a server that refuses this to the user ends the script: the entry is still there then, and its units are held.
-  if kind == 'permit' and call('ZREM', P .. 'wu:' .. path, id) == 0 then
-    call('HINCRBY', P .. 'size:' .. path, 'held', int(0 - math.min(number(e[4]), countable)))
-    call('HINCRBY', P .. 'size:' .. path, 'granted', -1)
+  local waited = kind == 'permit' and upon('ZREM', P .. 'wu:' .. path, id)
+  local account = waited == 0 and upon('HMGET', P .. 'size:' .. path, 'held', 'granted')
+  if account then
+    call('HSET', P .. 'size:' .. path, 'held', int(number(account[1]) - math.min(number(e[4]), countable)), 'granted', int(number(account[2]) - 1))
   end
-  call('ZREM', P .. 'q:' .. path, id)
-  if e[5] and session then call('SREM', P .. 'w:' .. e[5], session .. ' ' .. id) end
-  if session then call('SREM', P .. 's:' .. session, id) end
+  upon('ZREM', P .. 'q:' .. path, id)
+  if e[5] and session then upon('SREM', P .. 'w:' .. e[5], session .. ' ' .. id) end
+  if session then upon('SREM', P .. 's:' .. session, id) end
   call('DEL', P .. 'e:' .. id)
   if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
-  if kind ~= 'read' then call('ZREM', P .. 'x:' .. path, id) end
+  if kind ~= 'read' then upon('ZREM', P .. 'x:' .. path, id) end
+  if waited == nil then recount(path) end
   wake(id)
   return call('EXISTS', P .. 'wu:' .. path) == 1 and path or ''
 end
@@ -191,13 +210,19 @@ end
 -- all. What waits in the session is told then: without its notes it would hear nothing any more.
 local function finish(session)
   local paths = {}
-  for _, id in ipairs(call('SPOP', P .. 's:' .. session, page)) do
+  -- Of a set that another program has overwritten nothing is left to be done, and the session must not stand in the way of all others.
+  local function some(key)
+    local popped = upon('SPOP', key, page)
+    if not popped then call('DEL', key) end
+    return ipairs(popped or {})
+  end
+  for _, id in some(P .. 's:' .. session) do
     local path = remove(id)
     if path and path ~= '' then paths[path] = true end
   end
   for path in pairs(paths) do promote(path) end
   if call('EXISTS', P .. 's:' .. session) == 1 then return false end
-  for _, name in ipairs(call('SPOP', P .. 'ws:' .. session, page)) do call('SREM', P .. 'w:' .. name, session) end
+  for _, name in some(P .. 'ws:' .. session) do upon('SREM', P .. 'w:' .. name, session) end
   if call('EXISTS', P .. 'ws:' .. session) == 1 then return false end
   call('ZREM', P .. 'sessions', session)
   tell(session, '')
@@ -225,9 +250,9 @@ local function kept(session) return session and call('ZSCORE', P .. 'sessions', 
 -- looked at it once.
 local function note(name, session, waiter)
   local member = waiter and session .. ' ' .. waiter or session
-  call('SREM', P .. 'w:' .. name, member) -- a server that is out of memory refuses a script whose first write needs some
-  call('SADD', P .. 'w:' .. name, member)
-  if waiter then call('HSET', P .. 'e:' .. waiter, 'waits', name) else call('SADD', P .. 'ws:' .. session, name) end
+  upon('SREM', P .. 'w:' .. name, member) -- a server that is out of memory refuses a script whose first write needs some
+  upon('SADD', P .. 'w:' .. name, member)
+  if waiter then upon('HSET', P .. 'e:' .. waiter, 'waits', name) else upon('SADD', P .. 'ws:' .. session, name) end
 end
 
 -- Appends an entry's fields to the answer, and returns false if it is not there.
@@ -241,7 +266,7 @@ end
 
 -- Whether an entry stands in its queue. Where it was removed from there by hand, and its hash is left, the next is
 -- granted: it is gone.
-local function stands(id, path) return call('ZSCORE', P .. 'q:' .. path, id) end
+local function stands(id, path) return upon('ZSCORE', P .. 'q:' .. path, id) end
 
 -- What is ahead of an entry, or of one that would join now if id is empty. If waiting is '1' it is what keeps the entry
 -- waiting, the nearest, or the oldest if id is empty, and the session is noted for it, which n says; otherwise it is everything. Version and value are those of the
@@ -306,14 +331,16 @@ local function view(session, id, path, kind, units, waiting)
   return answer
 end
 
--- Returns the key of another type that another program has put in the place of a queue, or of what an entry of that kind needs beside it.
-local function foreign(path, kind)
+-- Returns the key of another type that another program has put in the place of a queue, or of what an entry of that kind needs beside it, or
+-- of the set of the entries of a session, in which an entry that is to be made must stand: or it would outlive the session.
+local function foreign(path, kind, session)
   local function wrong(read, key, ...)
     local is = redis.pcall(read, key, ...)
     return type(is) == 'table' and string.find(is.err, '^WRONGTYPE') and key
   end
   return wrong('ZCARD', P .. 'q:' .. path) or kind and wrong('ZCARD', P .. 'x:' .. path)
     or kind == 'permit' and (wrong('HGET', P .. 'size:' .. path, 'version') or wrong('ZCARD', P .. 'wu:' .. path))
+    or session and wrong('SCARD', P .. 's:' .. session)
 end
 
 -- Shows such a key, to who lists the queue, as an entry that belongs to no session.
@@ -332,7 +359,7 @@ if op == 'create' then
   bury()
   if not alive(session) then return {'session'} end
   -- A script that broke off here would be sent again, for nobody knew what it had done, and the caller would wait without a word.
-  local other = foreign(path, kind)
+  local other = foreign(path, kind, session)
   if other then return {'foreign', '0', '0', other} end
   local joined
   if call('EXISTS', P .. 'e:' .. id) == 0 then
@@ -440,12 +467,12 @@ end
 -- ARGV: entry, version, kind, 1 if there is a value, value
 if op == 'replace' then
   local id, key = ARGV[2], P .. 'e:' .. ARGV[2]
-  local e = call('HMGET', key, 'queue', 'version', 'kind')
+  local e = fields(id, 'queue', 'version', 'kind')
   if not e[1] then return {'gone'} end
   if e[2] ~= ARGV[3] then return {'conflict'} end
   if e[3] ~= ARGV[4] then
     if e[3] ~= 'write' or ARGV[4] ~= 'read' then return {'kind'} end
-    call('ZREM', P .. 'x:' .. e[1], id)
+    upon('ZREM', P .. 'x:' .. e[1], id)
     call('HSET', key, 'kind', 'read')
   end
   if ARGV[5] == '1' then call('HSET', key, 'value', ARGV[6]) end
@@ -478,7 +505,7 @@ if op == 'watch' then
       elseif turn then
         if not call('ZSCORE', P .. 'wu:' .. path, turn) then return true end
       else
-        local e = call('HMGET', P .. 'e:' .. id, 'queue', 'session', 'version', 'kind', 'asked')
+        local e = fields(id, 'queue', 'session', 'version', 'kind', 'asked')
         if not e[1] or not stands(id, e[1]) then return true end
         if not kept(e[2]) then return false, id end
         if what == told and e[5] then return true end
@@ -511,6 +538,8 @@ end
 if op == 'set' then
   bury()
   local path, key = ARGV[2], P .. 'size:' .. ARGV[2]
+  local other = foreign(path, 'permit')
+  if other then return {'foreign', '0', '0', other} end
   if (call('HGET', key, 'version') or '0') ~= ARGV[4] then return {'conflict'} end
   if ARGV[5] ~= '' and call('EXISTS', P .. 'e:' .. ARGV[5]) == 0 then return {'conflict'} end
   local current = string.match(ARGV[3], '^%d+ (%d+)$')
@@ -519,7 +548,7 @@ if op == 'set' then
   answer[2] = int(call('HINCRBY', key, 'version', 1))
   wake('size:' .. path)
   for _, id in ipairs(call('ZRANGE', P .. 'wu:' .. path, 0, -1)) do
-    local session = call('HGET', P .. 'e:' .. id, 'session')
+    local session = fields(id, 'session')[1]
     if session then tell(session, id) end
   end
   promote(path)
@@ -535,7 +564,7 @@ end
 
 -- ARGV: entry, words
 if op == 'tell' then
-  local e = call('HMGET', P .. 'e:' .. ARGV[2], 'queue', 'session')
+  local e = fields(ARGV[2], 'queue', 'session')
   if not e[1] then return {'gone'} end
   call('HSET', P .. 'e:' .. ARGV[2], 'asked', ARGV[3])
   if e[2] then tell(e[2], ARGV[2]) end

@@ -35,7 +35,7 @@ func TestScriptIsOfOneNamespaceAndOneRun(t *testing.T) {
 func TestCommandsOfTheScriptAreChecked(t *testing.T) {
 	begin, end := strings.Index(scriptFile, "if op == 'open'"), strings.Index(scriptFile, "redis.acl_check_cmd(")
 	seen := map[string]bool{}
-	for _, match := range regexp.MustCompile(`call\('([A-Z]+)'`).FindAllStringSubmatch(scriptFile, -1) {
+	for _, match := range regexp.MustCompile(`(?:call|upon)\('([A-Z]+)'`).FindAllStringSubmatch(scriptFile, -1) {
 		seen[match[1]] = true
 		require.Contains(t, scriptFile[begin:end], "{'"+match[1]+"'")
 	}

@@ -39,7 +39,7 @@ type odd struct {
 const good = "/good"
 
 // FuzzRowsOf… put arbitrary rows, keys, nodes and bytes into a store. Survey, Participants and the verbs show what is
-// good beside them, and never hang, fail or panic.
+// good beside them, and never hang, fail or panic. Other locks are to be had.
 
 func FuzzRowsOfSQLite(f *testing.F) {
 	store := file(f)
@@ -190,7 +190,7 @@ func FuzzRowsOfRedis(f *testing.F) {
 			}
 		}
 		var errs []error
-		switch o.place % 6 {
+		switch o.place % 7 {
 		case 0:
 			errs = entry(o.queue)
 		case 1: // the hash says another queue, which comes earlier
@@ -202,6 +202,14 @@ func FuzzRowsOfRedis(f *testing.F) {
 		case 4:
 			errs = append(entry(o.queue),
 				client.HSet(ctx, space+"size:"+o.queue, "value", o.text, "version", o.number, "current", o.text, "held", o.text, "granted", o.text).Err())
+		case 5: // of a session that has run out, and what it has was overwritten
+			errs = append(entry(o.queue), client.ZAdd(ctx, space+"sessions", goredis.Z{Score: 1, Member: o.name}).Err())
+			for i, key := range []string{"s:" + o.name, "ws:" + o.name, "w:" + o.name, "x:" + o.queue, "wu:" + o.queue, "size:" + o.queue} {
+				if o.number>>i&1 == 0 {
+					errs = append(errs, client.Set(ctx, space+key, o.text, 0).Err())
+				}
+			}
+			errs = append(errs, client.SAdd(ctx, space+"s:"+o.name, o.name).Err())
 		default: // of a session that has run out
 			errs = append(entry(o.queue), client.ZAdd(ctx, space+"sessions", goredis.Z{Score: 1, Member: o.name}).Err(),
 				client.SAdd(ctx, space+"s:"+o.name, o.name, o.text).Err(), client.SAdd(ctx, space+"ws:"+o.name, o.text).Err(),
@@ -300,7 +308,7 @@ func doAll(ctx context.Context, db *sql.DB, statements ...string) error {
 // at.
 func fuzzRows(f *testing.F, store string, put func(context.Context, odd) error, clean func(context.Context) error) {
 	f.Helper()
-	for place := range uint8(6) {
+	for place := range uint8(7) {
 		f.Add(place, "/odd", "row", "many", int64(-9e18))
 	}
 	f.Add(uint8(2), "/other", "permit-1-0000000001", "0 0", int64(9e18))
@@ -336,6 +344,9 @@ func fuzzRows(f *testing.F, store string, put func(context.Context, odd) error, 
 
 // looksAt has all that looks show what is good beside an odd row.
 func looksAt(ctx context.Context, t *testing.T, s *farsync.Store, store string, o odd, token farsync.Token) {
+	beside, err := farsync.NewMutex(s, good+"/beside").TryLock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, beside.Release())
 	shown := map[string]farsync.LockInfo{}
 	for lock, err := range s.Survey(ctx, "") {
 		require.NoError(t, err)

@@ -80,7 +80,7 @@ func TestReleaseWithoutTheRightToPublish(t *testing.T) {
 	require.Empty(t, v.Entries)
 
 	// Where another command is taken away, a script may have done a part. The account is its first.
-	change("-hincrby")
+	change("-hset")
 	_, _, err = in.Delete(within(t, soon), waits)
 	require.Error(t, err)
 	require.Equal(t, driver.Unknown, s.Outcome(err), err)
