@@ -4,12 +4,15 @@ import (
 	"context"
 	dbdriver "database/sql/driver"
 	"fmt"
+	"log/slog"
 	"maps"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/farsync/farsync/internal/aside"
 )
 
 // connectFor bounds how long a connection may take to be made, unless the DSN has a longer timeout. A pool makes
@@ -47,7 +50,7 @@ type connector struct {
 // connectorOf changes of a DSN what calls and their outcomes rest on. before is the option BeforeConnect. A
 // connection may rest at the server for as long as rests returns, unless that is nil.
 func connectorOf(
-	dsn string, before func(context.Context, *mysql.Config) error, rests func() time.Duration,
+	dsn string, log *slog.Logger, before func(context.Context, *mysql.Config) error, rests func() time.Duration,
 	made func(context.Context, dbdriver.Conn),
 ) (dbdriver.Connector, error) {
 	config, err := mysql.ParseDSN(dsn)
@@ -66,6 +69,7 @@ func connectorOf(
 		return ours
 	})
 	maps.Copy(config.Params, settings)
+	bound, hook := max(config.Timeout, connectFor), new(aside.Hook)
 	if before != nil || rests != nil {
 		err := config.Apply(mysql.BeforeConnect(func(ctx context.Context, c *mysql.Config) error {
 			if rests != nil {
@@ -74,14 +78,19 @@ func connectorOf(
 			if before == nil {
 				return nil
 			}
-			return before(ctx, c)
+			with := c.Clone() // who is late may change it for as long as it likes
+			err := hook.Call(ctx, log, bound, func(ctx context.Context) error { return before(ctx, with) })
+			if err == nil {
+				*c = *with
+			}
+			return err
 		}))
 		if err != nil {
 			return nil, err
 		}
 	}
 	to, err := mysql.NewConnector(config)
-	return connector{to, max(config.Timeout, connectFor), made}, err
+	return connector{to, bound, made}, err
 }
 
 // Connect makes a connection, lets the user in, and sets the isolation level. The timeout of the client bounds the

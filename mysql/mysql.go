@@ -20,7 +20,8 @@ type Options struct {
 	// BeforeConnect, unless it is nil, is called before each connection is made, with a copy of what the DSN says. It
 	// may set User, Passwd and TLS there: a password that is good for minutes, say, or certificates that were renewed.
 	// A change of anything else has no effect that is promised. If it fails the connection is not made, and is tried
-	// again as if the server had not answered.
+	// again as if the server had not answered; so it is if BeforeConnect has not returned after 5 seconds, or the DSN's
+	// timeout if that is longer.
 	BeforeConnect func(ctx context.Context, config *mysql.Config) error
 
 	// Connections is how many connections the Store has at most, from 2: one renews its session, the other does
@@ -47,7 +48,7 @@ func Schema() []string {
 // needs the rights to create tables and routines, which a Store does not need afterwards. dsn is as for Open. If the
 // server does not answer, the error wraps farsync.ErrUnavailable.
 func Migrate(ctx context.Context, dsn string) error {
-	to, err := connectorOf(dsn, nil, nil, nil)
+	to, err := connectorOf(dsn, nil, nil, nil, nil)
 	if err != nil {
 		return &farsync.Error{Op: "migrate", Path: "mysql", Err: err}
 	}

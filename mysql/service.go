@@ -75,11 +75,11 @@ func NewService(dsn string, options *Options) (driver.Service, error) {
 	}
 	s.losses.Log, s.losses.Remedy = s.log, "innodb_flush_log_at_trx_commit 1 and, with a binary log, sync_binlog 1"
 	s.places = sqlstore.NewPlaces(s.most, &s.room, func() {})
-	to, err := connectorOf(dsn, options.BeforeConnect, nil, nil)
+	to, err := connectorOf(dsn, s.log, options.BeforeConnect, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	toRenew, err := connectorOf(dsn, options.BeforeConnect, s.rests, s.bounds.learn)
+	toRenew, err := connectorOf(dsn, s.log, options.BeforeConnect, s.rests, s.bounds.learn)
 	if err != nil {
 		return nil, err
 	}

@@ -74,9 +74,10 @@
 // # Passwords and certificates that change
 //
 // Set Password and TLSConfig in the BeforeConnect of the pgxpool.Config, which is called for each connection, also for
-// a connection that listens. A server that does not let the Store in, or is not trusted, is asked again for as long as
-// the session lives, and refuses an Open at once. So it does not matter whether the server or the program hears of a
-// new password first, if they do within the TTL.
+// a connection that listens. It is waited for as long as a server: for the ConnectTimeout, or 5 seconds. A server that
+// does not let the Store in, or is not trusted, is asked again for as long as the session lives, and refuses an Open at
+// once. So it does not matter whether the server or the program hears of a new password first, if they do within the
+// TTL.
 //
 // # How long a lock stays with a process that died
 //

@@ -54,6 +54,7 @@ type service struct {
 	keeps    bool                                                 // the caller's config has the pool keep connections that no call uses
 
 	before func(context.Context, *pgx.ConnConfig) error // what the caller does before a connection is made, or nil
+	hook   aside.Hook
 	losses sqlstore.Losses
 
 	mu       sync.Mutex
@@ -130,7 +131,12 @@ func (s *service) prepare(ctx context.Context, c *pgx.ConnConfig) error {
 	if s.before == nil {
 		return nil
 	}
-	return s.before(ctx, c)
+	with := c.Copy() // who is late may change it for as long as it likes
+	err := s.hook.Call(ctx, s.log, cmp.Or(c.ConnectTimeout, connectFor), func(ctx context.Context) error { return s.before(ctx, with) })
+	if err == nil {
+		*c = *with
+	}
+	return err
 }
 
 // Open makes the session's row.

@@ -103,6 +103,49 @@ func TestBeforeConnectIsAskedForEachConnection(t *testing.T) {
 	require.Equal(t, "0", of.digest.Password)
 }
 
+// TestBeforeConnectThatBlocks is as a server that does not answer, and so is one that panics: the session is dropped all
+// the same.
+func TestBeforeConnectThatBlocks(t *testing.T) {
+	var current atomic.Pointer[net.Conn]
+	var panics, blocks atomic.Bool
+	stands, goes := make(chan struct{}, 1), make(chan struct{})
+	defer close(goes)
+	s := (&service{
+		servers: []string{newAnswering(t)}, log: slog.New(slog.DiscardHandler),
+		before: func(context.Context, *Options) error {
+			if panics.Swap(false) {
+				panic("a bug")
+			}
+			if blocks.Load() {
+				stands <- struct{}{}
+				<-goes
+			}
+			return nil
+		},
+	}).connect(newWire(10*time.Second, 0, func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		current.Store(&conn)
+		return conn, err
+	}))
+	require.NoError(t, s.Renew(t.Context(), nil))
+	panics.Store(true)
+	require.NoError(t, (*current.Load()).Close())
+	require.Eventually(t, func() bool { return !panics.Load() && s.Renew(t.Context(), nil) == nil }, time.Minute, time.Millisecond)
+	blocks.Store(true)
+	require.NoError(t, (*current.Load()).Close())
+	<-stands
+	dropped := make(chan struct{})
+	go func() { // joined below
+		s.Drop()
+		close(dropped)
+	}()
+	select {
+	case <-dropped:
+	case <-time.After(time.Minute):
+		require.Fail(t, "Drop waits for it")
+	}
+}
+
 // flaky is a connection that fails to write what it is told to.
 type flaky struct {
 	net.Conn

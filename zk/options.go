@@ -40,8 +40,9 @@ type Options struct {
 	PlaintextDigest bool
 	// BeforeConnect, unless it is nil, is called before each connection is made, with copies of TLS and Digest in the
 	// zero Options. It may change what TLS has, such as certificates that were renewed, and the Password of Digest; all
-	// else has no effect. If it fails the connection is not made, and is tried again as if the server had not answered.
-	// TLS and Digest of these Options must be set if it is to have them.
+	// else has no effect. If it fails, or does not return in the time that a server has to answer in, the connection is
+	// not made, and is tried again as if the server had not answered. TLS and Digest of these Options must be set if it is
+	// to have them.
 	//
 	// To ZooKeeper a client with another password is another user, to whom an ACL that names the first gives nothing. So
 	// a session keeps the Digest with which it was opened, and a password that has changed counts from the next session

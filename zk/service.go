@@ -25,7 +25,8 @@ type service struct {
 	tls       *tls.Config
 	digest    *Digest
 	before    func(context.Context, *Options) error // the option BeforeConnect
-	acl       []client.ACL                          // of a queue's node and its entries
+	hook      aside.Hook
+	acl       []client.ACL // of a queue's node and its entries
 	log       *slog.Logger
 }
 
@@ -69,8 +70,13 @@ func (s *service) prepare(ctx context.Context, w *wire) (dial dialer, user *Dige
 		digest := *s.digest
 		o.Digest = &digest
 	}
-	if err := s.before(ctx, &o); err != nil {
-		return nil, nil, fmt.Errorf("BeforeConnect: %w", err)
+	if err := s.hook.Call(ctx, s.log, openFor, func(ctx context.Context) error {
+		if err := s.before(ctx, &o); err != nil {
+			return fmt.Errorf("BeforeConnect: %w", err)
+		}
+		return nil
+	}); err != nil {
+		return nil, nil, err
 	}
 	dial = w.dialer
 	if s.tls != nil && o.TLS != nil {
