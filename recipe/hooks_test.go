@@ -4,6 +4,7 @@ package recipe_test
 import (
 	"context"
 	"log/slog"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -69,6 +70,28 @@ var hooks = map[string]hook{
 	"Trace.Note": {set: func(o *recipe.Options, do func()) {
 		o.Trace = &recipe.Trace{Note: func(context.Context, recipe.Want) string { do(); return "" }}
 	}, callers: true},
+}
+
+// TestEveryHookIsInTheTable: a function that is added to the Options or the Trace of a Store is one more that may block.
+func TestEveryHookIsInTheTable(t *testing.T) {
+	var called []string
+	for within, of := range map[string]reflect.Type{"": reflect.TypeFor[recipe.Options](), "Trace.": reflect.TypeFor[recipe.Trace]()} {
+		for field := range of.Fields() {
+			switch field.Type {
+			case reflect.TypeFor[string](), reflect.TypeFor[bool](), reflect.TypeFor[time.Duration](), reflect.TypeFor[*recipe.Trace]():
+				continue // of a Trace the fields are called
+			}
+			called = append(called, within+field.Name)
+		}
+	}
+	for name := range hooks {
+		if name != "what Trace.Acquire returns" {
+			require.Contains(t, called, name)
+		}
+	}
+	for _, name := range called {
+		require.Contains(t, hooks, name)
+	}
 }
 
 func on(path string) recipe.Request {
