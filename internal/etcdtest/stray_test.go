@@ -3,6 +3,7 @@ package etcdtest_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -46,7 +47,10 @@ func TestAnyTTLIsServed(t *testing.T) {
 func TestClosedClientEndsItsStore(t *testing.T) {
 	server, _ := begin(t)
 	client := clientOf(t, clientv3.Config{Endpoints: []string{server.Endpoint()}})
-	store := storeOn(t, client, ttl(time.Minute))
+	var log locktest.Log
+	options := ttl(time.Minute)
+	options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	store := storeOn(t, client, options)
 	lease := lock(t, store, "/client")
 	waited := make(chan error, 1)
 	go func() {
@@ -64,6 +68,8 @@ func TestClosedClientEndsItsStore(t *testing.T) {
 	closed(locktest.Returns(t, soon, "Lock under way", func() error { return <-waited }))
 	ended(t, lease)
 	closed(lease.Err())
+	log.Await(t, `level=WARN msg="lock lost" path=/client`)
+	require.Contains(t, log.String(), `level=WARN msg="store ended with its client" locks=1`)
 	closed(locktest.Returns(t, soon, "Release", lease.Release))
 	for _, by := range acquirers {
 		closed(locktest.Returns(t, soon, by.name, func() error {
