@@ -26,8 +26,8 @@ import (
 // refused with ErrSize. While the queue is empty it may be declared anew. Resize changes the size that counts.
 //
 // So a rolling deployment, in which processes of before and after stand in one queue, never changes the size that they
-// declare. To go from 3 units to 5, all go on declaring 3, and one Resize(ctx, 5) of a semaphore that declares 3 sets
-// the size that counts: before the deployment or after it. To declare 5, first end all processes that declare 3.
+// declare. To go from 3 units to 5, all go on declaring 3, and one Resize(ctx, 5) sets the size that counts: before the
+// deployment or after it. To declare 5, first end all processes that declare 3.
 //
 // How many waiters a release wakes: a waiter watches the nearest entries ahead that leave it no room. When units are
 // released in the order in which they were acquired, that is one waiter a release, whatever the size. A release out of
@@ -83,8 +83,16 @@ func counts(what string, n int64) error {
 }
 
 // Resize sets the size that counts, for all users of the semaphore, until it is set again. Made larger, it wakes
-// waiters; made smaller, it takes nothing from holders: units come free until fewer are held. The size that all users
-// declare stays what it was. If n is less than 1, Resize fails at once.
+// waiters; made smaller, it takes nothing from holders: units come free until fewer are held. If n is less than 1,
+// Resize fails at once.
+//
+// The size that this Semaphore was made with is not compared: while the semaphore has users who declare another size,
+// theirs stays declared, and a process that declares another can resize for them. Resize first waits until these users
+// have left, for as long as Acquire would: a second, as a rule. If there are no users, Resize declares the size that
+// this Semaphore was made with, as Acquire does.
+//
+// ctx governs how long Resize waits. ErrKind: the users of the path are of another family. The other errors are the same
+// as for Store.Participants. After an error of ctx, or of the service, the size may have been set.
 //
 // Where another program has written something else in the place of the size, Acquire fails, and names it. Resize sets
 // the size again.

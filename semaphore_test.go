@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
@@ -123,5 +124,39 @@ func TestSemaphoreParticipantsAfterAResize(t *testing.T) {
 		for _, lease := range leases {
 			require.NoError(t, lease.Release())
 		}
+	})
+}
+
+// TestResizeDoesNotCompareWhatItsSemaphoreDeclares: at a rollout processes that declare 20 stand beside processes that declare 10, and either
+// sets the size that counts. What the users declare stays.
+func TestResizeDoesNotCompareWhatItsSemaphoreDeclares(t *testing.T) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
+		before, after := farsync.NewSemaphore(one, "/a", 10), farsync.NewSemaphore(two, "/a", 20)
+		held, err := before.Acquire(t.Context(), 10)
+		require.NoError(t, err)
+		waits := make(chan *farsync.Lease)
+		go func() { // it is woken by the other's Resize
+			lease, err := before.Acquire(t.Context(), 5)
+			assert.NoError(t, err)
+			waits <- lease
+		}()
+		synctest.Wait()
+		require.NoError(t, after.Resize(t.Context(), 15))
+		lease := <-waits
+		size, err := after.Size(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 15, size)
+		_, err = after.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, farsync.ErrSize)
+		service.ResetCount()
+		require.NoError(t, after.Resize(t.Context(), 15)) // the size that counts: nothing is written
+		require.Zero(t, service.Count(farsynctest.SetRegister))
+		require.NoError(t, after.Resize(t.Context(), 10))
+		require.NoError(t, lease.Release())
+		require.NoError(t, held.Release())
+		require.NoError(t, after.Resize(t.Context(), 30)) // nobody uses it: it is declared anew
+		lease, err = after.Acquire(t.Context(), 30)
+		require.NoError(t, err)
+		require.NoError(t, lease.Release())
 	})
 }

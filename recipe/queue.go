@@ -3,7 +3,9 @@ package recipe
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -211,54 +213,96 @@ func (q Queue) wait(ctx context.Context, on []driver.Target) error {
 	})
 }
 
-// Resize sets the current size of a queue of permits, and declares it if it has none, or another and no entries. The
-// error wraps ErrSize if another size was declared. Data in the place of a size that are no size declare nothing: they
-// are written over.
+// Resize sets the current size of a queue of permits. It declares a size if the queue has none, or has another and no
+// entries. While there are entries by which another size stands, that size stays declared. Data in the place of a size
+// that are no size declare nothing: they are written over.
+//
+// Entries do not say which size they declare. An entry that is found under another size either is one of the users of
+// that size, or has just joined and is about to declare its own anew. By that the current size begins anew as well: a
+// size that was set a moment earlier would be lost, although this call and that entry may declare the same. So the
+// oldest entry is first given the time for which an Acquire of another size would wait for it. If the entry is still
+// there then, and the register as it was, it is a user of that size. What comes later comes after this call: users may
+// leave, and others declare anew.
 func (q Queue) Resize(ctx context.Context, declared, size int64) error {
 	if err := CheckPath(q.Path); err != nil {
 		return err
 	}
-	s := q.Store
-	return s.inSession(ctx, func(in *session) verdict {
-		for {
-			r, v := s.readSize(ctx, in, q.Path)
-			if v.fate != done {
-				return v
-			}
-			was, is, _ := parseSize(q.Path, r)
-			switch {
-			case was == declared && is == size:
-				return v
-			case was != declared:
-				if v := s.vacant(ctx, in, q.Path, was, declared); v.fate != done {
-					return v
-				}
-			}
-			if was == 0 || was == declared {
-				_, v = s.writeSize(ctx, in, q.Path, declared, size, r, driver.Entry{})
-			} else {
-				anew := Request{Queue: q.Path, Kind: driver.Permit, Size: declared}
-				_, _, v = s.declare(ctx, in, anew, size, r, "")
-			}
-			if v.fate == done || !errors.Is(v.err, driver.ErrConflict) {
-				return v // else the register, or the queue, has changed
-			}
+	var g grace
+	var stays int64 // a declared size whose users have been given that time. 0: none
+	for {
+		var was int64
+		asked := time.Now()
+		err := q.Store.inSession(ctx, func(in *session) (v verdict) {
+			was, v = q.resize(ctx, in, declared, size, stays)
+			return v
+		})
+		g.saw(asked)
+		if _, used := errors.AsType[*otherSizeError](err); !used {
+			return err
 		}
-	})
+		if !q.Store.outwait(ctx, err, &g) {
+			stays = was // and if ctx has ended, no request is sent any more
+		}
+	}
 }
 
-// vacant returns an error if the queue has entries that forbid to declare a size: ErrKind, or ErrSize with both sizes. Was
-// is 0 if none is declared.
-func (s *Store) vacant(ctx context.Context, in *session, queue string, was, declared int64) verdict {
-	view, v := s.last(ctx, in, queue)
-	if v.fate == done {
-		v = s.checkKind(ctx, in, driver.Entry{Queue: queue, Kind: driver.Permit, Units: 1}, view)
+// resize is Resize in one session. It returns an otherSizeError, and the size that the queue was declared with, if that
+// is neither declared nor stays and there are entries.
+//
+// Each write is on condition of the register that was read before the entries. So of two calls at the same time one
+// reads what the other has written. A call whose answer was lost finds its own value, and writes nothing. A size that
+// was declared anew in between is read, with the entries that there are by then.
+func (q Queue) resize(ctx context.Context, in *session, declared, size, stays int64) (was int64, v verdict) {
+	s := q.Store
+	for {
+		var r driver.Register
+		if r, v = s.readSize(ctx, in, q.Path); v.fate != done {
+			return 0, v
+		}
+		was, is, _ := parseSize(q.Path, r)
+		keeps := declared
+		if was != declared {
+			view, got := s.last(ctx, in, q.Path)
+			if got.fate == done {
+				got = s.checkKind(ctx, in, driver.Entry{Queue: q.Path, Kind: driver.Permit, Units: 1}, view)
+			}
+			entries := view.Entries
+			switch {
+			case got.fate != done:
+				return 0, got
+			case was == 0 || len(entries) == 0:
+				// Nobody has declared anything that counts.
+			case view.Silent || !slices.ContainsFunc(entries, isUser):
+				// Nothing holds, and another call may be about to declare anew. Once that is over, this one may.
+				on := []driver.Target{registered(q.Path, r), {Entry: entries[len(entries)-1]}}
+				if _, silent, err := s.watch(ctx, in, new(driver.Entry), on); err != nil {
+					return 0, verdict{fate: not, err: err, silent: silent}
+				}
+				continue
+			case was == stays:
+				keeps = was
+			default:
+				on := []driver.Target{registered(q.Path, r), {Entry: entries[0]}}
+				return was, verdict{fate: not, err: &otherSizeError{sizeError(was, declared), on}}
+			}
+		}
+		switch {
+		case was == keeps && is == size:
+			return was, v // a value that is there is not written: settleSize takes that for another size in between
+		case was == 0 || was == keeps:
+			_, v = s.writeSize(ctx, in, q.Path, keeps, size, r, driver.Entry{})
+		default:
+			anew := Request{Queue: q.Path, Kind: driver.Permit, Size: declared}
+			_, _, v = s.declare(ctx, in, anew, size, r, "")
+		}
+		if v.fate == done || !errors.Is(v.err, driver.ErrConflict) {
+			return was, v // else the register, or the queue, has changed
+		}
 	}
-	if v.fate == done && was != 0 && len(view.Entries) > 0 && !view.Silent {
-		return verdict{fate: not, err: resizeError(was, declared)}
-	}
-	return v
 }
+
+// isUser reports whether an entry may be a user's. All others are there while a size is declared anew: see declare.
+func isUser(e driver.Entry) bool { return e.Units < math.MaxInt64 }
 
 // Ask asks the holder of an entry that List has returned to give it back, whichever turn is held on it. ErrGone means
 // that the entry is gone.

@@ -45,11 +45,6 @@ func sizeError(declared, asked int64) error {
 		ErrSize, declared, asked)
 }
 
-// resizeError is sizeError for a Resize, which changes no size that others declare.
-func resizeError(declared, asked int64) error {
-	return fmt.Errorf("%w: declared as %d by its present users, as %d here: say %[2]d to resize it", ErrSize, declared, asked)
-}
-
 // A otherSizeError says which size an entry has found that is not its own, behind others. A change of on ends it.
 type otherSizeError struct {
 	error

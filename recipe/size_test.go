@@ -4,6 +4,7 @@ package recipe_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -342,7 +343,8 @@ func TestGraceOfASlowServiceEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A Resize declares another size only while no entry is in the queue. One that joined after it had looked holds by the old one.
+// A Resize declares another size only while no entry is in the queue. An entry that joined after it had looked holds by the old size: then
+// Resize sets the size that counts, and what the entry declares stays.
 func TestResizeDeclaresAnewNextToANewcomer(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
@@ -355,11 +357,186 @@ func TestResizeDeclaresAnewNextToANewcomer(t *testing.T) {
 			}
 			return farsynctest.None
 		})
-		require.ErrorIs(w, recipe.Queue{Store: a, Path: queue}.Resize(w.Context(), 1, 1), recipe.ErrSize)
+		require.NoError(w, w.resize(a, 1, 1))
 		w.granted(other)
+		w.isSize("2 1")
 		w.release(other)
-		require.NoError(w, recipe.Queue{Store: a, Path: queue}.Resize(w.Context(), 1, 1))
+		require.NoError(w, w.resize(a, 1, 1))
+		w.isSize("1 1")
 		w.release(w.granted(w.startFor(a, permits(1, 1))))
+	})
+}
+
+func (w *world) resize(s *recipe.Store, declared, size int64) error {
+	return recipe.Queue{Store: s, Path: queue}.Resize(w.Context(), declared, size)
+}
+
+// resizing begins a resize.
+func (w *world) resizing(s *recipe.Store, declared, size int64) *try {
+	return w.launch(func(ctx context.Context, t *try) {
+		t.err = recipe.Queue{Store: s, Path: queue}.Resize(ctx, declared, size)
+	})
+}
+
+// isSize makes sure that the register of the queue says so.
+func (w *world) isSize(value string) {
+	w.Helper()
+	in, err := w.Service("reader").Open(w.Context(), ttl)
+	require.NoError(w, err)
+	r, err := in.Register(w.Context(), queue)
+	require.NoError(w, err)
+	require.Equal(w, value, r.Value)
+	require.NoError(w, in.Close(w.Context()))
+}
+
+// At a rollout a client that declares 5 sets the size that counts for the users of 2, whichever answers are lost. They go on declaring 2.
+func TestResizeForUsersOfAnotherSize(t *testing.T) {
+	for _, fault := range []farsynctest.Fault{farsynctest.None, farsynctest.LoseReply, farsynctest.Late(0), farsynctest.Late(2)} {
+		for _, kind := range []farsynctest.OpKind{farsynctest.Register, farsynctest.Ahead, farsynctest.Watch, farsynctest.SetRegister} {
+			inBubble(t, func(w *world) {
+				a, b := w.open(), w.open()
+				held := w.granted(w.startFor(a, permits(2, 2)))
+				waits := w.startFor(a, permits(1, 2))
+				w.SetFault(faults(kind, 1, fault))
+				began := time.Now()
+				require.NoError(w, w.resize(b, 5, 3))
+				require.LessOrEqual(w, time.Since(began), 5*time.Second)
+				w.isSize("2 3")
+				w.granted(waits)
+				w.SetFault(nil)
+				time.Sleep(ttl) // and what is late has come
+				w.isSize("2 3")
+				w.ResetCount()
+				require.NoError(w, w.resize(b, 5, 3))
+				require.Zero(w, w.Count(farsynctest.SetRegister, farsynctest.Create), "it is the size that counts")
+				require.ErrorIs(w, recipe.Queue{Store: b, Path: queue}.Resize(w.ended(), 5, 4), context.Canceled)
+				w.isSize("2 3")
+				w.release(held)
+				w.release(waits)
+			})
+		}
+	}
+}
+
+// ended returns a context that has ended.
+func (w *world) ended() context.Context {
+	ctx, cancel := context.WithCancel(w.Context())
+	cancel()
+	return ctx
+}
+
+// A Resize whose ctx ends while the users of another size may still be about to leave has set nothing. That is not the service's doing.
+func TestResizeThatGivesUpOnUsersOfAnotherSize(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.open(), w.open()
+		held := w.granted(w.startFor(a, permits(2, 2)))
+		ctx, cancel := context.WithTimeout(w.Context(), 500*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		err := recipe.Queue{Store: b, Path: queue}.Resize(ctx, 5, 3)
+		require.ErrorIs(w, err, context.DeadlineExceeded)
+		require.NotErrorIs(w, err, recipe.ErrUnavailable)
+		require.Equal(w, 500*time.Millisecond, time.Since(began))
+		w.isSize("2 2")
+		w.release(held)
+	})
+}
+
+// After a deployment, one client joins and another resizes. Both declare 5, and 2 is what is left of before. Whichever comes first,
+// the size that was set is there afterwards.
+func TestResizeBesideAnEntryThatDeclaresTheSameAnew(t *testing.T) {
+	for _, first := range []string{"client-1", "client-2"} {
+		for after := range 24 { // ms, of which each request takes 2
+			inBubble(t, func(w *world) {
+				a, b := w.open(), w.open()
+				w.declare(a, 2)
+				w.SetLatency(2 * time.Millisecond)
+				joins := func() *try {
+					return w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, permits(1, 5)) })
+				}
+				var joined, resized *try
+				if first == "client-1" {
+					joined = joins()
+					time.Sleep(time.Duration(after) * time.Millisecond)
+					resized = w.resizing(b, 5, 3)
+				} else {
+					resized = w.resizing(b, 5, 3)
+					time.Sleep(time.Duration(after) * time.Millisecond)
+					joined = joins()
+				}
+				w.finally(joined)
+				w.finally(resized)
+				w.isSize("5 3")
+				w.release(joined)
+			})
+		}
+	}
+}
+
+// Two that declare different sizes resize a queue without entries at the same time. Either has been the last: its size is there,
+// and it is that of a declaration which it or the other has made, so the next who declares it finds it.
+func TestResizesAtTheSameTime(t *testing.T) {
+	for after := range 24 { // ms, of which each request takes 2
+		inBubble(t, func(w *world) {
+			a, b := w.open(), w.open()
+			w.declare(a, 2)
+			w.SetLatency(2 * time.Millisecond)
+			one := w.resizing(a, 5, 3)
+			time.Sleep(time.Duration(after) * time.Millisecond)
+			other := w.resizing(b, 7, 4)
+			w.finally(one)
+			w.finally(other)
+			w.SetLatency(0)
+			require.Less(w, other.at.Sub(one.at), time.Second)
+			in, err := w.Service("reader").Open(w.Context(), ttl)
+			require.NoError(w, err)
+			r, err := in.Register(w.Context(), queue)
+			require.NoError(w, err)
+			require.Contains(w, []string{"5 3", "7 4"}, r.Value)
+			require.NoError(w, in.Close(w.Context()))
+			require.Empty(w, w.Entries(queue))
+		})
+	}
+}
+
+// The entry under whose cover a client declares a size is no user. If the client has died, its entry blocks the queue until its session ends.
+// A Resize waits for that, and does not ask again and again.
+func TestResizeBehindTheCoverOfAnother(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.open(), w.open()
+		w.declare(a, 2)
+		other, err := w.Service("other").Open(w.Context(), ttl)
+		require.NoError(w, err)
+		cover := driver.Entry{Queue: queue, ID: other.NewID(queue, driver.Permit, math.MaxInt64), Kind: driver.Permit, Units: math.MaxInt64, Size: 9}
+		_, err = other.Create(w.Context(), cover, 0)
+		require.NoError(w, err)
+		w.ResetCount()
+		began := time.Now()
+		resized := w.resizing(b, 5, 3)
+		time.Sleep(ttl / 2)
+		w.settle()
+		require.False(w, resized.returned())
+		w.isSize("2 2")
+		require.NoError(w, other.Close(w.Context()))
+		w.finally(resized)
+		require.Equal(w, ttl/2, resized.at.Sub(began))
+		require.LessOrEqual(w, w.Count(farsynctest.Register, farsynctest.Ahead, farsynctest.Create, farsynctest.SetRegister), 10)
+		w.isSize("5 3")
+	})
+}
+
+// While the service grants nothing, nothing in the queue tells of a user. Resize waits until that is over, and asks seldom.
+func TestResizeWhileNothingIsGranted(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.open(), w.open()
+		w.declare(a, 2)
+		w.Restart(ttl)
+		w.ResetCount()
+		began := time.Now()
+		require.NoError(w, w.resize(b, 5, 3))
+		require.InDelta(w, ttl, time.Since(began), float64(time.Second))
+		require.LessOrEqual(w, w.Count(farsynctest.Register, farsynctest.Ahead, farsynctest.Create, farsynctest.SetRegister), 20)
+		w.isSize("5 3")
 	})
 }
 
@@ -391,7 +568,8 @@ func TestSizeBehindAStray(t *testing.T) {
 }
 
 // Clients that declare different sizes over a queue that is idle now and then: of those that hold at a time, all have declared the same size,
-// and their units are no more than that, whichever messages are slow, lost or late.
+// and their units are no more than that, whichever messages are slow, lost or late. In every other play another client resizes, for either size
+// and never above its own, so no more units than it is declared with are held then either.
 func TestSizesAreNeverMixed(t *testing.T) {
 	plays := uint64(75)
 	if suite.More(t, suite.Model) {
@@ -418,6 +596,17 @@ func TestSizesAreNeverMixed(t *testing.T) {
 				}
 			})
 			var all sync.WaitGroup
+			if seed%2 == 1 {
+				s, own := w.open(), rand.New(rand.NewPCG(seed, clients.Uint64()))
+				all.Go(func() {
+					for range 6 {
+						if err := w.resize(s, 2+own.Int64N(2), 1+own.Int64N(2)); err != nil {
+							w.Errorf("seed %d: %v", seed, err)
+						}
+						time.Sleep(time.Duration(own.IntN(300)) * time.Millisecond)
+					}
+				})
+			}
 			for range 4 {
 				s, of := w.open(), int64(2+clients.IntN(2))
 				own := rand.New(rand.NewPCG(seed, clients.Uint64()))
@@ -429,7 +618,8 @@ func TestSizesAreNeverMixed(t *testing.T) {
 						}
 						hold, err := recipe.Acquire(w.Context(), s, r)
 						if err != nil {
-							assert.True(w, errors.Is(err, recipe.ErrSize) || errors.Is(err, recipe.ErrLocked), "%v", err)
+							expected := errors.Is(err, recipe.ErrSize) || errors.Is(err, recipe.ErrLocked) || seed%2 == 1 && errors.Is(err, recipe.ErrTooLarge)
+							assert.True(w, expected, "%v", err)
 							mu.Lock()
 							refused++
 							mu.Unlock()

@@ -97,7 +97,7 @@ var ownMeanings = map[string][]meaning{
 	"leader": looks(ofData, meaning{"1", "there is no leader"}),
 	"ask":    looks(ofPath, meaning{"75", "the lock is still held when the time of --wait has passed"}),
 	"break":  looks(ofPath, meaning{"1", "no holder has that token"}, meaning{"75", "the holder has not ended the lease within --wait"}),
-	"resize": looks(meaning{"65", "a name that is no path, a path that is no semaphore, or whose users say another --limit"}),
+	"resize": looks(meaning{"65", "a name that is no path, or a path that is no semaphore"}),
 	"doctor": {{"1", "something is wrong, on a line that begins with !!"}, ofUsage, ofPath, ofOutput, ofConfig},
 	"man":    {ofUsage, {"74", "standard output, or the file, cannot be written"}},
 }

@@ -15,7 +15,8 @@ func (a *app) resizeVerb() *cobra.Command {
 		Use:   "resize --limit DECLARED PATH SIZE",
 		Short: "Change how many units of a semaphore may be held",
 		Long: `resize sets how many units of PATH may be held at once, until it is set again. It takes nothing from holders. DECLARED is
-what the users of PATH say with --limit.
+what the users of PATH say with --limit. If they say another size, that size stays and SIZE is set all the same, after a second
+or so, in which they may leave.
 
 They go on saying that, also in a later deployment: a user who says another size than those who are there is refused with 65. So 3 units
 become 5, before a rolling deployment or after it, by a resize --limit 3 PATH 5, and --limit 3 stays. A new --limit is for a moment at which

@@ -277,7 +277,6 @@ var semaphoreRows = []row{
 		require.ErrorContains(s, err, "8")
 		_, err = other.TryAcquire(s.ctx(), 1)
 		require.ErrorIs(s, err, farsync.ErrSize)
-		require.ErrorIs(s, other.Resize(s.ctx(), 9), farsync.ErrSize)
 		s.until(one, 1)
 		require.NoError(s, first.Err())
 		s.release(first)
