@@ -73,7 +73,7 @@ func TestServiceIsAskedOnceASessionToOutlastTheProcess(t *testing.T) {
 		require.NoError(t, second.Outlast(t.Context()))
 		require.NoError(t, first.Release())
 		require.ErrorIs(t, first.Outlast(t.Context()), farsync.ErrReleased)
-		time.Sleep(2 * time.Minute)
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // in a bubble
 		require.ErrorIs(t, second.Err(), farsync.ErrReleased)
 		require.Equal(t, 3, asked())
 	})
@@ -97,7 +97,7 @@ func TestReleaseAfterAsksToOutlastTheProcess(t *testing.T) {
 		lease, err := farsync.NewMutex(one, "/cron").Lock(t.Context())
 		require.NoError(t, err)
 		lease.ReleaseAfter(5 * time.Second)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // in a bubble
 		require.Equal(t, 1, asked())
 	})
 }
