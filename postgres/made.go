@@ -2,13 +2,11 @@ package postgres
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-)
 
-// errClosed is the error of a call that comes after Close.
-var errClosed = errors.New("the Store is closed")
+	"github.com/farsync/farsync/internal/sqlstore"
+)
 
 // A making is what the pool may do for a caller who may give up. The pool goes on to make a connection, or has not begun.
 type making struct {
@@ -65,7 +63,7 @@ func (s *service) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 	s.mu.Unlock()
 	if closed {
-		return nil, errClosed
+		return nil, sqlstore.ErrClosed
 	}
 	select {
 	case a := <-got:
