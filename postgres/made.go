@@ -3,12 +3,13 @@ package postgres
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
-// A making is what the pool may do for a caller who may give up. The pool goes on to make a connection, or has not begun.
+// A making is what the pool may do for a caller who may give up: it goes on to make a connection, or has not begun.
 type making struct {
 	call  context.Context //nolint:containedctx // it ends with the call
 	stop  func() bool     // has the pool hear no more of the call's end
@@ -30,12 +31,33 @@ func begun(ctx context.Context) error {
 	return nil
 }
 
+// prepareForCalls has the PrepareConn of the caller's config, or its BeforeAcquire, end with the call that is to have
+// the connection. The ctx that the pool gives them does not end with the call once a connection is made for it: a server
+// that does not answer would keep the connection, and Close with it. A connection that no call is to have, because it
+// comes too late or is about to be closed, is not prepared before the next call has it.
+func prepareForCalls(c *pgxpool.Config) {
+	prepare := c.PrepareConn
+	if before := c.BeforeAcquire; prepare == nil && before != nil { //nolint:staticcheck // programs that have it go on
+		prepare = func(ctx context.Context, conn *pgx.Conn) (bool, error) { return before(ctx, conn), nil }
+	}
+	if prepare == nil {
+		return
+	}
+	c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+		m, is := ctx.Value(makes{}).(*making)
+		if !is || m.call.Err() != nil {
+			return true, nil //nolint:nilerr // free has it next
+		}
+		return prepare(m.call, conn)
+	}
+}
+
 // fromPool returns a connection of the pool. A connection that is being made when its caller gives up is made all the
 // same: where that takes longer than an attempt has, no attempt would come to one otherwise. But the caller's place is
-// free at once, for a server that has moved may never answer, and the next call has another made if this one is not there
-// yet. Left to the pool, both would stay there, one more than the Store is to have, until a renewal sheds it: after
-// twenty minutes, if the TTL is an hour. So a connection that nobody waits for comes to the pool by free, which keeps no
-// more than the Store is to have.
+// free at once, for a server that has moved may never answer, and the next call has another made if this one is not
+// there yet. Left to the pool, both would stay there, one more than the Store is to have, until a renewal sheds it:
+// after twenty minutes, if the TTL is an hour. So a connection that nobody waits for comes to the pool by free, which
+// keeps no more than the Store is to have.
 func (s *service) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
 	type answer struct {
 		conn *pgxpool.Conn
@@ -74,8 +96,8 @@ func (s *service) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
 }
 
 // giveBack gives a connection back to the pool, unless the Store has as many as it is to have, and reports whether: a
-// connection for each place, and one that renews the session. A call that takes a connection just now may not be counted
-// yet. Then this one is kept, and is one too many until that call gives back its own.
+// connection for each place, and one that renews the session. A call that takes a connection just now may not be
+// counted yet. Then this one is kept, and is one too many until that call gives back its own.
 func (s *service) giveBack(conn *pgxpool.Conn) bool {
 	s.giving.Lock()
 	defer s.giving.Unlock()

@@ -114,6 +114,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	}
 	c.MaxConns = calls + renewals
 	s.asks = askLater(c)
+	prepareForCalls(c)
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
 		return nil, err
 	}
@@ -266,11 +267,10 @@ func (s *service) release(conn *pgxpool.Conn) {
 	s.places.Give()
 }
 
-// free gives a connection back to the pool, unless it is closed or spent, or would be one more than the
-// Store is to have. The connection of a statement that was
-// cancelled stays in the pool until the server was told, for which it is dialed where it was: where nothing answers
-// there any more that takes 15 seconds, in which there would be no room for connections to where it is now. So it is
-// waited for elsewhere. Such are as many as were made in that time.
+// free gives a connection back to the pool, unless it is closed or spent, or would be one more than the Store is to
+// have. The connection of a statement that was cancelled stays in the pool until the server was told, for which it is
+// dialed where it was: where nothing answers there any more that takes 15 seconds, in which there would be no room for
+// connections to where it is now. So it is waited for elsewhere. Such are as many as were made in that time.
 func (s *service) free(conn *pgxpool.Conn) {
 	if serves(conn) {
 		conn.Conn().PgConn().CustomData()[used] = time.Now()
