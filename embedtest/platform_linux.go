@@ -77,7 +77,10 @@ func writeNothing(pid int, as *syscall.Credential) error {
 // reserve makes a file of that size with zeros, for which the disk has room from then on: a server that has laid its
 // files out does not find the disk full when it writes them. Where the file system cannot, the zeros are written.
 func reserve(file *os.File, size int64) error {
-	err := unix.Fallocate(int(file.Fd()), 0, 0, size)
+	err := error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) { // a signal may interrupt it, as of a child that ends: see fallocate(2)
+		err = unix.Fallocate(int(file.Fd()), 0, 0, size)
+	}
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		return writeZeros(file, size)
 	}
