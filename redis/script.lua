@@ -116,20 +116,24 @@ local function drop(path, id)
   wake(id)
 end
 
--- Counts anew what is granted in a semaphore, without entries whose hash was removed by hand. Where another program has overwritten the set of
--- those that wait, all count as granted: fewer units are given than there are, until they have left.
+-- Counts anew what is granted in a semaphore, without entries whose hash was removed by hand. What asks for more units than can be counted was
+-- never granted. Where another program had overwritten the set of those that wait, and it was deleted, all count as granted: fewer units are given
+-- than there are, until they have left.
 local function recount(path)
-  if not upon('HGET', P .. 'size:' .. path, 'current') then return end
+  local size = P .. 'size:' .. path
+  if not upon('HGET', size, 'current') or not upon('ZCARD', P .. 'wu:' .. path) then return end
   local held, granted = 0, 0
   for _, other in ipairs(upon('ZRANGE', P .. 'q:' .. path, 0, -1) or {}) do
     local e = fields(other, 'queue', 'kind', 'units')
+    local units = number(e[3])
     if not e[1] then
       drop(path, other)
-    elseif e[2] == 'permit' and not upon('ZSCORE', P .. 'wu:' .. path, other) then
-      held, granted = held + number(e[3]), granted + 1
+    elseif e[2] == 'permit' and units <= countable and not upon('ZSCORE', P .. 'wu:' .. path, other) then
+      held, granted = held + units, granted + 1
     end
   end
-  call('HSET', P .. 'size:' .. path, 'held', int(held), 'granted', granted)
+  call('HSET', size, 'held', int(held), 'granted', granted)
+  call('HDEL', size, 'recount')
 end
 
 -- Removes from a queue an entry whose hash was removed by hand. Nothing says any more what it held.
@@ -149,7 +153,12 @@ local function promote(path, self)
     return id, id and fields(id, 'units', 'session')
   end
   local id, e = first()
-  local account = upon('HMGET', size, 'current', 'held', 'granted')
+  local function read() return upon('HMGET', size, 'current', 'held', 'granted', 'recount') end
+  local account = read()
+  if account and account[4] then
+    recount(path)
+    account = read()
+  end
   if not account or not account[1] or number(account[1]) > countable or quiet > 0 then return end
   local room, before, given, count = number(account[1]) - number(account[2]), number(account[3]), 0, 0
   while id do
@@ -183,9 +192,14 @@ local function remove(id)
   if not path then return nil end
   -- First, for a server that refuses this to the user ends the script: the entry is still there then, and its units are held.
   local waited = kind == 'permit' and upon('ZREM', P .. 'wu:' .. path, id)
-  local account = waited == 0 and upon('HMGET', P .. 'size:' .. path, 'held', 'granted')
+  local size, units = P .. 'size:' .. path, number(e[4])
+  local account = waited == 0 and units <= countable and upon('HMGET', size, 'held', 'granted')
   if account then
-    call('HSET', P .. 'size:' .. path, 'held', int(number(account[1]) - math.min(number(e[4]), countable)), 'granted', int(number(account[2]) - 1))
+    call('HSET', size, 'held', int(number(account[1]) - units), 'granted', int(number(account[2]) - 1))
+  elseif waited == nil or waited == 0 then
+    -- What it held is not known. Promote counts anew, once the set of those that wait is there again: to count here would be to read a crowd for
+    -- each entry of it that leaves.
+    upon('HSET', size, 'recount', '1')
   end
   upon('ZREM', P .. 'q:' .. path, id)
   if e[5] and session then upon('SREM', P .. 'w:' .. e[5], session .. ' ' .. id) end
@@ -193,7 +207,6 @@ local function remove(id)
   call('DEL', P .. 'e:' .. id)
   if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
   if kind ~= 'read' then upon('ZREM', P .. 'x:' .. path, id) end
-  if waited == nil then recount(path) end
   wake(id)
   return call('EXISTS', P .. 'wu:' .. path) == 1 and path or ''
 end

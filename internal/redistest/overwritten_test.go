@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -107,6 +108,95 @@ func TestKeyThatIsOverwrittenUnderAHolder(t *testing.T) {
 func ofPath(path string, _ driver.Entry, _ string) string { return path }
 
 func ofSession(_ string, _ driver.Entry, session string) string { return session }
+
+// TestCrowdWhoseWaitersAreOverwrittenCostsNoOtherLock: the script that ends the session reads the crowd once at most, and not for each entry.
+func TestCrowdWhoseWaitersAreOverwrittenCostsNoOtherLock(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	lives, dies := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
+	const path, crowd = "/crowd", 500
+	_, err := lives.SetRegister(within(t, soon), path, "1 1", 0, driver.Entry{})
+	require.NoError(t, err)
+	for range crowd {
+		joinUnits(t, dies, path, 1)
+	}
+	require.NoError(t, admin.Set(within(t, soon), prefix+"wu:"+path, "x", 0).Err())
+	require.NoError(t, admin.ZAdd(within(t, soon), prefix+"sessions", client.Z{Member: dies.Name()}).Err())
+	require.NoError(t, admin.ConfigResetStat(within(t, soon)).Err())
+	require.NoError(t, lives.Renew(within(t, soon), nil))
+	require.Zero(t, admin.Exists(within(t, soon), prefix+"q:"+path).Val())
+	require.NoError(t, admin.Del(within(t, soon), prefix+"wu:"+path).Err())
+	joinUnits(t, lives, path, 1)
+	stats, err := admin.InfoMap(within(t, soon), "commandstats").Result()
+	require.NoError(t, err)
+	var reads int
+	_, err = fmt.Sscanf(stats["Commandstats"]["cmdstat_hmget"], "calls=%d,", &reads)
+	require.NoError(t, err)
+	require.Less(t, reads, 3*crowd)
+}
+
+// TestUnitsAreCountedAnew where an account is lost beside entries: none is granted beyond the size, and in the end all units are there.
+func TestUnitsAreCountedAnew(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	in := openSession(t, server.Endpoint(), time.Hour)
+	for i, key := range []string{"wu:", "size:"} {
+		for leaves := range 3 {
+			path, name := fmt.Sprintf("/anew/%d/%d", i, leaves), fmt.Sprint(key, leaves)
+			declare := func() {
+				_, err := in.SetRegister(within(t, soon), path, "3 3", 0, driver.Entry{})
+				require.NoError(t, err, name)
+			}
+			declare()
+			// Two hold, and behind them are one that asks for more than there is, as while a size is declared anew, and a waiter.
+			all := []driver.Entry{
+				joinUnits(t, in, path, 1), joinUnits(t, in, path, 1), joinUnits(t, in, path, math.MaxInt64), joinUnits(t, in, path, 1),
+			}
+			require.NoError(t, admin.Set(within(t, soon), prefix+key+path, "x", 0).Err(), name)
+			leave := func(n int) {
+				_, found, err := in.Delete(within(t, soon), all[n])
+				require.NoError(t, err, name)
+				require.True(t, found, name)
+			}
+			leave(3)
+			for n := range leaves {
+				leave(n)
+			}
+			require.NoError(t, admin.Del(within(t, soon), prefix+key+path).Err(), name)
+			if key == "size:" {
+				declare()
+			}
+			if leaves == 2 {
+				all[1] = joinUnits(t, in, path, 1) // behind the third
+			}
+			leave(2)
+			three := joinUnits(t, in, path, 3)
+			v, err := in.Ahead(within(t, soon), three, true)
+			require.NoError(t, err, name)
+			require.NotZero(t, v.Entries[0].Units, "%s: three units are granted beside one that is held", name)
+			for n := min(leaves, 1); n < 2; n++ {
+				leave(n)
+			}
+			joinUnits(t, in, path, 1)
+			_, _, err = in.Delete(within(t, soon), three)
+			require.NoError(t, err, name)
+			v, err = in.Ahead(within(t, soon), joinUnits(t, in, path, 2), true)
+			require.NoError(t, err, name)
+			require.Zero(t, v.Entries[0].Units, "%s: all units are there again", name)
+		}
+	}
+}
+
+// joinUnits adds a permit to a queue.
+func joinUnits(t *testing.T, in driver.Session, queue string, units int64) driver.Entry {
+	t.Helper()
+	e := driver.Entry{Queue: queue, ID: in.NewID(queue, driver.Permit, units), Kind: driver.Permit, Units: units}
+	v, err := in.Create(within(t, soon), e, 0)
+	require.NoError(t, err)
+	return v.Self
+}
 
 // TestReleaseBesideAKeyThatIsOverwritten removes the entry, and says so.
 func TestReleaseBesideAKeyThatIsOverwritten(t *testing.T) {
