@@ -91,10 +91,10 @@ func (s *session) Name() string { return strconv.FormatInt(int64(s.lease), 16) }
 // History names the cluster, its term, and how often answers have shown an earlier state.
 func (s *session) History() string { return s.past.name() }
 
-// Silence is over: the service grants from when it serves.
 // Outlast has nothing to do: the lease stays until it runs out, whoever granted it.
 func (*session) Outlast(context.Context) error { return nil }
 
+// Silence is over: the service grants from when it serves.
 func (*session) Silence() (until time.Time, why string) { return until, "" }
 
 // Reset gives up a watch stream on which nothing has been heard since a watch was begun, unless that was a moment ago:

@@ -138,10 +138,10 @@ func (s *session) Name() string { return s.wire.name }
 // History is empty: what a majority has confirmed is not undone.
 func (*session) History() string { return "" }
 
-// Silence is over: the service grants from when it serves.
 // Outlast has nothing to do: the servers keep a session until it runs out, also when its connection is gone.
 func (*session) Outlast(context.Context) error { return nil }
 
+// Silence is over: the service grants from when it serves.
 func (*session) Silence() (until time.Time, why string) { return until, "" }
 
 // Renew sends a Sync, or a transaction that changes nothing if there is something to prove. The answer moves what
