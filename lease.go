@@ -161,7 +161,8 @@ func (l *Lease) Release() error {
 // ReleaseAfter gives the lease back when d has passed, and does not wait for that: until then the lease is held, and
 // its Store renews it. Release and Close of the Store end the lease before, as they end any. If the process ends
 // without either, the service keeps the lease, as after Outlast, until the session runs out: for the rest of the TTL,
-// about three quarters of it at least, for a session is renewed every quarter.
+// about three quarters of it at least, for a session is renewed every quarter. ReleaseAfter calls Outlast in the
+// background: on SQLite a process that may end the next moment calls Outlast before.
 //
 // ReleaseAfter reports no error: a lease that is lost before is seen by Done and Err, and a release that the service
 // does not confirm continues in the background, as after Release.
@@ -170,7 +171,7 @@ func (l *Lease) ReleaseAfter(d time.Duration) { l.hold.After(d, func() { _ = l.R
 // Outlast has the service keep the lease until its session runs out, also if the process ends without Release and
 // Close: for the rest of the TTL, about three quarters of it at least. Services do so anyway, except SQLite without the
 // option Linger, where the lock of a process that has died is free at once. It is for a job that must not be run again
-// by another process when this one dies. TryDo and ReleaseAfter call it themselves.
+// by another process when this one dies. TryDo with a time, and ReleaseAfter, call it themselves.
 //
 // Nil means that the service has confirmed it. It then goes for all that the Store holds, until Close of the Store. An
 // error that wraps ErrLost, ErrReleased or ErrClosed: the lease has ended. Any other error, also ctx.Err(): the lease is

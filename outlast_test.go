@@ -102,6 +102,17 @@ func TestReleaseAfterAsksToOutlastTheProcess(t *testing.T) {
 	})
 }
 
+// TestLeaseThatHasEndedAsksForNothing: the Store's other locks are free at once when the process dies.
+func TestLeaseThatHasEndedAsksForNothing(t *testing.T) {
+	outlasting(t, never, func(t *testing.T, one, _ *farsync.Store, asked func() int) {
+		lease, err := farsync.NewMutex(one, "/cron").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release())
+		require.ErrorIs(t, lease.Outlast(t.Context()), farsync.ErrReleased)
+		require.Zero(t, asked())
+	})
+}
+
 // TestOutlastEndsWithItsContext, and the lease is held on.
 func TestOutlastEndsWithItsContext(t *testing.T) {
 	silent := func(int) farsynctest.Fault { return farsynctest.LoseRequest }

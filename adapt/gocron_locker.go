@@ -50,11 +50,12 @@ func (g *GocronLocker[L]) Lock(ctx context.Context, job string) (L, error) {
 	if err != nil {
 		return none, err
 	}
+	until := time.Now().Add(g.atLeast)
 	if err := lease.Outlast(ctx); err != nil {
 		_ = lease.Release() // what it cannot confirm it goes on with in the background
 		return none, err
 	}
-	return any(&gocronLock{lease: lease, until: time.Now().Add(g.atLeast)}).(L), nil
+	return any(&gocronLock{lease: lease, until: until}).(L), nil
 }
 
 // Close ends the locker: no job gets a lock from it any more. The locks that are kept after their jobs are kept for

@@ -13,8 +13,8 @@ import (
 // asked once a session. A hold never changes its session, so one that was won in a later session has that one asked.
 func (h *Hold) Outlast(ctx context.Context) error {
 	in := h.grant.in()
-	if in.marked() {
-		return h.Err()
+	if err := h.Err(); err != nil || in.marked() {
+		return err // a hold that has ended leaves no mark
 	}
 	v := h.grant.store.try(ctx, in, func(ctx context.Context, _ int) error { return in.Session.Outlast(ctx) })
 	if v.fate == done {
