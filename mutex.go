@@ -132,7 +132,8 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Leas
 //   - false, nil: another caller holds the mutex or waits for it, and runs the job.
 //   - false, err: it is not known whether anybody runs the job. err is an error of TryLock, such as ErrUnavailable, or
 //     of Lease.Outlast: fn runs only once that is confirmed. It wraps ctx.Err() if ctx ended in the moment in which the
-//     mutex was held: the mutex is free again. It wraps ErrDeadlock if ctx stands for a lease on this mutex: fn could never run.
+//     mutex was held: the mutex is free again. It wraps ErrDeadlock if ctx stands for a lease on this mutex: fn could
+//     never run.
 //   - true, nil: fn has returned nil, and the mutex was not lost before TryDo returned.
 //   - true, err: err is Lease.Do's: fn's, whatever it wraps, and ErrLost or ErrClosed if the lease ended so, also
 //     after fn and within atLeast. Then another replica may run the job again.
