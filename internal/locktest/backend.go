@@ -30,6 +30,8 @@ type Backend struct {
 	// Beside, if not nil, returns what the service keeps for a queue beside its entries, and for entries that are gone.
 	// Where it is nil all that the service keeps for an entry is a part of it.
 	Beside func(t *testing.T, queue string) []string
+	// Bubble says that Case runs a row in a bubble of testing/synctest, in which no time passes while anybody works.
+	Bubble bool
 	// Case, if not nil, runs one row with a t of its making; in a bubble of testing/synctest, say.
 	Case func(t *testing.T, run func(t *testing.T))
 }

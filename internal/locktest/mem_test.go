@@ -30,6 +30,7 @@ func TestMem(t *testing.T) {
 			return driver.Entry{Queue: queue, ID: service.AddStray(queue, "stray")}
 		},
 		Beside: func(*testing.T, string) []string { return make([]string, service.Words()) },
+		Bubble: true,
 		Case: func(t *testing.T, run func(*testing.T)) {
 			synctest.Test(t, func(t *testing.T) {
 				service = farsynctest.NewMem()
