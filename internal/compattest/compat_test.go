@@ -79,7 +79,7 @@ func TestEarlierFarsyncSharesQueues(t *testing.T) {
 							t.Parallel()
 						}
 						r.run(&scene{
-							T: t, service: service,
+							T: t, service: service, first: order.first,
 							path: strings.Join([]string{"/compattest", order.first, strings.ReplaceAll(r.name, " ", "-")}, "/"),
 							a:    order.a[0].in(t), a2: order.a[1].in(t), b: order.b[0].in(t), b2: order.b[1].in(t),
 							mortal: func() contestant { return open(t, order.first, "mortal", shortTTL).in(t) },
@@ -102,6 +102,7 @@ type scene struct {
 	*testing.T
 	service
 	path         string // its own
+	first        string // which version a and a2 are of: old, or new
 	a, a2, b, b2 contestant
 	mortal       func() contestant // starts one of a's version that is to be killed
 }

@@ -153,7 +153,12 @@ var rows = []row{
 		two := s.a.get(acquire(2, 2))
 		behind := s.b.begin(acquire(2, 1))
 		s.agree(2, 2)
-		s.b2.begin(Move{Do: "resize", Path: s.path, Size: 5, Units: 9}).fails("size")
+		// A version of before compares what is declared, and today's sets the size that counts, here to what it is.
+		if other := (Move{Do: "resize", Path: s.path, Size: 5, Units: 2}); s.first == "old" {
+			s.b2.do(other)
+		} else {
+			s.b2.begin(other).fails("size")
+		}
 		behind.waits()
 		if s.sizesApart {
 			s.sizes(two, behind)
