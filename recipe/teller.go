@@ -2,11 +2,11 @@ package recipe
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/farsync/farsync/internal/aside"
 )
 
 const (
@@ -191,8 +191,7 @@ func (t *teller) stop(patience context.Context) {
 // with all that it holds, nor to leave a call that waits or holds half done.
 func (s *Store) caught(function string) {
 	if value := recover(); value != nil {
-		s.log.Error("a function of the program has panicked", "function", function, "cause", fmt.Sprint(value),
-			"stack", string(debug.Stack()))
+		aside.NotePanic(s.log, function, value)
 	}
 }
 

@@ -10,13 +10,19 @@ import (
 	"time"
 )
 
+// NotePanic says that a function of the program has panicked. It is called where the panic is recovered, so the stack has
+// the function.
+func NotePanic(log *slog.Logger, function string, value any) {
+	log.Error("a function of the program has panicked", "function", function, "cause", fmt.Sprint(value), "stack", string(debug.Stack()))
+}
+
 // mostLate is how many calls of a Hook may be late at a time.
 const mostLate = 8
 
 // A Hook calls BeforeConnect, a function of the program that sets what a connection is made with: a password that another
 // service gives out, say. Where that blocks no connection is made. But nobody waits for it for longer than for a server
 // that does not answer: database/sql connects in the goroutine of a caller, whose ctx would not count, the pool of pgx
-// connects by a ctx that never ends, for which its Close waits, and a session of ZooKeeper joins what connects.
+// connects by a ctx that never ends, and its Close waits for what connects, as a session of ZooKeeper does.
 type Hook struct{ late atomic.Int32 }
 
 // Call calls f, and waits for it until ctx ends, for at most so long. What f changes is to be used only if Call returns
@@ -36,8 +42,7 @@ func (h *Hook) Call(ctx context.Context, log *slog.Logger, most time.Duration, f
 		err := errors.New("BeforeConnect has ended its goroutine")
 		defer func() {
 			if cause := recover(); cause != nil {
-				log.Error("a function of the program has panicked", "function", "BeforeConnect", "cause", fmt.Sprint(cause),
-					"stack", string(debug.Stack()))
+				NotePanic(log, "BeforeConnect", cause)
 				err = fmt.Errorf("BeforeConnect has panicked: %v", cause)
 			}
 			done <- err
