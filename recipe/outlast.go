@@ -10,15 +10,15 @@ import (
 // confirmed it, and the hold is held as before.
 //
 // The mark is the session's: it serves all that is held in it, and stays until the session is closed. So the service is
-// asked once a session. A hold never changes its session, so one that was won in a later session has that one asked.
+// asked once a session. A hold never changes its session, and a hold that was won in a later session asks for that session.
 func (h *Hold) Outlast(ctx context.Context) error {
 	in := h.grant.in()
-	if err := h.Err(); err != nil || in.marked() {
+	if err := h.Err(); err != nil || in.outlasts.Load() {
 		return err // a hold that has ended leaves no mark
 	}
 	v := h.grant.store.try(ctx, in, func(ctx context.Context, _ int) error { return in.Session.Outlast(ctx) })
 	if v.fate == done {
-		in.mark()
+		in.outlasts.Store(true)
 		return h.Err()
 	}
 	if err := h.Err(); err != nil {
@@ -34,17 +34,4 @@ func (h *Hold) outlastUntil(end time.Time) {
 	if ctx.Err() == nil {
 		_ = h.Outlast(ctx)
 	}
-}
-
-// marked reports whether the service has confirmed that it keeps the session until it runs out.
-func (in *session) marked() bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.outlasts
-}
-
-func (in *session) mark() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.outlasts = true
 }

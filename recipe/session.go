@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/farsync/farsync/driver"
@@ -31,6 +32,7 @@ type session struct {
 
 	suspended func() time.Duration // for how long the host has been, ever
 	earlier   *earlier             // of the Store
+	outlasts  atomic.Bool          // the service has confirmed Outlast
 
 	mu       sync.Mutex
 	deadline time.Time     // Invariant: it moves back only by as much as the host was suspended.
@@ -41,7 +43,6 @@ type session struct {
 	woke     time.Time     // when that was noticed: requests that were sent earlier prove nothing
 	looked   time.Time     // when suspended was last called
 	timer    *time.Timer
-	outlasts bool                         // the service has confirmed Outlast
 	held     map[*grant]bool              // grants that are held, and whether their entry is watched; nil until there was one
 	parting  []*waiting                   // those in waiters when the session was lost
 	losing   []*grant                     // those in held when the session was lost

@@ -91,8 +91,7 @@ UPDATE farsync_sessions SET boot = ?2, deadline = ?1 + ttl WHERE id = ?3 AND dea
 
 -- name: outlast
 -- The session ?3 is not ended by its socket any more: bury and owners pass it over.
-UPDATE farsync_sessions SET linger = 1 WHERE id = ?3 AND deadline <> 0;
-SELECT id FROM farsync_sessions WHERE id = ?3 AND deadline <> 0
+UPDATE farsync_sessions SET linger = 1 WHERE id = ?3 AND deadline <> 0 RETURNING id
 
 -- name: back
 -- Whether the row is there, and not over, after it was not renewed, or the file has not got as far as the revision ?4.
