@@ -96,7 +96,7 @@ func (s *service) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
 }
 
 // giveBack gives a connection back to the pool, unless the Store has as many as it is to have, and reports whether: a
-// connection for each place, and one that renews the session. A call that takes a connection just now may not be
+// connection for each place, and a connection that renews the session. A call that takes a connection just now may not be
 // counted yet. Then this one is kept, and is one too many until that call gives back its own.
 func (s *service) giveBack(conn *pgxpool.Conn) bool {
 	s.giving.Lock()

@@ -39,8 +39,6 @@ func (s *service) takeOwn(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 	conn, err := s.acquireFor(ctx, true)
 	if err == nil {
-		s.owned.Add(1)
-		s.held.Add(-1)
 		s.places.Give() // the next call asks the server for another connection
 	}
 	return conn, err

@@ -204,6 +204,8 @@ func (s *service) acquireFor(ctx context.Context, renews bool) (*pgxpool.Conn, e
 		conn, err = s.take(ctx)
 	}
 	switch {
+	case err == nil && renews:
+		s.owned.Add(1)
 	case err == nil:
 		s.held.Add(1)
 	case !s.places.Retire():
