@@ -176,15 +176,7 @@ func noUpdateIsLost(t *testing.T, name string, db *sql.DB, take []string, write 
 		return balance, db.QueryRowContext(t.Context(), take[1], 2).Scan(&balance)
 	}
 	pay := func(balance int, token farsync.Token) int64 {
-		arguments := []any{balance, token, 2}
-		if !numbered {
-			arguments = append(arguments, token)
-		}
-		result, err := db.ExecContext(t.Context(), write, arguments...)
-		require.NoError(t, err, name)
-		n, err := result.RowsAffected()
-		require.NoError(t, err, name)
-		return n
+		return fencedWrite(t, name, db, write, numbered, balance, token, 2)
 	}
 	earlier, err := taken(10)
 	require.NoError(t, err, name)
@@ -247,15 +239,7 @@ func fenced(t *testing.T, name string, db *sql.DB, statement string, numbered bo
 	_, err := db.ExecContext(t.Context(), "UPDATE account SET balance = 0, fence = 0 WHERE id = 3")
 	require.NoError(t, err, name)
 	write := func(balance int, token farsync.Token) int64 {
-		arguments := []any{balance, token, 3}
-		if !numbered {
-			arguments = append(arguments, token)
-		}
-		result, err := db.ExecContext(t.Context(), statement, arguments...)
-		require.NoError(t, err, name)
-		n, err := result.RowsAffected()
-		require.NoError(t, err, name)
-		return n
+		return fencedWrite(t, name, db, statement, numbered, balance, token, 3)
 	}
 	const late = farsync.Token(1<<62 | 256)
 	require.EqualValues(t, 1, write(1, late), name)
@@ -264,4 +248,18 @@ func fenced(t *testing.T, name string, db *sql.DB, statement string, numbered bo
 	var mark farsync.Token
 	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT fence FROM account WHERE id = 3").Scan(&mark), name)
 	require.Equal(t, late+1, mark, name)
+}
+
+// fencedWrite runs the statement that writes, and returns how many rows it has changed. Parameters of PostgreSQL are numbered.
+func fencedWrite(t *testing.T, name string, db *sql.DB, statement string, numbered bool, balance int, token farsync.Token, account int) int64 {
+	t.Helper()
+	arguments := []any{balance, token, account}
+	if !numbered {
+		arguments = append(arguments, token)
+	}
+	result, err := db.ExecContext(t.Context(), statement, arguments...)
+	require.NoError(t, err, name)
+	n, err := result.RowsAffected()
+	require.NoError(t, err, name)
+	return n
 }
