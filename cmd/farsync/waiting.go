@@ -113,24 +113,26 @@ func behind(path string, list []farsync.Participant, holder string, now time.Tim
 		return "", 0
 	}
 	first := list[0]
-	waiting, place := 0, 0
-	for i, p := range list {
-		if !p.Held {
-			waiting++
-		}
-		if i == at {
-			place = waiting
-		}
-	}
+	place = waiters(list[:at+1])
 	line = "waiting for " + path + " behind " + name(first.Holder)
 	if !first.Since.IsZero() {
 		line += ", there for " + ago(now.Sub(first.Since))
 	}
-	line += fmt.Sprintf("; %s of %d who wait", ordinal(place), waiting)
+	line += fmt.Sprintf("; %s of %d who wait", ordinal(place), waiters(list))
 	if first.WaitsFor != "" {
 		line += "; it waits for " + legible.Text(first.WaitsFor)
 	}
 	return line, place
+}
+
+// waiters counts those who wait.
+func waiters(list []farsync.Participant) (n int) {
+	for i := range list {
+		if !list[i].Held {
+			n++
+		}
+	}
+	return n
 }
 
 // name is what a holder calls itself, in a form that is safe to print.
