@@ -207,7 +207,7 @@ func sitOut(ctx context.Context, lease *Lease, d time.Duration) {
 //
 // onError is called when the lease is lost or its Store closed, once, by a goroutine of its own that Unlock waits for:
 // the code under the lock goes on, and another holder may work beside it. A panic of onError there ends the program,
-// which is the safe answer to a loss where the code under the lock cannot be told to stop: func(err error) { panic(err) }.
+// which is the safe answer to an error that wraps ErrLost where the code under the lock cannot be told to stop.
 // Several goroutines may call onError at once: the goroutines that wait for the Locker when ctx ends. Locker.Lease
 // returns the lease, for its Token and its Context.
 //

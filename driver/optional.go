@@ -47,7 +47,7 @@ type Optional interface {
 	Survey(ctx context.Context, prefix, after string, limit int) (View, error)
 
 	// Outlast has the service keep the session until it runs out, also if the process dies and the service could tell
-	// sooner. It returns nil once that is so, which it is until Close. It may be called again. A driver whose service keeps
+	// sooner. It returns nil once the service does, and does until Close. It may be called again. A driver whose service keeps
 	// every session until it runs out has nothing to do.
 	Outlast(ctx context.Context) error
 

@@ -74,7 +74,7 @@ func writeNothing(pid int, as *syscall.Credential) error {
 	return nil
 }
 
-// reserve makes a file of that size with zeros, for which the disk has room from then on: a server that has laid its
+// reserve makes a file of that size with zeros. The disk has room for them from then on: a server that has laid its
 // files out does not find the disk full when it writes them. Where the file system cannot, the zeros are written.
 func reserve(file *os.File, size int64) error {
 	err := error(unix.EINTR)

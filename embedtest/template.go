@@ -97,7 +97,7 @@ func pack(dir string) (files []templateFile, err error) {
 	return files, nil
 }
 
-// add appends a file without the blocks of zeros at its end, of which the log of a database has a hundred megabytes, and
+// add appends a file without the blocks of zeros at its end, and the log of a database has a hundred megabytes of them. It
 // returns its size, and how much of it was appended.
 func add(packed *os.File, path string) (size int64, length int, err error) {
 	file, err := os.Open(path)
