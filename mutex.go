@@ -97,7 +97,7 @@ func acquire(ctx context.Context, op string, store *Store, r *recipe.Request) (*
 	if err := oneself(ctx, store, r.Queue, r.Kind); err != nil {
 		return nil, wrap(op, r.Queue, err)
 	}
-	hold, err := recipe.Acquire(ctx, store.below, *r)
+	hold, err := recipe.Acquire(ctx, store.below, r)
 	if err != nil {
 		return nil, wrap(op, r.Queue, err)
 	}

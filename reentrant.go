@@ -87,7 +87,7 @@ func (m *ReentrantMutex) lease(ctx context.Context, r recipe.Request) (*Lease, e
 	if m.waitsForItself(ctx) {
 		return nil, errOneself
 	}
-	hold, err := recipe.Acquire(ctx, m.store.below, r)
+	hold, err := recipe.Acquire(ctx, m.store.below, &r)
 	if err != nil {
 		return nil, err
 	}

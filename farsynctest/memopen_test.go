@@ -25,12 +25,12 @@ func TestMemOpen(t *testing.T) {
 		require.Equal(t, "worker", m.Client(a))
 		require.Equal(t, "worker-2", m.Client(b))
 		for range 3 {
-			h, err := recipe.Acquire(t.Context(), beneath.Store(a), exclusive)
+			h, err := recipe.Acquire(t.Context(), beneath.Store(a), &exclusive)
 			require.NoError(t, err)
 			require.Equal(t, "worker", string(m.Entries("/q")[0].Value))
 			got := make(chan *recipe.Hold)
 			go func() {
-				h, err := recipe.Acquire(context.Background(), beneath.Store(b), exclusive)
+				h, err := recipe.Acquire(context.Background(), beneath.Store(b), &exclusive)
 				assert.NoError(t, err)
 				got <- h
 			}()

@@ -60,8 +60,10 @@ func (r Request) rule() rule { return ruleOf(r.Kind, r.Size) }
 //
 // A caller whose ctx stands for a lease that is held waits with an entry of its own: what it waits for, and under what, can
 // then be seen from outside.
-func Acquire(ctx context.Context, s *Store, r Request) (*Hold, error) {
-	return s.get(ctx, &r)
+//
+// The request is read until Acquire returns, and not changed: calls may share it.
+func Acquire(ctx context.Context, s *Store, r *Request) (*Hold, error) {
+	return s.get(ctx, r)
 }
 
 // enter waits, or only tries, in the line of the request's path, or with an entry of its own.
@@ -108,11 +110,13 @@ func (s *Store) shared(r *Request) *Hold {
 }
 
 func (s *Store) lone(ctx context.Context, r *Request) (*Hold, error) {
-	ask := s.acquire
+	var p *place
+	var err error
 	if r.Try {
-		ask = s.tryAcquire
+		p, err = s.tryAcquire(ctx, r)
+	} else {
+		p, err = s.acquire(ctx, r)
 	}
-	p, err := ask(ctx, *r)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +138,8 @@ func admit(ctx context.Context, r *Request) error {
 }
 
 // acquire is stand, for a caller that leaves nothing behind when it fails.
-func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
-	p, err := s.stand(ctx, &r, nil, time.Now())
+func (s *Store) acquire(ctx context.Context, r *Request) (*place, error) {
+	p, err := s.stand(ctx, r, nil, time.Now())
 	if err != nil && p != nil {
 		s.removeInBackground(p)
 		p = nil
@@ -145,9 +149,14 @@ func (s *Store) acquire(ctx context.Context, r Request) (*place, error) {
 
 // stand is standAt, which for a Replaceable request also ends when the Store is not Connected.
 func (s *Store) stand(ctx context.Context, r *Request, p *place, began time.Time) (*place, error) {
-	if !r.Replaceable {
-		return s.standAt(ctx, r, p, began)
+	if r.Replaceable {
+		return s.standConnected(ctx, r, p, began)
 	}
+	return s.standAt(ctx, r, p, began)
+}
+
+// standConnected is stand for a Replaceable request. It is a function of its own, as all others need no stack for it while they wait.
+func (s *Store) standConnected(ctx context.Context, r *Request, p *place, began time.Time) (*place, error) {
 	bound, cancel := bind(ctx, s.states.connected())
 	defer cancel()
 	p, err := s.standAt(bound, r, p, began)
@@ -225,11 +234,11 @@ func (s *Store) joinInTime(ctx context.Context, r *Request) (*place, []driver.Ta
 func rejoins(err error) bool { return errors.Is(err, driver.ErrGone) || errors.Is(err, errNotAlone) }
 
 // tryAcquire is acquire without the wait.
-func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
+func (s *Store) tryAcquire(ctx context.Context, r *Request) (*place, error) {
 	var g grace
 	for {
 		was, removed := s.silence(), s.unstuck.Load()
-		in, locked, err := s.peek(ctx, r)
+		in, locked, err := s.peek(ctx, *r)
 		switch {
 		case err != nil:
 			return nil, err
@@ -241,7 +250,7 @@ func (s *Store) tryAcquire(ctx context.Context, r Request) (*place, error) {
 			return nil, in.taken(locked)
 		}
 		asked := time.Now()
-		p, on, err := s.join(ctx, &r)
+		p, on, err := s.join(ctx, r)
 		g.saw(asked)
 		switch {
 		case rejoins(err), errors.Is(err, ErrSize) && s.outwait(ctx, err, &g):

@@ -76,7 +76,7 @@ func TestClientThatIsClosedBelowItsStore(t *testing.T) {
 		closed(waits.err)
 		closed(first.hold.Err())
 		closed(first.hold.Release())
-		_, err = recipe.Acquire(w.Context(), s, exclusive)
+		_, err = recipe.Acquire(w.Context(), s, &exclusive)
 		closed(err)
 		w.settle()
 		lines := book.take()

@@ -41,7 +41,7 @@ func TestReleaseDuringCloseIsNoLoss(t *testing.T) {
 		store, err := recipe.Open(t.Context(), c, recipe.Options{})
 		require.NoError(t, err)
 		c.store = store
-		hold, err := recipe.Acquire(t.Context(), store, exclusive)
+		hold, err := recipe.Acquire(t.Context(), store, &exclusive)
 		require.NoError(t, err)
 		err = hold.Release()
 		require.ErrorIs(t, err, recipe.ErrClosed)

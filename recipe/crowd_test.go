@@ -85,7 +85,7 @@ func crowdIsServed(t *testing.T, r recipe.Request, joinsOne int) {
 			all.Go(func() {
 				for ctx.Err() == nil {
 					ctx, cancel := context.WithTimeout(w.Context(), patience)
-					h, err := recipe.Acquire(ctx, s, r)
+					h, err := recipe.Acquire(ctx, s, &r)
 					cancel()
 					if err != nil {
 						if errors.Is(err, context.DeadlineExceeded) {
@@ -136,7 +136,7 @@ func TestTryBesideAReleaseWithoutAnAnswer(t *testing.T) {
 		require.Empty(w, released)
 		require.Empty(w, w.Entries(queue))
 		w.SetFault(nil)
-		h, err := recipe.Acquire(w.Context(), s, trying(inLine(queue, driver.Exclusive)))
+		h, err := recipe.Acquire(w.Context(), s, new(trying(inLine(queue, driver.Exclusive))))
 		require.NoError(w, err, "no entry holds or waits")
 		require.NoError(w, <-released)
 		require.NoError(w, h.Release())
@@ -154,14 +154,14 @@ func TestTryOfAFreeLock(t *testing.T) {
 		for i := range 100 {
 			// A caller that gives up at each moment of its call comes before.
 			ctx, cancel := context.WithTimeout(w.Context(), time.Duration(i)*100*time.Microsecond)
-			if h, err := recipe.Acquire(ctx, s, inLine(queue, driver.Exclusive)); err == nil {
+			if h, err := recipe.Acquire(ctx, s, new(inLine(queue, driver.Exclusive))); err == nil {
 				require.NoError(w, h.Release())
 			} else {
 				gone.Add(1)
 				time.Sleep(ttl / 10) // until what it has left is removed
 			}
 			cancel()
-			h, err := recipe.Acquire(w.Context(), s, trying(inLine(queue, driver.Exclusive)))
+			h, err := recipe.Acquire(w.Context(), s, new(trying(inLine(queue, driver.Exclusive))))
 			require.NoError(w, err)
 			require.NoError(w, h.Release())
 			require.Zero(w, s.LinesInUse())

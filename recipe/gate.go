@@ -130,7 +130,7 @@ func (g *gate) tryAcquire(ctx context.Context, r *Request) (*Hold, error) {
 	if t.grant.won() {
 		return newHold(t.grant, t.number), nil
 	}
-	p, err := g.store.tryAcquire(ctx, *r)
+	p, err := g.store.tryAcquire(ctx, r)
 	if err != nil {
 		g.cohort.depart(t.grant)
 		return nil, err

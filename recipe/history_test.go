@@ -162,7 +162,7 @@ func TestEntriesThatHaveGoneAreForgotten(t *testing.T) {
 			w.settle()
 			require.Error(w, try.err)
 		}
-		_, err := recipe.Acquire(w.Context(), a, trying(exclusive))
+		_, err := recipe.Acquire(w.Context(), a, new(trying(exclusive)))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		w.release(ahead)
 		settled()

@@ -118,7 +118,7 @@ func TestHooksCostNoLease(t *testing.T) {
 				if locked++; locked > 20 {
 					return // for each line that a Logger writes the lock has it write others
 				}
-				if hold, err := recipe.Acquire(context.Background(), s, trying(on("/called"))); err == nil {
+				if hold, err := recipe.Acquire(context.Background(), s, new(trying(on("/called")))); err == nil {
 					_ = hold.Release()
 				}
 			},

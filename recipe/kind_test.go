@@ -48,12 +48,12 @@ func TestKindOfALongQueue(t *testing.T) {
 			w.stand("waiter", driver.Exclusive)
 		}
 		w.ResetCount()
-		_, err := recipe.Acquire(w.Context(), a, trying(exclusive))
+		_, err := recipe.Acquire(w.Context(), a, new(trying(exclusive)))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Equal(w, 1, w.Count(), "behind its own family nothing more is read")
 		w.stand("intruder", driver.Candidate)
 		w.ResetCount()
-		_, err = recipe.Acquire(w.Context(), a, trying(exclusive))
+		_, err = recipe.Acquire(w.Context(), a, new(trying(exclusive)))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Equal(w, 1, w.Count(), "the oldest was shown, which says whose queue it is")
 		require.NoError(w, holder.Close(w.Context()))
@@ -62,7 +62,7 @@ func TestKindOfALongQueue(t *testing.T) {
 				w.Delete(e.ID)
 			}
 		}
-		_, err = recipe.Acquire(w.Context(), a, trying(exclusive))
+		_, err = recipe.Acquire(w.Context(), a, new(trying(exclusive)))
 		require.ErrorIs(w, err, driver.ErrKind)
 		require.EqualError(w, err, `the path is used as another kind of lock: "intruder" (entry "`+w.Entries(queue)[0].ID+
 			`") has it as an election, and this call asks for a mutex: take another path, or the same kind`)
@@ -95,7 +95,7 @@ func TestKindOutwaitsAnIntruder(t *testing.T) {
 		intruder, _ := w.stand("intruder", driver.Permit)
 		ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err := recipe.Acquire(ctx, a, exclusive)
+		_, err := recipe.Acquire(ctx, a, &exclusive)
 		require.ErrorIs(w, err, driver.ErrKind)
 		require.NotErrorIs(w, err, context.DeadlineExceeded)
 		require.NoError(w, intruder.Close(w.Context()))
@@ -157,10 +157,10 @@ func TestKindOfAPermit(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
 		first := w.granted(w.start(a))
-		_, err := recipe.Acquire(w.Context(), b, permits(1, 3))
+		_, err := recipe.Acquire(w.Context(), b, new(permits(1, 3)))
 		require.ErrorIs(w, err, driver.ErrKind)
 		require.ErrorIs(w, recipe.Queue{Store: b, Path: queue}.Resize(w.Context(), 3, 4), driver.ErrKind)
-		_, err = recipe.Acquire(w.Context(), b, trying(permits(1, 3)))
+		_, err = recipe.Acquire(w.Context(), b, new(trying(permits(1, 3))))
 		require.ErrorIs(w, err, driver.ErrKind)
 		require.Zero(w, w.Count(farsynctest.SetRegister))
 		require.Len(w, w.Entries(queue), 1)

@@ -53,7 +53,7 @@ func TestNobodyWaitsForALapsedSession(t *testing.T) {
 						return
 					}
 					resumed := time.Now()
-					next := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, w.open(), exclusive) })
+					next := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, w.open(), &exclusive) })
 					w.finally(next)
 					from := resumed
 					if kept.After(from) {

@@ -26,7 +26,7 @@ func TestRequestsForOnePathShareALine(t *testing.T) {
 		first := w.granted(w.startFor(s, inLine(queue, driver.Exclusive)))
 		second := w.startFor(s, inLine(queue, driver.Exclusive))
 		require.Len(w, w.Entries(queue), 1, "the second waits in this process")
-		_, err := recipe.Acquire(w.Context(), s, trying(inLine(queue, driver.Exclusive)))
+		_, err := recipe.Acquire(w.Context(), s, new(trying(inLine(queue, driver.Exclusive))))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		w.release(first)
 		require.Equal(w, 1, turnOf(w.granted(second).hold), "it has the next turn on the same entry")
@@ -78,7 +78,9 @@ func TestCallerUnderALeaseIsApartFromTheLine(t *testing.T) {
 				over := w.granted(w.startFor(s, inLine("/other", driver.Exclusive)))
 				first := w.granted(w.startFor(s, inLine(queue, k)))
 				under := func(ctx context.Context) context.Context { return nested.Under(ctx, standing{over.hold}) }
-				inner := w.begin(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(under(ctx), s, inLine(queue, k)) })
+				inner := w.begin(func(ctx context.Context, t *try) {
+					t.hold, t.err = recipe.Acquire(under(ctx), s, new(inLine(queue, k)))
+				})
 				line := w.startFor(s, inLine(queue, k))
 				require.Len(w, w.Entries(queue), 2)
 				w.release(first)
@@ -120,9 +122,9 @@ func TestPathsThatNobodyUsesLeaveNothingBehind(t *testing.T) {
 		},
 		"tried, and refused": func(w *world, s *recipe.Store) {
 			far := w.granted(w.startFor(w.open(), inLine(queue, driver.Exclusive)))
-			_, err := recipe.Acquire(w.Context(), s, trying(inLine(queue, driver.Exclusive)))
+			_, err := recipe.Acquire(w.Context(), s, new(trying(inLine(queue, driver.Exclusive))))
 			require.ErrorIs(w, err, recipe.ErrLocked)
-			_, err = recipe.Acquire(w.Context(), s, inLine(queue, driver.Read))
+			_, err = recipe.Acquire(w.Context(), s, new(inLine(queue, driver.Read)))
 			require.ErrorIs(w, err, driver.ErrKind)
 			w.release(far)
 		},

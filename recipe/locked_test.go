@@ -17,7 +17,7 @@ func TestTryNamesTheHolder(t *testing.T) {
 		first := w.granted(w.startGate(g))
 		second := w.start(b)
 		w.ResetCount()
-		_, err := recipe.Acquire(w.Context(), c, trying(exclusive))
+		_, err := recipe.Acquire(w.Context(), c, new(trying(exclusive)))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.EqualError(w, err, `locked: held by "client-1"`)
 		require.Equal(w, 1, w.Count())
@@ -37,16 +37,16 @@ func TestTryNamesTheHolder(t *testing.T) {
 		read.Kind, write.Kind = driver.Read, driver.Write
 		reader := w.granted(w.startFor(a, read))
 		writer := w.startFor(b, write)
-		_, err = recipe.Acquire(w.Context(), c, trying(read))
+		_, err = recipe.Acquire(w.Context(), c, new(trying(read)))
 		require.EqualError(w, err, `locked: waited for by "client-2"`)
-		_, err = recipe.Acquire(w.Context(), c, trying(write))
+		_, err = recipe.Acquire(w.Context(), c, new(trying(write)))
 		require.EqualError(w, err, `locked: held by "client-1"`)
 		w.release(reader)
 		w.release(w.granted(writer))
 		permit := recipe.Request{Queue: queue, Kind: driver.Permit, Units: 2, Size: 2}
 		all := w.granted(w.startFor(a, permit))
 		permit.Units = 1
-		_, err = recipe.Acquire(w.Context(), c, trying(permit))
+		_, err = recipe.Acquire(w.Context(), c, new(trying(permit)))
 		require.EqualError(w, err, `locked: held by "client-1"`)
 		w.release(all)
 	})

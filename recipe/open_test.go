@@ -119,7 +119,7 @@ func TestOpenLate(t *testing.T) {
 			defer cancel()
 			another := exclusive
 			another.Queue += "/another"
-			_, err := recipe.Acquire(ctx, s, another)
+			_, err := recipe.Acquire(ctx, s, &another)
 			require.ErrorIs(w, err, recipe.ErrUnavailable)
 			require.ErrorContains(w, err, "no session with the service: "+says)
 		}

@@ -219,7 +219,7 @@ func TestAnswerThatOutlivesItsSessionGrantsNothing(t *testing.T) {
 		late := &laggard{Service: w.Service("late"), world: w}
 		s, err := recipe.Open(w.Context(), late, recipe.Options{TTL: ttl})
 		require.NoError(w, err)
-		h, err := recipe.Acquire(w.Context(), s, exclusive)
+		h, err := recipe.Acquire(w.Context(), s, &exclusive)
 		require.NoError(w, err)
 		require.NoError(w, h.Err(), "it has joined again, in the next session")
 		require.Equal(w, 2, late.made)
@@ -447,11 +447,11 @@ func TestTryAcquire(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b := w.open(), w.open()
 		w.ResetCount()
-		h, err := recipe.Acquire(w.Context(), a, trying(exclusive))
+		h, err := recipe.Acquire(w.Context(), a, new(trying(exclusive)))
 		require.NoError(w, err)
 		require.Equal(w, 2, w.Count(), "a read and the join")
 		w.ResetCount()
-		_, err = recipe.Acquire(w.Context(), b, trying(exclusive))
+		_, err = recipe.Acquire(w.Context(), b, new(trying(exclusive)))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Equal(w, 1, w.Count())
 		require.Equal(w, 1, w.Count(farsynctest.Ahead))
@@ -470,7 +470,7 @@ func TestTryAcquireComesSecond(t *testing.T) {
 			}
 			return farsynctest.None
 		})
-		_, err := recipe.Acquire(w.Context(), b, trying(exclusive))
+		_, err := recipe.Acquire(w.Context(), b, new(trying(exclusive)))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.Len(w, w.Entries(queue), 1, "nothing is left behind, and the removal was waited for")
 		w.release(w.granted(first))

@@ -46,7 +46,7 @@ func (w *world) within(s *recipe.Store, r recipe.Request, d time.Duration) *try 
 	return w.begin(func(ctx context.Context, t *try) {
 		ctx, cancel := context.WithTimeout(ctx, d)
 		defer cancel()
-		t.hold, t.err = recipe.Acquire(ctx, s, r)
+		t.hold, t.err = recipe.Acquire(ctx, s, &r)
 	})
 }
 
@@ -179,7 +179,7 @@ func TestCrowdThatGivesUpBehindAnEntryThatStays(t *testing.T) {
 			tries = append(tries, w.launch(func(ctx context.Context, t *try) {
 				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 				defer cancel()
-				t.hold, t.err = recipe.Acquire(ctx, s, exclusive)
+				t.hold, t.err = recipe.Acquire(ctx, s, &exclusive)
 			}))
 		}
 		w.settle()
@@ -371,7 +371,7 @@ func TestCrowdLeavesAnEntryThatStays(t *testing.T) {
 		line.Line = true
 		var tries []*try
 		for range crowd {
-			tries = append(tries, w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, line) }))
+			tries = append(tries, w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, &line) }))
 		}
 		w.settle()
 		w.keep(removalFaults[0].fault)

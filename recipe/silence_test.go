@@ -19,7 +19,7 @@ func TestTryAcquireAsTheSilenceEnds(t *testing.T) {
 		require.Equal(w, recipe.Recovering, s.State())
 		time.Sleep(ttl/2 - 3*time.Millisecond) //nolint:forbidigo // in a bubble
 		w.SetLatency(2 * time.Millisecond)     // the service looks before the end, and its answer comes after it
-		h, err := recipe.Acquire(w.Context(), s, recipe.Request{Queue: queue, Kind: driver.Exclusive, Units: 1, Try: true})
+		h, err := recipe.Acquire(w.Context(), s, &recipe.Request{Queue: queue, Kind: driver.Exclusive, Units: 1, Try: true})
 		require.NoError(w, err)
 		w.SetLatency(0)
 		require.NoError(w, h.Release())

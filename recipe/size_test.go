@@ -45,7 +45,7 @@ func TestDeclaredAnewWithALostReply(t *testing.T) {
 				}
 				return farsynctest.None
 			})
-			first := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, permits(1, 1)) })
+			first := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, new(permits(1, 1))) })
 			time.Sleep(ttl)
 			w.settle()
 			w.granted(first)
@@ -91,7 +91,7 @@ func TestDeclaredAnewNextToAnOldServer(t *testing.T) {
 			}
 			return farsynctest.None
 		})
-		first := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, permits(1, 1)) })
+		first := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, new(permits(1, 1))) })
 		time.Sleep(ttl)
 		w.settle()
 		w.granted(second)
@@ -210,7 +210,7 @@ func TestSizeDeclaredAnewByMany(t *testing.T) {
 		var tries []*try
 		for range 20 {
 			s := w.open()
-			tries = append(tries, w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, permits(1, 20)) }))
+			tries = append(tries, w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, new(permits(1, 20))) }))
 		}
 		for _, t := range tries {
 			w.finally(t)
@@ -239,7 +239,7 @@ func (w *world) declareTogether(stores []*recipe.Store) {
 	var all []*try
 	for i := range 8 {
 		all = append(all, w.launch(func(ctx context.Context, t *try) {
-			if t.hold, t.err = recipe.Acquire(ctx, stores[i%len(stores)], permits(1, 3)); t.err == nil {
+			if t.hold, t.err = recipe.Acquire(ctx, stores[i%len(stores)], new(permits(1, 3))); t.err == nil {
 				t.err = t.hold.Release()
 			}
 		}))
@@ -452,7 +452,7 @@ func TestResizeBesideAnEntryThatDeclaresTheSameAnew(t *testing.T) {
 				w.declare(a, 2)
 				w.SetLatency(2 * time.Millisecond)
 				joins := func() *try {
-					return w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, permits(1, 5)) })
+					return w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, a, new(permits(1, 5))) })
 				}
 				var joined, resized *try
 				if first == "client-1" {
@@ -555,7 +555,7 @@ func TestSizeBehindAStray(t *testing.T) {
 			}
 			return farsynctest.None
 		})
-		_, err := recipe.Acquire(w.Context(), a, permits(1, 1))
+		_, err := recipe.Acquire(w.Context(), a, new(permits(1, 1)))
 		require.ErrorIs(w, err, recipe.ErrSize)
 		require.Less(w, w.Count(), 200)
 		time.Sleep(ttl)
@@ -616,7 +616,7 @@ func TestSizesAreNeverMixed(t *testing.T) {
 						if own.IntN(4) == 0 {
 							r = trying(r)
 						}
-						hold, err := recipe.Acquire(w.Context(), s, r)
+						hold, err := recipe.Acquire(w.Context(), s, &r)
 						if err != nil {
 							expected := errors.Is(err, recipe.ErrSize) || errors.Is(err, recipe.ErrLocked) || seed%2 == 1 && errors.Is(err, recipe.ErrTooLarge)
 							assert.True(w, expected, "%v", err)

@@ -35,8 +35,8 @@ func (in *session) inFront(w *waiting) *stuckError {
 }
 
 // spurned returns the ctx of a Replaceable request that waits as w, which ends when the request waits behind an entry that is not removed: also one that
-// was not removed before. Settle is called when the wait is over, and sees to its error.
-func spurned(ctx context.Context, w *waiting) (bound context.Context, settle func(err *error)) {
+// was not removed before. Settle is called when the wait is over, and returns its error.
+func spurned(ctx context.Context, w *waiting) (bound context.Context, settle func(error) error) {
 	in, queue := w.place.in, w.place.entry.Queue
 	bound, spurn := context.WithCancelCause(ctx)
 	in.mu.Lock()
@@ -52,11 +52,12 @@ func spurned(ctx context.Context, w *waiting) (bound context.Context, settle fun
 	if in.removals[queue] != nil {
 		in.spurnAll(queue)
 	}
-	return bound, func(err *error) {
-		if stuck, is := errors.AsType[*stuckError](context.Cause(bound)); is && *err != nil && ctx.Err() == nil {
-			*err = stuck.asError()
+	return bound, func(err error) error {
+		defer spurn(nil)
+		if stuck, is := errors.AsType[*stuckError](context.Cause(bound)); is && err != nil && ctx.Err() == nil {
+			return stuck.asError()
 		}
-		spurn(nil)
+		return err
 	}
 }
 

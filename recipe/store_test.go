@@ -352,7 +352,7 @@ func TestCloseByOnState(t *testing.T) {
 		require.NoError(w, s.Close())
 		require.Equal(w, time.Second, time.Since(began), "any other Close waits for the hook")
 		require.ErrorIs(w, hold.Release(), recipe.ErrLost)
-		_, err := recipe.Acquire(w.Context(), s, exclusive)
+		_, err := recipe.Acquire(w.Context(), s, &exclusive)
 		require.ErrorIs(w, err, recipe.ErrClosed)
 	})
 }
@@ -363,7 +363,7 @@ func TestWhoeverHoldsFindsTheStoreConnected(t *testing.T) {
 		s := w.open()
 		for range 200 {
 			w.Expire(s)
-			first, err := recipe.Acquire(w.Context(), s, exclusive) // finds the session over, and waits for the next
+			first, err := recipe.Acquire(w.Context(), s, &exclusive) // finds the session over, and waits for the next
 			require.NoError(w, err)
 			require.Equal(w, recipe.Connected, s.State())
 			require.NoError(w, first.Release())

@@ -77,7 +77,9 @@ func (s *Store) traced(ctx context.Context, r *Request) (*Hold, error) {
 	began := time.Now()
 	ctx, end := s.tellAcquire(ctx, w)
 	if r.Kind != driver.Candidate {
-		r.note = checkedNote(s.tellNote(ctx, w))
+		noted := *r
+		noted.note = checkedNote(s.tellNote(ctx, w))
+		r = &noted
 	}
 	h, err := s.admitted(ctx, r)
 	got := Got{Err: err, Waited: time.Since(began)}

@@ -114,7 +114,7 @@ func TestTraceOfThoseThatWait(t *testing.T) {
 		w.settle()
 		w.wrote(c, "3 got it: false, local false, after 0s")
 		other.Take()
-		_, err := recipe.Acquire(w.Context(), far, trying(exclusive))
+		_, err := recipe.Acquire(w.Context(), far, new(trying(exclusive)))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		w.wrote(other, "2 wants exclusive /q of test, 1 units, try true", "2 got it: false, local false, after 0s")
 		w.release(third)

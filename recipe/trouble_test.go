@@ -49,7 +49,7 @@ func TestFullServiceIsNotToldAsAHolder(t *testing.T) {
 						return w.begin(func(ctx context.Context, t *try) {
 							ctx, cancel := context.WithTimeout(ctx, d)
 							defer cancel()
-							t.hold, t.err = recipe.Acquire(ctx, s, r)
+							t.hold, t.err = recipe.Acquire(ctx, s, &r)
 						})
 					}
 					n := 2

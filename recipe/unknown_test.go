@@ -338,7 +338,7 @@ func TestNoCallOfAClosedStoreIsAnswered(t *testing.T) {
 			w.ResetCount()
 			_, _, err := recipe.Queue{Store: s, Path: queue}.List(w.Context(), 0)
 			require.Equal(w, recipe.ErrClosed, err)
-			_, err = recipe.Acquire(w.Context(), s, trying(exclusive))
+			_, err = recipe.Acquire(w.Context(), s, new(trying(exclusive)))
 			require.Equal(w, recipe.ErrClosed, err)
 			require.Equal(w, recipe.ErrClosed, recipe.Queue{Store: s, Path: queue}.Resize(w.Context(), 5, 5))
 			require.Zero(w, w.Count())

@@ -63,19 +63,10 @@ func (s *Store) outlast(
 	ctx context.Context, p *place, r *Request, on []driver.Target,
 ) (left []driver.Target, behind error, v verdict, err error) {
 	w := s.enlist(p, on)
-	defer func() { p.in.delist(w, err != nil) }()
-	defer s.sight(ctx, w)()
-	if gr := grantOf(ctx); gr != nil {
-		gr.unanswered.Store(nil) // what is waited for was an answer
-		gr.waits.Store(w)
-		defer gr.waits.Store(nil)
-	}
+	waits, over := s.shown(ctx, w, r.Replaceable)
+	defer func() { err = over(err) }()
 	s.traceWait(ctx, r, w)
-	if r.Replaceable {
-		var settle func(*error)
-		ctx, settle = spurned(ctx, w)
-		defer settle(&err)
-	}
+	ctx = waits
 	var brake pause.Brake
 	for err == nil && len(on) > 0 {
 		var proof *driver.View
@@ -92,6 +83,34 @@ func (s *Store) outlast(
 		behind = p.in.behind(w)
 	}
 	return on, behind, v, err
+}
+
+// shown has others see that w waits, and lets them end the wait if the request is Replaceable: ctx is then bound to that. Over ends
+// all of it, and returns the error of the wait. It is not inlined, so that p needs no stack for it while it waits.
+//
+//go:noinline
+func (s *Store) shown(ctx context.Context, w *waiting, replaceable bool) (bound context.Context, over func(error) error) {
+	asked := s.sight(ctx, w)
+	gr := grantOf(ctx)
+	if gr != nil {
+		gr.unanswered.Store(nil) // what is waited for was an answer
+		gr.waits.Store(w)
+	}
+	var settle func(error) error
+	if replaceable {
+		ctx, settle = spurned(ctx, w)
+	}
+	return ctx, func(err error) error {
+		if settle != nil {
+			err = settle(err)
+		}
+		if gr != nil {
+			gr.waits.Store(nil)
+		}
+		asked()
+		w.place.in.delist(w, err != nil)
+		return err
+	}
 }
 
 // woken looks at what is ahead of p, unless proof shows it, and decides. It returns what to wait for now, and whether that is something
@@ -258,10 +277,11 @@ func (in *session) watchOnce(
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	late := in.lateness(p, cancel)
-	proof, err = in.Session.Watch(ctx, *e, on, func() {
+	stands := func() {
 		late.stands()
 		p.answered(ctx) // for the callers of the line: it may be long until Watch returns
-	})
+	}
+	proof, err = in.Session.Watch(ctx, *e, on, stands)
 	return proof, late.over(), err
 }
 

@@ -101,7 +101,7 @@ func TestTurnIsLookedForWithinAMinute(t *testing.T) {
 		w.Cleanup(func() { require.NoError(w, patient.Close()) })
 		w.granted(w.start(ahead))
 		next := w.start(ahead)
-		behind := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, patient, exclusive) })
+		behind := w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, patient, &exclusive) })
 		w.settle()
 		died := time.Now()
 		w.Partition(ahead, true)

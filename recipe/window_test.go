@@ -90,7 +90,7 @@ func TestCrowdThatComesAtOnce(t *testing.T) {
 		w.SetLatency(10 * time.Millisecond)
 		var crowd []*try
 		for range 200 {
-			crowd = append(crowd, w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, units(1, 1)) }))
+			crowd = append(crowd, w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, new(units(1, 1))) }))
 		}
 		time.Sleep(time.Second)
 		require.Len(w, w.Entries(queue), 1+maxEntries)
@@ -118,7 +118,7 @@ func TestCrowdAtAFreeSemaphore(t *testing.T) {
 		began := time.Now()
 		var all []*try
 		for range crowd {
-			all = append(all, w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, units(1, crowd)) }))
+			all = append(all, w.launch(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, new(units(1, crowd))) }))
 		}
 		took := w.allGot(s, began, all)
 		require.LessOrEqual(w, took, 5*2*latency, "16, and all the others; each sees to the size of the semaphore")
@@ -225,7 +225,7 @@ func TestTryBesideALineForUnits(t *testing.T) {
 		held := w.granted(w.startFor(s, units(1, 1)))
 		crowd := w.wait(s, maxEntries+1, units(1, 1))
 		w.ResetCount()
-		_, err := recipe.Acquire(w.Context(), s, trying(units(1, 1)))
+		_, err := recipe.Acquire(w.Context(), s, new(trying(units(1, 1))))
 		require.ErrorIs(w, err, recipe.ErrLocked)
 		require.ErrorContains(w, err, `waited for in this process, behind "client-1"`)
 		require.Zero(w, w.Count(farsynctest.Ahead, farsynctest.Create))
@@ -233,7 +233,7 @@ func TestTryBesideALineForUnits(t *testing.T) {
 		for _, t := range crowd {
 			w.release(w.granted(t))
 		}
-		h, err := recipe.Acquire(w.Context(), s, trying(units(1, 1)))
+		h, err := recipe.Acquire(w.Context(), s, new(trying(units(1, 1))))
 		require.NoError(w, err)
 		require.NoError(w, h.Release())
 		require.Zero(w, s.LinesInUse())
@@ -262,7 +262,7 @@ func TestUnitsUnderCallersThatComeAndGo(t *testing.T) {
 					all.Go(func() {
 						for range 20 {
 							ctx, cancel := context.WithTimeout(w.Context(), patience)
-							h, err := recipe.Acquire(ctx, s, units(n, size))
+							h, err := recipe.Acquire(ctx, s, new(units(n, size)))
 							cancel()
 							if err != nil {
 								continue

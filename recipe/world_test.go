@@ -39,11 +39,11 @@ func gateFor(s *recipe.Store, r recipe.Request) gate {
 }
 
 func (g gate) Acquire(ctx context.Context) (*recipe.Hold, error) {
-	return recipe.Acquire(ctx, g.store, g.request)
+	return recipe.Acquire(ctx, g.store, &g.request)
 }
 
 func (g gate) TryAcquire(ctx context.Context) (*recipe.Hold, error) {
-	return recipe.Acquire(ctx, g.store, trying(g.request))
+	return recipe.Acquire(ctx, g.store, new(trying(g.request)))
 }
 
 // trying returns the request without the wait for others.
@@ -152,7 +152,7 @@ func (w *world) start(s *recipe.Store) *try { return w.startFor(s, exclusive) }
 
 // startFor is start for another request.
 func (w *world) startFor(s *recipe.Store, r recipe.Request) *try {
-	return w.begin(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, r) })
+	return w.begin(func(ctx context.Context, t *try) { t.hold, t.err = recipe.Acquire(ctx, s, &r) })
 }
 
 // startGate is start for a gate.

@@ -211,7 +211,7 @@ func (s *stage) perform(clients []func(*actor) error) {
 	s.mem.SetFault(nil)
 	later := beneath.Store(s.mem.Open(&farsynctest.MemOptions{Options: farsync.Options{TTL: playTTL}}))
 	free := recipe.Request{Queue: playQueue, Kind: driver.Exclusive, Units: 1, Try: true}
-	h, err := recipe.Acquire(context.Background(), later, free)
+	h, err := recipe.Acquire(context.Background(), later, &free)
 	if err == nil {
 		err = h.Release()
 	}

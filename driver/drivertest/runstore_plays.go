@@ -128,7 +128,7 @@ func (a *actor) once(r recipe.Request, beside int) error { return a.works(r, wor
 
 // works is once, for so long.
 func (a *actor) works(r recipe.Request, long time.Duration, beside int) error {
-	h, err := recipe.Acquire(a.ctx, a.store, r)
+	h, err := recipe.Acquire(a.ctx, a.store, &r)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (a *actor) twice(r recipe.Request, beside int) error {
 // tries takes the lock if it is free, some times.
 func (a *actor) tries(r recipe.Request) error {
 	for range 4 {
-		h, err := recipe.Acquire(a.ctx, a.store, trying(r))
+		h, err := recipe.Acquire(a.ctx, a.store, new(trying(r)))
 		switch {
 		case errors.Is(err, recipe.ErrLocked):
 		case err != nil:
@@ -169,7 +169,7 @@ func (a *actor) turns(goroutines int) error {
 			var err error
 			for range 2 {
 				var h *recipe.Hold
-				if h, err = recipe.Acquire(a.ctx, a.store, r); err != nil {
+				if h, err = recipe.Acquire(a.ctx, a.store, &r); err != nil {
 					break
 				}
 				a.use(h, work/20, 1)
@@ -202,7 +202,7 @@ func (a *actor) lines() error {
 				a.sleep(work / 4)
 			}
 			defer cancel()
-			h, err := recipe.Acquire(ctx, a.store, r)
+			h, err := recipe.Acquire(ctx, a.store, &r)
 			switch {
 			case err == nil:
 				a.use(h, work/2, 1)
@@ -222,7 +222,7 @@ func (a *actor) lines() error {
 
 // downgrades turns a writer into a reader.
 func (a *actor) downgrades() error {
-	h, err := recipe.Acquire(a.ctx, a.store, a.request(driver.Write, 1, 0))
+	h, err := recipe.Acquire(a.ctx, a.store, new(a.request(driver.Write, 1, 0)))
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (a *actor) resizes(declared, size int64) error {
 // declares uses a semaphore of a size, which may be another than it has.
 func (a *actor) declares(size int64, after time.Duration) error {
 	a.sleep(after)
-	h, err := recipe.Acquire(a.ctx, a.store, a.request(driver.Permit, 1, size))
+	h, err := recipe.Acquire(a.ctx, a.store, new(a.request(driver.Permit, 1, size)))
 	switch {
 	case errors.Is(err, recipe.ErrSize) && len(a.placed) > 0:
 		return nil // the entry before may still be there
@@ -263,7 +263,7 @@ func (a *actor) declares(size int64, after time.Duration) error {
 func (a *actor) leads() error {
 	r := a.request(driver.Candidate, 1, 0)
 	r.Value = []byte("starting")
-	h, err := recipe.Acquire(a.ctx, a.store, r)
+	h, err := recipe.Acquire(a.ctx, a.store, &r)
 	if err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func (a *actor) observes() error {
 
 // yields gives the lock back when it is asked to, or after a while.
 func (a *actor) yields() error {
-	h, err := recipe.Acquire(a.ctx, a.store, a.request(driver.Exclusive, 1, 0))
+	h, err := recipe.Acquire(a.ctx, a.store, new(a.request(driver.Exclusive, 1, 0)))
 	if err != nil {
 		return err
 	}
@@ -335,13 +335,13 @@ func (a *actor) asks() error {
 func (a *actor) handsOn() error {
 	r := a.request(driver.Exclusive, 1, 0)
 	r.Line = true
-	first, err := recipe.Acquire(a.ctx, a.store, r)
+	first, err := recipe.Acquire(a.ctx, a.store, &r)
 	if err != nil {
 		return err
 	}
 	done := make(chan error)
 	go func() {
-		h, err := recipe.Acquire(a.ctx, a.store, r)
+		h, err := recipe.Acquire(a.ctx, a.store, &r)
 		if err != nil {
 			done <- err
 			return
@@ -402,7 +402,7 @@ func (s *stage) named(revision int64, turn int) bool {
 func (a *actor) givesUp(r recipe.Request) error {
 	for _, d := range []time.Duration{0, work / 2, work * 3 / 2} {
 		ctx, cancel := context.WithTimeout(a.ctx, d)
-		h, err := recipe.Acquire(ctx, a.store, r)
+		h, err := recipe.Acquire(ctx, a.store, &r)
 		began := time.Now()
 		<-ctx.Done()
 		cancel()
@@ -430,7 +430,7 @@ func (a *actor) closes(after time.Duration) error {
 	a.sleep(after)
 	done := make(chan error, 1)
 	go func() {
-		h, err := recipe.Acquire(a.ctx, a.store, a.request(driver.Exclusive, 1, 0))
+		h, err := recipe.Acquire(a.ctx, a.store, new(a.request(driver.Exclusive, 1, 0)))
 		if err == nil {
 			a.use(h, work, 1)
 			if err = h.Release(); len(a.placed) > 0 {
