@@ -115,7 +115,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 // TestIndexLeadsToEveryDocument: who begins at README finds each document in two steps, by way of the index. README is short, for it is
 // read by people who compare libraries.
 func TestIndexLeadsToEveryDocument(t *testing.T) {
-	const words = 950
+	const words = 900
 	readme := prose(t, "README.md")
 	require.Contains(t, readme, "](docs/README.md)")
 	require.Less(t, len(strings.Fields(readme)), words, "words of README.md outside of its code")
@@ -145,4 +145,52 @@ func TestPromiseNamesEveryPackage(t *testing.T) {
 			require.Contains(t, table, "](../api/"+name+")", "docs/WHAT-MAY-CHANGE.md does not name the package of %s", list)
 		}
 	}
+}
+
+// TestVersionsAreTheSameOnEveryPage: README, the table of docs/STORES.md, the page of a store and its package name one lowest version of
+// its service, and README, the table and the page one version that the tests run on. For etcd these are the versions that the module has.
+func TestVersionsAreTheSameOnEveryPage(t *testing.T) {
+	_, table, found := strings.Cut(prose(t, "docs/STORES.md"), "\n## Versions\n")
+	require.True(t, found)
+	lowest, tested := map[string]string{}, map[string]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (\w+) \| ([^|]*) \| ([^|]*)\|`).FindAllStringSubmatch(table, -1) {
+		lowest[row[1]], tested[row[1]] = row[2], strings.TrimSpace(row[3])
+	}
+	pages := map[string]struct {
+		services []string
+		doc      string
+	}{
+		"etcd":        {[]string{"etcd"}, ""},
+		"zookeeper":   {[]string{"ZooKeeper"}, "zk/doc.go"},
+		"redis":       {[]string{"Redis"}, "redis/doc.go"},
+		"postgresql":  {[]string{"PostgreSQL"}, "postgres/doc.go"},
+		"mysql":       {[]string{"MySQL", "MariaDB"}, "mysql/doc.go"},
+		"one-machine": {[]string{"SQLite"}, ""},
+	}
+	rows := regexp.MustCompile(`(?m)^\| \[[^]]+\]\(docs/start/([\w-]+)\.md\) \| ([^|]*) \| ([^|]*)\|`).
+		FindAllStringSubmatch(prose(t, "README.md"), -1)
+	require.Len(t, rows, len(pages))
+	for _, row := range rows {
+		page, known := pages[row[1]]
+		require.True(t, known, row[1])
+		var low, run []string
+		for _, service := range page.services {
+			require.Contains(t, lowest, service, "docs/STORES.md has no row")
+			low, run = append(low, lowest[service]), append(run, tested[service])
+			if service == "SQLite" {
+				continue
+			}
+			start, version := prose(t, "docs/start/"+row[1]+".md"), strings.TrimPrefix(lowest[service], "client ")
+			require.Contains(t, start, " "+version+" or later", row[1])
+			require.Regexp(t, `tests run on [^\n]*`+regexp.QuoteMeta(tested[service])+`\.?\s`, start, row[1])
+			if page.doc != "" {
+				require.Regexp(t, `(?:version|`+service+`) `+regexp.QuoteMeta(version)+` or (?:later|newer)`, document(t, page.doc))
+			}
+		}
+		require.Equal(t, strings.Join(low, ", "), row[2], "the lowest version in README.md")
+		require.Equal(t, strings.Join(run, ", "), strings.TrimSpace(row[3]), "the version that tests run on in README.md")
+	}
+	module := document(t, "go.mod")
+	require.Contains(t, module, "\tgo.etcd.io/etcd/server/v3 v"+tested["etcd"]+"\n")
+	require.Contains(t, module, "\tgo.etcd.io/etcd/client/v3 v"+strings.TrimPrefix(lowest["etcd"], "client ")+"\n")
 }
