@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/farsync/farsync"
@@ -69,8 +68,8 @@ func ailments(lock lockJSON, now time.Time) (list []string) {
 		case is != family:
 			say("it is %s, and %s uses it as %s: one of them never gets it. Take two paths", family, u.name(), is)
 		}
-		if u.Session == "" && !strings.Contains(lock.Error, legible.Quote(u.ID)) { // else the error has said so
-			say("%s belongs to no session, and blocks the queue for ever: delete it", legible.Text(u.ID))
+		if text := lock.stray(u); text != "" {
+			say("%s", text)
 		}
 		if u.Joined == nil {
 			continue

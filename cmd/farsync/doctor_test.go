@@ -519,6 +519,19 @@ func TestDoctorNamesRowsOfSessionsThatAreNotThere(t *testing.T) {
 	do(t, "INSERT INTO farsync_entries (id, queue, session) VALUES ($1, '/gone', 'is not there')", "row-2")
 	finds(t, store, "/none: row-1 belongs to no session, and blocks the queue for ever: delete it",
 		"/gone: row-2 belongs to no session, and blocks the queue for ever: delete it")
+	who := start(t, store, "who", "--json")
+	require.Zero(t, who.code(t), who.err.String())
+	require.NotContains(t, who.out.String(), "for ever", "a program sees that there is no field session")
+	require.NotContains(t, who.out.String(), `"session"`)
+	for _, arguments := range [][]string{{"who"}, {"who", "--tree"}} {
+		who = start(t, store, arguments...)
+		require.Zero(t, who.code(t), who.err.String())
+		require.Regexp(t, `\n/gone: token \d+: row-2 belongs to no session, .*\n/none: token \d+: row-1 belongs to no session, .*\n$`, who.out.String())
+	}
+	remedy := only(t, `: delete it, by farsync (break .* /none)\n`, who.out.String())
+	removed := start(t, store, append(strings.Fields(remedy), "--ask=0")...)
+	require.Zero(t, removed.code(t), removed.err.String())
+	require.Equal(t, codeNothing, start(t, store, "who", "/none").code(t), "it blocks the queue no longer")
 }
 
 // TestDoctorReckonsConnections of what a database server has room for.

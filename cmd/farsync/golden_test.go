@@ -82,6 +82,29 @@ func TestTableShowsHoldersAndPlaces(t *testing.T) {
 `, out.String())
 }
 
+// TestEntriesWithoutASessionAreNamed: the column FOR may have no more than a question mark for them.
+func TestEntriesWithoutASessionAreNamed(t *testing.T) {
+	const says, by = "/x: token 512: row-1 belongs to no session, and blocks the queue for ever: delete it", ", by farsync break --token 512 --yes --delete /x"
+	for _, is := range []struct {
+		why   string
+		error string
+		user  userJSON
+		says  string
+	}{
+		{"no session will ever remove it", "", userJSON{ID: "row-1", Held: true}, says + by + "\n"},
+		{"it waits, and farsync break finds holders alone", "", userJSON{ID: "row-1"}, says + "\n"},
+		{"a terminal would act on its name", "", userJSON{ID: "\x1b[31m"}, strings.Replace(says, "row-1", `\x1b[31m`, 1) + "\n"},
+		{"its session removes it", "", userJSON{ID: "row-1", Session: "s"}, ""},
+		{"the error has said so", `"row-1" blocks the queue`, userJSON{ID: "row-1"}, ""},
+		{"the error is about the size", "its size is not a number", userJSON{ID: "row-1"}, says + "\n"},
+	} {
+		is.user.Token = 512
+		var out bytes.Buffer
+		require.NoError(t, strays(&out, []lockJSON{{Path: "/x", Error: is.error, Participants: []userJSON{is.user}}}))
+		require.Equal(t, is.says, out.String(), is.why)
+	}
+}
+
 // TestTreeShowsADeadlock: two that hold what the other waits for.
 func TestTreeShowsADeadlock(t *testing.T) {
 	user := func(id, holder string, held bool, under ...string) userJSON {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -40,7 +41,8 @@ A holder whose COMMAND has ended, and has left processes running, is shown with 
 A waiter may stand for several callers: those of one process wait for a lock behind one entry, or a few, and take turns on it.
 
 FOR is how long a holder has held or a waiter has waited. A holder with ≤ has been in the queue for so long, and may have
-held for less: the service does not note since when it holds.
+held for less: the service does not note since when it holds. With ? the time is not in the
+service. An entry that belongs to no session is named in a line below: it blocks the queue until somebody deletes it.
 
 What it shows was so a moment ago. Never decide by it that a lock is free.`,
 		Args:              takes(0, 1),
@@ -75,6 +77,9 @@ What it shows was so a moment ago. Never decide by it that a lock is free.`,
 				case len(locks.Locks) > 0:
 					columns, _ := screen(a.stdout)
 					err = a.table(a.stdout, locks.Locks, now, columns)
+				}
+				if err == nil && !a.json {
+					err = unwritten(strays(a.stdout, locks.Locks))
 				}
 				if err == nil && len(locks.Locks) == 0 && locks.Silence != nil {
 					return &exit{code: codeUnavailable} // who held before is not known any more, and may work on until its deadline
@@ -284,6 +289,34 @@ func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Locatio
 		found.Silence = &silenceJSON{quiet.Until.UTC().Truncate(time.Millisecond), quiet.Why, quiet.Error()}
 	}
 	return found, nil
+}
+
+// stray says of a user whose entry no session will ever remove that it has to be deleted, or returns "". An entry that the
+// error of the lock names needs no such words.
+func (l lockJSON) stray(u userJSON) string {
+	if u.Session != "" || strings.Contains(l.Error, legible.Quote(u.ID)) {
+		return ""
+	}
+	return legible.Text(u.ID) + " belongs to no session, and blocks the queue for ever: delete it"
+}
+
+// strays writes a line for each such entry, and how to delete it if it holds: farsync break finds holders alone.
+func strays(w io.Writer, locks []lockJSON) error {
+	var b strings.Builder
+	for _, lock := range locks {
+		for _, u := range lock.Participants {
+			text := lock.stray(u)
+			if text == "" {
+				continue
+			}
+			if u.Held {
+				text += fmt.Sprintf(", by farsync break --token %s --yes --delete %s", u.Token, lock.Path)
+			}
+			fmt.Fprintf(&b, "%s: token %s: %s\n", lock.Path, u.Token, text)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // userOf leaves out Participant.Left: the Store of a verb that shows locks has left nothing behind, and of others
