@@ -85,7 +85,7 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "farsync",
 		Short: "Run programs under locks that hold across machines",
-		Long: "farsync runs programs under locks that hold across machines, and shows what holds and what waits.\n" +
+		Long: "farsync runs programs under locks that hold across machines, and shows who holds and who waits.\n" +
 			"The locks are on etcd, ZooKeeper, Redis, PostgreSQL or MySQL, or for one machine in a file.\n\n" + environmentHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -26,8 +26,8 @@ func (a *app) serveVerb() *cobra.Command {
 	listen, change, trace := "127.0.0.1:7070", false, ""
 	cmd := &cobra.Command{
 		Use:   "serve [PREFIX/]",
-		Short: "Show what holds and what waits in a browser",
-		Long: `serve shows in a browser what holds and what waits below PREFIX/, or on all paths, as it changes. It ends with a signal.
+		Short: "Show who holds and who waits in a browser",
+		Long: `serve shows in a browser who holds and who waits below PREFIX/, or on all paths, as it changes. It ends with a signal.
 
 With --allow-break it writes a line to standard error whenever a lock is asked for or a lease is broken: by whom, and why.
 

@@ -24,7 +24,7 @@ func (a *app) watchVerb() *cobra.Command {
 	by := bySort("path")
 	cmd := &cobra.Command{
 		Use:   "watch [PATH | PREFIX/]",
-		Short: "Show what holds and what waits, as it changes",
+		Short: "Show who holds and who waits, as it changes",
 		Long: `watch shows the table of farsync who and draws it anew, until q is typed or a signal comes. A table that is too wide for the
 terminal shortens names in their middle, and leaves out first the kinds and then the tokens. Where standard output is no terminal, it writes
 a line for each change instead: of a user of a lock that holds, that waits, or that has gone.

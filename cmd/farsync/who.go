@@ -27,14 +27,14 @@ func (a *app) whoVerb() *cobra.Command {
 	by := bySort("path")
 	cmd := &cobra.Command{
 		Use:   "who [PATH | PREFIX/]",
-		Short: "Show what holds and what waits",
-		Long: `who shows the holders of PATH and those that wait for it, or with a slash at the end all paths below it. Without an
-argument it shows all paths. It exits with 1 if there are none, and with 69 if the service grants nothing for a while, for it has
-forgotten then who held before.
+		Short: "Show who holds and who waits",
+		Long: `who shows the holders of PATH and the waiters, or with a slash at the end all paths below it. Without an argument it shows
+all paths. It exits with 1 if there are none, and with 69 if the service grants nothing for a while: the service has forgotten
+who held before.
 
-With --tree it shows below each holder what that waits for before it gives the lock back, as far as it has said so: farsync run
-on several paths does, and so does a Go program that passes on the context of its lease. Holders that wait for one
-another are marked.
+With --tree it shows below each holder what this holder waits for before it gives the lock back, as far as the holder has
+said so: farsync run on several paths does, and so does a Go program that passes on the context of its lease. Holders that
+wait for one another are marked.
 
 A holder whose COMMAND has ended, and has left processes running, is shown with the processes that it waits for.
 
