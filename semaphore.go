@@ -104,7 +104,8 @@ func (s *Semaphore) Resize(ctx context.Context, n int64) error {
 	if err := cmp.Or(counts("the semaphore was made with", s.size), counts("asked for", n)); err != nil {
 		return wrap("resize", s.path, err)
 	}
-	return wrap("resize", s.path, recipe.Queue{Store: s.store.below, Path: s.path}.Resize(ctx, s.size, n))
+	_, err := recipe.Queue{Store: s.store.below, Path: s.path}.Resize(ctx, s.size, n)
+	return wrap("resize", s.path, err)
 }
 
 // Size returns the size that counts: what Resize has set last, or else what the users of the semaphore have declared.

@@ -159,7 +159,7 @@ func TestKindOfAPermit(t *testing.T) {
 		first := w.granted(w.start(a))
 		_, err := recipe.Acquire(w.Context(), b, new(permits(1, 3)))
 		require.ErrorIs(w, err, driver.ErrKind)
-		require.ErrorIs(w, recipe.Queue{Store: b, Path: queue}.Resize(w.Context(), 3, 4), driver.ErrKind)
+		require.ErrorIs(w, resize(w.Context(), b, 3, 4), driver.ErrKind)
 		_, err = recipe.Acquire(w.Context(), b, new(trying(permits(1, 3))))
 		require.ErrorIs(w, err, driver.ErrKind)
 		require.Zero(w, w.Count(farsynctest.SetRegister))

@@ -223,36 +223,42 @@ func (q Queue) wait(ctx context.Context, on []driver.Target) error {
 // oldest entry is first given the time for which an Acquire of another size would wait for it. If the entry is still
 // there then, and the register as it was, it is a user of that size. What comes later comes after this call: users may
 // leave, and others declare anew.
-func (q Queue) Resize(ctx context.Context, declared, size int64) error {
+//
+// Resize returns the size that is declared beside the size that it has set. It is of the same value of the register, which
+// this call has written or found, and so no size that another client has declared since. After an error it is 0.
+func (q Queue) Resize(ctx context.Context, declared, size int64) (int64, error) {
 	if err := CheckPath(q.Path); err != nil {
-		return err
+		return 0, err
 	}
 	var g grace
 	var stays int64 // a declared size whose users have been given that time. 0: none
 	for {
-		var was int64
+		var now int64
 		asked := time.Now()
 		err := q.Store.inSession(ctx, func(in *session) (v verdict) {
-			was, v = q.resize(ctx, in, declared, size, stays)
+			now, v = q.resize(ctx, in, declared, size, stays)
 			return v
 		})
 		g.saw(asked)
+		if err == nil {
+			return now, nil
+		}
 		if _, used := errors.AsType[*otherSizeError](err); !used {
-			return err
+			return 0, err
 		}
 		if !q.Store.outwait(ctx, err, &g) {
-			stays = was // and if ctx has ended, no request is sent any more
+			stays = now // and if ctx has ended, no request is sent any more
 		}
 	}
 }
 
-// resize is Resize in one session. It returns an otherSizeError, and the size that the queue was declared with, if that
-// is neither declared nor stays and there are entries.
+// resize is Resize in one session, and returns the size that is declared now. It returns an otherSizeError, and the size that
+// the queue was declared with, if that is neither declared nor stays and there are entries.
 //
 // Each write is on condition of the register that was read before the entries. So of two calls at the same time one
 // reads what the other has written. A call whose answer was lost finds its own value, and writes nothing. A size that
 // was declared anew in between is read, with the entries that there are by then.
-func (q Queue) resize(ctx context.Context, in *session, declared, size, stays int64) (was int64, v verdict) {
+func (q Queue) resize(ctx context.Context, in *session, declared, size, stays int64) (now int64, v verdict) {
 	s := q.Store
 	for {
 		var r driver.Register
@@ -260,7 +266,7 @@ func (q Queue) resize(ctx context.Context, in *session, declared, size, stays in
 			return 0, v
 		}
 		was, is, _ := parseSize(q.Path, r)
-		keeps := declared
+		keeps := declared // what is declared when the size is set
 		if was != declared {
 			view, got := s.last(ctx, in, q.Path)
 			if got.fate == done {
@@ -288,7 +294,7 @@ func (q Queue) resize(ctx context.Context, in *session, declared, size, stays in
 		}
 		switch {
 		case was == keeps && is == size:
-			return was, v // a value that is there is not written: settleSize takes that for another size in between
+			return keeps, v // a value that is there is not written: settleSize takes that for another size in between
 		case was == 0 || was == keeps:
 			_, v = s.writeSize(ctx, in, q.Path, keeps, size, r, driver.Entry{})
 		default:
@@ -296,7 +302,7 @@ func (q Queue) resize(ctx context.Context, in *session, declared, size, stays in
 			_, _, v = s.declare(ctx, in, anew, size, r, "")
 		}
 		if v.fate == done || !errors.Is(v.err, driver.ErrConflict) {
-			return was, v // else the register, or the queue, has changed
+			return keeps, v // else the register, or the queue, has changed
 		}
 	}
 }

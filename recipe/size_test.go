@@ -357,24 +357,37 @@ func TestResizeDeclaresAnewNextToANewcomer(t *testing.T) {
 			}
 			return farsynctest.None
 		})
-		require.NoError(w, w.resize(a, 1, 1))
+		w.resize(a, 1, 1, 2)
 		w.granted(other)
 		w.isSize("2 1")
 		w.release(other)
-		require.NoError(w, w.resize(a, 1, 1))
+		w.resize(a, 1, 1, 1)
 		w.isSize("1 1")
 		w.release(w.granted(w.startFor(a, permits(1, 1))))
 	})
 }
 
-func (w *world) resize(s *recipe.Store, declared, size int64) error {
-	return recipe.Queue{Store: s, Path: queue}.Resize(w.Context(), declared, size)
+// resize sets a size for a caller who declares another, and makes sure that Resize says what is declared beside it.
+func (w *world) resize(s *recipe.Store, declared, size, stays int64) {
+	w.Helper()
+	now, err := recipe.Queue{Store: s, Path: queue}.Resize(w.Context(), declared, size)
+	require.NoError(w, err)
+	require.Equal(w, stays, now)
 }
 
-// resizing begins a resize.
+// resize is Resize where only the error counts.
+func resize(ctx context.Context, s *recipe.Store, declared, size int64) error {
+	_, err := recipe.Queue{Store: s, Path: queue}.Resize(ctx, declared, size)
+	return err
+}
+
+// resizing begins a resize by which that size is declared.
 func (w *world) resizing(s *recipe.Store, declared, size int64) *try {
 	return w.launch(func(ctx context.Context, t *try) {
-		t.err = recipe.Queue{Store: s, Path: queue}.Resize(ctx, declared, size)
+		var now int64
+		if now, t.err = (recipe.Queue{Store: s, Path: queue}).Resize(ctx, declared, size); t.err == nil {
+			assert.Equal(w, declared, now)
+		}
 	})
 }
 
@@ -399,7 +412,7 @@ func TestResizeForUsersOfAnotherSize(t *testing.T) {
 				waits := w.startFor(a, permits(1, 2))
 				w.SetFault(faults(kind, 1, fault))
 				began := time.Now()
-				require.NoError(w, w.resize(b, 5, 3))
+				w.resize(b, 5, 3, 2)
 				require.LessOrEqual(w, time.Since(began), 5*time.Second)
 				w.isSize("2 3")
 				w.granted(waits)
@@ -407,9 +420,9 @@ func TestResizeForUsersOfAnotherSize(t *testing.T) {
 				time.Sleep(ttl) // and what is late has come
 				w.isSize("2 3")
 				w.ResetCount()
-				require.NoError(w, w.resize(b, 5, 3))
+				w.resize(b, 5, 3, 2)
 				require.Zero(w, w.Count(farsynctest.SetRegister, farsynctest.Create), "it is the size that counts")
-				require.ErrorIs(w, recipe.Queue{Store: b, Path: queue}.Resize(w.ended(), 5, 4), context.Canceled)
+				require.ErrorIs(w, resize(w.ended(), b, 5, 4), context.Canceled)
 				w.isSize("2 3")
 				w.release(held)
 				w.release(waits)
@@ -433,7 +446,7 @@ func TestResizeThatGivesUpOnUsersOfAnotherSize(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.Context(), 500*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		err := recipe.Queue{Store: b, Path: queue}.Resize(ctx, 5, 3)
+		err := resize(ctx, b, 5, 3)
 		require.ErrorIs(w, err, context.DeadlineExceeded)
 		require.NotErrorIs(w, err, recipe.ErrUnavailable)
 		require.Equal(w, 500*time.Millisecond, time.Since(began))
@@ -533,7 +546,7 @@ func TestResizeWhileNothingIsGranted(t *testing.T) {
 		w.Restart(ttl)
 		w.ResetCount()
 		began := time.Now()
-		require.NoError(w, w.resize(b, 5, 3))
+		w.resize(b, 5, 3, 5)
 		require.InDelta(w, ttl, time.Since(began), float64(time.Second))
 		require.LessOrEqual(w, w.Count(farsynctest.Register, farsynctest.Ahead, farsynctest.Create, farsynctest.SetRegister), 20)
 		w.isSize("5 3")
@@ -600,7 +613,7 @@ func TestSizesAreNeverMixed(t *testing.T) {
 				s, own := w.open(), rand.New(rand.NewPCG(seed, clients.Uint64()))
 				all.Go(func() {
 					for range 6 {
-						if err := w.resize(s, 2+own.Int64N(2), 1+own.Int64N(2)); err != nil {
+						if err := resize(w.Context(), s, 2+own.Int64N(2), 1+own.Int64N(2)); err != nil {
 							w.Errorf("seed %d: %v", seed, err)
 						}
 						time.Sleep(time.Duration(own.IntN(300)) * time.Millisecond)

@@ -158,7 +158,7 @@ func TestClosedClientClosesTheStore(t *testing.T) {
 			all.Wait()
 			require.Less(w, time.Since(began), 3*ttl)
 			_ = a.Close()
-			require.ErrorIs(w, recipe.Queue{Store: a, Path: queue}.Resize(w.Context(), 1, 1), recipe.ErrClosed)
+			require.ErrorIs(w, resize(w.Context(), a, 1, 1), recipe.ErrClosed)
 		})
 	}
 }

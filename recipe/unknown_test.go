@@ -340,7 +340,7 @@ func TestNoCallOfAClosedStoreIsAnswered(t *testing.T) {
 			require.Equal(w, recipe.ErrClosed, err)
 			_, err = recipe.Acquire(w.Context(), s, new(trying(exclusive)))
 			require.Equal(w, recipe.ErrClosed, err)
-			require.Equal(w, recipe.ErrClosed, recipe.Queue{Store: s, Path: queue}.Resize(w.Context(), 5, 5))
+			require.Equal(w, recipe.ErrClosed, resize(w.Context(), s, 5, 5))
 			require.Zero(w, w.Count())
 		})
 	}

@@ -300,7 +300,7 @@ func TestUnitsOfASemaphoreThatWasMadeSmallerAreHeldOn(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.open()
 		first, second := w.granted(w.startFor(s, permits(1, 2))), w.granted(w.startFor(s, permits(1, 2)))
-		require.NoError(w, recipe.Queue{Store: s, Path: queue}.Resize(w.Context(), 2, 1))
+		w.resize(s, 2, 1, 2)
 		time.Sleep(10 * time.Minute)
 		w.release(first)
 		require.NoError(w, second.hold.Err())

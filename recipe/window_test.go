@@ -179,7 +179,7 @@ func TestTooManyUnitsBehindACrowd(t *testing.T) {
 		require.ErrorIs(w, huge.err, recipe.ErrTooLarge)
 		two := w.wait(s, 30, units(2, 3))
 		w.bids(s, maxEntries+1)
-		require.NoError(w, recipe.Queue{Store: s, Path: queue}.Resize(w.Context(), 3, 1))
+		w.resize(s, 3, 1, 3)
 		time.Sleep(time.Second)
 		for _, t := range two {
 			require.True(w, t.returned())

@@ -238,11 +238,12 @@ func (a *actor) downgrades() error {
 func (a *actor) resizes(declared, size int64) error {
 	q := recipe.Queue{Store: a.store, Path: playQueue}
 	a.sleep(work / 2)
-	if err := q.Resize(a.ctx, declared, size); err != nil {
+	if _, err := q.Resize(a.ctx, declared, size); err != nil {
 		return err
 	}
 	a.sleep(work)
-	return q.Resize(a.ctx, declared, declared)
+	_, err := q.Resize(a.ctx, declared, declared)
+	return err
 }
 
 // declares uses a semaphore of a size, which may be another than it has.

@@ -40,7 +40,8 @@ var frozenStoreRows = []frozenRow{
 		return q.Wait(ctx, driver.Target{Entry: e})
 	})},
 	{name: "Queue.Resize", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, _ driver.Entry) error {
-		return recipe.Queue{Store: q.Store, Path: q.Path + "-sized"}.Resize(ctx, 2, 3)
+		_, err := recipe.Queue{Store: q.Store, Path: q.Path + "-sized"}.Resize(ctx, 2, 3)
+		return err
 	})},
 	{name: "Queue.Ask", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
 		return q.Ask(ctx, e)
