@@ -22,7 +22,7 @@ import (
 
 // RunStore holds the Store to its promises, in bubbles over Mem. It has clients play a number of short plays. Of all placements of one
 // fault it tries every one if single is 1, one in three if it is 3, and of all placements of two faults one in double, or none if that is
-// 0. With -short these are the same each time, else others by a seed that is logged.
+// 0. Of a play that takes long it tries fewer. With -short these are the same each time, else others by a seed that is logged.
 //
 // Whatever goes wrong, two exclusive holders are never at work at once, tokens increase, everything that waits is served,
 // nothing is left when all have released, and then the lock is free.
@@ -41,9 +41,11 @@ func RunStore(t *testing.T, single, double int) {
 		t.Run(p.name, func(t *testing.T) {
 			requests := p.perform(t)
 			t.Log(requests, "requests")
+			sparse := max(dear[p.name], 1)
+			single, double := max(single, 1)*sparse, double*sparse
 			for at := range requests {
 				for _, m := range mishaps {
-					if chosen.IntN(max(single, 1)) == 0 {
+					if chosen.IntN(single) == 0 {
 						p.perform(t, placement{at, m})
 					}
 				}
@@ -168,6 +170,7 @@ type stage struct {
 	refuse   []farsynctest.Op // what is refused next: Kind and Client
 	inside   []*recipe.Hold
 	breaking [][2]int64 // revision and turn that a client has named in a Break
+	resized  int        // to how many units a client of ResizeByAnotherSize has begun to set the size; 0 before that
 	highest  [2]int64   // the highest token that was shown: revision and turn
 }
 

@@ -62,6 +62,11 @@ var plays = []play{
 		func(a *actor) error { return a.twice(a.request(driver.Permit, 2, 2), 2) },
 		func(a *actor) error { return a.resizes(2, 4) },
 	}},
+	{"ResizeByAnotherSize", []func(*actor) error{
+		func(a *actor) error { return a.together(a.holdsAUnit, a.waitsForAUnit) },
+		func(a *actor) error { return a.together(a.triesUnits, a.breaksAUnit) },
+		func(a *actor) error { return a.resizesForOthers() },
+	}},
 	{"DeclareAnew", []func(*actor) error{
 		func(a *actor) error { return a.declares(2, 0) },
 		func(a *actor) error { return a.declares(3, time.Second) },
@@ -105,6 +110,9 @@ var plays = []play{
 		func(a *actor) error { return a.twice(a.request(driver.Exclusive, 1, 0), 1) },
 	}},
 }
+
+// dear are the plays that take long: of the placements in them RunStore tries one in so many.
+var dear = map[string]int{"ResizeByAnotherSize": 8}
 
 func (a *actor) request(k driver.Kind, units, size int64) recipe.Request {
 	return recipe.Request{Queue: playQueue, Kind: k, Units: units, Size: size}
@@ -352,17 +360,22 @@ func (a *actor) handsOn() error {
 		case <-h.Life().Done():
 		case <-time.After(4 * playTTL):
 		}
-		revision, turn := h.Token()
-		err = h.Release()
-		if broken := errors.Is(err, recipe.ErrBroken); broken && !a.named(revision, turn) {
-			a.Errorf("turn %d was broken, and nobody has named it", turn)
-		} else if !broken && len(a.placed) == 0 && a.named(revision, turn) {
-			a.Errorf("turn %d was not broken: %v", turn, err)
-		}
+		a.endsBroken(h)
 		done <- nil
 	}()
 	a.use(first, work/20, 1)
 	return errors.Join(a.release(first), <-done)
+}
+
+// endsBroken gives back a hold that another client may have broken.
+func (a *actor) endsBroken(h *recipe.Hold) {
+	revision, turn := h.Token()
+	err := h.Release()
+	if broken := errors.Is(err, recipe.ErrBroken); broken && !a.named(revision, turn) {
+		a.Errorf("turn %d was broken, and nobody has named it", turn)
+	} else if !broken && len(a.placed) == 0 && a.named(revision, turn) {
+		a.Errorf("turn %d was not broken: %v", turn, err)
+	}
 }
 
 // breaks breaks that turn of whatever is held.
