@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := bash
 
-# The modules of this repository, and those of them that have code of ours: tools/ only pins versions.
+# The modules of this repository, and those of them that have tests: tools/ pins versions, and has a command that make systems runs.
 MODULES := $(patsubst %/,%,$(sort $(dir $(shell find . -name go.mod -not -path '*/testdata/*'))))
 CODE := $(filter-out ./tools,$(MODULES))
 
@@ -106,6 +106,7 @@ format:
 
 vet:
 	@$(call each,$(CODE),vet,go vet ./...)
+	@$(call each,./tools,build,go build ./...)
 
 api-check:
 	@echo "==> api"
