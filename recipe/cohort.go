@@ -13,8 +13,6 @@ const (
 	maxTurns = 255
 	// handOffFor is how long after its grant the last turn may begin.
 	handOffFor = 50 * time.Millisecond
-	// maxEntries is how many entries may stand in the queue for one line.
-	maxEntries = 16
 )
 
 // A cohort is the state of a gate: the goroutines that wait, and the grants that serve them. It decides; the gate acts.
@@ -29,8 +27,8 @@ const (
 //	                      │ refuse, dismiss, drop closing ─────────────────────────────────────────────┤
 //	                      ╰────────────────────────────────────────────────────────────────────────────╯
 //
-// While the line is not empty, a grant is open, or one is joining: each step that may end that ends in provide. A grant that is
-// open but whose holder takes its time closes after handOffFor, by the timer.
+// While the line is not empty, a grant is open, or one is joining: each step that may end that ends in provide, which has a
+// file of its own. A grant that is open but whose holder takes its time closes after handOffFor, by the timer.
 type cohort struct {
 	store  *Store
 	shared bool
@@ -140,87 +138,6 @@ func (c *cohort) add(as phase) *grant {
 	c.grants = append(c.grants, gr)
 	c.gate.use(1)
 	return gr
-}
-
-// provide sees to it that the line is served: by the grant that is open, or by as many that are joining as it needs. The
-// caller holds mu.
-func (c *cohort) provide(now time.Time) {
-	waiting := c.line.Len()
-	c.dropBeyond(waiting)
-	switch {
-	case waiting == 0:
-		c.sight.rest()
-	case !c.shared && c.admits(now):
-		if c.timed != c.open {
-			c.timed = c.open
-			c.worn.Store(true)
-			c.timer = after(c.timer, handOffFor-now.Sub(c.open.since), c.late)
-		}
-	default:
-		joins, callers := c.grants.joining()
-		for more := c.entries(waiting+callers) - joins; more > 0 && c.bid(c.add(joining)); more-- {
-		}
-	}
-}
-
-// entries returns how many entries are to stand for a line of that length. A grant that serves all of them, or that serves
-// maxTurns, leaves no more to do than one entry can. Where slow turns let it serve a few, the others of the line would wait a
-// round of the whole queue for the next few; with as many entries as it takes they all come in one round, as they would with an
-// entry each. The caller holds mu.
-func (c *cohort) entries(waiting int) int {
-	each := c.pace
-	switch {
-	case c.shared:
-		each = maxTurns + 1
-	case each == 0:
-		return 1
-	}
-	most := maxEntries
-	if c.grants.held() {
-		most-- // that one is in the queue, too
-	}
-	return min((waiting+each-1)/each, most)
-}
-
-// bid has a grant carried through the queue for the line, and reports false if the Store is closed. The caller holds mu.
-func (c *cohort) bid(gr *grant) bool {
-	ctx, cancel := context.WithCancel(c.store.life)
-	gr.drop = cancel
-	first := c.line.first()
-	gr.note = first.note
-	c.worn.Store(true)
-	if !c.store.background(func() { defer cancel(); c.gate.carry(ctx, gr, first.came) }) {
-		cancel()
-		c.end(gr)
-		return false
-	}
-	return true
-}
-
-// dropBeyond gives up those grants, the youngest first, that are carried for more goroutines than are left. The caller holds
-// mu.
-func (c *cohort) dropBeyond(left int) {
-	carried := 0
-	for i := 0; i < len(c.grants); i++ {
-		gr := c.grants[i]
-		if gr.phase != joining || gr.drop == nil {
-			continue
-		}
-		if carried++; carried > left {
-			gr.drop()
-			c.end(gr)
-			i--
-		}
-	}
-}
-
-// after has f run after d and not before, by the timer that was made for it, or by a new one if there is none.
-func after(t *time.Timer, d time.Duration, f func()) *time.Timer {
-	if t == nil {
-		return time.AfterFunc(d, f)
-	}
-	t.Reset(d)
-	return t
 }
 
 // late runs on the timer.
