@@ -71,8 +71,11 @@ func TestSyncsProveNothingWhileProposalsAreAskedFor(t *testing.T) {
 	for range 2 {
 		pause(t, ttl/4+10*time.Millisecond)
 		require.Error(t, in.Renew(within(t, ttl/20), []driver.Entry{e}))
-		_, err := in.Find(within(t, soon), e) // after a Sync
-		require.NoError(t, err)
+		// After a Sync. On a machine that is busy the driver may have given up the connection for its silence.
+		await(t, func() bool {
+			_, err := in.Find(within(t, soon), e)
+			return err == nil
+		})
 		_, now := in.Granted()
 		require.Equal(t, from, now)
 	}
