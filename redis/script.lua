@@ -50,6 +50,12 @@ local function number(text)
   return n and n > 0 and n or 0
 end
 
+-- A number of an account, or nothing where another program has put something there that is none.
+local function whole(text)
+  local n = tonumber(text)
+  return n and n >= 0 and n <= countable and n % 1 == 0 and n
+end
+
 -- The fields of an entry. There are none where another program has put something else in the place of the hash.
 local function fields(id, ...)
   local e = redis.pcall('HMGET', P .. 'e:' .. id, ...)
@@ -116,99 +122,148 @@ local function drop(path, id)
   wake(id)
 end
 
--- Counts anew what is granted in a semaphore, without entries whose hash was removed by hand. What asks for more units than can be counted was
--- never granted. Where another program had overwritten the set of those that wait, and it was deleted, all count as granted: fewer units are given
--- than there are, until they have left.
+-- Counts anew what is granted in a semaphore, without entries whose hash was removed by hand. The hash of a granted
+-- permit names the count that has its units. So the units are taken from that count alone, wherever the entry stands
+-- when it is removed.
 local function recount(path)
   local size = P .. 'size:' .. path
-  if not upon('HGET', size, 'current') or not upon('ZCARD', P .. 'wu:' .. path) then return end
-  local held, granted = 0, 0
+  if not upon('HGET', size, 'current') then return end
+  call('HDEL', size, 'held', 'granted') -- as in note
+  local held, granted, count = 0, 0, int(now)
   for _, other in ipairs(upon('ZRANGE', P .. 'q:' .. path, 0, -1) or {}) do
-    local e = fields(other, 'queue', 'kind', 'units')
-    local units = number(e[3])
+    local e = fields(other, 'queue', 'units', 'granted')
     if not e[1] then
       drop(path, other)
-    elseif e[2] == 'permit' and units <= countable and not upon('ZSCORE', P .. 'wu:' .. path, other) then
-      held, granted = held + units, granted + 1
+    elseif e[3] then
+      held, granted = held + number(e[2]), granted + 1
+      call('HSET', P .. 'e:' .. other, 'granted', count)
     end
   end
-  call('HSET', size, 'held', int(held), 'granted', granted)
-  call('HDEL', size, 'recount')
+  call('HSET', size, 'held', int(held), 'granted', granted, 'count', count)
+end
+
+-- A member of the set of writers that is no entry, and stands ahead of all entries. If it is the nearest member ahead
+-- of a reader, only readers are ahead of that reader. If it is missing, another program has deleted the set, and the
+-- set proves nothing.
+local bottom = ':'
+
+-- Removes what a queue has beside it when the last entry has left.
+local function clear(path)
+  call('ZREM', P .. 'queues', path)
+  upon('ZREM', P .. 'x:' .. path, bottom)
 end
 
 -- Removes from a queue an entry whose hash was removed by hand. Nothing says any more what it held.
 local function forget(path, id)
   drop(path, id)
   recount(path)
-  if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
+  if call('EXISTS', P .. 'q:' .. path) == 0 then clear(path) end
 end
 
--- Grants to the permits that wait, oldest first, while the first of them fits and none but granted permits are ahead of it.
--- It tells their sessions, but not that of self, which has just joined and is being answered: any other may have made a look before, whose
--- answer comes behind this one. What is beyond a page is noted as work.
+-- Puts a permit among those that wait.
+local function await(path, id)
+  local wu, revision = P .. 'wu:' .. path, upon('ZSCORE', P .. 'q:' .. path, id)
+  upon('ZREM', wu, id) -- as in note
+  if revision then upon('ZADD', wu, revision, id) end
+end
+
+-- Grants to the permits that wait, oldest first, while the first of them fits and none but granted permits are ahead of
+-- it. It tells their sessions, but not that of self, which has just joined and is being answered: any other may have
+-- made a look before, whose answer comes behind this one. What is beyond a page is noted as work.
+--
+-- The hash of a permit says that it is granted, and nothing else does. The set of waiting permits only shows the first
+-- of them, and the account shows how many units are left. The script makes both again from the hashes and the queue. So
+-- nobody is granted because another program deletes a key. A waiter who is missing in the set is put back here if it is
+-- the next, and otherwise when it looks. Until then no later waiter passes it: ahead of a later waiter stand more
+-- entries than were granted.
 local function promote(path, self)
   local q, wu, size = P .. 'q:' .. path, P .. 'wu:' .. path, P .. 'size:' .. path
-  local function first()
-    local id = (upon('ZRANGE', wu, 0, 0) or {})[1]
-    return id, id and fields(id, 'units', 'session')
-  end
-  local id, e = first()
-  local function read() return upon('HMGET', size, 'current', 'held', 'granted', 'recount') end
+  local function read() return upon('HMGET', size, 'current', 'held', 'granted', 'count') end
   local account = read()
-  if account and account[4] then
+  if not account or not account[1] or number(account[1]) > countable or quiet > 0 then return end
+  if not (whole(account[2]) and whole(account[3]) and account[4]) then -- the size was declared just now, or once more
     recount(path)
     account = read()
   end
-  if not account or not account[1] or number(account[1]) > countable or quiet > 0 then return end
-  local room, before, given, count = number(account[1]) - number(account[2]), number(account[3]), 0, 0
-  while id do
-    if e[1] then
-      local units, rank = number(e[1]), upon('ZRANK', q, id)
-      if rank == nil or units > room or (rank or 0) > before + count then break end
-      if count == page then
-        answer[3] = '1'
-        call('SADD', P .. 'todo', path)
-        break
-      end
-      room, given, count = room - units, given + units, count + 1
-      if e[2] and id ~= self then tell(e[2], id) end
-    else -- with those that are granted here: they are counted as what is not in wu
-      forget(path, id)
-      return promote(path, self)
+  local held, before, given, count = whole(account[2]), whole(account[3]), 0, 0
+  local room = number(account[1]) - held
+  local damaged
+  for step = 1, page + 1 do
+    local first = upon('ZRANGE', wu, 0, 0)
+    if not first then break end
+    local id, rank = first[1], nil
+    if id then
+      rank = upon('ZRANK', q, id)
+      if rank == nil then break end
     end
-    call('ZREM', wu, id)
-    id, e = first()
+    local listed = id
+    if not id or rank and rank > before + count then
+      id, rank = (upon('ZRANGE', q, before + count, before + count) or {})[1], before + count
+      if not id then break end
+    end
+    local e = fields(id, 'units', 'session', 'granted', 'kind')
+    if rank and not e[1] then -- with those that are granted here: they are counted by their hashes
+      damaged = id
+      break
+    end
+    local units, waits = number(e[1]), rank and not e[3]
+    if id ~= listed and (not waits or e[4] ~= 'permit') then break end
+    if waits and units > room then
+      if id ~= listed then await(path, id) end
+      break
+    end
+    if step > page then
+      answer[3] = '1'
+      call('SADD', P .. 'todo', path)
+      break
+    end
+    call('ZREM', wu, id) -- also an entry that is granted, or stands in no queue
+    if waits then
+      room, given, count = room - units, given + units, count + 1
+      call('HSET', P .. 'e:' .. id, 'granted', account[4])
+      if e[2] and id ~= self then tell(e[2], id) end
+    end
+    if id == self then break end -- nobody is behind it
   end
   if count > 0 then
-    call('HSET', size, 'held', int(number(account[2]) + given), 'granted', int(before + count))
+    call('HSET', size, 'held', int(held + given), 'granted', int(before + count))
+  end
+  if damaged then
+    forget(path, damaged)
+    return promote(path, self)
   end
 end
 
 -- Removes an entry. It returns nil if it was not there, and otherwise the path of the queue if that is to be promoted, or
 -- an empty string.
 local function remove(id)
-  local e = fields(id, 'queue', 'session', 'kind', 'units', 'waits')
+  local e = fields(id, 'queue', 'session', 'kind', 'units', 'waits', 'granted')
   local path, session, kind = e[1], e[2], e[3]
   if not path then return nil end
   -- First, for a server that refuses this to the user ends the script: the entry is still there then, and its units are held.
-  local waited = kind == 'permit' and upon('ZREM', P .. 'wu:' .. path, id)
-  local size, units = P .. 'size:' .. path, number(e[4])
-  local account = waited == 0 and units <= countable and upon('HMGET', size, 'held', 'granted')
-  if account then
-    call('HSET', size, 'held', int(number(account[1]) - units), 'granted', int(number(account[2]) - 1))
-  elseif waited == nil or waited == 0 then
-    -- What it held is not known. Promote counts anew, once the set of those that wait is there again: to count here would be to read a crowd for
-    -- each entry of it that leaves.
-    upon('HSET', size, 'recount', '1')
+  if kind == 'permit' then upon('ZREM', P .. 'wu:' .. path, id) end
+  local size, granted = P .. 'size:' .. path, nil
+  if kind == 'permit' then
+    local account = upon('HMGET', size, 'held', 'granted', 'count') or {}
+    local held = whole(account[1])
+    granted = whole(account[2])
+    if e[6] and e[6] == account[3] and held and granted then
+      granted = granted - 1
+      call('HSET', size, 'held', int(held - number(e[4])), 'granted', int(granted))
+    end
   end
   upon('ZREM', P .. 'q:' .. path, id)
   if e[5] and session then upon('SREM', P .. 'w:' .. e[5], session .. ' ' .. id) end
   if session then upon('SREM', P .. 's:' .. session, id) end
   call('DEL', P .. 'e:' .. id)
-  if call('EXISTS', P .. 'q:' .. path) == 0 then call('ZREM', P .. 'queues', path) end
+  local left = upon('ZCARD', P .. 'q:' .. path)
+  if left == 0 then clear(path) end
   if kind ~= 'read' then upon('ZREM', P .. 'x:' .. path, id) end
   wake(id)
-  return call('EXISTS', P .. 'wu:' .. path) == 1 and path or ''
+  -- Where more stand than were granted, somebody waits, whether the set of those that wait says so or not.
+  local waits
+  if kind == 'permit' then waits = left ~= granted else waits = call('EXISTS', P .. 'wu:' .. path) == 1 end
+  return waits and path or ''
 end
 
 -- ARGV: entry. n is 1 if it was there.
@@ -281,6 +336,27 @@ end
 -- granted: it is gone.
 local function stands(id, path) return upon('ZSCORE', P .. 'q:' .. path, id) end
 
+-- Returns the nearest entry ahead of max that is not a reader's, or without max the oldest such entry of the queue. A
+-- set that was deleted is made again from the queue. That reads the queue once: the next look finds the bottom.
+local function exclusive(path, max)
+  local x, ids = P .. 'x:' .. path, nil
+  if max then
+    ids = call('ZREVRANGEBYSCORE', x, max, '-inf', 'LIMIT', 0, 1)
+  else
+    ids = call('ZRANGE', x, 0, 1)
+    if ids[1] == bottom then return {ids[2]} end
+  end
+  if ids[1] == bottom then return {} end
+  if max and ids[1] then return ids end
+  call('ZREM', x, bottom) -- as in note
+  call('ZADD', x, '-inf', bottom)
+  for _, other in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do
+    local kind = fields(other, 'kind')[1]
+    if kind and kind ~= 'read' then call('ZADD', x, call('ZSCORE', P .. 'q:' .. path, other), other) end
+  end
+  return exclusive(path, max)
+end
+
 -- What is ahead of an entry, or of one that would join now if id is empty. If waiting is '1' it is what keeps the entry
 -- waiting, the nearest, or the oldest if id is empty, and the session is noted for it, which n says; otherwise it is everything. Version and value are those of the
 -- register. The first entry of the answer is the one itself, if it has an id. Behind the last is one empty field if the
@@ -301,16 +377,19 @@ local function view(session, id, path, kind, units, waiting)
   local ids = {}
   if waiting ~= '1' then
     ids = call('ZRANGEBYSCORE', q, '-inf', max)
+  elseif kind == 'read' then
+    ids = ahead > 0 and exclusive(path, id ~= '' and max) or {}
   elseif kind ~= 'permit' then
-    local of = kind == 'read' and P .. 'x:' .. path or q
-    ids = id == '' and call('ZRANGE', of, 0, 0) or call('ZREVRANGEBYSCORE', of, max, '-inf', 'LIMIT', 0, 1)
+    ids = id == '' and call('ZRANGE', q, 0, 0) or call('ZREVRANGEBYSCORE', q, max, '-inf', 'LIMIT', 0, 1)
   elseif ahead > 0 then
     ids = call('ZRANGE', q, 0, 0)
     if fields(ids[1], 'kind')[1] == 'permit' then ids = {} end
   end
   for _, other in ipairs(ids) do
-    if not row(other) then
-      forget(path, other)
+    local there = row(other)
+    local left = there and waiting == '1' and kind == 'read' and not stands(other, path) -- its queue was deleted, and joined anew
+    if not there or left then
+      if left then call('ZREM', P .. 'x:' .. path, other) else forget(path, other) end
       if kind == 'permit' then promote(path) end
       while #answer > 6 do table.remove(answer) end
       return view(session, id, path, kind, units, waiting)
@@ -325,7 +404,7 @@ local function view(session, id, path, kind, units, waiting)
   if waiting == '1' and kind == 'permit' and #ids == 0 and ahead > 0 and quiet == 0 then
     local waits
     if id ~= '' then
-      waits = call('ZSCORE', P .. 'wu:' .. path, id)
+      waits = not fields(id, 'granted')[1]
       answer[2] = waits and '1' or '0' -- promote and set tell its session in any case
     else
       waits = not (size[3] and units + 0 <= number(size[3]) - number(size[4]) and ahead == number(size[5]))
@@ -383,6 +462,7 @@ if op == 'create' then
     call('ZADD', P .. 'q:' .. path, revision, id)
     if call('ZCARD', P .. 'q:' .. path) == 1 then
       call('ZADD', P .. 'queues', 0, path)
+      call('ZADD', P .. 'x:' .. path, '-inf', bottom)
       wake('vacant:' .. path)
     end
     if kind ~= 'read' then call('ZADD', P .. 'x:' .. path, revision, id) end
@@ -401,7 +481,11 @@ if op == 'ahead' then
   local other = foreign(ARGV[4], ARGV[5])
   if other then return {'foreign', '0', '0', other} end
   if ARGV[7] == '1' and uncountable(ARGV[4], ARGV[5]) then return {'large'} end
-  if ARGV[5] == 'permit' then promote(ARGV[4]) end
+  if ARGV[5] == 'permit' then
+    local e = fields(ARGV[3], 'queue', 'granted')
+    if e[1] and not e[2] and not call('ZSCORE', P .. 'wu:' .. ARGV[4], ARGV[3]) then await(ARGV[4], ARGV[3]) end
+    promote(ARGV[4])
+  end
   return view(unpack(ARGV, 2))
 end
 
@@ -516,7 +600,8 @@ if op == 'watch' then
         if quiet == 0 then return true end
         rest = quiet
       elseif turn then
-        if not call('ZSCORE', P .. 'wu:' .. path, turn) then return true end
+        -- A permit that is missing among those that wait is to look, which puts it back.
+        if fields(turn, 'granted')[1] or not upon('ZSCORE', P .. 'wu:' .. path, turn) then return true end
       else
         local e = fields(id, 'queue', 'session', 'version', 'kind', 'asked')
         if not e[1] or not stands(id, e[1]) then return true end
@@ -560,9 +645,9 @@ if op == 'set' then
   if current then call('HSET', key, 'current', current) else call('HDEL', key, 'current') end
   answer[2] = int(call('HINCRBY', key, 'version', 1))
   wake('size:' .. path)
-  for _, id in ipairs(call('ZRANGE', P .. 'wu:' .. path, 0, -1)) do
-    local session = fields(id, 'session')[1]
-    if session then tell(session, id) end
+  for _, id in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do -- not of those that wait, where one may be missing
+    local e = fields(id, 'session', 'granted')
+    if e[1] and not e[2] then tell(e[1], id) end
   end
   promote(path)
   return answer
