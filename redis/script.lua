@@ -24,9 +24,27 @@ if op == 'open' or op == 'introduce' then
   end
 end
 
+-- A command for a key that another program may have put something else in the place of, with nil for an answer if it has. What stood there is
+-- gone with it, so nothing is left of it that could be removed. A script that broke off at such a key would leave a part undone: a session that
+-- is over would take other entries out of its set and leave them in their queues, where each would be a stray for ever, and whoever renews a
+-- session, or asks for any other path, would be given the error. Another error breaks the script off.
+local function upon(...)
+  local is = redis.pcall(...)
+  if type(is) == 'table' and is.err then
+    if not string.find(is.err, '^WRONGTYPE') then error(is) end
+    return nil
+  end
+  return is
+end
+
+-- Answers that another program has put a key of another type in the place of a key of the namespace itself. Nothing was
+-- carried out. The client asks again, and goes on once the key is deleted.
+local function inPlace(key) return {'foreign', '0', '0', P .. key} end
+
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local record = call('HMGET', P .. 'server', 'run_id', 'quiet', 'ttl', 'mark')
+local record = upon('HMGET', P .. 'server', 'run_id', 'quiet', 'ttl', 'mark')
+if not record then return inPlace('server') end
 -- The data of a server that was a replica in between may be another's, and lack what was granted here, and the server still knows the scripts.
 -- But what it received as a whole it has encoded anew: a text that was appended to is 'raw', and 'embstr' when it was received.
 local function mark() return call('OBJECT', 'ENCODING', P .. 'mark') or '' end
@@ -39,6 +57,14 @@ local page = 128
 local answer = {'ok', '0', '0', '', '0', string.format('%.0f', quiet)}
 -- Numbers are doubles, of which each is but one integer up to here. A sum of two such may be rounded; their difference is not.
 local countable = 2 ^ 53 - 1
+-- The longest TTL that there is, in µs.
+local day = 24 * 60 * 60 * 1000000
+
+-- An operation that needs the sessions is not begun while another program's key stands in their place.
+local needs = {
+  open = true, introduce = true, create = true, ahead = true, renew = true, work = true, close = true, watch = true, set = true, owned = true,
+}
+if needs[op] and not upon('ZCARD', P .. 'sessions') then return inPlace('sessions') end
 
 -- Numbers of 51 bits are written out: tostring would round them to 14 digits.
 local function int(n) return string.format('%.0f', n) end
@@ -74,9 +100,13 @@ if op == 'introduce' then
   local missed = met > term or met > 0 and met == term and ARGV[6] ~= run
   answer[5] = int(term)
   if introduced and not missed then return answer end
-  call('ZUNIONSTORE', P .. 'sessions', 1, P .. 'sessions', 'WEIGHTS', 0)
   longest = math.max(ARGV[2], longest)
-  local silence = (record[1] or ARGV[3] ~= '1') and longest or 0
+  local last = call('ZRANGE', P .. 'sessions', -1, -1, 'WITHSCORES')[2]
+  if last and not record[3] then -- the record alone was deleted: a session may be believed in until the last deadline
+    longest = math.max(longest, math.min(last - now, day))
+  end
+  call('ZUNIONSTORE', P .. 'sessions', 1, P .. 'sessions', 'WEIGHTS', 0)
+  local silence = (record[1] or last or ARGV[3] ~= '1') and longest or 0
   answer[2], answer[5] = int(silence), int(math.max(term, met) + 1)
   call('SET', P .. 'mark', '')
   call('APPEND', P .. 'mark', '-')
@@ -87,19 +117,6 @@ end
 -- A namespace whose record is of another run, or that has none, has not been introduced to this server, or not since the server took its data
 -- from another: what holders were told may not be in the data.
 if not introduced then return {'unknown'} end
-
--- A command for a key that another program may have put something else in the place of, with nil for an answer if it has. What stood there is
--- gone with it, so nothing is left of it that could be removed. A script that broke off at such a key would leave a part undone: a session that
--- is over would take other entries out of its set and leave them in their queues, where each would be a stray for ever, and whoever renews a
--- session, or asks for any other path, would be given the error. Another error breaks the script off.
-local function upon(...)
-  local is = redis.pcall(...)
-  if type(is) == 'table' and is.err then
-    if not string.find(is.err, '^WRONGTYPE') then error(is) end
-    return nil
-  end
-  return is
-end
 
 -- A message is a hint: a waiter looks by itself now and then. A script that broke off here, for a user whose channels were taken away, would
 -- leave a part undone.
@@ -149,7 +166,7 @@ local bottom = ':'
 
 -- Removes what a queue has beside it when the last entry has left.
 local function clear(path)
-  call('ZREM', P .. 'queues', path)
+  upon('ZREM', P .. 'queues', path)
   upon('ZREM', P .. 'x:' .. path, bottom)
 end
 
@@ -213,8 +230,7 @@ local function promote(path, self)
       break
     end
     if step > page then
-      answer[3] = '1'
-      call('SADD', P .. 'todo', path)
+      if upon('SADD', P .. 'todo', path) then answer[3] = '1' end -- else whoever looks or leaves next goes on
       break
     end
     call('ZREM', wu, id) -- also an entry that is granted, or stands in no queue
@@ -299,19 +315,52 @@ end
 
 -- Ends sessions that are past their deadline, a few at a time.
 local function bury()
-  for _, session in ipairs(call('ZRANGEBYSCORE', P .. 'sessions', '-inf', int(now), 'LIMIT', 0, 4)) do
+  for _, session in ipairs(upon('ZRANGEBYSCORE', P .. 'sessions', '-inf', int(now), 'LIMIT', 0, 4) or {}) do
     if not finish(session) then break end
   end
 end
 
+-- The work that is left after the sessions were deleted: to search all queues. No path begins with it.
+local search = '*'
+
+-- Returns the deadline of a session, or nothing if the session is over. A session that is over has no set of entries
+-- any more. A session with such a set is missing because another program has deleted the sessions. Its entries still
+-- stand in their queues, so no other client holds what the session holds, and the session goes on. It gets the longest
+-- TTL that was seen, within which its process renews it or gives it up. Other sessions are missing, too: all queues are
+-- searched for them.
+local function deadline(session, sought)
+  local ends = upon('ZSCORE', P .. 'sessions', session)
+  if ends or ends == nil or call('EXISTS', P .. 's:' .. session) == 0 then return ends end
+  call('ZREM', P .. 'sessions', session) -- as in note
+  call('ZADD', P .. 'sessions', int(now + longest), session)
+  if not sought then upon('SADD', P .. 'todo', search) end
+  return now + longest
+end
+
 local function alive(session)
-  local deadline = call('ZSCORE', P .. 'sessions', session)
-  return deadline and deadline + 0 > now
+  local ends = deadline(session)
+  return ends and ends + 0 > now
 end
 
 -- A session that has run out is kept until all its entries are removed, which happens in parts. They go soon: to wait for
 -- one of them is not to wait for ever.
-local function kept(session) return session and call('ZSCORE', P .. 'sessions', session) end
+local function kept(session, sought) return session and deadline(session, sought) end
+
+-- Puts sessions back that are missing and have entries in the queues behind a path, a page of entries at a time.
+local function seek(after)
+  local seen, entries = {}, 0
+  while entries < page do
+    local path = (upon('ZRANGEBYLEX', P .. 'queues', after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, 1) or {})[1]
+    if not path then return end
+    for _, id in ipairs(upon('ZRANGE', P .. 'q:' .. path, 0, -1) or {}) do
+      local session = fields(id, 'session')[1]
+      if session and not seen[session] then seen[session] = kept(session, true) or true end
+      entries = entries + 1
+    end
+    entries, after = entries + 1, path
+  end
+  upon('SADD', P .. 'todo', search .. after)
+end
 
 -- Notes that a session is to be told when a name moves: by the ID of an entry that waits for it, or else by the name. What has noted says
 -- so, the entry or the session, so that the note goes with it: what is held for a week would have those of all that gave up behind it, or
@@ -370,6 +419,7 @@ local function view(session, id, path, kind, units, waiting)
   if id ~= '' then
     if not row(id) or not stands(id, path) then return {'gone'} end
     max, kind, units = '(' .. answer[10], answer[8], answer[9]
+    redis.pcall('ZADD', P .. 'queues', 0, path) -- where another program has deleted them
   end
   local own = #answer
   local size = kind == 'permit' and call('HMGET', P .. 'size:' .. path, 'value', 'version', 'current', 'held', 'granted') or {}
@@ -383,7 +433,11 @@ local function view(session, id, path, kind, units, waiting)
     ids = id == '' and call('ZRANGE', q, 0, 0) or call('ZREVRANGEBYSCORE', q, max, '-inf', 'LIMIT', 0, 1)
   elseif ahead > 0 then
     ids = call('ZRANGE', q, 0, 0)
-    if fields(ids[1], 'kind')[1] == 'permit' then ids = {} end
+    local oldest = fields(ids[1], 'kind', 'session')
+    if oldest[1] == 'permit' then
+      kept(oldest[2])
+      ids = {}
+    end
   end
   for _, other in ipairs(ids) do
     local there = row(other)
@@ -453,15 +507,18 @@ if op == 'create' then
   -- A script that broke off here would be sent again, for nobody knew what it had done, and the caller would wait without a word.
   local other = foreign(path, kind, session)
   if other then return {'foreign', '0', '0', other} end
+  if not upon('ZCARD', P .. 'queues') then return inPlace('queues') end
+  local last = upon('GET', P .. 'revision')
+  if last == nil or last and not tonumber(last) then return inPlace('revision') end
   local joined
   if call('EXISTS', P .. 'e:' .. id) == 0 then
     joined = id
     if uncountable(path, kind) then return {'large'} end
-    local revision = int(math.max((call('GET', P .. 'revision') or 0) + 1, now))
+    local revision = int(math.max((last or 0) + 1, now))
     call('SET', P .. 'revision', revision)
     call('ZADD', P .. 'q:' .. path, revision, id)
+    call('ZADD', P .. 'queues', 0, path)
     if call('ZCARD', P .. 'q:' .. path) == 1 then
-      call('ZADD', P .. 'queues', 0, path)
       call('ZADD', P .. 'x:' .. path, '-inf', bottom)
       wake('vacant:' .. path)
     end
@@ -491,11 +548,11 @@ end
 
 -- Does a part of what is left to do, and notes whether there is more.
 local function work()
-  local path = call('SPOP', P .. 'todo')
-  if path then promote(path) end
+  local path = upon('SPOP', P .. 'todo')
+  if path and string.sub(path, 1, 1) == search then seek(string.sub(path, 2)) elseif path then promote(path) end
   if left > longest then call('HSET', P .. 'server', 'quiet', int(now + longest)) end
   bury()
-  answer[3] = call('ZCOUNT', P .. 'sessions', '-inf', int(now)) + call('SCARD', P .. 'todo') > 0 and '1' or '0'
+  answer[3] = (upon('ZCOUNT', P .. 'sessions', '-inf', int(now)) or 0) + (upon('SCARD', P .. 'todo') or 0) > 0 and '1' or '0'
 end
 
 -- ARGV: session, ttl in µs, 1 if the policy is asked for. n is the time, and value a maxmemory-policy that removes any
@@ -525,7 +582,10 @@ end
 
 -- ARGV: session
 if op == 'close' then
-  if call('ZREM', P .. 'sessions', ARGV[2]) == 1 then call('ZADD', P .. 'sessions', 0, ARGV[2]) end
+  if kept(ARGV[2]) then
+    call('ZREM', P .. 'sessions', ARGV[2])
+    call('ZADD', P .. 'sessions', 0, ARGV[2])
+  end
   work()
   return answer
 end
@@ -673,6 +733,7 @@ end
 if op == 'survey' then
   pcall(bury)
   answer[2] = quiet > 0 and '1' or '0'
+  if not upon('ZCARD', P .. 'queues') then return inPlace('queues') end
   local prefix, from = ARGV[2], ARGV[3]
   while #answer < 9 * ARGV[4] do
     local path = call('ZRANGEBYLEX', P .. 'queues', from, '+', 'LIMIT', 0, 1)[1]
