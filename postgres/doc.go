@@ -79,6 +79,13 @@
 // once. So it does not matter whether the server or the program hears of a new password first, if they do within the
 // TTL.
 //
+// # Tracers
+//
+// The Tracer of the config, or of the option Listen, runs beside the Store. Each of its methods is waited for a tenth of
+// a second at most, and a statement goes on without a Tracer that is late. While eight calls have not returned, the
+// Tracer is told of nothing more. Of a statement whose start it was not told, or has not returned from in time, it is
+// not told the end.
+//
 // # How long a lock stays with a process that died
 //
 // For the TTL, and after that for up to a quarter of the TTL of the Store that notices: every renewal ends the sessions

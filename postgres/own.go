@@ -159,6 +159,7 @@ func (s *service) freeOwn(conn *pgxpool.Conn) {
 // closeOwn gives the connection back to the pool, which is to be closed.
 func (s *service) closeOwn() {
 	if conn := s.resting(); conn != nil {
+		s.tracer.released(s.pool, conn)
 		conn.Release()
 	}
 }

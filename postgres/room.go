@@ -93,14 +93,14 @@ func (s *service) shed(unused time.Duration) {
 	for i, conn := range idle {
 		if i > 0 && time.Since(lastUsed(conn)) >= unused {
 			abandon(conn)
-			s.free(conn)
+			s.freeUntraced(conn)
 			continue
 		}
 		// The pool does not know any more for how long it was not used.
 		conn.Conn().PgConn().CustomData()[asked] = true
 		if !s.giveBack(conn) { // a call has had another made meanwhile
 			abandon(conn)
-			s.free(conn)
+			s.freeUntraced(conn)
 		}
 	}
 }

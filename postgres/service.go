@@ -55,6 +55,8 @@ type service struct {
 
 	before func(context.Context, *pgx.ConnConfig) error // what the caller does before a connection is made, or nil
 	hook   aside.Hook
+	traces aside.Hook // of the Tracers of all connections
+	tracer *tracer    // the Tracer of the caller's config; nil if it has none
 	losses sqlstore.Losses
 
 	mu       sync.Mutex
@@ -101,15 +103,20 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		s.ears = cmp.Or(options.Listen, config.ConnConfig).Copy()
 		s.ears.DefaultQueryExecMode, s.ears.OnNotification = pgx.QueryExecModeExec, nil
 	}
+	traces := c.ConnConfig.Tracer
+	c.ConnConfig.Tracer = s.traced(traces)
+	s.tracer, _ = c.ConnConfig.Tracer.(*tracer)
 	c.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
 		if err := begun(ctx); err != nil {
 			return err
 		}
+		c.Tracer = traces // for the caller to change
 		// The driver's functions go around the functions that the caller may set just then.
 		err := s.prepare(ctx, c)
 		findProxies(c, s.made)
 		cancelStatements(c)
 		findUnconfirmed(c)
+		c.Tracer = s.traced(c.Tracer)
 		return err
 	}
 	c.MaxConns = calls + renewals
@@ -274,6 +281,12 @@ func (s *service) release(conn *pgxpool.Conn) {
 // dialed where it was: where nothing answers there any more that takes 15 seconds, in which there would be no room for
 // connections to where it is now. So it is waited for elsewhere. Such are as many as were made in that time.
 func (s *service) free(conn *pgxpool.Conn) {
+	s.tracer.released(s.pool, conn)
+	s.freeUntraced(conn)
+}
+
+// freeUntraced is free for a connection that was idle in the pool, which has traced nothing when it was taken.
+func (s *service) freeUntraced(conn *pgxpool.Conn) {
 	if serves(conn) {
 		conn.Conn().PgConn().CustomData()[used] = time.Now()
 		if s.giveBack(conn) {
@@ -307,6 +320,7 @@ func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error
 		return nil, err
 	}
 	findProxies(ears, func(bool, int64) {})
+	ears.Tracer = s.traced(ears.Tracer)
 	conn, err := pgx.ConnectConfig(ctx, ears)
 	if err != nil {
 		s.noteRoom(err)

@@ -2,7 +2,6 @@ package aside
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -31,19 +30,25 @@ type Hook struct{ late atomic.Int32 }
 // Nothing ends a function that never returns, and its goroutine stays with it. As the next attempt to connect would add
 // another, f is not called while mostLate are late.
 func (h *Hook) Call(ctx context.Context, log *slog.Logger, most time.Duration, f func(ctx context.Context) error) error {
+	return h.CallAs(ctx, log, "BeforeConnect", most, f)
+}
+
+// CallAs is Call for another function of the program, which the log and the error name. Each function has a Hook of its
+// own: late calls of a function keep no other function from being called.
+func (h *Hook) CallAs(ctx context.Context, log *slog.Logger, function string, most time.Duration, f func(ctx context.Context) error) error {
 	if h.late.Load() >= mostLate {
-		return fmt.Errorf("BeforeConnect: %d calls have not returned, and no other is made before", mostLate)
+		return fmt.Errorf("%s: %d calls have not returned, and no other is made before", function, mostLate)
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	done := make(chan error, 1)
 	var settled atomic.Bool // by who comes first: the function, or the end of ctx
 	go func() {             // it ends with f
-		err := errors.New("BeforeConnect has ended its goroutine")
+		err := fmt.Errorf("%s has ended its goroutine", function)
 		defer func() {
 			if cause := recover(); cause != nil {
-				NotePanic(log, "BeforeConnect", cause)
-				err = fmt.Errorf("BeforeConnect has panicked: %v", cause)
+				NotePanic(log, function, cause)
+				err = fmt.Errorf("%s has panicked: %v", function, cause)
 			}
 			done <- err
 			if !settled.CompareAndSwap(false, true) {
@@ -61,5 +66,5 @@ func (h *Hook) Call(ctx context.Context, log *slog.Logger, most time.Duration, f
 		return <-done
 	}
 	h.late.Add(1)
-	return fmt.Errorf("BeforeConnect has not returned in time: %w", context.Cause(ctx))
+	return fmt.Errorf("%s has not returned in time: %w", function, context.Cause(ctx))
 }
