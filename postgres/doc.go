@@ -79,12 +79,19 @@
 // once. So it does not matter whether the server or the program hears of a new password first, if they do within the
 // TTL.
 //
-// # Tracers
+// # Functions of the config
 //
-// The Tracer of the config, or of the option Listen, runs beside the Store. Each of its methods is waited for a tenth of
-// a second at most, and a statement goes on without a Tracer that is late. While eight calls have not returned, the
-// Tracer is told of nothing more. Of a statement whose start it was not told, or has not returned from in time, it is
-// not told the end.
+// The functions and the Tracer of the config, and of the option Listen, may block, whatever their ctx says, and panic: that
+// is logged. No other call, no renewal and no Close waits for them.
+//
+// The Tracer, OnNotice, OnPgError and ShouldPing are waited for a tenth of a second at most, and then the statement goes
+// on without. A Tracer that is late at the start of a statement is not told its end. While eight calls of a function are
+// late, of ShouldPing one, it is not called.
+//
+// The others are as a server that does not answer: a call that needs a connection ends with its ctx, and Close waits for
+// a second. PrepareConn, BeforeAcquire, AfterRelease and ShouldPing keep the connection that they have when they are late,
+// and the Store closes it below them. AfterRelease has a second. BeforeClose is not called for each connection: most are
+// closed outside of the pool, and others while two calls of it are under way.
 //
 // # How long a lock stays with a process that died
 //

@@ -3,10 +3,7 @@ package postgres
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/farsync/farsync/internal/sqlstore"
 )
 
 // A making is what the pool may do for a caller who may give up: it goes on to make a connection, or has not begun.
@@ -29,27 +26,6 @@ func begun(ctx context.Context) error {
 		return context.Cause(m.call)
 	}
 	return nil
-}
-
-// prepareForCalls has the PrepareConn of the caller's config, or its BeforeAcquire, end with the call that is to have
-// the connection. The ctx that the pool gives them does not end with the call once a connection is made for it: a server
-// that does not answer would keep the connection, and Close with it. A connection that no call is to have, because it
-// comes too late or is about to be closed, is not prepared before the next call has it.
-func prepareForCalls(c *pgxpool.Config) {
-	prepare := c.PrepareConn
-	if before := c.BeforeAcquire; prepare == nil && before != nil { //nolint:staticcheck // programs that have it go on
-		prepare = func(ctx context.Context, conn *pgx.Conn) (bool, error) { return before(ctx, conn), nil }
-	}
-	if prepare == nil {
-		return
-	}
-	c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
-		m, is := ctx.Value(makes{}).(*making)
-		if !is || m.call.Err() != nil {
-			return true, nil //nolint:nilerr // free has it next
-		}
-		return prepare(m.call, conn)
-	}
 }
 
 // fromPool returns a connection of the pool. A connection that is being made when its caller gives up is made all the
@@ -78,14 +54,8 @@ func (s *service) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
 			}
 		}
 	}
-	s.mu.Lock()
-	closed := s.closed
-	if !closed {
-		s.making.Go(acquire) // joined by Close, whose pool ends what is being made
-	}
-	s.mu.Unlock()
-	if closed {
-		return nil, sqlstore.ErrClosed
+	if err := s.startMaking(acquire); err != nil { // joined by Close, whose pool ends what is being made
+		return nil, err
 	}
 	select {
 	case a := <-got:
@@ -101,9 +71,11 @@ func (s *service) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
 func (s *service) giveBack(conn *pgxpool.Conn) bool {
 	s.giving.Lock()
 	defer s.giving.Unlock()
-	if s.pool.Stat().IdleConns()+s.held.Load()+min(s.owned.Load(), 1) > s.calls {
+	if s.pool.Stat().IdleConns()+s.held.Load()+s.functions.returning.Load()+min(s.owned.Load(), 1) > s.calls {
 		return false
 	}
-	conn.Release()
+	if !s.functions.beginRelease(s, conn) {
+		conn.Release()
+	}
 	return true
 }

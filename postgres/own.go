@@ -84,16 +84,19 @@ func (s *service) resting() *pgxpool.Conn {
 
 // stands asks a connection that has rested whether it still stands, as take does, and gives it up if it does not.
 func (s *service) stands(ctx context.Context, conn *pgxpool.Conn) bool {
-	data := conn.Conn().PgConn().CustomData()
-	last, _ := data[rested].(time.Time)
-	if s.asks(ctx, pgxpool.ShouldPingParams{Conn: conn.Conn(), IdleDuration: time.Since(last)}) {
-		if err := conn.Ping(ctx); err != nil {
-			abandon(conn)
-			s.freeOwn(conn)
-			return false
-		}
+	last, _ := conn.Conn().PgConn().CustomData()[rested].(time.Time)
+	asks, late := s.functions.asks(ctx, s.log, conn.Conn(), time.Since(last))
+	switch {
+	case late:
+		s.owned.Add(-1)
+		s.forsake(conn)
+	case asks && conn.Ping(ctx) != nil:
+		abandon(conn)
+		s.freeOwn(conn)
+	default:
+		return true
 	}
-	return true
+	return false
 }
 
 // giveOwn keeps a connection for the next renewal. A connection that is broken, or has been kept for as long as the

@@ -49,15 +49,17 @@ type service struct {
 	direct    atomic.Bool  // the connection made last leads to the server itself
 	keys      int32        // how many connections a session may keep for its entries
 
-	asks     func(context.Context, pgxpool.ShouldPingParams) bool // whether a connection has to answer before it is used
-	lifetime time.Duration                                        // of a connection
-	keeps    bool                                                 // the caller's config has the pool keep connections that no call uses
+	lifetime time.Duration // of a connection
+	keeps    bool          // the caller's config has the pool keep connections that no call uses
+	timeout  time.Duration // of the making of a connection
 
 	before func(context.Context, *pgx.ConnConfig) error // what the caller does before a connection is made, or nil
 	hook   aside.Hook
 	traces aside.Hook // of the Tracers of all connections
 	tracer *tracer    // the Tracer of the caller's config; nil if it has none
 	losses sqlstore.Losses
+
+	functions functions
 
 	mu       sync.Mutex
 	closed   bool
@@ -96,6 +98,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		before: c.BeforeConnect, log: aside.Logger(options.Logger),
 		own: make(chan *pgxpool.Conn, 1), sessions: map[*session]bool{}, calls: calls,
 		keys: max(calls/2, 1), lifetime: c.MaxConnLifetime, keeps: c.MinConns > 0 || c.MinIdleConns > 0,
+		timeout: c.ConnConfig.ConnectTimeout,
 	}
 	s.losses.Log, s.losses.Remedy = s.log, "fsync on, and for the role of the Store synchronous_commit on, or remote_apply"
 	s.places = newPlaces(calls, &s.room, s.freeKeys)
@@ -113,15 +116,14 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		c.Tracer = traces // for the caller to change
 		// The driver's functions go around the functions that the caller may set just then.
 		err := s.prepare(ctx, c)
+		s.guardFunctions(c)
 		findProxies(c, s.made)
 		cancelStatements(c)
 		findUnconfirmed(c)
-		c.Tracer = s.traced(c.Tracer)
 		return err
 	}
 	c.MaxConns = calls + renewals
-	s.asks = askLater(c)
-	prepareForCalls(c)
+	s.functions.takeFrom(s, c)
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
 		return nil, err
 	}
@@ -221,48 +223,27 @@ func (s *service) acquireFor(ctx context.Context, renews bool) (*pgxpool.Conn, e
 	return conn, err
 }
 
-// asked marks a connection that has to answer before it is used.
-const asked = "farsync asked"
-
-// askLater has take, not the pool, ask a connection whether it still stands. A connection that does not answer the pool
-// stays in the pool until it has said goodbye, for which it has 15 seconds: all places would be taken by connections of
-// before, and there were none for the renewal.
-func askLater(c *pgxpool.Config) (asks func(context.Context, pgxpool.ShouldPingParams) bool) {
-	ask := c.ShouldPing
-	if ask == nil {
-		ask = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > time.Second }
-	}
-	c.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool {
-		if ask(ctx, p) {
-			p.Conn.PgConn().CustomData()[asked] = true
-		}
-		return false
-	}
-	return ask
-}
-
-// take returns a connection of the pool that still stands, where the pool's config wants to know.
+// take returns a connection of the pool that still stands, where the pool's config wants to know, and is prepared.
 func (s *service) take(ctx context.Context) (*pgxpool.Conn, error) {
-	for {
+	for range s.calls + renewals + 1 { // as often as the pool itself tries
 		conn, err := s.fromPool(ctx)
 		if err != nil {
 			s.noteRoom(err)
 			return nil, err
 		}
-		data := conn.Conn().PgConn().CustomData()
-		if _, is := data[asked]; !is {
-			return conn, nil
+		if s.answers(ctx, conn) {
+			switch is, err := s.prepared(ctx, conn); {
+			case err != nil:
+				return nil, err
+			case is:
+				return conn, nil
+			}
 		}
-		delete(data, asked)
-		if err = conn.Ping(ctx); err == nil {
-			return conn, nil
-		}
-		abandon(conn)
-		s.free(conn)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
+	return nil, errUnprepared
 }
 
 func (s *service) release(conn *pgxpool.Conn) {
@@ -293,6 +274,11 @@ func (s *service) freeUntraced(conn *pgxpool.Conn) {
 			return
 		}
 	}
+	s.discard(conn)
+}
+
+// discard closes a connection that is to be in the pool no more.
+func (s *service) discard(conn *pgxpool.Conn) {
 	abandon(conn)   // unless it is closed
 	s.broken.Add(1) // before the pool can be closed
 	cleaned := conn.Hijack().PgConn().CleanupDone()
@@ -319,9 +305,10 @@ func (s *service) connect(ctx context.Context, channel string) (*pgx.Conn, error
 	if err := s.prepare(ctx, ears); err != nil {
 		return nil, err
 	}
+	s.guardFunctions(ears)
 	findProxies(ears, func(bool, int64) {})
-	ears.Tracer = s.traced(ears.Tracer)
-	conn, err := pgx.ConnectConfig(ctx, ears)
+	readsUntil(ears)
+	conn, err := s.connectAside(ctx, ears)
 	if err != nil {
 		s.noteRoom(err)
 		return nil, err
@@ -371,6 +358,17 @@ func (s *service) begin(f func()) {
 	}
 }
 
+// startMaking starts a goroutine that acquires or makes a connection, which Close joins, unless the service is closed.
+func (s *service) startMaking(f func()) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return sqlstore.ErrClosed
+	}
+	s.making.Go(f)
+	return nil
+}
+
 // String is what errors of Open call it.
 func (*service) String() string { return "postgres" }
 
@@ -381,9 +379,15 @@ func (s *service) Close() error {
 	s.mu.Unlock()
 	s.tending.Wait()
 	s.closeOwn()
-	s.pool.Close()
-	s.making.Wait()
-	s.broken.Wait()
+	closed := make(chan struct{})
+	go func() { // joined below, unless a function of the program keeps it
+		defer close(closed)
+		s.pool.Close()
+		s.making.Wait()
+		s.functions.under.Wait()
+		s.broken.Wait()
+	}()
+	s.awaitClosed(closed)
 	aside.Close(s.log)
 	return nil
 }

@@ -1,7 +1,9 @@
 package aside
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -15,20 +17,31 @@ func NotePanic(log *slog.Logger, function string, value any) {
 	log.Error("a function of the program has panicked", "function", function, "cause", fmt.Sprint(value), "stack", string(debug.Stack()))
 }
 
-// mostLate is how many calls of a Hook may be late at a time.
+// ErrLate is the error of a function that has not returned in time. It may yet use what it was given.
+var ErrLate = errors.New("has not returned in time")
+
+// ErrMany is the error of a function that was not called, for too many calls of it are late.
+var ErrMany = errors.New("no other call is made before they return")
+
+// mostLate is how many calls of a Hook may be late at a time where it does not say.
 const mostLate = 8
 
 // A Hook calls BeforeConnect, a function of the program that sets what a connection is made with: a password that another
 // service gives out, say. Where that blocks no connection is made. But nobody waits for it for longer than for a server
 // that does not answer: database/sql connects in the goroutine of a caller, whose ctx would not count, the pool of pgx
 // connects by a ctx that never ends, and its Close waits for what connects, as a session of ZooKeeper does.
-type Hook struct{ late atomic.Int32 }
+type Hook struct {
+	// Most is how many calls may be late at a time; 0 stands for eight.
+	Most int32
+
+	late atomic.Int32
+}
 
 // Call calls f, and waits for it until ctx ends, for at most so long. What f changes is to be used only if Call returns
 // nil. A panic is logged, as that of every function of the program, and the connection is not made.
 //
 // Nothing ends a function that never returns, and its goroutine stays with it. As the next attempt to connect would add
-// another, f is not called while mostLate are late.
+// another, f is not called while as many are late as may be.
 func (h *Hook) Call(ctx context.Context, log *slog.Logger, most time.Duration, f func(ctx context.Context) error) error {
 	return h.CallAs(ctx, log, "BeforeConnect", most, f)
 }
@@ -36,8 +49,8 @@ func (h *Hook) Call(ctx context.Context, log *slog.Logger, most time.Duration, f
 // CallAs is Call for another function of the program, which the log and the error name. Each function has a Hook of its
 // own: late calls of a function keep no other function from being called.
 func (h *Hook) CallAs(ctx context.Context, log *slog.Logger, function string, most time.Duration, f func(ctx context.Context) error) error {
-	if h.late.Load() >= mostLate {
-		return fmt.Errorf("%s: %d calls have not returned, and no other is made before", function, mostLate)
+	if most := cmp.Or(h.Most, mostLate); h.late.Load() >= most {
+		return fmt.Errorf("%s: %d calls are late: %w", function, most, ErrMany)
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -66,5 +79,5 @@ func (h *Hook) CallAs(ctx context.Context, log *slog.Logger, function string, mo
 		return <-done
 	}
 	h.late.Add(1)
-	return fmt.Errorf("%s has not returned in time: %w", function, context.Cause(ctx))
+	return fmt.Errorf("%s %w: %w", function, ErrLate, context.Cause(ctx))
 }

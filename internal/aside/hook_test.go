@@ -45,12 +45,22 @@ func TestHookKeepsNobody(t *testing.T) {
 			cancel()
 		}
 		began, called := time.Now(), false
-		require.ErrorContains(t, h.Call(t.Context(), to, time.Second, func(context.Context) error { called = true; return nil }), "no other is made")
+		require.ErrorContains(t, h.Call(t.Context(), to, time.Second, func(context.Context) error { called = true; return nil }), "no other call is made")
 		require.False(t, called, "goroutines would add up")
 		require.Equal(t, began, time.Now())
 		close(goes)
 		synctest.Wait()
 		require.NoError(t, h.Call(t.Context(), to, time.Second, func(context.Context) error { return nil }))
 		require.Zero(t, h.late.Load())
+
+		few := Hook{Most: 1}
+		goes = make(chan struct{})
+		err := few.CallAs(t.Context(), to, "F", time.Second, blocks)
+		require.ErrorIs(t, err, ErrLate)
+		require.EqualError(t, err, "F has not returned in time: context deadline exceeded")
+		require.ErrorIs(t, few.CallAs(t.Context(), to, "F", time.Second, blocks), ErrMany)
+		close(goes)
+		synctest.Wait()
+		require.NoError(t, few.CallAs(t.Context(), to, "F", time.Second, blocks))
 	})
 }

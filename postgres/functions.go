@@ -1,0 +1,386 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/farsync/farsync/internal/aside"
+)
+
+// Functions are what the caller's config has the pool call, but for BeforeConnect. Each may block, whatever its ctx says,
+// and panic.
+//
+// A function that has a connection keeps it if it is late: no two may use a connection of pgx at a time. The Store closes
+// what lies below the connection, which ends a function that waits for the server, and has another connection made. The
+// pool would wait for a function that it calls itself, with one of its places, so the Store calls those functions.
+//
+// While a connection is made functions may take as long as they like, as a server may: they have a place of the pool
+// meanwhile, and the call that waits for the connection ends with its ctx.
+type functions struct {
+	ping    func(context.Context, pgxpool.ShouldPingParams) bool
+	prepare func(context.Context, *pgx.Conn) (bool, error)
+	release func(*pgx.Conn) bool
+
+	pings, prepares, releases, dials, lookups, notices, failures aside.Hook
+
+	returning atomic.Int32   // connections that AfterRelease has
+	listening atomic.Int32   // connections that are made to listen
+	closing   atomic.Int32   // calls of BeforeClose
+	under     sync.WaitGroup // goroutines that call AfterRelease; joined by Close
+}
+
+const (
+	// patience is for how long a function is waited for that has no ctx, and for how long Close waits for all of them.
+	patience = time.Second
+	// mostClosing is how many connections may be about to be closed in BeforeClose: each has a place of the pool.
+	mostClosing = 2
+)
+
+var errUnprepared = errors.New("no connection of the pool answers, and is what PrepareConn accepts")
+
+// takeFrom takes the functions of a config, which the pool then does not call itself.
+func (f *functions) takeFrom(s *service, c *pgxpool.Config) {
+	f.prepare, f.release, f.ping = c.PrepareConn, c.AfterRelease, c.ShouldPing
+	f.pings.Most = 1                                                  // a call that is late costs a connection, and a renewal comes to none if it takes several
+	if before := c.BeforeAcquire; f.prepare == nil && before != nil { //nolint:staticcheck // programs that have it go on
+		f.prepare = func(ctx context.Context, conn *pgx.Conn) (bool, error) { return before(ctx, conn), nil }
+	}
+	c.PrepareConn, c.BeforeAcquire, c.AfterRelease = nil, nil, nil //nolint:staticcheck // as above
+	// A connection that does not answer the pool stays in the pool until it has said goodbye, for which it has 15 seconds:
+	// all places would be taken by connections of before, and there were none for the renewal. So answers asks it.
+	c.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
+		p.Conn.PgConn().CustomData()[idleFor] = p.IdleDuration
+		return false
+	}
+	if after := c.AfterConnect; after != nil {
+		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			return s.safely("AfterConnect", func() error { return after(ctx, conn) })
+		}
+	}
+	if before := c.BeforeClose; before != nil {
+		c.BeforeClose = func(conn *pgx.Conn) {
+			defer f.closing.Add(-1)
+			if f.closing.Add(1) <= mostClosing {
+				_ = s.safely("BeforeClose", func() error { before(conn); return nil })
+			}
+		}
+	}
+}
+
+// safely calls a function while a connection is made or closed. If it panics, that has failed.
+func (s *service) safely(function string, f func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			aside.NotePanic(s.log, function, cause)
+			err = fmt.Errorf("%s has panicked: %v", function, cause)
+		}
+	}()
+	return f()
+}
+
+// guardFunctions has a panic of a function that is called while a connection is made, and a function that blocks while
+// the connection is used, do no harm.
+func (s *service) guardFunctions(c *pgx.ConnConfig) {
+	c.Tracer = s.traced(c.Tracer)
+	s.boundDials(c)
+	build := c.BuildFrontend
+	c.BuildFrontend = func(r io.Reader, w io.Writer) (front *pgproto3.Frontend) {
+		if s.safely("BuildFrontend", func() error { front = build(r, w); return nil }) != nil {
+			front = pgproto3.NewFrontend(r, w)
+		}
+		return front
+	}
+	for function, f := range map[string]*func(context.Context, *pgconn.PgConn) error{
+		"ValidateConnect": (*func(context.Context, *pgconn.PgConn) error)(&c.ValidateConnect),
+		"AfterConnect":    (*func(context.Context, *pgconn.PgConn) error)(&c.AfterConnect),
+	} {
+		if call := *f; call != nil {
+			*f = func(ctx context.Context, conn *pgconn.PgConn) error {
+				return s.safely(function, func() error { return call(ctx, conn) })
+			}
+		}
+	}
+	s.guardTLS(&c.TLSConfig)
+	for _, other := range c.Fallbacks {
+		s.guardTLS(&other.TLSConfig)
+	}
+	if notice := c.OnNotice; notice != nil {
+		c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
+			_ = s.functions.notices.CallAs(context.Background(), s.log, "OnNotice", grace, func(context.Context) error {
+				notice(conn, n)
+				return nil
+			})
+		}
+	}
+	if failed := c.OnPgError; failed != nil {
+		c.OnPgError = func(conn *pgconn.PgConn, e *pgconn.PgError) bool {
+			keeps := false
+			err := s.functions.failures.CallAs(context.Background(), s.log, "OnPgError", grace, func(context.Context) error {
+				keeps = failed(conn, e)
+				return nil
+			})
+			if err != nil {
+				return !strings.EqualFold(e.Severity, "FATAL") // as pgx has it by default
+			}
+			return keeps
+		}
+	}
+}
+
+// boundDials has the functions that look up a host and connect to it end with their ctx. A request to cancel has one, too,
+// and the call that is cancelled waits for it.
+func (s *service) boundDials(c *pgx.ConnConfig) {
+	dial, lookup, most := c.DialFunc, c.LookupFunc, cmp.Or(c.ConnectTimeout, connectFor)
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		got := make(chan net.Conn, 1)
+		err := s.functions.dials.CallAs(ctx, s.log, "DialFunc", most, func(context.Context) error {
+			defer close(got)
+			conn, err := dial(ctx, network, address)
+			if err == nil {
+				got <- conn
+			}
+			return err
+		})
+		switch {
+		case err == nil:
+			return <-got, nil
+		case errors.Is(err, aside.ErrLate):
+			go func() { // it ends with the function
+				if conn := <-got; conn != nil {
+					_ = conn.Close()
+				}
+			}()
+		}
+		return nil, err
+	}
+	c.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
+		var addresses []string
+		err := s.functions.lookups.CallAs(ctx, s.log, "LookupFunc", most, func(context.Context) (err error) {
+			addresses, err = lookup(ctx, host)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return addresses, nil
+	}
+}
+
+// guardTLS has a panic of a function of a tls.Config fail its handshake.
+func (s *service) guardTLS(of **tls.Config) {
+	if *of == nil {
+		return
+	}
+	c := (*of).Clone()
+	*of = c
+	if peer := c.VerifyPeerCertificate; peer != nil {
+		c.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
+			return s.safely("VerifyPeerCertificate", func() error { return peer(raw, chains) })
+		}
+	}
+	if verify := c.VerifyConnection; verify != nil {
+		c.VerifyConnection = func(state tls.ConnectionState) error {
+			return s.safely("VerifyConnection", func() error { return verify(state) })
+		}
+	}
+	if certificate := c.GetClientCertificate; certificate != nil {
+		c.GetClientCertificate = func(info *tls.CertificateRequestInfo) (with *tls.Certificate, err error) {
+			err = s.safely("GetClientCertificate", func() error { with, err = certificate(info); return err })
+			return with, err
+		}
+	}
+}
+
+// readsUntil has the connection that listens end what it does with its ctx, in no other way.
+func readsUntil(c *pgx.ConnConfig) {
+	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
+	}
+}
+
+// connectAside connects, and returns when ctx ends, though a function of the config may not. A connection that comes later
+// is closed.
+func (s *service) connectAside(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error) {
+	type answer struct {
+		conn *pgx.Conn
+		err  error
+	}
+	got := make(chan answer)
+	connect := func() {
+		s.functions.listening.Add(1)
+		defer s.functions.listening.Add(-1)
+		conn, err := pgx.ConnectConfig(ctx, c)
+		select {
+		case got <- answer{conn, err}:
+		case <-ctx.Done():
+			if err == nil {
+				hangUp(conn)
+			}
+		}
+	}
+	if err := s.startMaking(connect); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-got:
+		return a.conn, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// idleFor is where the custom data of a connection has for how long it was idle in the pool, asked that it has to answer
+// before it is used.
+const (
+	idleFor = "farsync: idle"
+	asked   = "farsync: asked"
+)
+
+// asks reports whether a connection that was idle for so long has to answer before it is used, or that ShouldPing is late
+// to say so.
+func (f *functions) asks(ctx context.Context, log *slog.Logger, conn *pgx.Conn, idle time.Duration) (is, late bool) {
+	if f.ping == nil {
+		return idle > time.Second, false // as the pool does
+	}
+	asks := false
+	err := f.pings.CallAs(context.WithoutCancel(ctx), log, "ShouldPing", grace, func(context.Context) error {
+		asks = f.ping(ctx, pgxpool.ShouldPingParams{Conn: conn, IdleDuration: idle})
+		return nil
+	})
+	if errors.Is(err, aside.ErrLate) {
+		return false, true
+	}
+	return err != nil || asks, false
+}
+
+// answers asks a connection of the pool whether it still stands, if the pool's config wants to know, and gives it up if
+// not.
+func (s *service) answers(ctx context.Context, conn *pgxpool.Conn) bool {
+	data := conn.Conn().PgConn().CustomData()
+	_, must := data[asked]
+	idle, was := data[idleFor].(time.Duration)
+	delete(data, asked)
+	delete(data, idleFor)
+	if !must && was {
+		var late bool
+		if must, late = s.functions.asks(ctx, s.log, conn.Conn(), idle); late {
+			s.forsake(conn)
+			return false
+		}
+	}
+	if !must || conn.Ping(ctx) == nil {
+		return true
+	}
+	abandon(conn)
+	s.free(conn)
+	return false
+}
+
+// prepared has PrepareConn, or BeforeAcquire, prepare a connection for a call. It has failed with err, or the call is to
+// have another connection, if it returns false.
+func (s *service) prepared(ctx context.Context, conn *pgxpool.Conn) (is bool, err error) {
+	switch {
+	case s.functions.prepare == nil:
+		return true, nil
+	case ctx.Err() != nil:
+		s.free(conn)
+		return false, context.Cause(ctx)
+	}
+	good, of := false, conn.Conn() // which is not to be asked for while forsake may take it
+	err = s.functions.prepares.CallAs(ctx, s.log, "PrepareConn", s.timeout, func(context.Context) (err error) {
+		good, err = s.functions.prepare(ctx, of)
+		return err
+	})
+	switch {
+	case errors.Is(err, aside.ErrLate):
+		s.forsake(conn)
+		return false, err
+	case good && err == nil:
+		return true, nil
+	case !good && !errors.Is(err, aside.ErrMany):
+		abandon(conn)
+	}
+	s.free(conn)
+	return false, err
+}
+
+// beginRelease gives a connection back to the pool once AfterRelease has had it, and reports whether the config has that
+// function. Giving is held.
+func (f *functions) beginRelease(s *service, conn *pgxpool.Conn) bool {
+	if f.release == nil {
+		return false
+	}
+	f.returning.Add(1)
+	f.under.Go(func() {
+		defer f.returning.Add(-1)
+		keeps, of := false, conn.Conn()
+		err := f.releases.CallAs(context.Background(), s.log, "AfterRelease", patience, func(context.Context) error {
+			keeps = f.release(of)
+			return nil
+		})
+		switch {
+		case errors.Is(err, aside.ErrLate):
+			s.forsakeUntraced(conn)
+		case err == nil && keeps && serves(conn):
+			conn.Release()
+		default:
+			s.discard(conn)
+		}
+	})
+	return true
+}
+
+// forsake leaves a connection to the function that has it. It is closed without what pgx has above the network, which the
+// function may use.
+func (s *service) forsake(conn *pgxpool.Conn) {
+	s.tracer.released(s.pool, conn)
+	s.forsakeUntraced(conn)
+}
+
+func (s *service) forsakeUntraced(conn *pgxpool.Conn) {
+	of := conn.Hijack().PgConn()
+	if w := wireOf(of); w != nil {
+		_ = w.Conn.Close()
+		return
+	}
+	_ = of.Conn().Close()
+}
+
+// awaitClosed waits until the pool is closed, for as long as no function of the program keeps it. By then what connects
+// has ended for want of a ctx, or after its timeout where the pool keeps idle connections, for which it has no ctx.
+func (s *service) awaitClosed(closed chan struct{}) {
+	wait := patience
+	if s.keeps {
+		wait += s.timeout
+	}
+	t := time.NewTicker(wait)
+	defer t.Stop()
+	for {
+		select {
+		case <-closed:
+			return
+		case <-t.C:
+		}
+		if f := &s.functions; s.pool.Stat().ConstructingConns()+f.closing.Load()+f.listening.Load() > 0 {
+			s.log.Warn("a function of the config has not returned: Close does not wait for it")
+			return
+		}
+	}
+}
