@@ -66,12 +66,17 @@ func (s *service) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
 }
 
 // giveBack gives a connection back to the pool, unless the Store has as many as it is to have, and reports whether: a
-// connection for each place, and a connection that renews the session. A call that takes a connection just now may not be
-// counted yet. Then this one is kept, and is one too many until that call gives back its own.
+// connection for each place, and a connection that renews the session. While room is scarce one place is in use, or is
+// about to be: calls that have more give them back to be closed, and places says which. A call that takes a connection
+// just now may not be counted yet. Then this one is kept, and is one too many until that call gives back its own.
 func (s *service) giveBack(conn *pgxpool.Conn) bool {
 	s.giving.Lock()
 	defer s.giving.Unlock()
-	if s.pool.Stat().IdleConns()+s.held.Load()+s.functions.returning.Load()+min(s.owned.Load(), 1) > s.calls {
+	most := s.calls
+	if s.room.Scarce() {
+		most = 1
+	}
+	if s.pool.Stat().IdleConns()+s.held.Load()+s.functions.returning.Load()+min(s.owned.Load(), 1) > most {
 		return false
 	}
 	if !s.functions.beginRelease(s, conn) {

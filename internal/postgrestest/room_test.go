@@ -253,6 +253,62 @@ func TestConnectionThatComesTooLateIsNotOneMore(t *testing.T) {
 	require.NoError(t, service.Close())
 }
 
+// TestConnectionThatComesLateIsNotAThird: a call gives up while its connection is being made. By the time it is made the server has refused the Store
+// another, which is to go on with two: one renews the session, and a call that stands behind a locked row has the other.
+func TestConnectionThatComesLateIsNotAThird(t *testing.T) {
+	t.Parallel()
+	d := newServer(t, embedtest.Setting("max_connections = 20"))
+	config := d.config(t)
+	config.MaxConns = 4
+	config.ConnConfig.RuntimeParams["application_name"] = "two"
+	var slow atomic.Bool
+	began, goes := make(chan struct{}), make(chan struct{})
+	config.AfterConnect = func(context.Context, *pgx.Conn) error {
+		if slow.CompareAndSwap(true, false) {
+			close(began)
+			<-goes
+		}
+		return nil
+	}
+	service, err := postgres.NewService(config, d.options(0))
+	require.NoError(t, err)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	slow.Store(true)
+	ctx, cancel := context.WithCancel(within(t, soon))
+	failed, created := make(chan error, 1), make(chan error, 1)
+	go func() { // joined below
+		_, err := in.List(ctx, "/row", 1)
+		failed <- err
+	}()
+	locktest.Got(t, began)
+	cancel()
+	require.Error(t, locktest.Got(t, failed))
+	tx := d.begin(t)
+	require.NoError(t, postgres.LockTx(within(t, soon), tx, "/row"))
+	go func() { // joined below
+		_, err := in.Create(within(t, 2*soon), driver.Entry{Queue: "/row", ID: in.NewID("/row", driver.Read, 1), Kind: driver.Read, Units: 1}, 0)
+		created <- err
+	}()
+	d.awaitBlocked(t, "farsync_create")
+	require.Len(t, d.pids(t), 3)
+	fill, empty := d.filled(t)
+	require.ErrorContains(t, fill(), "too many clients")
+	_, err = in.List(within(t, soon), "/row", 1)
+	require.ErrorContains(t, err, "too many clients")
+	require.Len(t, d.pids(t), 3)
+	close(goes)
+	require.Eventually(t, func() bool { return len(d.pids(t)) == 2 }, soon, time.Millisecond)
+	require.NoError(t, tx.Rollback(within(t, soon)))
+	require.NoError(t, locktest.Got(t, created))
+	_, err = in.List(within(t, soon), "/row", 1)
+	require.NoError(t, err)
+	require.Len(t, d.pids(t), 2)
+	empty()
+	require.NoError(t, in.Close(within(t, soon)))
+	require.NoError(t, service.Close())
+}
+
 // TestKeyGivesWayToACallThatCameFirst: of three calls the first creates its entry with the only place that calls have,
 // for which the others wait already when the entry is to keep it as the place of its key. Nobody comes after them who
 // would ask for it, and no renewal is due that would give it up.
