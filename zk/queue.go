@@ -133,30 +133,74 @@ func excluding(v *driver.View) func(other driver.Entry) bool {
 // blocked refuses a queue in which an entry that has just joined would wait for ever, though the entry nearest ahead is a
 // client's: another program has made a node further ahead, and no session will remove that node.
 //
-// To read every node ahead would cost too much, and mostly one is enough: the first whose name is none that farsync
-// gives. Where all clients are farsync's there is none, and nothing is read. A node with a name of farsync's, copied
-// with its tree for example, is found when nothing else is ahead any more.
+// To read every node ahead would cost too much, so two are read at most, at a time. One is the first whose name is none
+// that farsync gives, where there is such a name. The other is the head. A node with a name of farsync's, copied with its
+// tree for example, has a number of its own time and mostly comes to stand ahead of all; or right ahead of the entry, and
+// then Watch finds it. Between others it is found by the first entry that joins behind it, or comes to stand there.
+//
+// The names of farsync's nodes are given once. A head that a session was seen to own is read again by none of this
+// session's entries, and an own node by none at all.
 func (s *session) blocked(ctx context.Context, v *driver.View, names children) error {
 	if v.All || !slices.ContainsFunc(v.Entries, excluding(v)) {
 		return nil // Watch looks at the only one, and what is free need not wait for an answer
 	}
-	own, first := parseNode(nameOf(v.Self.ID), v.Self.Kind), (*node)(nil)
-	for name := range names.all {
-		if marked(name) {
+	path := s.path(v.Self.Queue) + "/"
+	var reads []*read
+	for _, n := range names.suspects(&v.Self) {
+		if at := path + n.name; !marked(n.name) || !strings.HasPrefix(n.name, s.mark) && at != v.Entries[0].ID && !s.knownOwned(at) {
+			reads = append(reads, s.begin(spot{opGetData, at, false}))
+		}
+	}
+	var found error
+	for _, r := range reads {
+		r, err := s.await(ctx, r)
+		switch {
+		case err != nil || found != nil:
+		case r.stat.owner == 0:
+			found = stray(r.at.path)
+		case marked(nameOf(r.at.path)):
+			s.noteOwned(r.at.path)
+		}
+	}
+	return found
+}
+
+// suspects returns the first node ahead of an entry, and the first whose name is none that farsync gives, if that is
+// another.
+func (c children) suspects(e *driver.Entry) (list []node) {
+	own := parseNode(nameOf(e.ID), e.Kind)
+	var head, foreign node
+	for name := range c.all {
+		n := parseNode(name, e.Kind)
+		if byOrder(&n, &own) >= 0 {
 			continue
 		}
-		if n := parseNode(name, v.Self.Kind); byOrder(&n, &own) < 0 && (first == nil || byOrder(&n, first) < 0) {
-			first = &n
+		if head.name == "" || byOrder(&n, &head) < 0 {
+			head = n
+		}
+		if !marked(name) && (foreign.name == "" || byOrder(&n, &foreign) < 0) {
+			foreign = n
 		}
 	}
-	if first == nil {
-		return nil
+	for _, n := range []node{head, foreign} {
+		if n.name != "" && (len(list) == 0 || n.name != list[0].name) {
+			list = append(list, n)
+		}
 	}
-	path := s.path(v.Self.Queue) + "/" + first.name
-	if r, err := s.node(ctx, path); err == nil && r.stat.owner == 0 {
-		return stray(path)
-	}
-	return nil
+	return list
+}
+
+// knownOwned reports whether a node is the head that was seen last to go with a session.
+func (s *session) knownOwned(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owned == path
+}
+
+func (s *session) noteOwned(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owned = path
 }
 
 // List reads the names in the queue, and every node that is asked for. It leaves out nodes that go meanwhile, and the

@@ -43,6 +43,7 @@ type session struct {
 	up     chan struct{}     // closed while there is one
 	reads  map[spot]*read    // those under way, and those whose watch has not fired
 	crowds map[string]*queue // by name
+	owned  string            // the path of a head that a session was seen to own, for blocked
 }
 
 // maxCalls bounds what the server is asked for at a time. It answers a session in order, and renewals need no slot, so

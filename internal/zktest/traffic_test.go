@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	client "github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -90,12 +91,12 @@ func TestFreeLockTakesOneRoundTrip(t *testing.T) {
 }
 
 // TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp: where one is ahead alone, it watches its own node as well, and reads
-// nothing after the wake-up.
+// nothing after the wake-up. Where several are ahead, it reads the node of the first, too: it may be a node that nobody will remove.
 func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
 	server, conn := begin(t)
 	for queue, want := range map[int][2]requests{
 		1:  {{opCreate: 1, opGetChildren: 1, opGetData: 2}, {}},
-		40: {{opCreate: 1, opGetChildren: 1, opGetData: 1}, {opGetChildren: 1}},
+		40: {{opCreate: 1, opGetChildren: 1, opGetData: 2}, {opGetChildren: 1}},
 	} {
 		t.Run(fmt.Sprint(queue, " ahead"), func(t *testing.T) {
 			path := fmt.Sprint("/traffic/contended", queue)
@@ -133,7 +134,7 @@ func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
 }
 
 // TestContendersReadTheirQueueTwice: three lock in turn, again and again. Each reads the queue when it has joined, and when the node ahead
-// of it has gone.
+// of it has gone. It watches that node, and has read the node of the holder.
 func TestContendersReadTheirQueueTwice(t *testing.T) {
 	server, conn := begin(t)
 	const path, clients = "/traffic/round", 3
@@ -152,12 +153,81 @@ func TestContendersReadTheirQueueTwice(t *testing.T) {
 		section.Visit(t.Context(), lease, 1)
 		require.NoError(t, lease.Release())
 		if seen := store.tap.since(); n >= clients { // the first stood behind nobody, the second behind one alone
-			require.Equal(t, requests{opCreate: 1, opGetData: 1, opGetChildren: 2, opDelete: 1}, seen, "turn %d", n)
+			require.Equal(t, requests{opCreate: 1, opGetData: 2, opGetChildren: 2, opDelete: 1}, seen, "turn %d", n)
 		}
 		waits[n%clients] = lockBehind(t, store.Store, path)
 		awaitNodes(t, conn, path, clients)
-		store.tap.await(t, opGetData, 1)
+		store.tap.await(t, opGetData, 2)
 	}
+}
+
+// TestCopiedNodeBlocksNobodyUnseen: somebody has copied a node of farsync's, as a node that stays, and its number is lower than those of today.
+// Who holds goes on, and who locks from now on is refused at once, by name, though others wait.
+func TestCopiedNodeBlocksNobodyUnseen(t *testing.T) {
+	server, conn := begin(t)
+	const path = "/traffic/copied"
+	persistent(t, conn, path)
+	require.NoError(t, conn.Delete(nodeNamed(t, conn, path+"/counted-"), -1)) // it has the lowest number
+	lease := lock(t, newStore(t, server, withTTL(longest)), path)
+	behind := lockBehind(t, newStore(t, server, withTTL(longest)), path)
+	awaitNodes(t, conn, path, 2)
+	mu := farsync.NewMutex(newStore(t, server, withTTL(longest)), path)
+	copied := path + "/_c_ABCDEFGHIJKL7-lock-0000000000"
+	_, err := conn.Create(copied, nil, 0, client.WorldACL(client.PermAll))
+	require.NoError(t, err)
+	_, err = mu.Lock(within(t, soon))
+	require.ErrorContains(t, err, copied)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	awaitNodes(t, conn, path, 3) // its own has gone
+	require.NoError(t, lease.Err())
+	require.NoError(t, conn.Delete(copied, -1))
+	require.NoError(t, lease.Release())
+	require.NoError(t, got(t, behind).Release())
+	lease, err = mu.Lock(within(t, soon))
+	require.NoError(t, err)
+	require.NoError(t, lease.Release())
+}
+
+// TestHeadIsReadOnce by the waiters of a Store, however many join behind it.
+func TestHeadIsReadOnce(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts requests, and a request is made again that has no answer within a second")
+	server, conn := begin(t)
+	const path = "/traffic/head"
+	persistent(t, conn, path)
+	lease := lock(t, newStore(t, server, withTTL(longest)), path)
+	behind := lockBehind(t, newStore(t, server, withTTL(longest)), path)
+	awaitNodes(t, conn, path, 2)
+	store, head := newTapped(t, server, withTTL(longest)), nodeOf(t, lease)
+	var reads atomic.Int32
+	store.tap.onRequest(func(op int32, frame []byte) verdict {
+		if op == opGetData && strings.Contains(string(frame), head) {
+			reads.Add(1)
+		}
+		return pass
+	})
+	ctx, cancel := context.WithCancel(within(t, soon))
+	gaveUp := make(chan error, 1)
+	go func() { // joined below
+		_, err := farsync.NewMutex(store.Store, path).Lock(ctx)
+		gaveUp <- err
+	}()
+	store.tap.await(t, opGetData, 2) // the other is the watch of the waiter's
+	cancel()
+	require.ErrorIs(t, got(t, gaveUp), context.Canceled)
+	awaitNodes(t, conn, path, 2)
+	mine := lockBehind(t, store.Store, path)
+	awaitNodes(t, conn, path, 3)
+	require.NoError(t, lease.Release())
+	require.NoError(t, got(t, behind).Release())
+	require.NoError(t, got(t, mine).Release())
+	require.EqualValues(t, 1, reads.Load())
+}
+
+// nodeNamed makes a node with a number.
+func nodeNamed(t testing.TB, conn *client.Conn, prefix string) string {
+	path, err := conn.Create(prefix, nil, client.FlagSequence, client.WorldACL(client.PermAll))
+	require.NoError(t, err)
+	return path
 }
 
 // TestWritesOfASession is what proof by a quorum costs (docs/adr/0011): a session that holds is renewed by a proposal every quarter of its
