@@ -112,6 +112,9 @@ func (f *file) make(ctx context.Context) error {
 		if err := cmp.Or(refuseLinks(f.path), refusePlanted(f.path)); err != nil {
 			return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 		}
+		if err := f.awaitOthers(ctx); err != nil {
+			return err
+		}
 		makeForAll(f.path)
 		is, settled, err := f.recognize(ctx)
 		if err == nil && is == nil {
@@ -292,6 +295,7 @@ func (f *file) isAnother() bool {
 // close closes the file, once what writes has ended.
 func (f *file) close() error {
 	defer close(f.closed)
+	defer f.forget()
 	err := f.gate.Close()
 	f.calls.Close()
 	return errors.Join(err, f.sockets.Close(), f.eye.Close(), f.db.Close())

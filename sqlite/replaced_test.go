@@ -3,6 +3,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -324,4 +325,51 @@ func TestProcessesOverFilesThatAreReplaced(t *testing.T) {
 		holder.ends()
 		waiter.kill()
 	}
+}
+
+// TestFileThatIsReplacedIsClosedBeforeTheNextIsOpened: where the index is left, SQLite cuts it short for the next file,
+// unless another process has it open. A process that then reads the file before ends with SIGBUS.
+func TestFileThatIsReplacedIsClosedBeforeTheNextIsOpened(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(file string) error{
+		"removed": os.Remove,
+		"renamed": func(file string) error { return os.Rename(file, file+".old") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := newFile(t)
+			before, next := newService(t, file), newService(t, file)
+			in, err := before.Open(within(t, soon), time.Hour)
+			require.NoError(t, err)
+			create(t, in, "/closed")
+			must(t, do(file))
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			err = next.current.awaitOthers(ctx)
+			require.ErrorContains(t, err, "another Store of this process has not closed the file that was there")
+			require.Equal(t, driver.NotDone, outcome(err))
+			select {
+			case <-in.(*session).Over(): // so its Store gives it up
+			case <-time.After(soon):
+				require.FailNow(t, "the session in the file before is not told")
+			}
+			_ = in.Close(within(t, soon)) // of what is not there any more
+			other, err := next.Open(within(t, soon), time.Hour)
+			require.NoError(t, err)
+			select {
+			case <-before.current.closed:
+			default:
+				require.FailNow(t, "the next file was opened before")
+			}
+			create(t, other, "/closed")
+			must(t, other.Close(within(t, soon)))
+		})
+	}
+}
+
+func newService(t *testing.T, file string) *service {
+	s, err := NewService(file, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s.(*service)
 }

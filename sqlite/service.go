@@ -137,6 +137,15 @@ func (s *service) leave(f *file, failed bool) {
 	}
 }
 
+// release closes a file that the path does not name any more, as soon as it has no sessions.
+func (s *service) release(f *file) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.isAnother() {
+		s.retire(f)
+	}
+}
+
 // retire closes a file that has no sessions, in a goroutine that Close joins. The caller holds mu.
 func (s *service) retire(f *file) {
 	if f.sessions == 0 && !f.retired && !s.closed {
