@@ -156,7 +156,8 @@ local function recount(path)
       call('HSET', P .. 'e:' .. other, 'granted', count)
     end
   end
-  call('HSET', size, 'held', int(held), 'granted', granted, 'count', count)
+  -- Units that another program has written may be more than can be counted: then all are in use.
+  call('HSET', size, 'held', int(math.min(held, countable)), 'granted', granted, 'count', count)
 end
 
 -- A member of the set of writers that is no entry, and stands ahead of all entries. If it is the nearest member ahead
@@ -164,17 +165,17 @@ end
 -- set proves nothing.
 local bottom = ':'
 
--- Removes what a queue has beside it when the last entry has left.
-local function clear(path)
+-- Removes what a queue has beside it when the last entry, id, has left.
+local function clear(path, id)
   upon('ZREM', P .. 'queues', path)
-  upon('ZREM', P .. 'x:' .. path, bottom)
+  upon('ZREM', P .. 'x:' .. path, bottom, id)
 end
 
 -- Removes from a queue an entry whose hash was removed by hand. Nothing says any more what it held.
 local function forget(path, id)
   drop(path, id)
   recount(path)
-  if call('EXISTS', P .. 'q:' .. path) == 0 then clear(path) end
+  if call('EXISTS', P .. 'q:' .. path) == 0 then clear(path, id) end
 end
 
 -- Puts a permit among those that wait.
@@ -273,8 +274,7 @@ local function remove(id)
   if session then upon('SREM', P .. 's:' .. session, id) end
   call('DEL', P .. 'e:' .. id)
   local left = upon('ZCARD', P .. 'q:' .. path)
-  if left == 0 then clear(path) end
-  if kind ~= 'read' then upon('ZREM', P .. 'x:' .. path, id) end
+  if left == 0 then clear(path, id) elseif kind ~= 'read' then upon('ZREM', P .. 'x:' .. path, id) end
   wake(id)
   -- Where more stand than were granted, somebody waits, whether the set of those that wait says so or not.
   local waits
@@ -327,14 +327,15 @@ local search = '*'
 -- any more. A session with such a set is missing because another program has deleted the sessions. Its entries still
 -- stand in their queues, so no other client holds what the session holds, and the session goes on. It gets the longest
 -- TTL that was seen, within which its process renews it or gives it up. Other sessions are missing, too: all queues are
--- searched for them.
+-- searched for them. In the silence it is over: the introduction would have ended it.
 local function deadline(session, sought)
   local ends = upon('ZSCORE', P .. 'sessions', session)
   if ends or ends == nil or call('EXISTS', P .. 's:' .. session) == 0 then return ends end
+  ends = quiet > 0 and 0 or now + longest
   call('ZREM', P .. 'sessions', session) -- as in note
-  call('ZADD', P .. 'sessions', int(now + longest), session)
+  call('ZADD', P .. 'sessions', int(ends), session)
   if not sought then upon('SADD', P .. 'todo', search) end
-  return now + longest
+  return ends
 end
 
 local function alive(session)
@@ -391,12 +392,13 @@ local function exclusive(path, max)
   local x, ids = P .. 'x:' .. path, nil
   if max then
     ids = call('ZREVRANGEBYSCORE', x, max, '-inf', 'LIMIT', 0, 1)
+    if ids[1] == bottom then return {} end
+    if ids[1] then return ids end
   else
     ids = call('ZRANGE', x, 0, 1)
     if ids[1] == bottom then return {ids[2]} end
+    if call('ZSCORE', x, bottom) then return {ids[1]} end -- of another program, with the same score
   end
-  if ids[1] == bottom then return {} end
-  if max and ids[1] then return ids end
   call('ZREM', x, bottom) -- as in note
   call('ZADD', x, '-inf', bottom)
   for _, other in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do
@@ -419,7 +421,7 @@ local function view(session, id, path, kind, units, waiting)
   if id ~= '' then
     if not row(id) or not stands(id, path) then return {'gone'} end
     max, kind, units = '(' .. answer[10], answer[8], answer[9]
-    redis.pcall('ZADD', P .. 'queues', 0, path) -- where another program has deleted them
+    redis.pcall('ZADD', P .. 'queues', 0, path) -- also where another program has deleted them
   end
   local own = #answer
   local size = kind == 'permit' and call('HMGET', P .. 'size:' .. path, 'value', 'version', 'current', 'held', 'granted') or {}
@@ -509,20 +511,24 @@ if op == 'create' then
   if other then return {'foreign', '0', '0', other} end
   if not upon('ZCARD', P .. 'queues') then return inPlace('queues') end
   local last = upon('GET', P .. 'revision')
-  if last == nil or last and not tonumber(last) then return inPlace('revision') end
+  if last == nil or last and not whole(last) then return inPlace('revision') end
   local joined
   if call('EXISTS', P .. 'e:' .. id) == 0 then
     joined = id
     if uncountable(path, kind) then return {'large'} end
-    local revision = int(math.max((last or 0) + 1, now))
+    -- Behind the newest of the queue, also where the last revision was lost, and the clock is behind it.
+    local newest = call('ZRANGE', P .. 'q:' .. path, -1, -1, 'WITHSCORES')
+    local revision = int(math.max((last or 0) + 1, (whole(newest[2]) or 0) + 1, now))
     call('SET', P .. 'revision', revision)
     call('ZADD', P .. 'q:' .. path, revision, id)
-    call('ZADD', P .. 'queues', 0, path)
-    if call('ZCARD', P .. 'q:' .. path) == 1 then
-      call('ZADD', P .. 'x:' .. path, '-inf', bottom)
-      wake('vacant:' .. path)
+    local beside = {}
+    if not newest[1] then beside = {'-inf', bottom} end
+    if kind ~= 'read' then
+      beside[#beside + 1] = revision
+      beside[#beside + 1] = id
     end
-    if kind ~= 'read' then call('ZADD', P .. 'x:' .. path, revision, id) end
+    if beside[1] then call('ZADD', P .. 'x:' .. path, unpack(beside)) end
+    if not newest[1] then wake('vacant:' .. path) end
     if kind == 'permit' then call('ZADD', P .. 'wu:' .. path, revision, id) end
     call('HSET', P .. 'e:' .. id, 'queue', path, 'session', session, 'kind', kind, 'units', units, 'revision', revision,
       'version', 1, 'value', ARGV[7], 'since', ARGV[8])
