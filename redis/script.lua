@@ -518,7 +518,9 @@ if op == 'create' then
     if uncountable(path, kind) then return {'large'} end
     -- Behind the newest of the queue, also where the last revision was lost, and the clock is behind it.
     local newest = call('ZRANGE', P .. 'q:' .. path, -1, -1, 'WITHSCORES')
-    local revision = int(math.max((last or 0) + 1, (whole(newest[2]) or 0) + 1, now))
+    local behind = whole(newest[2]) or 0
+    if behind >= 2 ^ 52 then behind = 0 end -- no clock shows it for a century: another program's, and no lock is to count on from it
+    local revision = int(math.max((last or 0) + 1, behind + 1, now))
     call('SET', P .. 'revision', revision)
     call('ZADD', P .. 'q:' .. path, revision, id)
     local beside = {}

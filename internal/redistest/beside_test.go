@@ -45,6 +45,12 @@ func TestRevisionThatIsLostLetsNobodyPass(t *testing.T) {
 		}
 	}
 	require.NoError(t, admin.Del(within(t, soon), key).Err())
+	other := client.Z{Score: 1<<53 - 1, Member: "other"} // of another program
+	require.NoError(t, admin.ZAdd(within(t, soon), prefix+"q:/other", other).Err())
+	for range 2 {
+		_, err := join("/other")
+		require.NoError(t, err)
+	}
 	for i := range 2 {
 		v, err := join("/large")
 		require.NoError(t, err)
