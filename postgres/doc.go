@@ -86,7 +86,8 @@
 //
 // The Tracer, OnNotice, OnPgError and ShouldPing are waited for a tenth of a second at most, and then the statement goes
 // on without. A Tracer that is late at the start of a statement is not told its end. While eight calls of a function are
-// late, of ShouldPing one, it is not called.
+// late it is not called. ShouldPing is not called while one is, and for half a minute after it was late: then each
+// connection has to answer.
 //
 // The others are as a server that does not answer: a call that needs a connection ends with its ctx, and Close waits for
 // a second. PrepareConn, BeforeAcquire, AfterRelease and ShouldPing keep the connection that they have when they are late,

@@ -40,6 +40,8 @@ type functions struct {
 
 	pings, prepares, releases, dials, lookups, notices, failures aside.Hook
 
+	pingLate atomic.Int64 // when ShouldPing was late last, in ns of Unix time; 0 if never
+
 	returning atomic.Int32   // connections that AfterRelease has
 	listening atomic.Int32   // connections that are made to listen
 	closing   atomic.Int32   // calls of BeforeClose
@@ -49,6 +51,9 @@ type functions struct {
 const (
 	// patience is for how long a function is waited for that has no ctx, and for how long Close waits for all of them.
 	patience = time.Second
+	// unasked is for how long ShouldPing is not called once it was late. It may ask a server that is far away: then it
+	// would be late for each connection, and each renewal end without one.
+	unasked = 30 * time.Second
 	// mostClosing is how many connections may be about to be closed in BeforeClose: each has a place of the pool.
 	mostClosing = 2
 )
@@ -254,10 +259,13 @@ const (
 )
 
 // asks reports whether a connection that was idle for so long has to answer before it is used, or that ShouldPing is late
-// to say so.
+// to say so. A connection has to where ShouldPing is not called.
 func (f *functions) asks(ctx context.Context, log *slog.Logger, conn *pgx.Conn, idle time.Duration) (is, late bool) {
 	if f.ping == nil {
 		return idle > time.Second, false // as the pool does
+	}
+	if last := f.pingLate.Load(); last != 0 && time.Since(time.Unix(0, last)) < unasked {
+		return true, false
 	}
 	asks := false
 	err := f.pings.CallAs(context.WithoutCancel(ctx), log, "ShouldPing", grace, func(context.Context) error {
@@ -265,6 +273,7 @@ func (f *functions) asks(ctx context.Context, log *slog.Logger, conn *pgx.Conn, 
 		return nil
 	})
 	if errors.Is(err, aside.ErrLate) {
+		f.pingLate.Store(time.Now().UnixNano())
 		return false, true
 	}
 	return err != nil || asks, false

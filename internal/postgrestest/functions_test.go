@@ -191,3 +191,30 @@ func (d database) calls(t *testing.T, f called, what func()) {
 	require.NoError(t, in.Close(within(t, soon)))
 	require.NoError(t, locktest.Returns(t, soon, "Close", service.Close))
 }
+
+// TestShouldPingThatAsksASlowServer is late for each connection, until the Store closes it. That costs one connection, and no renewal.
+func TestShouldPingThatAsksASlowServer(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	var late atomic.Int32
+	config, options := d.config(t), d.options(0)
+	options.Connections = 2
+	config.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+		if _, err := p.Conn.Exec(context.WithoutCancel(ctx), "SELECT pg_sleep(60)"); err != nil {
+			late.Add(1)
+		}
+		return true
+	}
+	service, err := postgres.NewService(config, options)
+	require.NoError(t, err)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, in.Renew(within(t, soon), nil))
+		_, err = in.List(within(t, soon), "/slow", 1)
+		require.NoError(t, err)
+	}
+	require.NoError(t, in.Close(within(t, soon)))
+	require.NoError(t, service.Close())
+	require.Eventually(t, func() bool { return late.Load() == 1 }, soon, time.Millisecond)
+}
