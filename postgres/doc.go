@@ -84,11 +84,12 @@
 // The functions and the Tracer of the config, and of the option Listen, may block, whatever their ctx says, and panic: that
 // is logged. No other call, no renewal and no Close waits for them.
 //
-// The Tracer, OnNotice, OnPgError and ShouldPing are waited for a tenth of a second at most, and then the statement goes
-// on without. These waits add up: a Lock and its Release call a Tracer seven times, and a renewal some times more. So a
-// Tracer has to be fast beside a third of the TTL: one that took 90 ms a call cost leases with a TTL of 3 s. A Tracer that
-// is late at the start of a statement is not told its end. While eight calls of a function are late it is not called.
-// ShouldPing is not called while one is, and for half a minute after it was late: then each connection has to answer.
+// The Tracer, OnNotice, OnPgError and ShouldPing are waited for a tenth of a second at most, and then the statement
+// goes on without. These waits add up: a Lock and its Release call a Tracer seven times, and a renewal some times more.
+// So a Tracer has to be fast beside a third of the TTL: a Tracer that took 90 ms a call cost leases with a TTL of 3 s.
+// A Tracer that is late at the start of a statement is not told its end. While eight calls of a function are late it is
+// not called. ShouldPing is not called while one is, and for half a minute after it was late: then each connection has
+// to answer.
 //
 // The others are as a server that does not answer: a call that needs a connection ends with its ctx, and Close waits for
 // a second. PrepareConn, BeforeAcquire, AfterRelease and ShouldPing keep the connection that they have when they are late,

@@ -1,16 +1,9 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
-	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/farsync/farsync/internal/aside"
@@ -74,141 +66,13 @@ func (f *functions) takeFrom(s *service, c *pgxpool.Config) {
 		p.Conn.PgConn().CustomData()[idleFor] = p.IdleDuration
 		return false
 	}
-	if after := c.AfterConnect; after != nil {
-		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-			return s.safely("AfterConnect", func() error { return after(ctx, conn) })
-		}
-	}
+	c.AfterConnect = guarded(s, "AfterConnect", c.AfterConnect)
 	if before := c.BeforeClose; before != nil {
 		c.BeforeClose = func(conn *pgx.Conn) {
 			defer f.closing.Add(-1)
 			if f.closing.Add(1) <= mostClosing {
 				_ = s.safely("BeforeClose", func() error { before(conn); return nil })
 			}
-		}
-	}
-}
-
-// safely calls a function while a connection is made or closed. If it panics, that has failed.
-func (s *service) safely(function string, f func() error) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			aside.NotePanic(s.log, function, cause)
-			err = fmt.Errorf("%s has panicked: %v", function, cause)
-		}
-	}()
-	return f()
-}
-
-// guardFunctions has a panic of a function that is called while a connection is made, and a function that blocks while
-// the connection is used, do no harm.
-func (s *service) guardFunctions(c *pgx.ConnConfig) {
-	c.Tracer = s.traced(c.Tracer)
-	s.boundDials(c)
-	build := c.BuildFrontend
-	c.BuildFrontend = func(r io.Reader, w io.Writer) (front *pgproto3.Frontend) {
-		if s.safely("BuildFrontend", func() error { front = build(r, w); return nil }) != nil {
-			front = pgproto3.NewFrontend(r, w)
-		}
-		return front
-	}
-	for function, f := range map[string]*func(context.Context, *pgconn.PgConn) error{
-		"ValidateConnect": (*func(context.Context, *pgconn.PgConn) error)(&c.ValidateConnect),
-		"AfterConnect":    (*func(context.Context, *pgconn.PgConn) error)(&c.AfterConnect),
-	} {
-		if call := *f; call != nil {
-			*f = func(ctx context.Context, conn *pgconn.PgConn) error {
-				return s.safely(function, func() error { return call(ctx, conn) })
-			}
-		}
-	}
-	s.guardTLS(&c.TLSConfig)
-	for _, other := range c.Fallbacks {
-		s.guardTLS(&other.TLSConfig)
-	}
-	if notice := c.OnNotice; notice != nil {
-		c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
-			_ = s.functions.notices.CallAs(context.Background(), s.log, "OnNotice", grace, func(context.Context) error {
-				notice(conn, n)
-				return nil
-			})
-		}
-	}
-	if failed := c.OnPgError; failed != nil {
-		c.OnPgError = func(conn *pgconn.PgConn, e *pgconn.PgError) bool {
-			keeps := false
-			err := s.functions.failures.CallAs(context.Background(), s.log, "OnPgError", grace, func(context.Context) error {
-				keeps = failed(conn, e)
-				return nil
-			})
-			if err != nil {
-				return !strings.EqualFold(e.Severity, "FATAL") // as pgx has it by default
-			}
-			return keeps
-		}
-	}
-}
-
-// boundDials has the functions that look up a host and connect to it end with their ctx. A request to cancel has one, too,
-// and the call that is cancelled waits for it.
-func (s *service) boundDials(c *pgx.ConnConfig) {
-	dial, lookup, most := c.DialFunc, c.LookupFunc, cmp.Or(c.ConnectTimeout, connectFor)
-	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		got := make(chan net.Conn, 1)
-		err := s.functions.dials.CallAs(ctx, s.log, "DialFunc", most, func(context.Context) error {
-			defer close(got)
-			conn, err := dial(ctx, network, address)
-			if err == nil {
-				got <- conn
-			}
-			return err
-		})
-		switch {
-		case err == nil:
-			return <-got, nil
-		case errors.Is(err, aside.ErrLate):
-			go func() { // it ends with the function
-				if conn := <-got; conn != nil {
-					_ = conn.Close()
-				}
-			}()
-		}
-		return nil, err
-	}
-	c.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
-		var addresses []string
-		err := s.functions.lookups.CallAs(ctx, s.log, "LookupFunc", most, func(context.Context) (err error) {
-			addresses, err = lookup(ctx, host)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		return addresses, nil
-	}
-}
-
-// guardTLS has a panic of a function of a tls.Config fail its handshake.
-func (s *service) guardTLS(of **tls.Config) {
-	if *of == nil {
-		return
-	}
-	c := (*of).Clone()
-	*of = c
-	if peer := c.VerifyPeerCertificate; peer != nil {
-		c.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
-			return s.safely("VerifyPeerCertificate", func() error { return peer(raw, chains) })
-		}
-	}
-	if verify := c.VerifyConnection; verify != nil {
-		c.VerifyConnection = func(state tls.ConnectionState) error {
-			return s.safely("VerifyConnection", func() error { return verify(state) })
-		}
-	}
-	if certificate := c.GetClientCertificate; certificate != nil {
-		c.GetClientCertificate = func(info *tls.CertificateRequestInfo) (with *tls.Certificate, err error) {
-			err = s.safely("GetClientCertificate", func() error { with, err = certificate(info); return err })
-			return with, err
 		}
 	}
 }
@@ -223,32 +87,12 @@ func readsUntil(c *pgx.ConnConfig) {
 // connectAside connects, and returns when ctx ends, though a function of the config may not. A connection that comes later
 // is closed.
 func (s *service) connectAside(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error) {
-	type answer struct {
-		conn *pgx.Conn
-		err  error
-	}
-	got := make(chan answer)
-	connect := func() {
+	connect := func() (*pgx.Conn, error) {
 		s.functions.listening.Add(1)
 		defer s.functions.listening.Add(-1)
-		conn, err := pgx.ConnectConfig(ctx, c)
-		select {
-		case got <- answer{conn, err}:
-		case <-ctx.Done():
-			if err == nil {
-				hangUp(conn)
-			}
-		}
+		return pgx.ConnectConfig(ctx, c)
 	}
-	if err := s.startMaking(connect); err != nil {
-		return nil, err
-	}
-	select {
-	case a := <-got:
-		return a.conn, a.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return made(ctx, s, connect, hangUp)
 }
 
 // idleFor is where the custom data of a connection has for how long it was idle in the pool, asked that it has to answer

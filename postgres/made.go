@@ -35,33 +35,41 @@ func begun(ctx context.Context) error {
 // after twenty minutes, if the TTL is an hour. So a connection that nobody waits for comes to the pool by free, which
 // keeps no more than the Store is to have.
 func (s *service) fromPool(ctx context.Context) (*pgxpool.Conn, error) {
-	type answer struct {
-		conn *pgxpool.Conn
-		err  error
-	}
-	got := make(chan answer)
-	acquire := func() {
+	acquire := func() (*pgxpool.Conn, error) {
 		within, end := context.WithCancel(context.WithoutCancel(ctx))
 		defer end()
 		m := &making{call: ctx, stop: context.AfterFunc(ctx, end)}
 		defer m.stop()
-		conn, err := s.pool.Acquire(context.WithValue(within, makes{}, m))
+		return s.pool.Acquire(context.WithValue(within, makes{}, m))
+	}
+	return made(ctx, s, acquire, s.free)
+}
+
+// made returns the connection that a function makes, or an error once ctx ends. A connection that comes later is given
+// up. Close, whose pool ends what is being made, waits for the function.
+func made[C any](ctx context.Context, s *service, connect func() (C, error), giveUp func(C)) (conn C, err error) {
+	type answer struct {
+		conn C
+		err  error
+	}
+	got := make(chan answer)
+	if err := s.startMaking(func() {
+		conn, err := connect()
 		select {
 		case got <- answer{conn, err}:
 		case <-ctx.Done():
 			if err == nil {
-				s.free(conn)
+				giveUp(conn)
 			}
 		}
-	}
-	if err := s.startMaking(acquire); err != nil { // joined by Close, whose pool ends what is being made
-		return nil, err
+	}); err != nil {
+		return conn, err
 	}
 	select {
 	case a := <-got:
 		return a.conn, a.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return conn, context.Cause(ctx)
 	}
 }
 

@@ -59,11 +59,16 @@ func (t *tracer) call(method string, f func()) (returned bool) {
 	})
 }
 
-// start has the Tracer change the ctx of a call. If it is late or fails, the call goes on with the ctx that it has.
-func (t *tracer) start(ctx context.Context, method string, f func() context.Context) context.Context {
+// start has the Tracer change the ctx of a call, if it is a Tracer of such calls. If it is late or fails, the call goes on
+// with the ctx that it has.
+func start[T any](ctx context.Context, t *tracer, method string, f func(to T) context.Context) context.Context {
+	to, is := t.to.(T)
+	if !is {
+		return ctx
+	}
 	var with context.Context
 	switch {
-	case !t.call(method, func() { with = f() }) || with == nil: //nolint:fatcontext // it is called once
+	case !t.call(method, func() { with = f(to) }) || with == nil: //nolint:fatcontext // it is called once
 		return context.WithValue(ctx, untraced{}, true)
 	case isUntraced(with): // of the call around this
 		return context.WithValue(with, untraced{}, false)
@@ -72,78 +77,52 @@ func (t *tracer) start(ctx context.Context, method string, f func() context.Cont
 }
 
 // end tells the Tracer of the end of a call whose start it has traced.
-func (t *tracer) end(ctx context.Context, method string, f func()) {
-	if !isUntraced(ctx) {
-		t.call(method, f)
+func end[T any](ctx context.Context, t *tracer, method string, f func(to T)) {
+	if to, is := t.to.(T); is && !isUntraced(ctx) {
+		t.call(method, func() { f(to) })
 	}
 }
 
 func (t *tracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	return t.start(ctx, "TraceQueryStart", func() context.Context { return t.to.TraceQueryStart(ctx, conn, data) })
+	return start(ctx, t, "TraceQueryStart", func(to pgx.QueryTracer) context.Context { return to.TraceQueryStart(ctx, conn, data) })
 }
 
 func (t *tracer) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryEndData) {
-	t.end(ctx, "TraceQueryEnd", func() { t.to.TraceQueryEnd(ctx, conn, data) })
+	end(ctx, t, "TraceQueryEnd", func(to pgx.QueryTracer) { to.TraceQueryEnd(ctx, conn, data) })
 }
 
 func (t *tracer) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
-	to, is := t.to.(pgx.BatchTracer)
-	if !is {
-		return ctx
-	}
-	return t.start(ctx, "TraceBatchStart", func() context.Context { return to.TraceBatchStart(ctx, conn, data) })
+	return start(ctx, t, "TraceBatchStart", func(to pgx.BatchTracer) context.Context { return to.TraceBatchStart(ctx, conn, data) })
 }
 
 func (t *tracer) TraceBatchQuery(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchQueryData) {
-	if to, is := t.to.(pgx.BatchTracer); is {
-		t.end(ctx, "TraceBatchQuery", func() { to.TraceBatchQuery(ctx, conn, data) })
-	}
+	end(ctx, t, "TraceBatchQuery", func(to pgx.BatchTracer) { to.TraceBatchQuery(ctx, conn, data) })
 }
 
 func (t *tracer) TraceBatchEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchEndData) {
-	if to, is := t.to.(pgx.BatchTracer); is {
-		t.end(ctx, "TraceBatchEnd", func() { to.TraceBatchEnd(ctx, conn, data) })
-	}
+	end(ctx, t, "TraceBatchEnd", func(to pgx.BatchTracer) { to.TraceBatchEnd(ctx, conn, data) })
 }
 
 func (t *tracer) TracePrepareStart(ctx context.Context, conn *pgx.Conn, data pgx.TracePrepareStartData) context.Context {
-	to, is := t.to.(pgx.PrepareTracer)
-	if !is {
-		return ctx
-	}
-	return t.start(ctx, "TracePrepareStart", func() context.Context { return to.TracePrepareStart(ctx, conn, data) })
+	return start(ctx, t, "TracePrepareStart", func(to pgx.PrepareTracer) context.Context { return to.TracePrepareStart(ctx, conn, data) })
 }
 
 func (t *tracer) TracePrepareEnd(ctx context.Context, conn *pgx.Conn, data pgx.TracePrepareEndData) {
-	if to, is := t.to.(pgx.PrepareTracer); is {
-		t.end(ctx, "TracePrepareEnd", func() { to.TracePrepareEnd(ctx, conn, data) })
-	}
+	end(ctx, t, "TracePrepareEnd", func(to pgx.PrepareTracer) { to.TracePrepareEnd(ctx, conn, data) })
 }
 
 func (t *tracer) TraceConnectStart(ctx context.Context, data pgx.TraceConnectStartData) context.Context {
-	to, is := t.to.(pgx.ConnectTracer)
-	if !is {
-		return ctx
-	}
-	return t.start(ctx, "TraceConnectStart", func() context.Context { return to.TraceConnectStart(ctx, data) })
+	return start(ctx, t, "TraceConnectStart", func(to pgx.ConnectTracer) context.Context { return to.TraceConnectStart(ctx, data) })
 }
 
 func (t *tracer) TraceConnectEnd(ctx context.Context, data pgx.TraceConnectEndData) {
-	if to, is := t.to.(pgx.ConnectTracer); is {
-		t.end(ctx, "TraceConnectEnd", func() { to.TraceConnectEnd(ctx, data) })
-	}
+	end(ctx, t, "TraceConnectEnd", func(to pgx.ConnectTracer) { to.TraceConnectEnd(ctx, data) })
 }
 
 func (t *tracer) TraceAcquireStart(ctx context.Context, pool *pgxpool.Pool, data pgxpool.TraceAcquireStartData) context.Context {
-	to, is := t.to.(pgxpool.AcquireTracer)
-	if !is {
-		return ctx
-	}
-	return t.start(ctx, "TraceAcquireStart", func() context.Context { return to.TraceAcquireStart(ctx, pool, data) })
+	return start(ctx, t, "TraceAcquireStart", func(to pgxpool.AcquireTracer) context.Context { return to.TraceAcquireStart(ctx, pool, data) })
 }
 
 func (t *tracer) TraceAcquireEnd(ctx context.Context, pool *pgxpool.Pool, data pgxpool.TraceAcquireEndData) {
-	if to, is := t.to.(pgxpool.AcquireTracer); is {
-		t.end(ctx, "TraceAcquireEnd", func() { to.TraceAcquireEnd(ctx, pool, data) })
-	}
+	end(ctx, t, "TraceAcquireEnd", func(to pgxpool.AcquireTracer) { to.TraceAcquireEnd(ctx, pool, data) })
 }

@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/farsync/farsync/internal/aside"
+)
+
+// safely calls a function while a connection is made or closed. If it panics, that has failed.
+func (s *service) safely(function string, f func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			aside.NotePanic(s.log, function, cause)
+			err = fmt.Errorf("%s has panicked: %v", function, cause)
+		}
+	}()
+	return f()
+}
+
+// guarded returns a function that is called with a connection while that is made, or nil where there is none. If it
+// panics, it has failed.
+func guarded[C any](s *service, function string, f func(context.Context, C) error) func(context.Context, C) error {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, conn C) error {
+		return s.safely(function, func() error { return f(ctx, conn) })
+	}
+}
+
+// guardFunctions has a panic of a function that is called while a connection is made, and a function that blocks while
+// the connection is used, do no harm.
+func (s *service) guardFunctions(c *pgx.ConnConfig) {
+	c.Tracer = s.traced(c.Tracer)
+	s.boundDials(c)
+	build := c.BuildFrontend
+	c.BuildFrontend = func(r io.Reader, w io.Writer) (front *pgproto3.Frontend) {
+		if s.safely("BuildFrontend", func() error { front = build(r, w); return nil }) != nil {
+			front = pgproto3.NewFrontend(r, w)
+		}
+		return front
+	}
+	c.ValidateConnect = guarded(s, "ValidateConnect", c.ValidateConnect)
+	c.AfterConnect = guarded(s, "AfterConnect", c.AfterConnect)
+	s.guardTLS(&c.TLSConfig)
+	for _, other := range c.Fallbacks {
+		s.guardTLS(&other.TLSConfig)
+	}
+	if notice := c.OnNotice; notice != nil {
+		c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
+			_ = s.functions.notices.CallAs(context.Background(), s.log, "OnNotice", grace, func(context.Context) error {
+				notice(conn, n)
+				return nil
+			})
+		}
+	}
+	if failed := c.OnPgError; failed != nil {
+		c.OnPgError = func(conn *pgconn.PgConn, e *pgconn.PgError) bool {
+			keeps := false
+			err := s.functions.failures.CallAs(context.Background(), s.log, "OnPgError", grace, func(context.Context) error {
+				keeps = failed(conn, e)
+				return nil
+			})
+			if err != nil {
+				return !strings.EqualFold(e.Severity, "FATAL") // as pgx has it by default
+			}
+			return keeps
+		}
+	}
+}
+
+// boundDials has the functions that look up a host and connect to it end with their ctx. A request to cancel has one, too,
+// and the call that is cancelled waits for it.
+func (s *service) boundDials(c *pgx.ConnConfig) {
+	dial, lookup, most := c.DialFunc, c.LookupFunc, cmp.Or(c.ConnectTimeout, connectFor)
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		got := make(chan net.Conn, 1)
+		err := s.functions.dials.CallAs(ctx, s.log, "DialFunc", most, func(context.Context) error {
+			defer close(got)
+			conn, err := dial(ctx, network, address)
+			if err == nil {
+				got <- conn
+			}
+			return err
+		})
+		switch {
+		case err == nil:
+			return <-got, nil
+		case errors.Is(err, aside.ErrLate):
+			go func() { // it ends with the function
+				if conn := <-got; conn != nil {
+					_ = conn.Close()
+				}
+			}()
+		}
+		return nil, err
+	}
+	c.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
+		var addresses []string
+		err := s.functions.lookups.CallAs(ctx, s.log, "LookupFunc", most, func(context.Context) (err error) {
+			addresses, err = lookup(ctx, host)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return addresses, nil
+	}
+}
+
+// guardTLS has a panic of a function of a tls.Config fail its handshake.
+func (s *service) guardTLS(of **tls.Config) {
+	if *of == nil {
+		return
+	}
+	c := (*of).Clone()
+	*of = c
+	if peer := c.VerifyPeerCertificate; peer != nil {
+		c.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
+			return s.safely("VerifyPeerCertificate", func() error { return peer(raw, chains) })
+		}
+	}
+	if verify := c.VerifyConnection; verify != nil {
+		c.VerifyConnection = func(state tls.ConnectionState) error {
+			return s.safely("VerifyConnection", func() error { return verify(state) })
+		}
+	}
+	if certificate := c.GetClientCertificate; certificate != nil {
+		c.GetClientCertificate = func(info *tls.CertificateRequestInfo) (with *tls.Certificate, err error) {
+			err = s.safely("GetClientCertificate", func() error { with, err = certificate(info); return err })
+			return with, err
+		}
+	}
+}
