@@ -277,11 +277,10 @@ func (in *session) watchOnce(
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	late := in.lateness(p, cancel)
-	stands := func() {
+	proof, err = in.Session.Watch(ctx, *e, on, func() {
 		late.stands()
 		p.answered(ctx) // for the callers of the line: it may be long until Watch returns
-	}
-	proof, err = in.Session.Watch(ctx, *e, on, stands)
+	})
 	return proof, late.over(), err
 }
 
