@@ -202,6 +202,20 @@ func TestFewConnectionsServeAll(t *testing.T) {
 	}, soon, time.Millisecond)
 }
 
+// givesUp has a call give up once its connection has begun to be made.
+func givesUp(t *testing.T, in driver.Session, began <-chan struct{}) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(within(t, soon))
+	failed := make(chan error, 1)
+	go func() { // joined below
+		_, err := in.List(ctx, "/row", 1)
+		failed <- err
+	}()
+	locktest.Got(t, began)
+	cancel()
+	require.Error(t, locktest.Got(t, failed))
+}
+
 // TestConnectionThatComesTooLateIsNotOneMore: a call gives up while its connection is being made, and the next has another. Both are made.
 func TestConnectionThatComesTooLateIsNotOneMore(t *testing.T) {
 	t.Parallel()
@@ -231,15 +245,7 @@ func TestConnectionThatComesTooLateIsNotOneMore(t *testing.T) {
 	require.NoError(t, err)
 	locktest.Got(t, made)
 	slow.Store(true)
-	ctx, cancel := context.WithCancel(within(t, soon))
-	failed := make(chan error, 1)
-	go func() { // joined below
-		_, err := in.List(ctx, "/row", 1)
-		failed <- err
-	}()
-	locktest.Got(t, began)
-	cancel()
-	require.Error(t, locktest.Got(t, failed))
+	givesUp(t, in, began)
 	_, err = in.List(within(t, soon), "/row", 1)
 	require.NoError(t, err)
 	require.Len(t, d.pids(t), 2)
@@ -275,17 +281,10 @@ func TestConnectionThatComesLateIsNotAThird(t *testing.T) {
 	in, err := service.Open(within(t, soon), time.Hour)
 	require.NoError(t, err)
 	slow.Store(true)
-	ctx, cancel := context.WithCancel(within(t, soon))
-	failed, created := make(chan error, 1), make(chan error, 1)
-	go func() { // joined below
-		_, err := in.List(ctx, "/row", 1)
-		failed <- err
-	}()
-	locktest.Got(t, began)
-	cancel()
-	require.Error(t, locktest.Got(t, failed))
+	givesUp(t, in, began)
 	tx := d.begin(t)
 	require.NoError(t, postgres.LockTx(within(t, soon), tx, "/row"))
+	created := make(chan error, 1)
 	go func() { // joined below
 		_, err := in.Create(within(t, 2*soon), driver.Entry{Queue: "/row", ID: in.NewID("/row", driver.Read, 1), Kind: driver.Read, Units: 1}, 0)
 		created <- err

@@ -20,10 +20,6 @@ func TestRevisionThatIsLostLetsNobodyPass(t *testing.T) {
 	admin := newClient(t, server.Endpoint())
 	service := newService(t, server.Endpoint(), fresh(0))
 	in := openSession(t, server.Endpoint(), time.Hour)
-	join := func(path string) (driver.View, error) {
-		e := driver.Entry{Queue: path, ID: in.NewID(path, driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1}
-		return in.Create(within(t, soon), e, 0)
-	}
 	const key = prefix + "revision"
 	const ahead = 4e15 // as the clock was, before it was set back
 	require.NoError(t, admin.Set(within(t, soon), key, int64(ahead), 0).Err())
@@ -31,7 +27,7 @@ func TestRevisionThatIsLostLetsNobodyPass(t *testing.T) {
 	require.Empty(t, held.Entries)
 	for range 2 {
 		require.NoError(t, admin.Del(within(t, soon), key).Err())
-		v, err := join("/lost")
+		v, err := join(t, in, "/lost", driver.Exclusive)
 		require.NoError(t, err)
 		require.NotEmpty(t, v.Entries, "beside the holder")
 		require.Greater(t, v.Self.Revision, held.Self.Revision)
@@ -39,7 +35,7 @@ func TestRevisionThatIsLostLetsNobodyPass(t *testing.T) {
 	for _, last := range []string{"100000000000000000", "inf", "nan", "-1", "x"} {
 		require.NoError(t, admin.Set(within(t, soon), key, last, 0).Err())
 		for range 2 {
-			_, err := join("/large")
+			_, err := join(t, in, "/large", driver.Exclusive)
 			require.ErrorContains(t, err, key+": another program", last)
 			require.Equal(t, driver.Refused, service.Outcome(err), last)
 		}
@@ -48,11 +44,11 @@ func TestRevisionThatIsLostLetsNobodyPass(t *testing.T) {
 	other := client.Z{Score: 1<<53 - 1, Member: "other"} // of another program
 	require.NoError(t, admin.ZAdd(within(t, soon), prefix+"q:/other", other).Err())
 	for range 2 {
-		_, err := join("/other")
+		_, err := join(t, in, "/other", driver.Exclusive)
 		require.NoError(t, err)
 	}
 	for i := range 2 {
-		v, err := join("/large")
+		v, err := join(t, in, "/large", driver.Exclusive)
 		require.NoError(t, err)
 		require.Len(t, v.Entries, i)
 	}

@@ -96,11 +96,15 @@ func openSession(t testing.TB, endpoint string, ttl time.Duration) driver.Sessio
 
 // create appends an entry to a queue.
 func create(t testing.TB, in driver.Session, queue string, k driver.Kind) driver.View {
-	e := driver.Entry{Queue: queue, Kind: k, Units: 1, Value: []byte("x"), Since: time.Now()}
-	e.ID = in.NewID(queue, e.Kind, e.Units)
-	v, err := in.Create(within(t, soon), e, 0)
+	v, err := join(t, in, queue, k)
 	require.NoError(t, err)
 	return v
+}
+
+func join(t testing.TB, in driver.Session, queue string, k driver.Kind) (driver.View, error) {
+	e := driver.Entry{Queue: queue, Kind: k, Units: 1, Value: []byte("x"), Since: time.Now()}
+	e.ID = in.NewID(queue, e.Kind, e.Units)
+	return in.Create(within(t, soon), e, 0)
 }
 
 // An administrator does at a server what the suites ask for.

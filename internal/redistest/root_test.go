@@ -77,10 +77,6 @@ func TestKeyOfTheNamespaceThatIsLost(t *testing.T) {
 				require.Equal(t, driver.Refused, service.Outcome(err))
 			}
 			renew := func(in driver.Session) error { return in.Renew(within(t, soon), nil) }
-			join := func(in driver.Session) (driver.View, error) {
-				e := driver.Entry{Queue: "/held", ID: in.NewID("/held", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1}
-				return in.Create(within(t, soon), e, 0)
-			}
 			if !row.ends {
 				for _, in := range []driver.Session{holds, waits} {
 					if err := renew(in); row.renews {
@@ -89,7 +85,7 @@ func TestKeyOfTheNamespaceThatIsLost(t *testing.T) {
 						named(err)
 					}
 				}
-				if v, err := join(waits); row.joins {
+				if v, err := join(t, waits, "/held", driver.Exclusive); row.joins {
 					require.NoError(t, err)
 					require.NotEmpty(t, v.Entries, "nobody is let in")
 				} else {
@@ -106,7 +102,7 @@ func TestKeyOfTheNamespaceThatIsLost(t *testing.T) {
 					require.Equal(t, driver.Expired, service.Outcome(renew(holds)))
 				}
 				next := openIn(newService(t, server.Endpoint(), options), time.Minute) // of a service that is told that the server is new
-				v, err := join(next)
+				v, err := join(t, next, "/held", driver.Exclusive)
 				require.NoError(t, err)
 				require.NotEmpty(t, v.Entries, "nobody is let in")
 				require.Equal(t, driver.Expired, service.Outcome(renew(holds)))
