@@ -178,7 +178,7 @@ local function forget(path, id)
   if call('EXISTS', P .. 'q:' .. path) == 0 then clear(path, id) end
 end
 
--- Puts a permit among those that wait.
+-- Puts a permit into the set of the permits that wait.
 local function await(path, id)
   local wu, revision = P .. 'wu:' .. path, upon('ZSCORE', P .. 'q:' .. path, id)
   upon('ZREM', wu, id) -- as in note
@@ -220,7 +220,7 @@ local function promote(path, self)
       if not id then break end
     end
     local e = fields(id, 'units', 'session', 'granted', 'kind')
-    if rank and not e[1] then -- with those that are granted here: they are counted by their hashes
+    if rank and not e[1] then -- with the permits that are granted here: they are counted by their hashes
       damaged = id
       break
     end
@@ -276,7 +276,7 @@ local function remove(id)
   local left = upon('ZCARD', P .. 'q:' .. path)
   if left == 0 then clear(path, id) elseif kind ~= 'read' then upon('ZREM', P .. 'x:' .. path, id) end
   wake(id)
-  -- Where more stand than were granted, somebody waits, whether the set of those that wait says so or not.
+  -- Where more stand than were granted, somebody waits, whether the set of waiting permits says so or not.
   local waits
   if kind == 'permit' then waits = left ~= granted else waits = call('EXISTS', P .. 'wu:' .. path) == 1 end
   return waits and path or ''
@@ -668,7 +668,7 @@ if op == 'watch' then
         if quiet == 0 then return true end
         rest = quiet
       elseif turn then
-        -- A permit that is missing among those that wait is to look, which puts it back.
+        -- A permit that is missing in the set of waiting permits is to look, which puts it back.
         if fields(turn, 'granted')[1] or not upon('ZSCORE', P .. 'wu:' .. path, turn) then return true end
       else
         local e = fields(id, 'queue', 'session', 'version', 'kind', 'asked')
@@ -713,7 +713,7 @@ if op == 'set' then
   if current then call('HSET', key, 'current', current) else call('HDEL', key, 'current') end
   answer[2] = int(call('HINCRBY', key, 'version', 1))
   wake('size:' .. path)
-  for _, id in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do -- not of those that wait, where one may be missing
+  for _, id in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do -- not of the set of waiting permits, where one may be missing
     local e = fields(id, 'session', 'granted')
     if e[1] and not e[2] then tell(e[1], id) end
   end

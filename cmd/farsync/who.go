@@ -41,8 +41,8 @@ A holder whose COMMAND has ended, and has left processes running, is shown with 
 A waiter may stand for several callers: those of one process wait for a lock behind one entry, or a few, and take turns on it.
 
 FOR is how long a holder has held or a waiter has waited. A holder with ≤ has been in the queue for so long, and may have
-held for less: the service does not note since when it holds. With ? the time is not in the
-service. An entry that belongs to no session is named in a line below: it blocks the queue until somebody deletes it.
+held for less: the service does not note since when it holds. With ? the time is not in the service. An entry
+that belongs to no session is named in a line below: it blocks the queue until somebody deletes it.
 
 What it shows was so a moment ago. Never decide by it that a lock is free.`,
 		Args:              takes(0, 1),

@@ -150,7 +150,7 @@ func TestTracerIsToldOfTheEnd(t *testing.T) {
 	require.Zero(t, unknown.Load())
 }
 
-// counting counts the statements that end, and apart those that are not known by their ctx.
+// counting counts the statements that end: known by what their start has put into the ctx, and unknown.
 type counting struct {
 	tracing
 
