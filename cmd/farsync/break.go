@@ -178,6 +178,9 @@ func (b *breaking) confirm(ctx context.Context, store *farsync.Store, l *locatio
 	if err := b.table(shown, locks.Locks, time.Now(), columns); err != nil {
 		return err
 	}
+	if err := writeStrays(shown, locks.Locks); err != nil {
+		return unwritten(err)
+	}
 	ask := "Type the token of the lease to end: "
 	if len(holders) == 1 {
 		ask = "End this lease? Type yes, the name of its holder, or its token: "

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/cmd/farsync/internal/location"
 )
 
 // TestJSONIsAsDocumented: testdata/json has a line of each schema. One that changes in another way than by a new field needs
@@ -100,9 +101,36 @@ func TestEntriesWithoutASessionAreNamed(t *testing.T) {
 	} {
 		is.user.Token = 512
 		var out bytes.Buffer
-		require.NoError(t, strays(&out, []lockJSON{{Path: "/x", Error: is.error, Participants: []userJSON{is.user}}}))
+		require.NoError(t, writeStrays(&out, []lockJSON{{Path: "/x", Error: is.error, Participants: []userJSON{is.user}}}))
 		require.Equal(t, is.says, out.String(), is.why)
 	}
+}
+
+// TestWatchNamesEntriesWithoutASession as who does: below the table, and in a pipe once, for as long as they are there.
+func TestWatchNamesEntriesWithoutASession(t *testing.T) {
+	stray := []lockJSON{{Path: "/x", Participants: []userJSON{{ID: "row-1", Held: true, Token: 512}}}}
+	var out, errs bytes.Buffer
+	v := &view{app: &app{stdout: &out, stderr: &errs}, location: &location.Location{}, last: stray}
+	require.NoError(t, v.draw(60, 10, nil))
+	require.Regexp(t, `\n/x .* holds .* 512\x1b\[K\r\n`+
+		`/x: token 512: row-1 belongs to no session, and blocks the\x1b\[K\r\n`+
+		`queue for ever: delete it, by farsync break --token 512\x1b\[K\r\n`+
+		`--yes --delete /x\x1b\[K\r\n`, out.String())
+
+	line := "farsync: /x: token 512: row-1 belongs to no session, and blocks the queue for ever: delete it, by farsync break --token 512 --yes --delete /x\n"
+	for _, look := range []struct {
+		locks []lockJSON
+		says  string
+	}{{stray, line}, {stray, ""}, {nil, ""}, {stray, line}} {
+		errs.Reset()
+		v.last = look.locks
+		require.NoError(t, v.show(nil))
+		require.Equal(t, look.says, errs.String())
+	}
+	errs.Reset()
+	v = &view{app: &app{json: true, stdout: &out, stderr: &errs}, last: stray}
+	require.NoError(t, v.show(nil))
+	require.Empty(t, errs.String(), "a program sees that there is no field session")
 }
 
 // TestTreeShowsADeadlock: two that hold what the other waits for.

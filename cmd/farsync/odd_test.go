@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/cmd/farsync/internal/location"
 	"github.com/farsync/farsync/internal/legible"
 )
 
@@ -57,6 +59,32 @@ func TestOddEntriesAreRowsAmongOthers(t *testing.T) {
 	require.Contains(t, p.out.String(), `\x1b[2Jid\u202e belongs to no session`)
 	require.Contains(t, p.out.String(), "year belongs to no session")
 	require.NotContains(t, p.out.String(), "\x1b")
+}
+
+// TestBreakNamesAnEntryWithoutASession below the table that it shows, as who does: it is deleted in another way than a lease is ended.
+func TestBreakNamesAnEntryWithoutASession(t *testing.T) {
+	t.Parallel()
+	store := file(t)
+	s, closed := open(t, store)
+	defer closed()
+	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
+	require.NoError(t, err)
+	do := statements(t, "sqlite", name+"?_pragma=busy_timeout(10000)")
+	do(t, "INSERT INTO farsync_entries (queue, id, kind, units, version, since) VALUES ('/x', ?, 'exclusive', 1, 1, 0)", "row-1")
+	who := start(t, store, "who", "/x")
+	require.Zero(t, who.code(t), who.err.String())
+	line := only(t, `\n(/x: token \d+: row-1 belongs to no session, .*)\n$`, who.out.String())
+	for _, asJSON := range []bool{false, true} {
+		var out, errs bytes.Buffer
+		b := &breaking{app: &app{json: asJSON, stdout: &out, stderr: &errs}, path: "/x"}
+		require.NoError(t, b.confirm(t.Context(), s, &location.Location{}, strings.NewReader("yes\n")))
+		shown := out.String()
+		if asJSON {
+			require.Empty(t, shown)
+			shown = errs.String()
+		}
+		require.Contains(t, shown, "\n"+line+"\nEnd this lease? ")
+	}
 }
 
 // TestTextOfOthersReachesNoTerminal as it is: what it would do there, or hide, is written out, by every verb that names a holder or an entry.

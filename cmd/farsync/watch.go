@@ -27,7 +27,8 @@ func (a *app) watchVerb() *cobra.Command {
 		Short: "Show who holds and who waits, as it changes",
 		Long: `watch shows the table of farsync who and draws it anew, until q is typed or a signal comes. A table that is too wide for the
 terminal shortens names in their middle, and leaves out first the kinds and then the tokens. Where standard output is no terminal, it writes
-a line for each change instead: of a user of a lock that holds, that waits, or that has gone.
+a line for each change instead: of a user of a lock that holds, that waits, or that has gone. An entry that belongs to no session
+is named in a line below the table, as by farsync who; in a pipe once, on standard error.
 
 It looks once a second (--every). What comes and goes in between is not seen, and what it shows was so a moment ago.`,
 		Args:              takes(0, 1),
@@ -74,7 +75,7 @@ type view struct {
 	at     time.Time         // when
 	hush   *silenceJSON      // why nothing was granted then, or nil
 	told   bool              // that nothing is granted
-	odd    map[string]string // what was said to be wrong with locks, by their paths
+	odd    map[string]bool   // the lines that have said what is wrong with the locks of the last look
 }
 
 // run looks until ctx is done. A service that does not answer is waited for.
@@ -155,10 +156,16 @@ func (v *view) show(missing error) error {
 		v.say(v.hush.words)
 	}
 	v.told = v.hush != nil
-	odd := map[string]string{}
+	wrong := strays(v.last)
 	for _, lock := range v.last {
-		if odd[lock.Path] = lock.Error; lock.Error != v.odd[lock.Path] && lock.Error != "" && !v.json {
-			v.say(lock.Path + ": " + lock.Error)
+		if lock.Error != "" {
+			wrong = append(wrong, lock.Path+": "+lock.Error)
+		}
+	}
+	odd := map[string]bool{}
+	for _, line := range wrong {
+		if odd[line] = true; !v.odd[line] {
+			v.remark(line)
 		}
 	}
 	v.odd = odd
@@ -197,6 +204,9 @@ func (v *view) draw(columns, rows int, missing error) error {
 		title += "  !! " + words(missing)
 	}
 	lines = slices.Concat(wrap(title, columns), []string{""}, lines)
+	for _, line := range strays(v.last) {
+		lines = append(lines, wrap(line, columns)...)
+	}
 	last := "Ctrl-C ends"
 	if v.keys {
 		last = "q or Ctrl-C ends"

@@ -79,7 +79,7 @@ What it shows was so a moment ago. Never decide by it that a lock is free.`,
 					err = a.table(a.stdout, locks.Locks, now, columns)
 				}
 				if err == nil && !a.json {
-					err = unwritten(strays(a.stdout, locks.Locks))
+					err = unwritten(writeStrays(a.stdout, locks.Locks))
 				}
 				if err == nil && len(locks.Locks) == 0 && locks.Silence != nil {
 					return &exit{code: codeUnavailable} // who held before is not known any more, and may work on until its deadline
@@ -300,9 +300,8 @@ func (l lockJSON) stray(u userJSON) string {
 	return legible.Text(u.ID) + " belongs to no session, and blocks the queue for ever: delete it"
 }
 
-// strays writes a line for each such entry, and how to delete it if it holds: farsync break finds holders alone.
-func strays(w io.Writer, locks []lockJSON) error {
-	var b strings.Builder
+// strays returns a line for each such entry, and how to delete it if it holds: farsync break finds holders alone.
+func strays(locks []lockJSON) (lines []string) {
 	for _, lock := range locks {
 		for _, u := range lock.Participants {
 			text := lock.stray(u)
@@ -312,10 +311,19 @@ func strays(w io.Writer, locks []lockJSON) error {
 			if u.Held {
 				text += fmt.Sprintf(", by farsync break --token %s --yes --delete %s", u.Token, lock.Path)
 			}
-			fmt.Fprintf(&b, "%s: token %s: %s\n", lock.Path, u.Token, text)
+			lines = append(lines, fmt.Sprintf("%s: token %s: %s", lock.Path, u.Token, text))
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	return lines
+}
+
+// writeStrays writes these lines, below a table.
+func writeStrays(w io.Writer, locks []lockJSON) error {
+	lines := strays(locks)
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 	return err
 }
 
