@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 // soon is when a test is taken to hang, also on a machine that does much else.
@@ -52,9 +52,7 @@ func TestMain(m *testing.M) {
 type cleaned struct{ *testing.M }
 
 func (m cleaned) Run() int {
-	if signal.Ignored(syscall.SIGHUP) { // nohup would mean all that these tests start
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	}
+	suite.Hear()
 	defer func() { _ = os.RemoveAll(programs()) }()
 	return m.M.Run()
 }

@@ -13,10 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestMain(m *testing.M) {
 	embedtest.Child()
+	suite.Hear()
 	code := m.Run()
 	if built.directory != "" {
 		_ = os.RemoveAll(built.directory)
