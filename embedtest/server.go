@@ -18,8 +18,12 @@ import (
 // probeInterval is how often a server that is starting is asked whether it is ready.
 const probeInterval = 10 * time.Millisecond
 
-// probeTimeout bounds one such question.
-const probeTimeout = time.Second
+const (
+	// probeTimeout bounds one such question, at first.
+	probeTimeout = time.Second
+	// probeMost bounds a question after others had no answer in time: the server may run, and be slow.
+	probeMost = 10 * time.Second
+)
 
 var errClosed = errors.New("the ensemble is closed")
 
@@ -160,9 +164,12 @@ func (s *server) close() error {
 func (s *server) awaitReady(ctx context.Context, p *process) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
-	for {
-		probing, cancel := context.WithTimeout(ctx, probeTimeout)
+	for limit := probeTimeout; ; {
+		probing, cancel := context.WithTimeout(ctx, limit)
 		err := s.probe(probing)
+		if probing.Err() != nil {
+			limit = min(2*limit, probeMost)
+		}
 		cancel()
 		if err == nil {
 			return nil

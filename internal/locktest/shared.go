@@ -35,7 +35,7 @@ type Shared[S io.Closer] struct {
 // Get returns them. The first call starts them.
 func (s *Shared[S]) Get() (S, error) {
 	s.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*Soon)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*Soon)
 		defer cancel()
 		if s.dir, s.err = os.MkdirTemp("", "farsync"); s.err == nil {
 			s.servers, s.err = s.Start(ctx, s.dir)
