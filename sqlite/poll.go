@@ -41,7 +41,7 @@ func (s *session) poll() {
 			}
 			checked = time.Now()
 		}
-		_ = s.Bury(ctx, known)
+		_ = s.BuryKnown(ctx, known, names)
 	})
 }
 

@@ -72,10 +72,10 @@ type view struct {
 	last []lockJSON           // what was seen last
 	// When the users that are there were last seen to wait, by path and revision.
 	waited map[string]time.Time
-	at     time.Time         // when
-	hush   *silenceJSON      // why nothing was granted then, or nil
-	told   bool              // that nothing is granted
-	odd    map[string]bool   // the lines that have said what is wrong with the locks of the last look
+	at     time.Time       // when
+	hush   *silenceJSON    // why nothing was granted then, or nil
+	told   bool            // that nothing is granted
+	odd    map[string]bool // the lines that have said what is wrong with the locks of the last look
 }
 
 // run looks until ctx is done. A service that does not answer is waited for.

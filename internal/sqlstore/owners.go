@@ -24,10 +24,27 @@ func (s *Session) Owners(ctx context.Context, queue string, entries []string) ([
 // show entries that are about to go. The Store looks again.
 var errBusy = &Error{errors.New("another client is ending a session that has run out"), driver.NotDone}
 
-// Bury ends the sessions that are over among some. The statement asks again, for a session that had run out may have
-// been renewed since. A session that has died was not: its ID is never used again.
-func (s *Session) Bury(ctx context.Context, owners []Owner) error {
-	over, list := false, []string{}
+// BuryKnown is Bury for the owners of some entries, which were read a while ago. If one of them may be over, they are
+// read again first. A session may have been renewed since, or its process may have asked to outlast its end, and then
+// ended: until its deadline a waiter finds it dead at each look, and a transaction that writes would end nothing.
+//
+// Nothing is missed for that. A process that has died changes its row no more, so a read that begins afterwards shows
+// what the statement bury would find. Only the time can make such a session over, and a deadline that passes after the
+// read is seen by the read of the next look. A process that dies after its owner was asked is found dead then, too.
+func (s *Session) BuryKnown(ctx context.Context, known []Owner, entries []string) error {
+	if _, over := s.over(known); !over {
+		return nil
+	}
+	owners, err := s.Owners(ctx, "", entries)
+	if err != nil {
+		return err
+	}
+	return s.Bury(ctx, owners)
+}
+
+// over returns the sessions among some that have died, or all if Dead does not tell, and reports whether one may be over.
+func (s *Session) over(owners []Owner) (list []string, over bool) {
+	list = []string{}
 	for _, o := range owners {
 		if o.id == s.ID {
 			continue // it can be renewed still
@@ -40,6 +57,13 @@ func (s *Session) Bury(ctx context.Context, owners []Owner) error {
 			over, list = true, append(list, o.id)
 		}
 	}
+	return list, over
+}
+
+// Bury ends the sessions that are over among some. The statement asks again, for a session that had run out may have
+// been renewed since. A session that has died was not: its ID is never used again.
+func (s *Session) Bury(ctx context.Context, owners []Owner) error {
+	list, over := s.over(owners)
 	var busy bool
 	var err error
 	for more := over; more && err == nil; {
