@@ -13,7 +13,8 @@ import (
 	_ "github.com/farsync/farsync/internal/suite/bubbles"
 )
 
-// TestSlowServerIsAwaited: on a machine that is busy with other things an answer takes longer than a question is given at first.
+// TestSlowServerIsAwaited: on a machine that is busy with other things an answer takes longer than a question is given
+// at first.
 func TestSlowServerIsAwaited(t *testing.T) {
 	answer := func(ctx context.Context) error {
 		select {

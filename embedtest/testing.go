@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// startTimeout bounds the start of servers for a test. That a server has ended by itself is noticed at once, so only a server that hangs
-// takes so long. A server in Java needs a second of a processor before it serves, most of it after it listens: beside fifty other programs
-// that is a minute.
+// startTimeout bounds the start of servers for a test. That a server has ended by itself is noticed at once, so only a
+// server that hangs takes so long. A server in Java needs a second of a processor before it serves, a part of it after
+// it listens: beside fifty other programs that is a minute.
 const startTimeout = 5 * time.Minute
 
 // Etcd starts an etcd server for the test and waits until it is ready. When the test ends, the server is gone and all

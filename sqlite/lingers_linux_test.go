@@ -13,9 +13,9 @@ import (
 	"github.com/farsync/farsync/internal/machine"
 )
 
-// TestWaiterBehindADeadProcessThatLingersWritesNothing: the process has asked to outlast its end, and ended. Whoever waits behind it finds
-// it dead twice a second, until the TTL is over, and begins no transaction that writes for that: while one is open nobody else writes.
-// Each such transaction draws a ticket, whose numbers the gate counts.
+// TestWaiterBehindADeadProcessThatLingersWritesNothing: the process has asked to outlast its end, and ended. Whoever
+// waits behind it finds it dead twice a second, until the TTL is over, and begins no transaction that writes for that:
+// while one is open nobody else writes. Each such transaction draws a ticket, whose numbers the gate counts.
 func TestWaiterBehindADeadProcessThatLingersWritesNothing(t *testing.T) {
 	t.Parallel()
 	file := newFile(t)

@@ -61,7 +61,8 @@ func TestOddEntriesAreRowsAmongOthers(t *testing.T) {
 	require.NotContains(t, p.out.String(), "\x1b")
 }
 
-// TestBreakNamesAnEntryWithoutASession below the table that it shows, as who does: it is deleted in another way than a lease is ended.
+// TestBreakNamesAnEntryWithoutASession below the table that it shows, as who does: it is deleted in another way than a
+// lease is ended.
 func TestBreakNamesAnEntryWithoutASession(t *testing.T) {
 	t.Parallel()
 	store := file(t)

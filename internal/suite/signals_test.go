@@ -14,7 +14,8 @@ import (
 
 const hearVariable = "FARSYNC_SUITE_HEAR"
 
-// TestProgramsOfTestsHearSignals that the caller of the tests ignores, as a script does for what it runs in the background.
+// TestProgramsOfTestsHearSignals that the caller of the tests ignores, as a script does for what it runs in the
+// background.
 func TestProgramsOfTestsHearSignals(t *testing.T) {
 	if os.Getenv(hearVariable) != "" { // this process is the one that is started below
 		suite.Hear()

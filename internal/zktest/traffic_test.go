@@ -133,12 +133,13 @@ func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
 	}
 }
 
-// TestContendersReadTheirQueueTwice: three lock in turn, again and again. Each reads the queue when it has joined, and when the node ahead
-// of it has gone. It watches that node, and has read the node of the holder.
+// TestContendersReadTheirQueueTwice: three lock in turn, again and again. Each reads the queue when it has joined, and
+// when the node ahead of it has gone. It watches that node, and has read the node of the holder.
 //
-// Timers make requests, too. A request is made again that has no answer within a second, and a create without an answer is looked for from
-// then on; a hold is watched after three seconds; a session is renewed after a quarter of its TTL, and then proves itself before it holds.
-// So the requests of a client are compared for as long as each of its turns takes less than that, and its session is young.
+// Timers make requests, too. A request is made again that has no answer within a second, and a create without an answer
+// is looked for from then on; a hold is watched after three seconds; a session is renewed after a quarter of its TTL,
+// and then proves itself before it holds. So the requests of a client are compared for as long as each of its turns
+// takes less than that, and its session is young.
 func TestContendersReadTheirQueueTwice(t *testing.T) {
 	server, conn := begin(t)
 	const path, clients = "/traffic/round", 3
