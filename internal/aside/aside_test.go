@@ -157,14 +157,16 @@ func TestLoggerThatCloses(t *testing.T) {
 }
 
 func TestLinesKeepWhatTheyWereSaidWith(t *testing.T) {
-	var text strings.Builder
-	l := Logger(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelInfo})))
-	l.With("store", "a").WithGroup("g").Info("words", "n", 1)
-	l.Debug("not enabled")
-	Close(l)
-	require.Contains(t, text.String(), "msg=words store=a g.n=1\n")
-	require.NotContains(t, text.String(), "not enabled")
-	Close(Logger(nil))
+	synctest.Test(t, func(t *testing.T) { // where Close waits for as long as it takes
+		var text strings.Builder
+		l := Logger(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelInfo})))
+		l.With("store", "a").WithGroup("g").Info("words", "n", 1)
+		l.Debug("not enabled")
+		Close(l)
+		require.Contains(t, text.String(), "msg=words store=a g.n=1\n")
+		require.NotContains(t, text.String(), "not enabled")
+		Close(Logger(nil))
+	})
 }
 
 // A Store and its driver say what they do in one order, and the first Close is that of both.
@@ -206,12 +208,14 @@ func TestLoggerIsAskedForTheLevelOfLinesLeftOut(t *testing.T) {
 
 // A level that cannot be asked for is taken.
 func TestLoggerWhoseEnabledPanics(t *testing.T) {
-	p := &pen{enabled: func(slog.Level) bool { panic("no level") }}
-	l := Logger(slog.New(p))
-	require.True(t, l.Enabled(t.Context(), slog.LevelInfo))
-	l.Info("1")
-	Close(l)
-	require.Equal(t, []string{"1"}, p.written())
+	synctest.Test(t, func(t *testing.T) { // as above
+		p := &pen{enabled: func(slog.Level) bool { panic("no level") }}
+		l := Logger(slog.New(p))
+		require.True(t, l.Enabled(t.Context(), slog.LevelInfo))
+		l.Info("1")
+		Close(l)
+		require.Equal(t, []string{"1"}, p.written())
+	})
 }
 
 // While a Logger blocks, what waits for it is bounded, and once it goes on nothing is kept.
