@@ -99,19 +99,20 @@ func TestNeighbourWhoMayExecuteAlone(t *testing.T) {
 func TestNeighbourWhoMayReadAlone(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	options := ttl(2 * time.Second) // its end is what is waited for
+	options := ttl(time.Minute)
 	options.Holder = "somebody"
-	store := d.open(t, options)
+	seen := lock(t, d.open(t, options), "/seen")
 	n := d.neighbour(t, "SELECT, EXECUTE ON "+d.name+".*")
 	n.refused(t, d.changes()...)
 	n.refused(t, "CALL "+d.name+".farsync_open_7('mine', 1000000)", "CALL "+d.name+".farsync_delete('x')")
 	n.refused(t, "LOCK TABLES "+d.name+".farsync_entries READ")
-	lease := lock(t, store, "/mine")
+	var value string
+	require.NoError(t, n.QueryRowContext(within(t, soon), "SELECT value FROM "+d.name+".farsync_entries WHERE queue = '/seen'").Scan(&value))
+	require.Contains(t, value, "somebody")
+	require.NoError(t, seen.Release())
+	lease := lock(t, d.open(t, ttl(2*time.Second)), "/mine") // its end is what is waited for
 	tx, err := n.BeginTx(within(t, soon), nil)
 	require.NoError(t, err)
-	var value string
-	require.NoError(t, tx.QueryRow("SELECT value FROM "+d.name+".farsync_entries WHERE queue = '/mine'").Scan(&value))
-	require.Contains(t, value, "somebody")
 	_, err = tx.Exec("SELECT * FROM " + d.name + ".farsync_sessions LOCK IN SHARE MODE")
 	require.NoError(t, err)
 	select {

@@ -140,6 +140,10 @@ func TestNeighbourWhoRunsAScriptWithoutEnd(t *testing.T) {
 	lease := lock(t, newStore(t, server.Endpoint(), fresh(2*time.Second)), "/mine") // its end is what is waited for
 	ended := make(chan error, 1)
 	go func() { ended <- n.Eval(within(t, 2*soon), "while true do end", nil).Err() }() // joined below
+	require.Eventually(t, func() bool {
+		err := admin.Ping(within(t, soon)).Err()
+		return err != nil && strings.HasPrefix(err.Error(), "BUSY")
+	}, soon, time.Millisecond, "it runs, also where the lease has ended before")
 	select {
 	case <-lease.Done():
 	case <-time.After(soon):
