@@ -410,7 +410,7 @@ func TestWatchesOutliveTheirCredentials(t *testing.T) {
 	first := lock(t, holders, "/locks/first")
 	waiting := lockBehind(t, waiters, "/locks/first")
 	awaitQueue(t, holders, "/locks/first", 2)
-	require.Eventually(t, func() bool { return sent.watches.Load() == 1 }, soon, time.Millisecond)
+	require.Eventually(t, func() bool { return sent.watches.Load() > 0 }, soon, time.Millisecond)
 
 	r.must(r.root.AuthDisable(t.Context()))
 	r.must(admin.AuthEnable(t.Context()))
