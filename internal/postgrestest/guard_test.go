@@ -135,6 +135,7 @@ func TestLockTx(t *testing.T) {
 	require.ErrorIs(t, postgres.LockTx(within(t, soon), first, "in-tx"), farsync.ErrPath)
 	got := make(chan error, 1)
 	go func() { got <- postgres.LockTx(within(t, soon), second, "/in-tx") }()
+	d.awaitBlocked(t, "SELECT farsync_turn($1)") // ahead of the lease's request, whenever the server comes to that
 	_, err := farsync.NewMutex(store, "/in-tx").Lock(within(t, 300*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded, "no lease is given out")
 	require.Empty(t, got)
