@@ -457,6 +457,7 @@ func TestNodesOfAllKindsStandInOneOrder(t *testing.T) {
 
 // TestNamesOfCuratorsSemaphoresAloneProveNothing: a queue may have any name.
 func TestNamesOfCuratorsSemaphoresAloneProveNothing(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts requests, and a request is made again that has no answer within a second")
 	server, _ := begin(t)
 	store := newTapped(t, server, withTTL(longest))
 	for i, below := range [][]string{{"leases"}, {"locks"}, {"leases", "locks"}} {

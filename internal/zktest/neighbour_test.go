@@ -46,7 +46,7 @@ func TestNeighbourWhoMayCreateAbove(t *testing.T) {
 	options := as("user", "password")
 	options.TTL = longest
 	store := newStore(t, server, options)
-	require.NoError(t, lock(t, store, "/neighbour/above/first").Release()) // the nodes above are open to all
+	first := lock(t, store, "/neighbour/above/first") // the nodes above are open to all, and stay while it is held
 	for path, row := range map[string]struct {
 		acl  []client.ACL
 		says string
@@ -62,6 +62,7 @@ func TestNeighbourWhoMayCreateAbove(t *testing.T) {
 	lease := lock(t, store, "/neighbour/above/held")
 	require.ErrorIs(t, stranger.Delete("/neighbour/above/held", -1), client.ErrNotEmpty)
 	require.NoError(t, lease.Release())
+	require.NoError(t, first.Release())
 }
 
 // TestNeighbourWhoPutsANodeAheadOfAHolder, of Curator's name, of farsync's, as a copied tree has, or another, takes nothing from it: the lease is

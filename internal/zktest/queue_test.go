@@ -38,6 +38,7 @@ func TestCollectedParentIsMadeAgain(t *testing.T) {
 
 // TestParentThatIsCollectedWhileItsChildIsMade is the same in the middle of a Lock.
 func TestParentThatIsCollectedWhileItsChildIsMade(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts requests, and a request is made again that has no answer within a second")
 	server, conn := begin(t)
 	path := fmt.Sprint("/queue/race", time.Now().UnixNano(), "/parent")
 	store := newTapped(t, server, withTTL(longest))

@@ -59,6 +59,7 @@ func TestTrafficOfALock(t *testing.T) {
 // TestFreeLockTakesOneRoundTrip: the queue is asked for before the node is known to be there. Here the reply to the
 // create is held back until that is so, for good if it never is.
 func TestFreeLockTakesOneRoundTrip(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts requests, and a request is made again that has no answer within a second")
 	server, conn := begin(t)
 	persistent(t, conn, "/traffic/overlapped")
 	store := newTapped(t, server, withTTL(longest))
@@ -93,6 +94,7 @@ func TestFreeLockTakesOneRoundTrip(t *testing.T) {
 // TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp: where one is ahead alone, it watches its own node as well, and reads
 // nothing after the wake-up. Where several are ahead, it reads the node of the first, too: it may be a node that nobody will remove.
 func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts requests, and a request is made again that has no answer within a second")
 	server, conn := begin(t)
 	for queue, want := range map[int][2]requests{
 		1:  {{opCreate: 1, opGetChildren: 1, opGetData: 2}, {}},
@@ -141,6 +143,7 @@ func TestContendedLockWatchesOnceAndReadsOnceAfterTheWakeUp(t *testing.T) {
 // and then proves itself before it holds. So the requests of a client are compared for as long as each of its turns
 // takes less than that, and its session is young.
 func TestContendersReadTheirQueueTwice(t *testing.T) {
+	suite.Long(t, suite.ZooKeeper, "counts requests, and a request is made again that has no answer within a second")
 	server, conn := begin(t)
 	const path, clients = "/traffic/round", 3
 	persistent(t, conn, path)
