@@ -121,7 +121,7 @@ var storeRows = []row{
 		}
 		require.NoError(s, lease.Err())
 		require.True(s, lease.Deadline().After(first))
-		require.Equal(s, farsync.StateConnected, one.State())
+		connected(s, one)
 		require.Equal(s, lease.Token().Revision(), s.until(two, 1)[0].Revision)
 		s.release(lease)
 	}},
@@ -134,7 +134,7 @@ var storeRows = []row{
 		require.NotErrorIs(s, lease.Err(), farsync.ErrClosed)
 		s.until(two, 0)
 		again := s.lock(s.mutex(one))
-		require.Equal(s, farsync.StateConnected, one.State())
+		connected(s, one)
 		require.Greater(s, again.Token().Revision(), lease.Token().Revision())
 		require.ErrorIs(s, lease.Release(), farsync.ErrLost)
 		require.NoError(s, again.Err())
@@ -291,6 +291,12 @@ func (s *scene) calls(store *farsync.Store) map[string]func(context.Context) err
 			return nil
 		},
 	}
+}
+
+// connected waits until the Store is: it is not for a moment where a renewal has to be sent again.
+func connected(s *scene, store *farsync.Store) {
+	s.Helper()
+	require.Eventually(s, func() bool { return store.State() == farsync.StateConnected }, soon, 10*time.Millisecond)
 }
 
 // known is nil for the answer that there is no leader.
