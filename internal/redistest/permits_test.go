@@ -19,8 +19,8 @@ import (
 	"github.com/farsync/farsync/internal/suite"
 )
 
-// upkeep are commands of a client's connections, which are made and looked after at any time: a subscription that has been quiet for 3 s has to
-// show that it is alive.
+// upkeep are commands of a client's connections, which are made and looked after at any time: a subscription that has
+// been quiet for 3 s has to show that it is alive.
 var upkeep = []string{"client", "hello", "info", "ping", "ssubscribe", "sunsubscribe"}
 
 // commands returns how often the server has carried out each command, in scripts or not, but for the upkeep.
