@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,13 +208,13 @@ func (w *world) release(t *try) {
 }
 
 // faults returns a fault function that gives the n-th request of a kind the fault, and all others none.
-func faults(kind farsynctest.OpKind, n int, fault farsynctest.Fault) func(farsynctest.Op) farsynctest.Fault {
+func faults(kind farsynctest.OpKind, n int64, fault farsynctest.Fault) func(farsynctest.Op) farsynctest.Fault {
+	var requests atomic.Int64 // of several Stores, and of what they do in the background
 	return func(op farsynctest.Op) farsynctest.Fault {
 		if op.Kind != kind {
 			return farsynctest.None
 		}
-		n--
-		if n == 0 {
+		if requests.Add(1) == n {
 			return fault
 		}
 		return farsynctest.None
