@@ -110,11 +110,11 @@ func ExampleLease_Do() {
 	rw := farsync.NewRWMutex(store, "/locks/catalog")
 
 	update := func(ctx context.Context) error {
-		short, cancel := context.WithTimeout(ctx, time.Second)
+		short, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		lease, err := rw.Lock(short)
 		if err != nil {
-			return err // also if others have it for longer than a second
+			return err // also if others have it for longer than a minute
 		}
 		return lease.Do(ctx, func(ctx context.Context, lease *farsync.Lease) error {
 			fmt.Println("the catalog is written")

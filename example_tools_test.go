@@ -102,7 +102,7 @@ func ExampleStore_Ask() {
 // Break ends a lease that its holder does not give back. The token names that lease, and no later one.
 func ExampleStore_Break() {
 	service := farsynctest.NewMem()
-	here, there := service.Open(&farsynctest.MemOptions{Options: farsync.Options{TTL: time.Second}}), service.Open(nil)
+	here, there := service.Open(nil), service.Open(nil)
 	defer here.Close()
 	defer there.Close()
 

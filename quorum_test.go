@@ -837,57 +837,45 @@ func TestQuorumReleaseCountsWhatWasBeingTaken(t *testing.T) {
 
 // Whoever is told that a member was given back may ask the lease.
 func TestTraceMayAskTheLease(t *testing.T) {
-	var lease atomic.Pointer[farsync.MultiLease]
-	var asked atomic.Int32
-	trace := &farsync.Trace{Ended: func(farsync.TraceEnd) {
-		if l := lease.Load(); l != nil {
-			_, _ = l.Deadline(), l.Tokens()
-			_, _ = l.GuardEntries()
-			if l.Err() != nil {
-				_ = l.Release()
+	inCouncil(t, 3, func(c *council) {
+		var lease atomic.Pointer[farsync.MultiLease]
+		var asked atomic.Int32
+		a := c.client("a", &farsync.Trace{Ended: func(farsync.TraceEnd) {
+			if l := lease.Load(); l != nil {
+				_, _ = l.Deadline(), l.Tokens()
+				_, _ = l.GuardEntries()
+				if l.Err() != nil {
+					_ = l.Release()
+				}
+				asked.Add(1)
 			}
-			asked.Add(1)
-		}
-	}}
-	var members []*farsync.Mutex
-	var services []*farsynctest.Mem
-	var stores []*farsync.Store
-	for i := range 3 {
-		service := farsynctest.NewMem()
-		store := service.Open(&farsynctest.MemOptions{Options: farsync.Options{Name: fmt.Sprint(i), TTL: time.Second, Trace: trace}})
-		t.Cleanup(func() { _ = store.Close() })
-		services, stores = append(services, service), append(stores, store)
-		members = append(members, farsync.NewMutex(store, quorumPath))
-	}
-	l, err := farsync.NewQuorumMutex(members...).TryLock(t.Context())
-	require.NoError(t, err)
-	lease.Store(l)
-	for i := 1; i < 3; i++ {
-		services[i].Partition(stores[i], true)
-		defer services[i].Partition(stores[i], false)
-	}
-	select {
-	case <-l.Done():
-	case <-time.After(time.Minute):
-		require.Fail(t, "it hangs")
-	}
-	require.Eventually(t, func() bool { return asked.Load() > 0 }, time.Minute, time.Millisecond)
-	require.ErrorIs(t, l.Err(), farsync.ErrLost)
+		}})
+		l, err := a.TryLock(c.Context())
+		require.NoError(c, err)
+		lease.Store(l)
+		c.cut("a", true, 1, 2)
+		<-l.Done()
+		synctest.Wait()
+		require.Positive(c, asked.Load())
+		require.ErrorIs(c, l.Err(), farsync.ErrLost)
+		c.cut("a", false, 1, 2)
+	})
 }
 
 // The goroutine that takes a member is the first to see that the lease was lost, and Release waits for it.
 func TestTraceMayReleaseTheLease(t *testing.T) {
 	for range 50 {
 		inCouncil(t, 3, func(c *council) {
-			var lease *farsync.MultiLease
+			var held atomic.Pointer[farsync.MultiLease]
 			var told, released atomic.Int32
 			a, b := c.client("a", &farsync.Trace{Ended: func(farsync.TraceEnd) {
 				told.Add(1)
-				_ = lease.Release()
+				_ = held.Load().Release()
 				released.Add(1)
 			}}), c.client("b")
 			stranger := lock(c.T, farsync.NewMutex(b.stores[2], quorumPath))
-			lease = c.lock(a)
+			lease := c.lock(a)
+			held.Store(lease)
 			c.cut("a", true, 0)
 			time.Sleep(quorumTTL / 2)
 			require.Equal(c, []int{0, 1, 2}, c.held("a"), "it waits for the third")
