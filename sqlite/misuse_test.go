@@ -126,9 +126,9 @@ func TestAnotherBootIsWaitedFor(t *testing.T) {
 	file := newFile(t)
 	mu := farsync.NewMutex(newStore(t, file, ttl(10*time.Second)), path)
 	admin := newOperator(t, file)
+	began := time.Now() // before anybody can have seen the session
 	admin.exec(t, "INSERT INTO farsync_sessions VALUES ('of before', 'another boot', ?, 2000000, 0)", machine.Clock()+int64(time.Hour/time.Microsecond))
 	admin.exec(t, "INSERT INTO farsync_entries (id, queue, session, kind) VALUES ('x', ?, 'of before', 'exclusive')", path)
-	began := time.Now()
 	lease, err := mu.Lock(within(t, soon))
 	require.NoError(t, err)
 	require.Greater(t, time.Since(began), 2*time.Second)

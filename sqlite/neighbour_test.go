@@ -131,7 +131,13 @@ func TestNeighbourWhoKeepsAStaleIndex(t *testing.T) {
 			open := func() (*service, driver.Session, error) {
 				s, err := NewService(next, nil)
 				require.NoError(t, err)
-				other, err := s.Open(within(t, soon), time.Second)
+				// A file that was copied grants nothing for a TTL. The session that is worked in lasts for longer.
+				first, err := s.Open(within(t, soon), time.Second)
+				if err != nil {
+					return s.(*service), nil, err
+				}
+				_ = first.Close(within(t, soon)) // or it has run out
+				other, err := s.Open(within(t, soon), time.Hour)
 				return s.(*service), other, err
 			}
 
