@@ -4,6 +4,7 @@ package embedtest_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -39,10 +40,16 @@ func TestProxyPassesAnOrderlyEnd(t *testing.T) {
 }
 
 func TestProxyRefusesWhenTheServerDoes(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	// A port that is taken, at which nobody listens: no other program is given it meanwhile.
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	conn, err := net.Dial("tcp", embedtest.NewProxy(t, listener.Addr().String()).Addr())
+	defer func() { require.NoError(t, syscall.Close(fd)) }()
+	syscall.CloseOnExec(fd)
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := syscall.Getsockname(fd)
+	require.NoError(t, err)
+	to := fmt.Sprint("127.0.0.1:", name.(*syscall.SockaddrInet4).Port)
+	conn, err := net.Dial("tcp", embedtest.NewProxy(t, to).Addr())
 	if err == nil { // the reset may be quicker than the dial
 		defer conn.Close()
 		_, err = conn.Read(make([]byte, 1))
