@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,7 +42,7 @@ type place struct{ dir, store string }
 func newPlace(t *testing.T, programs ...string) place {
 	p := place{t.TempDir(), file(t)}
 	for _, name := range programs {
-		script := "#!/bin/sh\necho " + name + ` "$@" $FARSYNC_HOLDER >>` + p.dir + "/ran\n"
+		script := "#!/bin/sh\necho $$ >" + p.dir + "/" + name + ".pid\necho " + name + ` "$@" $FARSYNC_HOLDER >>` + p.dir + "/ran\n"
 		require.NoError(t, os.WriteFile(filepath.Join(p.dir, name), []byte(script), 0o700))
 	}
 	return p
@@ -90,6 +91,11 @@ func TestRecipesRun(t *testing.T) {
 		require.Zero(t, second.code(t))
 		require.Empty(t, second.out.String()+second.err.String(), "cron would send it by mail")
 		require.Regexp(t, `^backup.sh .* pid \d+\n$`, p.ran(t))
+		text, err := os.ReadFile(p.dir + "/backup.sh.pid")
+		require.NoError(t, err)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		require.NoError(t, err)
+		until(t, "it has ended, and does not die of the signal", func() bool { return dead(pid) })
 		require.NoError(t, first.Process.Signal(syscall.SIGINT))
 		require.Zero(t, first.code(t))
 	})

@@ -230,7 +230,7 @@ var sessionCases = []conformance{
 			}
 		}},
 	{"CloseRemoves", "what a process held is free when it has stopped in order, not a TTL later", func(s *scene) {
-		a, b := s.pair()
+		a, b := s.openLasting(), s.openLasting()
 		first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)
 		w := b.watch(second, gone(first))
 		ttl, _ := a.Granted()
