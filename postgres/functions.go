@@ -134,7 +134,7 @@ func (s *service) answers(ctx context.Context, conn *pgxpool.Conn) bool {
 	if !must && was {
 		var late bool
 		if must, late = s.functions.asks(ctx, s.log, conn.Conn(), idle); late {
-			s.forsake(conn)
+			s.forsake(ctx, conn)
 			return false
 		}
 	}
@@ -163,7 +163,7 @@ func (s *service) prepared(ctx context.Context, conn *pgxpool.Conn) (is bool, er
 	})
 	switch {
 	case errors.Is(err, aside.ErrLate):
-		s.forsake(conn)
+		s.forsake(ctx, conn)
 		return false, err
 	case good && err == nil:
 		return true, nil
@@ -202,8 +202,8 @@ func (f *functions) beginRelease(s *service, conn *pgxpool.Conn) bool {
 
 // forsake leaves a connection to the function that has it. It is closed without what pgx has above the network, which the
 // function may use.
-func (s *service) forsake(conn *pgxpool.Conn) {
-	s.tracer.released(s.pool, conn)
+func (s *service) forsake(ctx context.Context, conn *pgxpool.Conn) {
+	s.tracer.released(budgetOf(ctx), s.pool, conn)
 	s.forsakeUntraced(conn)
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -60,18 +61,22 @@ func (s *service) guardFunctions(c *pgx.ConnConfig) {
 	}
 	if notice := c.OnNotice; notice != nil {
 		c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
-			_ = s.functions.notices.CallAs(context.Background(), s.log, "OnNotice", grace, func(context.Context) error {
-				notice(conn, n)
-				return nil
+			_ = spentBy(conn).wait(func(most time.Duration) error {
+				return s.functions.notices.CallAs(context.Background(), s.log, "OnNotice", most, func(context.Context) error {
+					notice(conn, n)
+					return nil
+				})
 			})
 		}
 	}
 	if failed := c.OnPgError; failed != nil {
 		c.OnPgError = func(conn *pgconn.PgConn, e *pgconn.PgError) bool {
 			keeps := false
-			err := s.functions.failures.CallAs(context.Background(), s.log, "OnPgError", grace, func(context.Context) error {
-				keeps = failed(conn, e)
-				return nil
+			err := spentBy(conn).wait(func(most time.Duration) error {
+				return s.functions.failures.CallAs(context.Background(), s.log, "OnPgError", most, func(context.Context) error {
+					keeps = failed(conn, e)
+					return nil
+				})
 			})
 			if err != nil {
 				return !strings.EqualFold(e.Severity, "FATAL") // as pgx has it by default

@@ -105,19 +105,20 @@ func (k *keys) end(conn *pgxpool.Conn) {
 // failed gives up a key on whose connection a statement has failed with err. The connection is kept if the statement
 // was rolled back only because it waited too long for a lock, or its caller gave up: while room is scarce, no other may
 // be to be had.
-func (k *keys) failed(conn *pgxpool.Conn, err error) {
+func (k *keys) failed(ctx context.Context, conn *pgxpool.Conn, err error) {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || refused.Code != notAvailable && refused.Code != canceled || !serves(conn) {
 		k.end(conn)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	k.unlock(ctx, conn)
 }
 
 // unlock gives back a key, and keeps the connection for other calls if the server answers.
 func (k *keys) unlock(ctx context.Context, conn *pgxpool.Conn) {
+	spend(ctx, conn.Conn().PgConn())
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock_all()"); err != nil {
 		k.end(conn)
 		return
@@ -128,8 +129,8 @@ func (k *keys) unlock(ctx context.Context, conn *pgxpool.Conn) {
 
 // giveBack frees the keys that have not been used for so long, and returns their connections to the pool. All of them
 // have the same grace: a server that is silent does not hold up the caller for each.
-func (k *keys) giveBack(unused time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+func (k *keys) giveBack(ctx context.Context, unused time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	for _, conn := range k.idle(unused) {
 		k.unlock(ctx, conn)
@@ -161,7 +162,8 @@ func (k *keys) close() {
 
 // Renew gives back keys first. A waiter that a key has woken for nothing listens from then on.
 func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
-	s.keys.giveBack(unused)
+	ctx = budgeted(ctx)
+	s.keys.giveBack(ctx, unused)
 	s.service.tend()
 	return s.Session.Renew(ctx, prove)
 }
@@ -171,7 +173,7 @@ func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 func (s *session) perform(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	err := s.service.run(ctx, f, statement, args...)
 	if err != nil {
-		s.keys.giveBack(0)
+		s.keys.giveBack(ctx, 0)
 	}
 	return err
 }
@@ -186,7 +188,7 @@ func (s *session) join(ctx context.Context, f func(sqlstore.Rows) error, args []
 	conn, err := s.service.acquire(ctx)
 	if err != nil {
 		s.keys.count(-1)
-		s.keys.giveBack(0)
+		s.keys.giveBack(ctx, 0)
 		return judge(err, false)
 	}
 	if !isDirect(conn.Conn().PgConn()) {
@@ -195,20 +197,20 @@ func (s *session) join(ctx context.Context, f func(sqlstore.Rows) error, args []
 		return s.perform(ctx, f, "create", args...)
 	}
 	if err := s.service.perform(ctx, conn, f, "join", args...); err != nil {
-		s.keys.failed(conn, err)
-		s.keys.giveBack(0)
+		s.keys.failed(ctx, conn, err)
+		s.keys.giveBack(ctx, 0)
 		return judge(err, true)
 	}
-	s.keep(id, conn)
+	s.keep(ctx, id, conn)
 	return nil
 }
 
 // keep keeps a key for later, unless its place is wanted: who wants it has asked for the keys before this one was there
 // to be given back.
-func (s *session) keep(id string, conn *pgxpool.Conn) {
+func (s *session) keep(ctx context.Context, id string, conn *pgxpool.Conn) {
 	s.keys.put(id, conn)
 	if s.service.places.demanded().Err() != nil {
-		s.keys.giveBack(0)
+		s.keys.giveBack(ctx, 0)
 	}
 }
 
@@ -221,7 +223,7 @@ func (s *session) leave(ctx context.Context, f func(sqlstore.Rows) error, args [
 		return s.perform(ctx, f, "delete", args...)
 	}
 	if err := s.service.perform(ctx, conn, f, "leave", args...); err != nil {
-		s.keys.failed(conn, err)
+		s.keys.failed(ctx, conn, err)
 		return judge(err, true)
 	}
 	s.keys.count(-1)
@@ -238,7 +240,7 @@ func (s *session) Watch(
 		if conn := s.keys.take(e.ID); conn != nil {
 			stands()
 			v, moved, err := s.await(ctx, conn, e, on)
-			s.keep(e.ID, conn)
+			s.keep(ctx, e.ID, conn)
 			if moved || err != nil {
 				return v, err
 			}

@@ -85,11 +85,12 @@ func (s *service) resting() *pgxpool.Conn {
 // stands asks a connection that has rested whether it still stands, as take does, and gives it up if it does not.
 func (s *service) stands(ctx context.Context, conn *pgxpool.Conn) bool {
 	last, _ := conn.Conn().PgConn().CustomData()[rested].(time.Time)
+	spend(ctx, conn.Conn().PgConn())
 	asks, late := s.functions.asks(ctx, s.log, conn.Conn(), time.Since(last))
 	switch {
 	case late:
 		s.owned.Add(-1)
-		s.forsake(conn)
+		s.forsake(ctx, conn)
 	case asks && conn.Ping(ctx) != nil:
 		abandon(conn)
 		s.freeOwn(conn)
@@ -162,7 +163,7 @@ func (s *service) freeOwn(conn *pgxpool.Conn) {
 // closeOwn gives the connection back to the pool, which is to be closed.
 func (s *service) closeOwn() {
 	if conn := s.resting(); conn != nil {
-		s.tracer.released(s.pool, conn)
+		s.tracer.released(nil, s.pool, conn)
 		conn.Release()
 	}
 }

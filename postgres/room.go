@@ -54,7 +54,7 @@ func (s *service) freeKeys() {
 	all := slices.Collect(maps.Keys(s.sessions))
 	s.mu.Unlock()
 	for _, in := range all {
-		in.keys.giveBack(0)
+		in.keys.giveBack(context.Background(), 0)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 func (s *service) perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	data := conn.Conn().PgConn().CustomData()
 	delete(data, unconfirmed)
+	spend(ctx, conn.Conn().PgConn())
 	if err := s.send(ctx, conn, f, statement, args...); err != nil {
 		return err
 	}

@@ -164,7 +164,7 @@ func (s *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 // entry, so it takes a place among the statements that wait: the place beside them is for renewals of the session which
 // is open now.
 func (s *service) End(ctx context.Context, session string) error {
-	return sqlstore.End(ctx, func(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
+	return sqlstore.End(budgeted(ctx), func(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 		err := s.runBy(ctx, s.acquire, s.release, f, statement, args...)
 		if err == nil && ctx.Err() != nil {
 			err = errUnconfirmed // as Write of a session
@@ -231,6 +231,7 @@ func (s *service) take(ctx context.Context) (*pgxpool.Conn, error) {
 			s.noteRoom(err)
 			return nil, err
 		}
+		spend(ctx, conn.Conn().PgConn())
 		if s.answers(ctx, conn) {
 			switch is, err := s.prepared(ctx, conn); {
 			case err != nil:
@@ -262,7 +263,7 @@ func (s *service) release(conn *pgxpool.Conn) {
 // dialed where it was: where nothing answers there any more that takes 15 seconds, in which there would be no room for
 // connections to where it is now. So it is waited for elsewhere. Such are as many as were made in that time.
 func (s *service) free(conn *pgxpool.Conn) {
-	s.tracer.released(s.pool, conn)
+	s.tracer.released(spentBy(conn.Conn().PgConn()), s.pool, conn)
 	s.freeUntraced(conn)
 }
 

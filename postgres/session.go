@@ -45,14 +45,14 @@ func newSession(s *service, ttl time.Duration) *session {
 
 // Read runs a statement that reads.
 func (s *session) Read(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
-	return s.perform(ctx, f, statement, args...)
+	return s.perform(budgeted(ctx), f, statement, args...)
 }
 
 // Write runs a statement that writes. The server notifies sessions with the commit. Once ctx has ended it may have been
 // asked to cancel, and it tells of that by a warning, which client_min_messages can hold back: what succeeds then may
 // not be confirmed.
 func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
-	if err := s.write(ctx, f, statement, args...); err != nil {
+	if err := s.write(budgeted(ctx), f, statement, args...); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {

@@ -2,6 +2,7 @@ package postgrestest_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -11,8 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/locktest"
+	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
 
@@ -168,5 +171,39 @@ func (c counting) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 		c.known.Add(1)
 	} else {
 		c.unknown.Add(1)
+	}
+}
+
+// TestSlowTracerCostsNoLease: the waits for a Tracer that takes just less than what one of its calls may take do not add up, however many statements
+// a renewal takes: it gives back keys, and its first connections are to be made.
+func TestSlowTracerCostsNoLease(t *testing.T) {
+	suite.Long(t, suite.Postgres, "a session of 2 s is renewed ten times")
+	t.Parallel()
+	suite.Timed(t, 200*time.Millisecond)
+	d := newDatabase(t)
+	config, options := d.config(t), d.options(2*time.Second)
+	config.MaxConns = 12
+	var slow atomic.Bool
+	config.ConnConfig.Tracer = tracing(func(string) {
+		if slow.Load() {
+			time.Sleep(90 * time.Millisecond) //nolint:forbidigo // as slow as it may be
+		}
+	})
+	store, err := postgres.Open(within(t, soon), config, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	var leases []*farsync.Lease
+	for n := range 6 {
+		lease, err := farsync.NewMutex(store, fmt.Sprintf("/slow/%d", n)).Lock(within(t, soon))
+		require.NoError(t, err)
+		leases = append(leases, lease)
+	}
+	slow.Store(true)
+	select {
+	case <-leases[0].Done(): // all are in one session
+	case <-time.After(5 * time.Second):
+	}
+	for _, lease := range leases {
+		require.NoError(t, lease.Err())
 	}
 }
