@@ -100,9 +100,10 @@ func (s *service) stands(ctx context.Context, conn *pgxpool.Conn) bool {
 	return false
 }
 
-// giveOwn keeps a connection for the next renewal. A connection that is broken, or has been kept for as long as the
-// pool keeps any, goes back to the pool. So does a connection beyond the number that is needed. While a session listens
-// by it, it is kept for longer: nobody would hear what comes until the next renewal.
+// giveOwn keeps a connection for the next renewal. A connection that is broken goes back to the pool. So does a
+// connection beyond the number that is needed. A connection that has been kept for as long as the pool keeps any is kept
+// until replaceOwn has another. While a session listens by it, it is kept for longer: nobody would hear what comes until
+// the next renewal.
 func (s *service) giveOwn(conn *pgxpool.Conn) {
 	data, now := conn.Conn().PgConn().CustomData(), time.Now()
 	from, kept := data[since].(time.Time)
@@ -110,11 +111,55 @@ func (s *service) giveOwn(conn *pgxpool.Conn) {
 		from = now
 	}
 	data[since], data[rested] = from, now
-	if now.Sub(from) < s.lifetime || s.room.Scarce() || data[listens] != nil {
-		s.returnOwn(conn)
+	aged := now.Sub(from) >= s.lifetime && data[listens] == nil
+	if s.returnOwn(conn) {
+		s.aged.Store(aged)
+	}
+}
+
+// replaceOwn replaces the connection that renews the session, if it was kept for long enough, within a session's life.
+// No renewal waits for that: a function of the config may block where a connection is made. The other connection has a
+// place of the calls, so the Store has no more connections than it is to have, and is an idle one if there is any. It is
+// not asked for while the pool makes one, which may be that of an attempt before, and will be idle.
+func (s *session) replaceOwn() {
+	of := s.service
+	if !of.aged.Load() || of.room.Scarce() || of.lent.Load() > 0 || of.pool.Stat().ConstructingConns() > 0 {
 		return
 	}
-	s.freeOwn(conn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Life.Err() == nil && of.replacing.CompareAndSwap(false, true) {
+		s.run.Go(func() {
+			defer of.replacing.Store(false)
+			ctx, cancel := context.WithTimeout(s.Life, of.timeout)
+			defer cancel()
+			if conn, err := of.acquireFor(ctx, true); err == nil {
+				of.swapOwn(conn)
+				if !of.places.Retire() {
+					of.places.Give()
+				}
+			}
+		})
+	}
+}
+
+// swapOwn has a connection renew the session in place of the connection that does, which goes back to the pool. A renewal
+// that has that just now frees it, and a renewal that begins meanwhile waits for the moment that this takes.
+func (s *service) swapOwn(conn *pgxpool.Conn) {
+	data, now := conn.Conn().PgConn().CustomData(), time.Now()
+	data[since], data[rested] = now, now
+	s.lent.Add(1)
+	old := s.resting()
+	if old != nil && old.Conn().PgConn().CustomData()[listens] != nil { // a session has begun to listen by it
+		old, conn = conn, old
+	} else {
+		s.aged.Store(false)
+	}
+	s.returnOwn(conn)
+	s.lent.Add(-1)
+	if old != nil {
+		s.freeOwn(old)
+	}
 }
 
 // resetOwn closes the connection that renews the session, unless a renewal has it. The server may not have room for
@@ -131,11 +176,11 @@ func (s *service) resetOwn() {
 	s.returnOwn(conn)
 }
 
-// returnOwn gives back a connection that was taken from own, unless it is broken, another has come in its place, or the
-// service is closed: the pool, which is closed after own, waits for all connections.
-func (s *service) returnOwn(conn *pgxpool.Conn) {
+// returnOwn gives back a connection that was taken from own, and reports whether it is kept. It goes back to the pool if
+// it is broken, another has come in its place, or the service is closed: the pool, which is closed after own, waits for
+// all connections.
+func (s *service) returnOwn(conn *pgxpool.Conn) (kept bool) {
 	s.mu.Lock()
-	kept := false
 	if !s.closed && serves(conn) {
 		select {
 		case s.own <- conn:
@@ -147,6 +192,7 @@ func (s *service) returnOwn(conn *pgxpool.Conn) {
 	if !kept {
 		s.freeOwn(conn)
 	}
+	return kept
 }
 
 // freeOwn gives a connection back to the pool that renews the session no more.

@@ -46,6 +46,8 @@ type service struct {
 	owned     atomic.Int32 // connections that renew the session, in own or in use; a call's are not counted
 	lent      atomic.Int32 // sessions that listen by own, or are about to or have just done so
 	ttl       atomic.Int64 // of the session that was opened last
+	aged      atomic.Bool  // the connection in own was kept for as long as the pool keeps any
+	replacing atomic.Bool  // another is asked for in its place
 	direct    atomic.Bool  // the connection made last leads to the server itself
 	keys      int32        // how many connections a session may keep for its entries
 

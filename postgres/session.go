@@ -18,7 +18,7 @@ type session struct {
 
 	service *service
 	ttl     time.Duration
-	run     sync.WaitGroup // listen; joined by Drop
+	run     sync.WaitGroup // listen and replaceOwn; joined by Drop
 	keys    keys
 	alone   atomic.Bool // the last renewal has failed
 

@@ -133,7 +133,7 @@ func TestLateStartIsToldItsEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr, n := traces(map[string]time.Duration{"query": time.Second})
 				query := tr.TraceQueryStart(budgeted(t.Context()), nil, pgx.TraceQueryStartData{})
-				prepare := tr.TracePrepareStart(query, nil, pgx.TracePrepareStartData{}) 
+				prepare := tr.TracePrepareStart(query, nil, pgx.TracePrepareStartData{})
 				tr.TracePrepareEnd(prepare, nil, pgx.TracePrepareEndData{})
 				require.ElementsMatch(t, []string{"/prepare", "/prepare/prepared"}, n.told(), "the query has put nothing into the ctx yet")
 				time.Sleep(pause) //nolint:forbidigo // in a bubble
