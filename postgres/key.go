@@ -260,7 +260,7 @@ func (s *session) await(
 ) (v *driver.View, moved bool, err error) {
 	var demanded context.Context
 	run := func(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Second+s.ttl/4)
+		ctx, cancel := context.WithTimeout(budgeted(ctx), time.Second+s.ttl/4)
 		defer cancel()
 		defer context.AfterFunc(s.Life, cancel)()
 		defer context.AfterFunc(demanded, cancel)()
