@@ -84,17 +84,19 @@
 // The functions and the Tracer of the config, and of the option Listen, may block, whatever their ctx says, and panic: that
 // is logged. No other call, no renewal and no Close waits for them.
 //
-// The Tracer, OnNotice, OnPgError and ShouldPing are waited for a tenth of a second at most, and then the statement
-// goes on without. These waits add up: a Lock and its Release call a Tracer seven times, and a renewal some times more.
-// So a Tracer has to be fast beside a third of the TTL: a Tracer that took 90 ms a call cost leases with a TTL of 3 s.
-// A Tracer that is late at the start of a statement is not told its end. While eight calls of a function are late it is
-// not called. ShouldPing is not called while one is, and for half a minute after it was late: then each connection has
-// to answer.
+// The Tracer, OnNotice and OnPgError are waited for a tenth of a second at most in each step of the Store, a renewal for
+// example, all their calls together. Then the step goes on, and calls them without waiting. A Tracer that is late at the
+// start of a statement is told the end after that, with the ctx that its start has returned. While eight calls of a
+// function are late it is not called.
+//
+// ShouldPing is waited for a tenth of a second at most for each connection. It is not called while one call is late, and
+// for half a minute after that: then each connection has to answer.
 //
 // The others are as a server that does not answer: a call that needs a connection ends with its ctx, and Close waits for
-// a second. PrepareConn, BeforeAcquire, AfterRelease and ShouldPing keep the connection that they have when they are late,
-// and the Store closes it below them. AfterRelease has a second. BeforeClose is not called for each connection: most are
-// closed outside of the pool, and others while two calls of it are under way.
+// a second. A renewal needs a new connection only if its own has broken: after MaxConnLifetime the Store keeps that
+// connection until it has another. PrepareConn, BeforeAcquire, AfterRelease and ShouldPing keep the connection that they
+// have when they are late, and the Store closes it below them. AfterRelease has a second. BeforeClose is not called for
+// each connection: most are closed outside of the pool, and others while two calls of it are under way.
 //
 // # How long a lock stays with a process that died
 //

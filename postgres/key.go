@@ -165,7 +165,7 @@ func (s *session) Renew(ctx context.Context, prove []driver.Entry) error {
 	ctx = budgeted(ctx)
 	s.keys.giveBack(ctx, unused)
 	s.service.tend()
-	s.replaceOwn()
+	defer s.replaceOwn()
 	return s.Session.Renew(ctx, prove)
 }
 
