@@ -77,7 +77,7 @@ func (l *late) returned(with context.Context) {
 		l.mu.Lock()
 		queue := l.queue
 		if l.queue = nil; queue == nil {
-			l.with = with
+			l.with = with //nolint:fatcontext // once, and then the loop ends
 		}
 		l.mu.Unlock()
 		if queue == nil {
