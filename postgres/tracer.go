@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -14,8 +15,8 @@ import (
 
 // A tracer stands before the Tracer of the caller's config. pgx calls a Tracer in the goroutine that sends the statement,
 // which may be a renewal, and calls TraceRelease while a connection goes back to the pool. So each of its methods runs in
-// a goroutine of its own, and is waited for within the budget of the step. While so many have not returned no other is
-// called, and nobody waits at all. A panic is logged.
+// a goroutine of its own, and is waited for within the budget of the step: see trace. While so many have not returned no
+// other is called, and nobody waits at all. A panic is logged.
 //
 // It has no TraceRelease, for the pool would call that in the middle of giveBack. See released.
 type tracer struct {
@@ -40,13 +41,14 @@ func (t *tracer) released(by *budget, pool *pgxpool.Pool, conn *pgxpool.Conn) {
 	}
 	if to, is := t.to.(pgxpool.ReleaseTracer); is {
 		data := pgxpool.TraceReleaseData{Conn: conn.Conn()} // the pool may have conn by the time of a late call
-		t.call(by, "TraceRelease", func() { to.TraceRelease(pool, data) })
+		_ = t.call(by, "TraceRelease", func() { to.TraceRelease(pool, data) })
 	}
 }
 
-// call calls the Tracer, and reports whether it has returned. Its ctx is the call's: that ends later than the wait.
-func (t *tracer) call(by *budget, method string, f func()) (returned bool) {
-	return nil == by.wait(func(most time.Duration) error {
+// call calls the Tracer, and returns nil once the call has returned, or why it was not waited for. Its ctx is the call's:
+// that ends later than the wait.
+func (t *tracer) call(by *budget, method string, f func()) error {
+	return by.wait(func(most time.Duration) error {
 		return t.hook.CallAs(context.Background(), t.log, "Tracer."+method, most, func(context.Context) error {
 			f()
 			return nil
@@ -54,49 +56,76 @@ func (t *tracer) call(by *budget, method string, f func()) (returned bool) {
 	})
 }
 
-// A late is a call whose start the Tracer was not told of in time. What follows the start is told once that has returned,
-// with the ctx that it returns, in the goroutine of the start: it has a place among the late calls already. If the start
-// was left out, or fails, nothing follows.
-type late struct {
-	mu    sync.Mutex
-	with  context.Context //nolint:containedctx // it is what the start has returned, nil until all that came before was told
-	queue []func(context.Context)
+// A trace is what a Tracer is told of a statement, or of another call of pgx: a start, and what follows the start, one
+// after the other, with the ctx that the start has returned. If the Tracer is late, what comes meanwhile is told by the
+// goroutine that is late, which has a place among the late calls already. If the start was left out, or fails, nothing
+// follows.
+type trace struct {
+	mu      sync.Mutex
+	with    context.Context //nolint:containedctx // it is what the start has returned, nil before
+	queue   []func(context.Context)
+	telling bool // a goroutine tells, or the start has not returned, and never may
 }
 
-// lates is where the ctx of a call has its late, which is nil where only the call around it is late.
-type lates struct{}
+// told is where the ctx of a call has its trace.
+type told struct{}
 
-func lateOf(ctx context.Context) *late {
-	l, _ := ctx.Value(lates{}).(*late)
-	return l
+func traceOf(ctx context.Context) *trace {
+	tr, _ := ctx.Value(told{}).(*trace)
+	return tr
 }
 
-// returned tells what has come since the start was late.
-func (l *late) returned(with context.Context) {
-	for with != nil {
-		l.mu.Lock()
-		queue := l.queue
-		if l.queue = nil; queue == nil {
-			l.with = with //nolint:fatcontext // once, and then the loop ends
-		}
-		l.mu.Unlock()
-		if queue == nil {
-			return
-		}
-		for _, f := range queue {
-			f(with)
-		}
+// begun notes what the start has returned, and tells what has come since.
+func (tr *trace) begun(with context.Context) {
+	if with == nil {
+		return
 	}
+	tr.mu.Lock()
+	tr.with = with //nolint:fatcontext // once
+	tr.mu.Unlock()
+	tr.tell()
 }
 
-// add has f told once the start has returned. If it has, add returns the ctx with which to tell it now.
-func (l *late) add(f func(context.Context)) (with context.Context) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.with == nil {
-		l.queue = append(l.queue, f)
+// add has f told, and reports whether the caller is to have a goroutine tell.
+func (tr *trace) add(f func(context.Context)) (tells bool) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.queue = append(tr.queue, f)
+	tells, tr.telling = !tr.telling, true
+	return tells
+}
+
+// tell tells all that is in the queue. A panic keeps nothing else from being told.
+func (tr *trace) tell() {
+	done := false
+	defer func() {
+		if !done {
+			tr.tell()
+		}
+	}()
+	for f := tr.next(); f != nil; f = tr.next() {
+		f(tr.with)
 	}
-	return l.with
+	done = true
+}
+
+// next takes out what is to be told next. It returns nil if there is nothing, and then the goroutine tells no more.
+func (tr *trace) next() (f func(context.Context)) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if len(tr.queue) == 0 {
+		tr.telling = false
+		return nil
+	}
+	f, tr.queue = tr.queue[0], tr.queue[1:]
+	return f
+}
+
+// leaveOut forgets what is in the queue.
+func (tr *trace) leaveOut() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.queue, tr.telling = nil, false
 }
 
 // start has the Tracer change the ctx of a call, if it is a Tracer of such calls. If it is late or fails, the call goes on
@@ -106,28 +135,24 @@ func start[T any](ctx context.Context, t *tracer, method string, f func(to T) co
 	if !is {
 		return ctx
 	}
-	l := new(late)
-	switch returned := t.call(budgetOf(ctx), method, func() { l.returned(f(to)) }); {
-	case !returned || l.with == nil:
-		return context.WithValue(ctx, lates{}, l)
-	case lateOf(l.with) != nil: // of the call around this
-		return context.WithValue(l.with, lates{}, (*late)(nil))
+	tr := &trace{telling: true}
+	with := ctx
+	if t.call(budgetOf(ctx), method, func() { tr.begun(f(to)) }) == nil && tr.with != nil {
+		with = tr.with
 	}
-	return l.with
+	return context.WithValue(with, told{}, tr)
 }
 
 // end tells the Tracer of what follows a start.
 func end[T any](ctx context.Context, t *tracer, method string, f func(ctx context.Context, to T)) {
 	to, is := t.to.(T)
-	if !is {
+	tr := traceOf(ctx)
+	if !is || tr == nil || !tr.add(func(with context.Context) { f(with, to) }) {
 		return
 	}
-	if l := lateOf(ctx); l != nil {
-		if ctx = l.add(func(with context.Context) { f(with, to) }); ctx == nil {
-			return
-		}
+	if err := t.call(budgetOf(ctx), method, tr.tell); errors.Is(err, aside.ErrMany) {
+		tr.leaveOut()
 	}
-	t.call(budgetOf(ctx), method, func() { f(ctx, to) })
 }
 
 func (t *tracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {

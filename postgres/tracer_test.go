@@ -170,3 +170,43 @@ type fails struct{ notes }
 func (fails) TraceQueryStart(context.Context, *pgx.Conn, pgx.TraceQueryStartData) context.Context {
 	panic("a bug")
 }
+
+func (n notes) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return n.start(ctx, "batch")
+}
+
+func (n notes) TraceBatchQuery(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	n.note(ctx, data.SQL)
+	if data.SQL == "panics" {
+		panic("a bug")
+	}
+}
+
+func (n notes) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) {
+	n.note(ctx, "end")
+}
+
+// TestBatchIsToldInOrder: a Tracer that is late for some part of a batch, or fails there, is told the rest once that part is over, whether the start
+// was late or not.
+func TestBatchIsToldInOrder(t *testing.T) {
+	for name, takes := range map[string]map[string]time.Duration{
+		"in time":       nil,
+		"a query":       {"first": grace * 2, "second": grace},
+		"all queries":   {"first": grace * 9 / 10, "second": grace * 9 / 10, "panics": grace * 9 / 10},
+		"the start":     {"batch": time.Second},
+		"start and all": {"": time.Second, "end": 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr, n := traces(takes)
+				batch := tr.TraceBatchStart(budgeted(t.Context()), nil, pgx.TraceBatchStartData{})
+				for _, query := range []string{"first", "second", "panics"} {
+					tr.TraceBatchQuery(batch, nil, pgx.TraceBatchQueryData{SQL: query})
+				}
+				tr.TraceBatchEnd(batch, nil, pgx.TraceBatchEndData{})
+				time.Sleep(time.Hour) //nolint:forbidigo // in a bubble
+				require.Equal(t, []string{"/batch", "/batch/first", "/batch/second", "/batch/panics", "/batch/end"}, n.told())
+			})
+		})
+	}
+}
