@@ -33,17 +33,11 @@ func budgetOf(ctx context.Context) *budget {
 	return b
 }
 
-// spends is where the custom data of a connection has the budget of its step, for functions that have no ctx.
-const spends = "farsync: spends"
-
 // spend has the functions that are called with a connection, and have no ctx, be waited for within the budget of ctx.
-func spend(ctx context.Context, conn *pgconn.PgConn) { conn.CustomData()[spends] = budgetOf(ctx) }
+func spend(ctx context.Context, conn *pgconn.PgConn) { memoOf(conn).step = budgetOf(ctx) }
 
 // spentBy returns what spend has noted. No other may use the connection meanwhile.
-func spentBy(conn *pgconn.PgConn) *budget {
-	b, _ := conn.CustomData()[spends].(*budget)
-	return b
-}
+func spentBy(conn *pgconn.PgConn) *budget { return memoOf(conn).step }
 
 // wait has f wait for no longer than it is told, which is grace where there is no budget.
 func (b *budget) wait(f func(most time.Duration) error) error {

@@ -63,7 +63,7 @@ func (f *functions) takeFrom(s *service, c *pgxpool.Config) {
 	// A connection that does not answer the pool stays in the pool until it has said goodbye, for which it has 15 seconds:
 	// all places would be taken by connections of before, and there were none for the renewal. So answers asks it.
 	c.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
-		p.Conn.PgConn().CustomData()[idleFor] = p.IdleDuration
+		memoOf(p.Conn.PgConn()).idle = &p.IdleDuration
 		return false
 	}
 	c.AfterConnect = guarded(s, "AfterConnect", c.AfterConnect)
@@ -95,13 +95,6 @@ func (s *service) connectAside(ctx context.Context, c *pgx.ConnConfig) (*pgx.Con
 	return made(ctx, s, connect, hangUp)
 }
 
-// idleFor is where the custom data of a connection has for how long it was idle in the pool, asked that it has to answer
-// before it is used.
-const (
-	idleFor = "farsync: idle"
-	asked   = "farsync: asked"
-)
-
 // asks reports whether a connection that was idle for so long has to answer before it is used, or that ShouldPing is late
 // to say so. A connection has to where ShouldPing is not called.
 func (f *functions) asks(ctx context.Context, log *slog.Logger, conn *pgx.Conn, idle time.Duration) (is, late bool) {
@@ -126,14 +119,12 @@ func (f *functions) asks(ctx context.Context, log *slog.Logger, conn *pgx.Conn, 
 // answers asks a connection of the pool whether it still stands, if the pool's config wants to know, and gives it up if
 // not.
 func (s *service) answers(ctx context.Context, conn *pgxpool.Conn) bool {
-	data := conn.Conn().PgConn().CustomData()
-	_, must := data[asked]
-	idle, was := data[idleFor].(time.Duration)
-	delete(data, asked)
-	delete(data, idleFor)
-	if !must && was {
+	m := memoOn(conn)
+	must, idle := m.asked, m.idle
+	m.asked, m.idle = false, nil
+	if !must && idle != nil {
 		var late bool
-		if must, late = s.functions.asks(ctx, s.log, conn.Conn(), idle); late {
+		if must, late = s.functions.asks(ctx, s.log, conn.Conn(), *idle); late {
 			s.forsake(ctx, conn)
 			return false
 		}

@@ -73,7 +73,7 @@ func (s *session) listenOwn(channel string) error {
 	defer cancel()
 	_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize(), pgx.QueryExecModeSimpleProtocol)
 	if err == nil {
-		conn.Conn().PgConn().CustomData()[listens] = channel
+		memoOn(conn).listens = channel
 	}
 	return judge(err, false)
 }
@@ -102,7 +102,7 @@ func (s *session) hearBriefly(channel string) bool {
 			return false
 		}
 		// Another connection may renew the session by now.
-		good := conn.Conn().PgConn().CustomData()[listens] == channel && s.passOn(conn)
+		good := memoOn(conn).listens == channel && s.passOn(conn)
 		s.service.returnOwn(conn)
 		if !good {
 			return false
@@ -134,12 +134,12 @@ func (s *session) unlistenOwn(channel string) {
 		return
 	}
 	defer s.service.returnOwn(conn)
-	data := conn.Conn().PgConn().CustomData()
-	if data[listens] != channel {
+	m := memoOn(conn)
+	if m.listens != channel {
 		return
 	}
 	if _, err := conn.Exec(ctx, "UNLISTEN *", pgx.QueryExecModeSimpleProtocol); err != nil {
 		abandon(conn)
 	}
-	delete(data, listens)
+	m.listens = ""
 }

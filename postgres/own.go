@@ -11,14 +11,6 @@ import (
 // server that has no room for another must not keep the session from being renewed. If it is lost there, the next
 // renewal has the connection that all other calls share.
 
-// since is where the custom data of that connection has when it was taken out of the pool, rested when a renewal has
-// used it last, and listens the channel that it listens to.
-const (
-	since   = "farsync: since"
-	rested  = "farsync: rested"
-	listens = "farsync: listens"
-)
-
 // takeOwn returns the connection that renews the session, or another if a renewal without an answer has it. While room
 // is scarce another is made only in place of a connection that was lost, and the connection of the calls is the last
 // resort: a renewal is the next to have it.
@@ -84,9 +76,8 @@ func (s *service) resting() *pgxpool.Conn {
 
 // stands asks a connection that has rested whether it still stands, as take does, and gives it up if it does not.
 func (s *service) stands(ctx context.Context, conn *pgxpool.Conn) bool {
-	last, _ := conn.Conn().PgConn().CustomData()[rested].(time.Time)
 	spend(ctx, conn.Conn().PgConn())
-	asks, late := s.functions.asks(ctx, s.log, conn.Conn(), time.Since(last))
+	asks, late := s.functions.asks(ctx, s.log, conn.Conn(), time.Since(memoOn(conn).rested))
 	switch {
 	case late:
 		s.owned.Add(-1)
@@ -105,13 +96,12 @@ func (s *service) stands(ctx context.Context, conn *pgxpool.Conn) bool {
 // until replaceOwn has another. While a session listens by it, it is kept for longer: nobody would hear what comes until
 // the next renewal.
 func (s *service) giveOwn(conn *pgxpool.Conn) {
-	data, now := conn.Conn().PgConn().CustomData(), time.Now()
-	from, kept := data[since].(time.Time)
-	if !kept {
-		from = now
+	m, now := memoOn(conn), time.Now()
+	if m.since.IsZero() {
+		m.since = now
 	}
-	data[since], data[rested] = from, now
-	aged := now.Sub(from) >= s.lifetime && data[listens] == nil
+	m.rested = now
+	aged := now.Sub(m.since) >= s.lifetime && m.listens == ""
 	if s.returnOwn(conn) {
 		s.aged.Store(aged)
 	}
@@ -146,11 +136,11 @@ func (s *session) replaceOwn() {
 // swapOwn has a connection renew the session in place of the connection that does, which goes back to the pool. A renewal
 // that has that just now frees it, and a renewal that begins meanwhile waits for the moment that this takes.
 func (s *service) swapOwn(conn *pgxpool.Conn) {
-	data, now := conn.Conn().PgConn().CustomData(), time.Now()
-	data[since], data[rested] = now, now
+	m, now := memoOn(conn), time.Now()
+	m.since, m.rested = now, now
 	s.lent.Add(1)
 	old := s.resting()
-	if old != nil && old.Conn().PgConn().CustomData()[listens] != nil { // a session has begun to listen by it
+	if old != nil && memoOn(old).listens != "" { // a session has begun to listen by it
 		old, conn = conn, old
 	} else {
 		s.aged.Store(false)
@@ -172,7 +162,7 @@ func (s *service) resetOwn() {
 	if !s.room.Scarce() {
 		abandon(conn)
 	}
-	conn.Conn().PgConn().CustomData()[rested] = time.Time{}
+	memoOn(conn).rested = time.Time{}
 	s.returnOwn(conn)
 }
 
@@ -197,9 +187,9 @@ func (s *service) returnOwn(conn *pgxpool.Conn) (kept bool) {
 
 // freeOwn gives a connection back to the pool that renews the session no more.
 func (s *service) freeOwn(conn *pgxpool.Conn) {
-	data := conn.Conn().PgConn().CustomData()
-	delete(data, since)
-	if data[listens] != nil { // what comes would be kept for nobody
+	m := memoOn(conn)
+	m.since = time.Time{}
+	if m.listens != "" { // what comes would be kept for nobody
 		abandon(conn)
 	}
 	s.owned.Add(-1) // first: the place that this leaves may be its own

@@ -97,7 +97,7 @@ func (s *service) shed(unused time.Duration) {
 			continue
 		}
 		// The pool does not know any more for how long it was not used.
-		conn.Conn().PgConn().CustomData()[asked] = true
+		memoOn(conn).asked = true
 		if !s.giveBack(conn) { // a call has had another made meanwhile
 			abandon(conn)
 			s.freeUntraced(conn)
@@ -105,13 +105,7 @@ func (s *service) shed(unused time.Duration) {
 	}
 }
 
-// used is where the custom data of a connection has when a call has used it last.
-const used = "farsync: used"
-
-func lastUsed(conn *pgxpool.Conn) time.Time {
-	at, _ := conn.Conn().PgConn().CustomData()[used].(time.Time)
-	return at
-}
+func lastUsed(conn *pgxpool.Conn) time.Time { return memoOn(conn).used }
 
 // look asks the server how many connections there are, and has the Store go on with two if it has little room left.
 func (s *service) look() {

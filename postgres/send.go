@@ -12,13 +12,13 @@ import (
 
 // perform runs a statement on a connection. Its success is what every synchronous replica has that is to have it.
 func (s *service) perform(ctx context.Context, conn *pgxpool.Conn, f func(sqlstore.Rows) error, statement string, args ...any) error {
-	data := conn.Conn().PgConn().CustomData()
-	delete(data, unconfirmed)
+	m := memoOn(conn)
+	m.unconfirmed = false
 	spend(ctx, conn.Conn().PgConn())
 	if err := s.send(ctx, conn, f, statement, args...); err != nil {
 		return err
 	}
-	if _, is := data[unconfirmed]; is {
+	if m.unconfirmed {
 		return errUnconfirmed
 	}
 	return nil

@@ -272,7 +272,7 @@ func (s *service) free(conn *pgxpool.Conn) {
 // freeUntraced is free for a connection that was idle in the pool, which has traced nothing when it was taken.
 func (s *service) freeUntraced(conn *pgxpool.Conn) {
 	if serves(conn) {
-		conn.Conn().PgConn().CustomData()[used] = time.Now()
+		memoOn(conn).used = time.Now()
 		if s.giveBack(conn) {
 			return
 		}

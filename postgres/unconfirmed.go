@@ -25,9 +25,6 @@ import (
 // replica, too, behind what was deleted here.
 var errUnconfirmed = errors.New("the commit may not have been confirmed by a synchronous replica")
 
-// unconfirmed is where the custom data of a connection has that a commit was not.
-const unconfirmed = "farsync: unconfirmed"
-
 // findUnconfirmed has each connection note that a commit was not confirmed. The routine is the same in all languages of
 // a server. Where client_min_messages holds the warning back, a cancel of the Store's own is seen by its ctx, and an
 // operator's is not seen.
@@ -35,7 +32,7 @@ func findUnconfirmed(c *pgx.ConnConfig) {
 	also := c.OnNotice
 	c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
 		if n.Code == "01000" && n.Routine == "SyncRepWaitForLSN" {
-			conn.CustomData()[unconfirmed] = true // read by the call that is under way, which this is in
+			memoOf(conn).unconfirmed = true // read by the call that is under way, which this is in
 		}
 		if also != nil {
 			also(conn, n)

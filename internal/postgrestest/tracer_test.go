@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -219,3 +221,51 @@ func TestSlowFunctionsCostNoLease(t *testing.T) {
 
 // grace is for how long a call of a function that a step can do without is waited for.
 const grace = 100 * time.Millisecond
+
+// TestCustomDataIsTheCallers: a Tracer that is late may look at what the caller keeps in the custom data of a connection.
+func TestCustomDataIsTheCallers(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	config, options := d.config(t), d.options(0)
+	options.Connections = 2
+	config.ConnConfig.ValidateConnect = func(_ context.Context, conn *pgconn.PgConn) error {
+		conn.CustomData()["caller's"] = true
+		return nil
+	}
+	l := looking{tracing(func(string) {}), new(atomic.Int64), make(chan struct{})}
+	end := sync.OnceFunc(func() { close(l.over) })
+	t.Cleanup(end)
+	config.ConnConfig.Tracer = l
+	service, err := postgres.NewService(config, options)
+	require.NoError(t, err)
+	in, err := service.Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	l.calls.Store(2)
+	for range 10 {
+		require.NoError(t, in.Renew(within(t, soon), nil))
+		_, err = in.List(within(t, soon), "/traced", 1)
+		require.NoError(t, err)
+	}
+	end()
+	require.NoError(t, in.Close(within(t, soon)))
+	require.NoError(t, service.Close())
+}
+
+// looking is a Tracer that looks at the custom data of a connection, in some calls until it is told to end.
+type looking struct {
+	tracing
+
+	calls *atomic.Int64
+	over  chan struct{}
+}
+
+func (l looking) TraceQueryEnd(_ context.Context, conn *pgx.Conn, _ pgx.TraceQueryEndData) {
+	for looks := l.calls.Add(-1) >= 0; looks; runtime.Gosched() {
+		_ = conn.PgConn().CustomData()["caller's"]
+		select {
+		case <-l.over:
+			looks = false
+		default:
+		}
+	}
+}
