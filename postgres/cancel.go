@@ -44,7 +44,7 @@ func findProxies(c *pgx.ConnConfig, made func(direct bool, most int64)) {
 	// This comes first: pgx goes on with a server that it does not prefer if there is no other. After an error it tries
 	// the next.
 	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		memoOf(conn) // which is there before a function of the config has the connection
+		spend(ctx, conn) // it gives the connection its memo, before a function of the config can be late with it
 		is, most, err := direct(ctx, conn)
 		if err != nil {
 			return err

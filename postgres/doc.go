@@ -86,8 +86,9 @@
 //
 // The Tracer, OnNotice and OnPgError are waited for a tenth of a second at most in each step of the Store, a renewal for
 // example, all their calls together. Then the step goes on, and calls them without waiting. A Tracer that is late at the
-// start of a statement is told the end after that, with the ctx that its start has returned. While eight calls of a
-// function are late it is not called.
+// start of a statement is told the end after that, with the ctx that its start has returned. What it is told of a
+// statement, or of a batch, comes one after the other. While eight calls of a function are late it is not called. A late
+// function may read the custom data of its connection.
 //
 // ShouldPing is waited for a tenth of a second at most for each connection. It is not called while one call is late, and
 // for half a minute after that: then each connection has to answer.

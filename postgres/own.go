@@ -121,7 +121,7 @@ func (s *session) replaceOwn() {
 	if s.Life.Err() == nil && of.replacing.CompareAndSwap(false, true) {
 		s.run.Go(func() {
 			defer of.replacing.Store(false)
-			ctx, cancel := context.WithTimeout(s.Life, of.timeout)
+			ctx, cancel := context.WithTimeout(budgeted(s.Life), of.timeout)
 			defer cancel()
 			if conn, err := of.acquireFor(ctx, true); err == nil {
 				of.swapOwn(conn)

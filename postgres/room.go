@@ -48,13 +48,15 @@ func (s *service) noteRoom(err error) {
 	s.shed(0)
 }
 
-// freeKeys gives back the keys of all sessions that no Watch uses.
+// freeKeys gives back the keys of all sessions that no Watch uses. It has a budget of its own, beside that of the step
+// which needs their places: a renewal may.
 func (s *service) freeKeys() {
+	ctx := budgeted(context.Background())
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.sessions))
 	s.mu.Unlock()
 	for _, in := range all {
-		in.keys.giveBack(context.Background(), 0)
+		in.keys.giveBack(ctx, 0)
 	}
 }
 

@@ -186,8 +186,8 @@ func (n notes) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchE
 	n.note(ctx, "end")
 }
 
-// TestBatchIsToldInOrder: a Tracer that is late for some part of a batch, or fails there, is told the rest once that part is over, whether the start
-// was late or not.
+// TestBatchIsToldInOrder: a Tracer that is late for some part of a batch, or fails there, is told the rest once that part
+// is over, whether the start was late or not.
 func TestBatchIsToldInOrder(t *testing.T) {
 	for name, takes := range map[string]map[string]time.Duration{
 		"in time":       nil,

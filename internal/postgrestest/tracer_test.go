@@ -222,7 +222,8 @@ func TestSlowFunctionsCostNoLease(t *testing.T) {
 // grace is for how long a call of a function that a step can do without is waited for.
 const grace = 100 * time.Millisecond
 
-// TestCustomDataIsTheCallers: a Tracer that is late may look at what the caller keeps in the custom data of a connection.
+// TestCustomDataIsTheCallers: a Tracer that is late may look at what the caller keeps in the custom data of a
+// connection.
 func TestCustomDataIsTheCallers(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
