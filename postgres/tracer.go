@@ -81,7 +81,7 @@ func (tr *trace) begun(with context.Context) {
 		return
 	}
 	tr.mu.Lock()
-	tr.with = with //nolint:fatcontext // once
+	tr.with = with
 	tr.mu.Unlock()
 	tr.tell()
 }
