@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -32,6 +33,8 @@ func parse(list []string) (a answer, err error) {
 	switch {
 	case !known:
 		return a, fmt.Errorf("%w: %q", errAnswer, list[0])
+	case errors.Is(err, errText):
+		return a, fmt.Errorf("%s: %w (it reads %q)", list[3], err, list[4])
 	case err != nil && list[3] != "":
 		return a, fmt.Errorf("%s: %w", list[3], err)
 	case err != nil:

@@ -63,6 +63,7 @@ var (
 	errKind    = failed(driver.Refused, "only a write entry can be replaced by one of another kind, a read entry")
 	errStray   = failed(driver.Refused, "its session is not in Redis: remove the entry if nothing needs it")
 	errForeign = failed(driver.Refused, "another program has put a key of another type there: delete it if nothing needs it")
+	errText    = failed(driver.Refused, "another program has put a text there that is no number of farsync's: delete it if nothing needs it")
 	errLarge   = failed(driver.Refused, "redis counts up to 9007199254740991 units, and the semaphore has more")
 	errCommand = failed(driver.Refused, "NOPERM this user has no permissions to run the command in a script, or for the keys of the namespace")
 	errReplica = failed(driver.NotDone, "the server is a replica: locks are taken at its master")
@@ -74,7 +75,7 @@ var (
 // words are the errors that the first word of an answer stands for.
 var words = map[string]error{
 	"ok": nil, "unknown": errUnknown, "session": errExpired, "gone": driver.ErrGone, "conflict": driver.ErrConflict,
-	"kind": errKind, "stray": errStray, "foreign": errForeign, "large": errLarge, "command": errCommand,
+	"kind": errKind, "stray": errStray, "foreign": errForeign, "text": errText, "large": errLarge, "command": errCommand,
 }
 
 // Redis gives these answers before it has carried out anything of a script. When a script breaks in the middle, nobody

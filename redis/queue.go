@@ -26,7 +26,7 @@ func (s *session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 	if !e.Since.IsZero() {
 		since = e.Since.UnixMicro()
 	}
-	return s.view(ctx, e, "create", e.Value, since)
+	return s.view(ctx, e, "create", e.Value, since, s.ttl.Microseconds())
 }
 
 // Ahead looks.

@@ -7,8 +7,9 @@
 --
 -- An answer is a list of strings: a word, n, more, value, version, silence, and then the fields of entries, nine for each. Silence is for how
 -- many µs more nothing is granted. The word is what became of the request: ok; unknown, the namespace must be introduced; session, the session is over; gone;
--- conflict; kind; stray; foreign, in the place of the queue is a key of another type, which is named; large, the semaphore has more units
--- than can be counted; command, the user may not use the one that is named. If more is 1, work is left: the client sends "work" until it is 0.
+-- conflict; kind; stray; foreign, in the place of the queue is a key of another type, which is named; text, a key that is named has a text that
+-- is no number, which follows; large, the semaphore has more units than can be counted; command, the user may not use the one that is named. If
+-- more is 1, work is left: the client sends "work" until it is 0.
 local P, call, op = KEYS[1], redis.call, ARGV[1]
 
 -- A user who may not use one of the commands, with a key or a channel of the namespace, is refused before anything is done.
@@ -48,22 +49,29 @@ if not record then return inPlace('server') end
 -- The data of a server that was a replica in between may be another's, and lack what was granted here, and the server still knows the scripts.
 -- But what it received as a whole it has encoded anew: a text that was appended to is 'raw', and 'embstr' when it was received.
 local function mark() return call('OBJECT', 'ENCODING', P .. 'mark') or '' end
-local introduced = record[1] == run and (record[4] or '') == mark()
--- How many µs from now on nothing is granted. No silence is longer than the longest TTL: where more is left, the clock was set back since.
-local left, longest = (record[2] or 0) - now, (record[3] or 0) + 0
-local quiet = math.max(0, math.min(left, longest))
--- page bounds what one script removes and grants, so that none keeps the server for long.
-local page = 128
-local answer = {'ok', '0', '0', '', '0', string.format('%.0f', quiet)}
 -- Numbers are doubles, of which each is but one integer up to here. A sum of two such may be rounded; their difference is not.
 local countable = 2 ^ 53 - 1
 -- The longest TTL that there is, in µs.
 local day = 24 * 60 * 60 * 1000000
 
--- An operation that needs the sessions is not begun while another program's key stands in their place.
-local needs = {
-  open = true, introduce = true, create = true, ahead = true, renew = true, work = true, close = true, watch = true, set = true, owned = true,
-}
+-- A number of farsync's own, or nothing where another program has put something there that is none.
+local function whole(text)
+  local n = tonumber(text)
+  return n and n >= 0 and n <= countable and n % 1 == 0 and n
+end
+
+-- A record that lacks one of its numbers is none.
+local begins, seen = whole(record[2]), whole(record[3])
+local introduced = record[1] == run and (record[4] or '') == mark() and begins and seen
+-- How many µs from now on nothing is granted. No silence is longer than the longest TTL: where more is left, the clock was set back since.
+local left, longest = (begins or 0) - now, math.min(seen or 0, day)
+local quiet = math.max(0, math.min(left, longest))
+-- page bounds what one script removes and grants, so that none keeps the server for long.
+local page = 128
+local answer = {'ok', '0', '0', '', '0', string.format('%.0f', quiet)}
+-- An operation that needs the sessions is not begun while another program's key stands in their place. Those that are asked for most read the
+-- sessions before they write anything, and find out thereby.
+local needs = {open = true, introduce = true, work = true, close = true}
 if needs[op] and not upon('ZCARD', P .. 'sessions') then return inPlace('sessions') end
 
 -- Numbers of 51 bits are written out: tostring would round them to 14 digits.
@@ -74,12 +82,6 @@ local function int(n) return string.format('%.0f', n) end
 local function number(text)
   local n = tonumber(text)
   return n and n > 0 and n or 0
-end
-
--- A number of an account, or nothing where another program has put something there that is none.
-local function whole(text)
-  local n = tonumber(text)
-  return n and n >= 0 and n <= countable and n % 1 == 0 and n
 end
 
 -- The fields of an entry. There are none where another program has put something else in the place of the hash.
@@ -96,13 +98,13 @@ end
 -- Introductions are counted. Where the client has met a later one than this server, or another of the same number, it has missed what
 -- was granted since: a master that hung while another was promoted is still the last in its own data.
 if op == 'introduce' then
-  local term, met = (call('HGET', P .. 'server', 'term') or 0) + 0, (ARGV[5] or 0) + 0
+  local term, met = whole(call('HGET', P .. 'server', 'term')) or 0, (ARGV[5] or 0) + 0
   local missed = met > term or met > 0 and met == term and ARGV[6] ~= run
   answer[5] = int(term)
   if introduced and not missed then return answer end
   longest = math.max(ARGV[2], longest)
   local last = call('ZRANGE', P .. 'sessions', -1, -1, 'WITHSCORES')[2]
-  if last and not record[3] then -- the record alone was deleted: a session may be believed in until the last deadline
+  if last and not (begins and seen) then -- the record alone was deleted, or overwritten: a session may be believed in until the last deadline
     longest = math.max(longest, math.min(last - now, day))
   end
   call('ZUNIONSTORE', P .. 'sessions', 1, P .. 'sessions', 'WEIGHTS', 0)
@@ -313,24 +315,44 @@ local function finish(session)
   return true
 end
 
--- Ends sessions that are past their deadline, a few at a time.
+-- Ends sessions that are past their deadline, a few at a time. It returns false where another program's key stands in their place.
 local function bury()
-  for _, session in ipairs(upon('ZRANGEBYSCORE', P .. 'sessions', '-inf', int(now), 'LIMIT', 0, 4) or {}) do
+  local past = upon('ZRANGEBYSCORE', P .. 'sessions', '-inf', int(now), 'LIMIT', 0, 4)
+  for _, session in ipairs(past or {}) do
     if not finish(session) then break end
   end
+  return past ~= nil
 end
 
 -- The work that is left after the sessions were deleted: to search all queues. No path begins with it.
 local search = '*'
 
--- Returns the deadline of a session, or nothing if the session is over. A session that is over has no set of entries
--- any more. A session with such a set is missing because another program has deleted the sessions. Its entries still
--- stand in their queues, so no other client holds what the session holds, and the session goes on. It gets the longest
+-- Reads for how long a session that is missing may be believed in, from its entries: the record may have been deleted, too, and made again by a
+-- client with a shorter TTL. A silence becomes as long: nobody knows since when the session is missing.
+local function believe(session)
+  local most = longest
+  for _, id in ipairs(upon('SMEMBERS', P .. 's:' .. session) or {}) do
+    most = math.max(most, math.min(whole(fields(id, 'ttl')[1]) or 0, day))
+    if most > longest then break end -- the entries of a session have one TTL
+  end
+  if most == longest then return end
+  longest = most
+  call('HSET', P .. 'server', 'ttl', int(longest))
+  if quiet > 0 then
+    left, quiet, answer[6] = longest, longest, int(longest)
+    call('HSET', P .. 'server', 'quiet', int(now + longest))
+  end
+end
+
+-- Returns the deadline of a session, false if the session is over, or nil where another program's key stands in the place of the sessions. A
+-- session that is over has no set of entries any more. A session with such a set is missing because another program has deleted the sessions.
+-- Its entries still stand in their queues, so no other client holds what the session holds, and the session goes on. It gets the longest
 -- TTL that was seen, within which its process renews it or gives it up. Other sessions are missing, too: all queues are
 -- searched for them. In the silence it is over: the introduction would have ended it.
 local function deadline(session, sought)
   local ends = upon('ZSCORE', P .. 'sessions', session)
   if ends or ends == nil or call('EXISTS', P .. 's:' .. session) == 0 then return ends end
+  believe(session)
   ends = quiet > 0 and 0 or now + longest
   call('ZREM', P .. 'sessions', session) -- as in note
   call('ZADD', P .. 'sessions', int(ends), session)
@@ -341,6 +363,13 @@ end
 local function alive(session)
   local ends = deadline(session)
   return ends and ends + 0 > now
+end
+
+-- Returns the answer to a session that is over, or whose deadline cannot be read, or else false. Nothing was written.
+local function over(session)
+  local lives = alive(session)
+  if lives == nil then return inPlace('sessions') end
+  return not lives and {'session'}
 end
 
 -- A session that has run out is kept until all its entries are removed, which happens in parts. They go soon: to wait for
@@ -501,17 +530,19 @@ local function uncountable(path, kind)
   return kind == 'permit' and number(call('HGET', P .. 'size:' .. path, 'current')) > countable
 end
 
--- ARGV: session, entry, path, kind, units, value, since in µs of the day
+-- ARGV: session, entry, path, kind, units, value, since in µs of the day, TTL of the session in µs
 if op == 'create' then
   local session, id, path, kind, units = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
   bury()
-  if not alive(session) then return {'session'} end
+  local is = over(session)
+  if is then return is end
   -- A script that broke off here would be sent again, for nobody knew what it had done, and the caller would wait without a word.
   local other = foreign(path, kind, session)
   if other then return {'foreign', '0', '0', other} end
   if not upon('ZCARD', P .. 'queues') then return inPlace('queues') end
   local last = upon('GET', P .. 'revision')
-  if last == nil or last and not whole(last) then return inPlace('revision') end
+  if last == nil then return inPlace('revision') end
+  if last and not whole(last) then return {'text', '0', '0', P .. 'revision', string.sub(last, 1, 40)} end
   local joined
   if call('EXISTS', P .. 'e:' .. id) == 0 then
     joined = id
@@ -533,7 +564,7 @@ if op == 'create' then
     if not newest[1] then wake('vacant:' .. path) end
     if kind == 'permit' then call('ZADD', P .. 'wu:' .. path, revision, id) end
     call('HSET', P .. 'e:' .. id, 'queue', path, 'session', session, 'kind', kind, 'units', units, 'revision', revision,
-      'version', 1, 'value', ARGV[7], 'since', ARGV[8])
+      'version', 1, 'value', ARGV[7], 'since', ARGV[8], 'ttl', ARGV[9])
     call('SADD', P .. 's:' .. session, id)
   end
   if kind == 'permit' then promote(path, joined) end
@@ -542,7 +573,7 @@ end
 
 -- ARGV: session, entry or nothing, path, kind, units, 1 if what keeps it waiting is enough
 if op == 'ahead' then
-  bury()
+  if not bury() then return inPlace('sessions') end
   local other = foreign(ARGV[4], ARGV[5])
   if other then return {'foreign', '0', '0', other} end
   if ARGV[7] == '1' and uncountable(ARGV[4], ARGV[5]) then return {'large'} end
@@ -566,7 +597,9 @@ end
 -- ARGV: session, ttl in µs, 1 if the policy is asked for. n is the time, and value a maxmemory-policy that removes any
 -- key, or nothing.
 if op == 'renew' then
-  if not alive(ARGV[2]) then return {'session'} end
+  local is = over(ARGV[2])
+  if is then return is end
+  if ARGV[3] + 0 > longest then call('HSET', P .. 'server', 'ttl', ARGV[3]) end
   if ARGV[4] == '1' then answer[4] = string.match(call('INFO', 'memory'), 'maxmemory_policy:(allkeys%-[%w-]+)') or '' end
   call('ZREM', P .. 'sessions', ARGV[2]) -- as in note
   call('ZADD', P .. 'sessions', int(now + ARGV[3]), ARGV[2])
@@ -680,7 +713,8 @@ if op == 'watch' then
       end
     end
   end
-  if not alive(session) then return {'session'} end
+  local is = over(session)
+  if is then return is end
   local yes, stray = moved()
   if stray then return {'stray', '0', '0', stray} end
   if yes then
@@ -702,7 +736,7 @@ end
 -- ARGV: path, value, version, entry that must be there or nothing. A value of two numbers is the declared and the current
 -- size of a semaphore. n is the version.
 if op == 'set' then
-  bury()
+  if not bury() then return inPlace('sessions') end
   local path, key = ARGV[2], P .. 'size:' .. ARGV[2]
   local other = foreign(path, 'permit')
   if other then return {'foreign', '0', '0', other} end
@@ -723,7 +757,8 @@ end
 
 -- ARGV: session
 if op == 'owned' then
-  if not alive(ARGV[2]) then return {'session'} end
+  local is = over(ARGV[2])
+  if is then return is end
   for _, id in ipairs(call('SMEMBERS', P .. 's:' .. ARGV[2])) do row(id) end
   return answer
 end
