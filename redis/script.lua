@@ -141,6 +141,40 @@ local function drop(path, id)
   wake(id)
 end
 
+-- A member of the set of writers that is no entry, and stands ahead of all entries. If it is the nearest member ahead
+-- of a reader, only readers are ahead of that reader. If it is missing, another program has deleted the set, and the
+-- set proves nothing.
+local bottom = ':'
+
+-- Puts back into a queue the entries whose hashes say that they stand there. What leaves a queue loses its hash in the same script, so another
+-- program has taken out an entry that has one, and the entry holds or waits there still: nobody may be granted what was behind it. The set of
+-- writers has all of them but readers. Where the whole queue is missing, readers are sought in all sessions, and so is everybody if the set is
+-- missing, too.
+local function mend(path)
+  local q, x = P .. 'q:' .. path, P .. 'x:' .. path
+  local sought = call('EXISTS', q) == 0
+  upon('ZREM', q, bottom) -- as in note
+  local beside = upon('ZRANGE', x, 0, -1, 'WITHSCORES') or {}
+  local proven = beside[1] == bottom
+  for i = 1, #beside, 2 do
+    local e = beside[i] ~= bottom and fields(beside[i], 'queue', 'kind')
+    if e and e[1] == path then
+      upon('ZADD', q, 'NX', beside[i + 1], beside[i])
+      if e[2] ~= 'write' and proven then sought = false end -- no reader stands in a queue of another family
+    end
+  end
+  if not sought then return end
+  for _, session in ipairs(upon('ZRANGE', P .. 'sessions', 0, -1) or {}) do
+    for _, id in ipairs(upon('SMEMBERS', P .. 's:' .. session) or {}) do
+      if not proven or string.find(id, '^read%-') or string.find(id, '^write%-') then
+        local e = fields(id, 'queue', 'revision')
+        local revision = whole(e[2])
+        if e[1] == path and revision then upon('ZADD', q, 'NX', int(revision), id) end
+      end
+    end
+  end
+end
+
 -- Counts anew what is granted in a semaphore, without entries whose hash was removed by hand. The hash of a granted
 -- permit names the count that has its units. So the units are taken from that count alone, wherever the entry stands
 -- when it is removed.
@@ -148,6 +182,7 @@ local function recount(path)
   local size = P .. 'size:' .. path
   if not upon('HGET', size, 'current') then return end
   call('HDEL', size, 'held', 'granted') -- as in note
+  if call('EXISTS', P .. 'x:' .. path) == 1 or upon('ZSCORE', P .. 'queues', path) then mend(path) end
   local held, granted, count = 0, 0, int(now)
   for _, other in ipairs(upon('ZRANGE', P .. 'q:' .. path, 0, -1) or {}) do
     local e = fields(other, 'queue', 'units', 'granted')
@@ -161,11 +196,6 @@ local function recount(path)
   -- Units that another program has written may be more than can be counted: then all are in use.
   call('HSET', size, 'held', int(math.min(held, countable)), 'granted', granted, 'count', count)
 end
-
--- A member of the set of writers that is no entry, and stands ahead of all entries. If it is the nearest member ahead
--- of a reader, only readers are ahead of that reader. If it is missing, another program has deleted the set, and the
--- set proves nothing.
-local bottom = ':'
 
 -- Removes what a queue has beside it when the last entry, id, has left.
 local function clear(path, id)
@@ -271,11 +301,15 @@ local function remove(id)
       call('HSET', size, 'held', int(held - number(e[4])), 'granted', int(granted))
     end
   end
-  upon('ZREM', P .. 'q:' .. path, id)
+  local stood = upon('ZREM', P .. 'q:' .. path, id)
   if e[5] and session then upon('SREM', P .. 'w:' .. e[5], session .. ' ' .. id) end
   if session then upon('SREM', P .. 's:' .. session, id) end
   call('DEL', P .. 'e:' .. id)
   local left = upon('ZCARD', P .. 'q:' .. path)
+  if left == 0 and stood == 0 then -- the queue was deleted
+    mend(path)
+    left = upon('ZCARD', P .. 'q:' .. path)
+  end
   if left == 0 then clear(path, id) elseif kind ~= 'read' then upon('ZREM', P .. 'x:' .. path, id) end
   wake(id)
   -- Where more stand than were granted, somebody waits, whether the set of waiting permits says so or not.
@@ -411,9 +445,25 @@ local function row(id)
   return true
 end
 
--- Whether an entry stands in its queue. Where it was removed from there by hand, and its hash is left, the next is
--- granted: it is gone.
-local function stands(id, path) return upon('ZSCORE', P .. 'q:' .. path, id) end
+-- Returns the place of an entry in its queue, where its hash says that it stands, or nil where a key of another type is there. An entry that
+-- another program has taken out is put back. It is removed, and its session told, where that may be too late: the set of writers did not show
+-- the entry, a reader's for example, and whoever joined later is the first, and may hold.
+local function stands(id, path)
+  local q = P .. 'q:' .. path
+  local place = upon('ZSCORE', q, id)
+  if place ~= false then return place end
+  mend(path)
+  place = upon('ZSCORE', q, id)
+  if place ~= false then return place end
+  local e, first = fields(id, 'revision', 'kind'), call('ZRANGE', q, 0, 0, 'WITHSCORES')
+  local revision = whole(e[1]) or now
+  if first[1] and first[2] + 0 > revision and not (e[2] == 'read' and fields(first[1], 'kind')[1] == 'read') then
+    remove(id)
+    return nil
+  end
+  call('ZADD', q, int(revision), id)
+  return upon('ZSCORE', q, id)
+end
 
 -- Returns the nearest entry ahead of max that is not a reader's, or without max the oldest such entry of the queue. A
 -- set that was deleted is made again from the queue. That reads the queue once: the next look finds the bottom.
@@ -448,14 +498,33 @@ end
 local function view(session, id, path, kind, units, waiting)
   local q, max = P .. 'q:' .. path, '+inf'
   if id ~= '' then
-    if not row(id) or not stands(id, path) then return {'gone'} end
+    if not row(id) or answer[7] ~= path or not stands(id, path) then return {'gone'} end
     max, kind, units = '(' .. answer[10], answer[8], answer[9]
-    redis.pcall('ZADD', P .. 'queues', 0, path) -- also where another program has deleted them
+    if op ~= 'create' then redis.pcall('ZADD', P .. 'queues', 0, path) end -- also where another program has deleted them
   end
   local own = #answer
-  local size = kind == 'permit' and call('HMGET', P .. 'size:' .. path, 'value', 'version', 'current', 'held', 'granted') or {}
+  local function account() return call('HMGET', P .. 'size:' .. path, 'value', 'version', 'current', 'held', 'granted') end
+  local function again()
+    while #answer > 6 do table.remove(answer) end
+    return view(session, id, path, kind, units, waiting)
+  end
+  local size = kind == 'permit' and account() or {}
   local ahead = id == '' and call('ZCARD', q) or call('ZRANK', q, id)
   local ids = {}
+  if op == 'ahead' and waiting == '1' and id ~= '' and ahead == 0 then
+    -- The set of writers shows an entry ahead that another program has taken out of the queue. Whoever joins an empty queue knows of none. A
+    -- permit that is not granted is ahead of all, so no units should be held.
+    local other = kind ~= 'permit' and exclusive(path, max)[1]
+    if other then
+      local place = fields(other, 'queue')[1] == path and stands(other, path)
+      if place then call('ZADD', P .. 'x:' .. path, place, other) else call('ZREM', P .. 'x:' .. path, other) end
+      return again()
+    elseif kind == 'permit' and number(size[4]) > 0 and not fields(id, 'granted')[1] then
+      recount(path)
+      promote(path)
+      size, ahead = account(), call('ZRANK', q, id)
+    end
+  end
   if waiting ~= '1' then
     ids = call('ZRANGEBYSCORE', q, '-inf', max)
   elseif kind == 'read' then
@@ -472,12 +541,12 @@ local function view(session, id, path, kind, units, waiting)
   end
   for _, other in ipairs(ids) do
     local there = row(other)
-    local left = there and waiting == '1' and kind == 'read' and not stands(other, path) -- its queue was deleted, and joined anew
+    -- Of the set of writers: another program may have written it there, or taken it out of the queue.
+    local left = there and waiting == '1' and kind == 'read' and not (answer[#answer - 8] == path and stands(other, path))
     if not there or left then
       if left then call('ZREM', P .. 'x:' .. path, other) else forget(path, other) end
       if kind == 'permit' then promote(path) end
-      while #answer > 6 do table.remove(answer) end
-      return view(session, id, path, kind, units, waiting)
+      return again()
     end
   end
   local all = #ids == ahead
@@ -539,7 +608,6 @@ if op == 'create' then
   -- A script that broke off here would be sent again, for nobody knew what it had done, and the caller would wait without a word.
   local other = foreign(path, kind, session)
   if other then return {'foreign', '0', '0', other} end
-  if not upon('ZCARD', P .. 'queues') then return inPlace('queues') end
   local last = upon('GET', P .. 'revision')
   if last == nil then return inPlace('revision') end
   if last and not whole(last) then return {'text', '0', '0', P .. 'revision', string.sub(last, 1, 40)} end
@@ -547,8 +615,16 @@ if op == 'create' then
   if call('EXISTS', P .. 'e:' .. id) == 0 then
     joined = id
     if uncountable(path, kind) then return {'large'} end
-    -- Behind the newest of the queue, also where the last revision was lost, and the clock is behind it.
-    local newest = call('ZRANGE', P .. 'q:' .. path, -1, -1, 'WITHSCORES')
+    local listed = upon('ZADD', P .. 'queues', 0, path)
+    if not listed then return inPlace('queues') end
+    -- Behind the newest of the queue, also where the last revision was lost, and the clock is behind it. An empty queue has nothing beside
+    -- it: where it has, another program has deleted it.
+    local function tail() return call('ZRANGE', P .. 'q:' .. path, -1, -1, 'WITHSCORES') end
+    local newest = tail()
+    if not newest[1] and (listed == 0 or call('EXISTS', P .. 'x:' .. path) == 1) then
+      mend(path)
+      newest = tail()
+    end
     local behind = whole(newest[2]) or 0
     if behind >= 2 ^ 52 then behind = 0 end -- no clock shows it for a century: another program's, and no lock is to count on from it
     local revision = int(math.max((last or 0) + 1, behind + 1, now))

@@ -224,11 +224,14 @@ func TestSetOfWritersThatIsDeletedLetsNoReaderIn(t *testing.T) {
 	leave(next) // which is in no set
 	require.Empty(t, look(last))
 
-	// A queue that is deleted, and joined anew: who stood there is no longer ahead.
+	// A queue that is deleted, and joined anew: who stood there stands ahead.
 	require.NoError(t, admin.Del(within(t, soon), prefix+"q:"+path).Err())
-	reader = create(t, in, path, driver.Read).Self
-	require.Empty(t, look(reader))
-	leave(reader)
+	behind := create(t, in, path, driver.Read).Self
+	require.Equal(t, later.ID, look(behind))
 	leave(later)
+	require.Empty(t, look(behind))
+	for _, e := range []driver.Entry{reader, second, last, behind} {
+		leave(e)
+	}
 	require.Zero(t, admin.Exists(within(t, soon), prefix+"q:"+path, prefix+"x:"+path).Val())
 }

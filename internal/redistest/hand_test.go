@@ -11,7 +11,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/embedtest"
-	"github.com/farsync/farsync/internal/suite"
+	"github.com/farsync/farsync/internal/locktest"
 )
 
 // TestEntryWhoseHashWasRemovedByHand is out of the way, and lets none pass that others keep waiting.
@@ -59,48 +59,81 @@ func TestEntryWhoseHashWasRemovedByHand(t *testing.T) {
 	}
 }
 
-// TestEntryThatWasRemovedFromItsQueueByHand is gone, though its hash is there: the next is granted.
-func TestEntryThatWasRemovedFromItsQueueByHand(t *testing.T) {
+// TestEntryThatIsTakenOutOfItsQueueByHand is put back by whoever looks for it, for its hash is there.
+func TestEntryThatIsTakenOutOfItsQueueByHand(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	in, other := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
+	e := create(t, in, "/hand", driver.Exclusive).Self
+	next := create(t, other, "/hand", driver.Exclusive).Self
+	place := func() float64 { return admin.ZScore(within(t, soon), prefix+"q:/hand", e.ID).Val() }
+	stood := place()
+	for i, look := range []func() error{
+		func() error { _, err := in.Ahead(within(t, soon), e, true); return err },
+		func() error { _, err := in.Ahead(within(t, soon), e, false); return err },
+		func() error { _, err := other.Ahead(within(t, soon), next, true); return err },
+		func() error { _, err := other.Find(within(t, soon), e); return err },
+		func() error { _, err := in.Heard(within(t, soon), e); return err },
+		func() error {
+			ctx, cancel := context.WithCancel(t.Context())
+			_, err := other.Watch(ctx, driver.Entry{}, []driver.Target{{Entry: e, What: driver.Gone}}, cancel)
+			require.ErrorIs(t, err, context.Canceled)
+			return nil
+		},
+	} {
+		require.EqualValues(t, 1, admin.ZRem(within(t, soon), prefix+"q:/hand", e.ID).Val())
+		require.NoError(t, look(), i)
+		require.InDelta(t, stood, place(), 0, i)
+	}
+}
+
+// TestReaderWhoIsTakenOutOfTheQueueByHand: the set of writers does not show the reader, so the writer behind it is granted. Whoever looks for
+// the reader then removes it, and its holder is told at once.
+func TestReaderWhoIsTakenOutOfTheQueueByHand(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	in := openSession(t, server.Endpoint(), time.Hour)
-	e := driver.Entry{Queue: "/hand", ID: in.NewID("/hand", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1}
-	v, err := in.Create(within(t, soon), e, 0)
+	reader := create(t, in, "/hand", driver.Read).Self
+	writer := create(t, in, "/hand", driver.Write).Self
+	told := make(chan error, 1)
+	stands := make(chan struct{})
+	go func() { // joined below
+		_, err := in.Watch(within(t, soon), driver.Entry{}, []driver.Target{{Entry: reader, What: driver.Gone}}, func() { close(stands) })
+		told <- err
+	}()
+	<-stands
+	require.NoError(t, admin.ZRem(within(t, soon), prefix+"q:/hand", reader.ID).Err())
+	writer.Units = 1
+	v, err := in.Ahead(within(t, soon), writer, true)
 	require.NoError(t, err)
-	require.NoError(t, admin.ZRem(within(t, soon), prefix+"q:/hand", v.Self.ID).Err())
-	_, err = in.Ahead(within(t, soon), v.Self, true)
+	require.Empty(t, v.Entries)
+	_, err = in.Find(within(t, soon), reader)
 	require.ErrorIs(t, err, driver.ErrGone)
-	_, err = in.Find(within(t, soon), v.Self)
-	require.ErrorIs(t, err, driver.ErrGone)
-	for _, what := range []driver.What{driver.Gone, driver.Told, driver.Changed} {
-		_, err = in.Watch(within(t, soon), driver.Entry{}, []driver.Target{{Entry: v.Self, What: what}}, func() { require.Fail(t, "it waits") })
-		require.NoError(t, err)
-	}
-	_, err = in.Heard(within(t, soon), v.Self)
-	require.ErrorIs(t, err, driver.ErrGone)
-	_, _, err = in.Delete(within(t, soon), v.Self)
+	require.NoError(t, <-told)
+	require.Zero(t, admin.Exists(within(t, soon), prefix+"e:"+reader.ID).Val())
+	_, err = in.Find(within(t, soon), writer)
 	require.NoError(t, err)
 }
 
-// TestHolderRemovedFromItsQueueByHand is told, although no message says so.
-func TestHolderRemovedFromItsQueueByHand(t *testing.T) {
-	suite.Long(t, suite.Redis, "a holder looks at its queue after 30 to 45 s")
+// TestHolderWhoIsTakenOutOfTheQueueKeepsOthersWaiting until the release, and is told nothing.
+func TestHolderWhoIsTakenOutOfTheQueueKeepsOthersWaiting(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
-	lease, err := farsync.NewMutex(newStore(t, server.Endpoint(), nil), "/hand").Lock(within(t, soon))
-	require.NoError(t, err)
-	store := newStore(t, server.Endpoint(), nil)
-	next := farsync.NewMutex(store, "/hand")
-	list, err := store.Participants(within(t, soon), "/hand")
-	require.NoError(t, err)
-	require.NoError(t, admin.ZRem(within(t, soon), prefix+"q:/hand", list[0].ID).Err())
-	beside, err := next.Lock(within(t, soon))
-	require.NoError(t, err)
-	<-lease.Done()
-	require.ErrorIs(t, lease.Err(), farsync.ErrLost)
-	require.NoError(t, beside.Release())
+	store, other := newStore(t, server.Endpoint(), fresh(time.Hour)), newStore(t, server.Endpoint(), fresh(time.Hour))
+	lease := lock(t, store, "/hand")
+	require.EqualValues(t, 1, admin.ZRem(within(t, soon), prefix+"q:/hand", lease.ID()).Val())
+	_, err := farsync.NewMutex(other, "/hand").TryLock(within(t, soon))
+	require.ErrorIs(t, err, farsync.ErrLocked)
+	require.EqualValues(t, 1, admin.ZRem(within(t, soon), prefix+"q:/hand", lease.ID()).Val(), "it was put back")
+	next := locktest.LockBehind(t, other, "/hand")
+	locktest.AwaitQueue(t, other, "/hand", 2)
+	require.Empty(t, next)
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Release())
+	require.NoError(t, locktest.Got(t, next).Release())
 }
 
 // TestKeyInThePlaceOfAQueue: who asks for a lock whose queue another program has overwritten is refused at once, in words that name
