@@ -50,7 +50,9 @@
 //	failover back to an earlier master that     two holders, unless the Store that gets there first has
 //	  was not restarted, and has not received   made a request at the master in between
 //	  what the master in between was told
-//	single keys changed or removed by hand      not covered
+//	single keys removed by hand                 two holders never overlap, but for a reader who alone is taken out of its
+//	                                            queue (docs/wire-redis.md has each key)
+//	single keys changed by hand                 not covered
 //	the server's clock steps forward            two holders: by more than two thirds of the TTL, or at all while a holder is
 //	                                            cut off
 //	the server's clock steps back               locks of dead processes stay for as much longer, and a silence

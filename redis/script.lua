@@ -487,6 +487,9 @@ local function exclusive(path, max)
   return exclusive(path, max)
 end
 
+-- Whether this request has joined a queue that was empty.
+local alone
+
 -- What is ahead of an entry, or of one that would join now if id is empty. If waiting is '1' it is what keeps the entry
 -- waiting, the nearest, or the oldest if id is empty, and the session is noted for it, which n says; otherwise it is everything. Version and value are those of the
 -- register. The first entry of the answer is the one itself, if it has an id. Behind the last is one empty field if the
@@ -511,9 +514,9 @@ local function view(session, id, path, kind, units, waiting)
   local size = kind == 'permit' and account() or {}
   local ahead = id == '' and call('ZCARD', q) or call('ZRANK', q, id)
   local ids = {}
-  if op == 'ahead' and waiting == '1' and id ~= '' and ahead == 0 then
-    -- The set of writers shows an entry ahead that another program has taken out of the queue. Whoever joins an empty queue knows of none. A
-    -- permit that is not granted is ahead of all, so no units should be held.
+  if not alone and waiting == '1' and id ~= '' and ahead == 0 then
+    -- The set of writers shows an entry ahead that another program has taken out of the queue. Where a permit that is not granted is ahead of
+    -- all, no units should be held.
     local other = kind ~= 'permit' and exclusive(path, max)[1]
     if other then
       local place = fields(other, 'queue')[1] == path and stands(other, path)
@@ -625,6 +628,7 @@ if op == 'create' then
       mend(path)
       newest = tail()
     end
+    alone = not newest[1]
     local behind = whole(newest[2]) or 0
     if behind >= 2 ^ 52 then behind = 0 end -- no clock shows it for a century: another program's, and no lock is to count on from it
     local revision = int(math.max((last or 0) + 1, behind + 1, now))
@@ -640,7 +644,7 @@ if op == 'create' then
     if not newest[1] then wake('vacant:' .. path) end
     if kind == 'permit' then call('ZADD', P .. 'wu:' .. path, revision, id) end
     call('HSET', P .. 'e:' .. id, 'queue', path, 'session', session, 'kind', kind, 'units', units, 'revision', revision,
-      'version', 1, 'value', ARGV[7], 'since', ARGV[8], 'ttl', ARGV[9])
+      'version', 1, 'value', ARGV[7], 'since', ARGV[8], 'ttl', ARGV[9] or '0')
     call('SADD', P .. 's:' .. session, id)
   end
   if kind == 'permit' then promote(path, joined) end

@@ -67,12 +67,18 @@ func TestEntryThatIsTakenOutOfItsQueueByHand(t *testing.T) {
 	in, other := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
 	e := create(t, in, "/hand", driver.Exclusive).Self
 	next := create(t, other, "/hand", driver.Exclusive).Self
+	next.Queue, next.Kind, next.Units = "/hand", driver.Exclusive, 1
 	place := func() float64 { return admin.ZScore(within(t, soon), prefix+"q:/hand", e.ID).Val() }
 	stood := place()
 	for i, look := range []func() error{
 		func() error { _, err := in.Ahead(within(t, soon), e, true); return err },
 		func() error { _, err := in.Ahead(within(t, soon), e, false); return err },
 		func() error { _, err := other.Ahead(within(t, soon), next, true); return err },
+		func() error { // once more, for the answer was lost
+			v, err := other.Create(within(t, soon), next, 0)
+			require.NotEmpty(t, v.Entries)
+			return err
+		},
 		func() error { _, err := other.Find(within(t, soon), e); return err },
 		func() error { _, err := in.Heard(within(t, soon), e); return err },
 		func() error {

@@ -138,7 +138,9 @@ func afterwards(t *testing.T, lose func(*line)) {
 // TestQueueThatIsDeletedLetsNobodyIn, with what stands beside it or alone: the entries say themselves where they stand.
 func TestQueueThatIsDeletedLetsNobodyIn(t *testing.T) {
 	t.Parallel()
-	for _, keys := range [][]string{{"q:"}, {"q:", "wu:"}, {"q:", "x:"}, {"q:", "x:", "wu:"}, {"q:", "size:"}, {"q:", "x:", "wu:", "size:"}, {"q:", "queues"}} {
+	for _, keys := range [][]string{
+		{"q:"}, {"q:", "wu:"}, {"q:", "x:"}, {"q:", "x:", "wu:"}, {"q:", "size:"}, {"q:", "x:", "wu:", "size:"}, {"q:", "queues"}, {"q:", "size:", "queues"},
+	} {
 		t.Run(fmt.Sprint(keys), func(t *testing.T) {
 			t.Parallel()
 			afterwards(t, func(l *line) {
@@ -156,15 +158,64 @@ func TestQueueThatIsDeletedLetsNobodyIn(t *testing.T) {
 // TestHolderWhoIsTakenOutOfTheQueueStillHolds: so does a waiter wait.
 func TestHolderWhoIsTakenOutOfTheQueueStillHolds(t *testing.T) {
 	t.Parallel()
-	for i := range 2 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
+	for _, out := range [][]int{{0}, {1}, {0, 1}} {
+		t.Run(fmt.Sprint(out), func(t *testing.T) {
 			t.Parallel()
 			afterwards(t, func(l *line) {
-				if l.all[i].Kind == driver.Read && l.all[1-i].Kind == driver.Read {
-					return // the other reader does not know
+				if l.all[0].Kind == driver.Read {
+					return // see TestReaderWhoIsTakenOutOfTheQueueByHand
 				}
-				require.NoError(t, l.admin.ZRem(within(t, soon), prefix+"q:"+l.path, l.all[i].ID).Err())
+				for _, i := range out {
+					require.NoError(t, l.admin.ZRem(within(t, soon), prefix+"q:"+l.path, l.all[i].ID).Err())
+				}
 			})
 		})
 	}
+}
+
+// TestReaderWhoWasAWriterIsFound where the queue is deleted, though its name says otherwise.
+func TestReaderWhoWasAWriterIsFound(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	in := openSession(t, server.Endpoint(), time.Hour)
+	reader, err := in.Replace(within(t, soon), create(t, in, "/rw", driver.Write).Self, driver.Read, nil)
+	require.NoError(t, err)
+	require.NoError(t, newClient(t, server.Endpoint()).Del(within(t, soon), prefix+"q:/rw").Err())
+	v := create(t, in, "/rw", driver.Write)
+	require.Len(t, v.Entries, 1)
+	require.Equal(t, reader.ID, v.Entries[0].ID)
+}
+
+// TestCommandsOfALock, which the server carries out for the script: what is kept against keys that others delete costs as little as this.
+func TestCommandsOfALock(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	in := openSession(t, server.Endpoint(), time.Hour)
+	price := func(do func()) (n int) {
+		before := commands(t, admin)["evalsha"]
+		for _, calls := range commands(t, admin) {
+			n -= calls
+		}
+		do()
+		for _, calls := range commands(t, admin) {
+			n += calls
+		}
+		require.Equal(t, 1, commands(t, admin)["evalsha"]-before)
+		return n - 1
+	}
+	var first, second driver.Entry
+	require.Equal(t, 23, price(func() { first = create(t, in, "/price", driver.Exclusive).Self }), "a join of an empty queue")
+	require.Equal(t, 26, price(func() { second = create(t, in, "/price", driver.Exclusive).Self }), "a join behind another")
+	leave := func(e driver.Entry) {
+		_, _, err := in.Delete(within(t, soon), e)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 13, price(func() { leave(first) }), "a release")
+	require.Equal(t, 12, price(func() {
+		_, err := in.Ahead(within(t, soon), second, true)
+		require.NoError(t, err)
+	}), "a look")
+	require.Equal(t, 13, price(func() { leave(second) }), "a release of the last")
+	require.Equal(t, 10, price(func() { require.NoError(t, in.Renew(within(t, soon), nil)) }), "a renewal")
 }
