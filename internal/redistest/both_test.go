@@ -12,8 +12,9 @@ import (
 	"github.com/farsync/farsync/internal/suite"
 )
 
-// TestServerAndSessionsThatAreDeletedTogether: nothing but the entries says any more for how long their sessions may believe in them. A
-// Store with a shorter TTL, which comes then, is granted nothing that somebody with a longer TTL still holds.
+// TestServerAndSessionsThatAreDeletedTogether: nothing but the entries says any more for how long their sessions may
+// believe in them. A Store with a shorter TTL, which comes then, is granted nothing that somebody with a longer TTL
+// still holds.
 func TestServerAndSessionsThatAreDeletedTogether(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
@@ -86,7 +87,8 @@ func TestServerAndSessionsThatAreDeletedTogether(t *testing.T) {
 	}
 }
 
-// TestRecordOfTheServerThatIsNoRecord is as none: all sessions end, and nothing is granted before the last of them has learned it.
+// TestRecordOfTheServerThatIsNoRecord is as none: all sessions end, and nothing is granted before the last of them has
+// learned it.
 func TestRecordOfTheServerThatIsNoRecord(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)

@@ -94,8 +94,8 @@ func TestEntryThatIsTakenOutOfItsQueueByHand(t *testing.T) {
 	}
 }
 
-// TestReaderWhoIsTakenOutOfTheQueueByHand: the set of writers does not show the reader, so the writer behind it is granted. Whoever looks for
-// the reader then removes it, and its holder is told at once.
+// TestReaderWhoIsTakenOutOfTheQueueByHand: the set of writers does not show the reader, so the writer behind it is
+// granted. Whoever looks for the reader then removes it, and its holder is told at once.
 func TestReaderWhoIsTakenOutOfTheQueueByHand(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
@@ -142,8 +142,9 @@ func TestHolderWhoIsTakenOutOfTheQueueKeepsOthersWaiting(t *testing.T) {
 	require.NoError(t, locktest.Got(t, next).Release())
 }
 
-// TestKeyInThePlaceOfAQueue: who asks for a lock whose queue another program has overwritten is refused at once, in words that name
-// the key, and waits for nothing; so is who waited there. Whoever lists the queue sees the key. All other locks go on.
+// TestKeyInThePlaceOfAQueue: who asks for a lock whose queue another program has overwritten is refused at once, in
+// words that name the key, and waits for nothing; so is who waited there. Whoever lists the queue sees the key. All
+// other locks go on.
 func TestKeyInThePlaceOfAQueue(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)

@@ -45,7 +45,8 @@ func (l *line) leave(i int) {
 	l.all, l.sessions = append(l.all[:i:i], l.all[i+1:]...), append(l.sessions[:i:i], l.sessions[i+1:]...)
 }
 
-// holders expects those to hold, by the looks of all, who stand at the head: one, two with a permit, or all readers. The last looks first.
+// holders expects those to hold, by the looks of all, who stand at the head: one, two with a permit, or all readers.
+// The last looks first.
 func (l *line) holders() {
 	l.Helper()
 	n := 1
@@ -70,8 +71,8 @@ func (l *line) served() {
 	require.ErrorIs(l, l.admin.ZScore(within(l, soon), prefix+"queues", l.path).Err(), client.Nil, l.name)
 }
 
-// afterwards has something lost of a queue of each family, and then anything happen as the first. Nobody holds who did not hold, and all
-// are served in their order.
+// afterwards has something lost of a queue of each family, and then anything happen as the first. Nobody holds who did
+// not hold, and all are served in their order.
 func afterwards(t *testing.T, lose func(*line)) {
 	t.Helper()
 	server := embedtest.Redis(t)
@@ -186,7 +187,8 @@ func TestReaderWhoWasAWriterIsFound(t *testing.T) {
 	require.Equal(t, reader.ID, v.Entries[0].ID)
 }
 
-// TestCommandsOfALock, which the server carries out for the script: what is kept against keys that others delete costs as little as this.
+// TestCommandsOfALock, which the server carries out for the script: what is kept against keys that others delete costs
+// as little as this.
 func TestCommandsOfALock(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
