@@ -366,8 +366,9 @@ local search = '*'
 local function believe(session)
   local most = longest
   for _, id in ipairs(upon('SMEMBERS', P .. 's:' .. session) or {}) do
-    most = math.max(most, math.min(whole(fields(id, 'ttl')[1]) or 0, day))
-    if most > longest then break end -- the entries of a session have one TTL
+    local ttl = whole(fields(id, 'ttl')[1]) or 0
+    most = math.max(most, math.min(ttl, day))
+    if ttl > 0 then break end -- the entries of a session have one TTL
   end
   if most == longest then return end
   longest = most
