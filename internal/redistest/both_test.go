@@ -73,7 +73,7 @@ func TestServerAndSessionsThatAreDeletedTogether(t *testing.T) {
 			}
 			ttl, err := admin.HGet(within(t, soon), prefix+"server", "ttl").Int64()
 			require.NoError(t, err)
-			require.EqualValues(t, time.Hour.Microseconds(), ttl, "for the next introduction")
+			require.Equal(t, time.Hour.Microseconds(), ttl, "for the next introduction")
 			if short > time.Second {
 				return
 			}

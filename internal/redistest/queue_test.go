@@ -2,6 +2,7 @@ package redistest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,10 +54,10 @@ func (l *line) holders() {
 	for n < len(l.all) && (l.all[0].Kind == driver.Permit && n < 2 || l.all[n-1].Kind == driver.Read && l.all[n].Kind == driver.Read) {
 		n++
 	}
-	for i := len(l.all) - 1; i >= 0; i-- {
+	for i, e := range slices.Backward(l.all) {
 		v := l.look(i)
 		granted := len(v.Entries) == 0 || v.Entries[0].Units == 0
-		require.Equal(l, i < n, granted, "%s: the %d. of %d, %s", l.name, i, len(l.all), l.all[i].Kind)
+		require.Equal(l, i < n, granted, "%s: the %d. of %d, %s", l.name, i, len(l.all), e.Kind)
 	}
 }
 
@@ -119,7 +120,7 @@ func afterwards(t *testing.T, lose func(*line)) {
 			{driver.Exclusive, driver.Exclusive},
 			{driver.Read, driver.Read, driver.Write},
 		} {
-			l := &line{T: t, name: fmt.Sprint(what, " ", kinds), in: in, admin: admin}
+			l := &line{T: t, name: fmt.Sprintf("%s %v", what, kinds), in: in, admin: admin}
 			l.path = "/" + strings.NewReplacer(" ", "-", "[", "", "]", "").Replace(l.name)
 			declare(l)
 			for i, k := range kinds {
@@ -128,7 +129,7 @@ func afterwards(t *testing.T, lose func(*line)) {
 			l.holders()
 			lose(l)
 			do(l, kinds[len(kinds)-1])
-			if _, err := in.Register(within(t, soon), l.path); err == nil && l.admin.HExists(within(t, soon), prefix+"size:"+l.path, "current").Val() == false {
+			if !admin.HExists(within(t, soon), prefix+"size:"+l.path, "current").Val() {
 				declare(l)
 			}
 			l.served()
