@@ -149,7 +149,7 @@ local bottom = ':'
 -- Puts back into a queue the entries whose hashes say that they stand there. What leaves a queue loses its hash in the same script, so another
 -- program has taken out an entry that has one, and the entry holds or waits there still: nobody may be granted what was behind it. The set of
 -- writers has all of them but readers. Where the whole queue is missing, readers are sought in all sessions, and so is everybody if the set is
--- missing, too.
+-- missing, too. What the set has beside these goes: a set that outlives its queue would have each join look here.
 local function mend(path)
   local q, x = P .. 'q:' .. path, P .. 'x:' .. path
   local sought = call('EXISTS', q) == 0
@@ -161,6 +161,8 @@ local function mend(path)
     if e and e[1] == path then
       upon('ZADD', q, 'NX', beside[i + 1], beside[i])
       if e[2] ~= 'write' and proven then sought = false end -- no reader stands in a queue of another family
+    elseif e then
+      upon('ZREM', x, beside[i])
     end
   end
   if not sought then return end
@@ -203,9 +205,11 @@ local function clear(path, id)
   upon('ZREM', P .. 'x:' .. path, bottom, id)
 end
 
--- Removes from a queue an entry whose hash was removed by hand. Nothing says any more what it held.
+-- Removes from a queue an entry whose hash was removed by hand, or lacks its units. Nothing says any more what it held. What is left of the
+-- hash goes, too, or it would put the entry back.
 local function forget(path, id)
   drop(path, id)
+  if upon('HGET', P .. 'e:' .. id, 'queue') then call('DEL', P .. 'e:' .. id) end
   recount(path)
   if call('EXISTS', P .. 'q:' .. path) == 0 then clear(path, id) end
 end
@@ -387,9 +391,9 @@ end
 local function deadline(session, sought)
   local ends = upon('ZSCORE', P .. 'sessions', session)
   if ends or ends == nil or call('EXISTS', P .. 's:' .. session) == 0 then return ends end
+  call('ZREM', P .. 'sessions', session) -- as in note
   believe(session)
   ends = quiet > 0 and 0 or now + longest
-  call('ZREM', P .. 'sessions', session) -- as in note
   call('ZADD', P .. 'sessions', int(ends), session)
   if not sought then upon('SADD', P .. 'todo', search) end
   return ends
@@ -502,7 +506,18 @@ local alone
 local function view(session, id, path, kind, units, waiting)
   local q, max = P .. 'q:' .. path, '+inf'
   if id ~= '' then
-    if not row(id) or answer[7] ~= path or not stands(id, path) then return {'gone'} end
+    local place = row(id) and answer[7] == path and stands(id, path)
+    if not place then return {'gone'} end
+    -- Another program has moved it. The hash has the token, so it says where the entry stands. If the hash does not, the entry stands nowhere.
+    local revision = whole(answer[10])
+    if not revision then
+      local left = remove(id)
+      if left ~= '' then promote(path) end
+      return {'gone'}
+    elseif place + 0 ~= revision then
+      call('ZREM', q, id) -- as in note
+      call('ZADD', q, answer[10], id)
+    end
     max, kind, units = '(' .. answer[10], answer[8], answer[9]
     if op ~= 'create' then redis.pcall('ZADD', P .. 'queues', 0, path) end -- also where another program has deleted them
   end
@@ -521,7 +536,8 @@ local function view(session, id, path, kind, units, waiting)
     local other = kind ~= 'permit' and exclusive(path, max)[1]
     if other then
       local place = fields(other, 'queue')[1] == path and stands(other, path)
-      if place then call('ZADD', P .. 'x:' .. path, place, other) else call('ZREM', P .. 'x:' .. path, other) end
+      call('ZREM', P .. 'x:' .. path, other) -- as in note
+      if place then call('ZADD', P .. 'x:' .. path, place, other) end
       return again()
     elseif kind == 'permit' and number(size[4]) > 0 and not fields(id, 'granted')[1] then
       recount(path)
@@ -680,10 +696,10 @@ end
 if op == 'renew' then
   local is = over(ARGV[2])
   if is then return is end
-  if ARGV[3] + 0 > longest then call('HSET', P .. 'server', 'ttl', ARGV[3]) end
   if ARGV[4] == '1' then answer[4] = string.match(call('INFO', 'memory'), 'maxmemory_policy:(allkeys%-[%w-]+)') or '' end
   call('ZREM', P .. 'sessions', ARGV[2]) -- as in note
   call('ZADD', P .. 'sessions', int(now + ARGV[3]), ARGV[2])
+  if ARGV[3] + 0 > longest then call('HSET', P .. 'server', 'ttl', ARGV[3]) end
   work()
   answer[2] = int(now)
   return answer
