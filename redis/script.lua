@@ -146,6 +146,27 @@ end
 -- set proves nothing.
 local bottom = ':'
 
+-- Returns the entries of all sessions that stand at a path, or those alone that may be readers. The sessions are read once in a request, which
+-- may remove entries from many queues.
+local owned, whose = nil, nil
+local function standing(path, readers)
+  if not owned or whose and not readers then
+    owned, whose = {}, readers
+    for _, session in ipairs(upon('ZRANGE', P .. 'sessions', 0, -1) or {}) do
+      for _, id in ipairs(upon('SMEMBERS', P .. 's:' .. session) or {}) do
+        if not readers or string.find(id, '^read%-') or string.find(id, '^write%-') then
+          local queue = fields(id, 'queue')[1]
+          if queue then
+            owned[queue] = owned[queue] or {}
+            table.insert(owned[queue], id)
+          end
+        end
+      end
+    end
+  end
+  return owned[path] or {}
+end
+
 -- Puts back into a queue the entries whose hashes say that they stand there. What leaves a queue loses its hash in the same script, so another
 -- program has taken out an entry that has one, and the entry holds or waits there still: nobody may be granted what was behind it. The set of
 -- writers has all of them but readers. Where the whole queue is missing, readers are sought in all sessions, and so is everybody if the set is
@@ -166,14 +187,10 @@ local function mend(path)
     end
   end
   if not sought then return end
-  for _, session in ipairs(upon('ZRANGE', P .. 'sessions', 0, -1) or {}) do
-    for _, id in ipairs(upon('SMEMBERS', P .. 's:' .. session) or {}) do
-      if not proven or string.find(id, '^read%-') or string.find(id, '^write%-') then
-        local e = fields(id, 'queue', 'revision')
-        local revision = whole(e[2])
-        if e[1] == path and revision then upon('ZADD', q, 'NX', int(revision), id) end
-      end
-    end
+  for _, id in ipairs(standing(path, proven)) do
+    local e = fields(id, 'queue', 'revision')
+    local revision = whole(e[2])
+    if e[1] == path and revision then upon('ZADD', q, 'NX', int(revision), id) end
   end
 end
 

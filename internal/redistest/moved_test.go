@@ -120,6 +120,38 @@ func TestJoinAfterDamageCostsAsMuchAsBefore(t *testing.T) {
 	require.Zero(t, admin.Exists(within(t, soon), prefix+"x:/damaged").Val())
 }
 
+// TestSessionThatEndsAfterDamageReadsTheOthersOnce, however many of its queues are missing: the server answers nobody
+// meanwhile.
+func TestSessionThatEndsAfterDamageReadsTheOthersOnce(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	const many = 30
+	for _, beside := range []bool{false, true} {
+		ends, stays := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
+		var left []driver.Entry
+		for i := range many {
+			path := fmt.Sprint("/damaged/", beside, i)
+			create(t, ends, path, driver.Read)
+			left = append(left, create(t, stays, path, driver.Read).Self)
+			create(t, openSession(t, server.Endpoint(), time.Hour), fmt.Sprint("/other/", beside, i), driver.Read)
+			keys := []string{prefix + "q:" + path}
+			if beside {
+				keys = append(keys, prefix+"x:"+path)
+			}
+			require.NoError(t, admin.Del(within(t, soon), keys...).Err())
+		}
+		before := commands(t, admin)
+		require.NoError(t, ends.Close(within(t, soon)))
+		after := commands(t, admin)
+		require.Less(t, after["smembers"]-before["smembers"], 5*many)
+		require.Less(t, after["hmget"]-before["hmget"], 10*many)
+		for _, e := range left {
+			require.NotEmpty(t, create(t, stays, e.Queue, driver.Write).Entries)
+		}
+	}
+}
+
 // TestRenewalWhereMemoryIsFullAndTheRecordIsShort: a renewal writes the record, and takes something away before.
 func TestRenewalWhereMemoryIsFullAndTheRecordIsShort(t *testing.T) {
 	t.Parallel()
