@@ -147,7 +147,7 @@ end
 local bottom = ':'
 
 -- Returns the entries of all sessions that stand at a path, or those alone that may be readers. The sessions are read once in a request, which
--- may remove entries from many queues.
+-- may mend many queues.
 local owned, whose = nil, nil
 local function standing(path, readers)
   if not owned or whose and not readers then
