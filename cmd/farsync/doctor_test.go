@@ -78,15 +78,6 @@ func healthy(t *testing.T, store string) {
 	require.Contains(t, p.out.String(), "  speed: a free lock takes ")
 }
 
-// slow reports whether doctor found that the service did not answer for seconds, or answers in seconds. A machine that is busy with other things may make it so, and
-// then doctor is to say it.
-func slow(line string) bool {
-	return strings.HasPrefix(line, "!!  session: session suspended, cause no answer, ") ||
-		strings.HasPrefix(line, "!!  session: session renewed late, ") ||
-		strings.HasPrefix(line, "!!  speed: a free lock takes up to ") ||
-		strings.HasPrefix(line, "!!  session: entry not removed: ") && strings.HasSuffix(line, ", cause no answer\n")
-}
-
 // TestServices: on a service of any kind, exit codes are what they are on SQLite, and doctor finds nothing wrong beside holders and
 // waiters.
 func TestServices(t *testing.T) {
