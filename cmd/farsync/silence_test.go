@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,6 @@ func TestCommandWhileNothingIsGranted(t *testing.T) {
 		{"run -n -E 0 -q /x -- true", codeUnavailable},
 		{"run -n -s /rw -- true", codeUnavailable},
 		{"run -n --limit 3 /permits -- true", codeUnavailable},
-		{"run -w 0.5 -E 0 /x -- true", codeUnavailable},
 		{"hold -n -E 0 /x", codeUnavailable},
 		{"leader /leader", codeUnavailable},
 		{"ask /x", codeUnavailable},
@@ -59,6 +59,17 @@ func TestCommandWhileNothingIsGranted(t *testing.T) {
 		for _, wrong := range []string{"locked", "does not answer", "behind", "nobody"} {
 			require.NotContains(t, said, wrong, row.line)
 		}
+	}
+
+	for wait := time.Millisecond; ; wait *= 4 { // where no answer came within the wait, nobody knows why nothing is granted
+		p := start(t, store, "run", "-w", wait.String(), "-E", "0", "/x", "--", "true")
+		require.Equal(t, codeUnavailable, p.code(t), p.err.String())
+		require.NotContains(t, p.err.String(), "behind")
+		if strings.Contains(p.err.String(), silence) {
+			break
+		}
+		require.Contains(t, p.err.String(), "the time of --wait has passed")
+		require.Less(t, wait, soon, "it hangs")
 	}
 
 	plain := start(t, store, "run", "/x", "--", "true")

@@ -13,7 +13,7 @@ import (
 
 var endCases = []conformance{
 	{"EndRemoves", "what a process has lost, and a late renewal keeps, has others wait for a TTL though nobody holds it", func(s *scene) {
-		a, b := s.openIdle(s.Open(s.T)), s.openLasting()
+		a, b := s.openIdle(s.Open(s.T)), s.open()
 		name := a.named()
 		first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)
 		w := b.watch(second, gone(first))
@@ -25,7 +25,7 @@ var endCases = []conformance{
 		require.Equal(s, []string{second.ID}, ids(b.in(s.queue)))
 	}},
 	{"EndAgain", "a caller that was not answered asks again, and may have come too late the first time", func(s *scene) {
-		b := s.openLasting()
+		b := s.open()
 		for how, before := range map[string]func(a *client){
 			"ended":       func(a *client) { a.release(a.Drop); a.endBy(a.service, a.Name()) },
 			"closed":      func(a *client) { require.NoError(s, a.finish(s.ctx())) },
@@ -46,7 +46,7 @@ var endCases = []conformance{
 		}
 	}},
 	{"EndThenLate", "a request that lay in a server which hung is carried out when its client has long given up", func(s *scene) {
-		a, b := s.openIdle(s.Open(s.T)), s.openLasting()
+		a, b := s.openIdle(s.Open(s.T)), s.open()
 		name := a.named()
 		e := a.join(driver.Exclusive)
 		a.endBy(a.service, name) // its client is still there to ask
@@ -66,7 +66,7 @@ var endCases = []conformance{
 		require.Empty(s, b.in(s.queue))
 	}},
 	{"EndAmongLate", "what has arrived with the end is carried out before it or after it, and leaves nothing either way", func(s *scene) {
-		a, b := s.openIdle(s.Open(s.T)), s.openLasting()
+		a, b := s.openIdle(s.Open(s.T)), s.open()
 		name := a.named()
 		ctx := s.ctx()
 		begun := make(chan struct{})
@@ -113,7 +113,7 @@ var endCases = []conformance{
 		s.openIn(service, ttl).untilEmpty()
 	}},
 	{"EndGivenUp", "a caller that gives up must not have kept what it was to end", func(s *scene) {
-		b := s.openLasting()
+		b := s.open()
 		began := time.Now()
 		first := s.openIdle(s.Open(s.T))
 		first.named()
@@ -139,7 +139,7 @@ var endCases = []conformance{
 		if s.Cut == nil {
 			s.Skip("the backend has no Cut")
 		}
-		a, b := s.openIdle(s.Open(s.T)), s.openLasting()
+		a, b := s.openIdle(s.Open(s.T)), s.open()
 		name := a.named()
 		a.join(driver.Exclusive)
 		a.release(a.Drop)

@@ -90,7 +90,7 @@ var sessionCases = []conformance{
 		require.Equal(s, from, now)
 	}},
 	{"RenewKeeps", "a holder that is well keeps its lock", func(s *scene) {
-		a, b := s.pair()
+		a, b := s.briefPair()
 		e := a.join(driver.Exclusive)
 		ttl, _ := a.Granted()
 		require.NoError(s, pause.For(s.ctx(), ttl*3/2))
@@ -230,7 +230,7 @@ var sessionCases = []conformance{
 			}
 		}},
 	{"CloseRemoves", "what a process held is free when it has stopped in order, not a TTL later", func(s *scene) {
-		a, b := s.openLasting(), s.openLasting()
+		a, b := s.pair()
 		first, second := a.join(driver.Exclusive), b.join(driver.Exclusive)
 		w := b.watch(second, gone(first))
 		ttl, _ := a.Granted()
@@ -269,7 +269,7 @@ var sessionCases = []conformance{
 		_ = a.finish(s.ctx()) // confirmed, or found to be over
 	}},
 	{"CloseUnconfirmed", "a process that must stop at once does not wait for a service", func(s *scene) {
-		a, b := s.pair()
+		a, b := s.briefPair()
 		e := a.join(driver.Exclusive)
 		ttl, _ := a.Granted()
 		require.Error(s, s.prompt(func() error { return a.finish(ended()) }))
@@ -278,7 +278,7 @@ var sessionCases = []conformance{
 		b.untilEmpty()
 	}},
 	{"DropRemovesNothing", "the holders of a session that is given up need the time that is left to stop in", func(s *scene) {
-		a, b := s.pair()
+		a, b := s.briefPair()
 		e := a.join(driver.Exclusive)
 		w := b.watch(driver.Entry{}, gone(e))
 		require.NoError(s, s.prompt(func() error { a.release(a.Drop); return nil }))

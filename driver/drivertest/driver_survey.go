@@ -95,7 +95,7 @@ var surveyCases = []conformance{
 // surveyors returns two clients, or skips the case.
 func (s *scene) surveyors() (a, b *client) {
 	s.Helper()
-	a, b = s.openLasting(), s.openLasting()
+	a, b = s.open(), s.open()
 	if _, err := a.Survey(s.ctx(), s.queue, "", 1); errors.Is(err, errors.ErrUnsupported) {
 		s.Skip("the driver cannot survey")
 	}

@@ -81,14 +81,8 @@ type client struct {
 	once    sync.Once          // the end of the session
 }
 
-// open returns a client whose session is renewed.
+// open returns a client whose session is renewed. A machine that is busy does not end it.
 func (s *scene) open() *client {
-	s.Helper()
-	return s.renewed(s.openBrief(s.Open(s.T)))
-}
-
-// openLasting is open for a case that is not about the end of the session: a machine that is busy does not end it either.
-func (s *scene) openLasting() *client {
 	s.Helper()
 	return s.renewed(s.openIdle(s.Open(s.T)))
 }
@@ -136,10 +130,16 @@ func (s *scene) openIn(service driver.Service, ttl time.Duration) *client {
 	return c
 }
 
-// pair returns two clients.
+// pair returns two such clients.
 func (s *scene) pair() (a, b *client) {
 	s.Helper()
 	return s.open(), s.open()
+}
+
+// briefPair is pair for a case that waits for the end of the first one's session, or is about its renewals.
+func (s *scene) briefPair() (a, b *client) {
+	s.Helper()
+	return s.renewed(s.openBrief(s.Open(s.T))), s.open()
 }
 
 // finish ends the session, if nothing has, and returns what Close did.
