@@ -8,7 +8,7 @@
 -- An answer is a list of strings: a word, n, more, value, version, silence, and then the fields of entries, nine for each. Silence is for how
 -- many µs more nothing is granted. The word is what became of the request: ok; unknown, the namespace must be introduced; session, the session is over; gone;
 -- conflict; kind; stray; foreign, in the place of the queue is a key of another type, which is named; text, a key that is named has a text that
--- is no number, which follows; large, the semaphore has more units than can be counted; command, the user may not use the one that is named. If
+-- is no number, which follows; large, the semaphore has more units than can be counted; command, the user may not use the command that is named. If
 -- more is 1, work is left: the client sends "work" until it is 0.
 local P, call, op = KEYS[1], redis.call, ARGV[1]
 
@@ -136,6 +136,12 @@ local function wake(name)
   if #noted > 0 then call('DEL', P .. 'w:' .. name) end
 end
 
+-- Writes the score of a member of a sorted set, and returns nil where another program's key stands in the place of the set.
+local function put(key, member, score)
+  upon('ZREM', key, member) -- a server that is out of memory refuses a script whose first write needs some
+  return upon('ZADD', key, score, member)
+end
+
 local function drop(path, id)
   for _, key in ipairs({'q:', 'x:', 'wu:'}) do upon('ZREM', P .. key .. path, id) end
   wake(id)
@@ -174,7 +180,7 @@ end
 local function mend(path)
   local q, x = P .. 'q:' .. path, P .. 'x:' .. path
   local sought = call('EXISTS', q) == 0
-  upon('ZREM', q, bottom) -- as in note
+  upon('ZREM', q, bottom) -- as in put
   local beside = upon('ZRANGE', x, 0, -1, 'WITHSCORES') or {}
   local proven = beside[1] == bottom
   for i = 1, #beside, 2 do
@@ -200,7 +206,7 @@ end
 local function recount(path)
   local size = P .. 'size:' .. path
   if not upon('HGET', size, 'current') then return end
-  call('HDEL', size, 'held', 'granted') -- as in note
+  call('HDEL', size, 'held', 'granted') -- as in put
   if call('EXISTS', P .. 'x:' .. path) == 1 or upon('ZSCORE', P .. 'queues', path) then mend(path) end
   local held, granted, count = 0, 0, int(now)
   for _, other in ipairs(upon('ZRANGE', P .. 'q:' .. path, 0, -1) or {}) do
@@ -234,8 +240,7 @@ end
 -- Puts a permit into the set of the permits that wait.
 local function await(path, id)
   local wu, revision = P .. 'wu:' .. path, upon('ZSCORE', P .. 'q:' .. path, id)
-  upon('ZREM', wu, id) -- as in note
-  if revision then upon('ZADD', wu, revision, id) end
+  if revision then put(wu, id, revision) else upon('ZREM', wu, id) end
 end
 
 -- Grants to the permits that wait, oldest first, while the first of them fits and none but granted permits are ahead of
@@ -339,11 +344,16 @@ local function remove(id)
   return waits and path or ''
 end
 
+-- Removes an entry, grants to the permits that waited for its units, and returns whether it was there.
+local function leave(id)
+  local path = remove(id)
+  if path and path ~= '' then promote(path) end
+  return path ~= nil
+end
+
 -- ARGV: entry. n is 1 if it was there.
 if op == 'delete' then
-  local path = remove(ARGV[2])
-  if path and path ~= '' then promote(path) end
-  answer[2] = path and '1' or '0'
+  answer[2] = leave(ARGV[2]) and '1' or '0'
   return answer
 end
 
@@ -408,7 +418,7 @@ end
 local function deadline(session, sought)
   local ends = upon('ZSCORE', P .. 'sessions', session)
   if ends or ends == nil or call('EXISTS', P .. 's:' .. session) == 0 then return ends end
-  call('ZREM', P .. 'sessions', session) -- as in note
+  call('ZREM', P .. 'sessions', session) -- as in put
   believe(session)
   ends = quiet > 0 and 0 or now + longest
   call('ZADD', P .. 'sessions', int(ends), session)
@@ -416,16 +426,11 @@ local function deadline(session, sought)
   return ends
 end
 
-local function alive(session)
-  local ends = deadline(session)
-  return ends and ends + 0 > now
-end
-
--- Returns the answer to a session that is over, or whose deadline cannot be read, or else false. Nothing was written.
+-- Returns the answer to a session that is over, or whose deadline cannot be read, or else false.
 local function over(session)
-  local lives = alive(session)
-  if lives == nil then return inPlace('sessions') end
-  return not lives and {'session'}
+  local ends = deadline(session)
+  if ends == nil then return inPlace('sessions') end
+  return not (ends and ends + 0 > now) and {'session'}
 end
 
 -- A session that has run out is kept until all its entries are removed, which happens in parts. They go soon: to wait for
@@ -453,7 +458,7 @@ end
 -- looked at it once.
 local function note(name, session, waiter)
   local member = waiter and session .. ' ' .. waiter or session
-  upon('SREM', P .. 'w:' .. name, member) -- a server that is out of memory refuses a script whose first write needs some
+  upon('SREM', P .. 'w:' .. name, member) -- as in put
   upon('SADD', P .. 'w:' .. name, member)
   if waiter then upon('HSET', P .. 'e:' .. waiter, 'waits', name) else upon('SADD', P .. 'ws:' .. session, name) end
 end
@@ -500,8 +505,7 @@ local function exclusive(path, max)
     if ids[1] == bottom then return {ids[2]} end
     if call('ZSCORE', x, bottom) then return {ids[1]} end -- of another program, with the same score
   end
-  call('ZREM', x, bottom) -- as in note
-  call('ZADD', x, '-inf', bottom)
+  put(x, bottom, '-inf')
   for _, other in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do
     local kind = fields(other, 'kind')[1]
     if kind and kind ~= 'read' then call('ZADD', x, call('ZSCORE', P .. 'q:' .. path, other), other) end
@@ -528,12 +532,10 @@ local function view(session, id, path, kind, units, waiting)
     -- Another program has moved it. The hash has the token, so it says where the entry stands. If the hash does not, the entry stands nowhere.
     local revision = whole(answer[10])
     if not revision then
-      local left = remove(id)
-      if left ~= '' then promote(path) end
+      leave(id)
       return {'gone'}
     elseif place + 0 ~= revision then
-      call('ZREM', q, id) -- as in note
-      call('ZADD', q, answer[10], id)
+      put(q, id, answer[10])
     end
     max, kind, units = '(' .. answer[10], answer[8], answer[9]
     if op ~= 'create' then redis.pcall('ZADD', P .. 'queues', 0, path) end -- also where another program has deleted them
@@ -553,8 +555,7 @@ local function view(session, id, path, kind, units, waiting)
     local other = kind ~= 'permit' and exclusive(path, max)[1]
     if other then
       local place = fields(other, 'queue')[1] == path and stands(other, path)
-      call('ZREM', P .. 'x:' .. path, other) -- as in note
-      if place then call('ZADD', P .. 'x:' .. path, place, other) end
+      if place then put(P .. 'x:' .. path, other, place) else call('ZREM', P .. 'x:' .. path, other) end
       return again()
     elseif kind == 'permit' and number(size[4]) > 0 and not fields(id, 'granted')[1] then
       recount(path)
@@ -678,7 +679,7 @@ if op == 'create' then
     if not newest[1] then wake('vacant:' .. path) end
     if kind == 'permit' then call('ZADD', P .. 'wu:' .. path, revision, id) end
     call('HSET', P .. 'e:' .. id, 'queue', path, 'session', session, 'kind', kind, 'units', units, 'revision', revision,
-      'version', 1, 'value', ARGV[7], 'since', ARGV[8], 'ttl', ARGV[9] or '0')
+      'version', 1, 'value', ARGV[7], 'since', ARGV[8], 'ttl', ARGV[9])
     call('SADD', P .. 's:' .. session, id)
   end
   if kind == 'permit' then promote(path, joined) end
@@ -714,8 +715,7 @@ if op == 'renew' then
   local is = over(ARGV[2])
   if is then return is end
   if ARGV[4] == '1' then answer[4] = string.match(call('INFO', 'memory'), 'maxmemory_policy:(allkeys%-[%w-]+)') or '' end
-  call('ZREM', P .. 'sessions', ARGV[2]) -- as in note
-  call('ZADD', P .. 'sessions', int(now + ARGV[3]), ARGV[2])
+  put(P .. 'sessions', ARGV[2], int(now + ARGV[3]))
   if ARGV[3] + 0 > longest then call('HSET', P .. 'server', 'ttl', ARGV[3]) end
   work()
   answer[2] = int(now)
@@ -737,10 +737,7 @@ end
 
 -- ARGV: session
 if op == 'close' then
-  if kept(ARGV[2]) then
-    call('ZREM', P .. 'sessions', ARGV[2])
-    call('ZADD', P .. 'sessions', 0, ARGV[2])
-  end
+  if kept(ARGV[2]) then put(P .. 'sessions', ARGV[2], 0) end
   work()
   return answer
 end
