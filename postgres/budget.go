@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/farsync/farsync/internal/aside"
 )
 
 // A budget is the time that a step of a session, a renewal for example, has left to wait for the Tracer, OnNotice and
@@ -27,7 +30,7 @@ func budgeted(ctx context.Context) context.Context {
 	return context.WithValue(ctx, budgets{}, b)
 }
 
-// budgetOf returns nil for what is no step of a session, as the making of a connection that the pool is to have.
+// budgetOf returns nil where no step of a session waits, as when the pool makes a connection that it is to keep.
 func budgetOf(ctx context.Context) *budget {
 	b, _ := ctx.Value(budgets{}).(*budget)
 	return b
@@ -39,13 +42,18 @@ func spend(ctx context.Context, conn *pgconn.PgConn) { memoOf(conn).step = budge
 // spentBy returns what spend has noted. No other may use the connection meanwhile.
 func spentBy(conn *pgconn.PgConn) *budget { return memoOf(conn).step }
 
-// wait has f wait for no longer than it is told, which is grace where there is no budget.
-func (b *budget) wait(f func(most time.Duration) error) error {
-	if b == nil {
-		return f(grace)
+// call calls a function of the config, and waits for it within the budget, or for grace where there is no budget. It
+// returns nil once the function has returned, or why it was not waited for. Only the wait ends then: the function has no
+// ctx of the step.
+func (b *budget) call(hook *aside.Hook, log *slog.Logger, function string, f func()) error {
+	most := grace
+	if b != nil {
+		most = max(time.Duration(b.left.Load()), 0)
+		began := time.Now()
+		defer func() { b.left.Add(-int64(time.Since(began))) }()
 	}
-	began := time.Now()
-	err := f(max(time.Duration(b.left.Load()), 0))
-	b.left.Add(-int64(time.Since(began)))
-	return err
+	return hook.CallAs(context.Background(), log, function, most, func(context.Context) error {
+		f()
+		return nil
+	})
 }

@@ -207,8 +207,9 @@ func (s *service) forsakeUntraced(conn *pgxpool.Conn) {
 	_ = of.Conn().Close()
 }
 
-// awaitClosed waits until the pool is closed, for as long as no function of the program keeps it. By then what connects
-// has ended for want of a ctx, or after its timeout where the pool keeps idle connections, for which it has no ctx.
+// awaitClosed waits until the pool is closed, for as long as no function of the program keeps the pool open. By then each
+// attempt to connect has ended with its ctx, or, where the pool keeps idle connections, after its timeout: the pool has no
+// ctx for these.
 func (s *service) awaitClosed(closed chan struct{}) {
 	wait := patience
 	if s.keeps {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -61,24 +60,13 @@ func (s *service) guardFunctions(c *pgx.ConnConfig) {
 	}
 	if notice := c.OnNotice; notice != nil {
 		c.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
-			_ = spentBy(conn).wait(func(most time.Duration) error {
-				return s.functions.notices.CallAs(context.Background(), s.log, "OnNotice", most, func(context.Context) error {
-					notice(conn, n)
-					return nil
-				})
-			})
+			_ = spentBy(conn).call(&s.functions.notices, s.log, "OnNotice", func() { notice(conn, n) })
 		}
 	}
 	if failed := c.OnPgError; failed != nil {
 		c.OnPgError = func(conn *pgconn.PgConn, e *pgconn.PgError) bool {
 			keeps := false
-			err := spentBy(conn).wait(func(most time.Duration) error {
-				return s.functions.failures.CallAs(context.Background(), s.log, "OnPgError", most, func(context.Context) error {
-					keeps = failed(conn, e)
-					return nil
-				})
-			})
-			if err != nil {
+			if spentBy(conn).call(&s.functions.failures, s.log, "OnPgError", func() { keeps = failed(conn, e) }) != nil {
 				return !strings.EqualFold(e.Severity, "FATAL") // as pgx has it by default
 			}
 			return keeps

@@ -110,7 +110,7 @@ func (s *service) giveOwn(conn *pgxpool.Conn) {
 // replaceOwn replaces the connection that renews the session, if it was kept for long enough, within a session's life.
 // No renewal waits for that: a function of the config may block where a connection is made. The other connection has a
 // place of the calls, so the Store has no more connections than it is to have, and is an idle one if there is any. It is
-// not asked for while the pool makes one, which may be that of an attempt before, and will be idle.
+// not asked for while the pool makes one: an earlier attempt may have asked for that connection, which will be idle.
 func (s *session) replaceOwn() {
 	of := s.service
 	if !of.aged.Load() || of.room.Scarce() || of.lent.Load() > 0 || of.pool.Stat().ConstructingConns() > 0 {

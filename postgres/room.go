@@ -48,8 +48,8 @@ func (s *service) noteRoom(err error) {
 	s.shed(0)
 }
 
-// freeKeys gives back the keys of all sessions that no Watch uses. It has a budget of its own, beside that of the step
-// which needs their places: a renewal may.
+// freeKeys gives back the keys of all sessions that no Watch uses. It has a budget of its own, beside the budget of the
+// step which needs their places: a renewal may.
 func (s *service) freeKeys() {
 	ctx := budgeted(context.Background())
 	s.mu.Lock()
@@ -94,15 +94,13 @@ func (s *service) shed(unused time.Duration) {
 	slices.SortFunc(idle, func(a, b *pgxpool.Conn) int { return lastUsed(b).Compare(lastUsed(a)) })
 	for i, conn := range idle {
 		if i > 0 && time.Since(lastUsed(conn)) >= unused {
-			abandon(conn)
-			s.freeUntraced(conn)
+			s.discard(conn)
 			continue
 		}
 		// The pool does not know any more for how long it was not used.
 		memoOn(conn).asked = true
 		if !s.giveBack(conn) { // a call has had another made meanwhile
-			abandon(conn)
-			s.freeUntraced(conn)
+			s.discard(conn)
 		}
 	}
 }

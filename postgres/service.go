@@ -266,11 +266,6 @@ func (s *service) release(conn *pgxpool.Conn) {
 // connections to where it is now. So it is waited for elsewhere. Such are as many as were made in that time.
 func (s *service) free(conn *pgxpool.Conn) {
 	s.tracer.released(spentBy(conn.Conn().PgConn()), s.pool, conn)
-	s.freeUntraced(conn)
-}
-
-// freeUntraced is free for a connection that was idle in the pool, which has traced nothing when it was taken.
-func (s *service) freeUntraced(conn *pgxpool.Conn) {
 	if serves(conn) {
 		memoOn(conn).used = time.Now()
 		if s.giveBack(conn) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -45,15 +44,9 @@ func (t *tracer) released(by *budget, pool *pgxpool.Pool, conn *pgxpool.Conn) {
 	}
 }
 
-// call calls the Tracer, and returns nil once the call has returned, or why it was not waited for. Its ctx is the call's:
-// that ends later than the wait.
+// call calls the Tracer as a budget does.
 func (t *tracer) call(by *budget, method string, f func()) error {
-	return by.wait(func(most time.Duration) error {
-		return t.hook.CallAs(context.Background(), t.log, "Tracer."+method, most, func(context.Context) error {
-			f()
-			return nil
-		})
-	})
+	return by.call(t.hook, t.log, "Tracer."+method, f)
 }
 
 // A trace is what a Tracer is told of a statement, or of another call of pgx: a start, and what follows the start, one

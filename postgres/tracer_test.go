@@ -87,7 +87,7 @@ func (n notes) told() (list []string) {
 	return list
 }
 
-// TestWaitsForTheTracerDoNotAddUp to more than one of them may take in a step, whichever of them is slow.
+// TestWaitsForTheTracerDoNotAddUp to more than a single call may take in a step, whichever method is slow.
 func TestWaitsForTheTracerDoNotAddUp(t *testing.T) {
 	for _, row := range []struct {
 		takes time.Duration
