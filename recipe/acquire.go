@@ -238,7 +238,7 @@ func (s *Store) tryAcquire(ctx context.Context, r *Request) (*place, error) {
 	var g grace
 	for {
 		was, removed := s.silence(), s.unstuck.Load()
-		in, locked, err := s.peek(ctx, *r)
+		in, locked, err := s.peek(ctx, r)
 		switch {
 		case err != nil:
 			return nil, err
@@ -282,7 +282,7 @@ func (s *Store) tryAcquire(ctx context.Context, r *Request) (*place, error) {
 // peek returns in locked who is in the way of an entry of the request that would join now, as a Try is told it, or nil if the
 // entry would be granted. A queue of permits that was declared with another size is left to join. In is the session that
 // was asked in.
-func (s *Store) peek(ctx context.Context, r Request) (in *session, locked, err error) {
+func (s *Store) peek(ctx context.Context, r *Request) (in *session, locked, err error) {
 	e := driver.Entry{Queue: r.Queue, Kind: r.Kind, Units: r.Units}
 	err = s.inSession(ctx, func(current *session) verdict {
 		in, locked = current, nil

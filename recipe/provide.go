@@ -13,8 +13,7 @@ import (
 // maxEntries is how many entries may stand in the queue for one line.
 const maxEntries = 16
 
-// provide sees to it that the line is served: by the grant that is open, or by as many that are joining as it needs. The
-// caller holds mu.
+// provide sees to it that the line is served: by the grant that is open, or by as many that are joining as it needs.
 func (c *cohort) provide(now time.Time) {
 	waiting := c.line.Len()
 	c.dropBeyond(waiting)
@@ -37,7 +36,7 @@ func (c *cohort) provide(now time.Time) {
 // entries returns how many entries are to stand for a line of that length. A grant that serves all of them, or that serves
 // maxTurns, leaves no more to do than one entry can. Where slow turns let it serve a few, the others of the line would wait a
 // round of the whole queue for the next few; with as many entries as it takes they all come in one round, as they would with an
-// entry each. The caller holds mu.
+// entry each.
 func (c *cohort) entries(waiting int) int {
 	each := c.pace
 	switch {
@@ -53,7 +52,7 @@ func (c *cohort) entries(waiting int) int {
 	return min((waiting+each-1)/each, most)
 }
 
-// bid has a grant carried through the queue for the line, and reports false if the Store is closed. The caller holds mu.
+// bid has a grant carried through the queue for the line, and reports false if the Store is closed.
 func (c *cohort) bid(gr *grant) bool {
 	ctx, cancel := context.WithCancel(c.store.life)
 	gr.drop = cancel
@@ -68,8 +67,7 @@ func (c *cohort) bid(gr *grant) bool {
 	return true
 }
 
-// dropBeyond gives up those grants, the youngest first, that are carried for more goroutines than are left. The caller holds
-// mu.
+// dropBeyond gives up those grants, the youngest first, that are carried for more goroutines than are left.
 func (c *cohort) dropBeyond(left int) {
 	carried := 0
 	for i := 0; i < len(c.grants); i++ {
