@@ -29,10 +29,7 @@ func TestServerAndSessionsThatAreDeletedTogether(t *testing.T) {
 			options.Namespace = fmt.Sprint("both-", row.fresh, "-", row.renewed)
 			prefix := "farsync:{" + options.Namespace + "}:"
 			open := func(ttl time.Duration) driver.Session {
-				in, err := newService(t, server.Endpoint(), options).Open(within(t, soon), ttl)
-				require.NoError(t, err)
-				t.Cleanup(in.Drop)
-				return in
+				return openOn(t, newService(t, server.Endpoint(), options), ttl)
 			}
 			holds := open(time.Hour)
 			kinds := []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Permit}
@@ -100,18 +97,14 @@ func TestRecordOfTheServerThatIsNoRecord(t *testing.T) {
 			options.Namespace = name
 			key := "farsync:{" + name + "}:server"
 			service := newService(t, server.Endpoint(), options)
-			holds, err := service.Open(within(t, soon), time.Hour)
-			require.NoError(t, err, name)
-			t.Cleanup(holds.Drop)
+			holds := openOn(t, service, time.Hour)
 			require.Empty(t, create(t, holds, "/held", driver.Exclusive).Entries, name)
 			if value == "" {
 				require.NoError(t, admin.HDel(within(t, soon), key, field).Err())
 			} else {
 				require.NoError(t, admin.HSet(within(t, soon), key, field, value).Err())
 			}
-			next, err := newService(t, server.Endpoint(), options).Open(within(t, soon), time.Minute)
-			require.NoError(t, err, name)
-			t.Cleanup(next.Drop)
+			next := openOn(t, newService(t, server.Endpoint(), options), time.Minute)
 			require.NotEmpty(t, create(t, next, "/held", driver.Exclusive).Entries, name)
 			if err := holds.Renew(within(t, soon), nil); err != nil {
 				require.Equal(t, driver.Expired, service.Outcome(err), name)
@@ -130,9 +123,7 @@ func TestRevisionThatIsNone(t *testing.T) {
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	service := newService(t, server.Endpoint(), fresh(0))
-	in, err := service.Open(within(t, soon), time.Hour)
-	require.NoError(t, err)
-	t.Cleanup(in.Drop)
+	in := openOn(t, service, time.Hour)
 	held := create(t, in, "/held", driver.Exclusive)
 	for _, text := range []string{"abc", "-1", "1.5", "1e300", "", "two\nlines", "nan"} {
 		require.NoError(t, admin.Set(within(t, soon), prefix+"revision", text, 0).Err())
@@ -144,7 +135,7 @@ func TestRevisionThatIsNone(t *testing.T) {
 	}
 	require.NoError(t, admin.Del(within(t, soon), prefix+"revision").Err())
 	require.NoError(t, admin.LPush(within(t, soon), prefix+"revision", "x").Err())
-	_, err = join(t, in, "/held", driver.Exclusive)
+	_, err := join(t, in, "/held", driver.Exclusive)
 	require.EqualError(t, err, prefix+"revision: another program has put a key of another type there: delete it if nothing needs it")
 	require.NoError(t, admin.Del(within(t, soon), prefix+"revision").Err())
 	v := create(t, in, "/held", driver.Exclusive)
@@ -158,9 +149,7 @@ func TestSessionsThatAreOverwrittenAreNamedByEachRequest(t *testing.T) {
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	service := newService(t, server.Endpoint(), fresh(0))
-	in, err := service.Open(within(t, soon), time.Hour)
-	require.NoError(t, err)
-	t.Cleanup(in.Drop)
+	in := openOn(t, service, time.Hour)
 	held := create(t, in, "/held", driver.Exclusive).Self
 	key := prefix + "sessions"
 	require.NoError(t, admin.Set(within(t, soon), key, "x", 0).Err())
@@ -183,7 +172,7 @@ func TestSessionsThatAreOverwrittenAreNamedByEachRequest(t *testing.T) {
 	}
 	require.Equal(t, before, admin.DBSize(within(t, soon)).Val())
 	require.NoError(t, admin.Del(within(t, soon), key).Err())
-	_, err = in.Find(within(t, soon), held)
+	_, err := in.Find(within(t, soon), held)
 	require.NoError(t, err)
 	require.NoError(t, in.Renew(within(t, soon), nil))
 }

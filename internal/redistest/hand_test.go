@@ -150,17 +150,12 @@ func TestKeyInThePlaceOfAQueue(t *testing.T) {
 	server := embedtest.Redis(t)
 	admin := newClient(t, server.Endpoint())
 	service := newService(t, server.Endpoint(), fresh(0))
-	in, err := service.Open(within(t, soon), time.Hour)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = in.Close(context.WithoutCancel(t.Context())) })
+	in := openOn(t, service, time.Hour)
 	taken := func(k driver.Kind, queue string) error {
-		e := driver.Entry{Queue: queue, ID: in.NewID(queue, k, 1), Kind: k, Units: 1}
-		_, err := in.Create(within(t, soon), e, 0)
+		_, err := join(t, in, queue, k)
 		return err
 	}
-	e := driver.Entry{Queue: "/hand", ID: in.NewID("/hand", driver.Exclusive, 1), Kind: driver.Exclusive, Units: 1}
-	v, err := in.Create(within(t, soon), e, 0)
-	require.NoError(t, err)
+	v := create(t, in, "/hand", driver.Exclusive)
 	key := prefix + "q:/hand"
 	require.NoError(t, admin.Set(within(t, soon), key, "x", 0).Err())
 	require.NoError(t, admin.Set(within(t, soon), prefix+"size:/size", "x", 0).Err())
@@ -173,7 +168,7 @@ func TestKeyInThePlaceOfAQueue(t *testing.T) {
 		require.ErrorContains(t, err, key, k)
 		require.Equal(t, driver.Refused, service.Outcome(err), k)
 	}
-	_, err = in.Ahead(within(t, soon), v.Self, true)
+	_, err := in.Ahead(within(t, soon), v.Self, true)
 	require.ErrorContains(t, err, key)
 	err = taken(driver.Permit, "/size")
 	require.ErrorContains(t, err, prefix+"size:/size")

@@ -88,7 +88,12 @@ func newService(t testing.TB, endpoint string, options *redis.Options) driver.Se
 
 // openSession returns a session of the driver, closed by t.
 func openSession(t testing.TB, endpoint string, ttl time.Duration) driver.Session {
-	in, err := newService(t, endpoint, fresh(0)).Open(within(t, soon), ttl)
+	return openOn(t, newService(t, endpoint, fresh(0)), ttl)
+}
+
+// openOn is openSession on a service of t.
+func openOn(t testing.TB, service driver.Service, ttl time.Duration) driver.Session {
+	in, err := service.Open(within(t, soon), ttl)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = in.Close(context.WithoutCancel(t.Context())) })
 	return in

@@ -46,13 +46,7 @@ func TestKeyOfTheNamespaceThatIsLost(t *testing.T) {
 			prefix := "farsync:{" + options.Namespace + "}:"
 			key := prefix + row.key
 			service := newService(t, server.Endpoint(), options)
-			openIn := func(s driver.Service, ttl time.Duration) driver.Session {
-				in, err := s.Open(within(t, soon), ttl)
-				require.NoError(t, err)
-				t.Cleanup(in.Drop)
-				return in
-			}
-			open := func() driver.Session { return openIn(service, time.Hour) }
+			open := func() driver.Session { return openOn(t, service, time.Hour) }
 			holds, waits, dies := open(), open(), open()
 			_, err := waits.SetRegister(within(t, soon), "/units", "2 2", 0, driver.Entry{})
 			require.NoError(t, err)
@@ -101,7 +95,7 @@ func TestKeyOfTheNamespaceThatIsLost(t *testing.T) {
 				case row.key == "mark":
 					require.Equal(t, driver.Expired, service.Outcome(renew(holds)))
 				}
-				next := openIn(newService(t, server.Endpoint(), options), time.Minute) // of a service that is told that the server is new
+				next := openOn(t, newService(t, server.Endpoint(), options), time.Minute) // of a service that is told that the server is new
 				v, err := join(t, next, "/held", driver.Exclusive)
 				require.NoError(t, err)
 				require.NotEmpty(t, v.Entries, "nobody is let in")
