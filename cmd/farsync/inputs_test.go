@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
@@ -410,22 +409,9 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// refusing returns an address at which nobody listens, and that no other program is given while t runs.
-func refusing(t *testing.T) string {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-	unix.CloseOnExec(fd)
-	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	name, err := unix.Getsockname(fd)
-	require.NoError(t, err)
-	return fmt.Sprint("127.0.0.1:", name.(*unix.SockaddrInet4).Port)
-}
-
 // TestDeadServices: a service that refuses connections is one that does not answer, on every store.
 func TestDeadServices(t *testing.T) {
-	address := refusing(t)
+	const address = "127.0.0.1:1" // a port that no program is given which asks for any
 	for _, url := range []string{"etcd://" + address, "zk://" + address, "redis://" + address, "postgres://u@" + address + "/db", "mysql://" + address + "/db"} {
 		for _, line := range []string{"who", "run /x -- true", "leader /l"} {
 			if strings.HasPrefix(line, "run") {
