@@ -353,7 +353,7 @@ func TestFileThatIsReplacedIsClosedBeforeTheNextIsOpened(t *testing.T) {
 			case <-time.After(soon):
 				require.FailNow(t, "the session in the file before is not told")
 			}
-			_ = in.Close(within(t, soon)) // of what is not there any more
+			_ = in.Close(within(t, soon)) // of a file that is not there any more
 			other, err := next.Open(within(t, soon), time.Hour)
 			require.NoError(t, err)
 			select {

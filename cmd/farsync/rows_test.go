@@ -158,7 +158,7 @@ func FuzzRowsOfZooKeeper(f *testing.F) {
 			return make1(fmt.Sprintf("%s/_c_%s-permit-%d-%010d", o.queue, o.name, o.number, o.place), o.text, zk.FlagEphemeral)
 		}
 	}, func(context.Context) error {
-		// The server collects empty containers, that of doctor's queue for example: what is gone is removed.
+		// The server collects empty containers, as the container of doctor's queue: a node that is gone is removed.
 		unlessGone := func(err error) error {
 			if errors.Is(err, zk.ErrNoNode) {
 				return nil

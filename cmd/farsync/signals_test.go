@@ -108,7 +108,7 @@ func TestNohupHolds(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", "-c", `trap '' HUP; exec farsync run /x -- sh -c 'kill -HUP $$; echo alive'`)
 	cmd.Env = append(os.Environ(), "FARSYNC_STORE="+file(t))
-	out, err := cmd.Output() // alone: on a busy machine a line of standard error says what is waited for
+	out, err := cmd.Output() // alone: on a busy machine standard error has a line about the wait
 	require.NoError(t, err, string(out))
 	require.Equal(t, "alive\n", string(out))
 }
@@ -127,7 +127,7 @@ func TestCommandIgnoresWhatTheCallerDoes(t *testing.T) {
 		}
 		cmd := exec.Command("sh", "-c", line)
 		cmd.Env = append(os.Environ(), "FARSYNC_STORE="+file(t))
-		out, err := cmd.Output() // alone: on a busy machine a line of standard error says what is waited for
+		out, err := cmd.Output() // alone: on a busy machine standard error has a line about the wait
 		require.NoError(t, err, string(out))
 		lines := strings.Split(string(out), "\n")
 		require.Len(t, lines, 3)

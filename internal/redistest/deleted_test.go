@@ -22,7 +22,7 @@ func TestKeyThatIsDeletedUnderWaitersGrantsNothing(t *testing.T) {
 	for i, row := range []struct {
 		keys    []string
 		looks   bool // the waiters look before anybody leaves
-		givesUp bool // one of them gives up before it has looked
+		givesUp bool // a waiter gives up before it has looked
 	}{
 		{keys: []string{"wu:"}, looks: true},
 		{keys: []string{"wu:"}},
@@ -130,7 +130,7 @@ func TestHolderWhoIsOutOfItsQueueIsTakenFromNoCountTwice(t *testing.T) {
 		require.Equal(t, []any{"1", "1"}, admin.HMGet(within(t, soon), prefix+"size:"+path, "held", "granted").Val())
 		v, err := in.Ahead(within(t, soon), waits, true)
 		require.NoError(t, err)
-		require.NotZero(t, v.Entries[0].Units, "beside one that is held")
+		require.NotZero(t, v.Entries[0].Units, "beside a unit that is held")
 		_, _, err = in.Delete(within(t, soon), holds)
 		require.NoError(t, err)
 		require.Equal(t, []any{"2", "1"}, admin.HMGet(within(t, soon), prefix+"size:"+path, "held", "granted").Val())
@@ -213,7 +213,7 @@ func TestSetOfWritersThatIsDeletedLetsNoReaderIn(t *testing.T) {
 		require.Equal(t, want, look(e), "and once more")
 	}
 	deleted()
-	later := create(t, in, path, driver.Write).Self // the one entry of the set then
+	later := create(t, in, path, driver.Write).Self // the only entry of the set then
 	require.Equal(t, writer.ID, look(reader))
 	require.Equal(t, writer.ID, look(driver.Entry{Kind: driver.Read}))
 	leave(early)

@@ -90,7 +90,7 @@ func TestPermitThatHasNoUnitsAnyMore(t *testing.T) {
 	}
 }
 
-// TestJoinAfterDamageCostsAsMuchAsBefore: of what others deleted nothing is left that has each join read all sessions.
+// TestJoinAfterDamageCostsAsMuchAsBefore: no key that others deleted leaves behind it that each join reads all sessions.
 func TestJoinAfterDamageCostsAsMuchAsBefore(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)

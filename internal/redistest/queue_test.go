@@ -188,7 +188,7 @@ func TestReaderWhoWasAWriterIsFound(t *testing.T) {
 	require.Equal(t, reader.ID, v.Entries[0].ID)
 }
 
-// TestCommandsOfALock, which the server carries out for the script: what is kept against keys that others delete costs
+// TestCommandsOfALock, which the server carries out for the script: the fields and sets that guard against keys which others delete cost
 // as little as this.
 func TestCommandsOfALock(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ const hearVariable = "FARSYNC_SUITE_HEAR"
 // TestProgramsOfTestsHearSignals that the caller of the tests ignores, as a script does for what it runs in the
 // background.
 func TestProgramsOfTestsHearSignals(t *testing.T) {
-	if os.Getenv(hearVariable) != "" { // this process is the one that is started below
+	if os.Getenv(hearVariable) != "" { // this process was started below
 		suite.Hear()
 		for _, name := range []string{"INT", "HUP"} {
 			require.Error(t, exec.Command("sh", "-c", "kill -"+name+" $$").Run(), "SIG%s was ignored", name)

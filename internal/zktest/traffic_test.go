@@ -179,7 +179,7 @@ func TestContendersReadTheirQueueTwice(t *testing.T) {
 	t.Logf("%d of %d turns were compared", compared, 7*clients)
 }
 
-// TestCopiedNodeBlocksNobodyUnseen: somebody has copied a node of farsync's, as a node that stays, and its number is lower than those of today.
+// TestCopiedNodeBlocksNobodyUnseen: somebody has copied a node of farsync's, as a node that stays, and its number is lower than today's numbers.
 // Who holds goes on, and who locks from now on is refused at once, by name, though others wait.
 func TestCopiedNodeBlocksNobodyUnseen(t *testing.T) {
 	server, conn := begin(t)
