@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	dbdriver "database/sql/driver"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -106,6 +107,10 @@ func (c connector) Connect(ctx context.Context) (dbdriver.Conn, error) {
 	}
 	if err != nil && bound.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("no connection within %v: %w", c.bound, err)
+	}
+	if errors.Is(err, dbdriver.ErrBadConn) {
+		// By its own error the pool would dial twice more, at once: each client would, while a server closes every connection.
+		err = fmt.Errorf("the server has closed a new connection: %v", err) //nolint:errorlint // as above
 	}
 	if err != nil {
 		return nil, err

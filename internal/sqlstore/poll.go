@@ -65,7 +65,7 @@ func (s *Session) Poll(ctx context.Context) {
 }
 
 // A backoff keeps the next look away from looks without an answer. A Watch that arrives does not shorten it: while a
-// server closes each connection at once every Watch fails and arrives again, and each look dials several times.
+// server closes each connection at once every Watch fails and arrives again, and each look dials.
 type backoff struct {
 	pause time.Duration // the last one; 0 after an answer
 	until time.Time
