@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -79,26 +78,7 @@ func (s *service) guardFunctions(c *pgx.ConnConfig) {
 func (s *service) boundDials(c *pgx.ConnConfig) {
 	dial, lookup, most := c.DialFunc, c.LookupFunc, cmp.Or(c.ConnectTimeout, connectFor)
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		got := make(chan net.Conn, 1)
-		err := s.functions.dials.CallAs(ctx, s.log, "DialFunc", most, func(context.Context) error {
-			defer close(got)
-			conn, err := dial(ctx, network, address)
-			if err == nil {
-				got <- conn
-			}
-			return err
-		})
-		switch {
-		case err == nil:
-			return <-got, nil
-		case errors.Is(err, aside.ErrLate):
-			go func() { // it ends with the function
-				if conn := <-got; conn != nil {
-					_ = conn.Close()
-				}
-			}()
-		}
-		return nil, err
+		return s.functions.dials.Dial(ctx, s.log, "DialFunc", most, func(context.Context) (net.Conn, error) { return dial(ctx, network, address) })
 	}
 	c.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
 		var addresses []string

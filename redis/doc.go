@@ -83,6 +83,10 @@
 // requests, reads from replicas, or ignores a ctx, and bounds its timeouts by 3 seconds. go-redis logs failed dials to
 // standard error; its SetLogger changes that.
 //
+// A Dialer, an OnConnect, a provider of credentials or a function of the TLSConfig that blocks or panics is as a server
+// that makes no connection. It holds up no renewal over a connection that stands, no Close, and no other Store. A
+// StreamingCredentialsProvider is asked anew for each connection. A PushNotificationProcessor is not called.
+//
 // # Passwords and certificates that change
 //
 // Give Open a CredentialsProviderContext in place of Username and Password, and a Dialer that makes its tls.Config anew

@@ -41,6 +41,8 @@ type service struct {
 	prefix  string                       // of all keys
 	met     atomic.Pointer[introduction] // the last, of all sessions
 	longest atomic.Int64                 // the longest TTL of a session
+
+	functions functions
 }
 
 // An introduction makes a server known to the namespace. Terms count introductions.
@@ -57,6 +59,7 @@ func NewService(to *client.UniversalOptions, options *Options) (driver.Service, 
 	}
 	o.Logger = aside.Logger(o.Logger) // of Open's, too: one queue for what the Store and its driver say
 	s := &service{options: o, log: o.Logger, prefix: prefixOf(o.Namespace)}
+	s.functions.log = s.log
 	s.met.Store(&introduction{})
 	if to != nil {
 		s.to = *to
@@ -66,6 +69,8 @@ func NewService(to *client.UniversalOptions, options *Options) (driver.Service, 
 	// Replicas take no locks.
 	s.to.ReadOnly, s.to.RouteByLatency, s.to.RouteRandomly = false, false, false
 	s.to.IsClusterMode = s.to.IsClusterMode && s.to.MasterName == ""
+	// A Store reads no notifications of the kinds that programs have handlers for.
+	s.to.PushNotificationProcessor = nil
 	// The events that these notifications announce are noticed anyway. To agree on notifications costs each connection a
 	// request, and two that do so at the same time write to one variable.
 	s.to.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

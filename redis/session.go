@@ -67,13 +67,16 @@ func (s *session) newLink() *link {
 			*limit = most
 		}
 	}
-	dial, direct := o.Dialer, &net.Dialer{Timeout: o.DialTimeout}
+	dial, direct := dialer(o.Dialer), &net.Dialer{Timeout: o.DialTimeout}
 	switch {
-	case dial == nil && o.TLSConfig != nil:
-		dial = (&tls.Dialer{NetDialer: direct, Config: o.TLSConfig}).DialContext
-	case dial == nil:
+	case dial != nil:
+		dial = s.functions.dial("Dialer", o.DialTimeout, dial)
+	case o.TLSConfig != nil:
+		dial = s.functions.dial("TLSConfig", o.DialTimeout, (&tls.Dialer{NetDialer: direct, Config: o.TLSConfig}).DialContext)
+	default:
 		dial = direct.DialContext
 	}
+	s.functions.guard(&o, l.life)
 	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if !s.enter() {
 			return nil, errEnded

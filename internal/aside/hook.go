@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -80,4 +81,30 @@ func (h *Hook) CallAs(ctx context.Context, log *slog.Logger, function string, mo
 	}
 	h.late.Add(1)
 	return fmt.Errorf("%s %w: %w", function, ErrLate, context.Cause(ctx))
+}
+
+// Dial is CallAs for a function that connects. A connection that is made too late is closed.
+func (h *Hook) Dial(
+	ctx context.Context, log *slog.Logger, function string, most time.Duration, dial func(ctx context.Context) (net.Conn, error),
+) (net.Conn, error) {
+	got := make(chan net.Conn, 1)
+	err := h.CallAs(ctx, log, function, most, func(ctx context.Context) error {
+		defer close(got)
+		conn, err := dial(ctx)
+		if err == nil {
+			got <- conn
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return <-got, nil
+	case errors.Is(err, ErrLate):
+		go func() { // it ends with the function
+			if conn := <-got; conn != nil {
+				_ = conn.Close()
+			}
+		}()
+	}
+	return nil, err
 }
