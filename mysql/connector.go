@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,11 @@ type connector struct {
 
 	bound time.Duration
 	made  func(ctx context.Context, conn dbdriver.Conn) // is told of each connection, unless it is nil
+
+	// A function of the program connects, or is called by TLS: it may block, whatever its ctx says, or panic.
+	theirs bool
+	hook   *aside.Hook
+	log    *slog.Logger
 }
 
 // connectorOf changes of a DSN what calls and their outcomes rest on. before is the option BeforeConnect. A
@@ -91,7 +97,9 @@ func connectorOf(
 		}
 	}
 	to, err := mysql.NewConnector(config)
-	return connector{to, bound, made}, err
+	theirs := !slices.Contains([]string{"tcp", "unix"}, config.Net) ||
+		!slices.Contains([]string{"", "true", "false", "skip-verify", "preferred"}, config.TLSConfig)
+	return connector{to, bound, made, theirs, new(aside.Hook), aside.Logger(log)}, err
 }
 
 // Connect makes a connection, lets the user in, and sets the isolation level. The timeout of the client bounds the
@@ -99,7 +107,7 @@ func connectorOf(
 func (c connector) Connect(ctx context.Context) (dbdriver.Conn, error) {
 	bound, cancel := context.WithTimeout(ctx, c.bound)
 	defer cancel()
-	conn, err := c.Connector.Connect(bound)
+	conn, err := c.connect(bound)
 	if err == nil {
 		if _, err = conn.(dbdriver.ExecerContext).ExecContext(bound, isolation, nil); err != nil {
 			_ = conn.Close()
@@ -119,4 +127,31 @@ func (c connector) Connect(ctx context.Context) (dbdriver.Conn, error) {
 		c.made(bound, conn)
 	}
 	return conn, nil
+}
+
+// connect makes a connection. It is not waited for longer than ctx, also where a function of the program makes it.
+func (c connector) connect(ctx context.Context) (dbdriver.Conn, error) {
+	if !c.theirs {
+		return c.Connector.Connect(ctx)
+	}
+	got := make(chan dbdriver.Conn, 1)
+	err := c.hook.CallAs(ctx, c.log, "the dialer or TLS of the DSN", c.bound, func(ctx context.Context) error {
+		defer close(got)
+		conn, err := c.Connector.Connect(ctx)
+		if err == nil {
+			got <- conn
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return <-got, nil
+	case errors.Is(err, aside.ErrLate):
+		go func() { // it ends with the function
+			if conn := <-got; conn != nil {
+				_ = conn.Close()
+			}
+		}()
+	}
+	return nil, err
 }
