@@ -43,6 +43,35 @@ func TestSurveyOfAPrefixThatIsNoPath(t *testing.T) {
 	require.ErrorContains(t, err, "farsync: survey /: ")
 }
 
+// TestSizeThatANeighbourRaises: a client with the same rights has more units held than their users declare, and leases
+// say nothing of that. Once it writes the size back, no more are granted.
+func TestSizeThatANeighbourRaises(t *testing.T) {
+	bubble(t, func(t *testing.T, service *farsynctest.Mem, one, two *farsync.Store) {
+		neighbour, err := service.Service("other").Open(t.Context(), time.Minute)
+		require.NoError(t, err)
+		write := func(text string) {
+			is, err := neighbour.Register(t.Context(), "/s")
+			require.NoError(t, err)
+			_, err = neighbour.SetRegister(t.Context(), "/s", text, is.Version, driver.Entry{})
+			require.NoError(t, err)
+		}
+		mine, theirs := farsync.NewSemaphore(one, "/s", 1), farsync.NewSemaphore(two, "/s", 1)
+		held := []*farsync.Lease{must(t)(mine.TryAcquire(t.Context(), 1))}
+		_, err = theirs.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, farsync.ErrLocked)
+		write("1 3")
+		held = append(held, must(t)(theirs.TryAcquire(t.Context(), 1)))
+		write("1 1")
+		_, err = theirs.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, farsync.ErrLocked)
+		for _, lease := range held {
+			require.NoError(t, lease.Err())
+			require.NoError(t, lease.Release())
+		}
+		require.NoError(t, neighbour.Close(t.Context()))
+	})
+}
+
 // TestSizeThatIsNone: another program has written something else in the place of the size of a semaphore. Survey and
 // Participants show who holds units of it, and all other locks; whoever waits for units is told, and leaves; Resize
 // sets the size again, also while units are held.
