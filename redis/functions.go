@@ -15,8 +15,8 @@ import (
 
 // Functions call the functions that the program has put into the settings of go-redis. All of them are called while a
 // connection is made. A function that blocks, whatever its ctx says, is given up when its link ends or the time to dial
-// is over, and a function that panics has failed. Then the connection is not made. go-redis calls them in goroutines that Drop waits for, and in
-// its own.
+// is over, and a function that panics has failed. Then the connection is not made. go-redis calls them in goroutines
+// that Drop waits for.
 type functions struct {
 	log                          *slog.Logger
 	dials, connects, credentials aside.Hook

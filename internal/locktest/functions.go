@@ -28,9 +28,9 @@ type Function struct {
 // crowd is how many calls are made at a time, for the function to be called: more than there are connections.
 const crowd = 24
 
-// RunFunction makes sure that a function of the program that blocks, panics, ends its goroutine or calls the Store keeps nobody. A
-// session that has a connection is renewed by it, also after a Reset. Calls end with their ctx, session, driver and Store
-// are closed, and other Stores go on.
+// RunFunction makes sure that a function of the program that blocks, panics, ends its goroutine or calls the Store
+// keeps nobody. A session that has a connection is renewed by it, also after a Reset that finds this connection alive.
+// Calls end with their ctx, session, driver and Store are closed, and other Stores go on.
 func RunFunction(t *testing.T, f Function) {
 	goes := make(chan struct{})
 	t.Cleanup(func() { close(goes) })
