@@ -134,24 +134,5 @@ func (c connector) connect(ctx context.Context) (dbdriver.Conn, error) {
 	if !c.theirs {
 		return c.Connector.Connect(ctx)
 	}
-	got := make(chan dbdriver.Conn, 1)
-	err := c.hook.CallAs(ctx, c.log, "the dialer or TLS of the DSN", c.bound, func(ctx context.Context) error {
-		defer close(got)
-		conn, err := c.Connector.Connect(ctx)
-		if err == nil {
-			got <- conn
-		}
-		return err
-	})
-	switch {
-	case err == nil:
-		return <-got, nil
-	case errors.Is(err, aside.ErrLate):
-		go func() { // it ends with the function
-			if conn := <-got; conn != nil {
-				_ = conn.Close()
-			}
-		}()
-	}
-	return nil, err
+	return aside.Connect(ctx, c.hook, c.log, "the dialer or TLS of the DSN", c.bound, c.Connector.Connect)
 }

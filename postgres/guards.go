@@ -78,7 +78,9 @@ func (s *service) guardFunctions(c *pgx.ConnConfig) {
 func (s *service) boundDials(c *pgx.ConnConfig) {
 	dial, lookup, most := c.DialFunc, c.LookupFunc, cmp.Or(c.ConnectTimeout, connectFor)
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		return s.functions.dials.Dial(ctx, s.log, "DialFunc", most, func(context.Context) (net.Conn, error) { return dial(ctx, network, address) })
+		return aside.Connect(ctx, &s.functions.dials, s.log, "DialFunc", most, func(context.Context) (net.Conn, error) {
+			return dial(ctx, network, address)
+		})
 	}
 	c.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
 		var addresses []string

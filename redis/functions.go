@@ -28,7 +28,9 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 // dial is the dialer of the program, or one that calls the functions of its tls.Config.
 func (f *functions) dial(name string, most time.Duration, dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return f.dials.Dial(ctx, f.log, name, most, func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, address) })
+		return aside.Connect(ctx, &f.dials, f.log, name, most, func(ctx context.Context) (net.Conn, error) {
+			return dial(ctx, network, address)
+		})
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"net"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -83,28 +83,28 @@ func (h *Hook) CallAs(ctx context.Context, log *slog.Logger, function string, mo
 	return fmt.Errorf("%s %w: %w", function, ErrLate, context.Cause(ctx))
 }
 
-// Dial is CallAs for a function that connects. A connection that is made too late is closed.
-func (h *Hook) Dial(
-	ctx context.Context, log *slog.Logger, function string, most time.Duration, dial func(ctx context.Context) (net.Conn, error),
-) (net.Conn, error) {
-	got := make(chan net.Conn, 1)
-	err := h.CallAs(ctx, log, function, most, func(ctx context.Context) error {
+// Connect is CallAs for a function that makes a connection. A connection that is made too late is closed.
+func Connect[C io.Closer](
+	ctx context.Context, h *Hook, log *slog.Logger, function string, most time.Duration, dial func(ctx context.Context) (C, error),
+) (conn C, err error) {
+	got := make(chan C, 1)
+	err = h.CallAs(ctx, log, function, most, func(ctx context.Context) error {
 		defer close(got)
-		conn, err := dial(ctx)
+		made, err := dial(ctx)
 		if err == nil {
-			got <- conn
+			got <- made
 		}
 		return err
 	})
 	switch {
 	case err == nil:
-		return <-got, nil
+		conn = <-got
 	case errors.Is(err, ErrLate):
 		go func() { // it ends with the function
-			if conn := <-got; conn != nil {
-				_ = conn.Close()
+			if late, ok := <-got; ok {
+				_ = late.Close()
 			}
 		}()
 	}
-	return nil, err
+	return conn, err
 }
