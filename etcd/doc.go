@@ -51,6 +51,9 @@
 // The client logs its retries to standard error unless its Config has a Logger. zap.NewNop drops them, and
 // docs/start/etcd.md has a function that passes them on to a slog.Logger.
 //
+// An interceptor of the client is called by the requests of the Store as by any other. An interceptor that does not return
+// when its ctx ends holds up the call, or the renewal, that it is called for, and Close; a panic in it ends the process.
+//
 // A client of all members of a cluster loses nothing when one member fails, also if the member falls silent: each
 // request that is not answered in time is sent to another member, and so are renewals and watches. With a TTL much
 // longer than the default a waiter notices a silent member later. A DialKeepAliveTime and a DialKeepAliveTimeout help
