@@ -38,7 +38,7 @@ func (f *functions) dial(name string, most time.Duration, dial dialer) dialer {
 //
 // A StreamingCredentialsProvider is asked for the credentials of each connection, and is listened to no longer:
 // go-redis would call it by a manager that a connection taken out of its pool does not have.
-func (f *functions) guard(o *client.UniversalOptions, life context.Context) {
+func (f *functions) guard(life context.Context, o *client.UniversalOptions) {
 	most := o.DialTimeout
 	connect, plain, withContext, streaming := o.OnConnect, o.CredentialsProvider, o.CredentialsProviderContext, o.StreamingCredentialsProvider
 	call := func(ctx context.Context, hook *aside.Hook, name string, do func(ctx context.Context) error) error {

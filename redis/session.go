@@ -76,7 +76,7 @@ func (s *session) newLink() *link {
 	default:
 		dial = direct.DialContext
 	}
-	s.functions.guard(&o, l.life)
+	s.functions.guard(l.life, &o)
 	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if !s.enter() {
 			return nil, errEnded
