@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	_ "embed"
@@ -9,10 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"modernc.org/sqlite"
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/deaf"
@@ -45,6 +47,7 @@ type file struct {
 	service *service
 	path    string // without links, as SQLite names it, and what lies beside it
 	db      *stdsql.DB
+	opens   *connector       // the connections of both
 	eye     *sql.DB          // of one connection, for session.version; it is there from make on, so that the log stays
 	calls   deaf.Calls       // transactions, for a file system that is frozen holds a write up without end
 	gate    *turnstile.Gate  // of the transactions that write
@@ -63,7 +66,7 @@ type file struct {
 	closed   chan struct{}
 }
 
-func fileAt(s *service, path string) (*file, error) {
+func fileAt(s *service, path string) *file {
 	f := &file{service: s, path: path, gate: turnstile.New(path + "-gate"), making: make(chan struct{}, 1), over: make(chan struct{}),
 		closed: make(chan struct{})}
 	synchronous := "synchronous(normal)"
@@ -77,16 +80,14 @@ func fileAt(s *service, path string) (*file, error) {
 		"temp_store(memory)", synchronous,
 	}}
 	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		return nil, err
-	}
-	f.eye, err = sql.Open("sqlite", name)
+	f.opens = &connector{driver: new(sqlite.Driver), file: f, name: name}
+	db := sql.OpenDB(f.opens)
+	f.eye = sql.OpenDB(f.opens)
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	f.eye.SetMaxOpenConns(1)
 	f.db = &stdsql.DB{DB: db, Judge: f.judge, Statements: sqlstore.Statements(statements)}
-	return f, err
+	return f
 }
 
 // prepare makes the file ready for a session.
@@ -109,7 +110,7 @@ func (f *file) make(ctx context.Context) error {
 		if f.sockets != nil {
 			return nil
 		}
-		if err := cmp.Or(refuseLinks(f.path), refusePlanted(f.path)); err != nil {
+		if err := refuse(f.path); err != nil {
 			return &sqlstore.Error{Err: err, Outcome: driver.Refused}
 		}
 		if err := f.awaitOthers(ctx); err != nil {
@@ -129,7 +130,7 @@ func (f *file) make(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		sockets, err := peers.Open(f.path + "-farsync")
+		sockets, err := f.members()
 		if errors.Is(err, fs.ErrPermission) {
 			// Without it the sessions of others would not be seen. Who may not write the file is told that first.
 			if err := f.inTurn(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -148,6 +149,26 @@ func (f *file) make(ctx context.Context) error {
 		f.settled.Store(settled)
 		return nil
 	})
+}
+
+// members opens the directory of sockets. Whoever may write to it can have a session that lives taken for dead.
+func (f *file) members() (*peers.Directory, error) {
+	const suffix = "-farsync"
+	file, err := os.Stat(f.path)
+	if err != nil {
+		return nil, err
+	}
+	d, err := peers.Open(f.path+suffix, membersOf(file))
+	if err != nil {
+		return nil, err
+	}
+	if is := d.Stat(); is != nil {
+		err = checkWriters(f.path, suffix, file, is)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
 // made are the names of all that the schema makes where it is not there.
@@ -198,10 +219,18 @@ func (f *file) known(ctx context.Context, in querier) (is *identity, settled boo
 		}
 		return nil, false, err
 	}
-	if is, err = identify(f.service.path, f.path); err != nil || is.name() != was {
+	if is, err = f.identify(); err != nil || is.name() != was {
 		return nil, false, err
 	}
 	return is, settled, nil
+}
+
+// identify returns what the connections are in, if that can be known here, or else what is named.
+func (f *file) identify() (*identity, error) {
+	if is := f.opens.in.Load(); is != nil {
+		return is, nil
+	}
+	return identify(f.service.path, f.path)
 }
 
 // introduce makes the tables, and writes down which file they are in, unless that stands there: another process may
@@ -231,7 +260,7 @@ func (f *file) introduce(ctx context.Context, tx *sql.Tx) (is *identity, settled
 	if err != nil || is != nil {
 		return is, settled, err
 	}
-	if is, err = identify(f.service.path, f.path); err != nil {
+	if is, err = f.identify(); err != nil {
 		return nil, false, err
 	}
 	_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO farsync_file (one, name, since, settled) VALUES (1, ?, ?, ?)",

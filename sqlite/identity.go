@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,11 +28,19 @@ func at(part int, given, path string) string {
 	return path + suffixes[part]
 }
 
-// identify returns the identity of a file that is open.
+// lookAt returns what the path of a part names. Links are followed to the file alone, as SQLite does.
+func lookAt(part int, given, path string) (os.FileInfo, error) {
+	if part == 0 {
+		return os.Stat(given)
+	}
+	return os.Lstat(at(part, given, path))
+}
+
+// identify returns the identity of what the paths name now.
 func identify(given, path string) (*identity, error) {
 	var is identity
 	for part := range is {
-		info, err := os.Stat(at(part, given, path))
+		info, err := lookAt(part, given, path)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +55,7 @@ func identify(given, path string) (*identity, error) {
 func (is *identity) compare(given, path string) error {
 	for part, was := range is {
 		name := at(part, given, path)
-		info, err := os.Stat(name)
+		info, err := lookAt(part, given, path)
 		switch {
 		case err == nil && os.SameFile(was, info):
 		case err == nil && part == 0:
@@ -98,36 +107,63 @@ func resolved(path string) string {
 	return path
 }
 
-// refuseLinks refuses a file that has several names: SQLite names the log after the name by which it opens the file, so
+// refuse refuses a file that has several names: SQLite names the log after the name by which it opens the file, so
 // there would be several logs, and the file would be damaged. A file that is mounted by itself, as into a container,
-// has another name where it is mounted from.
-func refuseLinks(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil //nolint:nilerr // it is still to be made; what else is wrong with it SQLite says
-	}
-	if n := machine.Links(info); n > 1 {
-		return fmt.Errorf("%s has %d names (hard links), and its log lies beside one of them:"+
-			" remove the other names, or make them symbolic links", path, n)
-	}
-	if machine.IsMountPoint(path) {
-		return fmt.Errorf("%s is mounted by itself, without its log, which lies beside it where it is mounted from: mount its directory", path)
-	}
-	return nil
-}
-
-// refusePlanted refuses links in the place of the files that lie beside a file. They are written to, or cut to nothing,
-// and the files that they lead to may be of other programs. SQLite follows no symbolic link there, and looks for no
-// hard link.
-func refusePlanted(path string) error {
+// has another name where it is mounted from. So has a log.
+//
+// It also refuses what others have put beside the file. SQLite writes to what is there, or cuts it to nothing, and it may be a
+// link to a file of another program: SQLite follows no symbolic link there, and looks for no hard link. And what SQLite
+// reads there counts as if it stood in the file, so nobody may write it who may not write the file.
+func refuse(path string) error {
+	file, err := os.Stat(path)
+	if err == nil {
+		if n := machine.Links(file); n > 1 {
+			return fmt.Errorf("%s has %d names (hard links), and its log lies beside one of them:"+
+				" remove the other names, or make them symbolic links", path, n)
+		}
+		if err := refuseMount(path, ", without its log, which lies beside it"); err != nil {
+			return err
+		}
+	} // else it is still to be made; what else is wrong with it SQLite says
 	for _, suffix := range []string{"-gate", "-wal", "-shm", "-journal"} {
-		info, err := os.Lstat(path + suffix)
+		name := path + suffix
+		is, err := os.Lstat(name)
 		if err != nil {
 			continue // it is still to be made
 		}
-		if err := machine.CheckPlain(path+suffix, info); err != nil {
+		if err := machine.CheckPlain(name, is); err != nil {
+			return err
+		}
+		if suffix == "-gate" || file == nil {
+			continue // the gate decides nothing: whoever writes to it changes an order
+		}
+		if err := cmp.Or(refuseMount(name, ", without the file"), checkWriters(path, suffix, file, is)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func refuseMount(path, without string) error {
+	if !machine.IsMountPoint(path) {
+		return nil
+	}
+	return fmt.Errorf("%s is mounted by itself%s where it is mounted from: mount its directory", path, without)
+}
+
+// checkWriters refuses what lies beside a file, and can be written by those who may not write the file. The owner of what is beside
+// it may be root, the owner of the file, or this user; or a user of the group if the group may write the file.
+func checkWriters(path, suffix string, file, is os.FileInfo) error {
+	writers := file.Mode().Perm() & 0o022
+	if more := is.Mode().Perm() & 0o022 &^ writers; more != 0 {
+		return fmt.Errorf("%s%s may be written by users who may not write %s: take the right away, or remove it", path, suffix, path)
+	}
+	owner, group, known := machine.Owner(is)
+	user, users, _ := machine.Owner(file)
+	switch {
+	case !known, owner == user, owner == 0, owner == os.Geteuid(), writers&0o002 != 0, writers != 0 && group == users:
+		return nil
+	default:
+		return fmt.Errorf("%s%s belongs to another user than %s, who may not write that: remove it", path, suffix, path)
+	}
 }

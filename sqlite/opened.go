@@ -17,8 +17,51 @@ import (
 // SIGBUS. Another process sees the lock.
 var opened = struct {
 	sync.Mutex
-	at map[string]map[*file]bool
-}{at: map[string]map[*file]bool{}}
+	at    map[string]map[*file]bool
+	turns map[string]*turn // to open a connection, by the paths of the files
+}{at: map[string]map[*file]bool{}, turns: map[string]*turn{}}
+
+// A turn has a value while a connection is opened.
+type turn struct {
+	taken chan struct{}
+	users int // who have it, or wait for it
+}
+
+// takeTurn waits until no other connection of this process is opened to the file at a path, or ctx ends.
+func takeTurn(ctx context.Context, path string) error {
+	opened.Lock()
+	t := opened.turns[path]
+	if t == nil {
+		t = &turn{taken: make(chan struct{}, 1)}
+		opened.turns[path] = t
+	}
+	t.users++
+	opened.Unlock()
+	select {
+	case t.taken <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		leaveTurn(path)
+		return sqlstore.NotDone(ctx)
+	}
+}
+
+// passTurn lets the next open a connection.
+func passTurn(path string) {
+	opened.Lock()
+	<-opened.turns[path].taken
+	opened.Unlock()
+	leaveTurn(path)
+}
+
+func leaveTurn(path string) {
+	opened.Lock()
+	defer opened.Unlock()
+	t := opened.turns[path]
+	if t.users--; t.users == 0 {
+		delete(opened.turns, path)
+	}
+}
 
 // awaitOthers waits until no Store of this process has another file open that was at the path before. Sessions in such
 // a file are over, and are told so.

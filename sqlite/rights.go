@@ -26,14 +26,20 @@ func makeForAll(path string) {
 	}
 	mode = is.Mode().Perm() & 0o666
 	machine.Make(path+"-gate", mode)
-	members := os.ModeDir | 0o700
-	for _, class := range []os.FileMode{0o070, 0o007} {
-		if mode&class&0o022 != 0 {
-			members |= class
-		}
-	}
+	members := membersOf(is)
 	if dir != nil {
 		members |= dir.Mode() & os.ModeSetgid // as a directory in it has by itself
 	}
 	machine.Make(path+"-farsync", members)
+}
+
+// membersOf returns the rights of the directory of sockets: it is for those who may write the file.
+func membersOf(file os.FileInfo) os.FileMode {
+	members := os.ModeDir | 0o700
+	for _, class := range []os.FileMode{0o070, 0o007} {
+		if file.Mode().Perm()&class&0o022 != 0 {
+			members |= class
+		}
+	}
+	return members
 }

@@ -54,7 +54,7 @@ func (s *service) open() (*file, error) {
 	if err := machine.CheckLocal(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	return fileAt(s, path)
+	return fileAt(s, path), nil
 }
 
 // Open makes the tables if they are not there, and the session's row. If the path names another file than at the last

@@ -24,3 +24,12 @@ func Links(info os.FileInfo) uint64 {
 	}
 	return 0
 }
+
+// Owner returns the numbers of the user and of the group to whom a file belongs.
+func Owner(info os.FileInfo) (user, group int, known bool) {
+	is, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
+	}
+	return int(is.Uid), int(is.Gid), true
+}

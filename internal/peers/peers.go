@@ -27,15 +27,15 @@ const maxMessage = 16 << 10
 
 // A Directory is where the sockets are. If its path names something else, no member has a socket.
 type Directory struct {
-	root   *os.Root // nil: no directory
-	open   *os.File // the root
-	shared bool     // its group may write to it
+	root *os.Root    // nil: no directory
+	open *os.File    // the root
+	is   fs.FileInfo // the root, when it was opened
 }
 
-// Open opens a directory, and makes it if it is not there. All users may write to it whom the umask lets. It refuses a
+// Open opens a directory, and makes it if it is not there, with these rights as far as the umask lets. It refuses a
 // symbolic link: somebody else may have made it, to another directory of this user.
-func Open(path string) (*Directory, error) {
-	err := os.Mkdir(path, 0o777)
+func Open(path string, rights fs.FileMode) (*Directory, error) {
+	err := os.Mkdir(path, rights.Perm())
 	if err != nil && !os.IsExist(err) {
 		return nil, err
 	}
@@ -64,9 +64,12 @@ func Open(path string) (*Directory, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	d.shared = opened.Mode().Perm()&0o020 != 0
+	d.is = opened
 	return d, nil
 }
+
+// Stat returns what the directory was when it was opened, nil if there is none.
+func (d *Directory) Stat() fs.FileInfo { return d.is }
 
 // Close closes the directory, which its members have left. A nil Directory need not be closed.
 func (d *Directory) Close() error {
@@ -86,7 +89,7 @@ func (d *Directory) Join(name string) *Member {
 	if err != nil {
 		return nil
 	}
-	if d.shared {
+	if d.is.Mode().Perm()&0o020 != 0 { // it is shared with its group
 		_ = d.root.Chmod(name, 0o770) // whatever the umask: to send to it is to write to it
 	}
 	return &Member{d, name, conn}

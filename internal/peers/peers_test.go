@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	in, err := peers.Open(dir)
+	in, err := peers.Open(dir, 0o700)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 func open(t *testing.T, dir string) *peers.Directory {
-	d, err := peers.Open(dir)
+	d, err := peers.Open(dir, 0o700)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
@@ -101,7 +101,7 @@ func TestNilMember(t *testing.T) {
 
 func TestDirectoryThatIsNone(t *testing.T) {
 	dir := t.TempDir()
-	_, err := peers.Open(filepath.Join(dir, "none", "dir"))
+	_, err := peers.Open(filepath.Join(dir, "none", "dir"), 0o700)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -111,7 +111,7 @@ func TestDirectoryThatIsNone(t *testing.T) {
 	require.Zero(t, d.Knock())
 	link := filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(t.TempDir(), link))
-	_, err = peers.Open(link)
+	_, err = peers.Open(link, 0o700)
 	require.ErrorContains(t, err, link+" is a symbolic link in the place of a directory")
 }
 

@@ -1,0 +1,105 @@
+package sqlite
+
+import (
+	sqldriver "database/sql/driver"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farsync/farsync/driver"
+)
+
+// A meddler is SQLite's driver beside another user, who acts just before and just after SQLite opens a file.
+type meddler struct {
+	sqldriver.Driver
+
+	before, after func()
+}
+
+func (m *meddler) Open(name string) (sqldriver.Conn, error) {
+	if m.before != nil {
+		m.before()
+	}
+	conn, err := m.Driver.Open(name)
+	if m.after != nil {
+		m.after()
+	}
+	return conn, err
+}
+
+// TestExchangeWithinOneOpen: the names are what they were by the time at which anybody can look at them, and what is open is not what
+// they name. The connection is opened anew, while that goes on, and is in no other file than the first.
+func TestExchangeWithinOneOpen(t *testing.T) {
+	for _, suffix := range []string{"", "-wal"} {
+		for times, says := range map[int]string{1: "", 1000: "was replaced while it was opened"} {
+			file := newFile(t)
+			in := newSessionIn(t, file, nil)
+			var other []byte
+			if suffix == "" {
+				backUp(t, file, file+".backup")
+				var err error
+				other, err = os.ReadFile(file + ".backup")
+				require.NoError(t, err)
+			}
+			first, err := in.file.db.Conn(within(t, soon)) // so that the next is a new one
+			require.NoError(t, err)
+			var back func() error
+			in.file.opens.driver = &meddler{
+				Driver: in.file.opens.driver,
+				before: func() {
+					if times > 0 {
+						back = aside(t, file+suffix)
+						if other != nil { // from an empty file SQLite would take the log away
+							require.NoError(t, os.WriteFile(file, other, 0o600))
+						}
+					}
+				},
+				after: func() {
+					if times--; times >= 0 {
+						require.NoError(t, back())
+					}
+				},
+			}
+			next, err := in.file.db.Conn(within(t, soon))
+			if says != "" {
+				require.ErrorContains(t, err, says)
+				require.Equal(t, driver.NotDone, outcome(err))
+			} else {
+				require.NoError(t, err)
+				require.NoError(t, next.Close())
+			}
+			require.NoError(t, first.Close())
+			if says == "" {
+				require.NoError(t, in.Renew(within(t, soon), nil), "the session goes on")
+			}
+		}
+	}
+}
+
+// TestLinkThatIsMadeAfterTheLook at what lies beside the file, and before SQLite opens it: nothing is written through it.
+func TestLinkThatIsMadeAfterTheLook(t *testing.T) {
+	t.Parallel()
+	victim, file := planted(t)
+	require.NoError(t, newStore(t, file, nil).Close())
+	s := newService(t, file)
+	s.current.opens.driver = &meddler{Driver: s.current.opens.driver, before: func() { _ = os.Link(victim, file+"-wal") }}
+	_, err := s.Open(within(t, soon), time.Hour)
+	require.ErrorContains(t, err, file+"-wal has 2 names (hard links)")
+	require.Equal(t, driver.Refused, outcome(err))
+	content, err := os.ReadFile(victim)
+	require.NoError(t, err)
+	require.Equal(t, "a text of another program", string(content))
+}
+
+// TestDescriptorThatIsLeftOver: while another connection of the process has locks, SQLite keeps the descriptor of a connection that is
+// closed, and takes it for the next.
+func TestDescriptorThatIsLeftOver(t *testing.T) {
+	t.Parallel()
+	file := newFile(t)
+	newStore(t, file, nil)
+	for range 5 {
+		require.NoError(t, newStore(t, file, nil).Close())
+	}
+}
