@@ -98,4 +98,8 @@ func TestFileThatIsMountedByItself(t *testing.T) {
 	_, err = farsync.NewMutex(other, path).TryLock(within(t, soon))
 	require.ErrorIs(t, err, farsync.ErrLocked)
 	must(t, other.Close(), lease.Release())
+	bind(file+"-wal", file+"-wal")
+	locktest.RunInputs(t, []locktest.Input{
+		refused("a log that is mounted by itself", file, file+"-wal is mounted by itself", "mount its directory"),
+	})
 }
