@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -49,22 +50,24 @@ func (is *identity) openSince(before map[int]inode) bool {
 	file, log, index := inodeOf(is[0]), inodeOf(is[1]), inodeOf(is[2])
 	var has [3]bool  // it is open
 	var here [3]bool // since before
-	another := false
+	var others []int // opened since before
 	for n, open := range descriptors() {
 		since := before[n] != open
 		for part, what := range []inode{file, log, index} {
 			has[part] = has[part] || open == what
 			here[part] = here[part] || open == what && since
 		}
-		another = another || since && open != file && open != log && open != index && isDatabase(n)
+		if since && open != file && open != log && open != index {
+			others = append(others, n)
+		}
 	}
-	return here[1] && has[2] && (here[0] || has[0] && !another)
+	return here[1] && has[2] && (here[0] || has[0] && !slices.ContainsFunc(others, isDatabase))
 }
 
-// isDatabase reports whether an open file begins as those of SQLite.
+// isDatabase reports whether an open file begins as those of SQLite. A file that cannot be read is none of SQLite's.
 func isDatabase(descriptor int) bool {
 	const first = "SQLite format 3\x00"
 	var is [len(first)]byte
-	n, _ := unix.Pread(descriptor, is[:], 0)
-	return string(is[:n]) == first
+	_, err := unix.Pread(descriptor, is[:], 0)
+	return err == nil && string(is[:]) == first
 }

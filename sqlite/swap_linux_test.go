@@ -3,6 +3,7 @@ package sqlite
 import (
 	sqldriver "database/sql/driver"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -104,5 +105,14 @@ func TestDescriptorThatIsLeftOver(t *testing.T) {
 	newStore(t, file, nil)
 	for range 5 {
 		require.NoError(t, newStore(t, file, nil).Close())
+		s := newService(t, file)
+		s.current.opens.driver = &meddler{Driver: s.current.opens.driver, after: func() { // the program opens files of its own
+			log, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_CREATE|os.O_WRONLY, 0o600)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = log.Close() })
+		}}
+		in, err := s.Open(within(t, soon), time.Hour)
+		require.NoError(t, err)
+		require.NoError(t, in.Close(within(t, soon)))
 	}
 }
