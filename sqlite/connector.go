@@ -14,13 +14,14 @@ import (
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
-// looksAtOpen is how often a connection is opened until it is seen to be in the files that are named. It is seen at once unless
-// somebody exchanges files, or another connection of this process to the same file is closed at that moment.
+// looksAtOpen is how often a connection is opened until it is seen to be in the files that are named. It is seen at
+// once unless somebody exchanges files, or another connection of this process to the same file is closed at that
+// moment.
 const looksAtOpen = 10
 
-// A connector opens the connections to a file. SQLite opens the file, its log and its index by their names, so whoever may write the
-// directory can have it open others, and then put the first back. So what counts is what this process has open: all connections are
-// in the files in which the first was.
+// A connector opens the connections to a file. SQLite opens the file, its log and its index by their names, so
+// whoever may write the directory can have it open others, and then put the first back. So what counts is what this
+// process has open: all connections are in the files in which the first was.
 type connector struct {
 	driver sqldriver.Driver // SQLite's
 	file   *file
@@ -84,8 +85,8 @@ func (c *connector) look(ctx context.Context, conn sqldriver.Conn, before map[in
 	return is, nil
 }
 
-// enter compares the files of a connection with those of the first connection. The first is the time at which a link to another
-// program's file would be written to, if it was made after the look that came before.
+// enter compares the files of a connection with those of the first connection. The first is the time at which a link
+// to another program's file would be written to, if it was made after the look that came before.
 func (c *connector) enter(is *identity) error {
 	if c.in.Load() == nil {
 		if err := refuse(c.file.path); err != nil {

@@ -19,8 +19,8 @@ func inodeOf(info os.FileInfo) (is inode) {
 	return is
 }
 
-// descriptors returns the plain files that this process has open, by the numbers of their descriptors. It is nil where /proc does not
-// tell. Nothing is opened for that but the list: to close a file takes SQLite's locks away.
+// descriptors returns the plain files that this process has open, by the numbers of their descriptors. It is nil
+// where /proc does not tell. Nothing is opened for that but the list: to close a file takes SQLite's locks away.
 func descriptors() map[int]inode {
 	list, err := os.Open("/proc/self/fd")
 	if err != nil {
@@ -41,11 +41,11 @@ func descriptors() map[int]inode {
 	return all
 }
 
-// openSince reports whether these files are what SQLite has opened for a connection since before. It opens the log once for each
-// connection, and the index once for all connections of the process.
+// openSince reports whether these files are what SQLite has opened for a connection since before. It opens the log
+// once for each connection, and the index once for all connections of the process.
 //
-// It opens the file for each, or takes a descriptor that a connection has left, which it could not close without taking the locks of
-// other connections away. Then no other database may have been opened.
+// It opens the file for each, or takes a descriptor that a connection has left, which it could not close without
+// taking the locks of other connections away. Then no other database may have been opened.
 func (is *identity) openSince(before map[int]inode) bool {
 	file, log, index := inodeOf(is[0]), inodeOf(is[1]), inodeOf(is[2])
 	var has [3]bool  // it is open

@@ -28,8 +28,9 @@ func aside(t *testing.T, files ...string) (back func() error) {
 	}
 }
 
-// TestFileThatIsExchangedWhileItIsOpened: who may write the directory has SQLite open other files, and puts the first back. The names
-// are then as they were, and the connection is in another file, or in another log, which knows nothing of the holder.
+// TestFileThatIsExchangedWhileItIsOpened: who may write the directory has SQLite open other files, and puts the first
+// back. The names are then as they were, and the connection is in another file, or in another log, which knows
+// nothing of the holder.
 func TestFileThatIsExchangedWhileItIsOpened(t *testing.T) {
 	for name, suffixes := range map[string][]string{
 		"the file":              {""},
@@ -97,8 +98,8 @@ func asAnother(t *testing.T, name string) {
 	require.NoError(t, os.Lchown(name, 61235, 61235))
 }
 
-// TestDirectoryOfSocketsOfAnotherUser: who may write the directory, and not the file, puts a directory of his own in the place of the
-// directory of sockets, and in it a socket that refuses, with the name of a session that lives.
+// TestDirectoryOfSocketsOfAnotherUser: who may write the directory, and not the file, puts a directory of his own in
+// the place of the directory of sockets, and in it a socket that refuses, with the name of a session that lives.
 func TestDirectoryOfSocketsOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	file := newFile(t)
@@ -118,7 +119,8 @@ func TestDirectoryOfSocketsOfAnotherUser(t *testing.T) {
 	require.ErrorContains(t, err, file+"-farsync belongs to another user")
 }
 
-// TestFilesOfAnotherUser beside the file: what stands in them counts as if it stood in the file, which that user may not write.
+// TestFilesOfAnotherUser beside the file: what stands in them counts as if it stood in the file, which that user may
+// not write.
 func TestFilesOfAnotherUser(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
 		t.Run(suffix, func(t *testing.T) {

@@ -111,9 +111,9 @@ func resolved(path string) string {
 // there would be several logs, and the file would be damaged. A file that is mounted by itself, as into a container,
 // has another name where it is mounted from. So has a log.
 //
-// It also refuses what others have put beside the file. SQLite writes to what is there, or cuts it to nothing, and it may be a
-// link to a file of another program: SQLite follows no symbolic link there, and looks for no hard link. And what SQLite
-// reads there counts as if it stood in the file, so nobody may write it who may not write the file.
+// It also refuses what others have put beside the file. SQLite writes to what is there, or cuts it to nothing, and it
+// may be a link to a file of another program: SQLite follows no symbolic link there, and looks for no hard link. And
+// what SQLite reads there counts as if it stood in the file, so nobody may write it who may not write the file.
 func refuse(path string) error {
 	file, err := os.Stat(path)
 	if err == nil {
@@ -151,8 +151,9 @@ func refuseMount(path, without string) error {
 	return fmt.Errorf("%s is mounted by itself%s where it is mounted from: mount its directory", path, without)
 }
 
-// checkWriters refuses what lies beside a file, and can be written by those who may not write the file. The owner of what is beside
-// it may be root, the owner of the file, or this user; or a user of the group if the group may write the file.
+// checkWriters refuses what lies beside a file, and can be written by those who may not write the file. The owner of
+// what is beside it may be root, the owner of the file, or this user; or a user of the group if the group may write
+// the file.
 func checkWriters(path, suffix string, file, is os.FileInfo) error {
 	writers := file.Mode().Perm() & 0o022
 	if more := is.Mode().Perm() & 0o022 &^ writers; more != 0 {

@@ -30,8 +30,9 @@ func (m *meddler) Open(name string) (sqldriver.Conn, error) {
 	return conn, err
 }
 
-// TestExchangeWithinOneOpen: the names are what they were by the time at which anybody can look at them, and what is open is not what
-// they name. The connection is opened anew, while that goes on, and is in no other file than the first.
+// TestExchangeWithinOneOpen: the names are what they were by the time at which anybody can look at them, and what is
+// open is not what they name. The connection is opened anew, while that goes on, and is in no other file than the
+// first.
 func TestExchangeWithinOneOpen(t *testing.T) {
 	for _, suffix := range []string{"", "-wal"} {
 		for times, says := range map[int]string{1: "", 1000: "was replaced while it was opened"} {
@@ -82,7 +83,8 @@ func TestExchangeWithinOneOpen(t *testing.T) {
 	}
 }
 
-// TestLinkThatIsMadeAfterTheLook at what lies beside the file, and before SQLite opens it: nothing is written through it.
+// TestLinkThatIsMadeAfterTheLook at what lies beside the file, and before SQLite opens it: nothing is written through
+// it.
 func TestLinkThatIsMadeAfterTheLook(t *testing.T) {
 	t.Parallel()
 	victim, file := planted(t)
@@ -97,8 +99,8 @@ func TestLinkThatIsMadeAfterTheLook(t *testing.T) {
 	require.Equal(t, "a text of another program", string(content))
 }
 
-// TestDescriptorThatIsLeftOver: while another connection of the process has locks, SQLite keeps the descriptor of a connection that is
-// closed, and takes it for the next.
+// TestDescriptorThatIsLeftOver: while another connection of the process has locks, SQLite keeps the descriptor of a
+// connection that is closed, and takes it for the next.
 func TestDescriptorThatIsLeftOver(t *testing.T) {
 	t.Parallel()
 	file := newFile(t)
