@@ -4,11 +4,15 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
@@ -133,6 +137,63 @@ func TestFilesOfAnotherUser(t *testing.T) {
 			newStore(t, file, nil) // the group may write the file
 		})
 	}
+}
+
+// memberOfAGroup returns a user who is in a group beside the user's own.
+func memberOfAGroup(t *testing.T) (member, group int) {
+	list, err := os.ReadFile("/etc/group")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(list)) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) != 4 {
+			continue
+		}
+		name, _, _ := strings.Cut(fields[3], ",")
+		if is, err := user.Lookup(name); err == nil && is.Uid != "0" && is.Gid != fields[2] {
+			member, err = strconv.Atoi(is.Uid)
+			require.NoError(t, err)
+			group, err = strconv.Atoi(fields[2])
+			require.NoError(t, err)
+			return member, group
+		}
+	}
+	suite.NotHere(t, "a user who is in two groups")
+	return 0, 0
+}
+
+// TestLogOfAUserOfTheGroup: the user's own group is another, and the directory gives no group. Root may look at the
+// file.
+func TestLogOfAUserOfTheGroup(t *testing.T) {
+	if os.Getuid() != 0 {
+		suite.NotHere(t, "root, to give a file to another user")
+	}
+	member, group := memberOfAGroup(t)
+	file := newFile(t)
+	must(t, newStore(t, file, nil).Close(), os.WriteFile(file+"-wal", nil, 0o600), os.Chmod(file+"-wal", 0o660))
+	must(t, os.Chown(file+"-wal", member, 61235), os.Chown(file, -1, group))
+	_, err := Open(within(t, soon), file, nil)
+	require.ErrorContains(t, err, file+"-wal may be written by users who may not write "+file)
+	must(t, os.Chmod(file, 0o660))
+	newStore(t, file, nil)
+}
+
+// TestLogOfAUserInAnAccessList: the file has a list of users who may write it, and its directory gives the same list to
+// what these users make in it.
+func TestLogOfAUserInAnAccessList(t *testing.T) {
+	file := newFile(t)
+	must(t, newStore(t, file, nil).Close(), os.WriteFile(file+"-wal", nil, 0o600))
+	asAnother(t, file+"-wal")
+	const everybody = "\xff\xff\xff\xff" // where an entry names nobody
+	list := "\x02\x00\x00\x00" +
+		"\x01\x00\x06\x00" + everybody + // the owner
+		"\x02\x00\x06\x00\x33\xef\x00\x00" + // user 61235
+		"\x04\x00\x00\x00" + everybody + // the group
+		"\x10\x00\x06\x00" + everybody + // the most that a user or group has
+		"\x20\x00\x00\x00" + everybody // others
+	if err := unix.Setxattr(file, "system.posix_acl_access", []byte(list), 0); err != nil {
+		suite.NotHere(t, "access lists on the file system: "+err.Error())
+	}
+	newStore(t, file, nil)
 }
 
 // TestFilesThatMoreUsersMayWrite than the file.

@@ -151,20 +151,23 @@ func refuseMount(path, without string) error {
 	return fmt.Errorf("%s is mounted by itself%s where it is mounted from: mount its directory", path, without)
 }
 
-// checkWriters refuses what lies beside a file, and can be written by those who may not write the file. The owner of
-// what is beside it may be root, the owner of the file, or this user; or a user of the group if the group may write
-// the file.
-func checkWriters(path, suffix string, file, is os.FileInfo) error {
+// checkWriters refuses a part that lies beside a file, if users may write the part who may not write the file. The part
+// may belong to root, to the owner of the file, or to this user. If the group may write the file, the part may belong to
+// a member of the group, and if the file has an access list, to anybody: the list is not read.
+func checkWriters(path, suffix string, file, part os.FileInfo) error {
 	writers := file.Mode().Perm() & 0o022
-	if more := is.Mode().Perm() & 0o022 &^ writers; more != 0 {
-		return fmt.Errorf("%s%s may be written by users who may not write %s: take the right away, or remove it", path, suffix, path)
+	if more := part.Mode().Perm() & 0o022 &^ writers; more != 0 {
+		return fmt.Errorf("%s%s may be written by users who may not write %s: take the right away", path, suffix, path)
 	}
-	owner, group, known := machine.Owner(is)
+	owner, group, known := machine.Owner(part)
 	user, users, _ := machine.Owner(file)
 	switch {
-	case !known, owner == user, owner == 0, owner == os.Geteuid(), writers&0o002 != 0, writers != 0 && group == users:
+	case !known, owner == user, owner == 0, owner == os.Geteuid(), writers&0o002 != 0:
+		return nil
+	case writers != 0 && (group == users || machine.IsMember(owner, users) || machine.HasAccessList(path)):
 		return nil
 	default:
-		return fmt.Errorf("%s%s belongs to another user than %s, who may not write that: remove it", path, suffix, path)
+		return fmt.Errorf("%s%s belongs to another user than %s, who is not known to have the right to write that:"+
+			" give it to the owner of the file, or remove it if no program of yours has made it", path, suffix, path)
 	}
 }

@@ -12,3 +12,6 @@ func Links(os.FileInfo) uint64 { return 0 }
 
 // Owner is not known here.
 func Owner(os.FileInfo) (user, group int, known bool) { return 0, 0, false }
+
+// IsMember is not known here.
+func IsMember(int, int) bool { return false }

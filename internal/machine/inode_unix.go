@@ -5,6 +5,9 @@ package machine
 import (
 	"fmt"
 	"os"
+	"os/user"
+	"slices"
+	"strconv"
 	"syscall"
 )
 
@@ -32,4 +35,14 @@ func Owner(info os.FileInfo) (user, group int, known bool) {
 		return 0, 0, false
 	}
 	return int(is.Uid), int(is.Gid), true
+}
+
+// IsMember reports whether the user with a number is known to be in a group.
+func IsMember(number, group int) bool {
+	is, err := user.LookupId(strconv.Itoa(number))
+	if err != nil {
+		return false
+	}
+	groups, err := is.GroupIds()
+	return err == nil && slices.Contains(groups, strconv.Itoa(group))
 }

@@ -90,3 +90,10 @@ func Nap(d time.Duration) {
 	for unix.Nanosleep(&left, &left) == unix.EINTR {
 	}
 }
+
+// HasAccessList reports whether a file has a list of users and groups who may use it, beside its owner and its group. The
+// rights of the group are then the most that a user or a group in the list has.
+func HasAccessList(path string) bool {
+	size, err := unix.Getxattr(path, "system.posix_acl_access", nil)
+	return err == nil && size > 0
+}

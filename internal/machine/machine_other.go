@@ -19,6 +19,9 @@ func CheckLocal(string) error { return nil }
 // IsMountPoint is not known here.
 func IsMountPoint(string) bool { return false }
 
+// HasAccessList is not known here.
+func HasAccessList(string) bool { return false }
+
 // Make leaves it to others to make a file here.
 func Make(string, os.FileMode) {}
 
