@@ -42,7 +42,10 @@ func (c *connector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 		return nil, err
 	}
 	for range looksAtOpen {
-		before := descriptors()
+		before, err := descriptors()
+		if err != nil {
+			return nil, err
+		}
 		conn, err := c.driver.Open(c.name)
 		if err != nil {
 			return nil, err
@@ -79,8 +82,11 @@ func (c *connector) look(ctx context.Context, conn sqldriver.Conn, before map[in
 		return nil, err
 	}
 	is, err := identify(c.file.service.path, c.file.path)
-	if err != nil || !is.openSince(before) {
+	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // a name that is gone is of a file that was exchanged
+	}
+	if open, err := is.openSince(before); err != nil || !open {
+		return nil, err
 	}
 	return is, nil
 }

@@ -6,6 +6,6 @@ package sqlite
 type inode struct{}
 
 // descriptors are not known here.
-func descriptors() map[int]inode { return nil }
+func descriptors() (map[int]inode, error) { return nil, nil }
 
-func (is *identity) openSince(map[int]inode) bool { return true }
+func (is *identity) openSince(map[int]inode) (bool, error) { return true, nil }

@@ -4,10 +4,12 @@ import (
 	sqldriver "database/sql/driver"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -116,5 +118,51 @@ func TestDescriptorThatIsLeftOver(t *testing.T) {
 		in, err := s.Open(within(t, soon), time.Hour)
 		require.NoError(t, err)
 		require.NoError(t, in.Close(within(t, soon)))
+	}
+}
+
+// TestWithoutDescriptors: the process may have no more files open. What Open says is not that somebody exchanges files.
+func TestWithoutDescriptors(t *testing.T) {
+	file := newFile(t)
+	newStore(t, file, ttl(time.Hour))
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	before := limit.Cur
+	limit.Cur = min(before, 200)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	defer func() {
+		limit.Cur = before
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	}()
+	var all []*os.File
+	free := func() error {
+		last := len(all) - 1
+		defer func() { all = all[:last] }()
+		return all[last].Close()
+	}
+	for {
+		one, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		all = append(all, one)
+	}
+	defer func() {
+		for len(all) > 0 {
+			must(t, free())
+		}
+	}()
+	for left := range 8 {
+		t.Run(strconv.Itoa(left), func(t *testing.T) {
+			in := newService(t, file).current
+			conn, err := in.db.Conn(within(t, soon))
+			if err != nil {
+				require.NotContains(t, err.Error(), "was replaced")
+				return
+			}
+			require.NoError(t, conn.Close())
+			require.NotNil(t, in.opens.in.Load(), "the connection was looked at")
+		})
+		must(t, free())
 	}
 }
