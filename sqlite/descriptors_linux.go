@@ -59,7 +59,8 @@ func plainAt(descriptor int) (is inode, plain bool) {
 	if errors.Is(err, unix.EBADF) || unix.Fstat(descriptor, &old) != nil {
 		return inode{}, false
 	}
-	return inode{uint64(old.Dev), old.Ino}, old.Mode&unix.S_IFMT == unix.S_IFREG //nolint:unconvert // it is of other types elsewhere
+	is = inode{uint64(old.Dev), old.Ino} //nolint:unconvert // it is of other types elsewhere
+	return is, old.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
 // openSince reports whether these files are what SQLite has opened for a connection since before. It opens the log
