@@ -51,6 +51,7 @@ type file struct {
 	eye     *sql.DB          // of one connection, for session.version; it is there from make on, so that the log stays
 	calls   deaf.Calls       // transactions, for a file system that is frozen holds a write up without end
 	gate    *turnstile.Gate  // of the transactions that write
+	rests   time.Time        // until when nothing is written; under a ticket of gate
 	making  chan struct{}    // has a value while make runs
 	sockets *peers.Directory // nil until there is a session; set by make
 	settled atomic.Bool      // sessions may be opened

@@ -4,13 +4,29 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/farsync/farsync/driver"
 	"github.com/farsync/farsync/internal/machine"
+	"github.com/farsync/farsync/internal/pause"
 	"github.com/farsync/farsync/internal/sqlstore"
 	"github.com/farsync/farsync/internal/turnstile"
 )
+
+const (
+	// A transaction takes milliseconds. Whoever may write the file can put a trigger beside farsync's tables, or a view in
+	// the place of one, whose statement never ends. SQLite breaks a statement off that has run for longest, or whose
+	// caller's context ends, and gives the file's lock to write back.
+	longest = 5 * time.Second
+	// Where a statement was broken off this process writes nothing for as long as the transaction took, or restMost, so
+	// that whoever drops the trigger gets a turn: the sqlite3 shell tries ten times a second.
+	restMost = time.Second
+)
+
+// errEndless is the cause by which a transaction ends that has run for longest.
+var errEndless = fmt.Errorf("a statement was broken off that did not end within %v: look for triggers and views that are not farsync's", longest)
 
 // A transaction is what is done in one.
 type transaction func(context.Context, *sql.Tx) error
@@ -19,7 +35,11 @@ type transaction func(context.Context, *sql.Tx) error
 // write, it returns when ctx ends, or a moment later with the outcome.
 func (f *file) read(ctx context.Context, rows func(sqlstore.Rows) error, statement string, args ...any) error {
 	return f.calls.Do(ctx, func() error {
-		err := f.try(ctx, new(turnstile.Ticket), func() error { return f.db.Query(ctx, rows, statement, dated(args)...) })
+		err := f.try(ctx, new(turnstile.Ticket), func() error {
+			bound, cancel := context.WithTimeoutCause(ctx, longest, errEndless)
+			defer cancel()
+			return f.named(f.db.Query(bound, rows, statement, dated(args)...))
+		})
 		return cmp.Or(f.check(), err) // what a file without a name says, or cannot, is of no account
 	})
 }
@@ -54,8 +74,38 @@ func (f *file) inTurn(ctx context.Context, do transaction) error {
 	if err != nil {
 		return &sqlstore.Error{Err: err, Outcome: driver.NotDone}
 	}
-	err = f.try(ctx, ticket, func() error { return f.db.Transact(ctx, do) })
+	if rest := time.Until(f.rests); rest > 0 {
+		_ = pause.For(ctx, rest)
+	}
+	err = f.try(ctx, ticket, func() error {
+		return f.db.Transact(ctx, func(_ context.Context, tx *sql.Tx) error { return f.bounded(ctx, do, tx) })
+	})
 	ticket.Leave(err == nil)
+	return err
+}
+
+// bounded runs what is done in a transaction, up to its commit, until ctx ends or for longest. The caller has a ticket.
+func (f *file) bounded(ctx context.Context, do transaction, tx *sql.Tx) error {
+	bound, cancel := context.WithTimeoutCause(ctx, longest, errEndless)
+	defer cancel()
+	began := time.Now()
+	err := do(bound, tx)
+	if err == nil || bound.Err() == nil {
+		return err
+	}
+	now := time.Now()
+	f.rests = now.Add(min(now.Sub(began), restMost))
+	if outcome(err) == driver.Unknown { // nothing is committed
+		err = f.named(sqlstore.NotDone(bound))
+	}
+	return err
+}
+
+// named has the error of a statement that did not end say in which file that was.
+func (f *file) named(err error) error {
+	if errors.Is(err, errEndless) {
+		err = &sqlstore.Error{Err: fmt.Errorf("%s: %w", f.path, errEndless), Outcome: driver.NotDone}
+	}
 	return err
 }
 
