@@ -60,7 +60,7 @@ var (
 	ErrNoLeader = errors.New("no leader")
 )
 
-var errToken = errors.New("the store's revision does not fit a token")
+var errToken = errors.New("the store's revision does not fit a token: another program has set it that high; set it back, as the runbook has it")
 
 // An Error is the error of a call, with its operation and its path, in the manner of fs.PathError.
 type Error struct {

@@ -82,6 +82,9 @@ func judge(err error, sent bool) error {
 			err = fmt.Errorf("the tables and procedures of farsync are not there, or of another version; make them with "+
 				"farsync schema mysql | mysql DATABASE, with ?migrate=1 in the URL of the command, or in a program by Migrate: %w", err)
 		}
+		if failed.Number == 1690 || failed.Number == 1264 { // out of range
+			err = sqlstore.OfRevision(err)
+		}
 		if !known {
 			is = driver.Refused
 			if ofProxy(failed.Number) {

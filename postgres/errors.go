@@ -55,6 +55,8 @@ func judge(err error, sent bool) error {
 	case missing[failed.Code]:
 		err = fmt.Errorf("the tables of farsync are not there, or of another version; make them with "+
 			"farsync schema postgres | psql DATABASE, with ?migrate=1 in the URL of the command, or in a program by Migrate: %w", err)
+	case failed.Code == "22003": // out of range
+		err = sqlstore.OfRevision(err)
 	case failed.Code == "25006":
 		err = fmt.Errorf("the server is read-only, as a replica is: %w", err)
 	}

@@ -26,7 +26,12 @@ func RunSetRevisions(t *testing.T, store *farsync.Store, path string, set func(l
 	set("9223372036854775807")
 	_, err := farsync.NewMutex(store, path).Lock(Within(t, Soon))
 	require.ErrorContains(t, err, "out of range")
+	require.ErrorContains(t, err, "set last in its row of farsync_queues to 0")
 	require.NoError(t, Lock(t, store, path+"-other").Release())
+	set("36028797018963968") // 2^55
+	_, err = farsync.NewMutex(store, path).Lock(Within(t, Soon))
+	require.ErrorContains(t, err, "does not fit a token")
+	require.ErrorContains(t, err, "set it back")
 	set("0")
 	require.Greater(t, token(), first)
 }

@@ -50,6 +50,13 @@ func OfMigrate(err, unavailable error) error {
 	return fmt.Errorf("%w (%w)", unavailable, err)
 }
 
+// OfRevision adds to the error of a server whose numbers have come to their end what to do. Only a change by hand, or by
+// another program, gets that far: revisions are the time of day in microseconds.
+func OfRevision(err error) error {
+	return fmt.Errorf("a revision was set too high: delete the entries of the queue in farsync_entries that have it, and "+
+		"set last in its row of farsync_queues to 0: %w", err)
+}
+
 // OfOpen returns the error of Open for an error: no session lives, so a server that does not let the client in has
 // refused.
 func OfOpen(err error) error {
