@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 var (
@@ -31,7 +32,9 @@ var (
 )
 
 // stray refuses a queue with an entry that nothing will ever remove.
-func stray(e driver.Entry) error { return fmt.Errorf("key %q has no lease: %w", e.ID, errStray) }
+func stray(e driver.Entry) error {
+	return fmt.Errorf("key %s has no lease: %w", legible.Quote(e.ID), errStray)
+}
 
 // The errors that tell by themselves what became of an attempt. An error of the connection tells nothing: the request
 // may have been sent, and a member that has taken it may still propose it. Neither does ErrTimeout, nor

@@ -58,4 +58,4 @@ func (a allowance) usedUp() bool { return a < 0 }
 
 // cut returns what is shown of a text, a copy of no more than so many bytes of it. A character that a reader would not
 // see, or would see in another place, is escaped.
-func cut(text string, most int) string { return strings.Clone(legible.Text(legible.Cut(text, most))) }
+func cut(text string, most int) string { return strings.Clone(legible.Line(legible.Cut(text, most))) }

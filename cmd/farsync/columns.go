@@ -28,6 +28,8 @@ const (
 	leastWho  = 24
 	someLock  = 24
 	leastLock = 10
+	// A cell that is wider makes the other cells of its column no wider, where no width is given.
+	mostPadded = 256
 )
 
 // writeTable writes rows into so many columns of a terminal, or into as many as it takes if width is 0. Names are
@@ -71,6 +73,12 @@ func writeTable(w io.Writer, rows []row, width int) error {
 			wide[column] += max(0, min(-over(), full[column]-wide[column]))
 		}
 	}
+	padded := wide
+	for i := range padded {
+		if width <= 0 {
+			padded[i] = min(wide[i], mostPadded)
+		}
+	}
 	last := columnToken
 	for !shown[last] {
 		last--
@@ -84,7 +92,7 @@ func writeTable(w io.Writer, rows []row, width int) error {
 			cell = middle(cell, wide[i])
 			b.WriteString(cell)
 			if i < last {
-				b.WriteString(strings.Repeat(" ", wide[i]-utf8.RuneCountInString(cell)+gap))
+				b.WriteString(strings.Repeat(" ", max(0, padded[i]-utf8.RuneCountInString(cell))+gap))
 			}
 		}
 		b.WriteString("\n")

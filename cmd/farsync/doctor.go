@@ -86,6 +86,7 @@ func (d *doctor) wrong(check, format string, arguments ...any) {
 }
 
 func (d *doctor) add(f findingJSON) {
+	f.Text = legible.Cut(f.Text, mostJSON)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.findings = append(d.findings, f)
@@ -105,7 +106,7 @@ func (d *doctor) report() error {
 			mark = "!!"
 		}
 		if !d.json && (!f.OK || !d.quiet) {
-			if _, err := fmt.Fprintf(d.stdout, "%s  %s: %s\n", mark, f.Check, legible.Text(f.Text)); err != nil {
+			if _, err := fmt.Fprintf(d.stdout, "%s  %s: %s\n", mark, f.Check, legible.Line(f.Text)); err != nil {
 				return unwritten(err)
 			}
 		}

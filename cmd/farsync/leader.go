@@ -34,11 +34,12 @@ func (a *app) leaderVerb() *cobra.Command {
 				case a.json && leader == farsync.Leader{}:
 					return a.print(leaderJSON{Schema: 1})
 				case a.json:
-					return a.print(leaderJSON{1, &leader.Value, leader.Token})
+					value := legible.Cut(leader.Value, mostJSON)
+					return a.print(leaderJSON{1, &value, leader.Token})
 				}
 				text := leader.Value
 				if f, ok := a.stdout.(*os.File); ok && isTerminal(f) {
-					text = legible.Text(text)
+					text = legible.Line(text)
 				}
 				_, err := fmt.Fprintln(a.stdout, text)
 				return unwritten(err)

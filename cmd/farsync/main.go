@@ -152,8 +152,11 @@ func words(err error) string {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
 		text += ": grant the user SELECT, INSERT, UPDATE and DELETE on the six tables farsync_*, and USAGE on their schema; for ?migrate=1, CREATE on the schema"
 	}
-	return text
+	return legible.Cut(text, mostJSON)
 }
+
+// mostJSON is how many bytes JSON has of a text of others, as much as a candidate's value may have.
+const mostJSON = 64 << 10
 
 // locate returns where the Store is.
 func (a *app) locate() (*location.Location, error) {
@@ -192,7 +195,15 @@ func (a *app) logger() *slog.Logger {
 	if !a.verbose {
 		return nil
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: shorten}))
+}
+
+// shorten cuts what a log line says of others, if it is long.
+func shorten(_ []string, a slog.Attr) slog.Attr {
+	if text := a.Value.String(); len(text) > legible.Most {
+		a.Value = slog.StringValue(legible.Text(text))
+	}
+	return a
 }
 
 // silent is for how long a service may say nothing before those who wait for it are told. A file is slow where the

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -144,6 +145,23 @@ type (
 		kind farsync.Kind
 	}
 )
+
+// MarshalJSON bounds what others have written.
+func (u userJSON) MarshalJSON() ([]byte, error) {
+	type plain userJSON
+	p := plain(u)
+	for _, text := range []*string{&p.Holder, &p.ID, &p.Session, &p.Note, &p.WaitsFor} {
+		*text = legible.Cut(*text, mostJSON)
+	}
+	size := 0
+	for i, id := range p.Under {
+		if size += len(id); size > mostJSON {
+			p.Under = p.Under[:i]
+			break
+		}
+	}
+	return json.Marshal(p)
+}
 
 // name is the name of a user, in a form that is safe to print.
 func (u userJSON) name() string { return name(u.Holder) }
@@ -396,7 +414,7 @@ func (a *app) table(w io.Writer, locks []lockJSON, now time.Time, width int) err
 	for _, lock := range locks {
 		path, place := lock.Path, 0
 		if lock.Error != "" {
-			rows = append(rows, row{path, lock.Error, "", "", ""})
+			rows = append(rows, row{path, legible.Text(lock.Error), "", "", ""})
 			path = ""
 		}
 		for _, u := range lock.Participants {
