@@ -2,9 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +24,7 @@ func (a *app) leaderVerb() *cobra.Command {
 			if err := recipe.CheckPath(arguments[0]); err != nil {
 				return &exit{codeData, err}
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := a.untilSignal(cmd.Context())
 			defer stop()
 			show := func(leader farsync.Leader) error {
 				switch {
@@ -38,7 +35,7 @@ func (a *app) leaderVerb() *cobra.Command {
 					return a.print(leaderJSON{1, &value, leader.Token})
 				}
 				text := leader.Value
-				if f, ok := a.stdout.(*os.File); ok && isTerminal(f) {
+				if f := fileOf(a.stdout); f != nil && isTerminal(f) {
 					text = legible.Line(text)
 				}
 				_, err := fmt.Fprintln(a.stdout, text)
@@ -63,7 +60,7 @@ func (a *app) leaderVerb() *cobra.Command {
 					case err != nil:
 						return &exit{codeOf(err), err}
 					}
-					if err := show(leader); err != nil {
+					if err := show(leader); err != nil && ctx.Err() == nil {
 						return err
 					}
 				}

@@ -51,7 +51,7 @@ func (a *app) execute(arguments []string) int {
 	switch {
 	case e.err != nil && a.json:
 		line, _ := json.Marshal(errorJSON{1, words(e.err), e.code}) // cannot fail
-		fmt.Fprintf(stderr, "%s\n", line)
+		fmt.Fprintf(a.stderr, "%s\n", line)
 	case e.err != nil:
 		a.say(words(e.err))
 	}

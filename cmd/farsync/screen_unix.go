@@ -17,8 +17,8 @@ func isTerminal(f *os.File) bool {
 
 // screen returns the size of the terminal that w writes to, or zeros if it is none.
 func screen(w io.Writer) (columns, rows int) {
-	file, ok := w.(*os.File)
-	if !ok {
+	file := fileOf(w)
+	if file == nil {
 		return 0, 0
 	}
 	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)

@@ -8,9 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +52,7 @@ To show it to others, put it behind a server that knows them, or mount package l
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := a.untilSignal(cmd.Context())
 			defer stop()
 			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
 				return a.serve(ctx, store, l, prefix, listen, &live.Options{

@@ -3,13 +3,15 @@ package main
 import (
 	"io"
 	"slices"
+	"sync"
 	"time"
 )
 
 const (
 	// mostUnsaid is how many lines wait for a reader. A line that comes then is dropped.
 	mostUnsaid = 1024
-	// lastWords is for how long the end of the process, or COMMAND, waits for what is left to be said.
+	// lastWords is for how long the end of the process, or COMMAND, waits for what is left to be said: for a reader that has read nothing
+	// for so long, not at all.
 	lastWords = 2 * time.Second
 )
 
@@ -17,6 +19,9 @@ const (
 // process has a lease to show as held, and COMMAND to end in time.
 type voice struct {
 	lines chan line
+
+	mu    sync.Mutex
+	since time.Time // when the line was begun that is being written; zero if none is
 }
 
 // A line is what is to be written, or a mark: said is closed when all before it was written.
@@ -27,17 +32,35 @@ type line struct {
 
 // speak returns a voice. Its goroutine ends with the process.
 func speak(to io.Writer) *voice {
-	v := &voice{make(chan line, mostUnsaid)}
+	v := &voice{lines: make(chan line, mostUnsaid)}
 	go func() {
 		for l := range v.lines {
 			if l.said != nil {
 				close(l.said)
 				continue
 			}
+			v.begin(time.Now())
 			_, _ = to.Write(l.text) // if it fails, there is no other place to say so
+			v.begin(time.Time{})
 		}
 	}()
 	return v
+}
+
+func (v *voice) begin(since time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.since = since
+}
+
+// patience is for how long the reader is waited for.
+func (v *voice) patience() time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.since.IsZero() {
+		return lastWords
+	}
+	return lastWords - time.Since(v.since)
 }
 
 // Write never waits, and never fails.
@@ -49,12 +72,12 @@ func (v *voice) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush returns when all was written, or after lastWords.
+// flush returns when all was written, or when its reader has read nothing for lastWords.
 func (v *voice) flush() {
 	if v == nil {
 		return
 	}
-	enough := time.NewTimer(lastWords)
+	enough := time.NewTimer(v.patience())
 	defer enough.Stop()
 	said := make(chan struct{})
 	select {

@@ -5,10 +5,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +42,7 @@ It looks once a second (--every). What comes and goes in between is not seen, an
 			if err := checkWhich(which); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := a.untilSignal(cmd.Context())
 			defer stop()
 			return a.with(ctx, func(store *farsync.Store, l *location.Location) error {
 				v := &view{app: a, store: store, location: l, which: which, sieve: s, by: by}
@@ -109,7 +107,7 @@ func (v *view) run(ctx context.Context, every time.Duration) error {
 			v.last, v.at, v.hush = v.sieve.sift(locks.Locks, now), now, locks.Silence
 			v.by.sort(v.last)
 		}
-		if err := v.show(err); err != nil {
+		if err := v.show(err); err != nil && ctx.Err() == nil {
 			return unwritten(err)
 		}
 		select {
