@@ -134,15 +134,22 @@ func (v *View) unlessClosed(handler http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// await returns a frame other than the frame that was seen. It returns nil when the client has left or the View is
-// closed.
-func (v *View) await(ctx context.Context, seen *frame) *frame {
+// await returns a frame other than the frame that was seen. It returns nil when the client has left, the View is closed,
+// or over is.
+func (v *View) await(ctx context.Context, seen *frame, over <-chan struct{}) *frame {
 	for {
+		select {
+		case <-over: // also if there is something new
+			return nil
+		default:
+		}
 		f, changed := v.now()
 		if f != nil && f != seen {
 			return f
 		}
 		select {
+		case <-over:
+			return nil
 		case <-changed:
 		case <-ctx.Done():
 			return nil
@@ -156,12 +163,12 @@ func (v *View) await(ctx context.Context, seen *frame) *frame {
 // it waits for the survey, and not while the client accepts the answer.
 func (v *View) snapshot(w http.ResponseWriter, r *http.Request) {
 	unlimited(w)
-	leave, err := v.enter(0)
+	leave, err := v.enter(nil)
 	if err != nil {
 		unavailable(w, err)
 		return
 	}
-	f := v.await(r.Context(), nil)
+	f := v.await(r.Context(), nil, nil)
 	leave()
 	if f == nil {
 		unavailable(w, errClosed)

@@ -163,7 +163,7 @@ func TestStreamThatIsNotReadAnyMoreIsEnded(t *testing.T) {
 			require.NoError(s, err)
 		}
 		s.after(writing + time.Second)
-		require.Equal(s, 0, s.view.streams)
+		require.Empty(s, s.view.streams)
 	})
 }
 
@@ -183,6 +183,45 @@ func TestClientsWhoReadNothingKeepNoPlace(t *testing.T) {
 		require.Equal(s, begun, time.Now())
 		require.NoError(s, stream.Close())
 		s.after(time.Second)
+	})
+}
+
+// TestPlacesGoRound: a client whose system accepts what it is sent keeps no place for ever from others, whether it reads or not. A stream that
+// has been there for a minute gives way to a newcomer, the oldest first.
+func TestPlacesGoRound(t *testing.T) {
+	onSite(t, nil, func(s *site) {
+		s.lock("a", "/a")
+		accept := func() (ended chan struct{}) {
+			response := s.answer(s.ask(get("events")))
+			require.Equal(s, http.StatusOK, response.StatusCode)
+			ended = make(chan struct{})
+			go func() { // ends with the server
+				defer close(ended)
+				_, _ = io.Copy(io.Discard, response.Body)
+			}()
+			return ended
+		}
+		var streams []chan struct{}
+		for range mostViewers {
+			streams = append(streams, accept())
+			s.after(time.Millisecond)
+		}
+		s.after(time.Minute - time.Second)
+		require.Equal(s, http.StatusServiceUnavailable, s.answer(s.ask(get("events"))).StatusCode, "each has a minute")
+		s.after(time.Second)
+		for i := range 3 {
+			streams = append(streams, accept())
+			synctest.Wait()
+			for j, ended := range streams {
+				select {
+				case <-ended:
+					require.LessOrEqual(s, j, i)
+				default:
+					require.Greater(s, j, i)
+				}
+			}
+		}
+		require.Len(s, s.view.streams, mostViewers)
 	})
 }
 

@@ -18,7 +18,8 @@ func (v *View) events(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotImplemented, "the server's ResponseWriter cannot stream: it has no Flush and no Unwrap")
 		return
 	}
-	leave, err := v.enter(1)
+	place := &seat{time.Now(), make(chan struct{})}
+	leave, err := v.enter(place)
 	if err != nil {
 		unavailable(w, err)
 		return
@@ -31,7 +32,7 @@ func (v *View) events(w http.ResponseWriter, r *http.Request) {
 	}
 	err = s.send(hello)
 	for seen := (*frame)(nil); err == nil; {
-		f := v.await(r.Context(), seen)
+		f := v.await(r.Context(), seen, place.over)
 		if f == nil {
 			s.end()
 			return

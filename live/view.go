@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,6 +48,9 @@ const (
 	defaultLimit  = 5000
 	// mostViewers is how many streams there are at a time.
 	mostViewers = 64
+	// turn is how long a stream keeps its place where a newcomer wants it. Whether a client reads cannot be told: its system accepts what it is
+	// sent, and so does a proxy.
+	turn = time.Minute
 )
 
 // A View is an http.Handler that serves a page. All methods may be called at any time by any goroutine.
@@ -60,7 +64,7 @@ type View struct {
 	mu      sync.Mutex
 	sources []*source
 	viewers int           // who wait for what is shown: streams, and requests for snapshots
-	streams int           // Invariant: at most mostViewers
+	streams []*seat       // the oldest first. Invariant: at most mostViewers
 	poller  *poller       // the poller that was started last, or nil
 	next    time.Time     // when the next survey may begin
 	shown   *frame        // what the last survey has shown; nil until there is a survey that is not too old
@@ -70,6 +74,12 @@ type View struct {
 	memory  memory
 	callers callers
 	alarms  alarms // the poller's: there is one at a time, and the next begins when the poller before has ended
+}
+
+// A seat is the place of a stream.
+type seat struct {
+	since time.Time
+	over  chan struct{} // closed when the stream has to give way
 }
 
 // A source is a Store with the prefixes of the paths to show.
@@ -173,9 +183,9 @@ var (
 	errCrowd  = errors.New("too many viewers")
 )
 
-// enter counts a viewer in, and the streams that it is: one or none. The first starts the poller. The caller calls
-// leave, which returns when the poller has ended if no other viewer is there.
-func (v *View) enter(streams int) (leave func(), err error) {
+// enter counts a viewer in, and the place of its stream, or nil. The first starts the poller. The caller calls leave, which
+// returns when the poller has ended if no other viewer is there.
+func (v *View) enter(stream *seat) (leave func(), err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	select {
@@ -183,14 +193,21 @@ func (v *View) enter(streams int) (leave func(), err error) {
 		return nil, errClosed
 	default:
 	}
-	if v.streams+streams > mostViewers {
-		return nil, errCrowd
+	if stream != nil {
+		if len(v.streams) == mostViewers {
+			oldest := v.streams[0]
+			if time.Since(oldest.since) < turn {
+				return nil, errCrowd
+			}
+			close(oldest.over)
+			v.streams = slices.Delete(v.streams, 0, 1)
+		}
+		v.streams = append(v.streams, stream)
 	}
-	v.streams += streams
 	if v.viewers++; v.viewers == 1 {
 		v.start()
 	}
-	return func() { v.leave(streams) }, nil
+	return func() { v.leave(stream) }, nil
 }
 
 // start starts a poller, which waits for the poller before it. The caller holds mu.
@@ -214,10 +231,12 @@ func (v *View) start() {
 	}()
 }
 
-func (v *View) leave(streams int) {
+func (v *View) leave(stream *seat) {
 	v.mu.Lock()
 	p := (*poller)(nil)
-	v.streams -= streams
+	if at := slices.Index(v.streams, stream); at >= 0 { // it has not given way
+		v.streams = slices.Delete(v.streams, at, at+1)
+	}
 	if v.viewers--; v.viewers == 0 {
 		p = v.poller
 		p.cancel()
