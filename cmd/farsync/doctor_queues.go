@@ -7,6 +7,7 @@ import (
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/beneath"
 	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/recipe"
 )
@@ -23,13 +24,14 @@ func (d *doctor) queues(ctx context.Context, store *farsync.Store) {
 		d.wrong("queues", "%s", words(err))
 		return
 	}
-	known := map[string]bool{}
+	known, seen := map[string]bool{}, map[string]bool{}
 	for _, lock := range found.Locks {
+		seen[lock.Path] = true
 		for _, u := range lock.Participants {
 			known[u.ID] = true
 		}
 	}
-	strays, err := d.location.Strays(ctx, d.location.Join(d.below), known)
+	strays, sized, err := d.location.Strays(ctx, d.location.Join(d.below), known)
 	if err != nil {
 		d.wrong("queues", "%s", words(err))
 	}
@@ -37,6 +39,15 @@ func (d *doctor) queues(ctx context.Context, store *farsync.Store) {
 		d.wrong("queues", "%s ends with no session, and blocks its queue for ever: delete it", key)
 	}
 	now, sound := time.Now(), len(strays) == 0
+	for _, path := range sized {
+		if seen[shown(d.location, path)] || recipe.CheckPath(path) != nil {
+			continue // its participants are seen with what is wrong
+		}
+		if _, err := (recipe.Queue{Store: beneath.Store(store), Path: path}).Size(ctx); err != nil {
+			sound = false
+			d.wrong("queues", "%s: %s", shown(d.location, path), words(err))
+		}
+	}
 	for _, lock := range found.Locks {
 		for _, text := range ailments(lock, now) {
 			sound = false

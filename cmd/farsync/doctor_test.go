@@ -194,6 +194,11 @@ func TestDoctorFindsFaultsOfEtcd(t *testing.T) {
 	finds(t, "etcd://"+address, "/x/m-"+id+" ends with no session", `/x\x1b[31m/m-`+id+" ends with no session")
 	remove()
 
+	// A size that is none keeps all out, and nobody who waits there shows it.
+	put("/x!size/units", "abc")
+	finds(t, "etcd://"+address, `/x: `)
+	remove()
+
 	// A key of another program blocks where locks are, and is none of anybody's business elsewhere.
 	put("/x/m-"+id, "one\n"+time.Now().UTC().Format(time.RFC3339Nano), clientv3.WithLease(lease.ID))
 	put("/x/note", "")
@@ -215,6 +220,9 @@ func TestDoctorFindsFaultsOfEtcd(t *testing.T) {
 	_, err = etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Alarm(t.Context(), alarm)
 	require.NoError(t, err)
 	finds(t, "etcd://"+address, "has the alarm NOSPACE", "database space exceeded")
+	p = start(t, patient("etcd://"+address), "run", "-n", "/x", "--", "true")
+	require.Equal(t, codeNoPerm, p.code(t), p.err.String())
+	require.Contains(t, p.err.String(), "etcdctl alarm disarm")
 	_, err = client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
 	require.NoError(t, err)
 	healthy(t, "etcd://"+address)

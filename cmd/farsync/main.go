@@ -152,7 +152,18 @@ func words(err error) string {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
 		text += ": grant the user SELECT, INSERT, UPDATE and DELETE on the six tables farsync_*, and USAGE on their schema; for ?migrate=1, CREATE on the schema"
 	}
+	for _, c := range advice {
+		if strings.Contains(text, c.says) {
+			text += ": " + c.advice
+		}
+	}
 	return legible.Cut(text, mostJSON)
+}
+
+// advice is what to do about what a service says. Its words are all there is to tell it by.
+var advice = []struct{ says, advice string }{
+	{"mvcc: database space exceeded", "make room in etcd, by etcdctl compact and etcdctl defrag, and then write etcdctl alarm disarm"},
+	{"ephemeral nodes may not have children", "another program has made a node of a session where a path, or the beginning of a path, has to be: delete it, or take another path"},
 }
 
 // mostJSON is how many bytes JSON has of a text of others, as much as a candidate's value may have.

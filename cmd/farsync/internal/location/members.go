@@ -86,18 +86,20 @@ func (m *Member) compare(ask func() (time.Time, error)) error {
 
 // Strays returns what lies in the queues below a prefix and ends with no session: keys without a lease on etcd, nodes
 // that are not ephemeral on ZooKeeper. Each blocks its queue for ever, and is no participant. On other stores it is a
-// participant. An entry that is known to have a session is left out, and no value of other programs is read.
-func (l *Location) Strays(ctx context.Context, prefix string, known map[string]bool) ([]string, error) {
+// participant. An entry that is known to have a session is left out, and no value of other programs is read. Sized are the
+// paths that have a size on etcd, where it outlives the users of a semaphore.
+func (l *Location) Strays(ctx context.Context, prefix string, known map[string]bool) (strays, sized []string, err error) {
 	from, err := l.credentials(nil)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case l.Scheme == "etcd":
 		return l.strayKeys(ctx, prefix, known, from)
 	case l.Scheme == "zk":
 		password, config := from.last()
-		return l.strayNodes(ctx, prefix, known, password, config)
+		strays, err = l.strayNodes(ctx, prefix, known, password, config)
+		return strays, nil, err
 	default:
-		return nil, nil
+		return nil, nil, nil
 	}
 }

@@ -81,11 +81,14 @@ func (m *Member) askDate(ctx context.Context, config *cryptotls.Config) {
 // entryKey are the last segments of the keys of farsync on etcd.
 var entryKey = regexp.MustCompile(`/((m|w|r|c|s[1-9][0-9]*)-[2-7A-Z]{26}|m-t[1-9a-f][0-9a-f]*[.][0-9a-f]{10})$`)
 
-// strayKeys are keys without a lease.
-func (l *Location) strayKeys(ctx context.Context, prefix string, known map[string]bool, from *credentials) ([]string, error) {
+// sizeKey is what the key of a semaphore's size ends with.
+const sizeKey = "!size/units"
+
+// strayKeys are keys without a lease, and the paths that have a size.
+func (l *Location) strayKeys(ctx context.Context, prefix string, known map[string]bool, from *credentials) (strays, sized []string, err error) {
 	client, closed, err := l.etcdClient(ctx, from)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = closed() }()
 	queueOf := func(key string) string { return key[:max(0, strings.LastIndexByte(key, '/'))] }
@@ -93,23 +96,25 @@ func (l *Location) strayKeys(ctx context.Context, prefix string, known map[strin
 	for key := range known {
 		queues[queueOf(key)] = true
 	}
-	var strays []string
 	end := clientv3.GetPrefixRangeEnd(prefix)
 	for from, more := prefix, true; more; {
 		page, err := client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(1000))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, kv := range page.Kvs {
 			key := string(kv.Key)
 			from = key + "\x00"
+			if path, ok := strings.CutSuffix(key, sizeKey); ok {
+				sized = append(sized, path)
+			}
 			if known[key] || !entryKey.MatchString(key) && !queues[queueOf(key)] {
 				continue
 			}
 			// An answer with keys alone does not tell their leases.
 			whole, err := client.Get(ctx, key)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if len(whole.Kvs) == 1 && whole.Kvs[0].Lease == 0 {
 				strays = append(strays, key)
@@ -117,5 +122,5 @@ func (l *Location) strayKeys(ctx context.Context, prefix string, known map[strin
 		}
 		more = page.More
 	}
-	return strays, nil
+	return strays, sized, nil
 }
