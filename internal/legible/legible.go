@@ -44,7 +44,7 @@ func Lines(text string) string {
 	return escaped(text, func(c rune) bool { return c == '\n' || Printable(c) }, MostLines)
 }
 
-// escaped returns a text of which only the characters in plain stand for themselves, or its beginning if that is longer than most.
+// escaped returns a text, or the beginning of a text that would be longer than most. The characters in plain stand for themselves.
 func escaped(text string, plain func(rune) bool, most int) string {
 	var b strings.Builder
 	done, kept := 0, 0 // so many bytes of the text are in b, and so many bytes of the result are left if it is cut
