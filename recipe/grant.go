@@ -51,6 +51,9 @@ type grant struct {
 	life  context.Context // the grant's own, a child of the session's: done when it is given up or its entry is found gone
 	end   context.CancelCauseFunc
 
+	// easing counts the changes under way that make a reader of the writer: the entry may be the one or the other.
+	easing atomic.Int32
+
 	// beside counts the holds on a grant without a cohort, beside the first, that have not been released. It is -1 when
 	// the last hold was.
 	beside atomic.Int32

@@ -181,6 +181,8 @@ func (h *Hold) change(ctx context.Context, k driver.Kind, value []byte) (over bo
 	}
 	if downgrade {
 		h.grant.close() // the next turn would be taken for a writer's
+		h.grant.easing.Add(1)
+		defer h.grant.easing.Add(-1)
 	}
 	bound, cancel := bind(ctx, h.Life())
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/internal/pause"
 )
 
@@ -26,6 +27,20 @@ var errRemoved = errors.New("its entry was removed by another client")
 // errOvertaken is the cause of the loss of a grant that another entry should have kept waiting.
 func errOvertaken(by driver.Entry) error {
 	return fmt.Errorf("%s is ahead of its entry in the queue, so it was granted by what another program has written", describe(by))
+}
+
+// errChanged is the cause of the loss of a grant whose entry is not as its holder has made it. Now is the entry as the service shows it.
+func errChanged(made, now driver.Entry) error {
+	what := "moved"
+	switch {
+	case now.Queue != made.Queue:
+		what = "moved to the queue " + legible.Quote(now.Queue)
+	case now.Kind != made.Kind:
+		what = fmt.Sprintf("%s in place of %s", now.Kind, made.Kind)
+	case now.Units != made.Units:
+		what = fmt.Sprintf("of %d units in place of %d", now.Units, made.Units)
+	}
+	return fmt.Errorf("its entry was changed by another client: it is %s", what)
 }
 
 // watchOver notes that a grant is held, and sees to it that its entry is watched when it has been held for a while. A person
@@ -99,21 +114,25 @@ func (s *Store) keepVigil(in *session) {
 func (s *Store) watchHeld(gr *grant) {
 	s.publish(gr, gr.place.Load())
 	hearing, answered, noted := true, false, ""
+	looked := time.Now()
 	for brake := (pause.Brake{}); gr.life.Err() == nil; brake.Woken(gr.life, false) {
-		p, began := gr.place.Load(), time.Now()
+		p, began, gone := gr.place.Load(), time.Now(), false
 		err := s.watchOwn(gr.life, p, hearing)
-		if hearing && err == nil && time.Since(began) >= recheckAfter {
-			// Nothing has happened. In place of a look for words, which the next watch makes, the queue is looked at.
-			by, stray, gone := s.overtaken(gr, p)
+		if err == nil && time.Since(looked) >= recheckAfter {
+			// If nothing has happened, the queue is looked at in place of a look for words, which the next watch makes.
+			looked = time.Now()
+			var why error
+			var stray *driver.Entry
+			why, stray, gone = s.overtaken(gr, p)
 			switch {
-			case by != nil:
-				s.loseGrant(gr, errOvertaken(*by))
+			case why != nil:
+				s.loseGrant(gr, why)
 				s.removeInBackground(p) // the holder has been told
 			case stray != nil && stray.ID != noted:
 				s.noteStray(gr, *stray)
 				noted = stray.ID
 			}
-			if !gone {
+			if why != nil || !gone && hearing && looked.Sub(began) >= recheckAfter {
 				continue
 			}
 		}
@@ -121,12 +140,19 @@ func (s *Store) watchHeld(gr *grant) {
 		// be: an entry is found by its earlier ID.
 		words, v := s.heard(gr.life, p)
 		deaf := errors.Is(v.err, errors.ErrUnsupported)
-		if deaf || errors.Is(v.err, driver.ErrGone) {
-			_, v = s.find(gr.life, p.in, p.entry)
+		var changed error
+		if deaf || gone || errors.Is(v.err, driver.ErrGone) {
+			var now driver.Entry
+			if now, v = s.find(gr.life, p.in, p.entry); v.fate == done {
+				changed = gr.changed(p, now)
+			}
 		}
 		said := parseMessage(words)
 		switch {
 		case gr.place.Load() != p:
+		case changed != nil:
+			s.loseGrant(gr, changed)
+			s.removeInBackground(p) // the holder has been told
 		case errors.Is(v.err, driver.ErrGone):
 			s.loseGrant(gr, errRemoved)
 		case said.what == breakWord && gr.meant(said):
@@ -148,21 +174,35 @@ func (s *Store) watchHeld(gr *grant) {
 	}
 }
 
-// overtaken returns an entry ahead of the one at p, which holds, that should have kept it waiting, or that p may be
-// gone. No entry joins ahead of another, so there is none, unless another program has written what let this one in: a
+// overtaken looks at the queue of p, which holds, and returns why the grant is to end, or that p may be gone. A grant ends
+// whose entry is not as it was made, see [grant.changed], or stands behind an entry that should have kept it waiting. No
+// entry joins ahead of another, so there is none, unless another program has written what let this one in: a
 // turn that no client of etcd has given, for example. Two would hold for as long as the entry stands, for neither is
 // removed. A stray is an entry that has only been put ahead of the holder's; see [Store.strayed].
 //
 // An entry has to be ahead at two looks, some time apart. An entry of ZooKeeper whose number came too late stands ahead
 // of all for as long as its client takes to remove it. Units are granted by a size that may be smaller by now, so of a
-// permit only the caller looks whether it is there.
-func (s *Store) overtaken(gr *grant, p *place) (by, stray *driver.Entry, gone bool) {
-	for p.entry.Kind != driver.Permit {
+// permit nothing but the entry itself is looked at.
+func (s *Store) overtaken(gr *grant, p *place) (why error, stray *driver.Entry, gone bool) {
+	if p.entry.Kind == driver.Permit {
+		now, got := s.find(gr.life, p.in, p.entry)
+		if got.fate == done {
+			why = gr.changed(p, now)
+		}
+		return why, nil, errors.Is(got.err, driver.ErrGone)
+	}
+	for by := (*driver.Entry)(nil); ; {
 		v, got := s.ahead(gr.life, p.in, p.entry, true)
 		if errors.Is(got.err, driver.ErrGone) {
 			return nil, nil, true
 		}
-		if got.fate != done || v.Silent || gr.place.Load() != p {
+		if got.fate != done {
+			return nil, nil, false
+		}
+		if why := gr.changed(p, v.Self); why != nil {
+			return why, nil, false
+		}
+		if v.Silent || gr.place.Load() != p {
 			return nil, nil, false
 		}
 		blockers := ruleOf(p.entry.Kind, 0).blockers(p.entry, v.Entries)
@@ -172,14 +212,27 @@ func (s *Store) overtaken(gr *grant, p *place) (by, stray *driver.Entry, gone bo
 		case by != nil && s.tellsSessions(gr, p) && s.strayed(gr, p, *by):
 			return s.behindStrays(gr, p), by, false
 		case by != nil:
-			return by, nil, false
+			return errOvertaken(*by), nil, false
 		}
 		by = &blockers[0]
 		if pause.For(gr.life, watchAfter) != nil {
 			return nil, nil, false
 		}
 	}
-	return nil, nil, true
+}
+
+// changed returns an error if now, which the service shows in answer to a request for the entry at p, does not ask for what the holder's entry
+// was made to ask for. Another program has changed it then, and others may be granted beside it, as if it were removed. The holder itself may have made
+// a reader of a writer, or be about to.
+func (gr *grant) changed(p *place, now driver.Entry) error {
+	eases := gr.easing.Load() > 0 && p.entry.Kind == driver.Write && now.Kind == driver.Read // before place, which is stored first
+	made := p.entry
+	// An entry that has replaced a writer's may be created later, and its revision is that of the grant here.
+	ordered := now.Revision == made.Revision || made.Kind != p.made.Kind
+	if eases || gr.place.Load() != p || now.Queue == made.Queue && now.Kind == made.Kind && now.Units == made.Units && ordered {
+		return nil
+	}
+	return errChanged(made, now)
 }
 
 // strayed reports whether an entry that stands ahead of the one at p, which holds, has joined later and belongs to no
@@ -211,7 +264,7 @@ func (s *Store) tellsSessions(gr *grant, p *place) bool {
 }
 
 // behindStrays is overtaken for a grant whose nearest entry ahead is a stray, which may hide an entry that is none.
-func (s *Store) behindStrays(gr *grant, p *place) (by *driver.Entry) {
+func (s *Store) behindStrays(gr *grant, p *place) error {
 	v, got := s.ahead(gr.life, p.in, p.entry, false)
 	if got.fate != done {
 		return nil
@@ -219,7 +272,7 @@ func (s *Store) behindStrays(gr *grant, p *place) (by *driver.Entry) {
 	rule := ruleOf(p.entry.Kind, 0)
 	for _, e := range v.Entries {
 		if len(rule.blockers(p.entry, []driver.Entry{e})) > 0 && !s.strayed(gr, p, e) && gr.life.Err() == nil {
-			return &e
+			return errOvertaken(e)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ package recipe_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -163,6 +164,7 @@ type deceived struct {
 	driver.Service
 	ahead atomic.Pointer[driver.Entry] // nil while it shows what is there
 	looks atomic.Int64
+	as    atomic.Pointer[func(driver.Entry) driver.Entry] // how the service shows the entry of the client itself, if it was changed
 
 	tells bool           // Find tells the session of what is there
 	later []driver.Entry // ahead of the entry that ahead has; Find finds all of them
@@ -181,6 +183,12 @@ type deceivedSession struct {
 func (d deceivedSession) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driver.View, error) {
 	v, err := d.Session.Ahead(ctx, e, waiting)
 	d.of.looks.Add(1)
+	if as := d.of.as.Load(); err == nil && as != nil {
+		v.Self = (*as)(v.Self)
+		if v.Self.Queue != e.Queue {
+			return driver.View{}, driver.ErrGone
+		}
+	}
 	if first := d.of.ahead.Load(); err == nil && first != nil {
 		v.Entries = append([]driver.Entry{*first}, v.Entries...)
 		if !waiting { // else the nearest is enough
@@ -199,6 +207,9 @@ func (d deceivedSession) Find(ctx context.Context, e driver.Entry) (driver.Entry
 		}
 	}
 	e, err := d.Session.Find(ctx, e)
+	if as := d.of.as.Load(); err == nil && as != nil {
+		e = (*as)(e)
+	}
 	if d.of.tells {
 		e.Session = "a session"
 	}
@@ -242,6 +253,74 @@ func TestHoldBehindAnotherIsLost(t *testing.T) {
 			require.NoError(w, s.Close())
 		})
 	}
+}
+
+// TestEntryThatIsNotAsItWasMadeIsLost: another program has changed what the entry of a holder asks for, so others may be granted beside it. Its
+// holder is told within 48 s, also while the words of a client stay that has asked for the lock.
+func TestEntryThatIsNotAsItWasMadeIsLost(t *testing.T) {
+	requests := map[driver.Kind]recipe.Request{driver.Permit: permits(2, 2)}
+	for _, kind := range []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Candidate} {
+		requests[kind] = recipe.Request{Queue: queue, Kind: kind, Units: 1}
+	}
+	for name, as := range map[string]func(driver.Entry) driver.Entry{
+		"queue":    func(e driver.Entry) driver.Entry { e.Queue = "/else"; return e },
+		"kind":     func(e driver.Entry) driver.Entry { e.Kind = driver.Foreign; return e },
+		"reader":   func(e driver.Entry) driver.Entry { e.Kind = driver.Read; return e },
+		"units":    func(e driver.Entry) driver.Entry { e.Units = -5; return e },
+		"revision": func(e driver.Entry) driver.Entry { e.Revision++; return e },
+	} {
+		for kind, request := range requests {
+			if name == "reader" && kind == driver.Read {
+				continue
+			}
+			for _, asked := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, " of ", kind, " asked ", asked), func(t *testing.T) {
+					inBubble(t, func(w *world) {
+						service := &deceived{Service: w.Service("deceived")}
+						s, err := recipe.Open(w.Context(), service, recipe.Options{TTL: ttl, Holder: "deceived"})
+						require.NoError(w, err)
+						held := w.granted(w.startFor(s, request))
+						if asked {
+							require.NoError(w, recipe.Queue{Store: s, Path: queue}.Ask(w.Context(), w.Entries(queue)[0]))
+						}
+						time.Sleep(10 * time.Minute)
+						require.NoError(w, held.hold.Err())
+
+						service.as.Store(&as)
+						time.Sleep(48 * time.Second)
+						w.settle()
+						require.ErrorIs(w, held.hold.Err(), recipe.ErrLost)
+						require.ErrorContains(w, held.hold.Err(), "its entry was changed by another client")
+						require.Empty(w, w.Entries(queue))
+						require.ErrorIs(w, held.hold.Release(), recipe.ErrLost)
+						require.NoError(w, s.Close())
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestDowngradeThatTakesLongIsNoChangeOfAnotherClient: the entry is a reader's while its holder still waits for the answer to say so.
+func TestDowngradeThatTakesLongIsNoChangeOfAnotherClient(t *testing.T) {
+	inBubble(t, func(w *world) {
+		h := w.writer(w.open())
+		time.Sleep(ttl)
+		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+			if op.Kind == farsynctest.Replace || op.Kind == farsynctest.Find {
+				return farsynctest.LoseReply
+			}
+			return farsynctest.None
+		})
+		changed := make(chan error, 1)
+		go func() { changed <- h.Change(w.Context(), driver.Read, nil) }()
+		time.Sleep(10 * time.Minute)
+		require.NoError(w, h.Err())
+		w.SetFault(nil)
+		require.NoError(w, <-changed)
+		time.Sleep(10 * time.Minute)
+		require.NoError(w, h.Release())
+	})
 }
 
 // TestStrayThatComesAheadEndsNoHold: no client holds by an entry that belongs to no session and has come after the holder's. An entry of a
@@ -306,7 +385,7 @@ func TestUnitsOfASemaphoreThatWasMadeSmallerAreHeldOn(t *testing.T) {
 		require.NoError(w, second.hold.Err())
 		w.ResetCount()
 		time.Sleep(time.Minute)
-		require.Positive(w, w.Count(farsynctest.Heard), "whether it is there is asked now and then")
+		require.Positive(w, w.Count(farsynctest.Find), "whether it is there is asked now and then")
 		w.release(second)
 	})
 }
