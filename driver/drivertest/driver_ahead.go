@@ -20,6 +20,34 @@ var aheadCases = []conformance{
 			require.Equal(s, ids(order[:i]), ids(a.all(e)))
 		}
 	}},
+	{"AheadAsMade", "a holder whose entry is not shown as it was made takes it for changed by another program, and loses its lock", func(s *scene) {
+		a, b := s.pair()
+		for _, k := range []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Permit, driver.Candidate} {
+			queue := s.queue + "/" + k.String()
+			units := int64(1)
+			if k == driver.Permit {
+				units = 3
+			}
+			made, _ := a.create(a.permit(queue, k, units))
+			b.create(b.permit(queue, k, units))
+			same := func(e driver.Entry, err error) {
+				require.NoError(s, err)
+				require.Equal(s, []any{queue, k, units, made.Revision}, []any{e.Queue, e.Kind, e.Units, e.Revision}, "%v", made.Kind)
+			}
+			shown := func() {
+				v, err := a.Ahead(s.ctx(), made, true)
+				same(v.Self, err)
+				same(a.Find(s.ctx(), made))
+			}
+			shown()
+			if k == driver.Write {
+				changed, err := a.Replace(s.ctx(), made, driver.Read, nil)
+				require.NoError(s, err)
+				made.ID, made.Kind, made.Version, k = changed.ID, changed.Kind, changed.Version, driver.Read
+				shown()
+			}
+		}
+	}},
 	{"AheadNearest", "a waiter that is shown less than its predecessor is granted too soon", func(s *scene) {
 		a, b := s.pair()
 		var order []driver.Entry

@@ -52,7 +52,7 @@ func view(e driver.Entry, list []driver.Entry, limit int) (driver.View, error) {
 		list = list[1:]
 	}
 	if e.ID != "" {
-		if len(list) == 0 {
+		if len(list) == 0 || list[0].ID != e.ID { // another program has moved it to another queue
 			return driver.View{}, driver.ErrGone
 		}
 		v.Self, list = list[0], list[1:]

@@ -128,3 +128,9 @@ func TestTargetOf(t *testing.T) {
 		require.Equal(t, Target{want[0], want[1], "id", "/q", "write", 3, 0}, targetOf(driver.Target{Entry: e, What: what}))
 	}
 }
+
+// TestEntryThatStandsInAnotherQueueIsGone: another program has moved it, and the first row is the entry that was ahead of it.
+func TestEntryThatStandsInAnotherQueueIsGone(t *testing.T) {
+	_, err := view(driver.Entry{Queue: "/q", ID: "moved"}, []driver.Entry{{Queue: "/q", ID: "ahead"}}, 1)
+	require.ErrorIs(t, err, driver.ErrGone)
+}
