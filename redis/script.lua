@@ -567,6 +567,15 @@ local function view(session, id, path, kind, units, waiting)
     ids = call('ZRANGEBYSCORE', q, '-inf', max)
   elseif kind == 'read' then
     ids = ahead > 0 and exclusive(path, id ~= '' and max) or {}
+    -- A writer who holds is the head of the queue, and its name begins so for good. The set lacks it if another program has taken it out.
+    local head = not ids[1] and ahead > 0 and call('ZRANGE', q, 0, 0, 'WITHSCORES')
+    if head and not string.find(head[1], '^read%-') then
+      local is = fields(head[1], 'kind')[1]
+      if is and is ~= 'read' then
+        put(P .. 'x:' .. path, head[1], head[2])
+        return again()
+      end
+    end
   elseif kind ~= 'permit' then
     ids = id == '' and call('ZRANGE', q, 0, 0) or call('ZREVRANGEBYSCORE', q, max, '-inf', 'LIMIT', 0, 1)
   elseif ahead > 0 then
@@ -586,6 +595,8 @@ local function view(session, id, path, kind, units, waiting)
       if kind == 'permit' then promote(path) end
       return again()
     end
+    -- Whoever makes a reader of its writer takes it out of the set: another program has written this kind.
+    if waiting == '1' and kind == 'read' and answer[#answer - 7] == 'read' and string.find(other, '^write%-') then answer[#answer - 7] = 'write' end
   end
   local all = #ids == ahead
   local function show(as, of, name, words)

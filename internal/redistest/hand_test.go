@@ -204,3 +204,43 @@ func TestKeyInThePlaceOfAQueue(t *testing.T) {
 	require.NoError(t, taken(driver.Exclusive, "/other"))
 	require.NoError(t, taken(driver.Exclusive, "/permit"), "a mutex needs no such key")
 }
+
+// TestWriterWhoIsTakenOutOfTheSetLetsNoReaderIn, for the queue still has the writer at its head; nor does a writer whose hash says by hand that it
+// is a reader, for the set has it still. The release lets the readers in.
+func TestWriterWhoIsTakenOutOfTheSetLetsNoReaderIn(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	in, other := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
+	for name, change := range map[string]func(path string, e driver.Entry) error{
+		"x": func(path string, e driver.Entry) error { return admin.ZRem(within(t, soon), prefix+"x:"+path, e.ID).Err() },
+		"e": func(_ string, e driver.Entry) error {
+			return admin.HSet(within(t, soon), prefix+"e:"+e.ID, "kind", "read").Err()
+		},
+	} {
+		path := "/hand/" + name
+		waits := func(e driver.Entry) []driver.Entry {
+			v, err := other.Ahead(within(t, soon), driver.Entry{Queue: path, ID: e.ID, Kind: driver.Read, Units: 1}, true)
+			require.NoError(t, err)
+			return v.Entries
+		}
+		writer := create(t, in, path, driver.Write).Self
+		reader := create(t, other, path, driver.Read).Self
+		for i, look := range []func() []driver.Entry{
+			func() []driver.Entry { return waits(reader) },
+			func() []driver.Entry { return waits(driver.Entry{}) },
+			func() []driver.Entry { return create(t, other, path, driver.Read).Entries },
+		} {
+			require.NoError(t, change(path, writer))
+			ahead := look()
+			require.Len(t, ahead, 1, "%s %d", name, i)
+			require.Equal(t, writer.ID, ahead[0].ID)
+			require.Equal(t, driver.Write, ahead[0].Kind, "%s %d", name, i)
+		}
+		_, found, err := in.Delete(within(t, soon), writer)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Empty(t, waits(reader), name)
+		require.Empty(t, create(t, other, path, driver.Read).Entries, name)
+	}
+}
