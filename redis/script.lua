@@ -437,9 +437,20 @@ end
 -- one of them is not to wait for ever.
 local function kept(session, sought) return session and deadline(session, sought) end
 
+-- Gives the paths of all queues one score again: the set is in the order of its members only while no other program has written another.
+local function align()
+  if upon('ZCOUNT', P .. 'queues', 0, 0) == upon('ZCARD', P .. 'queues') then return end
+  for _, part in ipairs({{'-inf', '(0'}, {'(0', '+inf'}}) do
+    for _, path in ipairs(upon('ZRANGEBYSCORE', P .. 'queues', part[1], part[2]) or {}) do
+      redis.pcall('ZADD', P .. 'queues', 0, path)
+    end
+  end
+end
+
 -- Puts sessions back that are missing and have entries in the queues behind a path, a page of entries at a time.
 local function seek(after)
   local seen, entries = {}, 0
+  align()
   while entries < page do
     local path = (upon('ZRANGEBYLEX', P .. 'queues', after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, 1) or {})[1]
     if not path then return end
@@ -899,6 +910,7 @@ if op == 'survey' then
   pcall(bury)
   answer[2] = quiet > 0 and '1' or '0'
   if not upon('ZCARD', P .. 'queues') then return inPlace('queues') end
+  align()
   local prefix, from = ARGV[2], ARGV[3]
   while #answer < 9 * ARGV[4] do
     local path = call('ZRANGEBYLEX', P .. 'queues', from, '+', 'LIMIT', 0, 1)[1]

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 	"github.com/farsync/farsync/postgres"
 )
@@ -77,4 +78,30 @@ func TestEntriesOfSessionsThatAreNotThereShowNone(t *testing.T) {
 		delete(want, lock.Path)
 	}
 	require.Empty(t, want)
+}
+
+// TestHolderWhoseEntryIsChangedByHandIsTold: the waiter is let in, and the holder is told when it looks at its entry, 48 s later at most.
+func TestHolderWhoseEntryIsChangedByHandIsTold(t *testing.T) {
+	suite.Long(t, suite.Postgres, "two hold until the first looks at its entry, 48 s later at most")
+	t.Parallel()
+	d := newDatabase(t)
+	first, second := d.open(t, time.Minute), d.open(t, time.Minute)
+	for path, change := range map[string]string{"/queue": "queue = '/else'", "/kind": "kind = 'read'"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			a, b := farsync.NewRWMutex(first, path), farsync.NewRWMutex(second, path)
+			lease, err := a.Lock(within(t, soon))
+			require.NoError(t, err)
+			next := locktest.Behind(t, b.RLock)
+			locktest.AwaitQueue(t, second, path, 2)
+			d.exec(t, "UPDATE farsync_entries SET "+change+" WHERE id = $1", lease.ID())
+			d.exec(t, "SELECT pg_notify('farsync_' || session, id) FROM farsync_entries WHERE queue = $1", path)
+			let := locktest.Got(t, next)
+			<-lease.Done()
+			require.ErrorContains(t, lease.Err(), "its entry was changed by another client")
+			require.NoError(t, let.Err())
+			require.ErrorIs(t, lease.Release(), farsync.ErrLost)
+			require.NoError(t, let.Release())
+		})
+	}
 }

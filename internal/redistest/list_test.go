@@ -1,9 +1,11 @@
 package redistest_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
+	client "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/driver"
@@ -27,4 +29,27 @@ func TestListEndsBehindAnEntryWithoutHash(t *testing.T) {
 	require.Len(t, v.Entries, page)
 	require.True(t, v.All)
 	require.Equal(t, last.Revision, v.Entries[page-1].Revision)
+}
+
+// TestSurveyShowsQueuesWithAnotherScore, which another program has written into the set of queues: the set is in the order of the paths only while
+// all scores are one.
+func TestSurveyShowsQueuesWithAnotherScore(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin, in := newClient(t, server.Endpoint()), openSession(t, server.Endpoint(), time.Hour)
+	var paths []string
+	for _, path := range []string{"/a", "/b", "/m", "/y", "/z"} {
+		create(t, in, path, driver.Exclusive)
+		paths = append(paths, path)
+	}
+	for path, score := range map[string]float64{"/a": math.Inf(1), "/m": -1, "/y": 1, "/z": math.Inf(-1)} {
+		require.NoError(t, admin.ZAdd(within(t, soon), prefix+"queues", client.Z{Member: path, Score: score}).Err())
+	}
+	v, err := in.Survey(within(t, soon), "/", "", 100)
+	require.NoError(t, err)
+	var shown []string
+	for _, e := range v.Entries {
+		shown = append(shown, e.Queue)
+	}
+	require.Equal(t, paths, shown)
 }
