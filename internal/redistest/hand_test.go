@@ -213,7 +213,9 @@ func TestWriterWhoIsTakenOutOfTheSetLetsNoReaderIn(t *testing.T) {
 	admin := newClient(t, server.Endpoint())
 	in, other := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
 	for name, change := range map[string]func(path string, e driver.Entry) error{
-		"x": func(path string, e driver.Entry) error { return admin.ZRem(within(t, soon), prefix+"x:"+path, e.ID).Err() },
+		"x": func(path string, e driver.Entry) error {
+			return admin.ZRem(within(t, soon), prefix+"x:"+path, e.ID).Err()
+		},
 		"e": func(_ string, e driver.Entry) error {
 			return admin.HSet(within(t, soon), prefix+"e:"+e.ID, "kind", "read").Err()
 		},
