@@ -764,6 +764,16 @@ if op == 'close' then
   return answer
 end
 
+-- Shows no session in the last entry of the answer, for people, where there is none of that name: nothing will ever end the entry.
+local there = {}
+local function showSession()
+  local session = answer[#answer - 1]
+  if there[session] == nil then
+    there[session] = upon('ZSCORE', P .. 'sessions', session) ~= false or call('EXISTS', P .. 's:' .. session) == 1
+  end
+  if not there[session] then answer[#answer - 1] = '' end
+end
+
 -- ARGV: path, revision behind which it begins, limit. n is 1 if there is silence: none of them holds.
 if op == 'list' then
   pcall(bury)
@@ -781,6 +791,7 @@ if op == 'list' then
     local id, revision = found[i], int(found[i + 1])
     if row(id) then
       answer[#answer - 8], answer[#answer - 5] = path, revision
+      showSession()
     else
       for _, field in ipairs({path, '', '1', revision, '0', '0', '', '', id}) do answer[#answer + 1] = field end
     end
@@ -920,7 +931,10 @@ if op == 'survey' then
       showForeign(path, other)
     else
       for _, id in ipairs(call('ZRANGE', P .. 'q:' .. path, 0, -1)) do
-        if row(id) then answer[#answer - 8] = path end
+        if row(id) then
+          answer[#answer - 8] = path
+          showSession()
+        end
       end
     end
     from = '(' .. path

@@ -53,3 +53,35 @@ func TestSurveyShowsQueuesWithAnotherScore(t *testing.T) {
 	}
 	require.Equal(t, paths, shown)
 }
+
+// TestEntryOfASessionThatIsNotThereShowsNone: whoever looks is to see that no session will end it. A session that is missing and has its set of entries
+// is put back, so it is shown.
+func TestEntryOfASessionThatIsNotThereShowsNone(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin, looks := newClient(t, server.Endpoint()), openSession(t, server.Endpoint(), time.Hour)
+	lives, missing, gone := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
+	want := map[string]string{}
+	for _, in := range []driver.Session{lives, missing, gone} {
+		want[create(t, in, "/unknown", driver.Read).Self.ID] = in.Name()
+	}
+	for _, in := range []driver.Session{missing, gone} {
+		require.EqualValues(t, 1, admin.ZRem(within(t, soon), prefix+"sessions", in.Name()).Val())
+	}
+	require.EqualValues(t, 1, admin.Del(within(t, soon), prefix+"s:"+gone.Name()).Val())
+	for id, session := range want {
+		if session == gone.Name() {
+			want[id] = ""
+		}
+	}
+	shown := func(v driver.View, err error) map[string]string {
+		require.NoError(t, err)
+		is := map[string]string{}
+		for _, e := range v.Entries {
+			is[e.ID] = e.Session
+		}
+		return is
+	}
+	require.Equal(t, want, shown(looks.List(within(t, soon), "/unknown", 0)))
+	require.Equal(t, want, shown(looks.Survey(within(t, soon), "/", "", 100)))
+}
