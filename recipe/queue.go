@@ -3,6 +3,7 @@ package recipe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -42,6 +43,10 @@ type Listing struct {
 	// Odd says that the size of a semaphore is not known, because another program has written something else in its
 	// place. No client is granted units then, and each that waits for some gives up at its next look, which that write
 	// has made it take. So all permits at the head of the queue count as held: the permits that stay are holders.
+	//
+	// Or it names an entry that was made after an entry that stands behind it: another program has put it there, in the place of an entry
+	// that it has removed, for example. The client behind may hold, or wait for it. So the entries that would hold without it count as held,
+	// and so do all that stand ahead of these.
 	Odd error
 	// Stray names an entry among them that no session will ever remove, where the service tells that of an entry by itself:
 	// another program has put it there, and it blocks the queue for ever.
@@ -91,13 +96,47 @@ func (q Queue) listing(ctx context.Context, list []driver.Entry, silent bool) (l
 			l.Held = len(list)
 		}
 	default:
-		l.Held = holders(list, max(l.Size, 1))
+		l.Held, l.Odd = heldIn(list, max(l.Size, 1))
 	}
 	for i := range list[:l.Held] {
 		list[i].Turn = wordsOf(list[i]).turn
 	}
 	q.Store.sinceHeld(list[:l.Held])
 	return l, nil
+}
+
+// heldIn returns how many entries of a queue hold, all of them at its head. Odd names an entry that has come to stand ahead of an earlier
+// one. Entries are in the order of their revisions, but for two. A reader may have the place of a writer, and then has an older place
+// than its revision says. An entry of no session is no client's, and is named elsewhere.
+func heldIn(list []driver.Entry, size int64) (held int, odd error) {
+	oldest := make([]int64, len(list)+1) // the lowest revision from that entry on
+	oldest[len(list)] = math.MaxInt64
+	for i := len(list) - 1; i >= 0; i-- {
+		oldest[i] = oldest[i+1]
+		if e := list[i]; e.Kind != driver.Foreign && e.Session != "" && e.Revision > 0 {
+			oldest[i] = min(oldest[i], e.Revision)
+		}
+	}
+	intruder := func(i int) bool {
+		return list[i].Kind != driver.Read && list[i].Session != "" && list[i].Revision > oldest[i+1]
+	}
+	var others []driver.Entry
+	var places []int
+	for i, e := range list {
+		if intruder(i) {
+			if odd == nil {
+				odd = fmt.Errorf("entry %q was made after an entry that stands behind it: another program has put it there, and it cannot be told"+
+					" which of the two holds", e.ID)
+			}
+			continue
+		}
+		others, places = append(others, e), append(places, i)
+	}
+	held = holders(others, size)
+	if odd != nil && held > 0 {
+		held = places[held-1] + 1
+	}
+	return held, odd
 }
 
 // Survey yields the queues whose paths begin with prefix, in the order of their paths, each with what Listing returns

@@ -47,8 +47,21 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 // Delete deletes the entry's node. The node is no other entry's, so its version does not matter: a Curator client may
 // have written to it, to ask for the lock back. If a writer's is gone, it deletes the reader's that has its place: a
 // replacement whose answer was lost may have made it.
+//
+// A copy that another client has put in the place of e stays, where it was seen before. Another client's entry is looked at for that, an
+// own entry is not: a release is one request.
 func (s *session) Delete(ctx context.Context, e driver.Entry) (v driver.View, found bool, err error) {
-	if e, err = s.search(ctx, e); err != nil {
+	if s.wasCopied(e.ID) {
+		return v, false, nil
+	}
+	if e, err = s.search(ctx, e); err == nil && e.Revision != 0 && !strings.HasPrefix(nameOf(e.ID), s.mark) {
+		if found, err := s.Find(ctx, e); err == nil {
+			e = found
+		} else if outcome(err) != driver.Refused || errors.Is(err, driver.ErrGone) {
+			return v, false, gone(notDone(err))
+		}
+	}
+	if err != nil {
 		err = notDone(err)
 	} else if err = s.do(ctx, newFrame(opDelete).check(e.ID, -1)); errors.Is(err, driver.ErrGone) && e.Kind == driver.Write {
 		err = s.do(ctx, newFrame(opDelete).check(readName(e.ID), -1))
@@ -57,6 +70,14 @@ func (s *session) Delete(ctx context.Context, e driver.Entry) (v driver.View, fo
 		return v, false, nil
 	}
 	return v, err == nil, err
+}
+
+// gone returns nil for an error that says that an entry is gone, and any other as it is.
+func gone(err error) error {
+	if errors.Is(err, driver.ErrGone) {
+		return nil
+	}
+	return err
 }
 
 // register returns what stands in the node of a queue. It lasts as long as the node, which the server removes when it
@@ -129,7 +150,7 @@ func (s *session) Tell(ctx context.Context, e driver.Entry, words string) (lasts
 
 // Heard returns what Tell has written to the entry's node, or Curator.
 func (s *session) Heard(ctx context.Context, e driver.Entry) (string, error) {
-	r, err := s.node(ctx, e.ID)
+	r, err := s.entry(ctx, &e)
 	if err != nil {
 		return "", err
 	}

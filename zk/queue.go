@@ -55,9 +55,15 @@ const leases = "\x00\x00\x00\x06leases"
 //
 // Before it shows an entry that may be granted, a quorum has proved the session. The Syncs of a session that waits may
 // have been answered by a leader that is cut off.
+//
+// Whether the node of the entry is its own is not read each time. It was when it was made. A Watch that sees a copy in its place says so,
+// and a holder watches its own node.
 func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v driver.View, err error) {
+	if s.wasCopied(e.ID) {
+		return v, driver.ErrGone
+	}
 	if s.first(&e) {
-		_, err = s.node(ctx, e.ID)
+		_, err = s.entry(ctx, &e)
 		v.Self, v.All = e, true
 	} else if names, register, missing := s.look(ctx, &e); missing == nil {
 		v.Register = register
@@ -287,13 +293,16 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 func (r *read) fill(e driver.Entry) driver.Entry {
 	e.Value, e.Version, e.Since = r.data, version(&r.stat), time.UnixMilli(r.stat.time)
 	if r.stat.owner != 0 {
-		e.Session = fmt.Sprintf("%#x", uint64(r.stat.owner)) // as its tools write it
+		e.Session = shownSession(r.stat.owner)
 	}
 	if e.Revision == 0 { // else it may be the revision of the node whose place this one has taken
 		e.Revision = r.stat.created
 	}
 	return e
 }
+
+// shownSession returns a session's ID as ZooKeeper's tools write it.
+func shownSession(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
 
 // version returns what a node's version is to the Store: one more, for there 0 means that there is none.
 func version(s *stat) int64 { return int64(s.version) + 1 }
@@ -308,10 +317,10 @@ func (s *session) Find(ctx context.Context, e driver.Entry) (driver.Entry, error
 	if err := s.do(ctx, syncing(parentOf(e.ID))); err != nil {
 		return e, err
 	}
-	r, err := s.node(ctx, e.ID)
+	r, err := s.entry(ctx, &e)
 	if errors.Is(err, driver.ErrGone) && e.Kind == driver.Write {
 		e.ID, e.Kind = readName(e.ID), driver.Read
-		r, err = s.node(ctx, e.ID)
+		r, err = s.entry(ctx, &e)
 	}
 	if err != nil {
 		return e, err

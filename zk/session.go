@@ -44,6 +44,7 @@ type session struct {
 	reads  map[spot]*read    // those under way, and those whose watch has not fired
 	crowds map[string]*queue // by name
 	owned  string            // the path of a head that a session was seen to own, for blocked
+	copied map[string]bool   // the paths of own entries in whose place another session's nodes stand
 }
 
 // maxCalls bounds what the server is asked for at a time. It answers a session in order, and renewals need no slot, so
@@ -55,7 +56,7 @@ func (s *service) connect(w *wire) *session {
 	in := &session{
 		service: s, wire: w, mark: newMark(), stopped: make(chan struct{}), up: make(chan struct{}),
 		slots: make(chan struct{}, maxCalls), joins: make(chan struct{}, maxCalls/2),
-		reads: map[spot]*read{}, crowds: map[string]*queue{},
+		reads: map[spot]*read{}, crowds: map[string]*queue{}, copied: map[string]bool{},
 	}
 	go in.run() // ends with the wire's life; Drop waits for it
 	return in

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 
+	client "github.com/go-zookeeper/zk"
+
 	"github.com/farsync/farsync/driver"
 )
 
@@ -162,7 +164,15 @@ func (s *session) observe(ctx context.Context, t *driver.Target, w *read) (*read
 	case errors.Is(err, driver.ErrGone):
 		s.left(&t.Entry)
 		return nil, nil
+	case errors.Is(err, client.ErrNoAuth) && at.path == t.Entry.ID:
+		if _, copied := s.entry(ctx, &t.Entry); errors.Is(copied, driver.ErrGone) {
+			s.left(&t.Entry)
+			return nil, nil
+		}
 	case err != nil:
+	case at.path == t.Entry.ID && !s.is(&t.Entry, &w.stat): // a copy has taken its place
+		s.left(&t.Entry)
+		return nil, nil
 	case at.path == t.Entry.ID && w.stat.owner == 0:
 		// Forgotten, so that the next caller reads the node anew: it may be gone by then, and this watch not tell so yet.
 		s.mu.Lock()
