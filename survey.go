@@ -20,8 +20,10 @@ type LockInfo struct {
 	// and the waiters leave: all are shown as holders. Or it has put an entry into the queue that no session will ever
 	// remove, as Participants says: the entry is among the participants, and nobody gets the lock until it is deleted. Or it
 	// has put an entry ahead of entries that were there before: all who may hold are shown as holders.
+	// Or the path may not be read by this client, and there are no Participants; the service may have no lock there.
 	Err error
-	// Participants are its holders and its waiters, the holders first, the others in order. There is at least one.
+	// Participants are its holders and its waiters, the holders first, the others in order. There is at least one, unless
+	// Err says that the path may not be read.
 	Participants []Participant
 }
 

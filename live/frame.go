@@ -230,6 +230,9 @@ func (v *View) lockOf(store string, lock farsync.LockInfo, shown map[string]bool
 		}
 		j.Participants[i] = one
 	}
+	if len(lock.Participants) == 0 {
+		return j // it may not be read
+	}
 	switch lock.Participants[0].Kind {
 	case farsync.KindPermit:
 		j.Kind = "semaphore"

@@ -153,7 +153,7 @@ func (s *source) survey(ctx context.Context, limit int, texts *allowance, heard 
 			}
 			heard()
 			known[lock.Path] = true
-			entries += len(lock.Participants)
+			entries += max(len(lock.Participants), 1)
 			locks = append(locks, texts.keep(lock))
 		}
 	}

@@ -47,6 +47,8 @@ type Listing struct {
 	// Or it names an entry that was made after an entry that stands behind it: another program has put it there, in the place of an entry
 	// that it has removed, for example. The client behind may hold, or wait for it. So the entries that would hold without it count as held,
 	// and so do all that stand ahead of these.
+	//
+	// Or it says, of a survey, that the queue may not be read. Then it has no Entries.
 	Odd error
 	// Stray names an entry among them that no session will ever remove, where the service tells that of an entry by itself:
 	// another program has put it there, and it blocks the queue for ever.
@@ -165,6 +167,12 @@ func Survey(ctx context.Context, s *Store, prefix string, yield func(path string
 			page = page[n:]
 			if CheckPath(after) != nil {
 				continue // what another program has put there: no primitive has that path
+			}
+			if list[0].ID == "" { // it may not be read
+				if !yield(after, Listing{Odd: errors.New(string(list[0].Value))}) {
+					return nil
+				}
+				continue
 			}
 			l, err := Queue{s, after}.surveyed(ctx, list, v.Silent)
 			if err != nil || !yield(after, l) {

@@ -1,12 +1,15 @@
 package zk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	client "github.com/go-zookeeper/zk"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -240,18 +243,23 @@ func joined(entries []driver.Entry) (list []driver.Entry) {
 			list = append(list, e)
 		}
 	}
-	for _, e := range strays {
-		at := slices.IndexFunc(list, func(other driver.Entry) bool { return other.Session != "" && other.Revision > e.Revision })
-		if at < 0 {
-			at = len(list)
-		}
-		list = slices.Insert(list, at, e)
+	if len(strays) == 0 {
+		return list
 	}
-	return list
+	// Stable: of two strays the first stays first, unless the other has joined before it.
+	slices.SortStableFunc(strays, func(a, b driver.Entry) int { return cmp.Compare(a.Revision, b.Revision) })
+	all := make([]driver.Entry, 0, len(entries))
+	for _, e := range list {
+		for len(strays) > 0 && strays[0].Revision < e.Revision {
+			all, strays = append(all, strays[0]), strays[1:]
+		}
+		all = append(all, e)
+	}
+	return append(all, strays...)
 }
 
 // readAhead is how many nodes of one kind are asked for at a time.
-const readAhead = 16
+const readAhead = 64
 
 // fill reads the nodes of entries, up to the limit if it is positive, and leaves out nodes that are none. The error beside
 // entries refuses a node that stands among the first of the queue and that no session will ever remove: it would block the
@@ -271,6 +279,11 @@ func (s *session) fill(ctx context.Context, entries []driver.Entry, blocking, li
 		}
 		for i, e := range part {
 			r, err := s.await(ctx, reads[i])
+			if errors.Is(err, client.ErrNoAuth) { // the stat of a node is shown to everybody, and says whose it is
+				if r, err = s.read(ctx, spot{opExists, e.ID, false}); err == nil && r.stat.created == 0 {
+					err = driver.ErrGone
+				}
+			}
 			switch {
 			case errors.Is(err, driver.ErrGone):
 			case err != nil:

@@ -63,7 +63,7 @@ func (s *session) entry(ctx context.Context, e *driver.Entry) (*read, error) {
 	if errors.Is(err, client.ErrNoAuth) {
 		r, seen = s.read(ctx, spot{opExists, e.ID, false})
 	}
-	if seen == nil && !s.is(e, &r.stat) {
+	if seen == nil && (r.at.op == opExists && r.stat.created == 0 || !s.is(e, &r.stat)) {
 		err = driver.ErrGone
 	}
 	return r, err
@@ -75,8 +75,6 @@ func (s *session) entry(ctx context.Context, e *driver.Entry) (*read, error) {
 // made later than its entry, by the same session.
 func (s *session) is(e *driver.Entry, n *stat) bool {
 	switch {
-	case n.created == 0:
-		return false
 	case strings.HasPrefix(nameOf(e.ID), s.mark):
 		if n.owner != s.wire.id.Load() {
 			s.noteCopied(e.ID)

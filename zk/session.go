@@ -287,6 +287,9 @@ func (s *session) wait(ctx context.Context, c *call) error {
 		if s.digest != nil {
 			user = s.digest.String()
 		}
+		if c.read != nil {
+			return fmt.Errorf("node %q: an ACL forbids it to %s: %w", c.read.at.path, user, c.err)
+		}
 		return fmt.Errorf("an ACL forbids it to %s: %w", user, c.err)
 	}
 	return c.err

@@ -2,10 +2,13 @@ package zk
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"errors"
 	"slices"
 	"strings"
+
+	client "github.com/go-zookeeper/zk"
 
 	"github.com/farsync/farsync/driver"
 )
@@ -16,24 +19,54 @@ type shelf struct {
 	names *read  // nil until they were asked for
 }
 
+// shelves are the nodes that a survey knows of and has not come to, as a heap: the lowest path comes first.
+type shelves []*shelf
+
+func (s shelves) Len() int           { return len(s) }
+func (s shelves) Less(i, j int) bool { return s[i].path < s[j].path }
+func (s shelves) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+func (s *shelves) Push(x any)        { *s = append(*s, x.(*shelf)) }
+func (s *shelves) Pop() any {
+	last := len(*s) - 1
+	x := (*s)[last]
+	*s = (*s)[:last]
+	return x
+}
+
 // Survey walks the tree in the order of paths, in which /a-b stands between /a and /a/b: it goes on with the lowest
 // node that it knows. The paths below a node are higher than the node itself, so nothing lower is found later. The
 // nodes that come next are read ahead.
+//
+// A node that an ACL hides is shown as a queue that may not be read. A node at which the walk begins is refused.
 func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (v driver.View, err error) {
-	known := []shelf{{path: prefix[:max(0, strings.LastIndexByte(prefix, '/'))]}}
-	for len(known) > 0 && (limit <= 0 || len(v.Entries) < limit) {
-		for i, shelf := range known[:min(len(known), readAhead)] {
-			if shelf.names == nil {
-				known[i].names = s.begin(spot{opGetChildren, cmp.Or(s.path(shelf.path), "/"), false})
+	top := prefix[:max(0, strings.LastIndexByte(prefix, '/'))]
+	known, ahead := shelves{{path: top}}, []*shelf(nil)
+	defer func() {
+		for _, next := range ahead {
+			s.leave(next.names)
+		}
+	}()
+	for len(known)+len(ahead) > 0 && (limit <= 0 || len(v.Entries) < limit) {
+		for len(known) > 0 && (len(ahead) < readAhead || known[0].path < ahead[len(ahead)-1].path) {
+			next := heap.Pop(&known).(*shelf)
+			if next.names == nil {
+				next.names = s.begin(spot{opGetChildren, cmp.Or(s.path(next.path), "/"), false})
 			}
+			at, _ := slices.BinarySearchFunc(ahead, next, func(a, b *shelf) int { return strings.Compare(a.path, b.path) })
+			ahead = slices.Insert(ahead, at, next)
 		}
-		at := known[0].path
-		names, err := s.await(ctx, known[0].names)
-		known = known[1:]
-		if errors.Is(err, driver.ErrGone) {
+		at := ahead[0].path
+		names, err := s.await(ctx, ahead[0].names)
+		ahead = ahead[1:]
+		switch {
+		case errors.Is(err, driver.ErrGone):
 			continue
-		}
-		if err != nil {
+		case errors.Is(err, client.ErrNoAuth) && at != top:
+			if at > after && strings.HasPrefix(at, prefix) {
+				v.Entries = append(v.Entries, driver.Entry{Queue: at, Units: 1, Value: []byte(err.Error())})
+			}
+			continue
+		case err != nil:
 			return driver.View{}, err
 		}
 		q := names.queue(at, s.path(at), driver.Exclusive)
@@ -44,10 +77,9 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 			path := at + "/" + n.name
 			// The paths below path are lower than path0, for 0 follows the slash.
 			if strings.HasPrefix(path, prefix) && path+"0" > after && path != "/zookeeper" {
-				known = append(known, shelf{path: path})
+				heap.Push(&known, &shelf{path: path})
 			}
 		}
-		slices.SortFunc(known, func(a, b shelf) int { return strings.Compare(a.path, b.path) })
 		if at > after && strings.HasPrefix(at, prefix) && slices.ContainsFunc(q.nodes, func(n *node) bool { return fromLocks(*n) }) {
 			entries, all, err := s.fill(ctx, q.entries(len(q.nodes)), q.tail, 0)
 			if err != nil && !all {

@@ -217,6 +217,9 @@ func (s *sieve) flags(cmd *cobra.Command) {
 // sift returns the locks that one of whose users passes each of the filters.
 func (s *sieve) sift(locks []lockJSON, now time.Time) []lockJSON {
 	return slices.DeleteFunc(locks, func(lock lockJSON) bool {
+		if len(lock.Participants) == 0 { // it may not be read
+			return s.holder != "" || s.waiting || s.longer.set
+		}
 		has := func(f func(userJSON) bool) bool { return slices.ContainsFunc(lock.Participants, f) }
 		return !has(func(u userJSON) bool { return strings.Contains(u.Holder, s.holder) }) ||
 			s.waiting && !has(func(u userJSON) bool { return !u.Held }) ||
@@ -294,7 +297,7 @@ func (a *app) who(ctx context.Context, store *farsync.Store, l *location.Locatio
 		if err != nil {
 			return found, err
 		}
-		one := lockJSON{Path: shown(l, lock.Path)}
+		one := lockJSON{Path: shown(l, lock.Path), Participants: []userJSON{}}
 		if lock.Err != nil {
 			one.Error = words(lock.Err)
 		}

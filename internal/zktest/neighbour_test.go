@@ -96,6 +96,51 @@ func TestNeighbourWhoPutsANodeAheadOfAHolder(t *testing.T) {
 	}
 }
 
+// TestUnreadableNodeHidesNoLock, whoever has made it: a user with a Digest, in whose tree a client without one may read nothing, or a
+// neighbour. A survey shows that the path may not be read, and why. Who asks for that path alone gets an error that names it. An entry
+// that may not be read is shown without its text.
+func TestUnreadableNodeHidesNoLock(t *testing.T) {
+	server, stranger := begin(t)
+	options := as("user", "password")
+	options.TTL = longest
+	persistent(t, stranger, "/unreadable")
+	store, closed := newStore(t, server, withTTL(longest)), newStore(t, server, options)
+	first, hidden, last := lock(t, store, "/unreadable/a"), lock(t, closed, "/unreadable/b"), lock(t, store, "/unreadable/c")
+	_, err := stranger.Create("/unreadable/d", nil, 0, unreadable)
+	require.NoError(t, err)
+	_, err = stranger.Create("/unreadable/c/_c_x-lock-9999999999", []byte("nobody"), client.FlagEphemeral, unreadable)
+	require.NoError(t, err)
+	for _, prefix := range []string{"/unreadable", "/unreadable/"} {
+		var paths, wrong []string
+		for lock, err := range store.Survey(within(t, soon), prefix) {
+			require.NoError(t, err)
+			paths = append(paths, fmt.Sprint(lock.Path, " ", len(lock.Participants)))
+			if lock.Err != nil {
+				wrong = append(wrong, lock.Err.Error())
+			}
+		}
+		require.Equal(t, []string{"/unreadable/a 1", "/unreadable/b 0", "/unreadable/c 2", "/unreadable/d 0"}, paths)
+		require.Equal(t, []string{
+			`node "/unreadable/b": an ACL forbids it to clients without a Digest: zk: not authenticated`,
+			`node "/unreadable/d": an ACL forbids it to clients without a Digest: zk: not authenticated`,
+		}, wrong)
+	}
+	list, err := store.Participants(within(t, soon), "/unreadable/c")
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.Equal(t, last.Token(), list[0].Token)
+	require.Empty(t, list[1].Holder)
+	require.NotEmpty(t, list[1].Session)
+	_, err = store.Participants(within(t, soon), "/unreadable/b")
+	require.ErrorContains(t, err, `node "/unreadable/b": an ACL forbids it`)
+	for _, err := range store.Survey(within(t, soon), "/unreadable/d/") {
+		require.ErrorContains(t, err, `node "/unreadable/d": an ACL forbids it`)
+	}
+	for _, lease := range []*farsync.Lease{first, hidden, last} {
+		require.NoError(t, lease.Release())
+	}
+}
+
 // second and third return the error of a request.
 func second[A, B any](_ A, _ B, err error) error { return err }
 
