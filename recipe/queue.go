@@ -168,7 +168,7 @@ func Survey(ctx context.Context, s *Store, prefix string, yield func(path string
 			if CheckPath(after) != nil {
 				continue // what another program has put there: no primitive has that path
 			}
-			if list[0].ID == "" { // it may not be read
+			if is := list[0]; len(list) == 1 && is.ID == "" && is.Session == "" && is.Revision == 0 { // it may not be read
 				if !yield(after, Listing{Odd: errors.New(string(list[0].Value))}) {
 					return nil
 				}

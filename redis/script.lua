@@ -437,12 +437,13 @@ end
 -- one of them is not to wait for ever.
 local function kept(session, sought) return session and deadline(session, sought) end
 
--- Gives the paths of all queues one score again: the set is in the order of its members only while no other program has written another.
+-- Gives the paths of queues one score again, a page of them at a time: the set is in the order of its members only while no
+-- other program has written another score.
 local function align()
   if upon('ZCOUNT', P .. 'queues', 0, 0) == upon('ZCARD', P .. 'queues') then return end
   for _, part in ipairs({{'-inf', '(0'}, {'(0', '+inf'}}) do
-    for _, path in ipairs(upon('ZRANGEBYSCORE', P .. 'queues', part[1], part[2]) or {}) do
-      redis.pcall('ZADD', P .. 'queues', 0, path)
+    for _, path in ipairs(upon('ZRANGEBYSCORE', P .. 'queues', part[1], part[2], 'LIMIT', 0, page) or {}) do
+      put(P .. 'queues', path, 0)
     end
   end
 end
@@ -581,10 +582,10 @@ local function view(session, id, path, kind, units, waiting)
     -- A writer who holds is the head of the queue, and its name begins so for good. The set lacks it if another program has taken it out.
     local head = not ids[1] and ahead > 0 and call('ZRANGE', q, 0, 0, 'WITHSCORES')
     if head and not string.find(head[1], '^read%-') then
-      local is = fields(head[1], 'kind')[1]
-      if is and is ~= 'read' then
+      local is = fields(head[1], 'queue', 'kind')
+      if is[1] == path and is[2] ~= 'read' then
         put(P .. 'x:' .. path, head[1], head[2])
-        return again()
+        ids = {head[1]} -- not again(): another program may have written what has the set lack it each time
       end
     end
   elseif kind ~= 'permit' then

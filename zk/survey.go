@@ -42,8 +42,10 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 	top := prefix[:max(0, strings.LastIndexByte(prefix, '/'))]
 	known, ahead := shelves{{path: top}}, []*shelf(nil)
 	defer func() {
-		for _, next := range ahead {
-			s.leave(next.names)
+		for _, next := range append(ahead, known...) {
+			if next.names != nil {
+				s.leave(next.names)
+			}
 		}
 	}()
 	for len(known)+len(ahead) > 0 && (limit <= 0 || len(v.Entries) < limit) {
@@ -53,7 +55,10 @@ func (s *session) Survey(ctx context.Context, prefix, after string, limit int) (
 				next.names = s.begin(spot{opGetChildren, cmp.Or(s.path(next.path), "/"), false})
 			}
 			at, _ := slices.BinarySearchFunc(ahead, next, func(a, b *shelf) int { return strings.Compare(a.path, b.path) })
-			ahead = slices.Insert(ahead, at, next)
+			if ahead = slices.Insert(ahead, at, next); len(ahead) > readAhead {
+				heap.Push(&known, ahead[readAhead]) // with its names, which are asked for already
+				ahead = ahead[:readAhead]
+			}
 		}
 		at := ahead[0].path
 		names, err := s.await(ctx, ahead[0].names)

@@ -2,10 +2,12 @@ package redistest_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	client "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
@@ -205,8 +207,8 @@ func TestKeyInThePlaceOfAQueue(t *testing.T) {
 	require.NoError(t, taken(driver.Exclusive, "/permit"), "a mutex needs no such key")
 }
 
-// TestWriterWhoIsTakenOutOfTheSetLetsNoReaderIn, for the queue still has the writer at its head; nor does a writer whose hash says by hand that it
-// is a reader, for the set has it still. The release lets the readers in.
+// TestWriterWhoIsTakenOutOfTheSetLetsNoReaderIn, for the queue still has the writer at its head; nor does a writer whose
+// hash says by hand that it is a reader, for the set has it still. The release lets the readers in.
 func TestWriterWhoIsTakenOutOfTheSetLetsNoReaderIn(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
@@ -244,5 +246,39 @@ func TestWriterWhoIsTakenOutOfTheSetLetsNoReaderIn(t *testing.T) {
 		require.True(t, found)
 		require.Empty(t, waits(reader), name)
 		require.Empty(t, create(t, other, path, driver.Read).Entries, name)
+	}
+}
+
+// TestLookOfAReaderEnds, whatever another program has written about the writer at the head: a script without end would
+// keep the server from all clients, and could not be killed.
+func TestLookOfAReaderEnds(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	admin := newClient(t, server.Endpoint())
+	in, other := openSession(t, server.Endpoint(), time.Hour), openSession(t, server.Endpoint(), time.Hour)
+	for name, change := range map[string]func(path string, writer, reader driver.Entry) error{
+		"moved": func(_ string, writer, _ driver.Entry) error {
+			return admin.HSet(within(t, soon), prefix+"e:"+writer.ID, "queue", "/else").Err()
+		},
+		"moved, and not in the set": func(path string, writer, _ driver.Entry) error {
+			return errors.Join(admin.HSet(within(t, soon), prefix+"e:"+writer.ID, "queue", "/else").Err(),
+				admin.ZRem(within(t, soon), prefix+"x:"+path, writer.ID).Err())
+		},
+		"at the place of the reader": func(path string, writer, reader driver.Entry) error {
+			score := admin.ZScore(within(t, soon), prefix+"q:"+path, reader.ID).Val()
+			return errors.Join(admin.ZRem(within(t, soon), prefix+"x:"+path, writer.ID).Err(),
+				admin.ZAdd(within(t, soon), prefix+"q:"+path, client.Z{Score: score, Member: writer.ID}).Err())
+		},
+	} {
+		path := "/ends/" + strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "-")
+		writer := create(t, in, path, driver.Write).Self
+		reader := create(t, other, path, driver.Read).Self
+		require.NoError(t, change(path, writer, reader))
+		for range 2 {
+			_, err := other.Ahead(within(t, soon), driver.Entry{Queue: path, ID: reader.ID, Kind: driver.Read, Units: 1}, true)
+			t.Logf("%s: %v", name, err)
+			require.NotErrorIs(t, err, context.DeadlineExceeded, name)
+			require.NoError(t, admin.Ping(within(t, soon)).Err(), name)
+		}
 	}
 }
