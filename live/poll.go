@@ -72,9 +72,10 @@ type sight struct {
 	source *source
 	state  farsync.State
 	locks  []farsync.LockInfo
-	rest   *rest     // what is beyond the limit; nil if nothing is
-	full   bool      // texts were left out, for there were too many
-	seen   time.Time // when it was seen: earlier than the survey if that has failed
+	hidden map[string]bool // the paths of locks that may not be read
+	rest   *rest           // what is beyond the limit; nil if nothing is
+	full   bool            // texts were left out, for there were too many
+	seen   time.Time       // when it was seen: earlier than the survey if that has failed
 	took   time.Duration
 	err    error
 	hush   *recipe.Silence // why the Store's service grants nothing at the moment, or nil
@@ -90,7 +91,7 @@ type rest struct {
 // covers reports whether the survey would have shown the path if it had a holder or a waiter. Without a survey nothing
 // is covered.
 func (s *sight) covers(path string) bool {
-	if s == nil || s.err != nil {
+	if s == nil || s.err != nil || s.hidden[path] {
 		return false
 	}
 	if s.rest == nil {
@@ -113,6 +114,7 @@ func (v *View) look(ctx context.Context, sources []*source, last map[string]sigh
 			sights[i] = s.look(ctx, v.options.Limit)
 			if before, ok := last[s.name]; ok && sights[i].err != nil {
 				sights[i].locks, sights[i].rest, sights[i].full, sights[i].seen = before.locks, before.rest, before.full, before.seen
+				sights[i].hidden = before.hidden
 			}
 		})
 	}
@@ -130,6 +132,12 @@ func (s *source) look(ctx context.Context, limit int) (got sight) {
 	texts := allowance(min(limit, math.MaxInt/mostOfEntry)) * mostOfEntry
 	got.locks, got.rest, got.err = s.survey(ctx, limit, &texts, func() { silence.Reset(patience) })
 	got.full = got.err == nil && texts.usedUp()
+	got.hidden = map[string]bool{}
+	for _, lock := range got.locks {
+		if len(lock.Participants) == 0 {
+			got.hidden[lock.Path] = true
+		}
+	}
 	got.state, got.hush, got.took = s.store.State(), recipe.SilenceOf(beneath.Store(s.store)), time.Since(begun)
 	if got.err == nil {
 		got.seen = time.Now()

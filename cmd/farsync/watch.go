@@ -244,8 +244,9 @@ type eventJSON struct {
 
 // events returns what is other than before.
 func (v *view) events() (list []eventJSON) {
-	now := map[string]eventJSON{}
+	now, hidden := map[string]eventJSON{}, map[string]bool{}
 	for _, lock := range v.last {
+		hidden[lock.Path] = len(lock.Participants) == 0
 		for _, u := range lock.Participants {
 			e := eventJSON{Schema: 1, Time: v.at.UTC().Truncate(time.Millisecond), Event: "waits", Path: lock.Path, User: u}
 			if u.Held {
@@ -261,6 +262,9 @@ func (v *view) events() (list []eventJSON) {
 	// A user who has gone is said first: it made way for the holder of now.
 	var gone []eventJSON
 	for key, was := range v.seen {
+		if hidden[was.Path] { // that it has gone is not seen
+			now[key] = was
+		}
 		if _, there := now[key]; !there {
 			was.Event, was.Time = "gone", v.at.UTC().Truncate(time.Millisecond)
 			gone = append(gone, was)
