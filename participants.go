@@ -136,12 +136,13 @@ func known(t time.Time) time.Time {
 //
 // ctx governs how long Participants waits for the service; it never waits for a holder. ErrPath comes at once. The
 // other errors are ErrClosed; ctx.Err() if ctx was done first, and then ErrUnavailable too if the service did not
-// answer; and what the service said when it refused. Beside three errors the participants are returned. Another program has
-// written something else in the place of the size of a semaphore: all are shown as holders, see LockInfo.Err. Or another
-// program has put an entry into the queue that no session will ever remove, a key without a lease on etcd or a node that is
-// not ephemeral on ZooKeeper: it is among the participants, with no Session, and the error names it. Lock fails with the same
-// error until it is deleted. Other stores show such an entry without an error. Or it has put an entry with a session ahead of
-// entries that were there before: those who hold without that entry are shown as holders, and so are all ahead of them.
+// answer; and what the service said when it refused. Beside three errors the participants are returned. Another
+// program has written something else in the place of the size of a semaphore: all are shown as holders, see
+// LockInfo.Err. Or another program has put an entry into the queue that no session will ever remove, a key without a
+// lease on etcd or a node that is not ephemeral on ZooKeeper: it is among the participants, with no Session, and the
+// error names it. Lock fails with the same error until it is deleted. Other stores show such an entry without an
+// error. Or it has put an entry with a session ahead of entries that were there before: those who hold without that
+// entry are shown as holders, and so are all ahead of them.
 func (s *Store) Participants(ctx context.Context, path string) ([]Participant, error) {
 	list, err := s.participants(ctx, path)
 	return list, wrap("participants", path, err)

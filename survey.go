@@ -16,11 +16,12 @@ type LockInfo struct {
 	// Size is how many units a semaphore has, 0 for all others, and where it is not known.
 	Size int64
 	// Err says what another program has done to the queue. It has written something else in the place of the size of a
-	// semaphore: that grants no units until the size has been put right. Which of its participants hold cannot be told,
-	// and the waiters leave: all are shown as holders. Or it has put an entry into the queue that no session will ever
-	// remove, as Participants says: the entry is among the participants, and nobody gets the lock until it is deleted. Or it
-	// has put an entry ahead of entries that were there before: all who may hold are shown as holders.
-	// Or the path may not be read by this client, and there are no Participants; the service may have no lock there.
+	// semaphore: that grants no units until the size has been put right. Which of its participants hold cannot be
+	// told, and the waiters leave: all are shown as holders. Or it has put an entry into the queue that no session
+	// will ever remove, as Participants says: the entry is among the participants, and nobody gets the lock until it
+	// is deleted. Or it has put an entry ahead of entries that were there before: all who may hold are shown as
+	// holders. Or the path may not be read by this client, and there are no Participants; the service may have no lock
+	// there.
 	Err error
 	// Participants are its holders and its waiters, the holders first, the others in order. There is at least one, unless
 	// Err says that the path may not be read.

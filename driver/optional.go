@@ -43,8 +43,8 @@ type Optional interface {
 
 	// Survey returns entries of all queues whose path begins with prefix, queue by queue in the order of their paths,
 	// beginning behind the queue after. It shows whole queues, and at least limit entries if there are as many. Of the
-	// View Silent is set beside them, as by List. A queue which this client may not read, and which the service shows all the same, hides
-	// no other. It is an Entry with an empty ID, whose Value says why, in words.
+	// View Silent is set beside them, as by List. A queue which this client may not read, and which the service shows
+	// all the same, hides no other. It is an Entry with an empty ID, whose Value says why, in words.
 	Survey(ctx context.Context, prefix, after string, limit int) (View, error)
 
 	// Outlast has the service keep the session until it runs out, also if the process dies and the service could tell

@@ -115,11 +115,26 @@ func (v *View) look(ctx context.Context, sources []*source, last map[string]sigh
 			if before, ok := last[s.name]; ok && sights[i].err != nil {
 				sights[i].locks, sights[i].rest, sights[i].full, sights[i].seen = before.locks, before.rest, before.full, before.seen
 				sights[i].hidden = before.hidden
+			} else if ok && len(sights[i].hidden) > 0 {
+				sights[i].recall(before.locks)
 			}
 		})
 	}
 	all.Wait()
 	return sights
+}
+
+// recall has the locks that may not be read show who was seen there before: that they have gone is not seen.
+func (s *sight) recall(before []farsync.LockInfo) {
+	seen := map[string][]farsync.Participant{}
+	for _, lock := range before {
+		seen[lock.Path] = lock.Participants
+	}
+	for i, lock := range s.locks {
+		if s.hidden[lock.Path] {
+			s.locks[i].Participants = seen[lock.Path]
+		}
+	}
 }
 
 func (s *source) look(ctx context.Context, limit int) (got sight) {

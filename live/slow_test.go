@@ -186,8 +186,8 @@ func TestClientsWhoReadNothingKeepNoPlace(t *testing.T) {
 	})
 }
 
-// TestPlacesGoRound: a client whose system accepts what it is sent keeps no place for ever from others, whether it reads or not. A stream that
-// has been there for a minute gives way to a newcomer, the oldest first.
+// TestPlacesGoRound: a client whose system accepts what it is sent keeps no place for ever from others, whether it
+// reads or not. A stream that has been there for a minute gives way to a newcomer, the oldest first.
 func TestPlacesGoRound(t *testing.T) {
 	onSite(t, nil, func(s *site) {
 		s.lock("a", "/a")

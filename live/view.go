@@ -48,8 +48,8 @@ const (
 	defaultLimit  = 5000
 	// mostViewers is how many streams there are at a time.
 	mostViewers = 64
-	// turn is how long a stream keeps its place where a newcomer wants it. Whether a client reads cannot be told: its system accepts what it is
-	// sent, and so does a proxy.
+	// turn is how long a stream keeps its place where a newcomer wants it. Whether a client reads cannot be told: its
+	// system accepts what it is sent, and so does a proxy.
 	turn = time.Minute
 )
 
@@ -183,8 +183,8 @@ var (
 	errCrowd  = errors.New("too many viewers")
 )
 
-// enter counts a viewer in, and the place of its stream, or nil. The first starts the poller. The caller calls leave, which
-// returns when the poller has ended if no other viewer is there.
+// enter counts a viewer in, and the place of its stream, or nil. The first starts the poller. The caller calls leave,
+// which returns when the poller has ended if no other viewer is there.
 func (v *View) enter(stream *seat) (leave func(), err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

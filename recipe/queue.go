@@ -44,9 +44,9 @@ type Listing struct {
 	// place. No client is granted units then, and each that waits for some gives up at its next look, which that write
 	// has made it take. So all permits at the head of the queue count as held: the permits that stay are holders.
 	//
-	// Or it names an entry that was made after an entry that stands behind it: another program has put it there, in the place of an entry
-	// that it has removed, for example. The client behind may hold, or wait for it. So the entries that would hold without it count as held,
-	// and so do all that stand ahead of these.
+	// Or it names an entry that was made after an entry that stands behind it: another program has put it there, in
+	// the place of an entry that it has removed, for example. The client behind may hold, or wait for it. So the
+	// entries that would hold without it count as held, and so do all that stand ahead of these.
 	//
 	// Or it says, of a survey, that the queue may not be read. Then it has no Entries.
 	Odd error
@@ -107,9 +107,10 @@ func (q Queue) listing(ctx context.Context, list []driver.Entry, silent bool) (l
 	return l, nil
 }
 
-// heldIn returns how many entries of a queue hold, all of them at its head. Odd names an entry that has come to stand ahead of an earlier
-// one. Entries are in the order of their revisions, but for two. A reader may have the place of a writer, and then has an older place
-// than its revision says. An entry of no session is no client's, and is named elsewhere.
+// heldIn returns how many entries of a queue hold, all of them at its head. Odd names an entry that has come to stand
+// ahead of an earlier one. Entries are in the order of their revisions, but for two. A reader may have the place of a
+// writer, and then has an older place than its revision says. An entry of no session is no client's, and is named
+// elsewhere.
 func heldIn(list []driver.Entry, size int64) (held int, odd error) {
 	oldest := make([]int64, len(list)+1) // the lowest revision from that entry on
 	oldest[len(list)] = math.MaxInt64

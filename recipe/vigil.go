@@ -29,7 +29,8 @@ func errOvertaken(by driver.Entry) error {
 	return fmt.Errorf("%s is ahead of its entry in the queue, so it was granted by what another program has written", describe(by))
 }
 
-// errChanged is the cause of the loss of a grant whose entry is not as its holder has made it. Now is the entry as the service shows it.
+// errChanged is the cause of the loss of a grant whose entry is not as its holder has made it. Now is the entry as the
+// service shows it.
 func errChanged(made, now driver.Entry) error {
 	what := "moved"
 	switch {
@@ -174,10 +175,10 @@ func (s *Store) watchHeld(gr *grant) {
 	}
 }
 
-// overtaken looks at the queue of p, which holds, and returns why the grant is to end, or that p may be gone. A grant ends
-// whose entry is not as it was made, see [grant.changed], or stands behind an entry that should have kept it waiting. No
-// entry joins ahead of another, so there is none, unless another program has written what let this one in: a
-// turn that no client of etcd has given, for example. Two would hold for as long as the entry stands, for neither is
+// overtaken looks at the queue of p, which holds, and returns why the grant is to end, or that p may be gone. A grant
+// ends whose entry is not as it was made, see [grant.changed], or stands behind an entry that should have kept it
+// waiting. No entry joins ahead of another, so there is none, unless another program has written what let this one in:
+// a turn that no client of etcd has given, for example. Two would hold for as long as the entry stands, for neither is
 // removed. A stray is an entry that has only been put ahead of the holder's; see [Store.strayed].
 //
 // An entry has to be ahead at two looks, some time apart. An entry of ZooKeeper whose number came too late stands ahead
@@ -221,9 +222,9 @@ func (s *Store) overtaken(gr *grant, p *place) (why error, stray *driver.Entry, 
 	}
 }
 
-// changed returns an error if now, which the service shows in answer to a request for the entry at p, does not ask for what the holder's entry
-// was made to ask for. Another program has changed it then, and others may be granted beside it, as if it were removed. The holder itself may have made
-// a reader of a writer, or be about to.
+// changed returns an error if now, which the service shows in answer to a request for the entry at p, does not ask for
+// what the holder's entry was made to ask for. Another program has changed it then, and others may be granted beside
+// it, as if it were removed. The holder itself may have made a reader of a writer, or be about to.
 func (gr *grant) changed(p *place, now driver.Entry) error {
 	eases := gr.easing.Load() > 0 && p.entry.Kind == driver.Write && now.Kind == driver.Read // before place, which is stored first
 	made := p.entry

@@ -255,8 +255,9 @@ func TestHoldBehindAnotherIsLost(t *testing.T) {
 	}
 }
 
-// TestEntryThatIsNotAsItWasMadeIsLost: another program has changed what the entry of a holder asks for, so others may be granted beside it. Its
-// holder is told within 48 s, also while the words of a client stay that has asked for the lock.
+// TestEntryThatIsNotAsItWasMadeIsLost: another program has changed what the entry of a holder asks for, so others may
+// be granted beside it. Its holder is told within 48 s, also while the words of a client stay that has asked for the
+// lock.
 func TestEntryThatIsNotAsItWasMadeIsLost(t *testing.T) {
 	requests := map[driver.Kind]recipe.Request{driver.Permit: permits(2, 2)}
 	for _, kind := range []driver.Kind{driver.Exclusive, driver.Write, driver.Read, driver.Candidate} {
@@ -301,7 +302,8 @@ func TestEntryThatIsNotAsItWasMadeIsLost(t *testing.T) {
 	}
 }
 
-// TestDowngradeThatTakesLongIsNoChangeOfAnotherClient: the entry is a reader's while its holder still waits for the answer to say so.
+// TestDowngradeThatTakesLongIsNoChangeOfAnotherClient: the entry is a reader's while its holder still waits for the
+// answer to say so.
 func TestDowngradeThatTakesLongIsNoChangeOfAnotherClient(t *testing.T) {
 	inBubble(t, func(w *world) {
 		h := w.writer(w.open())

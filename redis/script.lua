@@ -437,8 +437,8 @@ end
 -- one of them is not to wait for ever.
 local function kept(session, sought) return session and deadline(session, sought) end
 
--- Gives the paths of queues one score again, a page of them at a time: the set is in the order of its members only while no
--- other program has written another score.
+-- Gives the paths of queues one score again, a page of them at a time: the set is in the order of its members only
+-- while no other program has written another score.
 local function align()
   if upon('ZCOUNT', P .. 'queues', 0, 0) == upon('ZCARD', P .. 'queues') then return end
   for _, part in ipairs({{'-inf', '(0'}, {'(0', '+inf'}}) do
@@ -579,7 +579,8 @@ local function view(session, id, path, kind, units, waiting)
     ids = call('ZRANGEBYSCORE', q, '-inf', max)
   elseif kind == 'read' then
     ids = ahead > 0 and exclusive(path, id ~= '' and max) or {}
-    -- A writer who holds is the head of the queue, and its name begins so for good. The set lacks it if another program has taken it out.
+    -- A writer who holds is the head of the queue, and its name begins so for good. The set lacks it if another
+    -- program has taken it out.
     local head = not ids[1] and ahead > 0 and call('ZRANGE', q, 0, 0, 'WITHSCORES')
     if head and not string.find(head[1], '^read%-') then
       local is = fields(head[1], 'queue', 'kind')
@@ -765,7 +766,8 @@ if op == 'close' then
   return answer
 end
 
--- Shows no session in the last entry of the answer, for people, where there is none of that name: nothing will ever end the entry.
+-- Shows no session in the last entry of the answer, for people, where there is none of that name: nothing will ever
+-- end the entry.
 local there = {}
 local function showSession()
   local session = answer[#answer - 1]

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// A transaction takes milliseconds. Whoever may write the file can put a trigger beside farsync's tables, or a view in
-	// the place of one, whose statement never ends. SQLite breaks a statement off that has run for longest, or whose
-	// caller's context ends, and gives the file's lock to write back.
+	// A transaction takes milliseconds. Whoever may write the file can put a trigger beside farsync's tables, or a
+	// view in the place of one, whose statement never ends. SQLite breaks a statement off that has run for longest, or
+	// whose caller's context ends, and gives the file's lock to write back.
 	longest = 5 * time.Second
 	// Where a statement was broken off this process writes nothing for as long as the transaction took, or restMost, so
 	// that whoever drops the trigger gets a turn: the sqlite3 shell tries ten times a second.

@@ -48,8 +48,8 @@ func (s *session) Replace(ctx context.Context, e driver.Entry, k driver.Kind, va
 // have written to it, to ask for the lock back. If a writer's is gone, it deletes the reader's that has its place: a
 // replacement whose answer was lost may have made it.
 //
-// A copy that another client has put in the place of e stays, where it was seen before. Another client's entry is looked at for that, an
-// own entry is not: a release is one request.
+// A copy that another client has put in the place of e stays, where it was seen before. Another client's entry is
+// looked at for that, an own entry is not: a release is one request.
 func (s *session) Delete(ctx context.Context, e driver.Entry) (v driver.View, found bool, err error) {
 	if s.wasCopied(e.ID) {
 		return v, false, nil

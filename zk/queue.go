@@ -59,8 +59,8 @@ const leases = "\x00\x00\x00\x06leases"
 // Before it shows an entry that may be granted, a quorum has proved the session. The Syncs of a session that waits may
 // have been answered by a leader that is cut off.
 //
-// Whether the node of the entry is its own is not read each time. It was when it was made. A Watch that sees a copy in its place says so,
-// and a holder watches its own node.
+// Whether the node of the entry is its own is not read each time. It was when it was made. A Watch that sees a copy in
+// its place says so, and a holder watches its own node.
 func (s *session) Ahead(ctx context.Context, e driver.Entry, waiting bool) (v driver.View, err error) {
 	if s.wasCopied(e.ID) {
 		return v, driver.ErrGone

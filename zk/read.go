@@ -55,8 +55,8 @@ func (s *session) node(ctx context.Context, path string) (*read, error) {
 	return s.read(ctx, spot{opGetData, path, false})
 }
 
-// entry reads the node of an entry, and returns ErrGone if it is another entry's. Where an ACL hides what the node says, whose it is
-// can be seen all the same: ZooKeeper shows the stat of any node to everybody.
+// entry reads the node of an entry, and returns ErrGone if it is another entry's. Where an ACL hides what the node
+// says, whose it is can be seen all the same: ZooKeeper shows the stat of any node to everybody.
 func (s *session) entry(ctx context.Context, e *driver.Entry) (*read, error) {
 	r, err := s.node(ctx, e.ID)
 	seen := err
@@ -69,10 +69,10 @@ func (s *session) entry(ctx context.Context, e *driver.Entry) (*read, error) {
 	return r, err
 }
 
-// is reports whether a node with that stat, at the path of an entry, is the entry's. Names are given once, but not to those who copy a
-// name: any client that may write to a queue can delete a node and make another under its name, in one transaction. ZooKeeper itself
-// says which session has made a node, and in which transaction. A reader's node that has taken the place of a writer's was
-// made later than its entry, by the same session.
+// is reports whether a node with that stat, at the path of an entry, is the entry's. Names are given once, but not to
+// those who copy a name: any client that may write to a queue can delete a node and make another under its name, in
+// one transaction. ZooKeeper itself says which session has made a node, and in which transaction. A reader's node that
+// has taken the place of a writer's was made later than its entry, by the same session.
 func (s *session) is(e *driver.Entry, n *stat) bool {
 	switch {
 	case strings.HasPrefix(nameOf(e.ID), s.mark):
@@ -95,8 +95,8 @@ func (s *session) noteCopied(path string) {
 	s.copied[path] = true
 }
 
-// wasCopied reports whether the node of an own entry was seen to be another session's. The entry does not come back: the names in a
-// queue, which say nothing of sessions, are not evidence of it any more.
+// wasCopied reports whether the node of an own entry was seen to be another session's. The entry does not come back:
+// the names in a queue, which say nothing of sessions, are not evidence of it any more.
 func (s *session) wasCopied(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

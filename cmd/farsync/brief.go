@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// untilSignal returns a context that is done when SIGINT or SIGTERM has come. From then on standard output and standard error are waited for
-// for lastWords: a pipe that is full, and a terminal that is stopped, keep a process that was told to end from nothing.
+// untilSignal returns a context that is done when SIGINT or SIGTERM has come. From then on standard output and
+// standard error are waited for for lastWords: a pipe that is full, and a terminal that is stopped, keep a process
+// that was told to end from nothing.
 func (a *app) untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(parent, syscall.SIGINT, syscall.SIGTERM)
 	over := make(chan struct{})

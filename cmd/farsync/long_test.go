@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLongTextsOfOthersAreCut: whatever another program has written as a name, a note or an ID, each verb that shows it writes some of it, and how
-// long it is, and the rows of other locks grow by nothing.
+// TestLongTextsOfOthersAreCut: whatever another program has written as a name, a note or an ID, each verb that shows
+// it writes some of it, and how long it is, and the rows of other locks grow by nothing.
 func TestLongTextsOfOthersAreCut(t *testing.T) {
 	t.Parallel()
 	store := file(t)

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -11,7 +13,8 @@ import (
 	"github.com/farsync/farsync/embedtest"
 )
 
-// TestUnreadableNodeIsARow: a node of ZooKeeper that an ACL hides is shown with the reason, and all other locks are shown beside it.
+// TestUnreadableNodeIsARow: a node of ZooKeeper that an ACL hides is shown with the reason, and all other locks are
+// shown beside it.
 func TestUnreadableNodeIsARow(t *testing.T) {
 	t.Parallel()
 	server := embedtest.ZooKeeper(t)

@@ -10,8 +10,8 @@ import (
 const (
 	// mostUnsaid is how many lines wait for a reader. A line that comes then is dropped.
 	mostUnsaid = 1024
-	// lastWords is for how long the end of the process, or COMMAND, waits for what is left to be said: for a reader that has read nothing
-	// for so long, not at all.
+	// lastWords is for how long the end of the process, or COMMAND, waits for what is left to be said: for a reader
+	// that has read nothing for so long, not at all.
 	lastWords = 2 * time.Second
 )
 

@@ -103,8 +103,8 @@ func TestSignalEndsAViewThatNobodyReads(t *testing.T) {
 	}
 }
 
-// TestReaderIsWaitedForOnce: a reader that has read nothing for as long as the last words may take is not waited for again, however often
-// something is to be said before all that goes on. When it reads again, it is as before.
+// TestReaderIsWaitedForOnce: a reader that has read nothing for as long as the last words may take is not waited for
+// again, however often something is to be said before all that goes on. When it reads again, it is as before.
 func TestReaderIsWaitedForOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

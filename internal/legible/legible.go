@@ -1,7 +1,7 @@
-// Package legible prints text that somebody else has written: the names, notes and values of other processes, what a service calls an entry,
-// and what it says in an error. On a terminal such a text may move the cursor, run backwards over what stands beside it, or look like
-// another; in a log it may look like a line of its own; and it may be as long as the service takes. Everything that is printed or logged of
-// others goes through here.
+// Package legible prints text that somebody else has written: the names, notes and values of other processes, what a
+// service calls an entry, and what it says in an error. On a terminal such a text may move the cursor, run backwards
+// over what stands beside it, or look like another; in a log it may look like a line of its own; and it may be as long
+// as the service takes. Everything that is printed or logged of others goes through here.
 package legible
 
 import (
@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// Most is how many bytes Text, Name and Quote return at most. No name, note or ID that farsync writes is as long: a path and a holder have
-	// 1 KiB at most. The value of a candidate may be longer.
+	// Most is how many bytes Text, Name and Quote return at most. No name, note or ID that farsync writes is as long:
+	// a path and a holder have 1 KiB at most. The value of a candidate may be longer.
 	Most = 2 << 10
-	// MostLines is how many bytes Line and Lines return at most: some texts, or the value of a candidate, which has 64 KiB at most.
+	// MostLines is how many bytes Line and Lines return at most: some texts, or the value of a candidate, which has 64
+	// KiB at most.
 	MostLines = 128 << 10
 	// ending is the room for what stands behind a text that is cut: the ellipsis and the length.
 	ending = 48
@@ -31,9 +32,9 @@ func Printable(c rune) bool {
 // blank is the Braille pattern without dots.
 const blank = '\u2800'
 
-// Text returns a text on one line. What is not Printable in it is written as in a string of Go: \x1b, \u202e. A backslash stands for
-// itself, so that two texts may look alike; Quote tells them apart. Of a text that would be longer than Most it returns the beginning, with an
-// ellipsis and the length behind it: … 900000 bytes.
+// Text returns a text on one line. What is not Printable in it is written as in a string of Go: \x1b, \u202e. A
+// backslash stands for itself, so that two texts may look alike; Quote tells them apart. Of a text that would be
+// longer than Most it returns the beginning, with an ellipsis and the length behind it: … 900000 bytes.
 func Text(text string) string { return escaped(text, Printable, Most) }
 
 // Line is Text for a line of several texts, and for a value that the user has asked for: MostLines is its bound.
@@ -44,7 +45,8 @@ func Lines(text string) string {
 	return escaped(text, func(c rune) bool { return c == '\n' || Printable(c) }, MostLines)
 }
 
-// escaped returns a text, or the beginning of a text that would be longer than most. The characters in plain stand for themselves.
+// escaped returns a text, or the beginning of a text that would be longer than most. The characters in plain stand for
+// themselves.
 func escaped(text string, plain func(rune) bool, most int) string {
 	var b strings.Builder
 	done, kept := 0, 0 // so many bytes of the text are in b, and so many bytes of the result are left if it is cut
@@ -84,7 +86,8 @@ func Name(text string) string {
 	return Quote(text)
 }
 
-// Quote returns a text as a string of Go, in which every character is Printable. strconv.Unquote returns the text, unless it was cut.
+// Quote returns a text as a string of Go, in which every character is Printable. strconv.Unquote returns the text,
+// unless it was cut.
 func Quote(text string) string {
 	plain := func(c rune) bool { return c != '"' && c != '\\' && Printable(c) }
 	return `"` + escaped(text, plain, Most-len(`""`)) + `"`

@@ -2,7 +2,7 @@
 
 package machine
 
-// What a user may need the right to do: to read and write a file, or make files in a directory and enter it.
+// Rights of a user: to read and write a file, to make files in a directory and enter it, and to enter it.
 const (
 	ReadWrite = iota
 	MakeIn

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a user may need the right to do: to read and write a file, or make files in a directory and enter it.
+// Rights of a user: to read and write a file, to make files in a directory and enter it, and to enter it.
 const (
 	ReadWrite = unix.R_OK | unix.W_OK
 	MakeIn    = unix.W_OK | unix.X_OK

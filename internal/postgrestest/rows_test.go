@@ -80,7 +80,8 @@ func TestEntriesOfSessionsThatAreNotThereShowNone(t *testing.T) {
 	require.Empty(t, want)
 }
 
-// TestHolderWhoseEntryIsChangedByHandIsTold: the waiter is let in, and the holder is told when it looks at its entry, 48 s later at most.
+// TestHolderWhoseEntryIsChangedByHandIsTold: the waiter is let in, and the holder is told when it looks at its entry,
+// 48 s later at most.
 func TestHolderWhoseEntryIsChangedByHandIsTold(t *testing.T) {
 	suite.Long(t, suite.Postgres, "two hold until the first looks at its entry, 48 s later at most")
 	t.Parallel()

@@ -31,8 +31,8 @@ func TestListEndsBehindAnEntryWithoutHash(t *testing.T) {
 	require.Equal(t, last.Revision, v.Entries[page-1].Revision)
 }
 
-// TestSurveyShowsQueuesWithAnotherScore, which another program has written into the set of queues: the set is in the order of the paths only while
-// all scores are one.
+// TestSurveyShowsQueuesWithAnotherScore, which another program has written into the set of queues: the set is in the
+// order of the paths only while all scores are one.
 func TestSurveyShowsQueuesWithAnotherScore(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)
@@ -54,8 +54,8 @@ func TestSurveyShowsQueuesWithAnotherScore(t *testing.T) {
 	require.Equal(t, paths, shown)
 }
 
-// TestEntryOfASessionThatIsNotThereShowsNone: whoever looks is to see that no session will end it. A session that is missing and has its set of entries
-// is put back, so it is shown.
+// TestEntryOfASessionThatIsNotThereShowsNone: whoever looks is to see that no session will end it. A session that is
+// missing and has its set of entries is put back, so it is shown.
 func TestEntryOfASessionThatIsNotThereShowsNone(t *testing.T) {
 	t.Parallel()
 	server := embedtest.Redis(t)

@@ -129,7 +129,8 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
-// TestEntryThatStandsInAnotherQueueIsGone: another program has moved it, and the first row is the entry that was ahead of it.
+// TestEntryThatStandsInAnotherQueueIsGone: another program has moved it, and the first row is the entry that was ahead
+// of it.
 func TestEntryThatStandsInAnotherQueueIsGone(t *testing.T) {
 	_, err := view(driver.Entry{Queue: "/q", ID: "moved"}, []driver.Entry{{Queue: "/q", ID: "ahead"}}, 1)
 	require.ErrorIs(t, err, driver.ErrGone)

@@ -10,8 +10,8 @@ import (
 	"github.com/farsync/farsync/driver"
 )
 
-// swap puts a copy in the place of a node, in one transaction: a node of the same name with the same data, which goes with the session
-// of conn.
+// swap puts a copy in the place of a node, in one transaction: a node of the same name with the same data, which goes
+// with the session of conn.
 func swap(t *testing.T, conn *client.Conn, node string, acl []client.ACL) {
 	t.Helper()
 	data, _, err := conn.Get(node)
@@ -24,8 +24,9 @@ func swap(t *testing.T, conn *client.Conn, node string, acl []client.ACL) {
 // unreadable are the rights of a node that no other user may read.
 var unreadable = client.DigestACL(client.PermAll, "other", "password")
 
-// TestHolderWhoseNodeIsReplacedByACopyIsTold: its waiter is let in, as where the node is deleted, and the holder is told, as there. The
-// copy goes with another client's session, which may live for any time. The copy may be unreadable.
+// TestHolderWhoseNodeIsReplacedByACopyIsTold: its waiter is let in, as where the node is deleted, and the holder is
+// told, as there. The copy goes with another client's session, which may live for any time. The copy may be
+// unreadable.
 func TestHolderWhoseNodeIsReplacedByACopyIsTold(t *testing.T) {
 	server, stranger := begin(t)
 	store, other := newStore(t, server, withTTL(longest)), newStore(t, server, withTTL(longest))
@@ -99,8 +100,8 @@ func TestCopyOfAnEntryIsNotThatEntry(t *testing.T) {
 	}
 }
 
-// TestCopyHidesNoHolderFromOperators: who holds cannot be told from the nodes, so the copy and the client who was let in past it are
-// both shown as holders, beside an error that names the copy. Break ends the hold by its token.
+// TestCopyHidesNoHolderFromOperators: who holds cannot be told from the nodes, so the copy and the client who was let
+// in past it are both shown as holders, beside an error that names the copy. Break ends the hold by its token.
 func TestCopyHidesNoHolderFromOperators(t *testing.T) {
 	server, stranger := begin(t)
 	path := "/copied/shown"

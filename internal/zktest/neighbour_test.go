@@ -96,9 +96,9 @@ func TestNeighbourWhoPutsANodeAheadOfAHolder(t *testing.T) {
 	}
 }
 
-// TestUnreadableNodeHidesNoLock, whoever has made it: a user with a Digest, in whose tree a client without one may read nothing, or a
-// neighbour. A survey shows that the path may not be read, and why. Who asks for that path alone gets an error that names it. An entry
-// that may not be read is shown without its text.
+// TestUnreadableNodeHidesNoLock, whoever has made it: a user with a Digest, in whose tree a client without one may
+// read nothing, or a neighbour. A survey shows that the path may not be read, and why. Who asks for that path alone
+// gets an error that names it. An entry that may not be read is shown without its text.
 func TestUnreadableNodeHidesNoLock(t *testing.T) {
 	server, stranger := begin(t)
 	options := as("user", "password")

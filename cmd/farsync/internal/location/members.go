@@ -86,8 +86,8 @@ func (m *Member) compare(ask func() (time.Time, error)) error {
 
 // Strays returns what lies in the queues below a prefix and ends with no session: keys without a lease on etcd, nodes
 // that are not ephemeral on ZooKeeper. Each blocks its queue for ever, and is no participant. On other stores it is a
-// participant. An entry that is known to have a session is left out, and no value of other programs is read. Sized are the
-// paths that have a size on etcd, where it outlives the users of a semaphore.
+// participant. An entry that is known to have a session is left out, and no value of other programs is read. Sized are
+// the paths that have a size on etcd, where it outlives the users of a semaphore.
 func (l *Location) Strays(ctx context.Context, prefix string, known map[string]bool) (strays, sized []string, err error) {
 	from, err := l.credentials(nil)
 	switch {
