@@ -124,7 +124,7 @@ func (s *Store) watchHeld(gr *grant) {
 			looked = time.Now()
 			var why error
 			var stray *driver.Entry
-			why, stray, gone = s.overtaken(gr, p)
+			stray, gone, why = s.overtaken(gr, p)
 			switch {
 			case why != nil:
 				s.loseGrant(gr, why)
@@ -184,40 +184,40 @@ func (s *Store) watchHeld(gr *grant) {
 // An entry has to be ahead at two looks, some time apart. An entry of ZooKeeper whose number came too late stands ahead
 // of all for as long as its client takes to remove it. Units are granted by a size that may be smaller by now, so of a
 // permit nothing but the entry itself is looked at.
-func (s *Store) overtaken(gr *grant, p *place) (why error, stray *driver.Entry, gone bool) {
+func (s *Store) overtaken(gr *grant, p *place) (stray *driver.Entry, gone bool, why error) {
 	if p.entry.Kind == driver.Permit {
 		now, got := s.find(gr.life, p.in, p.entry)
 		if got.fate == done {
 			why = gr.changed(p, now)
 		}
-		return why, nil, errors.Is(got.err, driver.ErrGone)
+		return nil, errors.Is(got.err, driver.ErrGone), why
 	}
 	for by := (*driver.Entry)(nil); ; {
 		v, got := s.ahead(gr.life, p.in, p.entry, true)
 		if errors.Is(got.err, driver.ErrGone) {
-			return nil, nil, true
+			return nil, true, nil
 		}
 		if got.fate != done {
-			return nil, nil, false
+			return nil, false, nil
 		}
 		if why := gr.changed(p, v.Self); why != nil {
-			return why, nil, false
+			return nil, false, why
 		}
 		if v.Silent || gr.place.Load() != p {
-			return nil, nil, false
+			return nil, false, nil
 		}
 		blockers := ruleOf(p.entry.Kind, 0).blockers(p.entry, v.Entries)
 		switch {
 		case len(blockers) == 0, by != nil && by.ID != blockers[0].ID:
-			return nil, nil, false
+			return nil, false, nil
 		case by != nil && s.tellsSessions(gr, p) && s.strayed(gr, p, *by):
-			return s.behindStrays(gr, p), by, false
+			return by, false, s.behindStrays(gr, p)
 		case by != nil:
-			return errOvertaken(*by), nil, false
+			return nil, false, errOvertaken(*by)
 		}
 		by = &blockers[0]
 		if pause.For(gr.life, watchAfter) != nil {
-			return nil, nil, false
+			return nil, false, nil
 		}
 	}
 }

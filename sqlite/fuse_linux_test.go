@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,7 +73,7 @@ func silent(t *testing.T) {
 			head := make([]byte, 16)
 			binary.NativeEndian.PutUint32(head, uint32(16+len(answer)))
 			copy(head[8:], request[8:16])
-			_, _ = unix.Write(device, append(head, answer...))
+			_, _ = unix.Write(device, slices.Concat(head, answer))
 		}
 	}()
 	file, err := os.Open(filepath.Join(dir, "file"))
