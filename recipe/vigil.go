@@ -192,7 +192,7 @@ func (s *Store) overtaken(gr *grant, p *place) (stray *driver.Entry, gone bool, 
 		}
 		return nil, errors.Is(got.err, driver.ErrGone), why
 	}
-	for by := (*driver.Entry)(nil); ; {
+	for by := (*driver.Entry)(nil); gr.life.Err() == nil; _ = pause.For(gr.life, watchAfter) {
 		v, got := s.ahead(gr.life, p.in, p.entry, true)
 		if errors.Is(got.err, driver.ErrGone) {
 			return nil, true, nil
@@ -216,10 +216,8 @@ func (s *Store) overtaken(gr *grant, p *place) (stray *driver.Entry, gone bool, 
 			return nil, false, errOvertaken(*by)
 		}
 		by = &blockers[0]
-		if pause.For(gr.life, watchAfter) != nil {
-			return nil, false, nil
-		}
 	}
+	return nil, false, nil
 }
 
 // changed returns an error if now, which the service shows in answer to a request for the entry at p, does not ask for
