@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,9 +18,7 @@ func TestLongTextsOfOthersAreCut(t *testing.T) {
 	store := file(t)
 	_, closed := open(t, store)
 	closed()
-	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
-	require.NoError(t, err)
-	do := statements(t, "sqlite", name+"?_pragma=busy_timeout(10000)")
+	do := byHand(t, store)
 	const columns = "INSERT INTO farsync_entries (queue, id, kind, units, version, since, value) VALUES "
 	long := strings.Repeat("\x1b", 900_000)
 	do(t, columns+"('/name', 'name', 'exclusive', 1, 1, 0, CAST(? AS BLOB))", long)

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -25,9 +24,7 @@ func TestOddEntriesAreRowsAmongOthers(t *testing.T) {
 	defer closed()
 	_, err := farsync.NewMutex(s, "/held").Lock(t.Context())
 	require.NoError(t, err)
-	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
-	require.NoError(t, err)
-	do := statements(t, "sqlite", name+"?_pragma=busy_timeout(10000)")
+	do := byHand(t, store)
 	const columns = "INSERT INTO farsync_entries (queue, id, kind, units, version, since) VALUES "
 	do(t, columns+"('/a/units', ?, 'permit', 'many', 1, 0)", "units")
 	do(t, columns+"('/a/version', ?, 'exclusive', 1, 'first', 0)", "version")
@@ -68,9 +65,7 @@ func TestBreakNamesAnEntryWithoutASession(t *testing.T) {
 	store := file(t)
 	s, closed := open(t, store)
 	defer closed()
-	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
-	require.NoError(t, err)
-	do := statements(t, "sqlite", name+"?_pragma=busy_timeout(10000)")
+	do := byHand(t, store)
 	do(t, "INSERT INTO farsync_entries (queue, id, kind, units, version, since) VALUES ('/x', ?, 'exclusive', 1, 1, 0)", "row-1")
 	who := start(t, store, "who", "/x")
 	require.Zero(t, who.code(t), who.err.String())
@@ -97,9 +92,7 @@ func TestTextOfOthersReachesNoTerminal(t *testing.T) {
 	defer closed()
 	_, err := farsync.NewElection(s, "/leader").Campaign(t.Context(), hostile)
 	require.NoError(t, err)
-	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
-	require.NoError(t, err)
-	do := statements(t, "sqlite", name+"?_pragma=busy_timeout(10000)")
+	do := byHand(t, store)
 	do(t, "INSERT INTO farsync_entries (queue, id, kind, units, version, since) VALUES ('/stray', ?, 'exclusive', 1, 1, 0)", hostile)
 	for _, c := range []struct {
 		shows     string

@@ -169,13 +169,11 @@ func onMySQL(t *testing.T) func() *service {
 func onSQLite(t *testing.T) func() *service {
 	return func() *service {
 		store := file(t)
-		name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
-		require.NoError(t, err)
 		s := &service{store: store, direct: store, path: newPath()}
-		s.byStatements(statements(t, "sqlite", name+"?_pragma=busy_timeout(10000)"))
+		s.byStatements(byHand(t, store))
 		s.freeze = func(t *testing.T) {
 			// A transaction of another program that writes keeps all others waiting.
-			db, err := sql.Open("sqlite", name+"?_txlock=immediate&_pragma=busy_timeout(10000)")
+			db, err := sql.Open("sqlite", nameOf(t, store)+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 			require.NoError(t, err)
 			tx, err := db.BeginTx(context.WithoutCancel(t.Context()), nil)
 			require.NoError(t, err)
@@ -198,6 +196,20 @@ func (s *service) byStatements(do func(t *testing.T, statement, argument string)
 	s.orphaned = func(t *testing.T, p farsync.Participant) {
 		do(t, "UPDATE farsync_entries SET session = NULL WHERE id = ?", p.ID)
 	}
+}
+
+// nameOf returns the name of the file of a store that [file] has returned.
+func nameOf(t *testing.T, store string) string {
+	t.Helper()
+	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
+	require.NoError(t, err)
+	return name
+}
+
+// byHand is statements for the file of a store.
+func byHand(t *testing.T, store string) func(t *testing.T, statement, argument string) {
+	t.Helper()
+	return statements(t, "sqlite", nameOf(t, store)+"?_pragma=busy_timeout(10000)")
 }
 
 // statements returns what executes a statement in a database.

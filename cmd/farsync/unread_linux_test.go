@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -20,9 +19,7 @@ func TestSignalEndsAViewThatNobodyReads(t *testing.T) {
 	defer closed()
 	_, err := farsync.NewElection(s, "/leader").Campaign(t.Context(), "it leads")
 	require.NoError(t, err)
-	name, err := url.PathUnescape(strings.TrimPrefix(strings.TrimSuffix(store, "?ttl=60s"), "sqlite:"))
-	require.NoError(t, err)
-	statements(t, "sqlite", name+"?_pragma=busy_timeout(10000)")(t,
+	byHand(t, store)(t,
 		"INSERT INTO farsync_entries (queue, id, kind, units, version, since) VALUES ('/stray', ?, 'exclusive', 1, 1, 0)", "stray")
 	var all []*process
 	for _, c := range []struct {
