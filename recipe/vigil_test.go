@@ -101,19 +101,25 @@ func TestDowngradedHoldIsWatchedOn(t *testing.T) {
 	})
 }
 
+// changesUnanswered has a holder ask to become a reader, while no answer to that comes. The caller ends the fault.
+func (w *world) changesUnanswered(h *recipe.Hold) <-chan error {
+	w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
+		if op.Kind == farsynctest.Replace || op.Kind == farsynctest.Find {
+			return farsynctest.LoseReply
+		}
+		return farsynctest.None
+	})
+	changed := make(chan error, 1)
+	go func() { changed <- h.Change(w.Context(), driver.Read, nil) }() // joined by who receives
+	return changed
+}
+
 // The answer to a downgrade is lost. The watch on the writer's entry sees that go, which is not the end of the hold.
 func TestDowngradeWithoutAnAnswerIsNoRemoval(t *testing.T) {
 	inBubble(t, func(w *world) {
 		h := w.writer(w.open())
 		time.Sleep(ttl)
-		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
-			if op.Kind == farsynctest.Replace || op.Kind == farsynctest.Find {
-				return farsynctest.LoseReply
-			}
-			return farsynctest.None
-		})
-		changed := make(chan error, 1)
-		go func() { changed <- h.Change(w.Context(), driver.Read, nil) }()
+		changed := w.changesUnanswered(h)
 		w.settle()
 		require.True(w, w.Touch(w.Entries(queue)[0].ID)) // as where the one node is removed for the other
 		w.settle()
@@ -308,14 +314,7 @@ func TestDowngradeThatTakesLongIsNoChangeOfAnotherClient(t *testing.T) {
 	inBubble(t, func(w *world) {
 		h := w.writer(w.open())
 		time.Sleep(ttl)
-		w.SetFault(func(op farsynctest.Op) farsynctest.Fault {
-			if op.Kind == farsynctest.Replace || op.Kind == farsynctest.Find {
-				return farsynctest.LoseReply
-			}
-			return farsynctest.None
-		})
-		changed := make(chan error, 1)
-		go func() { changed <- h.Change(w.Context(), driver.Read, nil) }()
+		changed := w.changesUnanswered(h)
 		time.Sleep(10 * time.Minute)
 		require.NoError(w, h.Err())
 		w.SetFault(nil)
