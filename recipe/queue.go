@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // A Queue is one queue of a Store, for callers that look at it or change its size without standing in it. Its methods
@@ -128,8 +129,8 @@ func heldIn(list []driver.Entry, size int64) (held int, odd error) {
 	for i, e := range list {
 		if intruder(i) {
 			if odd == nil {
-				odd = fmt.Errorf("entry %q was made after an entry that stands behind it: another program has put it there, and it cannot be told"+
-					" which of the two holds", e.ID)
+				odd = fmt.Errorf("entry %s was made after an entry that stands behind it: another program has put it there, and it cannot be told"+
+					" which of the two holds", legible.Quote(e.ID))
 			}
 			continue
 		}
