@@ -15,7 +15,7 @@ import (
 	"github.com/farsync/farsync/mysql"
 )
 
-// TestAnAttemptDialsOnce: a server that closes each connection at once, as one that starts or a balancer without a
+// TestAnAttemptDialsOnce: a server that closes each connection at once, as a server that starts or a balancer without a
 // server behind it does, is dialed once by each attempt. The Store decides when the next is made.
 func TestAnAttemptDialsOnce(t *testing.T) {
 	t.Parallel()

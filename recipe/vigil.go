@@ -226,7 +226,7 @@ func (s *Store) overtaken(gr *grant, p *place) (stray *driver.Entry, gone bool, 
 func (gr *grant) changed(p *place, now driver.Entry) error {
 	eases := gr.easing.Load() > 0 && p.entry.Kind == driver.Write && now.Kind == driver.Read // before place, which is stored first
 	made := p.entry
-	// An entry that has replaced a writer's may be created later, and its revision is that of the grant here.
+	// An entry that has replaced a writer's may be created later, and the grant's revision is its revision here.
 	ordered := now.Revision == made.Revision || made.Kind != p.made.Kind
 	if eases || gr.place.Load() != p || now.Queue == made.Queue && now.Kind == made.Kind && now.Units == made.Units && ordered {
 		return nil

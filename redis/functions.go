@@ -25,7 +25,7 @@ type functions struct {
 // A dialer connects to an address.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dial is the dialer of the program, or one that calls the functions of its tls.Config.
+// dial is the dialer of the program, or a dialer that calls the functions of its tls.Config.
 func (f *functions) dial(name string, most time.Duration, dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		return aside.Connect(ctx, &f.dials, f.log, name, most, func(ctx context.Context) (net.Conn, error) {

@@ -91,8 +91,8 @@ func (c *connector) look(ctx context.Context, conn sqldriver.Conn, before map[in
 	return is, nil
 }
 
-// enter compares the files of a connection with those of the first connection. The first is the time at which a link
-// to another program's file would be written to, if it was made after the look that came before.
+// enter compares the files of a connection with the files of the first connection. When the first is opened a link to
+// another program's file would be written to, if the link was made after the look that came before.
 func (c *connector) enter(is *identity) error {
 	if c.in.Load() == nil {
 		if err := refuse(c.file.path); err != nil {

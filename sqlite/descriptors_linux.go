@@ -90,7 +90,7 @@ func (is *identity) openSince(before map[int]inode) (bool, error) {
 	return here[1] && has[2] && (here[0] || has[0] && !slices.ContainsFunc(others, isDatabase)), nil
 }
 
-// isDatabase reports whether an open file begins as those of SQLite. A file that cannot be read is none of SQLite's.
+// isDatabase reports whether an open file begins as a database of SQLite does. A file that cannot be read is none of SQLite's.
 func isDatabase(descriptor int) bool {
 	const first = "SQLite format 3\x00"
 	var is [len(first)]byte

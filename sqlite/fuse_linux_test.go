@@ -15,8 +15,8 @@ import (
 	"github.com/farsync/farsync/internal/suite"
 )
 
-// silent mounts a file system with a file in it, which is opened, and then answers nothing more, as one that is on the
-// network does while its server is away. It speaks the protocol of /dev/fuse.
+// silent mounts a file system with a file in it, which is opened, and then answers nothing more, as a file system on
+// the network does while its server is away. It speaks the protocol of /dev/fuse.
 func silent(t *testing.T) {
 	device, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
