@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(race, raceOptions); err != nil {
 		panic(err)
 	}
-	if err := flag.Set("test.parallel", "6"); err != nil { // most of them wait for a TTL
+	if err := flag.Set("test.parallel", "8"); err != nil { // most of them wait for a TTL
 		panic(err)
 	}
 	testscript.Main(cleaned{m}, map[string]func(){

@@ -18,6 +18,7 @@ import (
 
 // TestProgramsForThoseWhoComeFromElsewhere builds and runs the program of each such document, which prints what it says there.
 func TestProgramsForThoseWhoComeFromElsewhere(t *testing.T) {
+	t.Parallel()
 	documents, err := filepath.Glob("../../docs/coming-from-*.md")
 	require.NoError(t, err)
 	require.Len(t, documents, 10)

@@ -13,11 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 )
 
 func TestMain(m *testing.M) {
 	embedtest.Child()
+	locktest.AtOnce(4) // programs that are built, and servers that are waited for
 	suite.Hear()
 	code := m.Run()
 	if built.directory != "" {

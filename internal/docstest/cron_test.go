@@ -18,6 +18,7 @@ import (
 
 // TestCronProgramOfThePage: one of two runs the job. The first is told to end within its time, and the service keeps the lock all the same.
 func TestCronProgramOfThePage(t *testing.T) {
+	t.Parallel()
 	program := programOf(t, "CRON")
 	server := embedtest.Postgres(t)
 	config, err := pgxpool.ParseConfig(server.URL())

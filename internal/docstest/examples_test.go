@@ -18,6 +18,7 @@ import (
 
 // TestExamplesThatNeedServersRun makes a program of each example of a store whose service has to run, and runs it on a server of that kind.
 func TestExamplesThatNeedServersRun(t *testing.T) {
+	t.Parallel()
 	const held, guarded = `^the work, with token \d+$`, "^paid\nanother may hold the lock, and nothing was paid$"
 	sources, says := map[string]string{}, map[string]string{}
 	var names []string // in the order of the documents: the first example of a database makes the tables

@@ -52,6 +52,7 @@ func openDB(t *testing.T, driver, source string) *sql.DB {
 
 // TestFenceRefusesOldTokens runs the SQL of docs/FENCE.md on the databases that it is for.
 func TestFenceRefusesOldTokens(t *testing.T) {
+	t.Parallel()
 	const table = "CREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL); INSERT INTO account VALUES (1, 0), (2, 0), (3, 0);"
 	const look = "SELECT balance FROM account WHERE id = 1;"
 	for _, row := range []struct {

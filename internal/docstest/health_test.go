@@ -55,6 +55,7 @@ func main() {
 
 // TestHealthChecksOfThePage runs the checks of docs/HEALTH.md over a lease that is lost, work that goes on without it, and a Store that is closed.
 func TestHealthChecksOfThePage(t *testing.T) {
+	t.Parallel()
 	program := programOf(t, "HEALTH")
 	require.Equal(t, `a candidate: <nil> <nil>
 it works: <nil> <nil>

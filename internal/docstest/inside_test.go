@@ -95,6 +95,7 @@ type insider struct {
 // TestInsidePagesShowWhatServicesShow runs the commands of each page of docs/inside beside a holder and a waiter. What
 // is drawn by chance, and what is a time, may be another.
 func TestInsidePagesShowWhatServicesShow(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) insider{
 		"etcd": insideEtcd, "redis": insideRedis, "sqlite": insideSQLite, "postgresql": insidePostgres,
 		"mysql": insideMySQL, "zookeeper": insideZooKeeper,

@@ -67,6 +67,7 @@ func TestNamesOfThePage(t *testing.T) {
 
 // TestErrorsOfTheNamesPage makes each error that docs/NAMES.md prints.
 func TestErrorsOfTheNamesPage(t *testing.T) {
+	t.Parallel()
 	text := document(t, "docs/NAMES.md")
 	store := farsynctest.NewMem().Open(nil)
 	t.Cleanup(func() { _ = store.Close() })

@@ -30,6 +30,7 @@ func read(t testing.TB, match func(path string) bool) string {
 }
 
 func TestTestsThatDocumentsNameAreThere(t *testing.T) {
+	t.Parallel()
 	text := read(t, func(path string) bool { return filepath.Base(path) == "README.md" })
 	for _, name := range documents(t) {
 		if strings.HasPrefix(name, "docs/") && filepath.Dir(name) != decisions {
@@ -169,6 +170,7 @@ func TestEveryRowOfARightNamesATest(t *testing.T) {
 
 // TestRunbookExplainsEveryMessage: what a Store logs, or a View of package live, is in the runbook, with its level, and nothing else is.
 func TestRunbookExplainsEveryMessage(t *testing.T) {
+	t.Parallel()
 	runbook, err := os.ReadFile("../../docs/RUNBOOK.md")
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(runbook), "\n## What the log says\n")

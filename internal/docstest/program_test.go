@@ -21,6 +21,7 @@ import (
 // TestProgramOfTheReadmeRuns builds the README's program in this module, as it stands and with each line that opens another store,
 // and runs it beside another of it.
 func TestProgramOfTheReadmeRuns(t *testing.T) {
+	t.Parallel()
 	program := printedProgram(t, "README.md")
 	opens := regexp.MustCompile(`(?ms)^func open\([^\n]*\n(.*?\n)}\n`)
 	require.Len(t, opens.FindAllString(program, -1), 1)

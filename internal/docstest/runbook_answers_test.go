@@ -20,6 +20,7 @@ import (
 // TestRunbookAnswersSixQuestionsFirst runs the command of each answer with which the runbook begins, and finds the line that
 // is printed there in what the command says.
 func TestRunbookAnswersSixQuestionsFirst(t *testing.T) {
+	t.Parallel()
 	_, table, found := strings.Cut(document(t, "docs/RUNBOOK.md"), "\n## ")
 	require.True(t, found)
 	table, _, found = strings.Cut(table, "\n## ")

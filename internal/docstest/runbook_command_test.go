@@ -19,6 +19,7 @@ import (
 // TestRunbookBeginsWithTheCommand: who, ask and break come before the tools of the services, and each of their lines
 // does what is said of it.
 func TestRunbookBeginsWithTheCommand(t *testing.T) {
+	t.Parallel()
 	text := document(t, "docs/RUNBOOK.md")
 	for _, heading := range []string{"## Who holds, and who waits\n", "## How to break a lock\n"} {
 		_, section, found := strings.Cut(text, heading)

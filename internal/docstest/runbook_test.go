@@ -72,6 +72,7 @@ func (s scene) broken(t *testing.T) {
 }
 
 func TestRunbookOnZooKeeper(t *testing.T) {
+	t.Parallel()
 	server := embedtest.ZooKeeper(t)
 	s := newScene(t, func(o farsync.Options) *farsync.Store {
 		store, err := zk.Open(within(t, soon), []string{server.Endpoint()}, &zk.Options{Options: o})
@@ -113,6 +114,7 @@ func TestRunbookOnZooKeeper(t *testing.T) {
 }
 
 func TestRunbookOnRedis(t *testing.T) {
+	t.Parallel()
 	for _, verb := range []string{"evalsha", "zadd"} {
 		t.Run(verb, func(t *testing.T) {
 			server := embedtest.Redis(t)
@@ -153,6 +155,7 @@ func TestRunbookOnRedis(t *testing.T) {
 }
 
 func TestRunbookOnSQLite(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "locks.db")
 	s := newScene(t, func(o farsync.Options) *farsync.Store {
 		store, err := sqlite.Open(within(t, soon), file, &sqlite.Options{Options: o})

@@ -133,6 +133,7 @@ func TestLeastRightsOnRedis(t *testing.T) {
 
 // TestLeastRightsOnPostgreSQL: with the commands of the page, and with one right less.
 func TestLeastRightsOnPostgreSQL(t *testing.T) {
+	t.Parallel()
 	server := embedtest.Postgres(t)
 	client := "psql -qX -v ON_ERROR_STOP=1 '" + server.URL() + "' "
 	sh := func(script string) { asAdmin(t, strings.ReplaceAll(script, "psql ", client)) }
@@ -171,6 +172,7 @@ func TestLeastRightsOnPostgreSQL(t *testing.T) {
 
 // TestLeastRightsOnMySQL, and on MariaDB: with each of the rights and with one less.
 func TestLeastRightsOnMySQL(t *testing.T) {
+	t.Parallel()
 	server := mysqlkind.Start(t)
 	host, port, err := net.SplitHostPort(server.Endpoint())
 	require.NoError(t, err)
@@ -202,6 +204,7 @@ func TestLeastRightsOnMySQL(t *testing.T) {
 }
 
 func TestLeastRightsOnZooKeeper(t *testing.T) {
+	t.Parallel()
 	server := embedtest.ZooKeeper(t)
 	cli, err := exec.LookPath("zkCli.sh")
 	if err != nil {
@@ -231,6 +234,7 @@ func TestLeastRightsOnZooKeeper(t *testing.T) {
 
 // TestLeastRightsOnEtcd grants what the commands grant: etcdctl is not at hand everywhere.
 func TestLeastRightsOnEtcd(t *testing.T) {
+	t.Parallel()
 	granted := regexp.MustCompile(`--prefix=true billing readwrite (\S+)\n`).FindStringSubmatch(least(t, "etcdctl"))
 	require.Len(t, granted, 2)
 	server := embedtest.Etcd(t)

@@ -39,6 +39,7 @@ func small(t *testing.T) (start func(program string, arguments ...string) *exec.
 
 // TestSmallPrograms runs the programs to copy as they stand.
 func TestSmallPrograms(t *testing.T) {
+	t.Parallel()
 	start := small(t)
 
 	t.Run("Usage", func(t *testing.T) {

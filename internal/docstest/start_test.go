@@ -25,6 +25,7 @@ import (
 
 // TestStartPages does what each page of docs/start says, with its program as it stands there, beside the command.
 func TestStartPages(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob("../../docs/start/*.md")
 	require.NoError(t, err)
 

@@ -17,6 +17,7 @@ import (
 
 // TestSQLClientStandsInTheQueue: what the document says, by psql, takes turns with a Store.
 func TestSQLClientStandsInTheQueue(t *testing.T) {
+	t.Parallel()
 	server := embedtest.Postgres(t)
 	config, err := pgxpool.ParseConfig(server.URL())
 	require.NoError(t, err)

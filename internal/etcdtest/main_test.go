@@ -46,7 +46,7 @@ func noLeaks(t testing.TB) {
 
 func TestMain(m *testing.M) {
 	embedtest.Child()
-	locktest.AtOnce(3)
+	locktest.AtOnce(8)
 	os.Exit(shared.Run(m))
 }
 

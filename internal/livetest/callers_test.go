@@ -24,6 +24,7 @@ func (c *cast) noting(name, note string) *farsync.Store {
 
 // TestNoteLinksToItsTrace, if it is a traceparent. A note that is anything else is text, and so is all of it.
 func TestNoteLinksToItsTrace(t *testing.T) {
+	t.Parallel()
 	const id, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	b := needBrowser(t)
 	c := newCast(t)
@@ -76,6 +77,7 @@ func heldByThisProcess(ctx context.Context, mu *farsync.Mutex) (*farsync.Lease, 
 
 // TestCallersAreShown: of what this process holds and waits for, the functions that do.
 func TestCallersAreShown(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)

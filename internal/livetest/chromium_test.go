@@ -198,6 +198,7 @@ func (b *browser) open(t testing.TB, url string, s settings) *tab {
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		p.call(domain+".enable", nil, nil)
 	}
+	p.call("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, nil) // whatever other tabs do
 	p.set(s)
 	p.call("Page.navigate", map[string]any{"url": url}, nil)
 	return p

@@ -17,6 +17,7 @@ import (
 // TestHostilePage: a page of another origin, open in the browser of somebody who may break locks, tries what a page can.
 // It breaks nothing, asks for nothing, shows nothing in a frame, and reads nothing.
 func TestHostilePage(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, &live.Options{Allow: func(*http.Request) bool { return true }})

@@ -14,6 +14,7 @@ import (
 
 // TestLinkOpensWhatItNames: the address names the lock that is open and the filter. A reader who is sent it sees the same.
 func TestLinkOpensWhatItNames(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)
@@ -48,6 +49,7 @@ func TestLinkOpensWhatItNames(t *testing.T) {
 
 // TestLinkNamesItsStore: on a page of two Stores the path alone could be the path of either.
 func TestLinkNamesItsStore(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	here, there := newCast(t), newCast(t)
 	s := newSite(t, nil)
@@ -69,6 +71,7 @@ func TestLinkNamesItsStore(t *testing.T) {
 // TestNamesAndPathsDifferAtTheirEnds: what is too wide loses its middle. Two locks of a folder can be told apart, and
 // the process of a holder can be read, on a telephone and on a desk.
 func TestNamesAndPathsDifferAtTheirEnds(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)
@@ -110,6 +113,7 @@ func TestNamesAndPathsDifferAtTheirEnds(t *testing.T) {
 // TestDrawerSaysForHowLong: each who holds or waits, and each hold that is over, which may have lasted for longer than
 // it was seen.
 func TestDrawerSaysForHowLong(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)

@@ -18,6 +18,7 @@ import (
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/farsynctest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/live"
 )
 
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	locktest.AtOnce(4) // each has a tab of its own, and waits for it
 	os.Exit(run(m))
 }
 

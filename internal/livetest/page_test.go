@@ -39,6 +39,7 @@ func (p *tab) texts(selector string) (list []string) {
 }
 
 func TestQueueIsShownInOrder(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)
@@ -82,6 +83,7 @@ func TestQueueIsShownInOrder(t *testing.T) {
 }
 
 func TestDeadlockIsShown(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)
@@ -104,6 +106,7 @@ func TestDeadlockIsShown(t *testing.T) {
 
 // TestEverySize: dark and light, on a desk and on a small telephone, nothing is wider than the window, and all can be read.
 func TestEverySize(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, &live.Options{Allow: func(*http.Request) bool { return true }})
@@ -140,6 +143,7 @@ func TestEverySize(t *testing.T) {
 
 // TestTextOfOthersIsText: a holder may call itself whatever it likes. What would turn the text around is written out.
 func TestTextOfOthersIsText(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)
@@ -234,6 +238,7 @@ func (p *tab) attributes(selector, name string) (list []string) {
 }
 
 func TestLeaseIsBrokenFromThePage(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, &live.Options{Allow: func(*http.Request) bool { return true }})
@@ -283,6 +288,7 @@ func TestLeaseIsBrokenFromThePage(t *testing.T) {
 
 // TestNoSurveyWithoutAViewer: a tab in the background is none either. The server says so.
 func TestNoSurveyWithoutAViewer(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)
@@ -344,6 +350,7 @@ func TestNothingIsFreeThatWasNotRead(t *testing.T) {
 
 // TestTextThatIsNotKeptIsSaid: the list ends before its limit, and the page says why.
 func TestTextThatIsNotKeptIsSaid(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, &live.Options{Limit: 10})
@@ -360,6 +367,7 @@ func TestTextThatIsNotKeptIsSaid(t *testing.T) {
 
 // TestUnitsOfAllHoldersAreShown: the page has a hundred of them.
 func TestUnitsOfAllHoldersAreShown(t *testing.T) {
+	t.Parallel()
 	b := needBrowser(t)
 	c := newCast(t)
 	s := newSite(t, nil)

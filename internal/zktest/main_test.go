@@ -32,7 +32,7 @@ var (
 
 func TestMain(m *testing.M) {
 	embedtest.Child()
-	locktest.AtOnce(4)
+	locktest.AtOnce(8)
 	os.Exit(shared.Run(m))
 }
 
