@@ -226,7 +226,7 @@ func (h *Hold) Asked(ctx context.Context) error {
 		case v.fate == done && words == "":
 			_, v.silent, err = s.watch(ctx, p.in, &p.entry, []driver.Target{{Entry: p.entry, What: driver.Told}})
 		case v.fate == done:
-			err = s.watchOwn(ctx, p, false) // words that stay would wake a watch for words at once
+			err = s.watchOwn(ctx, p, false, rehearAfter) // words that stay would wake a watch for words at once
 		}
 		if errors.Is(err, driver.ErrGone) && h.moved(ctx, p) {
 			continue

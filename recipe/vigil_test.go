@@ -171,6 +171,7 @@ type deceived struct {
 	ahead atomic.Pointer[driver.Entry] // nil while it shows what is there
 	looks atomic.Int64
 	as    atomic.Pointer[func(driver.Entry) driver.Entry] // how the service shows the entry of the client itself, if it was changed
+	stirs time.Duration                                   // after which time a watch is woken by what does not matter; 0: never
 
 	tells bool           // Find tells the session of what is there
 	later []driver.Entry // ahead of the entry that ahead has; Find finds all of them
@@ -184,6 +185,19 @@ func (d *deceived) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 type deceivedSession struct {
 	driver.Session
 	of *deceived
+}
+
+func (d deceivedSession) Watch(ctx context.Context, e driver.Entry, on []driver.Target, stands func()) (*driver.View, error) {
+	if d.of.stirs == 0 {
+		return d.Session.Watch(ctx, e, on, stands)
+	}
+	bound, cancel := context.WithTimeout(ctx, d.of.stirs)
+	defer cancel()
+	seen, err := d.Session.Watch(bound, e, on, stands)
+	if bound.Err() != nil && ctx.Err() == nil {
+		return nil, nil
+	}
+	return seen, err
 }
 
 func (d deceivedSession) Ahead(ctx context.Context, e driver.Entry, waiting bool) (driver.View, error) {
@@ -305,6 +319,30 @@ func TestEntryThatIsNotAsItWasMadeIsLost(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestHolderWhoIsWokenAllTheTimeLooksInTime: somebody who writes to the entry of a holder more often than it looks at its
+// queue does not put that off, whenever between two looks the entry is changed.
+func TestHolderWhoIsWokenAllTheTimeLooksInTime(t *testing.T) {
+	for phase := time.Duration(0); phase < time.Minute; phase += 10 * time.Second {
+		t.Run(phase.String(), func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				service := &deceived{Service: w.Service("deceived"), stirs: 29900 * time.Millisecond}
+				s, err := recipe.Open(w.Context(), service, recipe.Options{TTL: ttl, Holder: "deceived"})
+				require.NoError(w, err)
+				held := w.granted(w.startFor(s, recipe.Request{Queue: queue, Kind: driver.Exclusive, Units: 1}))
+				time.Sleep(10*time.Minute + phase)
+				require.NoError(w, held.hold.Err())
+
+				as := func(e driver.Entry) driver.Entry { e.Revision++; return e }
+				service.as.Store(&as)
+				time.Sleep(48 * time.Second)
+				w.settle()
+				require.ErrorIs(w, held.hold.Err(), recipe.ErrLost)
+				require.NoError(w, s.Close())
+			})
+		})
 	}
 }
 
