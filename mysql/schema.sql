@@ -187,6 +187,16 @@ BEGIN
   CALL farsync_create_2(of_queue, of_id, most, of_session, of_kind, of_units, of_value, of_since);
 END //
 
+-- A session whose row has gone without its entries, as under a program that has switched foreign keys off, will never end them. It is
+-- shown as none.
+CREATE PROCEDURE IF NOT EXISTS farsync_list_2(of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT e.id, queue, kind, units, revision, version, since, value, COALESCE(s.id, '')
+  FROM farsync_entries e LEFT JOIN farsync_sessions s ON s.id = e.session
+  WHERE queue = of_queue ORDER BY revision LIMIT most;
+END //
+-- As earlier Stores call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_list(of_queue VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, most BIGINT)
 SQL SECURITY INVOKER READS SQL DATA
 BEGIN
@@ -218,7 +228,21 @@ BEGIN
   ORDER BY revision;
 END //
 
--- Whole queues, up to the one in which the entry with this number stands.
+-- Whole queues, up to the one in which the entry with this number stands. Sessions are shown as farsync_list_2 shows them.
+CREATE PROCEDURE IF NOT EXISTS farsync_survey_2(
+  prefix VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, behind VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, least BIGINT
+) SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  DECLARE skipped BIGINT DEFAULT GREATEST(least - 1, 0);
+  SELECT e.id, queue, kind, units, revision, version, since, value, COALESCE(s.id, '')
+  FROM farsync_entries e LEFT JOIN farsync_sessions s ON s.id = e.session
+  WHERE queue > behind AND LEFT(queue, LENGTH(prefix)) = prefix AND queue <= COALESCE(
+    (SELECT queue FROM farsync_entries WHERE queue > behind AND LEFT(queue, LENGTH(prefix)) = prefix
+     ORDER BY queue, revision LIMIT skipped, 1),
+    (SELECT MAX(queue) FROM farsync_entries))
+  ORDER BY queue, revision;
+END //
+-- As earlier Stores call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_survey(
   prefix VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, behind VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin, least BIGINT
 ) SQL SECURITY INVOKER READS SQL DATA

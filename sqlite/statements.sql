@@ -182,7 +182,9 @@ ON CONFLICT (id) DO NOTHING;
 -- use: ahead
 
 -- name: list
-SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), value, coalesce(session, '')
+-- A session whose row has gone without its entries, as under a program that has switched triggers off, will never end them.
+SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), value,
+  coalesce((SELECT id FROM farsync_sessions WHERE id = session), '')
 FROM farsync_entries
 WHERE queue = ?3 ORDER BY revision LIMIT ?4 + 0
 
@@ -194,8 +196,9 @@ SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGE
 WHERE session = ?3 AND queue IN (SELECT value FROM json_each(?4)) ORDER BY revision
 
 -- name: survey
--- Up to the queue in which the entry with the number ?5 stands, or all: every text is less than a blob.
-SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), value, coalesce(session, '')
+-- As list. Up to the queue in which the entry with the number ?5 stands, or all: every text is less than a blob.
+SELECT id, queue, kind, CAST(units AS INTEGER), revision, CAST(version AS INTEGER), CAST(since AS INTEGER), value,
+  coalesce((SELECT id FROM farsync_sessions WHERE id = session), '')
 FROM farsync_entries
 WHERE queue > ?4 AND queue >= ?3 AND queue < ?3 || char(0x10ffff) AND queue <= coalesce((
   SELECT queue FROM farsync_entries WHERE queue > ?4 AND queue >= ?3 AND queue < ?3 || char(0x10ffff)

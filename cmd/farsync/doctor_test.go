@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -513,28 +514,51 @@ func TestDoctorOfAUserWhoMayNotSeeTransactions(t *testing.T) {
 // TestDoctorNamesRowsOfSessionsThatAreNotThere: no session will ever end them, as none ends a row without a session.
 func TestDoctorNamesRowsOfSessionsThatAreNotThere(t *testing.T) {
 	t.Parallel()
-	server := embedtest.Postgres(t, embedtest.Fsync())
-	store := "postgres://postgres@" + server.Endpoint() + "/postgres"
-	p := start(t, store+"?migrate=1", "who")
-	require.Equal(t, codeNothing, p.code(t), p.err.String())
-	do := statements(t, "pgx", server.URL())
-	do(t, "INSERT INTO farsync_entries (id, queue) VALUES ($1, '/none')", "row-1")
-	do(t, "INSERT INTO farsync_entries (id, queue, session) VALUES ($1, '/gone', 'is not there')", "row-2")
-	finds(t, store, "/none: row-1 belongs to no session, and blocks the queue for ever: delete it",
-		"/gone: row-2 belongs to no session, and blocks the queue for ever: delete it")
-	who := start(t, store, "who", "--json")
-	require.Zero(t, who.code(t), who.err.String())
-	require.NotContains(t, who.out.String(), "for ever", "a program sees that there is no field session")
-	require.NotContains(t, who.out.String(), `"session"`)
-	for _, arguments := range [][]string{{"who"}, {"who", "--tree"}} {
-		who = start(t, store, arguments...)
-		require.Zero(t, who.code(t), who.err.String())
-		require.Regexp(t, `\n/gone: token \d+: row-2 belongs to no session, .*\n/none: token \d+: row-1 belongs to no session, .*\n$`, who.out.String())
+	for name, begin := range map[string]func(*testing.T) (store string, do func(t *testing.T, statement, argument string)){
+		"postgres": func(t *testing.T) (string, func(*testing.T, string, string)) {
+			server := embedtest.Postgres(t, embedtest.Fsync())
+			store := "postgres://postgres@" + server.Endpoint() + "/postgres"
+			require.Equal(t, codeNothing, start(t, store+"?migrate=1", "who").code(t))
+			return store, statements(t, "pgx", server.URL())
+		},
+		"mysql": func(t *testing.T) (string, func(*testing.T, string, string)) {
+			server := embedtest.MariaDB(t, embedtest.Fsync())
+			store := "mysql://root@" + server.Endpoint() + "/test"
+			require.Equal(t, codeNothing, start(t, store+"?migrate=1", "who").code(t))
+			do := statements(t, "mysql", server.DSN("test")+"?foreign_key_checks=0")
+			return store, func(t *testing.T, statement, argument string) {
+				statement = strings.Replace(strings.Replace(statement, "$1", "?", 1), "(id, queue", "(revision, id, queue", 1)
+				do(t, strings.Replace(statement, "VALUES (", "VALUES (UNIX_TIMESTAMP(NOW(6)) * 1000000, ", 1), argument)
+			}
+		},
+		"sqlite": func(t *testing.T) (string, func(*testing.T, string, string)) {
+			store := "sqlite:" + filepath.Join(t.TempDir(), "locks.db")
+			require.Zero(t, start(t, store, "run", "/first", "--", "true").code(t))
+			return store, byHand(t, store)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, do := begin(t)
+			do(t, "INSERT INTO farsync_entries (id, queue) VALUES ($1, '/none')", "row-1")
+			do(t, "INSERT INTO farsync_entries (id, queue, session) VALUES ($1, '/gone', 'is not there')", "row-2")
+			finds(t, store, "/none: row-1 belongs to no session, and blocks the queue for ever: delete it",
+				"/gone: row-2 belongs to no session, and blocks the queue for ever: delete it")
+			who := start(t, store, "who", "--json")
+			require.Zero(t, who.code(t), who.err.String())
+			require.NotContains(t, who.out.String(), "for ever", "a program sees that there is no field session")
+			require.NotContains(t, who.out.String(), `"session"`)
+			for _, arguments := range [][]string{{"who"}, {"who", "--tree"}} {
+				who = start(t, store, arguments...)
+				require.Zero(t, who.code(t), who.err.String())
+				require.Regexp(t, `\n/gone: token \d+: row-2 belongs to no session, .*\n/none: token \d+: row-1 belongs to no session, .*\n$`, who.out.String())
+			}
+			remedy := only(t, `: delete it, by farsync (break .* /none)\n`, who.out.String())
+			removed := start(t, store, append(strings.Fields(remedy), "--ask=0")...)
+			require.Zero(t, removed.code(t), removed.err.String())
+			require.Equal(t, codeNothing, start(t, store, "who", "/none").code(t), "it blocks the queue no longer")
+		})
 	}
-	remedy := only(t, `: delete it, by farsync (break .* /none)\n`, who.out.String())
-	removed := start(t, store, append(strings.Fields(remedy), "--ask=0")...)
-	require.Zero(t, removed.code(t), removed.err.String())
-	require.Equal(t, codeNothing, start(t, store, "who", "/none").code(t), "it blocks the queue no longer")
 }
 
 // TestDoctorReckonsConnections of what a database server has room for.

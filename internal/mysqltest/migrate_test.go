@@ -40,6 +40,7 @@ var procedures = map[string]string{
 	"farsync_find":        "0d395f872bdbdddd",
 	"farsync_heard":       "f87cc9176296a962",
 	"farsync_list":        "4684b26db7d09100",
+	"farsync_list_2":      "51d31d85527344aa",
 	"farsync_open":        "2f07ffc1e05d4162",
 	"farsync_open_2":      "3841ba5a83fbdca0",
 	"farsync_open_3":      "d0e877d8bf6caadf",
@@ -64,6 +65,7 @@ var procedures = map[string]string{
 	"farsync_sight":       "b27a0af340b8c066",
 	"farsync_sight_2":     "c774f8d2862ecb8f",
 	"farsync_survey":      "0ffeee2aae020b35",
+	"farsync_survey_2":    "c3dad6c12c41f57c",
 	"farsync_tell":        "33750f8bbb644a42",
 	"farsync_write":       "dd86ee33ef6c7e07",
 }
