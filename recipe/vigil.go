@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -116,13 +115,14 @@ func (s *Store) keepVigil(in *session) {
 func (s *Store) watchHeld(gr *grant) {
 	s.publish(gr, gr.place.Load())
 	hearing, answered, noted := true, false, ""
-	due := nextLook()
+	looked := time.Now()
 	for brake := (pause.Brake{}); gr.life.Err() == nil; brake.Woken(gr.life, false) {
-		p, gone := gr.place.Load(), false
+		p, began, gone := gr.place.Load(), time.Now(), false
 		// Whoever wakes a holder all the time, by writing to its entry, does not put off the look at the queue.
-		err := s.watchOwn(gr.life, p, hearing, time.Until(due))
-		if err == nil && !time.Now().Before(due) {
-			due = nextLook()
+		err := s.watchOwn(gr.life, p, hearing, recheckAtMost-time.Since(looked))
+		if err == nil && time.Since(looked) >= recheckAfter {
+			// If nothing has happened, the queue is looked at in place of a look for words, which the next watch makes.
+			looked = time.Now()
 			var why error
 			var stray *driver.Entry
 			stray, gone, why = s.overtaken(gr, p)
@@ -134,8 +134,8 @@ func (s *Store) watchHeld(gr *grant) {
 				s.noteStray(gr, *stray)
 				noted = stray.ID
 			}
-			if why != nil || !gone && hearing {
-				continue // the next watch looks for words before it waits
+			if why != nil || !gone && hearing && looked.Sub(began) >= recheckAfter {
+				continue
 			}
 		}
 		// An event is a hint. The entry may have been replaced in its place, too, by a request whose answer is not there yet, or will never
@@ -321,9 +321,6 @@ func (s *Store) restore(gr *grant, p *place) {
 	}
 	_ = s.rewrite(gr.life, gr, p, now.Version, w)
 }
-
-// nextLook returns when a holder is to look at its queue the next time.
-func nextLook() time.Time { return time.Now().Add(recheckAfter + rand.N(recheckAfter/2)) }
 
 // watchOwn waits until the entry of p may be gone or, if hearing, words may have been left with it, or most has passed. If not
 // hearing, it returns after a third of the TTL or rehearAfter, too, for words that replace others make no event for a watch of the end.

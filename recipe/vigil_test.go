@@ -170,6 +170,7 @@ type deceived struct {
 	driver.Service
 	ahead atomic.Pointer[driver.Entry] // nil while it shows what is there
 	looks atomic.Int64
+	stood atomic.Int64                                    // watches
 	as    atomic.Pointer[func(driver.Entry) driver.Entry] // how the service shows the entry of the client itself, if it was changed
 	stirs time.Duration                                   // after which time a watch is woken by what does not matter; 0: never
 
@@ -188,6 +189,7 @@ type deceivedSession struct {
 }
 
 func (d deceivedSession) Watch(ctx context.Context, e driver.Entry, on []driver.Target, stands func()) (*driver.View, error) {
+	d.of.stood.Add(1)
 	if d.of.stirs == 0 {
 		return d.Session.Watch(ctx, e, on, stands)
 	}
@@ -344,6 +346,24 @@ func TestHolderWhoIsWokenAllTheTimeLooksInTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHolderWhoIsLeftAloneWatchesOnceALook: one watch and one look at the queue, every 30 to 45 seconds.
+func TestHolderWhoIsLeftAloneWatchesOnceALook(t *testing.T) {
+	inBubble(t, func(w *world) {
+		service := &deceived{Service: w.Service("deceived")}
+		s, err := recipe.Open(w.Context(), service, recipe.Options{TTL: ttl, Holder: "deceived"})
+		require.NoError(w, err)
+		w.granted(w.startFor(s, recipe.Request{Queue: queue, Kind: driver.Exclusive, Units: 1}))
+		const long = time.Hour
+		time.Sleep(long)
+		w.settle()
+		looks := service.looks.Load()
+		require.GreaterOrEqual(w, looks, int64(long/(45*time.Second))-1)
+		require.LessOrEqual(w, looks, int64(long/(30*time.Second)))
+		require.Equal(w, looks+1, service.stood.Load(), "and the watch that stands")
+		require.NoError(w, s.Close())
+	})
 }
 
 // TestDowngradeThatTakesLongIsNoChangeOfAnotherClient: the entry is a reader's while its holder still waits for the

@@ -17,6 +17,9 @@ import (
 // lost event from a hang into a delay. No case of a lost event is known.
 const recheckAfter = 30 * time.Second
 
+// recheckAtMost is the most time that lookAfter draws.
+const recheckAtMost = recheckAfter + recheckAfter/2
+
 // turnAfter is the least time after which a waiter looks that awaits its turn, where a quarter of the TTL is shorter.
 const turnAfter = time.Second
 
