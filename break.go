@@ -17,7 +17,8 @@ type BreakOptions struct {
 	// farsync, and may work on beside the next one. The Store of a farsync holder finds that the entry has gone and
 	// ends the lease: a moment later if the lease has been held for 3 seconds, or a third of the TTL if that is less;
 	// otherwise when it gets that old, or at its Release. So it is, too, where a person removes the entry with a tool
-	// of the service. As nobody is asked, the entry goes with whichever lease holds on it by then: callers of one Store
+	// of the service. Where a person changes the entry with such a tool, the queue or the kind that it names for example, the
+	// holder is told when it next looks at its queue, 48 seconds later at most. As nobody is asked, the entry goes with whichever lease holds on it by then: callers of one Store
 	// may have handed it on since the token was seen.
 	Remove bool
 }
