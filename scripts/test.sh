@@ -30,7 +30,7 @@ packages=$(($(getconf _NPROCESSORS_ONLN) / 2))
 first= beside=
 if [ "$*" = ./... ]; then
 	first='./cmd/farsync ./internal/postgrestest ./sqlite ./recipe ./internal/mysqltest ./internal/etcdtest ./internal/docstest ./driver/drivertest ./internal/zktest ./internal/redistest ./internal/livetest .'
-	# With the detector this test tries a part of what it tries without. It has no server and waits for nothing, so it runs beside those that do.
+	# With the detector this test tries a part of what it tries without. It has no server and waits for nothing, so it runs beside tests that wait.
 	go test -vet=off -short -exec "$PWD/scripts/timed.sh" -run '^TestStore$' ./driver/drivertest >"$work/beside" 2>&1 &
 	beside=$!
 fi

@@ -107,7 +107,7 @@ func resolved(path string) string {
 	return path
 }
 
-// refuse refuses a file that has several names: SQLite names the log after the name by which it opens the file, so
+// refuse refuses a file that has several names: SQLite names the log after the name under which the file is opened, so
 // there would be several logs, and the file would be damaged. A file that is mounted by itself, as into a container,
 // has another name where it is mounted from. So has a log.
 //

@@ -25,7 +25,7 @@ const (
 	restMost = time.Second
 )
 
-// errEndless is the cause by which a transaction ends that has run for longest.
+// errEndless says why a transaction was ended: a statement of it ran for longest.
 var errEndless = fmt.Errorf("a statement was broken off that did not end within %v: look for triggers and views that are not farsync's", longest)
 
 // A transaction is what is done in one.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/farsync/farsync/cmd/farsync/internal/guard"
 	"github.com/farsync/farsync/embedtest"
+	"github.com/farsync/farsync/internal/locktest"
 	"github.com/farsync/farsync/internal/suite"
 )
 
@@ -34,9 +34,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(race, raceOptions); err != nil {
 		panic(err)
 	}
-	if err := flag.Set("test.parallel", "8"); err != nil { // most of them wait for a TTL
-		panic(err)
-	}
+	locktest.AtOnce(8) // most of them wait for a TTL
 	testscript.Main(cleaned{m}, map[string]func(){
 		"farsync":        main,
 		guard.Name:       main,
