@@ -198,6 +198,9 @@ func (s *Store) standAt(ctx context.Context, r *Request, p *place, began time.Ti
 		case err == nil:
 			return p, nil
 		case p != nil && ctx.Err() != nil && s.life.Err() == nil:
+			if !errors.Is(err, ctx.Err()) { // the wait has ended, by the end of the session for example, a moment before ctx
+				err = s.failure(ctx, verdict{err: err})
+			}
 			return p, err
 		case p != nil:
 			s.removeInBackground(p)
