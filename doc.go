@@ -40,7 +40,7 @@
 // Every lease has a [Token]. The token of an exclusive holder is higher than the tokens of all exclusive holders of the
 // same lock before.
 //
-// There are two exceptions. A person with the right to do so may remove the entry of a held lock from the service, or change it:
+// There are two exceptions. A person with the right to do so may remove or change the entry of a held lock:
 // [BreakOptions] says when the holder learns of that. And a service may forget what it has granted: docs/WHICH-STORE.md
 // lists, for each store, the failures over which these promises hold.
 //
