@@ -2,10 +2,10 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -110,7 +110,12 @@ func TestDirectoryOfSocketsOfAnotherUser(t *testing.T) {
 	in := newSessionIn(t, file, nil)
 	create(t, in, path)
 	must(t, os.Rename(file+"-farsync", file+"-before"), os.Mkdir(file+"-farsync", 0o755))
-	dead, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(file+"-farsync", in.ID), Net: "unixgram"})
+	sockets, err := os.Open(file + "-farsync")
+	require.NoError(t, err)
+	defer sockets.Close()
+	// An address has room for 107 bytes, and a folder for temporary files may have a long name.
+	name := fmt.Sprintf("/proc/self/fd/%d/%s", sockets.Fd(), in.ID)
+	dead, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
 	require.NoError(t, err)
 	require.NoError(t, dead.Close())
 	asAnother(t, file+"-farsync")
