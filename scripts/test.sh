@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.." || exit 1
 plenty=$((8 << 20)) # kB
 if [ -d /dev/shm ] && [ -w /dev/shm ] && [ "$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')" -ge "$plenty" ] &&
 	[ "$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)" -ge "$plenty" ]; then
-	memory=$(mktemp -d /dev/shm/farsync-test.XXXXXXXX)
+	memory=$(mktemp -d /dev/shm/farsync.XXXXXX)
 	trap 'rm -rf "$memory"' EXIT
 	chmod 1777 "$memory" # as the folder that it stands for: some servers are run by another user
 	if printf '#!/bin/sh\n' >"$memory/starts" && chmod 755 "$memory/starts" && "$memory/starts" 2>/dev/null; then
