@@ -79,8 +79,9 @@ func newServer(t testing.TB, options ...embedtest.Option) database {
 }
 
 func (d database) migrated(t testing.TB) database {
-	require.NoError(t, postgres.Migrate(within(t, soon), d.config(t).ConnConfig))
 	config := d.config(t)
+	config.ConnConfig.ConnectTimeout = soon // a server that is starved of processors takes longer than users wait
+	require.NoError(t, postgres.Migrate(within(t, soon), config.ConnConfig))
 	// Where a test gives the role another level, the server may refuse a statement because of those that run beside it.
 	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"
 	admin, err := pgxpool.NewWithConfig(t.Context(), config)
