@@ -1,6 +1,8 @@
 package zktest
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	client "github.com/go-zookeeper/zk"
@@ -21,6 +23,29 @@ func swap(t *testing.T, conn *client.Conn, node string, acl []client.ACL) {
 	require.NoError(t, err)
 }
 
+// awaitWatcher waits until another session than the node's own watches it.
+func awaitWatcher(t *testing.T, conn *client.Conn, node string) {
+	t.Helper()
+	_, stat, err := conn.Exists(node)
+	require.NoError(t, err)
+	own := fmt.Sprintf("\t%#x", stat.EphemeralOwner)
+	await(t, func() bool {
+		watched, err := sharedServer(t).FourLetter(within(t, soon), "wchp") // each node, and below it the sessions that watch it
+		require.NoError(t, err)
+		at := ""
+		for line := range strings.Lines(watched) {
+			line = strings.TrimRight(line, "\n")
+			switch {
+			case !strings.HasPrefix(line, "\t"):
+				at = line
+			case at == node && line != own:
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // unreadable are the rights of a node that no other user may read.
 var unreadable = client.DigestACL(client.PermAll, "other", "password")
 
@@ -36,6 +61,7 @@ func TestHolderWhoseNodeIsReplacedByACopyIsTold(t *testing.T) {
 			next := lockBehind(t, other, path)
 			awaitNodes(t, stranger, path, 2)
 			node := nodeOf(t, lease)
+			awaitWatcher(t, stranger, node) // who looks for the first time at a copy that he may not read is refused
 			swap(t, stranger, node, acl)
 			got(t, lease.Done())
 			require.ErrorIs(t, lease.Err(), farsync.ErrLost)
