@@ -249,13 +249,13 @@ func TestCommandInTheBackgroundStopsWhenItReads(t *testing.T) {
 
 func TestCommandSeesTheSizeOfTheTerminal(t *testing.T) {
 	c := newConsole(t)
-	// A shell that is slow hands the terminal to farsync when COMMAND has it already, and then farsync passes the signal on, which takes
-	// a while. So COMMAND waits for nothing but the signal: bash runs a trap only when it has read a line.
-	c.line("farsync run /x -- bash -c 'trap \"stty size; exit\" WINCH; read a; stty size; while :; do sleep 0.05; done'")
-	c.keys("a\n")
+	c.line("farsync run /x -- bash -c 'trap \"stty size\" WINCH; read a; stty size; read a; read a'")
+	c.keys("a\n") // one that has read has the terminal, and gets the signal right away
 	c.expect("24 80\r\n")
 	require.NoError(t, pty.Setsize(c.tty, &pty.Winsize{Rows: 30, Cols: 100}))
+	c.keys("a\n") // bash runs the trap when it has read, or before
 	c.expect("30 100")
+	c.keys("b\n")
 	c.code("0")
 }
 
