@@ -1,8 +1,7 @@
 package zktest
 
 import (
-	"fmt"
-	"strings"
+	"slices"
 	"testing"
 
 	client "github.com/go-zookeeper/zk"
@@ -23,29 +22,6 @@ func swap(t *testing.T, conn *client.Conn, node string, acl []client.ACL) {
 	require.NoError(t, err)
 }
 
-// awaitWatcher waits until another session than the node's own watches it.
-func awaitWatcher(t *testing.T, conn *client.Conn, node string) {
-	t.Helper()
-	_, stat, err := conn.Exists(node)
-	require.NoError(t, err)
-	own := fmt.Sprintf("\t%#x", stat.EphemeralOwner)
-	await(t, func() bool {
-		watched, err := sharedServer(t).FourLetter(within(t, soon), "wchp") // each node, and below it the sessions that watch it
-		require.NoError(t, err)
-		at := ""
-		for line := range strings.Lines(watched) {
-			line = strings.TrimRight(line, "\n")
-			switch {
-			case !strings.HasPrefix(line, "\t"):
-				at = line
-			case at == node && line != own:
-				return true
-			}
-		}
-		return false
-	})
-}
-
 // unreadable are the rights of a node that no other user may read.
 var unreadable = client.DigestACL(client.PermAll, "other", "password")
 
@@ -59,9 +35,10 @@ func TestHolderWhoseNodeIsReplacedByACopyIsTold(t *testing.T) {
 		t.Run(path[1:], func(t *testing.T) {
 			lease := lock(t, store, path)
 			next := lockBehind(t, other, path)
-			awaitNodes(t, stranger, path, 2)
+			waiter := statOf(t, stranger, awaitNodes(t, stranger, path, 2)[1]).EphemeralOwner
 			node := nodeOf(t, lease)
-			awaitWatcher(t, stranger, node) // who looks for the first time at a copy that he may not read is refused
+			// A waiter who sees the copy, and not the node before it, is refused where an ACL hides the copy.
+			await(t, func() bool { return slices.Contains(listed(t, "wchc", waiter), node) })
 			swap(t, stranger, node, acl)
 			got(t, lease.Done())
 			require.ErrorIs(t, lease.Err(), farsync.ErrLost)
