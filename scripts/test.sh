@@ -7,21 +7,25 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-# Temporary files are in memory where there is plenty of it, and programs may be started there, as in some containers they may not. On a
-# disk a tenth of what the tests of the command and of PostgreSQL take is a search for free inodes, for each server has some thousand files.
-# In make long they are on the disk.
-plenty=$((8 << 20)) # kB
-if [ -d /dev/shm ] && [ -w /dev/shm ] && [ "$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')" -ge "$plenty" ] &&
-	[ "$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)" -ge "$plenty" ]; then
-	memory=$(mktemp -d /dev/shm/farsync.XXXXXX)
-	trap 'rm -rf "$memory"' EXIT
-	chmod 1777 "$memory" # as the folder that it stands for: some servers are run by another user
-	if printf '#!/bin/sh\n' >"$memory/starts" && chmod 755 "$memory/starts" && "$memory/starts" 2>/dev/null; then
-		export TMPDIR=$memory
-	fi
+# in_memory reports whether /dev/shm has room for the temporary files of the tests, and lets programs start, as in some containers it does not.
+# A TMPDIR of the user's counts more.
+in_memory() {
+	local plenty=$((8 << 20)) # kB; the command's tests alone use 860 MB
+	[ -z "${TMPDIR:-}" ] && [ -w /dev/shm ] && [ -r /proc/mounts ] || return
+	awk '$2 == "/dev/shm" { starts = $4 !~ /(^|,)noexec(,|$)/ } END { exit !starts }' /proc/mounts &&
+		[ "$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')" -ge "$plenty" ] &&
+		[ "$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)" -ge "$plenty" ]
+}
+
+# On a disk a tenth of the processor time of the command's and PostgreSQL's tests goes into a search for free inodes: each server has some
+# thousand files.
+memory=
+if in_memory && memory=$(mktemp -d /dev/shm/farsync.XXXXXX); then
+	chmod 1777 "$memory" # like /tmp: some servers are run by another user
+	export TMPDIR=$memory
 fi
 work=$(mktemp -d)
-trap 'rm -rf "$work" ${memory:+"$memory"}' EXIT
+trap 'rm -rf "${memory:-$work}"' EXIT
 export FARSYNC_TIMES=$work/times FARSYNC_NOT_RUN=$work/notrun
 : >"$FARSYNC_TIMES"
 : >"$FARSYNC_NOT_RUN"
@@ -41,8 +45,8 @@ case " $* " in *' ./... '* | *cmd/farsync*)
 	;;
 esac
 
-# With the detector a program that ends waits for a second, so that goroutines can report what they have found meanwhile: too long for fifty
-# packages, and for a test of the command, which sets less for each that it starts.
+# With the detector a program waits for a second before it ends, so that goroutines can report races meanwhile. For some fifty packages that is
+# most of a minute. The tests of the command set less still for the programs that they start.
 export GORACE=${GORACE:-atexit_sleep_ms=50}
 
 failed=0
