@@ -28,8 +28,8 @@ const soon = 2 * time.Minute
 // The variable of the race detector, and what its processes find in it.
 const race, raceOptions = "GORACE", "atexit_sleep_ms=0"
 
-// The test's own executable is the command, unless make test has built one, and what the command runs: which of them, its first argument
-// says.
+// The test's own executable is the command, unless make test has built it, and each program that the command runs. The first argument says
+// which.
 func TestMain(m *testing.M) {
 	embedtest.Child()
 	// The race detector has each process that ends wait for a second otherwise, the supervisor and then the guard.
@@ -60,11 +60,11 @@ func (m cleaned) Run() int {
 	return m.M.Run()
 }
 
-// The variable that names the command as make test has built it. Commands that the tests start do not see it.
+// The variable that names a farsync that make test has built. Commands that the tests start do not see the variable.
 const builtVariable = "FARSYNC_BUILT"
 
-// replaceCommand has the tests start that program as farsync, not this executable, which has their servers in it as well: with the same
-// race detector it takes half as much of the processor to start, some 900 times.
+// replaceCommand has the tests start the built program as farsync, and not this executable, which has the tests' servers in it as well. With the
+// same race detector the built program takes half as much of the processor to start, and the tests start farsync some 900 times.
 func replaceCommand(built string) error {
 	if built == "" {
 		return nil

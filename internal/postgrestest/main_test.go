@@ -80,7 +80,7 @@ func newServer(t testing.TB, options ...embedtest.Option) database {
 
 func (d database) migrated(t testing.TB) database {
 	config := d.config(t)
-	config.ConnConfig.ConnectTimeout = soon // a server that is starved of processors takes longer than users wait
+	config.ConnConfig.ConnectTimeout = soon // a busy server may take longer than the 5 s of a user
 	require.NoError(t, postgres.Migrate(within(t, soon), config.ConnConfig))
 	// Where a test gives the role another level, the server may refuse a statement because of those that run beside it.
 	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"

@@ -45,8 +45,8 @@ func TestAWokenWaiterWaitsNoMore(t *testing.T) {
 }
 
 // TestAcquisitionsReadNoWholeTable, also after a vacuum has found few entries in indexes of many pages, for which the planner takes any
-// use of them to be expensive. The server is its own: a transaction in any database keeps the rows of all databases that were removed since it
-// began, and each call would read those of the calls before it, and the vacuum would find them.
+// use of them to be expensive. The server is the test's own: a transaction in one database keeps removed rows in all databases, and each
+// call, and the vacuum, would find the rows of all calls before.
 func TestAcquisitionsReadNoWholeTable(t *testing.T) {
 	t.Parallel()
 	d := newServer(t, embedtest.Setting("autovacuum = off"))
