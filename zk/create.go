@@ -9,6 +9,7 @@ import (
 	client "github.com/go-zookeeper/zk"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // The creation of an entry is the one request here that may not be repeated blindly: a sequential node that is created
@@ -70,7 +71,7 @@ func (s *session) create(ctx context.Context, as *driver.Entry) (driver.View, er
 		return driver.View{}, err
 	}
 	if !strings.HasPrefix(making.path, as.ID) {
-		return driver.View{}, fmt.Errorf("%w: it says that it made node %q where %q was asked for", errFrame, making.path, as.ID)
+		return driver.View{}, fmt.Errorf("%w: it says that it made node %s where %q was asked for", errFrame, legible.Quote(making.path), as.ID)
 	}
 	e := *as
 	e.ID, e.Revision, e.Version = making.path, making.zxid, 1

@@ -8,6 +8,7 @@ import (
 	client "github.com/go-zookeeper/zk"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 )
 
 // An attemptError is an error about whose attempt more is known than the error itself tells.
@@ -34,7 +35,7 @@ var (
 
 // stray refuses a queue which is blocked by a node that no session will ever remove.
 func stray(path string) error {
-	return refusal("node %q is not ephemeral: it would block the queue for ever; delete it if it is not needed", path)
+	return refusal("node %s is not ephemeral: it would block the queue for ever; delete it if it is not needed", legible.Quote(path))
 }
 
 // notDone returns the error of a step that goes before the step that counts. An unknown outcome of it does not matter.

@@ -15,6 +15,7 @@ import (
 	client "github.com/go-zookeeper/zk"
 
 	"github.com/farsync/farsync/driver"
+	"github.com/farsync/farsync/internal/legible"
 	"github.com/farsync/farsync/internal/pause"
 )
 
@@ -288,7 +289,7 @@ func (s *session) wait(ctx context.Context, c *call) error {
 			user = s.digest.String()
 		}
 		if c.read != nil {
-			return fmt.Errorf("node %q: an ACL forbids it to %s: %w", c.read.at.path, user, c.err)
+			return fmt.Errorf("node %s: an ACL forbids it to %s: %w", legible.Quote(c.read.at.path), user, c.err)
 		}
 		return fmt.Errorf("an ACL forbids it to %s: %w", user, c.err)
 	}

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	client "github.com/go-zookeeper/zk"
@@ -94,6 +95,22 @@ func TestNeighbourWhoPutsANodeAheadOfAHolder(t *testing.T) {
 		require.NoError(t, stranger.Delete(node, -1))
 		require.NoError(t, lock(t, other, path).Release())
 	}
+}
+
+// TestNeighboursLongNodeIsNamedByItsBeginning: a node's name may have a megabyte. An error that names it fits into a log.
+func TestNeighboursLongNodeIsNamedByItsBeginning(t *testing.T) {
+	server, stranger := begin(t)
+	store := newStore(t, server, withTTL(longest))
+	persistent(t, stranger, "/neighbour/long")
+	name := strings.Repeat("x", 100_000)
+	node, err := stranger.Create("/neighbour/long/"+name+"-lock-", nil, client.FlagSequence, client.WorldACL(client.PermAll))
+	require.NoError(t, err)
+	_, err = farsync.NewMutex(store, "/neighbour/long").Lock(within(t, soon))
+	require.ErrorContains(t, err, "is not ephemeral")
+	require.ErrorContains(t, err, fmt.Sprintf("… %d bytes", len(node)))
+	require.Less(t, len(err.Error()), 4<<10)
+	require.NoError(t, stranger.Delete(node, -1))
+	require.NoError(t, lock(t, store, "/neighbour/long").Release())
 }
 
 // TestUnreadableNodeHidesNoLock, whoever has made it: a user with a Digest, in whose tree a client without one may
