@@ -36,8 +36,9 @@
 //
 // A Store works with two connections. One renews its session, and is the only one while the Store does nothing; the
 // other does everything else. It takes more to do several things at once: seven in all, or as many as the option
-// Connections says, with up to seven more while its renewals are not answered, for each is left under way. A connection
-// that is not made within five seconds is given up, unless the DSN has a longer timeout.
+// Connections says, with up to seven more while its renewals are not answered, for each is left under way. Of the seven
+// two at most join queues at a time, where entries wait for one another. A connection that is not made within five
+// seconds is given up, unless the DSN has a longer timeout.
 //
 // A server has room for 151 connections by default, which all of its clients share. A Store gives up all connections
 // but two for 10 to 20 seconds when the server has refused it one. It does so, too, when the server has room for less

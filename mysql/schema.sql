@@ -372,7 +372,32 @@ BEGIN
 END //
 
 -- As farsync_sight_2, of all that a session waits for: names, whether they have moved, and how many entries have to go before. What is not
--- expected for long, a word to a holder or the first entry of a queue, counts as if some had to.
+-- expected for long, a word to a holder, the first entry of a queue, or another size of a semaphore, counts as if some had to. Of the entries of
+-- one queue those ahead of the first alone are counted: the session's next look is for that. The others have more.
+CREATE PROCEDURE IF NOT EXISTS farsync_poll_2(targets JSON)
+SQL SECURITY INVOKER READS SQL DATA
+BEGIN
+  SELECT s.name, s.moved,
+    CASE WHEN s.what IN ('told', 'joined', 'registered') THEN 4
+      WHEN s.revision > s.first THEN 2147483647
+      ELSE (SELECT COUNT(*) FROM farsync_entries n WHERE n.queue = s.queue AND n.revision < s.revision) END
+  FROM (
+    SELECT t.name, t.what, e.queue, e.revision,
+      MIN(CASE WHEN t.what NOT IN ('told', 'joined', 'registered') THEN e.revision END) OVER (PARTITION BY e.queue) AS first,
+      CASE t.what
+        WHEN 'registered' THEN t.version <> COALESCE(
+          (SELECT r.version FROM farsync_registers r WHERE r.queue = CONVERT(t.queue USING ascii) COLLATE ascii_bin), 0)
+        WHEN 'joined' THEN EXISTS (SELECT 1 FROM farsync_entries j WHERE j.queue = CONVERT(t.queue USING ascii) COLLATE ascii_bin)
+        WHEN 'told' THEN e.id IS NULL OR LENGTH(COALESCE(e.words, '')) > 0
+        WHEN 'changed' THEN e.id IS NULL OR e.version <> t.version AND t.version <> 0 OR e.kind <> 'write' AND t.kind = 'write'
+        ELSE e.id IS NULL
+      END AS moved
+    FROM JSON_TABLE(targets, '$[*]' COLUMNS (
+      name VARCHAR(1025) PATH '$.name', what VARCHAR(16) PATH '$.what', id VARCHAR(255) PATH '$.id', queue VARCHAR(1024) PATH '$.queue',
+      kind VARCHAR(16) PATH '$.kind', version BIGINT PATH '$.version')) t
+    LEFT JOIN farsync_entries e ON e.id = CONVERT(t.id USING ascii) COLLATE ascii_bin) s;
+END //
+-- As Stores of earlier versions call it.
 CREATE PROCEDURE IF NOT EXISTS farsync_poll(targets JSON)
 SQL SECURITY INVOKER READS SQL DATA
 BEGIN
@@ -830,8 +855,6 @@ BEGIN
   SELECT of_id, CONCAT(@@GLOBAL.server_id, '-', SUBSTRING(UUID(), 20));
 END //
 
--- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
--- there, or of an earlier version. So it comes last.
 CREATE PROCEDURE IF NOT EXISTS farsync_open_7(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
 SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
@@ -839,4 +862,12 @@ BEGIN
   INSERT INTO farsync_sessions (id, deadline, ttl)
     VALUES (of_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + of_ttl, of_ttl);
   CALL farsync_shown(of_id, 1);
+END //
+
+-- A Store calls this when it opens, by the name, which has the version of all that is here: where it is not found the tables are not
+-- there, or of an earlier version. So it comes last.
+CREATE PROCEDURE IF NOT EXISTS farsync_open_8(of_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin, of_ttl BIGINT)
+SQL SECURITY INVOKER MODIFIES SQL DATA
+BEGIN
+  CALL farsync_open_7(of_id, of_ttl);
 END //

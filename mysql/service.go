@@ -34,8 +34,8 @@ const (
 // names are the names of procedures that are not called like their step: a procedure never changes under its name, for
 // CREATE … IF NOT EXISTS would leave an earlier one as it is.
 var names = map[string]string{
-	"ahead": "ahead_2", "bury": "bury_4", "create": "create_4", "list": "list_2", "open": "open_7", "owned": "owned_2",
-	"renew": "renew_6", "sight": "sight_2", "survey": "survey_2",
+	"ahead": "ahead_2", "bury": "bury_4", "create": "create_4", "list": "list_2", "open": "open_8", "owned": "owned_2",
+	"poll": "poll_2", "renew": "renew_6", "sight": "sight_2", "survey": "survey_2",
 }
 
 // A service is the driver.Service of one database. It has two pools: what may have to wait, for a row that is locked
@@ -44,7 +44,7 @@ var names = map[string]string{
 // no row, and so finds a connection beside writes that do, unless room is scarce.
 type service struct {
 	calls, sessions *sql.DB
-	writes          chan struct{} // has a value for each write under way
+	writes, joins   chan struct{} // have a value for each write under way, and for each of these that joins a queue
 	most            int           // connections of calls
 	places          *sqlstore.Places
 	log             *slog.Logger
@@ -70,7 +70,7 @@ func NewService(dsn string, options *Options) (driver.Service, error) {
 		return nil, fmt.Errorf("option Connections is %d: a Store needs %d", n, sqlstore.Least)
 	}
 	s := &service{
-		most: n - 1, writes: make(chan struct{}, max((n-1)/2, 1)),
+		most: n - 1, writes: make(chan struct{}, max((n-1)/2, 1)), joins: make(chan struct{}, max((n-1)/2-1, 1)),
 		log: aside.Logger(options.Logger),
 	}
 	s.losses.Log, s.losses.Remedy = s.log, "innodb_flush_log_at_trx_commit 1 and, with a binary log, sync_binlog 1"
@@ -124,18 +124,27 @@ func (s *service) write(ctx context.Context, f func(sqlstore.Rows) error, proced
 	case "end": // a session that ends is renewed no more
 		return s.call(ctx, s.sessions, f, procedure, args...)
 	}
+	if procedure == "create" {
+		// Those that join a queue take turns at its row. One that leaves waits for no row: it does not stand behind them here.
+		return turns(ctx, s.joins, func() error { return s.writeAmongCalls(ctx, f, procedure, args...) })
+	}
 	return s.writeAmongCalls(ctx, f, procedure, args...)
+}
+
+// turns calls do once it has a place in room, until ctx ends.
+func turns(ctx context.Context, room chan struct{}, do func() error) error {
+	select {
+	case room <- struct{}{}:
+		defer func() { <-room }()
+		return do()
+	case <-ctx.Done():
+		return sqlstore.NotDone(ctx)
+	}
 }
 
 // writeAmongCalls calls a procedure by a connection of the calls that may write.
 func (s *service) writeAmongCalls(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
-	select {
-	case s.writes <- struct{}{}:
-		defer func() { <-s.writes }()
-		return s.call(ctx, s.calls, f, procedure, args...)
-	case <-ctx.Done():
-		return sqlstore.NotDone(ctx)
-	}
+	return turns(ctx, s.writes, func() error { return s.call(ctx, s.calls, f, procedure, args...) })
 }
 
 // call calls a procedure by a connection of a pool. The answer is whole, and the transaction committed, only when all

@@ -94,7 +94,7 @@ SELECT t ->> 'name',
       OR e.kind <> 'write' AND t ->> 'kind' = 'write'
     ELSE e.id IS NULL
   END,
-  CASE WHEN t ->> 'what' IN ('told', 'joined') THEN 4
+  CASE WHEN t ->> 'what' IN ('told', 'joined', 'registered') THEN 4
     WHEN t ->> 'what' = 'granted' THEN (
       SELECT greatest(least(coalesce(sum(n.units), 0) + e.units - coalesce(farsync_size(e.queue), 1) - 1, 1000000), 0)::bigint
       FROM farsync_entries n WHERE n.queue = e.queue AND n.revision < e.revision)

@@ -104,7 +104,7 @@ func TestNeighbourWhoMayReadAlone(t *testing.T) {
 	seen := lock(t, d.open(t, options), "/seen")
 	n := d.neighbour(t, "SELECT, EXECUTE ON "+d.name+".*")
 	n.refused(t, d.changes()...)
-	n.refused(t, "CALL "+d.name+".farsync_open_7('mine', 1000000)", "CALL "+d.name+".farsync_delete('x')")
+	n.refused(t, "CALL "+d.name+".farsync_open_8('mine', 1000000)", "CALL "+d.name+".farsync_delete('x')")
 	n.refused(t, "LOCK TABLES "+d.name+".farsync_entries READ")
 	var value string
 	require.NoError(t, n.QueryRowContext(within(t, soon), "SELECT value FROM "+d.name+".farsync_entries WHERE queue = '/seen'").Scan(&value))

@@ -29,7 +29,7 @@ import (
 func TestTablesOfAnotherVersionAreNamed(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	for _, change := range []string{"DROP PROCEDURE farsync_primary", "DROP PROCEDURE farsync_open_7", "DROP TABLE farsync_entries, farsync_sessions"} {
+	for _, change := range []string{"DROP PROCEDURE farsync_primary", "DROP PROCEDURE farsync_open_8", "DROP TABLE farsync_entries, farsync_sessions"} {
 		d.exec(t, change)
 		_, err := mysql.Open(within(t, soon), d.dsn(), nil)
 		require.ErrorContains(t, err, "in a program by Migrate", change)

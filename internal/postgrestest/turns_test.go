@@ -201,15 +201,21 @@ func TestNextPermitIsLookedForSoon(t *testing.T) {
 	for range 2 {
 		p.join(s, 1)
 	}
+	looks := func(target sqlstore.Target) (is int) {
+		t.Helper()
+		var moved bool
+		require.NoError(t, p.admin.QueryRow(within(t, soon), sqlstore.Statements(string(text))["poll"][0],
+			sqlstore.Array([]sqlstore.Target{target})).Scan(new(string), &moved, &is))
+		require.False(t, moved)
+		return is
+	}
 	for ahead := range 3 {
 		e := p.join(s, 1).Self
-		var moved bool
-		var is int
-		require.NoError(t, p.admin.QueryRow(within(t, soon), sqlstore.Statements(string(text))["poll"][0],
-			sqlstore.Array([]sqlstore.Target{{Name: e.ID, What: "granted", ID: e.ID, Queue: p.queue}})).Scan(new(string), &moved, &is))
-		require.False(t, moved)
-		require.Equal(t, ahead, is)
+		require.Equal(t, ahead, looks(sqlstore.Target{Name: e.ID, What: "granted", ID: e.ID, Queue: p.queue}))
 	}
+	var version int64
+	require.NoError(t, p.admin.QueryRow(within(t, soon), "SELECT version FROM farsync_registers WHERE queue = $1", p.queue).Scan(&version))
+	require.Equal(t, 4, looks(sqlstore.Target{What: "registered", Queue: p.queue, Version: version}), "another size is not expected for long")
 }
 
 // TestPermitOfAnEarlierVersion: a client of an earlier version writes a row for the entry that it waits for, and is notified when that goes.

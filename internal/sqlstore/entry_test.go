@@ -120,12 +120,14 @@ func TestMoves(t *testing.T) {
 }
 
 func TestTargetOf(t *testing.T) {
-	e := driver.Entry{Queue: "/q", ID: "id", Kind: driver.Write, Version: 3}
-	for what, want := range map[driver.What][2]string{
-		driver.Gone: {"id", "gone"}, driver.Changed: {"id", "changed"}, driver.Told: {"id", "told"},
-		driver.Registered: {"=/q", "registered"}, driver.Joined: {"+/q", "joined"},
+	e := driver.Entry{Queue: "/q", ID: "id", Kind: driver.Write, Version: 3, Ahead: 2}
+	for what, want := range map[driver.What]Target{
+		driver.Gone: {Name: "id", What: "gone", Ahead: 2}, driver.Changed: {Name: "id", What: "changed", Ahead: 2},
+		driver.Told: {Name: "id", What: "told", Ahead: 4}, driver.Registered: {Name: "=/q", What: "registered", Ahead: 4},
+		driver.Joined: {Name: "+/q", What: "joined", Ahead: 4},
 	} {
-		require.Equal(t, Target{want[0], want[1], "id", "/q", "write", 3, 0}, targetOf(driver.Target{Entry: e, What: what}))
+		want.ID, want.Queue, want.Kind, want.Version = "id", "/q", "write", 3
+		require.Equal(t, want, targetOf(driver.Target{Entry: e, What: what}))
 	}
 }
 

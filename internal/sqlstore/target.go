@@ -14,8 +14,12 @@ type Target struct {
 	Queue   string `json:"queue"`
 	Kind    string `json:"kind"`
 	Version int64  `json:"version"`
-	Ahead   int    `json:"-"` // as in driver.Entry
+	Ahead   int    `json:"-"` // as in driver.Entry; seldom for what is not expected for long
 }
+
+// seldom is what the statement poll, too, says of a word to a holder, of the first entry of a queue and of another size: as if so many
+// entries had to go before.
+const seldom = few + 1
 
 // targetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the
 // entry's ID: the ID of a permit stands for its turn, too.
@@ -28,11 +32,11 @@ func targetOf(t driver.Target) Target {
 	case driver.Changed:
 		made.What = "changed"
 	case driver.Told:
-		made.What = "told"
+		made.What, made.Ahead = "told", seldom
 	case driver.Registered:
-		made.What, made.Name = "registered", "="+t.Entry.Queue
+		made.What, made.Name, made.Ahead = "registered", "="+t.Entry.Queue, seldom
 	case driver.Joined:
-		made.What, made.Name = "joined", "+"+t.Entry.Queue
+		made.What, made.Name, made.Ahead = "joined", "+"+t.Entry.Queue, seldom
 	}
 	return made
 }
