@@ -44,7 +44,7 @@ var names = map[string]string{
 // no row, and so finds a connection beside writes that do, unless room is scarce.
 type service struct {
 	calls, sessions *sql.DB
-	writes, joins   chan struct{} // have a value for each write under way, and for each of these that joins a queue
+	writes, joins   chan struct{} // have a value for each write under way, and for each join under way, which is a write, too
 	most            int           // connections of calls
 	places          *sqlstore.Places
 	log             *slog.Logger
@@ -69,8 +69,9 @@ func NewService(dsn string, options *Options) (driver.Service, error) {
 	if n < sqlstore.Least {
 		return nil, fmt.Errorf("option Connections is %d: a Store needs %d", n, sqlstore.Least)
 	}
+	writes := max((n-1)/2, 1)
 	s := &service{
-		most: n - 1, writes: make(chan struct{}, max((n-1)/2, 1)), joins: make(chan struct{}, max((n-1)/2-1, 1)),
+		most: n - 1, writes: make(chan struct{}, writes), joins: make(chan struct{}, max(writes-1, 1)),
 		log: aside.Logger(options.Logger),
 	}
 	s.losses.Log, s.losses.Remedy = s.log, "innodb_flush_log_at_trx_commit 1 and, with a binary log, sync_binlog 1"
@@ -125,7 +126,8 @@ func (s *service) write(ctx context.Context, f func(sqlstore.Rows) error, proced
 		return s.call(ctx, s.sessions, f, procedure, args...)
 	}
 	if procedure == "create" {
-		// Those that join a queue take turns at its row. One that leaves waits for no row: it does not stand behind them here.
+		// Joins of a queue wait for one another at the queue's row. If they took all places of writes, a delete, which does
+		// not need that row, would wait as well.
 		return turns(ctx, s.joins, func() error { return s.writeAmongCalls(ctx, f, procedure, args...) })
 	}
 	return s.writeAmongCalls(ctx, f, procedure, args...)

@@ -147,11 +147,14 @@ type keeper struct {
 	name, statement string
 }
 
+// turnOfTheQueue keeps the row at which joins of "/kept" take turns.
+var turnOfTheQueue = keeper{"the turn of the queue", "SELECT * FROM farsync_queues WHERE path = '/kept' FOR UPDATE"}
+
 var keepers = []keeper{
 	{"all gaps of the entries", "SELECT * FROM farsync_entries LOCK IN SHARE MODE"},
 	{"the gap of a queue", "SELECT queue FROM farsync_entries FORCE INDEX (farsync_entries_queue) WHERE queue = '/kept' LOCK IN SHARE MODE"},
 	{"the gap of a session", "SELECT session FROM farsync_entries FORCE INDEX (farsync_entries_session) WHERE session >= '' LOCK IN SHARE MODE"},
-	{"the turn of the queue", "SELECT * FROM farsync_queues WHERE path = '/kept' FOR UPDATE"},
+	turnOfTheQueue,
 	{"the table of entries", "LOCK TABLES farsync_entries READ"},
 	{"the table of queues", "LOCK TABLES farsync_queues WRITE"},
 	{"the table of registers", "LOCK TABLES farsync_registers WRITE"},
@@ -175,16 +178,21 @@ func (d database) keep(t *testing.T, of keeper) (end func()) {
 	}
 }
 
-// waiting returns how many connections to the database wait for a lock on a row or on a table.
+// waiting returns how many connections to the database wait for a lock on a row or on a table. Those that wait for a row do so at one moment.
 func waiting(t *testing.T, d database) (n int) {
 	t.Helper()
+	ids := []string{"0"}
 	for _, p := range d.processes(t) {
-		if p["db"] == d.name && (strings.HasPrefix(p["State"], "Waiting for table") || ask[int](t, d,
-			"SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = ? AND trx_state = 'LOCK WAIT'", p["Id"]) > 0) {
+		switch {
+		case p["db"] != d.name:
+		case strings.HasPrefix(p["State"], "Waiting for table"):
 			n++
+		default:
+			ids = append(ids, p["Id"])
 		}
 	}
-	return n
+	return n + ask[int](t, d, "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND trx_mysql_thread_id IN ("+
+		strings.Join(ids, ", ")+")")
 }
 
 // lists has a value while nobody asks for the list of transactions. The server copies that list, and renews the copy only when nobody was

@@ -48,10 +48,10 @@ var procedures = map[string]string{
 	"farsync_open_5":      "16be2784ade20cfa",
 	"farsync_open_6":      "163cbfebfda6358a",
 	"farsync_open_7":      "eb966f32eae9c222",
+	"farsync_open_8":      "da37d50d88554245",
 	"farsync_owned":       "dbbb612c67c78c51",
 	"farsync_owned_2":     "22ee6cba7253f4c2",
 	"farsync_owners":      "7e76e231b0401b07",
-	"farsync_open_8":      "da37d50d88554245",
 	"farsync_poll":        "1c5404435ddbf4f7",
 	"farsync_poll_2":      "8a4f9b79c4f3e6ea",
 	"farsync_primary":     "03d4ef8825d70e66",
@@ -98,7 +98,7 @@ func TestProceduresNeverChangeUnderTheirNames(t *testing.T) {
 func TestMigrateBesideEarlierProcedures(t *testing.T) {
 	t.Parallel()
 	d := bareDatabase(t, serverOf(t, shared))
-	later := regexp.MustCompile(`EXISTS farsync_(\w+_[2345678]|bury_some|primary|shown|ahead|create)\(`)
+	later := regexp.MustCompile(`EXISTS farsync_(\w+_\d|bury_some|primary|shown|ahead|create)\(`)
 	for _, statement := range mysql.Schema() {
 		if !later.MatchString(statement) {
 			d.exec(t, statement)

@@ -13,14 +13,14 @@ import (
 	"github.com/farsync/farsync/internal/sqlstore"
 )
 
-// TestReleaseDoesNotStandBehindJoins: those that join a queue take turns at its row. While another client keeps that row, so that all
-// of a Store's joins wait, the Store sends two of them, and deletes an entry of the same queue.
+// TestReleaseDoesNotStandBehindJoins: joins of a queue take turns at the queue's row. While another client keeps that row, and all joins of
+// a Store wait, the Store sends two joins, and deletes an entry of the same queue.
 func TestReleaseDoesNotStandBehindJoins(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	_, in := d.session(t, d.dsn(), time.Hour)
 	held := exclusive(t, in, "/kept")
-	end := d.keep(t, keeper{statement: "SELECT * FROM farsync_queues WHERE path = '/kept' FOR UPDATE"})
+	end := d.keep(t, turnOfTheQueue)
 	ctx, leave := context.WithCancel(t.Context())
 	var joins sync.WaitGroup
 	for range 8 {
@@ -35,20 +35,22 @@ func TestReleaseDoesNotStandBehindJoins(t *testing.T) {
 	_, is, err := in.Delete(within(t, soon), held)
 	require.NoError(t, err)
 	require.True(t, is)
+	most := 0
 	for range 3 {
 		awaitList(t, func() bool {
 			n := waiting(t, d)
-			require.LessOrEqual(t, n, 2)
+			most = max(most, n)
 			return n > 0
 		})
 	}
+	require.LessOrEqual(t, most, 2)
 	leave()
 	joins.Wait()
 	end()
 }
 
-// TestLookTellsHowManyHaveToGo before the first entry of a queue that a session waits for, which is when it looks the next time. Those
-// behind are not counted, and another size of a semaphore is not expected for long: a Store whose callers wait for units looks no
+// TestLookTellsHowManyHaveToGo before the first entry of a queue that a session waits for, for the session's next look is due then. What is
+// ahead of later entries is not counted, and another size of a semaphore is not expected for long: a Store whose callers wait for units looks no
 // more often than others.
 func TestLookTellsHowManyHaveToGo(t *testing.T) {
 	t.Parallel()
