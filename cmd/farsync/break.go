@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,6 +181,9 @@ func (b *breaking) confirm(ctx context.Context, store *farsync.Store, l *locatio
 	}
 	if err := writeStrays(shown, locks.Locks); err != nil {
 		return unwritten(err)
+	}
+	if !slices.ContainsFunc(holders, func(u userJSON) bool { return u.Token > 0 }) {
+		return &exit{codeNothing, errors.New("no lease holds " + b.path + ", and farsync break ends leases alone: nothing was done")}
 	}
 	ask := "Type the token of the lease to end: "
 	if len(holders) == 1 {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,6 +87,7 @@ func TestTableShowsHoldersAndPlaces(t *testing.T) {
 // TestEntriesWithoutASessionAreNamed: the column FOR may have no more than a question mark for them.
 func TestEntriesWithoutASessionAreNamed(t *testing.T) {
 	const says, by = "/x: token 512: row-1 belongs to no session, and blocks the queue for ever: delete it", ", by farsync break --token 512 --yes --delete /x"
+	const bare = " by a client of the service: it has no token for farsync break"
 	for _, is := range []struct {
 		why   string
 		error string
@@ -94,12 +96,13 @@ func TestEntriesWithoutASessionAreNamed(t *testing.T) {
 	}{
 		{"no session will ever remove it", "", userJSON{ID: "row-1", Held: true}, says + by + "\n"},
 		{"it waits, and farsync break finds holders alone", "", userJSON{ID: "row-1"}, says + "\n"},
+		{"it was in the queue before the first token", "", userJSON{ID: "row-1", Held: true, Token: -256}, strings.Replace(says, "512", "-256", 1) + bare + "\n"},
 		{"a terminal would act on its name", "", userJSON{ID: "\x1b[31m"}, strings.Replace(says, "row-1", `\x1b[31m`, 1) + "\n"},
 		{"its session removes it", "", userJSON{ID: "row-1", Session: "s"}, ""},
 		{"the error has said so", `"row-1" blocks the queue`, userJSON{ID: "row-1"}, ""},
 		{"the error is about the size", "its size is not a number", userJSON{ID: "row-1"}, says + "\n"},
 	} {
-		is.user.Token = 512
+		is.user.Token = cmp.Or(is.user.Token, 512)
 		var out bytes.Buffer
 		require.NoError(t, writeStrays(&out, []lockJSON{{Path: "/x", Error: is.error, Participants: []userJSON{is.user}}}))
 		require.Equal(t, is.says, out.String(), is.why)

@@ -5,13 +5,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
 	"github.com/farsync/farsync/cmd/farsync/internal/location"
+	"github.com/farsync/farsync/embedtest"
 	"github.com/farsync/farsync/internal/legible"
 )
 
@@ -81,6 +84,34 @@ func TestBreakNamesAnEntryWithoutASession(t *testing.T) {
 		}
 		require.Contains(t, shown, "\n"+line+"\nEnd this lease? ")
 	}
+}
+
+// TestKeyInTheQueuesPlaceIsNoLease: a key of another type where Redis has the queue holds the lock, and has no token. No verb advises to
+// break it, and break on a terminal does not ask whether to.
+func TestKeyInTheQueuesPlaceIsNoLease(t *testing.T) {
+	t.Parallel()
+	server := embedtest.Redis(t)
+	store := "redis://" + server.Endpoint() + "?fresh=1"
+	s, closed := open(t, store)
+	defer closed()
+	client := goredis.NewClient(&goredis.Options{Addr: server.Endpoint()})
+	t.Cleanup(func() { _ = client.Close() })
+	require.NoError(t, client.Set(t.Context(), "farsync:{farsync}:q:/x", "a note", 0).Err())
+	who := start(t, store, "who", "/x")
+	require.Zero(t, who.code(t), who.err.String())
+	line := "/x: token 0: farsync:{farsync}:q:/x belongs to no session, and blocks the queue for ever: delete it by a client of the service: " +
+		"it has no token for farsync break\n"
+	require.True(t, strings.HasSuffix(who.out.String(), "\n"+line), who.out.String())
+	var out bytes.Buffer
+	b := &breaking{app: &app{stdout: &out}, path: "/x"}
+	err := b.confirm(t.Context(), s, &location.Location{}, strings.NewReader("yes\n"))
+	failed, ok := errors.AsType[*exit](err)
+	require.True(t, ok, err)
+	require.Equal(t, codeNothing, failed.code)
+	require.ErrorContains(t, err, "no lease holds /x")
+	require.True(t, strings.HasSuffix(out.String(), "\n"+line), out.String())
+	require.NoError(t, client.Del(t.Context(), "farsync:{farsync}:q:/x").Err())
+	require.Zero(t, start(t, store, "run", "-n", "/x", "--", "true").code(t))
 }
 
 // TestTextOfOthersReachesNoTerminal as it is: what it would do there, or hide, is written out, by every verb that names a holder or an entry.

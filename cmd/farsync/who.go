@@ -321,7 +321,8 @@ func (l lockJSON) stray(u userJSON) string {
 	return legible.Text(u.ID) + " belongs to no session, and blocks the queue for ever: delete it"
 }
 
-// strays returns a line for each such entry, and how to delete it if it holds: farsync break finds holders alone.
+// strays returns a line for each such entry, and how to delete it if it holds: farsync break finds holders alone, by
+// their tokens. A key of another program in the place of a queue has none.
 func strays(locks []lockJSON) (lines []string) {
 	for _, lock := range locks {
 		for _, u := range lock.Participants {
@@ -329,7 +330,10 @@ func strays(locks []lockJSON) (lines []string) {
 			if text == "" {
 				continue
 			}
-			if u.Held {
+			switch {
+			case u.Token <= 0:
+				text += " by a client of the service: it has no token for farsync break"
+			case u.Held:
 				text += fmt.Sprintf(", by farsync break --token %s --yes --delete %s", u.Token, lock.Path)
 			}
 			lines = append(lines, fmt.Sprintf("%s: token %s: %s", lock.Path, u.Token, text))
