@@ -30,7 +30,7 @@ const (
 // while nothing waits. The rows are compared with what the Watch has read, and not with an earlier look, so nothing is
 // missed that comes before the first. One call runs at a time.
 func (s *Session) Poll(ctx context.Context) {
-	var p pace
+	var t timetable
 	var b backoff
 	due := time.Now()
 	for {
@@ -44,22 +44,19 @@ func (s *Session) Poll(ctx context.Context) {
 		case len(targets) == 0:
 			due = now.Add(time.Hour) // or when one arrives
 		case arrived:
-			p = pace{since: now, ahead: targets[0].Ahead}
-			for _, t := range targets {
-				p.ahead = min(p.ahead, t.Ahead)
-			}
-			if soon := b.after(now.Add(chance(p.next(now)))); soon.Before(due) {
+			t = begin(now, targets)
+			if soon := b.after(now.Add(chance(t.next(now)))); soon.Before(due) {
 				due = soon
 			}
 		default:
 			ahead, err := s.ask(ctx, targets)
 			b.looked(time.Now(), err)
 			if err == nil {
-				p.moved(now, ahead)
+				t.queues.moved(now, ahead)
 			}
 			// No more than half of the time is spent looking.
 			took := time.Since(now)
-			due = b.after(now.Add(took + max(chance(p.next(now)), took)))
+			due = b.after(now.Add(took + max(chance(t.next(now)), took)))
 		}
 	}
 }
@@ -88,6 +85,32 @@ func (b *backoff) after(due time.Time) time.Time {
 	}
 	return due
 }
+
+// A timetable is when to look: for the next of the awaited entries, and for what is not expected for long. Each has a pace
+// of its own. A session that holds a lease awaits a word to its holder all the time: at one pace for both it would look more
+// and more rarely for the entry ahead of it in another queue.
+type timetable struct{ queues, rest pace }
+
+// begin begins a timetable as a Watch arrives.
+func begin(now time.Time, targets []Target) timetable {
+	t := timetable{pace{since: now, ahead: none}, pace{since: now, ahead: none}}
+	for _, is := range targets {
+		p := &t.queues
+		if is.isSeldom() {
+			p = &t.rest
+		}
+		p.ahead = min(p.ahead, is.Ahead)
+	}
+	return t
+}
+
+// next returns how long it is to the next look.
+func (t *timetable) next(now time.Time) time.Duration {
+	return min(t.queues.next(now), t.rest.next(now))
+}
+
+// none is how many entries have to go before what is not awaited.
+const none = math.MaxInt
 
 // A pace is how the queue has moved in which the next of the awaited entries stands.
 type pace struct {
@@ -126,7 +149,7 @@ func chance(d time.Duration) time.Duration {
 }
 
 // ask looks for targets, and wakes those whose wait may be over. It returns how many entries have to go before the
-// first. If it may not look, it wakes all: none of them may, and their calls end with why.
+// first, none if no entry is awaited. If it may not look, it wakes all: none of them may, and their calls end with why.
 func (s *Session) ask(ctx context.Context, targets []Target) (ahead int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answered)
 	defer cancel()
@@ -139,9 +162,16 @@ func (s *Session) ask(ctx context.Context, targets []Target) (ahead int, err err
 		return is, rows.Scan(&is.name, &is.moved, &is.ahead)
 	}, "poll", Array(targets))
 	var names []string
-	ahead = math.MaxInt
+	rest := map[string]bool{}
+	for _, t := range targets {
+		rest[t.Name] = rest[t.Name] || t.isSeldom()
+	}
+	ahead = none
 	for _, is := range list {
-		ahead = min(ahead, is.ahead)
+		// Of an entry of that name that has as many ahead as what is seldom both looks are as often.
+		if !rest[is.name] || is.ahead != seldom {
+			ahead = min(ahead, is.ahead)
+		}
 		if is.moved {
 			names = append(names, is.name)
 		}

@@ -23,6 +23,7 @@ type line struct {
 	mu     sync.Mutex
 	gone   int  // entries that have
 	looks  int  // requests
+	asked  bool // the holder of another entry was sent a word
 	broken bool // it fails
 }
 
@@ -46,6 +47,10 @@ func (l *line) Read(ctx context.Context, f func(Rows) error, _ string, args ...a
 	}
 	var list seen
 	for _, t := range targets {
+		if t.What == "told" {
+			list = append(list, []any{t.Name, l.asked, seldom})
+			continue
+		}
 		n, _ := strconv.Atoi(t.ID)
 		list = append(list, []any{t.Name, n < l.gone, max(n-l.gone, 0)})
 	}
@@ -86,6 +91,9 @@ func (s *seen) Scan(into ...any) error {
 func behind(n, ahead int) Target {
 	return Target{Name: strconv.Itoa(n), What: "gone", ID: strconv.Itoa(n), Ahead: ahead}
 }
+
+// word is a target of what a holder awaits of those who look at its entry.
+var word = Target{Name: "held", What: "told", ID: "held", Ahead: seldom}
 
 // polled starts a session that polls a line, until stop is called.
 func polled(l *line) (s *Session, stop func()) {
@@ -164,14 +172,17 @@ func TestLooksWithoutAnAnswerAreFew(t *testing.T) {
 }
 
 // play has n sessions take their turns in a line, for long each, and returns how many looks each has made, and how much longer each
-// turn took than that: what it was late.
-func play(t *testing.T, n int, long func(i int) time.Duration) (looks float64, late time.Duration) {
+// turn took than that: what it was late. Each session awaits more beside.
+func play(t *testing.T, n int, long func(i int) time.Duration, more ...Target) (looks float64, late time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{takes: 200 * time.Microsecond}
 		began, worked := time.Now(), time.Duration(0)
 		var all sync.WaitGroup
 		for i := range n {
 			s, stop := polled(l)
+			for _, t := range more {
+				s.Waiters.add([]string{t.Name}, t)
+			}
 			in := s.Waiters.add([]string{strconv.Itoa(i)}, behind(i, i))
 			worked += long(i)
 			all.Go(func() {
@@ -189,6 +200,16 @@ func play(t *testing.T, n int, long func(i int) time.Duration) (looks float64, l
 	return looks, late
 }
 
+// firstTakes is how long turns are of which the first takes so long, and the others 1 ms.
+func firstTakes(d time.Duration) func(i int) time.Duration {
+	return func(i int) time.Duration {
+		if i == 0 {
+			return d
+		}
+		return time.Millisecond
+	}
+}
+
 // TestLooksDoNotGrowWithTheQueue, nor does what a hand-over takes, however long the turns are.
 func TestLooksDoNotGrowWithTheQueue(t *testing.T) {
 	for name, long := range map[string]func(int) time.Duration{
@@ -202,12 +223,33 @@ func TestLooksDoNotGrowWithTheQueue(t *testing.T) {
 		require.Less(t, looks, few*1.6, name)
 		require.Less(t, late, 4*time.Millisecond, name)
 	}
-	_, late := play(t, 64, func(i int) time.Duration {
-		if i == 0 {
-			return time.Second
-		}
-		return time.Millisecond
-	})
+	_, late := play(t, 64, firstTakes(time.Second))
 	t.Logf("behind a turn of 1 s those of 1 ms are late by %v", late)
 	require.Less(t, late, 50*time.Millisecond, "one that has waited for long soon finds out that the queue moves again")
+}
+
+// TestWhoHoldsWaitsNoLongerForAnotherLock: of each lease a word to its holder is awaited, which the queue of another lock does not bring nearer.
+func TestWhoHoldsWaitsNoLongerForAnotherLock(t *testing.T) {
+	_, alone := play(t, 64, firstTakes(10*time.Second))
+	_, holding := play(t, 64, firstTakes(10*time.Second), word)
+	t.Logf("behind a turn of 10 s those of 1 ms are late by %v, and by %v of those who hold", alone, holding)
+	require.Less(t, holding, 50*time.Millisecond)
+}
+
+// TestWordIsHeardWhileAnotherQueueStands, within the second that a word may take, however far behind its holder waits there.
+func TestWordIsHeardWhileAnotherQueueStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &line{takes: time.Millisecond}
+		s, stop := polled(l)
+		defer stop()
+		s.Waiters.add([]string{"500"}, behind(500, 500))
+		heard := s.Waiters.add([]string{"held"}, word)
+		<-time.After(time.Hour)
+		l.mu.Lock()
+		l.asked = true
+		l.mu.Unlock()
+		began := time.Now()
+		<-heard
+		require.Less(t, time.Since(began), atMost)
+	})
 }

@@ -21,6 +21,11 @@ type Target struct {
 // entries had to go before.
 const seldom = few + 1
 
+// isSeldom reports whether the target is not expected for long.
+func (t Target) isSeldom() bool {
+	return t.What == "told" || t.What == "joined" || t.What == "registered"
+}
+
 // targetOf names a register by = and its queue, the first entry of a queue by + and the queue, and all else by the
 // entry's ID: the ID of a permit stands for its turn, too.
 func targetOf(t driver.Target) Target {
@@ -32,11 +37,14 @@ func targetOf(t driver.Target) Target {
 	case driver.Changed:
 		made.What = "changed"
 	case driver.Told:
-		made.What, made.Ahead = "told", seldom
+		made.What = "told"
 	case driver.Registered:
-		made.What, made.Name, made.Ahead = "registered", "="+t.Entry.Queue, seldom
+		made.What, made.Name = "registered", "="+t.Entry.Queue
 	case driver.Joined:
-		made.What, made.Name, made.Ahead = "joined", "+"+t.Entry.Queue, seldom
+		made.What, made.Name = "joined", "+"+t.Entry.Queue
+	}
+	if made.isSeldom() {
+		made.Ahead = seldom
 	}
 	return made
 }
