@@ -244,7 +244,7 @@ func TestWordIsHeardWhileAnotherQueueStands(t *testing.T) {
 		defer stop()
 		s.Waiters.add([]string{"500"}, behind(500, 500))
 		heard := s.Waiters.add([]string{"held"}, word)
-		<-time.After(time.Hour)
+		<-time.After(time.Minute)
 		l.mu.Lock()
 		l.asked = true
 		l.mu.Unlock()
