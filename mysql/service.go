@@ -124,8 +124,7 @@ func (s *service) write(ctx context.Context, f func(sqlstore.Rows) error, proced
 		return s.call(ctx, s.sessions, s.losses.Note(f), procedure, args...)
 	case "end": // a session that ends is renewed no more
 		return s.call(ctx, s.sessions, f, procedure, args...)
-	}
-	if procedure == "create" {
+	case "create":
 		// Joins of a queue wait for one another at the queue's row. If they took all places of writes, a delete, which does
 		// not need that row, would wait as well.
 		return turns(ctx, s.joins, func() error { return s.writeAmongCalls(ctx, f, procedure, args...) })

@@ -178,7 +178,7 @@ func (d database) keep(t *testing.T, of keeper) (end func()) {
 	}
 }
 
-// waiting returns how many connections to the database wait for a lock on a row or on a table. Those that wait for a row do so at one moment.
+// waiting returns how many connections to the database wait for a lock on a row or on a table. The waits for a row are counted at one moment.
 func waiting(t *testing.T, d database) (n int) {
 	t.Helper()
 	ids := []string{"0"}

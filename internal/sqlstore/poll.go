@@ -164,11 +164,13 @@ func (s *Session) ask(ctx context.Context, targets []Target) (ahead int, err err
 	var names []string
 	rest := map[string]bool{}
 	for _, t := range targets {
-		rest[t.Name] = rest[t.Name] || t.isSeldom()
+		if t.isSeldom() {
+			rest[t.Name] = true
+		}
 	}
 	ahead = none
 	for _, is := range list {
-		// Of an entry of that name that has as many ahead as what is seldom both looks are as often.
+		// The going of an entry and a word to its holder have one name. An entry with seldom ahead of it is looked for with the word.
 		if !rest[is.name] || is.ahead != seldom {
 			ahead = min(ahead, is.ahead)
 		}

@@ -63,6 +63,12 @@ func (l *line) goes() {
 	l.gone++
 }
 
+func (l *line) asks() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = true
+}
+
 func (l *line) breaks(broken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +98,7 @@ func behind(n, ahead int) Target {
 	return Target{Name: strconv.Itoa(n), What: "gone", ID: strconv.Itoa(n), Ahead: ahead}
 }
 
-// word is a target of what a holder awaits of those who look at its entry.
+// word is the target of a holder who awaits a word.
 var word = Target{Name: "held", What: "told", ID: "held", Ahead: seldom}
 
 // polled starts a session that polls a line, until stop is called.
@@ -200,7 +206,7 @@ func play(t *testing.T, n int, long func(i int) time.Duration, more ...Target) (
 	return looks, late
 }
 
-// firstTakes is how long turns are of which the first takes so long, and the others 1 ms.
+// firstTakes returns how long each turn is: the first as long as it is given, and every other turn 1 ms.
 func firstTakes(d time.Duration) func(i int) time.Duration {
 	return func(i int) time.Duration {
 		if i == 0 {
@@ -232,7 +238,7 @@ func TestLooksDoNotGrowWithTheQueue(t *testing.T) {
 func TestWhoHoldsWaitsNoLongerForAnotherLock(t *testing.T) {
 	_, alone := play(t, 64, firstTakes(10*time.Second))
 	_, holding := play(t, 64, firstTakes(10*time.Second), word)
-	t.Logf("behind a turn of 10 s those of 1 ms are late by %v, and by %v of those who hold", alone, holding)
+	t.Logf("behind a turn of 10 s turns of 1 ms are late by %v, and by %v where each session holds a lease", alone, holding)
 	require.Less(t, holding, 50*time.Millisecond)
 }
 
@@ -245,9 +251,7 @@ func TestWordIsHeardWhileAnotherQueueStands(t *testing.T) {
 		s.Waiters.add([]string{"500"}, behind(500, 500))
 		heard := s.Waiters.add([]string{"held"}, word)
 		<-time.After(time.Minute)
-		l.mu.Lock()
-		l.asked = true
-		l.mu.Unlock()
+		l.asks()
 		began := time.Now()
 		<-heard
 		require.Less(t, time.Since(began), atMost)
