@@ -28,9 +28,9 @@
 //
 // They look. A Store that waits looks with one request for all that it waits for: for the entry next in line after half
 // a millisecond, and then after times that grow with how long the queue has stood still, to a fifth of a second. An
-// entry that has others ahead of it is looked for more rarely, at the pace at which its queue moves, at most once a
-// second. Chance shortens each of these times by up to a half. A change made by the same Store is seen at once. A Store
-// that does not wait only renews.
+// entry that has others ahead of it is looked for more rarely, at the pace at which its queue moves, and after a
+// second at the latest. Chance shortens each of these times by up to a half. A change made by the same Store is seen at
+// once. A Store that does not wait only renews.
 //
 // # Connections
 //
