@@ -49,7 +49,7 @@ type service struct {
 	aged      atomic.Bool  // the connection in own was kept for as long as the pool keeps any
 	replacing atomic.Bool  // another is asked for in its place
 	direct    atomic.Bool  // the connection made last leads to the server itself
-	keys      int32        // how many connections a session may keep for its entries
+	half      int32        // of the connections of calls, or the only one: what a session may keep for its entries, or join a queue with
 
 	lifetime time.Duration // of a connection
 	keeps    bool          // the caller's config has the pool keep connections that no call uses
@@ -99,7 +99,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 	s := &service{
 		before: c.BeforeConnect, log: aside.Logger(options.Logger),
 		own: make(chan *pgxpool.Conn, 1), sessions: map[*session]bool{}, calls: calls,
-		keys: max(calls/2, 1), lifetime: c.MaxConnLifetime, keeps: c.MinConns > 0 || c.MinIdleConns > 0,
+		half: max(calls/2, 1), lifetime: c.MaxConnLifetime, keeps: c.MinConns > 0 || c.MinIdleConns > 0,
 		timeout: c.ConnConfig.ConnectTimeout,
 	}
 	s.losses.Log, s.losses.Remedy = s.log, "fsync on, and for the role of the Store synchronous_commit on, or remote_apply"

@@ -1,8 +1,11 @@
 package postgrestest_test
 
 import (
+	"context"
 	"os"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -240,4 +243,44 @@ func TestPermitOfAnEarlierVersion(t *testing.T) {
 		require.NoError(t, err)
 		told[note.Payload] = true
 	}
+}
+
+// TestReleaseDoesNotStandBehindJoins: while another client has the turn of a queue, a session sends one of its joins there, and joins another
+// queue and deletes an entry by the connections that are left.
+func TestReleaseDoesNotStandBehindJoins(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	in, err := d.service(t).Open(within(t, soon), time.Hour)
+	require.NoError(t, err)
+	t.Cleanup(in.Drop)
+	join := func(ctx context.Context, queue string, kind driver.Kind) (driver.View, error) {
+		e := driver.Entry{Queue: queue, ID: in.NewID(queue, kind, 1), Kind: kind, Units: 1}
+		if kind == driver.Permit {
+			e.Size = 1
+		}
+		return in.Create(ctx, e, 0)
+	}
+	held, err := join(within(t, soon), "/kept", driver.Exclusive)
+	require.NoError(t, err)
+	turn := d.begin(t)
+	_, err = turn.Exec(within(t, soon), "SELECT farsync_turn('/kept')")
+	require.NoError(t, err)
+	ctx, leave := context.WithCancel(t.Context())
+	var joins sync.WaitGroup
+	for i := range 8 {
+		joins.Go(func() { _, _ = join(ctx, "/kept", []driver.Kind{driver.Exclusive, driver.Permit}[i%2]) })
+	}
+	// What stands in line for the turn is not always seen to wait: it lets go of its place there several times a second.
+	const waiting = `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND state = 'active' AND query ~ 'farsync_(create|join|enter)' AND pid <> pg_backend_pid()`
+	require.Eventually(t, func() bool { return d.count(t, waiting) == 1 }, soon, time.Millisecond)
+	_, err = join(within(t, soon), "/other", driver.Exclusive)
+	require.NoError(t, err)
+	_, is, err := in.Delete(within(t, soon), held.Self)
+	require.NoError(t, err)
+	require.True(t, is)
+	require.Equal(t, 1, d.count(t, waiting))
+	leave()
+	joins.Wait()
+	require.NoError(t, turn.Rollback(within(t, soon)))
 }
