@@ -44,8 +44,9 @@ var names = map[string]string{
 // no row, and so finds a connection beside writes that do, unless room is scarce.
 type service struct {
 	calls, sessions *sql.DB
-	writes, joins   chan struct{} // have a value for each write under way, and for each join under way, which is a write, too
-	most            int           // connections of calls
+	writes          chan struct{} // has a value for each write under way
+	joins           *sqlstore.Joins
+	most            int // connections of calls
 	places          *sqlstore.Places
 	log             *slog.Logger
 	ttl             atomic.Int64 // of the session that was opened last
@@ -71,7 +72,7 @@ func NewService(dsn string, options *Options) (driver.Service, error) {
 	}
 	writes := max((n-1)/2, 1)
 	s := &service{
-		most: n - 1, writes: make(chan struct{}, writes), joins: make(chan struct{}, max(writes-1, 1)),
+		most: n - 1, writes: make(chan struct{}, writes), joins: sqlstore.NewJoins(max(writes-1, 1), max(writes-1, 1)),
 		log: aside.Logger(options.Logger),
 	}
 	s.losses.Log, s.losses.Remedy = s.log, "innodb_flush_log_at_trx_commit 1 and, with a binary log, sync_binlog 1"
@@ -125,27 +126,21 @@ func (s *service) write(ctx context.Context, f func(sqlstore.Rows) error, proced
 	case "end": // a session that ends is renewed no more
 		return s.call(ctx, s.sessions, f, procedure, args...)
 	case "create":
-		// Joins of a queue wait for one another at the queue's row. If they took all places of writes, a delete, which does
-		// not need that row, would wait as well.
-		return turns(ctx, s.joins, func() error { return s.writeAmongCalls(ctx, f, procedure, args...) })
+		queue, _ := args[0].(string)
+		return s.joins.Do(ctx, queue, func() error { return s.writeAmongCalls(ctx, f, procedure, args...) })
 	}
 	return s.writeAmongCalls(ctx, f, procedure, args...)
 }
 
-// turns calls do once it has a place in room, until ctx ends.
-func turns(ctx context.Context, room chan struct{}, do func() error) error {
+// writeAmongCalls calls a procedure by a connection of the calls that may write.
+func (s *service) writeAmongCalls(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
 	select {
-	case room <- struct{}{}:
-		defer func() { <-room }()
-		return do()
+	case s.writes <- struct{}{}:
+		defer func() { <-s.writes }()
+		return s.call(ctx, s.calls, f, procedure, args...)
 	case <-ctx.Done():
 		return sqlstore.NotDone(ctx)
 	}
-}
-
-// writeAmongCalls calls a procedure by a connection of the calls that may write.
-func (s *service) writeAmongCalls(ctx context.Context, f func(sqlstore.Rows) error, procedure string, args ...any) error {
-	return turns(ctx, s.writes, func() error { return s.call(ctx, s.calls, f, procedure, args...) })
 }
 
 // call calls a procedure by a connection of a pool. The answer is whole, and the transaction committed, only when all

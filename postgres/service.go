@@ -32,6 +32,7 @@ type service struct {
 	pool   *pgxpool.Pool
 	own    chan *pgxpool.Conn // has the connection that renews the session, while no renewal uses it
 	calls  int32              // how many connections of the pool there may be beside those that renew the session
+	joins  *sqlstore.Joins    // leave one of those to what waits for nobody
 	places *places            // in the pool, for what acquire returns
 	broken sync.WaitGroup     // goroutines that wait for the end of a connection; joined by Close
 	making sync.WaitGroup     // goroutines that acquire a connection of the pool; joined by Close
@@ -103,6 +104,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		timeout: c.ConnConfig.ConnectTimeout,
 	}
 	s.losses.Log, s.losses.Remedy = s.log, "fsync on, and for the role of the Store synchronous_commit on, or remote_apply"
+	s.joins = sqlstore.NewJoins(int(s.half), max(int(calls)-1, 1))
 	s.places = newPlaces(calls, &s.room, s.freeKeys)
 	if listens {
 		s.ears = cmp.Or(options.Listen, config.ConnConfig).Copy()

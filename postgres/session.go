@@ -20,7 +20,6 @@ type session struct {
 	ttl     time.Duration
 	run     sync.WaitGroup // listen and replaceOwn; joined by Drop
 	keys    keys
-	joins   *sqlstore.Turns
 	alone   atomic.Bool // the last renewal has failed
 
 	mu    sync.Mutex
@@ -35,9 +34,7 @@ type hearing struct {
 }
 
 func newSession(s *service, ttl time.Duration) *session {
-	in := &session{
-		service: s, ttl: ttl, keys: keys{release: s.release, most: s.half, of: map[string]key{}}, joins: sqlstore.NewTurns(int(s.half)),
-	}
+	in := &session{service: s, ttl: ttl, keys: keys{release: s.release, most: s.half, of: map[string]key{}}}
 	in.Session = sqlstore.NewSession(in, ttl)
 	in.Nearest, in.Asks, in.Units = true, true, true
 	s.mu.Lock()
@@ -81,7 +78,7 @@ func (s *session) write(ctx context.Context, f func(sqlstore.Rows) error, statem
 // inTurn has a statement that joins a queue, which is its first argument, wait for its turn.
 func (s *session) inTurn(ctx context.Context, args []any, join func() error) error {
 	queue, _ := args[0].(string)
-	return s.joins.Do(ctx, queue, join)
+	return s.service.joins.Do(ctx, queue, join)
 }
 
 // renew renews the session and buries others, in one transaction. After a renewal that has failed, the next renewal

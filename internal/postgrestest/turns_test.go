@@ -2,12 +2,14 @@ package postgrestest_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -245,12 +247,14 @@ func TestPermitOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// TestReleaseDoesNotStandBehindJoins: while another client has the turn of a queue, a session sends one of its joins there, and joins another
-// queue and deletes an entry by the connections that are left.
+// TestReleaseDoesNotStandBehindJoins: while another client has the turns of several queues, a session sends one of its joins of each, and keeps a
+// connection, by which it deletes entries of one of those.
 func TestReleaseDoesNotStandBehindJoins(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	in, err := d.service(t).Open(within(t, soon), time.Hour)
+	of, err := postgres.NewService(d.with(t, func(c *pgxpool.Config) { c.MaxConns = 4 }), d.options(0))
+	require.NoError(t, err)
+	in, err := of.Open(within(t, soon), time.Hour)
 	require.NoError(t, err)
 	t.Cleanup(in.Drop)
 	join := func(ctx context.Context, queue string, kind driver.Kind) (driver.View, error) {
@@ -260,27 +264,35 @@ func TestReleaseDoesNotStandBehindJoins(t *testing.T) {
 		}
 		return in.Create(ctx, e, 0)
 	}
-	held, err := join(within(t, soon), "/kept", driver.Exclusive)
-	require.NoError(t, err)
-	turn := d.begin(t)
-	_, err = turn.Exec(within(t, soon), "SELECT farsync_turn('/kept')")
-	require.NoError(t, err)
+	var held []driver.Entry
+	for range 4 {
+		v, err := join(within(t, soon), "/kept/0", driver.Permit)
+		require.NoError(t, err)
+		held = append(held, v.Self)
+	}
+	// What stands in line for a turn is not always seen to wait: it lets go of its place there several times a second.
+	const joining = `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND state = 'active' AND query ~ 'farsync_(create|join|enter)' AND pid <> pg_backend_pid()`
+	turns := d.begin(t)
 	ctx, leave := context.WithCancel(t.Context())
 	var joins sync.WaitGroup
-	for i := range 8 {
-		joins.Go(func() { _, _ = join(ctx, "/kept", []driver.Kind{driver.Exclusive, driver.Permit}[i%2]) })
+	for queues := range 4 {
+		queue := fmt.Sprint("/kept/", queues)
+		_, err = turns.Exec(within(t, soon), "SELECT farsync_turn($1)", queue)
+		require.NoError(t, err)
+		for i := range 4 {
+			joins.Go(func() { _, _ = join(ctx, queue, []driver.Kind{driver.Exclusive, driver.Permit}[i%2]) })
+		}
+		sent := min(queues+1, 3)
+		require.Eventually(t, func() bool { return d.count(t, joining) == sent }, soon, time.Millisecond)
 	}
-	// What stands in line for the turn is not always seen to wait: it lets go of its place there several times a second.
-	const waiting = `SELECT count(*) FROM pg_stat_activity
-		WHERE datname = current_database() AND state = 'active' AND query ~ 'farsync_(create|join|enter)' AND pid <> pg_backend_pid()`
-	require.Eventually(t, func() bool { return d.count(t, waiting) == 1 }, soon, time.Millisecond)
-	_, err = join(within(t, soon), "/other", driver.Exclusive)
-	require.NoError(t, err)
-	_, is, err := in.Delete(within(t, soon), held.Self)
-	require.NoError(t, err)
-	require.True(t, is)
-	require.Equal(t, 1, d.count(t, waiting))
+	for _, e := range held {
+		_, is, err := in.Delete(within(t, soon), e)
+		require.NoError(t, err)
+		require.True(t, is)
+		require.Equal(t, 3, d.count(t, joining))
+	}
 	leave()
 	joins.Wait()
-	require.NoError(t, turn.Rollback(within(t, soon)))
+	require.NoError(t, turns.Rollback(within(t, soon)))
 }

@@ -15,14 +15,14 @@ import (
 )
 
 // joined has so many join a queue at once, each for so long, and returns when the last of them has, and how many did so at a time.
-func joined(t *testing.T, turns *Turns, n int, takes time.Duration) (all time.Duration, atOnce int) {
+func joined(t *testing.T, joins *Joins, n int, takes time.Duration) (all time.Duration, atOnce int) {
 	began := time.Now()
 	var mu sync.Mutex
-	var joins sync.WaitGroup
+	var calls sync.WaitGroup
 	underWay := 0
 	for range n {
-		joins.Go(func() {
-			if err := turns.Do(t.Context(), "/a", func() error {
+		calls.Go(func() {
+			if err := joins.Do(t.Context(), "/a", func() error {
 				mu.Lock()
 				underWay++
 				atOnce = max(atOnce, underWay)
@@ -37,7 +37,7 @@ func joined(t *testing.T, turns *Turns, n int, takes time.Duration) (all time.Du
 			}
 		})
 	}
-	joins.Wait()
+	calls.Wait()
 	return time.Since(began), atOnce
 }
 
@@ -45,7 +45,7 @@ func joined(t *testing.T, turns *Turns, n int, takes time.Duration) (all time.Du
 func TestJoinsGoOneByOneWhereThereIsALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const way, line = 50 * time.Millisecond, 101 * time.Millisecond
-		turns := NewTurns(3)
+		joins := NewJoins(3, 3)
 		for _, c := range []struct {
 			takes  time.Duration
 			atOnce int
@@ -57,12 +57,16 @@ func TestJoinsGoOneByOneWhereThereIsALine(t *testing.T) {
 			{way / 5, 3, 4 * way / 5},
 			{way, 1, 10 * way}, // the way takes a fifth of that
 		} {
-			all, atOnce := joined(t, turns, 10, c.takes)
+			all, atOnce := joined(t, joins, 10, c.takes)
 			require.Equal(t, c.atOnce, atOnce, c.takes)
 			require.Equal(t, c.all, all, c.takes)
-			require.Empty(t, turns.of)
+			require.Empty(t, joins.of)
 		}
-		_, atOnce := joined(t, NewTurns(1), 10, way)
+		time.Sleep(wayFor)
+		all, atOnce := joined(t, joins, 10, way)
+		require.Equal(t, 3, atOnce, "the way is another")
+		require.Equal(t, 4*way, all)
+		_, atOnce = joined(t, NewJoins(1, 3), 10, way)
 		require.Equal(t, 1, atOnce)
 	})
 }
@@ -70,11 +74,11 @@ func TestJoinsGoOneByOneWhereThereIsALine(t *testing.T) {
 // TestJoinThatFailsIsNoMeasure: it may have taken no time at all, and it passes the turn on.
 func TestJoinThatFailsIsNoMeasure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(3)
+		joins := NewJoins(3, 3)
 		broken := errors.New("broken")
-		require.ErrorIs(t, turns.Do(t.Context(), "/a", func() error { return broken }), broken)
-		require.Panics(t, func() { _ = turns.Do(t.Context(), "/a", func() error { panic("by a function of the caller") }) })
-		all, _ := joined(t, turns, 10, time.Second)
+		require.ErrorIs(t, joins.Do(t.Context(), "/a", func() error { return broken }), broken)
+		require.Panics(t, func() { _ = joins.Do(t.Context(), "/a", func() error { panic("by a function of the caller") }) })
+		all, _ := joined(t, joins, 10, time.Second)
 		require.Equal(t, 4*time.Second, all)
 	})
 }
@@ -82,20 +86,20 @@ func TestJoinThatFailsIsNoMeasure(t *testing.T) {
 // TestJoinsOfOtherQueuesDoNotWait, and a caller who gives up has joined nothing.
 func TestJoinsOfOtherQueuesDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(3)
+		joins := NewJoins(3, 3)
 		var calls sync.WaitGroup
 		stands := func() error {
 			time.Sleep(time.Hour)
 			return nil
 		}
-		calls.Go(func() { _ = turns.Do(t.Context(), "/a", stands) })
+		calls.Go(func() { _ = joins.Do(t.Context(), "/a", stands) })
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		gaveUp := make(chan error, 1)
-		calls.Go(func() { gaveUp <- turns.Do(ctx, "/a", stands) })
+		calls.Go(func() { gaveUp <- joins.Do(ctx, "/a", stands) })
 		began := time.Now()
-		calls.Go(func() { _ = turns.Do(t.Context(), "/a", func() error { return nil }) })
-		require.NoError(t, turns.Do(t.Context(), "/b", func() error { return nil }))
+		calls.Go(func() { _ = joins.Do(t.Context(), "/a", func() error { return nil }) })
+		require.NoError(t, joins.Do(t.Context(), "/b", func() error { return nil }))
 		require.Zero(t, time.Since(began))
 		synctest.Wait()
 		cancel()
@@ -104,6 +108,34 @@ func TestJoinsOfOtherQueuesDoNotWait(t *testing.T) {
 		require.Equal(t, driver.NotDone, Outcome(err))
 		calls.Wait()
 		require.Equal(t, time.Hour, time.Since(began))
-		require.Empty(t, turns.of)
+		require.Empty(t, joins.of)
+	})
+}
+
+// TestJoinsLeaveAConnection: those of one queue take turns, those of several take places, and what does not join needs none.
+func TestJoinsLeaveAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		joins := NewJoins(2, 3)
+		var calls sync.WaitGroup
+		began := time.Now()
+		for _, queue := range []string{"/a", "/b", "/c", "/d"} {
+			calls.Go(func() {
+				if err := joins.Do(t.Context(), queue, func() error {
+					time.Sleep(time.Second)
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		require.Len(t, joins.places, 3)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		require.ErrorIs(t, joins.Do(ctx, "/e", func() error { return nil }), context.DeadlineExceeded)
+		calls.Wait()
+		require.Equal(t, 2*time.Second, time.Since(began))
+		require.Empty(t, joins.of)
+		require.Empty(t, joins.places)
 	})
 }
