@@ -19,7 +19,7 @@ import (
 func TestBeforeConnectThatBlocks(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	user := strings.ToLower(rand.Text())
+	user := "u" + strings.ToLower(rand.Text()) // 3e6u would be a number
 	d.exec(t, "CREATE USER "+user)
 	d.exec(t, "GRANT ALL ON "+d.name+".* TO "+user)
 	hooked := locktest.NewHooked(t)
