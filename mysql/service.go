@@ -44,9 +44,9 @@ var names = map[string]string{
 // no row, and so finds a connection beside writes that do, unless room is scarce.
 type service struct {
 	calls, sessions *sql.DB
-	writes          chan struct{} // has a value for each write under way
-	joins           *sqlstore.Joins
-	most            int // connections of calls
+	writes          chan struct{}   // has a value for each write under way
+	joins           *sqlstore.Joins // leave a write to calls that wait for nobody
+	most            int             // connections of calls
 	places          *sqlstore.Places
 	log             *slog.Logger
 	ttl             atomic.Int64 // of the session that was opened last
@@ -71,8 +71,9 @@ func NewService(dsn string, options *Options) (driver.Service, error) {
 		return nil, fmt.Errorf("option Connections is %d: a Store needs %d", n, sqlstore.Least)
 	}
 	writes := max((n-1)/2, 1)
+	joins := max(writes-1, 1)
 	s := &service{
-		most: n - 1, writes: make(chan struct{}, writes), joins: sqlstore.NewJoins(max(writes-1, 1), max(writes-1, 1)),
+		most: n - 1, writes: make(chan struct{}, writes), joins: sqlstore.NewJoins(joins, joins),
 		log: aside.Logger(options.Logger),
 	}
 	s.losses.Log, s.losses.Remedy = s.log, "innodb_flush_log_at_trx_commit 1 and, with a binary log, sync_binlog 1"
@@ -125,9 +126,6 @@ func (s *service) write(ctx context.Context, f func(sqlstore.Rows) error, proced
 		return s.call(ctx, s.sessions, s.losses.Note(f), procedure, args...)
 	case "end": // a session that ends is renewed no more
 		return s.call(ctx, s.sessions, f, procedure, args...)
-	case "create":
-		queue, _ := args[0].(string)
-		return s.joins.Do(ctx, queue, func() error { return s.writeAmongCalls(ctx, f, procedure, args...) })
 	}
 	return s.writeAmongCalls(ctx, f, procedure, args...)
 }

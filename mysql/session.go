@@ -19,6 +19,7 @@ type session struct {
 func newSession(s *service, ttl time.Duration) *session {
 	in := &session{service: s}
 	in.Session = sqlstore.NewSession(in, ttl)
+	in.Joins = s.joins
 	in.run.Go(func() { in.Poll(in.Life) })
 	return in
 }

@@ -32,7 +32,7 @@ type service struct {
 	pool   *pgxpool.Pool
 	own    chan *pgxpool.Conn // has the connection that renews the session, while no renewal uses it
 	calls  int32              // how many connections of the pool there may be beside those that renew the session
-	joins  *sqlstore.Joins    // leave one of those to what waits for nobody
+	joins  *sqlstore.Joins    // leave one of these connections to calls that wait for nobody
 	places *places            // in the pool, for what acquire returns
 	broken sync.WaitGroup     // goroutines that wait for the end of a connection; joined by Close
 	making sync.WaitGroup     // goroutines that acquire a connection of the pool; joined by Close

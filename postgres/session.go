@@ -36,7 +36,7 @@ type hearing struct {
 func newSession(s *service, ttl time.Duration) *session {
 	in := &session{service: s, ttl: ttl, keys: keys{release: s.release, most: s.half, of: map[string]key{}}}
 	in.Session = sqlstore.NewSession(in, ttl)
-	in.Nearest, in.Asks, in.Units = true, true, true
+	in.Nearest, in.Asks, in.Units, in.Joins = true, true, true, s.joins
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions[in] = true
@@ -64,21 +64,13 @@ func (s *session) Write(ctx context.Context, f func(sqlstore.Rows) error, statem
 func (s *session) write(ctx context.Context, f func(sqlstore.Rows) error, statement string, args ...any) error {
 	switch statement {
 	case "create":
-		return s.inTurn(ctx, args, func() error { return s.join(ctx, f, args) })
-	case "enter":
-		return s.inTurn(ctx, args, func() error { return s.perform(ctx, f, statement, args...) })
+		return s.join(ctx, f, args)
 	case "delete":
 		return s.leave(ctx, f, args)
 	case "renew":
 		return s.renew(ctx, f, args)
 	}
 	return s.perform(ctx, f, statement, args...)
-}
-
-// inTurn has a statement that joins a queue, which is its first argument, wait for its turn.
-func (s *session) inTurn(ctx context.Context, args []any, join func() error) error {
-	queue, _ := args[0].(string)
-	return s.service.joins.Do(ctx, queue, join)
 }
 
 // renew renews the session and buries others, in one transaction. After a renewal that has failed, the next renewal

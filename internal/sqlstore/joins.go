@@ -1,19 +1,18 @@
 package sqlstore
 
 import (
-	"container/list"
 	"context"
 	"sync"
 	"time"
 )
 
-// Joins are the joins of a Store that are under way. Joins of one queue take turns at the server, where each that waits has a connection. They leave
-// one connection to calls that wait for nobody: a release would stand behind joins that cannot go on before it. And a Store sends one join of a queue
-// at a time, for if many Stores send all that they can, the line at the server is longer than a join stays in it.
+// Joins are the joins of a Store that are under way. Joins of one queue take turns at the server, where each join that waits has a connection. They
+// leave a connection to calls that wait for nobody: a release would stand behind joins that cannot go on before it. And a Store sends one join of a
+// queue at a time: if many Stores sent all that they can, the line at the server would be longer than a join stays in it.
 //
-// Where it is the way to the server that takes the time, and not the line, it sends several: each takes a round trip, and they do so side by
-// side. The line is told from the way by the time that the last join took. Beside the shortest time that any join of the Store took, which
-// is a round trip, a line shows. That time is taken anew now and then, for after a failover the way may be a longer one.
+// Where the way to the server takes the time, and not the line there, a Store sends several joins, which take their round trips side by side. The time
+// that the last join took tells which it is. The shortest time that any join of the Store took is a round trip, and a join that took more than
+// twice as long stood in a line. The shortest time is taken anew each minute, for after a failover the way may be a longer one.
 type Joins struct {
 	most   int           // of one queue
 	places chan struct{} // has a value for each join that is sent
@@ -31,10 +30,10 @@ const wayFor = time.Minute
 type turns struct {
 	taken   int
 	noLine  bool // the last join met no line
-	waiting list.List
+	waiting fifo
 }
 
-// NewJoins returns the joins of a Store that has none under way, and sends at most so many of one queue at a time, and so many of all.
+// NewJoins returns the joins of a Store that sends at most so many joins of one queue at a time, and so many of all queues.
 func NewJoins(ofQueue, all int) *Joins {
 	return &Joins{most: ofQueue, places: make(chan struct{}, all), of: map[string]*turns{}}
 }
@@ -45,7 +44,7 @@ func (j *Joins) Do(ctx context.Context, queue string, join func() error) (err er
 	if err != nil {
 		return err
 	}
-	var took time.Duration // 0 if the join fails: that says nothing of the time that one takes
+	var took time.Duration // 0 if the join fails: a failure says nothing of how long joins take
 	defer func() { j.give(queue, of, took) }()
 	select {
 	case j.places <- struct{}{}:
@@ -62,34 +61,28 @@ func (j *Joins) Do(ctx context.Context, queue string, join func() error) (err er
 
 // take waits for a turn in the queue until ctx ends.
 func (j *Joins) take(ctx context.Context, queue string) (*turns, error) {
-	turn := make(chan struct{})
 	j.mu.Lock()
 	of := j.of[queue]
 	if of == nil {
 		of = new(turns)
 		j.of[queue] = of
 	}
-	at := of.waiting.PushBack(turn)
+	waits := of.waiting.enter()
 	j.pass(queue, of)
 	j.mu.Unlock()
-	select {
-	case <-turn:
+	if waits.await(ctx) {
 		return of, nil
-	case <-ctx.Done():
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	select {
-	case <-turn: // in the same moment
+	if of.waiting.leave(waits) {
 		of.taken--
-	default:
-		of.waiting.Remove(at)
 	}
 	j.pass(queue, of)
 	return nil, NotDone(ctx)
 }
 
-// give passes a turn on, after a join that took so long.
+// give passes a turn on, after a join that took so long, or 0 after a join that failed.
 func (j *Joins) give(queue string, of *turns, took time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -104,17 +97,16 @@ func (j *Joins) give(queue string, of *turns, took time.Duration) {
 	j.pass(queue, of)
 }
 
-// pass gives turns to those who are next, and forgets the queue once nobody joins it.
+// pass gives turns to the callers who are next, and forgets the queue once nobody joins it.
 func (j *Joins) pass(queue string, of *turns) {
 	room := 1
 	if of.noLine {
 		room = j.most
 	}
-	for of.taken < room && of.waiting.Len() > 0 {
+	for of.taken < room && of.waiting.admit() {
 		of.taken++
-		close(of.waiting.Remove(of.waiting.Front()).(chan struct{}))
 	}
-	if of.taken == 0 && of.waiting.Len() == 0 {
+	if of.taken == 0 && !of.waiting.any() {
 		delete(j.of, queue)
 	}
 }

@@ -41,7 +41,7 @@ func joined(t *testing.T, joins *Joins, n int, takes time.Duration) (all time.Du
 	return time.Since(began), atOnce
 }
 
-// TestJoinsGoOneByOneWhereThereIsALine, and side by side where the way to the server takes the time. The first of those that gather finds out.
+// TestJoinsGoOneByOneWhereThereIsALine, and side by side where the way to the server takes the time. The first of the joins that gather finds out.
 func TestJoinsGoOneByOneWhereThereIsALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const way, line = 50 * time.Millisecond, 101 * time.Millisecond
@@ -55,7 +55,7 @@ func TestJoinsGoOneByOneWhereThereIsALine(t *testing.T) {
 			{line, 1, 10 * line},
 			{2 * way, 3, 4 * 2 * way},
 			{way / 5, 3, 4 * way / 5},
-			{way, 1, 10 * way}, // the way takes a fifth of that
+			{way, 1, 10 * way}, // five times the shortest
 		} {
 			all, atOnce := joined(t, joins, 10, c.takes)
 			require.Equal(t, c.atOnce, atOnce, c.takes)
@@ -112,7 +112,7 @@ func TestJoinsOfOtherQueuesDoNotWait(t *testing.T) {
 	})
 }
 
-// TestJoinsLeaveAConnection: those of one queue take turns, those of several take places, and what does not join needs none.
+// TestJoinsLeaveAConnection: joins of one queue take turns, and joins of several queues take places.
 func TestJoinsLeaveAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		joins := NewJoins(2, 3)

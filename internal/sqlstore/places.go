@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"container/list"
 	"context"
 	"sync"
 )
@@ -21,11 +20,8 @@ type Places struct {
 	mu              sync.Mutex
 	unused          int // Invariant: 0 if one waits
 	out             int // Invariant: 0 ≤ out < most
-	renewals, calls list.List
+	renewals, calls fifo
 }
-
-// A claim is a call that waits for a place.
-type claim struct{ given chan struct{} }
 
 // NewPlaces returns so many places, one at least. Waits is called when a call begins to wait.
 func NewPlaces(most int, room *Room, waits func()) *Places {
@@ -48,22 +44,16 @@ func (p *Places) Take(ctx context.Context, renews bool) error {
 	if renews {
 		line = &p.renewals
 	}
-	c := &claim{make(chan struct{})}
-	at := line.PushBack(c)
+	waits := line.enter()
 	p.mu.Unlock()
 	p.wait()
-	select {
-	case <-c.given:
+	if waits.await(ctx) {
 		return nil
-	case <-ctx.Done():
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-c.given: // in the same moment
+	if line.leave(waits) {
 		p.pass()
-	default:
-		line.Remove(at)
 	}
 	return context.Cause(ctx)
 }
@@ -77,13 +67,9 @@ func (p *Places) Give() {
 
 // pass gives a place to whoever is next.
 func (p *Places) pass() {
-	for _, line := range []*list.List{&p.renewals, &p.calls} {
-		if first := line.Front(); first != nil {
-			close(line.Remove(first).(*claim).given)
-			return
-		}
+	if !p.renewals.admit() && !p.calls.admit() {
+		p.unused++
 	}
-	p.unused++
 }
 
 // Retire has a place that is to be given back go out of use instead, if it is to, and reports whether.
@@ -121,5 +107,5 @@ func (p *Places) Few() bool { return p.most == 1 || p.room.Scarce() }
 func (p *Places) Waits() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.renewals.Len()+p.calls.Len() > 0
+	return p.renewals.any() || p.calls.any()
 }

@@ -32,7 +32,7 @@ func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 	if s.decides(e) {
 		statement, args = "enter", []any{e.Units, e.Size, s.ID, e.Value, since}
 	}
-	v, err := s.ahead(ctx, s.db.Write, e, limit, statement, args...)
+	v, err := s.ahead(ctx, s.inTurn(e.Queue), e, limit, statement, args...)
 	if errors.Is(err, driver.ErrGone) {
 		err = ErrExpired // what else would have kept it from being there
 	}
@@ -40,6 +40,16 @@ func (s *Session) Create(ctx context.Context, e driver.Entry, _ int) (driver.Vie
 		v.Entries = nil // the nearest may not be all that keeps a permit or a reader waiting
 	}
 	return v, err
+}
+
+// inTurn returns Write, which waits for its turn among the Store's joins of the queue.
+func (s *Session) inTurn(queue string) Run {
+	if s.Joins == nil {
+		return s.db.Write
+	}
+	return func(ctx context.Context, f func(Rows) error, statement string, args ...any) error {
+		return s.Joins.Do(ctx, queue, func() error { return s.db.Write(ctx, f, statement, args...) })
+	}
 }
 
 // Ahead reads e and what is ahead of it at one moment. A newcomer, which will not wait, must not be shown the entries

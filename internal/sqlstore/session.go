@@ -28,6 +28,8 @@ type Session struct {
 	// Asks has a Watch of several targets ask at once, and not look first: no look shows that the session is notified of
 	// all without asking.
 	Asks bool
+	// Joins are the turns that joins of the Store take. Without them each join is sent at once.
+	Joins *Joins
 	// Units has the database decide which permits are granted, by the statements enter, room and turned.
 	Units bool
 
