@@ -247,8 +247,8 @@ func TestPermitOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// TestReleaseDoesNotStandBehindJoins: while another client has the turns of several queues, a session sends one of its joins of each, and keeps a
-// connection, by which it deletes entries of one of those.
+// TestReleaseDoesNotStandBehindJoins: while another client has the turns of four queues, a session with four connections sends one join of each of
+// three, and deletes entries of a queue by the fourth connection.
 func TestReleaseDoesNotStandBehindJoins(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
