@@ -178,11 +178,11 @@ func (m *Mem) AddForeign(queue, value string) string { return m.add(queue, value
 // AddStray is AddForeign for an entry that no session will ever end. A Watch on it is refused.
 func (m *Mem) AddStray(queue, value string) string { return m.add(queue, value, noSession) }
 
-// Entries returns the entries of a queue, oldest first.
+// Entries returns the entries of a queue, oldest first, with the names of their sessions.
 func (m *Mem) Entries(queue string) []driver.Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return entriesOf(m.queues[queue])
+	return named(m.queues[queue])
 }
 
 // Count returns how many requests of the given kinds have arrived; of all kinds if none is given.

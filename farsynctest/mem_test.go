@@ -111,7 +111,9 @@ func TestMemPartition(t *testing.T) {
 func TestMemExpiresClientsByName(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *farsynctest.Mem) {
 		create(t, open(t, m.Service("a")), "/q")
-		other := create(t, open(t, m.Service("b")), "/q")
+		b := open(t, m.Service("b"))
+		other := create(t, b, "/q")
+		other.Session = b.Name()
 		m.ExpireClient("a")
 		require.Equal(t, []driver.Entry{other}, m.Entries("/q"))
 	})

@@ -155,11 +155,11 @@ func (m *Mem) list(queue string, limit int) driver.View {
 	return driver.View{Entries: named(q[:limit]), All: limit == len(q), Silent: m.silent()}
 }
 
-// named is entriesOf for who looks, with the names of the sessions.
+// named is entriesOf for those who look, with the names of the sessions.
 func named(nodes []*node) []driver.Entry {
 	list := entriesOf(nodes)
 	for i, n := range nodes {
-		if n.session > 0 {
+		if n.session != noSession {
 			list[i].Session = fmt.Sprint(n.session)
 		}
 	}
