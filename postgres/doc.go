@@ -38,7 +38,10 @@
 // A Store works with two connections. One renews its session, and is the only one while the Store does nothing; the
 // other is for all calls. It takes more to do several things at once, to keep keys, and to listen: six by default, or
 // two more than MaxConns of the config, with up to three more while its renewals are not answered. The option
-// Connections says how many it takes at most.
+// Connections says how many it takes at most. Calls that join the queue of one path take turns at the server, so a Store
+// sends several of them at once only while the way to the server takes longer than the turns, and one at a time
+// otherwise. One of its connections is always left to calls that join no queue, a Release for example. Calls that join
+// queues may then wait here for one another: raise Connections if one Store has callers on many busy paths.
 //
 // A server has room for 100 connections by default, which all of its clients share. A Store gives up all connections
 // but two for 10 to 20 seconds when the server has refused it one. It does so, too, when the server has room for less

@@ -186,13 +186,22 @@ func (q Queue) remove(ctx context.Context, e driver.Entry) error {
 	})
 }
 
-// tell leaves words with e. An attempt of unknown outcome is repeated, too.
+// tell leaves words with e. An attempt of unknown outcome is repeated, too. ErrNoSession: it was not
+// sent, for nobody would ever hear.
 func (q Queue) tell(ctx context.Context, e driver.Entry, words string) error {
 	if err := CheckPath(q.Path); err != nil {
 		return err
 	}
-	return q.Store.inSession(ctx, func(in *session) verdict { return q.Store.tell(ctx, in, e, words) })
+	return q.Store.inSession(ctx, func(in *session) verdict {
+		if e.Session == "" && in.Name() != "" { // where sessions have names, List has told
+			return verdict{fate: not, err: fmt.Errorf("entry %s %w", legible.Name(e.ID), ErrNoSession)}
+		}
+		return q.Store.tell(ctx, in, e, words)
+	})
 }
+
+// ErrNoSession is the error of a request to the holder of an entry that another program has made, and that no process ends.
+var ErrNoSession = errors.New("belongs to no session, so nobody can be asked to give it back: remove it if nothing needs it")
 
 // tell leaves words with e. Where they stay when e is gone, a goroutine of the Store takes them back then, whatever
 // becomes of the caller: whoever releases e does not know that it was asked for.

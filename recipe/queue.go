@@ -360,13 +360,27 @@ func (q Queue) resize(ctx context.Context, in *session, declared, size, stays in
 func isUser(e driver.Entry) bool { return e.Units < math.MaxInt64 }
 
 // Ask asks the holder of an entry that List has returned to give it back, whichever turn is held on it. ErrGone means
-// that the entry is gone.
+// that the entry is gone, ErrNoSession that it belongs to no session.
 func (q Queue) Ask(ctx context.Context, e driver.Entry) error {
 	return q.tell(ctx, e, q.Store.options.Holder)
 }
 
+// AskAll is Ask for each of these entries. Entries that are gone are asked for nothing more. The first error ends it, but for
+// ErrNoSession, which it returns once it has asked all others.
+func (q Queue) AskAll(ctx context.Context, list []driver.Entry) (deaf error) {
+	for _, e := range list {
+		switch err := q.Ask(ctx, e); {
+		case errors.Is(err, ErrNoSession):
+			deaf = err
+		case err != nil && !errors.Is(err, driver.ErrGone):
+			return err
+		}
+	}
+	return deaf
+}
+
 // AskTurn is Ask for one turn: the holder of another is not asked. It does not reach clients of other programs. The
-// error wraps ErrReleased if it is known that another turn is held.
+// error wraps ErrReleased if it is known that another turn is held, and ErrNoSession as that of Ask does.
 func (q Queue) AskTurn(ctx context.Context, e driver.Entry, turn int) error {
 	if known, ok := turnOf(e); ok && turn != known {
 		return notHeld(e, turn, known)

@@ -92,15 +92,15 @@ func askFor(
 	if token != anyToken && len(asked) == 0 {
 		return 0, nil, failed(fmt.Errorf("%w: no holder has token %d", farsync.ErrReleased, token))
 	}
-	for _, e := range asked {
-		var err error
-		if token == anyToken {
-			err = queue.Ask(ctx, e)
-		} else {
-			err = queue.AskTurn(ctx, e, turnOf(token))
-		}
-		if err != nil && !errors.Is(err, driver.ErrGone) {
+	if token == anyToken {
+		if err := queue.AskAll(ctx, asked); err != nil {
 			return 0, nil, failed(err)
+		}
+	} else {
+		for _, e := range asked {
+			if err := queue.AskTurn(ctx, e, turnOf(token)); err != nil && !errors.Is(err, driver.ErrGone) {
+				return 0, nil, failed(err)
+			}
 		}
 	}
 	look := time.NewTicker(lookAgain)

@@ -95,6 +95,8 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 		_, left, err := askFor(ctx, store, l.Join(b.path), "break", b.token, b.ask.Duration)
 		switch {
 		case errors.Is(err, farsync.ErrReleased): // Break says so
+		case errors.Is(err, recipe.ErrNoSession):
+			return b.unheard(err)
 		case err != nil:
 			return &exit{codeOf(err), err}
 		case left == nil:
@@ -114,6 +116,8 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 		return b.done("broken")
 	case errors.Is(err, farsync.ErrReleased): // the text has the token that holds by now
 		return &exit{codeNothing, err}
+	case errors.Is(err, recipe.ErrNoSession):
+		return b.unheard(err)
 	case within.Err() != nil && !errors.Is(err, farsync.ErrUnavailable):
 		return &exit{codeTaken, fmt.Errorf(
 			"the holder of %s has not ended the lease with token %d within %v, and may be suspended or cut off: stop its process, "+
@@ -121,6 +125,11 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	default:
 		return &exit{codeOf(err), err}
 	}
+}
+
+// unheard is the error of a lease that nobody ends who is told to.
+func (b *breaking) unheard(err error) error {
+	return &exit{codeOf(err), fmt.Errorf("%w, with farsync break --token %d --yes --delete %s", err, b.token, b.path)}
 }
 
 // goesOn says what break is doing, unless -q is given.

@@ -86,6 +86,46 @@ func TestBreakNamesAnEntryWithoutASession(t *testing.T) {
 	}
 }
 
+// TestEntryWithoutASessionIsNotAsked: no process would ever hear, so ask and break say so at once, and break how to delete it. A
+// holder who can hear and holds beside it is asked all the same.
+func TestEntryWithoutASessionIsNotAsked(t *testing.T) {
+	t.Parallel()
+	store := file(t)
+	s, closed := open(t, store)
+	defer closed()
+	lease, err := farsync.NewRWMutex(s, "/x").RLock(t.Context())
+	require.NoError(t, err)
+	byHand(t, store)(t, "INSERT INTO farsync_entries (queue, id, kind, units, version, since) VALUES ('/x', ?, 'read', 1, 1, 0)", "row-1")
+	list, err := s.Participants(t.Context(), "/x")
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.True(t, list[1].Held)
+	require.Equal(t, "row-1", list[1].ID)
+	token := list[1].Token.String()
+	const why = "entry row-1 belongs to no session, so nobody can be asked to give it back: remove it if nothing needs it"
+
+	for _, arguments := range [][]string{{"ask", "/x"}, {"ask", "--wait", "60", "/x"}} {
+		p := start(t, store, arguments...)
+		require.Equal(t, codeNoPerm, p.code(t), p.err.String())
+		require.Equal(t, "farsync: ask /x: "+why+"\n", p.err.String())
+		require.Empty(t, p.out.String())
+	}
+	<-lease.Asked()
+	require.NoError(t, lease.Release())
+
+	remove := []string{"break", "--token", token, "--yes", "--delete", "/x"}
+	for _, more := range [][]string{{}, {"--ask", "0"}} {
+		p := start(t, store, append([]string{"-q", "break", "--token", token, "--yes", "/x"}, more...)...)
+		require.Equal(t, codeNoPerm, p.code(t), p.err.String())
+		require.Equal(t, "farsync: break /x: "+why+", with farsync "+strings.Join(remove, " ")+"\n", p.err.String())
+	}
+	p := start(t, store, remove...)
+	require.Zero(t, p.code(t), p.err.String())
+	p = start(t, store, "ask", "/x")
+	require.Zero(t, p.code(t), p.err.String())
+	require.Contains(t, p.err.String(), "nobody holds /x")
+}
+
 // TestKeyInTheQueuesPlaceIsNoLease: a key of another type where Redis has the queue holds the lock, and has no token. No verb advises to
 // break it, and break on a terminal does not ask whether to.
 func TestKeyInTheQueuesPlaceIsNoLease(t *testing.T) {

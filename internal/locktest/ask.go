@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farsync/farsync"
+	"github.com/farsync/farsync/internal/pause"
 )
 
 // asked waits until a lease was asked for.
@@ -45,6 +46,19 @@ var askRows = []row{
 		s.notAsked(next)
 		s.release(next)
 		require.NoError(s, two.Ask(s.ctx(), s.path), "there is no holder to ask")
+	}},
+	{"AskNamesWhatCannotHear", "who asks would wait for what no process will ever give back", func(s *scene) {
+		one := s.client()
+		stray := s.Stray(s.T, s.path)
+		err := one.Ask(s.ctx(), s.path)
+		for err == nil { // a look may be answered by a server that is behind
+			require.NoError(s, pause.For(s.ctx(), 5*time.Millisecond))
+			err = one.Ask(s.ctx(), s.path)
+		}
+		require.ErrorContains(s, err, stray.ID)
+		s.Delete(s.T, stray)
+		s.until(one, 0)
+		require.NoError(s, one.Ask(s.ctx(), s.path))
 	}},
 	{"AskBeforeTheHolderListens", "the question must not be lost", func(s *scene) {
 		one, two := s.client(), s.client()
