@@ -34,8 +34,11 @@ const (
 	patience    = 10 * time.Millisecond
 	mostPatient = 20
 	// A look follows another after look for each ticket ahead, or after half of the time that the tickets ahead will take
-	// at the pace of the wait so far, whichever is longer, and after patience at the latest. So a ticket far behind looks
-	// a few times in all. Each look costs the more, the more tickets there are.
+	// at the pace of the wait so far, whichever is longer, and after patience at the latest, or half of the time that it has
+	// waited, but twice at least while it is patient. So a ticket far behind looks a few times in all, also where turns are
+	// long. Each look costs the more, the more tickets there are, and takes a processor that the ticket with the turn may be
+	// waiting for: turns get longer, more tickets stand in line, and all of them look. The pace of a short wait says little,
+	// for one turn in it may have been a slow one. Tickets behind pass a ticket that comes to be next while it rests.
 	look = 20 * time.Microsecond
 	// near is how many tickets ahead are waited for by naps. A nap is in time, and keeps one of the few threads that run
 	// goroutines; the goroutines that work in this process may be what is waited for.
@@ -175,7 +178,7 @@ func (t *Ticket) Wait(ctx context.Context) bool {
 			return true
 		}
 		if ahead > near {
-			_ = pause.For(ctx, p.rest(ahead))
+			_ = pause.For(ctx, p.rest(now, ahead))
 		} else {
 			machine.Nap(look * time.Duration(ahead))
 			runtime.Gosched()
@@ -208,13 +211,13 @@ func (p *pace) tires(now time.Time, ahead int64) bool {
 	return now.Sub(p.since) > patience*time.Duration(min(ahead, mostPatient))
 }
 
-// rest returns how long a ticket with others ahead of it need not look.
-func (p *pace) rest(ahead int64) time.Duration {
+// rest returns how long from now a ticket with others ahead of it need not look.
+func (p *pace) rest(now time.Time, ahead int64) time.Duration {
 	d := look * time.Duration(min(ahead, 100))
 	if p.turns > 0 {
 		d = max(d, p.since.Sub(p.began)/time.Duration(p.turns)*time.Duration(min(ahead, 1000))/2)
 	}
-	return min(d, patience)
+	return min(d, max(patience, now.Sub(p.began)/2), patience*time.Duration(min(ahead, mostPatient))/2)
 }
 
 // Leave gives up the place, once. passed tells whether the holder has had its turn. If it had lost patience before,
