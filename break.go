@@ -40,7 +40,7 @@ type BreakOptions struct {
 // same entry by now, the text has its token. ErrUnavailable alone: the service grants nothing after a restart, and has
 // forgotten who held before. ErrPath comes at once. The other errors are ErrClosed, what the service said when it
 // refused, errors.ErrUnsupported of a store that reaches no holder, and an error that names an entry which belongs to no
-// session: that can only be removed.
+// session: such an entry can only be removed.
 //
 // ctx governs how long Break waits, for the service and for the holder's Store. When ctx is done the error wraps
 // ctx.Err(). The holder may have been asked by then, and may end the lease later: Participants shows whether it has.

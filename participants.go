@@ -220,7 +220,7 @@ func turnOf(e driver.Entry) int {
 // Ask waits until the service has taken the request for each holder, and not for the holders. It returns nil also if
 // there is no holder. While the service grants nothing after a restart, it has forgotten who held, and the error wraps
 // ErrUnavailable. Where an entry holds that belongs to no session, as another program may have left it, nobody can give
-// that back: the error names the entry.
+// it back: the error names the entry.
 //
 // ctx governs how long Ask waits for the service. ErrPath comes at once. The other errors are ErrClosed; ctx.Err() if
 // ctx was done first, and then ErrUnavailable too if the service did not answer; what the service said when it
@@ -239,5 +239,5 @@ func (s *Store) ask(ctx context.Context, path string) error {
 	if quiet := recipe.SilenceOf(s.below); quiet != nil && held == 0 {
 		return quiet
 	}
-	return queue.AskAll(ctx, entries[:held])
+	return recipe.AskEach(ctx, entries[:held], queue.Ask)
 }

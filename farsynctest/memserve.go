@@ -155,7 +155,7 @@ func (m *Mem) list(queue string, limit int) driver.View {
 	return driver.View{Entries: named(q[:limit]), All: limit == len(q), Silent: m.silent()}
 }
 
-// named is entriesOf for those who look, with the names of the sessions.
+// named is entriesOf for callers who look, with the names of the sessions.
 func named(nodes []*node) []driver.Entry {
 	list := entriesOf(nodes)
 	for i, n := range nodes {

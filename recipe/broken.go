@@ -186,8 +186,8 @@ func (q Queue) remove(ctx context.Context, e driver.Entry) error {
 	})
 }
 
-// tell leaves words with e. An attempt of unknown outcome is repeated, too. ErrNoSession: it was not
-// sent, for nobody would ever hear.
+// tell leaves words with e. An attempt of unknown outcome is repeated, too. ErrNoSession says
+// that nothing was sent, for nobody would ever hear the words.
 func (q Queue) tell(ctx context.Context, e driver.Entry, words string) error {
 	if err := CheckPath(q.Path); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (q Queue) tell(ctx context.Context, e driver.Entry, words string) error {
 	})
 }
 
-// ErrNoSession is the error of a request to the holder of an entry that another program has made, and that no process ends.
+// ErrNoSession is the error of words for an entry of another program that no session will ever remove.
 var ErrNoSession = errors.New("belongs to no session, so nobody can be asked to give it back: remove it if nothing needs it")
 
 // tell leaves words with e. Where they stay when e is gone, a goroutine of the Store takes them back then, whatever

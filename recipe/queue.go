@@ -365,27 +365,28 @@ func (q Queue) Ask(ctx context.Context, e driver.Entry) error {
 	return q.tell(ctx, e, q.Store.options.Holder)
 }
 
-// AskAll is Ask for each of these entries. Entries that are gone are asked for nothing more. The first error ends it, but for
-// ErrNoSession, which it returns once it has asked all others.
-func (q Queue) AskAll(ctx context.Context, list []driver.Entry) (deaf error) {
-	for _, e := range list {
-		switch err := q.Ask(ctx, e); {
-		case errors.Is(err, ErrNoSession):
-			deaf = err
-		case err != nil && !errors.Is(err, driver.ErrGone):
-			return err
-		}
-	}
-	return deaf
-}
-
 // AskTurn is Ask for one turn: the holder of another is not asked. It does not reach clients of other programs. The
-// error wraps ErrReleased if it is known that another turn is held, and ErrNoSession as that of Ask does.
+// error wraps ErrReleased if it is known that another turn is held, and ErrNoSession as the error of
+// Ask does.
 func (q Queue) AskTurn(ctx context.Context, e driver.Entry, turn int) error {
 	if known, ok := turnOf(e); ok && turn != known {
 		return notHeld(e, turn, known)
 	}
 	return q.tell(ctx, e, message{askWord, q.Store.options.Holder, "", turn, true}.words())
+}
+
+// AskEach calls ask, which is Ask or an AskTurn, for each of these entries. An entry that is gone is no error. The first
+// other error ends it, but for ErrNoSession, which it returns once it has asked for all other entries.
+func AskEach(ctx context.Context, list []driver.Entry, ask func(ctx context.Context, e driver.Entry) error) (unheard error) {
+	for _, e := range list {
+		switch err := ask(ctx, e); {
+		case errors.Is(err, ErrNoSession):
+			unheard = err
+		case err != nil && !errors.Is(err, driver.ErrGone):
+			return err
+		}
+	}
+	return unheard
 }
 
 // do makes one request in whatever session there is.

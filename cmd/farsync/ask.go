@@ -92,16 +92,12 @@ func askFor(
 	if token != anyToken && len(asked) == 0 {
 		return 0, nil, failed(fmt.Errorf("%w: no holder has token %d", farsync.ErrReleased, token))
 	}
-	if token == anyToken {
-		if err := queue.AskAll(ctx, asked); err != nil {
-			return 0, nil, failed(err)
-		}
-	} else {
-		for _, e := range asked {
-			if err := queue.AskTurn(ctx, e, turnOf(token)); err != nil && !errors.Is(err, driver.ErrGone) {
-				return 0, nil, failed(err)
-			}
-		}
+	ask := queue.Ask
+	if token != anyToken {
+		ask = func(ctx context.Context, e driver.Entry) error { return queue.AskTurn(ctx, e, turnOf(token)) }
+	}
+	if err := recipe.AskEach(ctx, asked, ask); err != nil {
+		return 0, nil, failed(err)
 	}
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()

@@ -127,7 +127,7 @@ func (b *breaking) do(ctx context.Context, store *farsync.Store, l *location.Loc
 	}
 }
 
-// unheard is the error of a lease that nobody ends who is told to.
+// unheard is the error of an entry of no session, with the command that removes the entry.
 func (b *breaking) unheard(err error) error {
 	return &exit{codeOf(err), fmt.Errorf("%w, with farsync break --token %d --yes --delete %s", err, b.token, b.path)}
 }

@@ -46,9 +46,6 @@ var frozenStoreRows = []frozenRow{
 	{name: "Queue.Ask", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
 		return q.Ask(ctx, e)
 	})},
-	{name: "Queue.AskAll", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
-		return q.AskAll(ctx, []driver.Entry{e})
-	})},
 	{name: "Queue.AskTurn", want: late, prepare: on(func(ctx context.Context, q recipe.Queue, e driver.Entry) error {
 		return q.AskTurn(ctx, e, 0)
 	})},

@@ -35,8 +35,8 @@ func TestFarTicketsLookRarely(t *testing.T) {
 	require.Less(t, looks, 20)
 }
 
-// TestLooksWhereTurnsAreLong: 150 processes of which each writes for 50 ms look some 110 times a turn, all of them together. If each looked
-// again after patience, that would be 420 times, and take the processors from the process that writes.
+// TestLooksWhereTurnsAreLong: of 150 processes each writes for 50 ms. Together they look some 110 times a turn. 420 looks a turn, as many as if
+// each process looked again after patience, would take the processors from the process that writes.
 func TestLooksWhereTurnsAreLong(t *testing.T) {
 	const tickets, turn = 150, 50 * time.Millisecond
 	looks := 0

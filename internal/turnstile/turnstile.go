@@ -37,7 +37,7 @@ const (
 	// at the pace of the wait so far, whichever is longer, and after patience at the latest, or half of the time that it has
 	// waited, but twice at least while it is patient. So a ticket far behind looks a few times in all, also where turns are
 	// long. Each look costs the more, the more tickets there are, and takes a processor that the ticket with the turn may be
-	// waiting for: turns get longer, more tickets stand in line, and all of them look. The pace of a short wait says little,
+	// waiting for: turns get longer, and more tickets stand in line and look. The pace of a short wait says little,
 	// for one turn in it may have been a slow one. Tickets behind pass a ticket that comes to be next while it rests.
 	look = 20 * time.Microsecond
 	// near is how many tickets ahead are waited for by naps. A nap is in time, and keeps one of the few threads that run
