@@ -70,8 +70,8 @@ func Migrate(ctx context.Context, dsn string) error {
 // configuration that has no name, and a password that changes.
 //
 // Open fails if the server does not answer, or is a replica, until ctx ends, or for 5 seconds if ctx has no deadline,
-// with an error that wraps farsync.ErrUnavailable; if the tables are not there, or may not be used; and if an option is
-// not valid.
+// with an error that wraps farsync.ErrUnavailable; if the tables are not there, may not be used, or are in another engine
+// than InnoDB; and if an option is not valid.
 func Open(ctx context.Context, dsn string, options *Options) (*farsync.Store, error) {
 	var o Options
 	if options != nil {

@@ -34,8 +34,8 @@ const (
 // names are the names of procedures that are not called like their step: a procedure never changes under its name, for
 // CREATE … IF NOT EXISTS would leave an earlier one as it is.
 var names = map[string]string{
-	"ahead": "ahead_2", "bury": "bury_4", "create": "create_4", "list": "list_2", "open": "open_8", "owned": "owned_2",
-	"poll": "poll_2", "renew": "renew_6", "sight": "sight_2", "survey": "survey_2",
+	"ahead": "ahead_2", "bury": "bury_4", "create": "create_4", "list": "list_2", "open": "open_9", "owned": "owned_2",
+	"poll": "poll_2", "renew": "renew_7", "sight": "sight_2", "survey": "survey_2",
 }
 
 // A service is the driver.Service of one database. It has two pools: what may have to wait, for a row that is locked

@@ -103,7 +103,7 @@ func NewService(config *pgxpool.Config, options *Options) (driver.Service, error
 		half: max(calls/2, 1), lifetime: c.MaxConnLifetime, keeps: c.MinConns > 0 || c.MinIdleConns > 0,
 		timeout: c.ConnConfig.ConnectTimeout,
 	}
-	s.losses.Log, s.losses.Remedy = s.log, "fsync on, and for the role of the Store synchronous_commit on, or remote_apply"
+	s.losses.Log, s.losses.Remedy = s.log, "fsync on, for the role of the Store synchronous_commit on, or remote_apply, and ALTER TABLE … SET LOGGED"
 	s.joins = sqlstore.NewJoins(int(s.half), max(int(calls)-1, 1))
 	s.places = newPlaces(calls, &s.room, s.freeKeys)
 	if listens {

@@ -1,12 +1,16 @@
 -- The history of the database is that of the server, which ends when it is restarted or another is asked, and that of
 -- the table, which ends when a backup is restored in its place. Every role may ask for both. Behind it are the settings
--- by which the server, its machine or its replica may lose what was confirmed, or nothing.
+-- by which the server, its machine or its replica may lose what was confirmed, or nothing. An UNLOGGED table is empty after
+-- a crash of the server, and is not at a replica.
 -- name: history
 extract(epoch FROM pg_postmaster_start_time()) || ' ' || coalesce(pg_relation_filenode('farsync_entries'), 0),
 concat_ws(', ', CASE WHEN current_setting('fsync') = 'off' THEN 'fsync = off' END,
   CASE WHEN current_setting('synchronous_commit') = 'off'
     OR current_setting('synchronous_commit') = 'local' AND current_setting('synchronous_standby_names') <> ''
-    THEN 'synchronous_commit = ' || current_setting('synchronous_commit') END)
+    THEN 'synchronous_commit = ' || current_setting('synchronous_commit') END,
+  (SELECT string_agg(relname || ' is UNLOGGED', ', ' ORDER BY relname) FROM pg_class WHERE relpersistence = 'u' AND oid IN (
+    to_regclass('farsync_sessions'), to_regclass('farsync_ended'), to_regclass('farsync_queues'), to_regclass('farsync_entries'),
+    to_regclass('farsync_registers'))))
 -- name: open
 INSERT INTO farsync_sessions (id, deadline, ttl) VALUES ($1, farsync_begin_5($2), $2) RETURNING id,
 -- use: history

@@ -66,7 +66,7 @@ func TestBurialRemovesAThousandEntries(t *testing.T) {
 	require.Equal(t, 2500, left())
 	require.Equal(t, 0, ask[int](t, d, "SELECT deadline FROM farsync_sessions"))
 	d.exec(t, "CALL farsync_open('live', 3600000000)")
-	d.exec(t, "CALL farsync_renew_6('live')")
+	d.exec(t, "CALL farsync_renew_7('live')")
 	require.Equal(t, 1500, left())
 	require.Equal(t, []string{"more"}, d.buryOnce(t))
 	require.Equal(t, 500, left())

@@ -48,10 +48,10 @@ func TestAllOfManyDeadAreSucceeded(t *testing.T) {
 func TestRenewalTellsOfMoreDead(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	d.exec(t, "CALL farsync_open_8('live', 3600000000)")
+	d.exec(t, "CALL farsync_open_9('live', 3600000000)")
 	d.die(t, 64+64+1)
 	for _, rows := range []int{2, 2, 1, 1} {
-		shown, err := d.admin.QueryContext(within(t, soon), "CALL farsync_renew_6('live')")
+		shown, err := d.admin.QueryContext(within(t, soon), "CALL farsync_renew_7('live')")
 		require.NoError(t, err)
 		n := 0
 		for shown.Next() {

@@ -123,7 +123,7 @@ func TestStepsLockRowsAndNoGaps(t *testing.T) {
 			mysql: []string{entry, ofSession, session},
 		},
 		{call: "end('gone')"},
-		{call: "open_8('other', 1)"},
+		{call: "open_9('other', 1)"},
 		{call: "ahead_2('/q', '', 9)"},
 		{call: "owners('/q', '[]')"},
 	} {

@@ -55,7 +55,7 @@ func TestReleaseDoesNotStandBehindJoins(t *testing.T) {
 func TestLookTellsHowManyHaveToGo(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	d.exec(t, "CALL farsync_open_8('job', 3600000000)")
+	d.exec(t, "CALL farsync_open_9('job', 3600000000)")
 	for i, id := range []string{"a", "b", "c", "d", "e"} {
 		d.exec(t, "INSERT INTO farsync_entries (id, queue, session, kind, revision) VALUES (?, '/looks', 'job', 'write', ?)", id, i+1)
 	}

@@ -65,6 +65,25 @@ func TestCommitsThatAreSetLooseUnderARunningStore(t *testing.T) {
 	log.Await(t, locktest.Loose+`"synchronous_commit = off"`)
 }
 
+// TestTablesThatAreUnlogged: a crash of the server leaves them empty, and a replica does not have them.
+func TestTablesThatAreUnlogged(t *testing.T) {
+	t.Parallel()
+	d := newServer(t, embedtest.Fsync())
+	in, log := d.logged(t)
+	d.exec(t, "ALTER TABLE farsync_registers SET UNLOGGED")
+	require.NoError(t, in.Renew(within(t, soon), nil))
+	log.Await(t, locktest.Loose+`"farsync_registers is UNLOGGED"`)
+	d.exec(t, "ALTER TABLE farsync_registers SET LOGGED")
+	require.NoError(t, in.Renew(within(t, soon), nil))
+	log.Await(t, "keeps what it confirms again")
+	for _, table := range []string{"sessions", "ended", "queues", "entries", "registers"} {
+		d.exec(t, "ALTER TABLE farsync_"+table+" SET UNLOGGED")
+	}
+	_, log = d.logged(t)
+	log.Await(t, locktest.Loose+`"farsync_ended is UNLOGGED, farsync_entries is UNLOGGED, farsync_queues is UNLOGGED, `+
+		`farsync_registers is UNLOGGED, farsync_sessions is UNLOGGED"`)
+}
+
 // TestServersOfTestsAreWarnedOf: those of embedtest do not sync unless they are told to. Nothing but the server says
 // so, and a Store believes it.
 func TestServersOfTestsAreWarnedOf(t *testing.T) {
