@@ -3,6 +3,7 @@
 package main
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,9 @@ import (
 
 // silence is what is said while nothing is granted.
 const silence = "nothing is granted for "
+
+// clocks is the line of doctor about the clocks: the server's may be seen behind the host's, where the machine is busy.
+var clocks = regexp.MustCompile(`(?m)^ok  clock: .*\n`)
 
 // TestCommandWhileNothingIsGranted: a Redis server that farsync has not used before grants nothing for a TTL. No verb
 // says that a lock is taken, or free, or that a server does not answer which does.
@@ -51,6 +55,7 @@ func TestCommandWhileNothingIsGranted(t *testing.T) {
 		}
 		if row.line == "doctor" {
 			require.Equal(t, 1, strings.Count(said, "!!"), said)
+			said = clocks.ReplaceAllString(said, "")
 		}
 		require.Contains(t, said, silence, row.line)
 		if strings.HasPrefix(row.line, "break") {
