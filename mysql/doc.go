@@ -74,9 +74,9 @@
 // long two hold then, and what a guard does at which server, is a table of docs/WHICH-STORE.md. A lock that was
 // released, and whose release that replica has not received, is released again with the next renewal of its Store.
 //
-// The tables have to be in InnoDB, for no other engine locks a row. In a table that the server has made in another, as
-// MariaDB does with enforce_storage_engine, or that was converted, no Store opens. Where it is converted under a
-// running Store, the session is not renewed any more.
+// The tables have to be in InnoDB, whose locks of rows the procedures rest on. Open fails where a table is in another
+// engine, because somebody has converted it, or because MariaDB, with enforce_storage_engine, has made it there. If a table
+// is converted under a running Store, the session is not renewed any more.
 //
 // A server that has become a replica must be read-only. That stops no user with SUPER or READ_ONLY ADMIN, as root is
 // one. Opening, joining and renewing fail there all the same, but what calls earlier procedures goes on: give a Store a

@@ -5,6 +5,7 @@ import (
 	dbdriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -81,6 +82,9 @@ func judge(err error, sent bool) error {
 		if missing[failed.Number] {
 			err = fmt.Errorf("the tables and procedures of farsync are not there, or of another version; make them with "+
 				"farsync schema mysql | mysql DATABASE, with ?migrate=1 in the URL of the command, or in a program by Migrate: %w", err)
+		}
+		if strings.Contains(failed.Message, "farsync needs InnoDB") {
+			err = fmt.Errorf("%w; drop the tables of farsync while nothing is held, and make them again by Migrate", err)
 		}
 		if failed.Number == 1690 || failed.Number == 1264 { // out of range
 			err = sqlstore.OfRevision(err)

@@ -68,8 +68,8 @@ BEGIN
   END IF;
 END //
 
--- Fails where a table is not in InnoDB: no other engine here locks a row, or takes a step back, so two could hold. MariaDB with
--- enforce_storage_engine has such tables made without a word, and a person may convert them. Each table is asked for by its name, for which
+-- Fails where a table is not in InnoDB. Aria and MyISAM lock no row, and take no step back, so two could hold; no other engine was tried. MariaDB
+-- with enforce_storage_engine makes the tables in another engine without a word, and a person may convert them. Each table is asked for by its name, for which
 -- MariaDB reads no other table of the database. A table that is locked may be asked for.
 CREATE PROCEDURE IF NOT EXISTS farsync_engines()
 SQL SECURITY INVOKER READS SQL DATA

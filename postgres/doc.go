@@ -113,8 +113,8 @@
 // is set forward by more than two thirds of the TTL, others can be given locks that are held: let it be slewed. [Guard]
 // keeps what is written in the same database from their earlier holders. After a crash of the server or its machine all
 // holds if fsync and synchronous_commit are on, as they are unless changed. Where one is off, or the latter is local
-// although there is a synchronous replica, or a table of farsync is UNLOGGED, a line at Warn says so, when a Store is
-// opened and within half of the TTL of a change.
+// although there is a synchronous replica, or a table of farsync other than farsync_watches is UNLOGGED, a line at Warn
+// says so, when a Store is opened and within half of the TTL of a change.
 //
 // A replica that was promoted and had not received all, because it is not synchronous, gives locks to others while
 // their holders do not know: for how long two hold then, and what a guard does at which server, is a table of
